@@ -1,0 +1,738 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["bottle>=0.12.25,<0.14", "waitress>=2.1.2"]
+# ///
+"""What releasetrack.py costs, beside floors that are measured in the same run: ``python .ci/bench.py``.
+
+    python .ci/bench.py                     all rows, under five minutes
+    python .ci/bench.py --quick             the same rows, shorter runs
+    python .ci/bench.py --only deliveries   the rows whose name holds the word
+
+One line a row: a figure, its floor, their ratio, the target, and "missed" where it is not reached. A
+figure is the median of five runs, each in turn with one of its floor; a missed row also says between
+what the runs lie, which is far apart when the machine had other work. Trust ratios, not figures. A row
+that cannot be measured shows its error, and the exit status is 1.
+
+Loopback only. The program, the floor, the load and the receivers are a process each. Stores lie in a
+temporary folder; it must be on a disk (TMPDIR chooses), or what is durable costs nothing.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import hmac
+import importlib.util
+import itertools
+import json
+import os
+import pathlib
+import selectors
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+PROGRAM = pathlib.Path(__file__).resolve().parent.parent / "releasetrack.py"
+PROJECTS, RELEASES = 100, 50        # of the store that is served
+RUNS = 5                            # of a figure and of its floor, in turn
+WARM_UP = 0.2                       # seconds of load that do not count
+PATIENCE = 60.0                     # seconds after which whatever does not come is given up
+# A provider's address that nothing listens at; no source is due before the bench is over.
+PROVIDER = "bench=forgejo:http://127.0.0.1:1"
+
+
+class BenchError(Exception):
+    """Something that keeps a row from being measured, in words."""
+
+
+@functools.cache
+def program() -> Any:
+    """releasetrack.py as a module; no bytecode is left beside it."""
+    sys.dont_write_bytecode = True
+    spec = importlib.util.spec_from_file_location("releasetrack", PROGRAM)
+    assert spec and spec.loader
+    sys.modules["releasetrack"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# == load ======================================================================
+#
+# A process of its own that asks a server as fast as it answers, over kept-alive connections with one
+# request under way each.
+
+
+class Asker:
+    """A connection with one request under way."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.asked_at = 0.0
+        self._read = b""
+
+    def ask(self, request: bytes, now: float) -> None:
+        self.asked_at, self._read = now, b""
+        self.socket.sendall(request)
+
+    def status(self) -> bytes | None:
+        """The status of the answer, once it is here to its end by its Content-Length (0 without one)."""
+        chunk = self.socket.recv(1 << 17)
+        if not chunk:
+            raise BenchError("the server closed a connection")
+        self._read = data = self._read + chunk
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            return None
+        at = data.find(b"Content-Length: ", 0, end)
+        length = int(data[at + 16:data.find(b"\r", at)]) if at > 0 else 0
+        return data[9:12] if len(data) >= end + 4 + length else None
+
+
+def requests_of(job: dict[str, Any]) -> Iterator[bytes]:
+    """The job's requests, over and over; where it has a ``first`` number, that and the following filled in."""
+    texts = [text.encode() for text in job["requests"]]
+    if "first" not in job:
+        return itertools.cycle(texts)
+    return (texts[0] % number for number in itertools.count(job["first"]))
+
+
+def ask_until(end: float, askers: Sequence[Asker], requests: Iterator[bytes],
+              status: bytes) -> Iterator[tuple[float, float]]:
+    """``(asked at, answered at)`` of each answer; every connection is closed after its first beyond ``end``.
+
+    Raises BenchError for another status, and when no answer comes.
+    """
+    poll = selectors.DefaultSelector()
+    for asker in askers:
+        poll.register(asker.socket, selectors.EVENT_READ, asker)
+        asker.ask(next(requests), time.perf_counter())
+    while poll.get_map():
+        ready = poll.select(PATIENCE)
+        if not ready:
+            raise BenchError(f"no answer came within {PATIENCE:g} s")
+        for key, _ in ready:
+            asker = key.data
+            got = asker.status()
+            if got is None:
+                continue
+            if got != status:
+                raise BenchError(f"it answered {got.decode('latin-1')}, not {status.decode()}")
+            now = time.perf_counter()
+            yield asker.asked_at, now
+            if now < end:
+                asker.ask(next(requests), now)
+            else:
+                poll.unregister(asker.socket)
+                asker.socket.close()
+
+
+def ask_all(job: dict[str, Any]) -> dict[str, float]:
+    """Requests a second, and the 50th and 99th percentile of their times in milliseconds.
+
+    ``job``: port, connections, seconds, status, requests. Raises BenchError.
+    """
+    askers = [Asker(job["port"]) for _ in range(job["connections"])]
+    begin = time.perf_counter() + WARM_UP
+    end = begin + job["seconds"]
+    took = sorted(answered_at - asked_at for asked_at, answered_at in ask_until(
+        end, askers, requests_of(job), str(job["status"]).encode()) if begin <= answered_at < end)
+    if len(took) < 10:
+        raise BenchError(f"only {len(took)} answers came within {job['seconds']:g} s")
+    return {"rate": len(took) / job["seconds"], "p50": 1000 * took[len(took) // 2],
+            "p99": 1000 * took[len(took) * 99 // 100]}
+
+
+def post_all(job: dict[str, Any]) -> dict[str, float]:
+    """Signed POSTs a second by a bare loop around ``urlopen``. ``job``: url, count, body."""
+    secret, body = b"whsec_" + b"0" * 44, job["body"].encode()
+    begin = time.perf_counter()
+    for _ in range(job["count"]):
+        moment = str(int(time.time()))
+        digest = hmac.new(secret, f"{moment}.".encode() + body, hashlib.sha256).hexdigest()
+        request = urllib.request.Request(job["url"], body, {
+            "Content-Type": "application/json", "X-Service-Timestamp": moment, "X-Service-Signature": digest})
+        with urllib.request.urlopen(request, timeout=15) as answer:
+            answer.read()
+    return {"rate": job["count"] / (time.perf_counter() - begin)}
+
+
+# == servers ===================================================================
+#
+# The floor, which is a server that does nothing, and the receivers of deliveries: one process that
+# answers 204 at once, or never below /hang. Each prints its port.
+
+
+def serve_floor() -> None:
+    """A bare bottle app that answers a fixed 300-byte JSON, under the server that the program makes for itself."""
+    import bottle
+    app, body = bottle.Bottle(), json.dumps({"filler": "x" * 286}).encode()
+
+    @app.route("/")
+    def fixed() -> bytes:
+        bottle.response.content_type = "application/json"
+        return body
+
+    server, address = program().make_server(app, program().Settings(port=0))
+    print(address.rpartition(":")[2], flush=True)
+    server.run()
+
+
+class Receiver:
+    """What was received since ``/forget`` was asked for; ``/seen`` says it."""
+
+    ACCEPTED = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+    def __init__(self) -> None:
+        self.count, self.first, self.last = 0, 0.0, 0.0
+
+    def answer(self, path: bytes) -> bytes:
+        """The answer to a request; empty where none is given."""
+        if path == b"/seen":
+            text = json.dumps({"count": self.count, "seconds": self.last - self.first})
+            return f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode()
+        if path == b"/forget":
+            self.count = 0
+            return self.ACCEPTED
+        if path.startswith(b"/hang/"):
+            return b""
+        self.last = time.perf_counter()
+        if not self.count:
+            self.first = self.last
+        self.count += 1
+        return self.ACCEPTED
+
+    def take(self, client: socket.socket, unread: bytes) -> bytes | None:
+        """What is still unread after more has come and a whole request was answered; None: close the connection."""
+        chunk = client.recv(1 << 16)
+        read = unread + chunk
+        end = read.find(b"\r\n\r\n")
+        if not chunk or end < 0:
+            return read if chunk else None
+        head = read[:end].lower()
+        _, mark, length = head.partition(b"content-length:")
+        if len(read) < end + 4 + (int(length.split(b"\r", 1)[0]) if mark else 0):
+            return read
+        answer = self.answer(read.split(b" ", 2)[1])
+        client.sendall(answer)
+        return None if answer and b"connection: close" in head else b""
+
+
+def serve_receiver() -> None:
+    """Receive for ever."""
+    receiver, poll = Receiver(), selectors.DefaultSelector()
+    unread: dict[socket.socket, bytes] = {}
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    poll.register(listener, selectors.EVENT_READ)
+    print(listener.getsockname()[1], flush=True)
+    while True:
+        for key, _ in poll.select():
+            client: Any = key.fileobj
+            if client is listener:
+                client, _ = listener.accept()
+                poll.register(client, selectors.EVENT_READ)
+                unread[client] = b""
+                continue
+            try:
+                rest = receiver.take(client, unread[client])
+            except OSError:         # the sender went away
+                rest = None
+            if rest is None:
+                poll.unregister(client)
+                client.close()
+                del unread[client]
+            else:
+                unread[client] = rest
+
+
+# == stores ====================================================================
+#
+# What the program is given to serve and to send, written through its own Store.
+
+
+@dataclasses.dataclass(frozen=True)
+class Filled:
+    """A store with an administrator's account: its file, a key of it, and the ids of its projects."""
+
+    path: pathlib.Path
+    key: str
+    ids: tuple[str, ...]
+
+
+def project_name(number: int) -> str:
+    return f"owner-{number % 7}/project-{number}"
+
+
+def fill(path: pathlib.Path) -> Filled:
+    """A new store of PROJECTS projects with RELEASES releases each, none of them due for a check."""
+    rt = program()
+    store = rt.Store(str(path))
+    account = store.add_account("user", "bench@example.org", "Bench", rt.NO_PASSWORD, True)
+    key, ids = store.add_key(account.id, "bench", ["0.0.0.0/0", "::/0"]), []
+    for number in range(PROJECTS):
+        name = project_name(number)
+        project, source = store.add_project(account.id, "bench", name, name, {})
+        releases = [rt.Release(f"v1.{at}.0", f"2026-01-{at % 28 + 1:02}T{at // 28:02}:{number % 60:02}:00Z",
+                               note=rt.Note(f"v1.{at}.0", "<p>Fixes.</p>", f"https://example.org/{name}/{at}"))
+                    for at in range(RELEASES)]
+        record(store, source.id, new=releases)
+        ids.append(project.id)
+    store.close()
+    return Filled(path, key.secret, tuple(ids))
+
+
+def record(store: Any, source_id: int, **found: Any) -> None:
+    """Record what a check found, the next one in a day."""
+    if not store.claim_source(source_id, "bench", time.time()):
+        raise BenchError(f"source {source_id} could not be claimed")
+    store.record_found(source_id, "bench", program().Findings(time.time() + 86400, **found))
+
+
+def add_deliveries(path: pathlib.Path, count: int, urls: Sequence[str]) -> None:
+    """Let so many deliveries of 1 KiB wait in a store, spread evenly over webhooks at the URLs."""
+    rt = program()
+    store = rt.Store(str(path))
+    account, = store.accounts()
+    ids = [store.add_destination(account.id, "webhook", url, rt.webhook_settings(url, [], [], "Service"),
+                                 rt.make_signing_secret()).id for url in urls]
+    for at, source in enumerate(store.sources()):
+        subscriber, = store.subscribers(source.id)
+        body = body_of_1_kib(rt, subscriber)
+        record(store, source.id, events=[
+            rt.Event(subscriber.project.id, body, "https://example.org/", (ids[number % len(ids)],))
+            for number in range(at, count, PROJECTS)])
+    store.close()
+
+
+def body_of_1_kib(rt: Any, subscriber: Any) -> dict[str, Any]:
+    """The standard body of an event, its note filled up until it is 1,024 bytes of JSON."""
+    note = rt.Note("v2.0.0", "", "https://example.org/")
+    body = rt.event_body(subscriber, rt.Release("v2.0.0", "2026-02-01T00:00:00Z", note=note))
+    missing = 1024 - len(json.dumps(body, separators=(",", ":")))
+    body["note"]["message"] = "x" * missing
+    return body
+
+
+# == processes =================================================================
+#
+# Each is started here and ended by its own handle.
+
+
+def quiet_environment() -> dict[str, str]:
+    """The environment without proxies, which nothing on loopback shall go through."""
+    return {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+
+
+def own_command(task: str) -> list[str]:
+    """The command that runs a task of TASKS."""
+    return [sys.executable, str(pathlib.Path(__file__).resolve()), task]
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], log: pathlib.Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``(process, the first line that it printed)`` of a command that runs until it is ended here."""
+    with open(log, "a+", encoding="utf-8") as said:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, env=quiet_environment())
+        try:
+            assert process.stdout
+            first = process.stdout.readline().strip()
+            if not first:
+                said.seek(0)
+                raise BenchError((said.read().strip().splitlines() or ["it said nothing"])[-1])
+            yield process, first
+        finally:
+            end(process)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End a process, by force where it takes longer than 10 seconds."""
+    process.terminate()
+    try:
+        process.communicate(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+
+
+def told(task: str, job: dict[str, Any]) -> dict[str, float]:
+    """What a task found out in a process of its own. Raises BenchError with what it complained of."""
+    done = subprocess.run(own_command(task), input=json.dumps(job), capture_output=True, text=True,
+                          timeout=2 * PATIENCE, env=quiet_environment())
+    if done.returncode:
+        raise BenchError((done.stderr.strip().splitlines() or [f"{task} failed"])[-1])
+    return json.loads(done.stdout)
+
+
+def resident_mib(process_id: int) -> float:
+    """MiB of memory that a process holds, by https://man7.org/linux/man-pages/man5/proc_pid_status.5.html."""
+    status = pathlib.Path(f"/proc/{process_id}/status").read_text("utf-8")
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+# == measurements ==============================================================
+#
+# What the rows are made of. Every method measures once; ``in_turn`` repeats it beside its floor.
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A row's figure and floor in the row's unit, and their ratio; None: there is none."""
+
+    figure: float
+    floor: float | None = None
+    ratio: float | None = None
+    figures: tuple[float, ...] = ()     # of each run
+    ratios: tuple[float, ...] = ()
+
+
+def outcome(pairs: Sequence[tuple[float, float]]) -> Outcome:
+    """The medians of what was measured in turn, ``(floor, figure)`` each."""
+    floors, figures = zip(*pairs)
+    return Outcome(statistics.median(figures), statistics.median(floors),
+                   statistics.median(figures) / statistics.median(floors), figures,
+                   tuple(figure / floor for floor, figure in pairs))
+
+
+def in_turn(figure: Callable[[], float], floor: Callable[[], float]) -> Outcome:
+    return outcome([(floor(), figure()) for _ in range(RUNS)])
+
+
+def both_in_turn(figure: Callable[[], dict[str, float]],
+                 floor: Callable[[], dict[str, float]]) -> dict[str, Outcome]:
+    """By "rate" and "p99": the outcome of the same runs."""
+    runs = [(floor(), figure()) for _ in range(RUNS)]
+    return {name: outcome([(of_floor[name], of_figure[name]) for of_floor, of_figure in runs])
+            for name in ("rate", "p99")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Ask:
+    """A request that the program is loaded with: method, path with ``{id}`` and ``{name}``, what it answers."""
+
+    path: str
+    status: int = 200
+    key: str = ""               # instead of the right one
+    body: str = ""              # with a place for a number; then it is a POST
+
+    def texts(self, store: Filled) -> list[str]:
+        """The requests as they go over the wire, one for each project where the path names one."""
+        head = (f"{'POST' if self.body else 'GET'} %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                f"X-Key: {self.key or store.key}\r\n")
+        if self.body:
+            size = len(self.body.encode() % 0)
+            return [head % self.path + f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n{self.body}"]
+        paths = [self.path.format(id=id_, name=project_name(at).replace("/", "%2F"))
+                 for at, id_ in enumerate(store.ids)]
+        return [head % path + "\r\n" for path in dict.fromkeys(paths)]
+
+
+BY_ID = Ask("/v1/projects/{id}")
+BY_NAME = Ask("/v1/projects/bench/{name}")
+PROJECT_PAGE = Ask("/v1/projects")
+RELEASE_PAGE = Ask("/v1/projects/{id}/releases")
+WRONG_KEY = Ask("/v1/projects/{id}", 401, key="rt_" + "0" * 64)
+UNKNOWN = Ask("/v1/projects/" + "a" * 26, 404)
+ADD_TAG = Ask("/v1/tags", body='{"name": "tag %012d"}')
+
+
+class Bench:
+    """The processes and stores of one run, each made when a row first needs it."""
+
+    def __init__(self, folder: pathlib.Path, stack: contextlib.ExitStack, is_quick: bool) -> None:
+        self._folder, self._stack = folder, stack
+        self._seconds = 0.3 if is_quick else 0.8            # of load in one run
+        self._share = 0.3 if is_quick else 1.0              # of the deliveries in one run
+        self._numbers = itertools.count(0, 10**6)           # a million tags for each run
+        self._copies = itertools.count()
+
+    # Processes and stores
+
+    @functools.cached_property
+    def store(self) -> Filled:
+        return fill(self._folder / "releases.db")
+
+    @functools.cached_property
+    def floor_port(self) -> int:
+        return self._port_of("floor")
+
+    @functools.cached_property
+    def receiver_port(self) -> int:
+        return self._port_of("receiver")
+
+    @functools.cached_property
+    def served_port(self) -> int:
+        """Of the program on the store that has nothing to send."""
+        return self._stack.enter_context(self.serving(self.store.path))[1]
+
+    def _port_of(self, task: str) -> int:
+        return int(self._stack.enter_context(running(own_command(task), self._folder / f"{task}.log"))[1])
+
+    @contextlib.contextmanager
+    def serving(self, path: pathlib.Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+        """``(process, port)`` of the program on a store. Its limit is out of reach, but kept and told."""
+        command = [sys.executable, str(PROGRAM), "serve", "--db", str(path), "--port", "0",
+                   "--rate-limit", str(10**9), "--provider", PROVIDER]
+        with running(command, self._folder / "serve.log") as (process, first):
+            yield process, int(first.rpartition(":")[2])
+
+    @functools.cache
+    def _waiting(self, count: int, fast: int, hanging: int) -> pathlib.Path:
+        path = self._folder / f"waiting-{count}-{fast}-{hanging}.db"
+        shutil.copyfile(self.store.path, path)
+        base = f"http://127.0.0.1:{self.receiver_port}"
+        if hanging:         # first in line
+            add_deliveries(path, 10 * hanging, [f"{base}/hang/{number}" for number in range(hanging)])
+        add_deliveries(path, count, [f"{base}/fast/{number}" for number in range(fast)])
+        return path
+
+    @contextlib.contextmanager
+    def sending(self, count: int, fast: int, hanging: int = 0) -> Iterator[int]:
+        """The port of the program on a fresh store in which so many deliveries to fast receivers wait, and
+        ten to each hanging one. The receiver has seen none of them."""
+        path = self._folder / f"sending-{next(self._copies)}.db"
+        shutil.copyfile(self._waiting(count, fast, hanging), path)
+        self._receiver("forget")
+        with self.serving(path) as (_, port):
+            yield port
+
+    def _receiver(self, path: str) -> Any:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"http://127.0.0.1:{self.receiver_port}/{path}", timeout=PATIENCE) as answer:
+            return json.loads(answer.read() or "null")
+
+    def received(self, count: int) -> dict[str, float]:
+        """``count`` and ``seconds`` from the first to the last, once so many have come."""
+        until = time.monotonic() + PATIENCE
+        while (seen := self._receiver("seen"))["count"] < count:
+            if time.monotonic() > until:
+                raise BenchError(f"{seen['count']} of {count} deliveries came within {PATIENCE:g} s")
+            time.sleep(0.05)
+        return seen
+
+    # Serving
+
+    def load(self, ask: Ask, connections: int, port: int | None = None, seconds: float = 0) -> dict[str, float]:
+        """The program under load: rate in requests a second, p50 and p99 in milliseconds."""
+        served = self.served_port if port is None else port     # before the numbers: it fills the store
+        numbered = {"first": next(self._numbers)} if ask.body else {}
+        return told("load", {"port": served, "connections": connections, "seconds": seconds or self._seconds,
+                             "status": ask.status, "requests": ask.texts(self.store), **numbered})
+
+    def floor(self, connections: int) -> dict[str, float]:
+        """The floor under load, with the headers that the program is sent."""
+        return told("load", {"port": self.floor_port, "connections": connections, "seconds": self._seconds,
+                             "status": 200, "requests": Ask("/").texts(self.store)})
+
+    def against_floor(self, ask: Ask) -> Outcome:
+        return in_turn(lambda: self.load(ask, 8)["rate"], lambda: self.floor(8)["rate"])
+
+    def at_32(self, ask: Ask) -> Outcome:
+        return in_turn(lambda: self.load(ask, 32)["rate"], lambda: self.load(ask, 8)["rate"])
+
+    @functools.cached_property
+    def posting(self) -> dict[str, Outcome]:
+        """By "rate" and "p99": what posting tags reaches, and the floor."""
+        return both_in_turn(lambda: self.load(ADD_TAG, 8), lambda: self.floor(8))
+
+    @functools.cached_property
+    def reading_beside_sending(self) -> dict[str, Outcome]:
+        """By "rate" and "p99": reading while 10,000 deliveries are sent, and alone."""
+        return both_in_turn(self._load_beside_sending, lambda: self.load(BY_ID, 1))
+
+    def _load_beside_sending(self) -> dict[str, float]:
+        with self.sending(10_000, 16) as port:
+            self.received(50)
+            found = self.load(BY_ID, 1, port, 2 * self._seconds)
+            if self.received(0)["count"] >= 10_000:
+                raise BenchError("the deliveries were over before the reading was")
+            return found
+
+    # Deliveries
+
+    def deliver(self, count: int, fast: int, hanging: int = 0) -> float:
+        """Seconds from the first to the last of the deliveries to fast receivers."""
+        with self.sending(count, fast, hanging):
+            return self.received(count)["seconds"]
+
+    def against_urlopen(self, count: int, fast: int) -> Outcome:
+        """Deliveries a second, and those of a loop that only signs and posts."""
+        count = int(count * self._share)
+        job = {"url": f"http://127.0.0.1:{self.receiver_port}/fast/0", "count": int(2000 * self._share),
+               "body": "x" * 1024}
+        return in_turn(lambda: count / self.deliver(count, fast), lambda: told("post", job)["rate"])
+
+    def beside_hanging(self) -> Outcome:
+        return in_turn(lambda: self.deliver(1000, 90, 10), lambda: self.deliver(1000, 90))
+
+    # The process itself
+
+    def start(self) -> float:
+        """Milliseconds from the start of the program on a filled store to its first answer."""
+        path = self.store.path      # filled before the clock runs
+        begin = time.perf_counter()
+        with self.serving(path) as (_, port):
+            self.first_answer(port)
+            return 1000 * (time.perf_counter() - begin)
+
+    def first_answer(self, port: int) -> None:
+        """One project, asked for over one connection."""
+        asker = Asker(port)
+        asker.ask(BY_ID.texts(self.store)[0].encode(), 0.0)
+        while (status := asker.status()) is None:
+            pass
+        asker.socket.close()
+        if status != b"200":
+            raise BenchError(f"the first answer is {status.decode('latin-1')}")
+
+    def imports(self) -> float:
+        """Milliseconds that an interpreter takes with what no server can do without."""
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import bottle, waitress, sqlite3"], check=True)
+        return 1000 * (time.perf_counter() - begin)
+
+    def starting(self) -> Outcome:
+        """Its ratio leaves 100 ms aside."""
+        found = in_turn(self.start, self.imports)
+        assert found.floor
+        return dataclasses.replace(found, ratio=(found.figure - 100) / found.floor,
+                                   ratios=tuple((figure - 100) / found.floor for figure in found.figures))
+
+    def idle_memory(self) -> Outcome:
+        """MiB that a fresh program holds two seconds after its first answer."""
+        found = []
+        for _ in range(RUNS):
+            with self.serving(self.store.path) as (process, port):
+                self.first_answer(port)
+                time.sleep(2)
+                found.append(resident_mib(process.pid))
+        return Outcome(statistics.median(found), figures=tuple(found))
+
+
+# == table =====================================================================
+#
+# The rows: what is measured, and what it has to reach.
+
+
+def shown(value: float | None, digits: int) -> str:
+    """A number in four digits or so; "-" for none."""
+    return "-" if value is None else f"{value:,.{digits if value < 100 else 0}f}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row: its name, its unit, how it is measured, and its target: of the ratio, or of the figure itself."""
+
+    what: str
+    unit: str
+    measure: Callable[[Bench], Outcome]
+    at_least: float | None = None       # of the ratio
+    below: float | None = None          # of the ratio, or of the figure where ``is_absolute``
+    is_absolute: bool = False
+
+    def target(self) -> str:
+        if self.at_least is not None:
+            return f">= {self.at_least:.2f}"
+        return f"< {self.below:g}" + (f" {self.unit}" if self.is_absolute else "")
+
+    def is_reached(self, found: Outcome) -> bool:
+        value = found.figure if self.is_absolute else found.ratio
+        assert value is not None
+        return value >= self.at_least if self.at_least is not None else value < (self.below or 0)
+
+    def mark(self, found: Outcome) -> str:
+        """Nothing where the target is reached; else "missed", and between what the runs lie."""
+        if self.is_reached(found):
+            return ""
+        runs = found.figures if self.is_absolute else found.ratios
+        return f"  missed ({shown(min(runs), 2)} to {shown(max(runs), 2)})"
+
+
+ROWS = (
+    #   what                                                 unit     measured by                             target
+    Row("GET a project by id, c=8",                          "req/s", lambda b: b.against_floor(BY_ID),       0.38),
+    Row("GET a project by name with a slash, c=8",           "req/s", lambda b: b.against_floor(BY_NAME),     0.35),
+    Row("GET a page of 20 projects, c=8",                    "req/s", lambda b: b.against_floor(PROJECT_PAGE), 0.20),
+    Row("GET a page of 20 releases, c=8",                    "req/s", lambda b: b.against_floor(RELEASE_PAGE), 0.22),
+    Row("401 for a wrong key, c=8",                          "req/s", lambda b: b.against_floor(WRONG_KEY),   0.60),
+    Row("404 for an unknown project, c=8",                   "req/s", lambda b: b.against_floor(UNKNOWN),     0.38),
+    Row("POST a tag, durable, c=8",                          "req/s", lambda b: b.posting["rate"],            0.20),
+    Row("POST a tag, durable, c=8: p99",                     "ms", lambda b: b.posting["p99"], None, 15, True),
+    Row("c=32 against c=8: a project by id",                 "req/s", lambda b: b.at_32(BY_ID),               0.90),
+    Row("c=32 against c=8: a project by name",               "req/s", lambda b: b.at_32(BY_NAME),             0.90),
+    Row("c=32 against c=8: a page of projects",              "req/s", lambda b: b.at_32(PROJECT_PAGE),        0.90),
+    Row("c=32 against c=8: a page of releases",              "req/s", lambda b: b.at_32(RELEASE_PAGE),        0.90),
+    Row("c=32 against c=8: 401",                             "req/s", lambda b: b.at_32(WRONG_KEY),           0.90),
+    Row("c=32 against c=8: 404",                             "req/s", lambda b: b.at_32(UNKNOWN),             0.90),
+    Row("GET c=1 beside 10,000 waiting deliveries, to alone", "req/s",
+        lambda b: b.reading_beside_sending["rate"], 0.30),
+    Row("GET c=1 beside 10,000 waiting deliveries: p99",     "ms",
+        lambda b: b.reading_beside_sending["p99"], None, 30, True),
+    Row("deliveries to one fast receiver, to urlopen",       "a second", lambda b: b.against_urlopen(2000, 1), 0.40),
+    Row("deliveries to 16 fast receivers, to urlopen",       "a second", lambda b: b.against_urlopen(4000, 16), 0.55),
+    Row("1,000 deliveries to 90, with 10 that hang to without", "s", lambda b: b.beside_hanging(), None, 3),
+    Row("start to first answer, to imports (without 100 ms)", "ms", lambda b: b.starting(), None, 2),
+    Row("memory idle",                                       "MiB", lambda b: b.idle_memory(), None, 40, True),
+)
+
+
+def line_of(row: Row, bench: Bench) -> tuple[str, bool]:
+    """``(the row's line, whether it could be measured)``."""
+    try:
+        found = row.measure(bench)
+    except Exception as error:      # the row's place shows it, and the other rows are measured
+        return f"{row.what:<56}{type(error).__name__}: {error}", False
+    return (f"{row.what:<56}{shown(found.figure, 2):>9}{shown(found.floor, 2):>9} {row.unit:<9}"
+            f"{shown(found.ratio, 3):>7}  {row.target():<9}{row.mark(found)}"), True
+
+
+def main() -> int:
+    """Print the table; 0 when every row could be measured."""
+    parser = argparse.ArgumentParser(description="Measure releasetrack.py beside its floors.")
+    parser.add_argument("--quick", action="store_true", help="shorter runs")
+    parser.add_argument("--only", metavar="WORDS", default="", help="the rows whose name holds these words")
+    args = parser.parse_args()
+    rows = [row for row in ROWS if args.only.lower() in row.what.lower()]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # so that what was started is ended
+    print(f"{'what':<56}{'figure':>9}{'floor':>9} {'unit':<9}{'ratio':>7}  target", flush=True)
+    is_whole = bool(rows)
+    with tempfile.TemporaryDirectory(prefix="releasetrack-bench-") as folder, contextlib.ExitStack() as stack:
+        bench = Bench(pathlib.Path(folder), stack, args.quick)
+        for row in rows:
+            line, is_measured = line_of(row, bench)
+            is_whole &= is_measured
+            print(line.rstrip(), flush=True)
+    return 0 if is_whole else 1
+
+
+def do_job(task: Callable[[dict[str, Any]], dict[str, float]]) -> None:
+    """Read a job from standard input, print what came of it."""
+    try:
+        print(json.dumps(task(json.load(sys.stdin))))
+    except (BenchError, OSError) as error:
+        sys.exit(str(error))
+
+
+# What this file is started again for.
+TASKS: dict[str, Callable[[], None]] = {
+    "load": lambda: do_job(ask_all),
+    "post": lambda: do_job(post_all),
+    "floor": serve_floor,
+    "receiver": serve_receiver,
+}
+
+if __name__ == "__main__":
+    if sys.argv[1:] and sys.argv[1] in TASKS:
+        TASKS[sys.argv[1]]()
+    else:
+        sys.exit(main())

@@ -1,0 +1,4928 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["bottle>=0.12.25,<0.14", "waitress>=2.1.2"]
+# ///
+"""releasetrack: know when the software you depend on is released.
+
+    python releasetrack.py serve                            the API on http://127.0.0.1:8080
+    python releasetrack.py fetch github bottlepy/bottle     what a provider has, without a store
+    python releasetrack.py --help                           all commands, all settings
+
+One file, one SQLite database. A project is tracked at a provider; the tracker finds its releases;
+a new release is an event; an event is delivered to every destination until it is accepted.
+
+To embed it in a program of yours:
+
+    import releasetrack
+    service = releasetrack.Service(releasetrack.Settings(db="releases.db"))
+    service.on_release(lambda event: print(event["project"], event["version"]))
+    service.start()                                 # the tracker and the courier, in threads
+    parent_app.mount("/releases/", service.app)     # a WSGI callable, for any server
+    service.stop()                                  # ends the threads; nothing is lost
+
+Rooms, each using only what stands above it:
+    settings  values  limits  store  fetching  providers  tracker  notifications  courier
+    api  pages  service  cli
+"""
+from __future__ import annotations
+
+import argparse
+import base64
+import binascii
+import contextlib
+import dataclasses
+import datetime
+import email.utils
+import functools
+import getpass
+import hashlib
+import hmac
+import html
+import html.parser
+import http.client
+import io
+import ipaddress
+import itertools
+import json
+import logging
+import os
+import queue
+import random
+import re
+import secrets
+import select
+import signal
+import socket
+import sqlite3
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import xml.etree.ElementTree
+import zlib
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+import bottle
+
+__version__ = "1.0.0"
+
+log = logging.getLogger("releasetrack")
+
+
+# == settings ==================================================================
+#
+# What an operator may choose, and the bounds that nobody may. One row a setting: its default,
+# its parser and its help make the flag, the environment variable and the README's line.
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+KIB, MIB = 1024, 1024 * 1024
+
+PAGE_SIZE = 20                  # projects or releases on a page of the API
+BODY_LIMIT = 1 * MIB            # of a request to us
+NAME_LIMIT = 200                # characters of a project's name, a version, a label
+NOTE_LIMIT = 256 * KIB          # characters of a release note that are kept
+ADD_WAIT = 3.0                  # seconds that adding a project waits for the provider's word
+LEASE = 3.0                     # seconds that a claim in the store lasts unless it is renewed
+RETRY_LONGEST, RETRY_FOR = 6 * HOUR, 3 * DAY
+KEPT_FOR = 30 * DAY             # deliveries and attempts
+LOGIN_TRIES = 30                # an hour, for an account and for an address
+USER_AGENT = f"releasetrack/{__version__}"
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used: which one, its value, what would be right."""
+
+
+def _text(value: str) -> str:
+    return value
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(value: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,12}", value) or not least <= int(value) <= most:
+            raise ValueError(f"takes a whole number from {least} to {most}")
+        return int(value)
+    return read
+
+
+def _seconds(least: float, most: float) -> Callable[[str], float]:
+    def read(value: str) -> float:
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", value) or not least <= float(value) <= most:
+            raise ValueError(f"takes seconds, from {least:g} to {most:g}")
+        return float(value)
+    return read
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value.lower() not in choices:
+            raise ValueError(f"takes one of: {', '.join(choices)}")
+        return value.lower()
+    return read
+
+
+def _web_address(value: str) -> str:
+    """``value`` without a trailing slash. Raises ValueError unless it is an http or https URL and no more."""
+    try:
+        url = urlsplit(value)
+        plain = url.scheme in ("http", "https") and url.hostname and not (url.query or url.fragment)
+        _ = url.port        # raises for a port beyond 65535
+    except ValueError:
+        plain = False
+    if not plain or re.search(r"[\s\x00-\x1f]", value):
+        raise ValueError("takes an address such as https://releases.example.org/path")
+    return value.rstrip("/")
+
+
+def _own_address(value: str) -> str:
+    return _web_address(value) if value else ""
+
+
+def _proxy(value: str) -> str:
+    if value and (not value.startswith("http://") or not _web_address(value)):
+        raise ValueError("takes the address of an HTTP proxy, such as http://127.0.0.1:3128")
+    return value
+
+
+def _network(value: str) -> str:
+    """The network in CIDR notation: ``10.0.0.0/8``, or one address."""
+    try:
+        return str(ipaddress.ip_network(value.strip(), strict=False))
+    except ValueError:
+        raise ValueError("takes a network such as 192.168.0.0/16, 10.1.2.3 or fd00::/8") from None
+
+
+def _proxy_network(value: str) -> str:
+    network = _network(value)
+    if network.endswith("/0"):
+        raise ValueError("takes the proxy's own address or network; trusting every address would let "
+                         "any client choose its own")
+    return network
+
+
+def _brand(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*", value) or len(value) > 40:
+        raise ValueError("takes a word of letters and digits, as in the header X-WORD-Signature")
+    return value
+
+
+def _provider_row(value: str) -> tuple[str, str, str]:
+    """``(id, dialect, address)`` of ``ID=DIALECT:URL``. Whether the dialect exists is for providers to say."""
+    match = re.fullmatch(r"([a-z0-9][a-z0-9-]{0,39})=([a-z]+):(https?://.+)", value)
+    if not match:
+        raise ValueError("takes ID=DIALECT:URL, such as home=forgejo:https://git.example.org")
+    return match[1], match[2], _web_address(match[3])
+
+
+def _setting(default: Any, read: Callable[[str], Any], shape: str, about: str, *,
+             repeatable: bool = False, serving: bool = False, variable: str = "") -> Any:
+    """A row: default, parser of one value, its placeholder, its help. ``serving``: only ``serve`` takes it."""
+    return dataclasses.field(default=default, metadata={
+        "read": read, "shape": shape, "about": about, "repeatable": repeatable, "serving": serving,
+        "variable": variable})
+
+
+def flag_of(row: dataclasses.Field[Any]) -> str:
+    return "--" + row.name.replace("_", "-")
+
+
+def variable_of(row: dataclasses.Field[Any]) -> str:
+    return row.metadata["variable"] or "RELEASETRACK_" + row.name.upper()
+
+
+def _read_one(row: dataclasses.Field[Any], given: Any, called: str) -> Any:
+    if isinstance(given, tuple):        # a provider that is parsed already
+        given = "{}={}:{}".format(*given)
+    text = f"{given:f}".rstrip("0").rstrip(".") if isinstance(given, float) else str(given)
+    try:
+        return row.metadata["read"](text)
+    except ValueError as error:
+        raise SettingError(f"{called}: {text!r} will not do; it {error}") from None
+
+
+def read_setting(row: dataclasses.Field[Any], given: Any, called: str) -> Any:
+    """The value of one setting; texts are parsed, other values are checked by their text. Raises SettingError."""
+    if row.metadata["repeatable"]:
+        given = (given,) if isinstance(given, str) else tuple(given)
+        return tuple(_read_one(row, one, called) for one in given)
+    return _read_one(row, given, called)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the operator chose. Each field takes its value, or the text that the flag would take.
+
+    Raises SettingError for a value that cannot be used.
+    """
+
+    # name                 default            parser, placeholder and help
+    db: str = _setting("releasetrack.db", _text, "FILE", "the SQLite file that holds everything")
+    host: str = _setting("127.0.0.1", _text, "ADDRESS", "the address to listen on", serving=True)
+    port: int = _setting(8080, _whole(0, 65535), "N", "the port to listen on; 0 takes a free one", serving=True)
+    base_url: str = _setting("", _own_address, "URL",
+                             "where people reach the service, if not at the address that it listens on")
+    trusted_proxy: tuple[str, ...] = _setting(
+        (), _proxy_network, "CIDR", "a reverse proxy whose X-Forwarded-For is believed", repeatable=True)
+    rate_limit: int = _setting(1000, _whole(0, 10**9), "N", "units an hour and key; 0 for no limit")
+    poll_interval: float = _setting(HOUR, _seconds(1, 30 * DAY), "SECONDS", "how often a project is checked")
+    host_limit: int = _setting(2, _whole(1, 256), "N", "requests under way at once to one provider's host")
+    retry_first: float = _setting(30.0, _seconds(0.01, RETRY_LONGEST), "SECONDS",
+                                  "the wait after a delivery's first failure; it doubles from there")
+    brand: str = _setting("Service", _brand, "WORD", "the word in the headers X-WORD-Signature and X-WORD-Timestamp")
+    provider: tuple[tuple[str, str, str], ...] = _setting(
+        (), _provider_row, "ID=DIALECT:URL", "add a provider, or move a built-in one",
+        repeatable=True, variable="RELEASETRACK_PROVIDERS")
+    allow_network: tuple[str, ...] = _setting(
+        (), _network, "CIDR", "a private network that webhooks of every account may reach, not only administrators'",
+        repeatable=True)
+    outgoing_proxy: str = _setting("", _proxy, "URL", "an HTTP proxy for everything that is fetched and sent")
+    threads: int = _setting(8, _whole(1, 64), "N", "requests answered at once", serving=True)
+    log_level: str = _setting("info", _one_of("debug", "info", "warning", "error"), "LEVEL", "what is logged")
+
+    def __post_init__(self) -> None:
+        for row in dataclasses.fields(self):
+            given = getattr(self, row.name)
+            object.__setattr__(self, row.name, read_setting(row, given, row.name))
+
+    @classmethod
+    def from_outside(cls, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
+        """Settings of the command line: a flag, else the environment variable, else the default."""
+        chosen = {}
+        for row in dataclasses.fields(cls):
+            given = flags.get(row.name)
+            if given is not None and given != []:
+                chosen[row.name] = read_setting(row, given, flag_of(row))
+            elif environ.get(variable_of(row)):
+                text = environ[variable_of(row)]
+                given = text.split() if row.metadata["repeatable"] else text
+                chosen[row.name] = read_setting(row, given, variable_of(row))
+        return cls(**chosen)
+
+
+SETTINGS = {row.name: row for row in dataclasses.fields(Settings)}
+
+
+# == values ====================================================================
+#
+# What the rooms hand to each other: frozen records, errors, and rules about them that need no
+# outside: ids, times, versions, templates, passwords. Instants of ours are seconds since the epoch;
+# a release's date is RFC 3339 text in UTC.
+
+
+class ReleasetrackError(Exception):
+    """Whatever a user, a client or a provider can cause. ``status`` is what the API answers."""
+
+    status = 500
+
+    def as_message(self) -> dict[str, Any]:
+        return {"message": http.client.responses[self.status], "code": self.status}
+
+
+class Invalid(ReleasetrackError):
+    """What was sent cannot be used; ``errors`` holds every problem, a sentence each."""
+
+    status = 400
+
+    def __init__(self, *errors: str) -> None:
+        super().__init__(" ".join(errors))
+        self.errors = list(errors)
+
+    def as_message(self) -> dict[str, Any]:
+        return {**super().as_message(), "errors": self.errors}
+
+
+class Unauthorized(ReleasetrackError):
+    status = 401
+
+
+class NotFound(ReleasetrackError):
+    status = 404
+
+
+class NotAllowed(ReleasetrackError):
+    """The path exists, the method does not; ``allow`` is the header that says which do."""
+
+    status = 405
+
+    def __init__(self, allow: str) -> None:
+        super().__init__(f"takes {allow}")
+        self.allow = allow
+
+
+class TooLarge(ReleasetrackError):
+    status = 413
+
+
+class TooMany(ReleasetrackError):
+    status = 429
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__("too many requests")
+        self.retry_after = retry_after
+
+
+class StoreUnavailable(ReleasetrackError):
+    """The store cannot be written or read for now: locked by another process, or the disk is full."""
+
+    status = 503
+
+
+class ProviderError(ReleasetrackError):
+    """A provider did not answer with releases; the text is for people."""
+
+    status = 502
+
+
+class ProjectMissing(ProviderError):
+    """The provider says that it has no such project."""
+
+
+class Unreachable(ProviderError):
+    """No usable answer came: no address, refused, too slow, too large, a bad certificate."""
+
+
+class Throttled(ProviderError):
+    """The provider asks to wait ``seconds``."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+def make_id() -> str:
+    """26 characters of lower-case base 32 over 128 random bits."""
+    return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
+
+
+def timestamp(at: float) -> str:
+    """An instant of ours as RFC 3339 text, to the second."""
+    return datetime.datetime.fromtimestamp(int(at), datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?\s*([Zz]|UTC|[+-]\d\d:?\d\d)?", re.ASCII)
+
+
+def utc(text: str | None) -> str | None:
+    """A provider's ISO 8601 time as RFC 3339 in UTC, to the microsecond where it has one; a zone that is
+    not given is UTC.
+
+    None for None, and for the years before 1980 that providers write when they do not know. Raises
+    ValueError for what is no time.
+    """
+    if text is None:
+        return None
+    match = _TIME.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text[:40]!r} is no time")
+    day, clock, fraction, zone = match.groups()
+    if not zone or zone in "ZzUTC":
+        zone = "+00:00"
+    elif ":" not in zone:
+        zone = f"{zone[:3]}:{zone[3:]}"
+    when = datetime.datetime.fromisoformat(f"{day}T{clock}.{(fraction or '0')[:6]:0<6}{zone}")
+    if when.year < 1980:
+        return None
+    return when.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"
+
+
+def retry_after_seconds(header: str | None, now: float) -> float | None:
+    """Seconds that a Retry-After header asks for, at most a day; None for none or one that makes no sense.
+
+    https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3: seconds, or an HTTP date.
+    """
+    text = (header or "").strip()
+    if re.fullmatch(r"[0-9]{1,20}", text):
+        return min(float(text), DAY)
+    try:
+        asked = email.utils.parsedate_to_datetime(text).timestamp() - now
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return min(asked, DAY) if asked > 0 else None
+
+
+PRERELEASE_WORDS = frozenset(
+    "alpha beta rc cr pre preview dev snapshot nightly canary next milestone ea eap unstable experimental "
+    "insiders edge trial test".split())
+_PRERELEASE_LETTERS = frozenset("abcm")     # only with a number behind: 1.0b2, not openssl's 1.0.2b
+
+
+def _tokens(version: str) -> list[str]:
+    return re.findall(r"[a-z]+|[0-9]+", version.lower().split("+")[0])
+
+
+def prerelease_by_words(version: str) -> bool:
+    """Whether a label of no particular ecosystem says that it is not final: ``1.0-rc1``, not ``1.0-alpine``."""
+    tokens = _tokens(re.split(r"[@/](?=v?[0-9])", version)[-1])     # not by a package's name before it
+    return any(
+        token in PRERELEASE_WORDS
+        or token in _PRERELEASE_LETTERS and at and tokens[at - 1].isdigit() and at + 1 < len(tokens)
+        and tokens[at + 1].isdigit()
+        for at, token in enumerate(tokens))
+
+
+_PEP440 = re.compile(
+    r"v?(?:[0-9]+!)?[0-9]+(?:\.[0-9]+)*"
+    r"(?P<pre>[-_.]?(?:alpha|beta|preview|pre|rc|a|b|c)[-_.]?[0-9]*)?"
+    r"(?:-[0-9]+|[-_.]?(?:post|rev|r)[-_.]?[0-9]*)?"
+    r"(?P<dev>[-_.]?dev[-_.]?[0-9]*)?(?:\+[a-z0-9]+(?:[-_.][a-z0-9]+)*)?", re.IGNORECASE)
+
+
+def prerelease_by_pep440(version: str) -> bool:
+    """https://packaging.python.org/en/latest/specifications/version-specifiers/: a, b, rc and dev segments."""
+    match = _PEP440.fullmatch(version.strip())
+    return bool(match["pre"] or match["dev"]) if match else prerelease_by_words(version)
+
+
+def prerelease_by_semver(version: str) -> bool:
+    """https://semver.org/#spec-item-9: whatever follows a hyphen, build metadata aside."""
+    match = re.match(r"v?[0-9]+(?:\.[0-9]+)*(-)?", version.split("+")[0])
+    return bool(match[1]) if match else prerelease_by_words(version)
+
+
+def version_order(version: str) -> list[tuple[int, str, int]]:
+    """A key that sorts labels as people read them: numbers by value, and ``1.0-rc1`` before ``1.0``."""
+    key = [(3, "", int(token)) if token.isdigit() else (0 if token in PRERELEASE_WORDS else 2, token, 0)
+           for token in _tokens(version.lstrip("vV"))]
+    return [*key, (1, "", 0)]
+
+
+_CVE = re.compile("CVE[-\u2010\u2011\u2013](?:\u00ad)?([0-9]{4})[-\u2010\u2011\u2013](?:\u00ad)?([0-9]{4,10})(?![0-9])",
+                  re.IGNORECASE)
+
+
+def cves_in(*texts: str) -> tuple[str, ...]:
+    """The CVE ids that the texts name, in their order, each once."""
+    return tuple(dict.fromkeys(f"CVE-{match[1]}-{match[2]}" for text in texts for match in _CVE.finditer(text)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What a dialect or a notification wants sent. ``passes``: statuses beyond 2xx that the asker reads itself."""
+
+    url: str
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    method: str = "GET"
+    body: bytes | None = None
+    passes: Collection[int] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What came back. Readers raise ValueError for a body that is not what it should be."""
+
+    url: str                        # after redirects
+    status: int
+    headers: Mapping[str, str]      # names in lower case; repeated ones joined by ", "
+    body: bytes = b""
+    asked: str = ""                 # the URL before redirects
+    address: str | None = None      # dialled
+
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        start = self.body[:200].lstrip().lower()
+        if start.startswith((b"<!doctype", b"<html")):
+            raise ValueError("it answered a web page, not JSON")
+        try:
+            return json.loads(self.body.decode("utf-8"))
+        except RecursionError:
+            raise ValueError("its JSON is nested too deeply") from None
+        except ValueError as error:
+            raise ValueError(f"its answer is no JSON ({error})") from None
+
+    def xml(self) -> xml.etree.ElementTree.Element:
+        if b"<!ENTITY" in self.body:
+            raise ValueError("its XML declares entities")
+        try:
+            return xml.etree.ElementTree.fromstring(self.body)
+        except (xml.etree.ElementTree.ParseError, LookupError) as error:
+            raise ValueError(f"its answer is no XML ({error})") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class Note:
+    title: str
+    message: str                # HTML, as the provider gave it: not to be trusted
+    url: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    version: str
+    date: str | None            # None: the provider gives none, and nobody has seen it yet
+    is_prerelease: bool = False
+    cve: tuple[str, ...] = ()
+    note: Note | None = None
+    evidence: str | None = None     # "kind:value" of the content: a digest, a commit, a publication date
+    is_updated: bool = False
+    has_note: bool = False      # of a release that was read without its note
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract's Release; what is false or empty is left out."""
+        about = {"version": self.version, "date": self.date}
+        optional = {"has_note": self.has_note or self.note is not None, "cve": list(self.cve),
+                    "is_prerelease": self.is_prerelease, "is_updated": self.is_updated}
+        return about | {name: value for name, value in optional.items() if value}
+
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    id: str
+    type: str                   # "user" or "organization"
+    email: str
+    name: str
+    is_admin: bool
+    email_notification: str
+    password: str = dataclasses.field(repr=False)       # the hash
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    id: str
+    account_id: str
+    name: str
+    networks: tuple[str, ...]
+    secret: str = dataclasses.field(repr=False)
+    created_at: float
+    used_at: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "secret": self.secret, "authorized_networks": list(self.networks)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tag:
+    id: str
+    name: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"id": self.id, "name": self.name}
+
+
+# Each kind of destination: the field of a project that lists it. The tables hold every kind.
+KINDS = {
+    "slack": "slack_channels", "telegram": "telegram_chats", "discord": "discord_channels",
+    "hangouts_chat": "hangouts_chat_webhooks", "microsoft_teams": "microsoft_teams_webhooks",
+    "mattermost": "mattermost_webhooks", "rocketchat": "rocketchat_webhooks", "matrix": "matrix_rooms",
+    "webhook": "webhooks", "ntfy": "ntfy_topics", "gotify": "gotify_applications",
+    "pushover": "pushover_users", "apprise": "apprise_urls", "email": "emails",
+}
+EMAIL_NOTIFICATIONS = ("none", "instant", "hourly", "daily", "weekly", "default")
+
+
+@dataclasses.dataclass(frozen=True)
+class Project:
+    id: str
+    account_id: str
+    source_id: int
+    provider: str
+    name: str
+    email_notification: str
+    exclude_prereleases: bool
+    exclude_updated: bool
+    exclude_version_regexp: tuple[tuple[str, bool], ...]    # (pattern, inverse)
+    note: str
+    tags: tuple[str, ...]                                   # ids
+    destinations: Mapping[str, tuple[str, ...]]             # kind -> ids; a kind with none is absent
+
+    def as_json(self, url: str) -> dict[str, Any]:
+        """The contract's Project; what is false or empty is left out."""
+        about: dict[str, Any] = {"id": self.id, "name": self.name, "provider": self.provider, "url": url,
+                                 "email_notification": self.email_notification}
+        for kind, ids in self.destinations.items():
+            about[KINDS[kind]] = ids
+        if self.exclude_version_regexp:
+            about["exclude_version_regexp"] = [
+                {"value": value, "inverse": True} if inverse else {"value": value}
+                for value, inverse in self.exclude_version_regexp]
+        for name in ("exclude_prereleases", "exclude_updated", "note", "tags"):
+            if value := getattr(self, name):
+                about[name] = value
+        return about
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A project at its provider, shared by all accounts that track it."""
+
+    id: int
+    provider: str
+    key: str                        # the name, normalised as the provider does
+    name: str
+    checked_at: float | None        # last answer of any kind
+    succeeded_at: float | None      # last answer that held releases; None: never seen
+    failures: int                   # since then
+    error: str | None
+    is_missing: bool
+    etag_url: str | None            # the request that ``etag`` and ``last_modified`` belong to
+    etag: str | None
+    last_modified: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Destination:
+    id: str
+    account_id: str
+    kind: str
+    name: str
+    settings: Mapping[str, Any] = dataclasses.field(repr=False)
+    secret: str = dataclasses.field(repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """What a list of the API shows: id, name, and what the kind's settings add to it."""
+        return {"id": self.id, "name": self.name} | dict(self.settings.get("shown", {}))
+
+
+@dataclasses.dataclass(frozen=True)
+class Subscriber:
+    """A project that tracks a source, with all that an event of it needs."""
+
+    project: Project
+    account: Account
+    tags: tuple[Tag, ...]
+    destination_ids: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """A release that a project is told of. ``body`` is the contract's JSON object (spec.md part 6)."""
+
+    project_id: str
+    body: Mapping[str, Any]
+    url: str
+    destination_ids: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Delivery:
+    """An event on its way to a destination, claimed by who reads it."""
+
+    id: str
+    destination: Destination
+    account_is_admin: bool
+    body: Mapping[str, Any]         # of the event
+    url: str
+    attempts: int
+    created_at: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """How one attempt went, and what it makes of its delivery."""
+
+    delivery_id: str
+    attempted_at: float
+    status: int | None              # None: no HTTP answer
+    error: str | None
+    duration: float                 # seconds
+    address: str | None             # dialled
+    state: str                      # "delivered", "pending" or "failed"
+    next_attempt_at: float
+
+
+def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
+    """The standard body of a notification (spec.md part 6); optional members only when they say something."""
+    project, account = subscriber.project, subscriber.account
+    body: dict[str, Any] = {
+        "provider": project.provider, "project": project.name, "version": release.version, "time": release.date}
+    if release.cve:
+        body["cve"] = list(release.cve)
+    if release.is_prerelease:
+        body["is_prerelease"] = True
+    if release.is_updated:
+        body["is_updated"] = True
+    if release.note:
+        body["note"] = {"title": release.note.title, "message": release.note.message}
+    body["account"] = {"type": account.type, "id": account.id, "name": account.name}
+    if subscriber.tags:
+        body["tags"] = [tag.as_json() for tag in subscriber.tags]
+    if project.note:
+        body["project_note"] = project.note
+    return body
+
+
+class _Plain(html.parser.HTMLParser):
+    """Collects the text of HTML; what browsers do not show is dropped, blocks become lines."""
+
+    _hidden = frozenset(("script", "style", "head", "title", "template", "noscript"))
+    _blocks = frozenset("p div br li ul ol h1 h2 h3 h4 h5 h6 pre tr table blockquote section hr dd dt".split())
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._skipping = 0
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag in self._hidden:
+            self._skipping += 1
+        elif tag in self._blocks:
+            self.parts.append("\n- " if tag == "li" else "\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._hidden:
+            self._skipping = max(0, self._skipping - 1)
+        elif tag in self._blocks and tag != "li":
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipping:
+            self.parts.append(data)
+
+
+def plain_text(markup: str) -> str:
+    """What a person would read of HTML: no markup, blank runs folded."""
+    reader = _Plain()
+    reader.feed(markup)
+    reader.close()
+    lines = (re.sub(r"[ \t\r\f\v]+", " ", line).strip() for line in "".join(reader.parts).split("\n"))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def preformatted(text: str) -> str:
+    """Text or Markdown as HTML that shows it as it is."""
+    return f"<pre>{html.escape(text, quote=False)}</pre>" if text.strip() else ""
+
+
+TEMPLATE_NAMES = frozenset(
+    "provider project version time cve is_prerelease is_updated note_title note_message note_text "
+    "account_type account_id account_name tags project_note url".split())
+_TEMPLATE = re.compile(r"\{\{|\}\}|\{([a-z_]{1,40})\}")
+
+
+def unknown_names(template: str) -> list[str]:
+    """The variables of a template that no event has."""
+    return [match[1] for match in _TEMPLATE.finditer(template) if match[1] and match[1] not in TEMPLATE_NAMES]
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """The template with its ``{name}`` replaced, in one pass: what a value holds is never read again.
+
+    Never ``str.format``: it walks attributes and pads to any width.
+    """
+    def one(match: re.Match[str]) -> str:
+        return values.get(match[1], match[0]) if match[1] else match[0][0]
+    return _TEMPLATE.sub(one, template)
+
+
+# OWASP's password storage cheat sheet: of the choices of equal strength the one with the least memory.
+_SCRYPT = {"n": 2**14, "r": 8, "p": 5}
+
+
+def hash_password(password: str, salt: bytes | None = None) -> str:
+    """``scrypt$salt$hash``, both in hexadecimal. Takes about 0.2 s and 16 MiB."""
+    salt = salt or secrets.token_bytes(16)
+    digest = hashlib.scrypt(password.encode("utf-8", "surrogatepass"), salt=salt, **_SCRYPT, dklen=32)
+    return f"scrypt${salt.hex()}${digest.hex()}"
+
+
+# Compared against when there is no such account, so that the time of an answer does not tell.
+NO_PASSWORD = "scrypt$" + "00" * 16 + "$" + "00" * 32
+
+
+def is_password(password: str, hashed: str) -> bool:
+    """Whether the password is the one that was hashed. Costs as much as hashing."""
+    salt = bytes.fromhex(hashed.split("$")[1])
+    return hmac.compare_digest(hash_password(password, salt).encode(), hashed.encode())
+
+
+def password_problem(password: str) -> str | None:
+    """What is wrong with a new password, if anything."""
+    size = len(password.encode("utf-8", "surrogatepass"))
+    return None if 8 <= size <= 1024 else f"The password has {size} bytes; it takes 8 to 1,024."
+
+
+def make_key_secret() -> str:
+    """A new API key: 256 random bits behind a prefix that secret scanners can look for."""
+    return "rt_" + secrets.token_hex(32)
+
+
+def make_signing_secret() -> str:
+    """``whsec_`` and 32 random bytes in base 64, as https://www.standardwebhooks.com has it."""
+    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def secret_hash(secret: str) -> bytes:
+    """What a key or session is looked up by, so that no comparison's time says anything of the secret."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def ascii_url(url: str) -> str:
+    """The URL as it goes over the wire. Raises ValueError for user:password, which would be taken for a host."""
+    parts = urlsplit(url)
+    if parts.username is not None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("it is not a web address without user and password")
+    _ = parts.port      # raises beyond 65535
+    host = parts.hostname.encode("idna").decode() if not parts.hostname.isascii() else parts.netloc
+    if not parts.hostname.isascii() and parts.port:
+        host = f"{host}:{parts.port}"
+    return parts._replace(netloc=host, path=quote(parts.path, safe="/%:@!$&'()*+,;=~-._"),
+                          query=quote(parts.query, safe="/%:@!$&'()*+,;=~-._?"), fragment="").geturl()
+
+
+def checked_url(url: str) -> str:
+    """A URL that may be posted to. Raises ValueError, which says what is wrong."""
+    if len(url) > 2000 or re.search(r"[\s\x00-\x1f\x7f]", url) or not re.match(r"https?://[^/]", url, re.IGNORECASE):
+        raise ValueError("it takes an address such as https://example.org/hook")
+    if urlsplit(url).username is not None:
+        raise ValueError("it must not hold user and password; an Authorization header can")
+    if urlsplit(url).port == 0:
+        raise ValueError("0 is no port")
+    return url
+
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def parse_address(text: str) -> Address | None:
+    """The address that ``text`` spells, IPv4 out of its IPv6 wrapper; None for what is none."""
+    try:
+        address = ipaddress.ip_address(text.strip().partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+@functools.lru_cache(maxsize=4096)
+def in_networks(address: str, networks: tuple[str, ...]) -> bool:
+    """Whether the address is in one of the networks. False for what is no address."""
+    parsed = parse_address(address)
+    return parsed is not None and any(parsed in network for network in parse_networks(networks))
+
+
+# == limits ====================================================================
+#
+# What bounds the use of the service: the hourly windows of keys and addresses, the gate before
+# log-ins, and the time that a user's pattern may take. Windows are arithmetic on a time that they
+# are given, in seconds of a clock that never goes back.
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """Where a key stands after asking; ``is_open`` says whether the request may go on."""
+
+    limit: int
+    remaining: int
+    reset: float                # seconds until all is given back
+    is_open: bool
+
+
+class Windows:
+    """Hourly budgets, one for each name. A window starts with the name's first request."""
+
+    def __init__(self, limit: int, most_names: int = 50_000) -> None:
+        self.limit = limit
+        self._most_names = most_names
+        self._lock = threading.Lock()
+        self._state: dict[str, tuple[float, int]] = {}      # name -> (start, used)
+
+    def take(self, name: str, cost: int, now: float) -> Window:
+        """The window after ``cost``; one that costs more than remains is refused and costs nothing."""
+        with self._lock:
+            start, used = self._state.get(name, (now, 0))
+            if now - start >= HOUR:
+                start, used = now, 0
+            is_open = used + cost <= self.limit
+            if is_open:
+                used += cost
+                if name not in self._state and len(self._state) >= self._most_names:
+                    self._forget(now)
+                self._state[name] = start, used
+            return Window(self.limit, self.limit - used, start + HOUR - now, is_open)
+
+    def give_back(self, name: str, cost: int) -> None:
+        with self._lock:
+            if name in self._state:
+                start, used = self._state[name]
+                self._state[name] = start, max(0, used - cost)
+
+    def _forget(self, now: float) -> None:
+        """Drop what has run out, and the oldest tenth if that was not enough."""
+        self._state = {name: state for name, state in self._state.items() if now - state[0] < HOUR}
+        if len(self._state) >= self._most_names:
+            for name in list(self._state)[:self._most_names // 10]:
+                del self._state[name]
+
+
+class LoginGate:
+    """Lets few passwords be tried: an hourly number for an account and for an address, two at a time."""
+
+    def __init__(self) -> None:
+        self._windows = Windows(LOGIN_TRIES)
+        self._two = threading.BoundedSemaphore(2)
+
+    def check(self, email: str, address: str, password: str, hashed: str | None, now: float) -> bool:
+        """Whether the password is right; ``hashed`` is None where there is no such account, and takes as long.
+
+        Raises TooMany. A right password costs nothing, so that a program which logs in often is not locked out.
+        """
+        names = [f"account {email.lower()}", f"address {address}"]
+        taken: list[str] = []
+        for name in names:
+            window = self._windows.take(name, 1, now)
+            if not window.is_open:
+                for other in taken:
+                    self._windows.give_back(other, 1)
+                raise TooMany(window.reset)
+            taken.append(name)
+        with self._two:
+            right = is_password(password[:1024], hashed or NO_PASSWORD) and hashed is not None
+        if right:
+            for name in names:
+                self._windows.give_back(name, 1)
+        return right
+
+
+class Patterns:
+    """Matches users' regular expressions in a process of their own, which is ended when it takes too long.
+
+    A pattern that backtracks without end would hold the interpreter, and with it every thread.
+    """
+
+    _ONE, _ALL = 0.25, 0.5      # seconds for a pattern over a list of versions, and for all patterns of a project
+    _PROGRAM = ("import json, re, sys\n"
+                "for line in sys.stdin:\n"
+                "    pattern, texts = json.loads(line)\n"
+                "    print(json.dumps([bool(re.search(pattern, text)) for text in texts]), flush=True)\n")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._helper: subprocess.Popen[bytes] | None = None
+        self._too_slow: dict[str, int] = {}
+
+    def excluded(self, rules: Sequence[tuple[str, bool]], versions: Sequence[str]) -> list[bool]:
+        """For each version whether a plain pattern finds something in it, or an inverse one does not.
+
+        A pattern that is too slow excludes nothing: rather a release too many than one hidden. After
+        the third time it is not tried again.
+        """
+        found = [False] * len(versions)
+        end = time.monotonic() + self._ALL
+        for pattern, inverse in rules if versions else ():
+            matches = self._search(pattern, versions, end)
+            found = [before or match is not inverse for before, match in zip(found, matches)] if matches else found
+        return found
+
+    def too_slow(self, pattern: str) -> bool:
+        return self._too_slow.get(pattern, 0) >= 3
+
+    def close(self) -> None:
+        with self._lock:
+            self._end_helper()
+
+    def _search(self, pattern: str, versions: Sequence[str], end: float) -> list[bool] | None:
+        with self._lock:
+            left = min(self._ONE, end - time.monotonic())
+            if self.too_slow(pattern) or left <= 0:
+                return None
+            line = json.dumps([pattern, list(versions)]).encode() + b"\n"
+            answer = self._ask(line, left)
+            if answer is None:
+                self._end_helper()
+                self._too_slow[pattern] = self._too_slow.get(pattern, 0) + 1
+                log.warning("pattern %r: takes too long, excludes nothing", pattern)
+            return answer
+
+    def _ask(self, line: bytes, seconds: float) -> list[bool] | None:
+        if self._helper is None or self._helper.poll() is not None:
+            self._helper = subprocess.Popen([sys.executable, "-I", "-S", "-c", self._PROGRAM],
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            seconds += 2        # for its start
+        channel = self._helper
+        assert channel.stdin and channel.stdout
+        try:
+            channel.stdin.write(line)
+            channel.stdin.flush()
+            answer = channel.stdout.readline() if select.select([channel.stdout], [], [], seconds)[0] else b""
+            return json.loads(answer) if answer else None
+        except OSError:         # it ended meanwhile
+            return None
+
+    def _end_helper(self) -> None:
+        if self._helper is not None:
+            self._helper.kill()
+            self._helper.communicate()
+            self._helper = None
+
+
+# == store =====================================================================
+#
+# Everything that is remembered, and all SQL. Threads and processes meet here: each thread has a
+# connection of its own, writers of a process queue at one lock, work is claimed with a lease. What
+# is written is on the disk when the method returns. SQLite in WAL: https://www.sqlite.org/wal.html
+
+MIGRATIONS = ("""
+CREATE TABLE account (
+    id                 TEXT PRIMARY KEY,
+    type               TEXT NOT NULL CHECK (type IN ('user', 'organization')),
+    email              TEXT NOT NULL COLLATE NOCASE UNIQUE,
+    name               TEXT NOT NULL,
+    password           TEXT NOT NULL,
+    is_admin           INTEGER NOT NULL CHECK (is_admin IN (0, 1)),
+    email_notification TEXT NOT NULL DEFAULT 'daily',
+    time_zone          TEXT NOT NULL DEFAULT 'UTC',
+    created_at         REAL NOT NULL
+) STRICT;
+
+-- The contract shows an account its keys, so they are kept; they are looked up by their hash.
+CREATE TABLE api_key (
+    id          TEXT PRIMARY KEY,
+    account_id  TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
+    name        TEXT NOT NULL,
+    secret      TEXT NOT NULL,
+    secret_hash BLOB NOT NULL UNIQUE,
+    networks    TEXT NOT NULL,
+    created_at  REAL NOT NULL,
+    used_at     REAL,
+    UNIQUE (account_id, name)
+) STRICT;
+
+CREATE TABLE session (
+    token_hash BLOB PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
+    address    TEXT NOT NULL,
+    agent      TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    seen_at    REAL NOT NULL
+) STRICT;
+CREATE INDEX session_of_account ON session (account_id);
+
+CREATE TABLE source (
+    id            INTEGER PRIMARY KEY,
+    provider      TEXT NOT NULL,
+    key           TEXT NOT NULL,
+    name          TEXT NOT NULL,
+    next_check_at REAL NOT NULL,
+    claimed_by    TEXT,
+    claimed_until REAL,
+    checked_at    REAL,
+    succeeded_at  REAL,
+    failures      INTEGER NOT NULL DEFAULT 0,
+    error         TEXT,
+    is_missing    INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)),
+    etag_url      TEXT,
+    etag          TEXT,
+    last_modified TEXT,
+    UNIQUE (provider, key)
+) STRICT;
+CREATE INDEX source_due ON source (provider, next_check_at);
+CREATE INDEX source_claimed ON source (claimed_by) WHERE claimed_by IS NOT NULL;
+
+CREATE TABLE release (
+    id            INTEGER PRIMARY KEY,
+    source_id     INTEGER NOT NULL REFERENCES source ON DELETE CASCADE,
+    version       TEXT NOT NULL,
+    date          TEXT NOT NULL,
+    is_prerelease INTEGER NOT NULL CHECK (is_prerelease IN (0, 1)),
+    is_updated    INTEGER NOT NULL DEFAULT 0 CHECK (is_updated IN (0, 1)),
+    cve           TEXT,
+    evidence      TEXT,
+    UNIQUE (source_id, version)
+) STRICT;
+CREATE INDEX release_newest_of_source ON release (source_id, date);
+CREATE INDEX release_newest_of_all ON release (date);
+
+CREATE TABLE note (
+    release_id  INTEGER PRIMARY KEY REFERENCES release ON DELETE CASCADE,
+    fingerprint INTEGER NOT NULL,
+    title       TEXT NOT NULL,
+    message     TEXT NOT NULL,
+    url         TEXT NOT NULL
+) STRICT;
+
+-- provider and name stand here again, and newest_date too, for the indexes that list pages go by.
+CREATE TABLE project (
+    id                     TEXT PRIMARY KEY,
+    account_id             TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
+    source_id              INTEGER NOT NULL REFERENCES source,
+    provider               TEXT NOT NULL,
+    name                   TEXT NOT NULL,
+    email_notification     TEXT NOT NULL,
+    exclude_prereleases    INTEGER NOT NULL DEFAULT 0 CHECK (exclude_prereleases IN (0, 1)),
+    exclude_updated        INTEGER NOT NULL DEFAULT 0 CHECK (exclude_updated IN (0, 1)),
+    exclude_version_regexp TEXT NOT NULL DEFAULT '[]',
+    note                   TEXT NOT NULL DEFAULT '',
+    newest_date            TEXT NOT NULL DEFAULT '',
+    added_at               REAL NOT NULL,
+    UNIQUE (account_id, source_id)
+) STRICT;
+CREATE INDEX project_by_newest ON project (account_id, newest_date);
+CREATE INDEX project_by_added ON project (account_id, added_at);
+CREATE INDEX project_by_name ON project (account_id, name COLLATE NOCASE, provider);
+CREATE INDEX project_of_source ON project (source_id);
+
+-- How many projects an account has at a provider, so that a page need not count them.
+CREATE TABLE project_count (
+    account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
+    provider   TEXT NOT NULL,
+    projects   INTEGER NOT NULL,
+    PRIMARY KEY (account_id, provider)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER project_added AFTER INSERT ON project BEGIN
+    INSERT INTO project_count (account_id, provider, projects) VALUES (NEW.account_id, NEW.provider, 1)
+        ON CONFLICT DO UPDATE SET projects = projects + 1;
+END;
+CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN
+    UPDATE project_count SET projects = projects - 1
+     WHERE account_id = OLD.account_id AND provider = OLD.provider;
+    DELETE FROM project_count
+     WHERE account_id = OLD.account_id AND provider = OLD.provider AND projects = 0;
+    DELETE FROM source
+     WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id);
+END;
+
+CREATE TABLE tag (
+    id         TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
+    name       TEXT NOT NULL COLLATE NOCASE,
+    UNIQUE (account_id, name)
+) STRICT;
+CREATE TABLE project_tag (
+    project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
+    tag_id     TEXT NOT NULL REFERENCES tag ON DELETE CASCADE,
+    PRIMARY KEY (project_id, tag_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX project_tag_of_tag ON project_tag (tag_id);
+
+CREATE TABLE destination (
+    id                   TEXT PRIMARY KEY,
+    account_id           TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
+    kind                 TEXT NOT NULL CHECK (kind IN (
+        'slack', 'telegram', 'discord', 'hangouts_chat', 'microsoft_teams', 'mattermost', 'rocketchat',
+        'matrix', 'webhook', 'ntfy', 'gotify', 'pushover', 'apprise', 'email')),
+    name                 TEXT NOT NULL,
+    settings             TEXT NOT NULL,
+    secret               TEXT NOT NULL,
+    schedule             TEXT NOT NULL DEFAULT 'instant'
+                         CHECK (schedule IN ('instant', 'hourly', 'daily', 'weekly')),
+    is_for_every_project INTEGER NOT NULL DEFAULT 1 CHECK (is_for_every_project IN (0, 1)),
+    created_at           REAL NOT NULL,
+    UNIQUE (account_id, kind, name)
+) STRICT;
+CREATE TABLE project_destination (
+    project_id     TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
+    destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE,
+    PRIMARY KEY (project_id, destination_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX project_destination_of_destination ON project_destination (destination_id);
+
+CREATE TABLE event (
+    id         INTEGER PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
+    project_id TEXT REFERENCES project ON DELETE SET NULL,
+    body       TEXT NOT NULL,
+    url        TEXT NOT NULL,
+    created_at REAL NOT NULL
+) STRICT;
+CREATE INDEX event_of_account ON event (account_id);
+CREATE INDEX event_of_project ON event (project_id);
+
+CREATE TABLE delivery (
+    id              TEXT PRIMARY KEY,
+    event_id        INTEGER NOT NULL REFERENCES event ON DELETE CASCADE,
+    destination_id  TEXT NOT NULL REFERENCES destination ON DELETE CASCADE,
+    state           TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed', 'skipped')),
+    next_attempt_at REAL NOT NULL,
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    claimed_by      TEXT,
+    claimed_until   REAL,
+    created_at      REAL NOT NULL,
+    settled_at      REAL
+) STRICT;
+CREATE INDEX delivery_of_event ON delivery (event_id);
+CREATE INDEX delivery_of_destination ON delivery (destination_id);
+CREATE INDEX delivery_due ON delivery (next_attempt_at) WHERE state = 'pending';
+CREATE INDEX delivery_due_at_destination ON delivery (destination_id, next_attempt_at) WHERE state = 'pending';
+CREATE INDEX delivery_claimed ON delivery (destination_id, claimed_until) WHERE claimed_until IS NOT NULL;
+CREATE INDEX delivery_settled ON delivery (settled_at) WHERE settled_at IS NOT NULL;
+
+CREATE TABLE attempt (
+    id           INTEGER PRIMARY KEY,
+    delivery_id  TEXT NOT NULL REFERENCES delivery ON DELETE CASCADE,
+    attempted_at REAL NOT NULL,
+    status       INTEGER,
+    error        TEXT,
+    duration     REAL NOT NULL,
+    address      TEXT
+) STRICT;
+CREATE INDEX attempt_of_delivery ON attempt (delivery_id);
+CREATE INDEX attempt_by_time ON attempt (attempted_at);
+
+PRAGMA user_version = 1;
+""",)
+
+# The ids of a page of an account's projects: by order, and whether it is reversed.
+PROJECT_PAGES = {key: """
+    SELECT id FROM project
+     WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
+       AND (:tag IS NULL OR EXISTS (SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
+     ORDER BY """ + columns + " LIMIT :limit OFFSET :offset" for key, columns in {
+         ("updated", False): "newest_date DESC, rowid DESC",
+         ("updated", True): "newest_date, rowid",
+         ("added", False): "added_at DESC, rowid DESC",
+         ("added", True): "added_at, rowid",
+         ("name", False): "name COLLATE NOCASE, provider",
+         ("name", True): "name COLLATE NOCASE DESC, provider DESC",
+     }.items()}
+
+
+class StoreError(ReleasetrackError):
+    """The store cannot be opened at all: not a store, of a newer version, or no right to it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What the store has of a release, as far as a poll compares it."""
+
+    date: str
+    evidence: str | None
+    fingerprint: int | None     # of the note
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """What a successful check of a source makes of it, to be recorded at once or not at all."""
+
+    next_check_at: float
+    etag_url: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    new: Sequence[Release] = ()         # oldest first, with dates
+    updated: Sequence[Release] = ()
+    evidenced: Sequence[Release] = ()   # known ones, unchanged, whose evidence is new or of another kind
+    noted: Sequence[Release] = ()       # known ones whose note is new or has changed
+    events: Sequence[Event] = ()
+
+
+def note_fingerprint(note: Note) -> int:
+    digest = hashlib.blake2b(f"{note.title}\0{note.message}".encode("utf-8", "surrogatepass"), digest_size=7)
+    return int.from_bytes(digest.digest(), "big")
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _account(row: Sequence[Any]) -> Account:
+    id_, type_, address, name, is_admin, email_notification, password = row
+    return Account(id_, type_, address, name, bool(is_admin), email_notification, password)
+
+
+def _project(row: Sequence[Any]) -> Project:
+    destinations: dict[str, tuple[str, ...]] = {}
+    for kind, id_ in json.loads(row[11]) if row[11] != "[]" else ():
+        destinations[kind] = (*destinations.get(kind, ()), id_)
+    rules = tuple((value, bool(inverse)) for value, inverse in json.loads(row[8])) if row[8] != "[]" else ()
+    tags = tuple(json.loads(row[10])) if row[10] != "[]" else ()
+    return Project(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), bool(row[7]), rules, row[9],
+                   tags, destinations)
+
+
+def _source(row: Sequence[Any]) -> Source:
+    values = list(row)
+    values[8] = bool(values[8])
+    return Source(*values)
+
+
+def _release(row: Sequence[Any]) -> Release:
+    version, date, is_prerelease, is_updated, cve, note_id = row
+    return Release(version, date, bool(is_prerelease), tuple(cve.split()) if cve else (), None, None,
+                   bool(is_updated), note_id is not None)
+
+
+def _delivery(row: Sequence[Any]) -> Delivery:
+    destination = Destination(row[5], row[6], row[7], row[8], json.loads(row[9]), row[10])
+    return Delivery(row[0], destination, bool(row[11]), json.loads(row[3]), row[4], row[1], row[2])
+
+
+@functools.lru_cache(maxsize=4096)
+def _networks(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+class Store:
+    """The database. Methods return values, never rows; each is one statement or one transaction."""
+
+    def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self.clock = clock
+        self.poll_bell = threading.Event()      # a source has become due
+        self.send_bell = threading.Event()      # a delivery has become due
+        self.is_tracked = False                 # whether a tracker lives in this process
+        self._checked = threading.Condition()   # a check has been recorded
+        self._writing = threading.Lock()
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._used_keys: dict[str, float] = {}
+        self._open()
+
+    # Opening and closing
+
+    def _open(self) -> None:
+        if sqlite3.sqlite_version_info < (3, 37):
+            raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; it takes 3.37 or newer")
+        try:
+            if not os.path.exists(self.path):   # made here, so that it and its companions are for the owner alone
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            db = self._db
+            db.execute("PRAGMA journal_mode = WAL")
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version > len(MIGRATIONS):
+                raise StoreError(f"{self.path} was made by a newer releasetrack (its schema is {version}, this "
+                                 f"program knows {len(MIGRATIONS)}); run that one, or restore a backup")
+            if version == 0 and db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                raise StoreError(f"{self.path} is a database of another program; name another file with --db")
+            if 0 < version < len(MIGRATIONS):
+                self.backup(f"{self.path}.schema-{version}")
+            self._migrate(db)
+        except (OSError, sqlite3.Error) as error:
+            self.close()
+            reason = getattr(error, "strerror", None) or str(error)
+            raise StoreError(f"{self.path} cannot be opened as a store: {reason}; the file and its folder "
+                             "must be writable, and the file an SQLite database") from error
+        except StoreError:
+            self.close()
+            raise
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        """This thread's connection."""
+        db = getattr(self._local, "db", None)
+        if db is None:
+            db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, cached_statements=256)
+            db.execute("PRAGMA busy_timeout = 5000")
+            db.execute("PRAGMA foreign_keys = ON")
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA secure_delete = ON")
+            db.execute("PRAGMA trusted_schema = OFF")
+            db.execute("PRAGMA cache_size = -1000")
+            self._local.db = db
+            self._connections.append(db)
+        return db
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        """Bring the schema up to date, all of it or nothing."""
+        db.execute("BEGIN EXCLUSIVE")
+        try:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            for script in MIGRATIONS[version:]:
+                statement = ""
+                for line in script.splitlines(keepends=True):
+                    statement += line
+                    if sqlite3.complete_statement(statement):
+                        db.execute(statement)
+                        statement = ""
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for db in self._connections:
+            with contextlib.suppress(sqlite3.Error):
+                db.close()
+        self._connections.clear()
+        self._local = threading.local()
+
+    def backup(self, path: str, progress: Callable[[int, int, int], None] | None = None) -> None:
+        """A consistent copy at ``path``, while others write; an older one there is replaced when it is whole.
+
+        ``progress`` is told (status, pages left, pages in all). Raises OSError, sqlite3.Error.
+        """
+        part = f"{path}.{make_id()}.part"
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        try:
+            with contextlib.closing(sqlite3.connect(part)) as copy:
+                self._db.backup(copy, pages=1000, progress=progress, sleep=0.01)
+                copy.execute("PRAGMA journal_mode = DELETE")
+            with open(part, "rb") as whole:
+                os.fsync(whole.fileno())
+            os.replace(part, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part)
+
+    # How statements are run
+
+    def _rows(self, sql: str, values: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:
+        """All rows: an unfinished cursor would keep the write-ahead log from shrinking."""
+        try:
+            return self._db.execute(sql, values).fetchall()
+        except sqlite3.OperationalError as error:
+            raise StoreUnavailable(f"the store cannot be read: {error}") from error
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """A write, whole or not at all. One at a time in a process: SQLite's own waiting is unfair."""
+        if not self._writing.acquire(timeout=5):
+            raise StoreUnavailable("the store cannot be written: other writers take too long")
+        try:
+            db = self._db
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:   # a full disk has rolled back already
+                    db.execute("ROLLBACK")
+                raise
+        except sqlite3.OperationalError as error:
+            raise StoreUnavailable(f"the store cannot be written: {error}") from error
+        finally:
+            self._writing.release()
+
+    # Accounts, keys
+
+    def add_account(self, type: str, email: str, name: str, password: str, is_admin: bool) -> Account:
+        """The new account; the first of all is an administrator. ``password`` is its hash.
+        Raises Invalid when the address has one already."""
+        account_id = make_id()
+        with self._transaction() as db:
+            is_first = not db.execute("SELECT 1 FROM account LIMIT 1").fetchall()
+            try:
+                db.execute("""
+                    INSERT INTO account (id, type, email, name, password, is_admin, created_at)
+                    VALUES (:id, :type, :email, :name, :password, :is_admin, :now)
+                    """, {"id": account_id, "type": type, "email": email, "name": name, "password": password,
+                          "is_admin": int(is_admin or is_first), "now": self.clock()})
+            except sqlite3.IntegrityError:
+                raise Invalid(f"There is an account {email} already.") from None
+        account = self.account(email)
+        assert account
+        return account
+
+    def accounts(self) -> list[Account]:
+        """All accounts, in the order in which they came."""
+        ids = self._rows("SELECT id FROM account ORDER BY rowid")
+        return [account for id_, in ids if (account := self.account_of(id_))]
+
+    def account(self, email: str) -> Account | None:
+        """The account of an e-mail address, whatever the case of its letters."""
+        rows = self._rows("SELECT id FROM account WHERE email = ?", (email,))
+        return self.account_of(rows[0][0]) if rows else None
+
+    def account_of(self, account_id: str) -> Account | None:
+        rows = self._rows("""
+            SELECT id, type, email, name, is_admin, email_notification, password FROM account WHERE id = ?
+            """, (account_id,))
+        return _account(rows[0]) if rows else None
+
+    def set_password(self, account_id: str, password: str) -> None:
+        """Set the hash of the password, and end the account's sessions."""
+        with self._transaction() as db:
+            db.execute("UPDATE account SET password = ? WHERE id = ?", (password, account_id))
+            db.execute("DELETE FROM session WHERE account_id = ?", (account_id,))
+
+    def remove_account(self, account_id: str) -> None:
+        """Remove an account and all that it owns."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM account WHERE id = ?", (account_id,))
+        self._empty_log()
+
+    def add_key(self, account_id: str, name: str, networks: Sequence[str]) -> Key:
+        """A new key. Raises Invalid when the account has one of that name."""
+        key = Key(make_id(), account_id, name, tuple(networks), make_key_secret(), self.clock())
+        with self._transaction() as db:
+            try:
+                db.execute("""
+                    INSERT INTO api_key (id, account_id, name, secret, secret_hash, networks, created_at)
+                    VALUES (?, ?, ?, ?, ?, ?, ?)
+                    """, (key.id, account_id, name, key.secret, secret_hash(key.secret), _as_json(networks),
+                          key.created_at))
+            except sqlite3.IntegrityError:
+                raise Invalid(f"There is a key {name} already.") from None
+        return key
+
+    def keys(self, account_id: str) -> list[Key]:
+        """An account's keys, in the order in which they came."""
+        return [Key(id_, account_id, name, tuple(json.loads(networks)), secret, created_at, used_at)
+                for id_, name, networks, secret, created_at, used_at in self._rows("""
+                    SELECT id, name, networks, secret, created_at, used_at
+                      FROM api_key WHERE account_id = ? ORDER BY rowid""", (account_id,))]
+
+    def key_by_secret(self, secret: str) -> tuple[str, str, tuple[str, ...]] | None:
+        """``(key id, account id, networks)`` of a key, for each request of the API."""
+        rows = self._rows("SELECT id, account_id, networks FROM api_key WHERE secret_hash = ?",
+                          (secret_hash(secret),))
+        return (rows[0][0], rows[0][1], _networks(rows[0][2])) if rows else None
+
+    def note_use(self, key_id: str) -> None:
+        """Remember that a key was used; written with the next ``sweep``, so that reading costs no write."""
+        self._used_keys[key_id] = self.clock()
+
+    def remove_key(self, account_id: str, name: str) -> bool:
+        """Whether there was such a key. Nothing of it stays in the file."""
+        with self._transaction() as db:
+            removed = db.execute("DELETE FROM api_key WHERE account_id = ? AND name = ?",
+                                 (account_id, name)).rowcount
+        self._empty_log()
+        return removed > 0
+
+    def _empty_log(self) -> None:
+        """Move the write-ahead log into the file, where ``secure_delete`` has overwritten what is gone."""
+        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # Projects and their sources
+
+    def add_project(self, account_id: str, provider: str, key: str, name: str,
+                    settings: Mapping[str, Any]) -> tuple[Project, Source]:
+        """The new project and its source, which is due at once. Raises Invalid when the account has it."""
+        project_id, now = make_id(), self.clock()
+        with self._transaction() as db:
+            db.execute("""
+                INSERT INTO source (provider, key, name, next_check_at) VALUES (?, ?, ?, ?)
+                    ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at
+                """, (provider, key, name, now))
+            (source_id, spelled), = db.execute(
+                "SELECT id, name FROM source WHERE provider = ? AND key = ?", (provider, key)).fetchall()
+            try:
+                db.execute("""
+                    INSERT INTO project (id, account_id, source_id, provider, name, email_notification, added_at,
+                                         newest_date)
+                    VALUES (:id, :account, :source, :provider, :name, 'daily', :now,
+                            coalesce((SELECT max(date) FROM release WHERE source_id = :source), ''))
+                    """, {"id": project_id, "account": account_id, "source": source_id, "provider": provider,
+                          "name": spelled, "now": now})
+            except sqlite3.IntegrityError:
+                raise Invalid(f"The project {spelled} of {provider} is tracked already.") from None
+            self._write_settings(db, project_id, settings)
+        self.poll_bell.set()
+        project, source = self.project(account_id, project_id), self.source(source_id)
+        assert project and source
+        return project, source
+
+    def update_project(self, account_id: str, project_id: str, settings: Mapping[str, Any]) -> Project | None:
+        """The project after what ``settings`` holds was set; what it does not hold stays."""
+        with self._transaction() as db:
+            self._write_settings(db, project_id, settings)
+        return self.project(account_id, project_id)
+
+    def _write_settings(self, db: sqlite3.Connection, project_id: str, settings: Mapping[str, Any]) -> None:
+        """``settings``: columns of a project by name; ``tags``: ids; ``destinations``: kind -> ids."""
+        columns = {"email_notification": None, "exclude_prereleases": None, "exclude_updated": None, "note": None}
+        columns |= {name: settings[name] for name in columns if name in settings}
+        rules = settings.get("exclude_version_regexp")
+        db.execute("""
+            UPDATE project
+               SET email_notification     = coalesce(:email_notification, email_notification),
+                   exclude_prereleases    = coalesce(:exclude_prereleases, exclude_prereleases),
+                   exclude_updated        = coalesce(:exclude_updated, exclude_updated),
+                   exclude_version_regexp = coalesce(:rules, exclude_version_regexp),
+                   note                   = coalesce(:note, note)
+             WHERE id = :project
+            """, {**columns, "rules": None if rules is None else _as_json(rules), "project": project_id})
+        if "tags" in settings:
+            db.execute("DELETE FROM project_tag WHERE project_id = ?", (project_id,))
+            db.executemany("""
+                INSERT INTO project_tag (project_id, tag_id)
+                SELECT project.id, tag.id FROM project JOIN tag ON tag.account_id = project.account_id
+                 WHERE project.id = ? AND tag.id = ?
+                """, [(project_id, tag) for tag in settings["tags"]])
+        for kind, ids in settings.get("destinations", {}).items():
+            db.execute("""
+                DELETE FROM project_destination
+                 WHERE project_id = ? AND destination_id IN (SELECT id FROM destination WHERE kind = ?)
+                """, (project_id, kind))
+            db.executemany("""
+                INSERT INTO project_destination (project_id, destination_id)
+                SELECT project.id, destination.id
+                  FROM project JOIN destination ON destination.account_id = project.account_id
+                 WHERE project.id = ? AND destination.kind = ? AND destination.id = ?
+                """, [(project_id, kind, one) for one in ids])
+
+    def remove_project(self, project_id: str) -> None:
+        """Remove a project, and its source if nobody else tracks it."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM project WHERE id = ?", (project_id,))
+
+    def project(self, account_id: str, project_id: str) -> Project | None:
+        return next(iter(self._projects(account_id, [project_id])), None)
+
+    def project_by_names(self, account_id: str, provider: str, keys: Sequence[str]) -> tuple[str, str] | None:
+        """``(project id, key)`` of the longest of the names that the account tracks there."""
+        rows = self._rows("""
+            SELECT project.id, source.key
+              FROM source JOIN project ON project.source_id = source.id AND project.account_id = :account
+             WHERE source.provider = :provider AND source.key IN (SELECT value FROM json_each(:keys))
+             ORDER BY length(source.key) DESC
+             LIMIT 1
+            """, {"account": account_id, "provider": provider, "keys": _as_json(keys)})
+        return rows[0] if rows else None
+
+    def projects(self, account_id: str, order: str, is_reversed: bool, provider: str | None = None,
+                 tag: str | None = None, page: int = 1) -> tuple[list[Project], int]:
+        """A page of an account's projects, and how many pages there are (at least 1)."""
+        values = {"account": account_id, "provider": provider, "tag": tag, "limit": PAGE_SIZE,
+                  "offset": (page - 1) * PAGE_SIZE}
+        ids = [id_ for id_, in self._rows(PROJECT_PAGES[order, is_reversed], values)]
+        if tag is None:
+            (count,), = self._rows("""
+                SELECT coalesce(sum(projects), 0) FROM project_count
+                 WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
+                """, values)
+        else:
+            (count,), = self._rows("""
+                SELECT count(*) FROM project_tag JOIN project ON project.id = project_id
+                 WHERE tag_id = :tag AND account_id = :account AND (:provider IS NULL OR provider = :provider)
+                """, values)
+        return self._projects(account_id, ids), max(1, -(-count // PAGE_SIZE))
+
+    def search_projects(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
+        """The projects whose name holds the text, whatever the case of letters, sorted by name."""
+        pattern = re.sub(r"([%_\\])", r"\\\1", text)
+        return self._projects(account_id, [id_ for id_, in self._rows("""
+            SELECT id FROM project
+             WHERE account_id = :account AND name LIKE :pattern ESCAPE '\\'
+               AND (:provider IS NULL OR provider = :provider)
+             ORDER BY name COLLATE NOCASE, provider
+            """, {"account": account_id, "pattern": f"%{pattern}%", "provider": provider})])
+
+    def providers_of(self, account_id: str) -> list[str]:
+        """The ids of the providers that the account has projects at, sorted."""
+        return [id_ for id_, in self._rows(
+            "SELECT provider FROM project_count WHERE account_id = ? ORDER BY provider", (account_id,))]
+
+    def _projects(self, account_id: str, ids: Sequence[str]) -> list[Project]:
+        """The account's projects of these ids, in their order."""
+        rows = self._rows("""
+            SELECT id, account_id, source_id, provider, name, email_notification, exclude_prereleases,
+                   exclude_updated, exclude_version_regexp, note,
+                   (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id),
+                   (SELECT json_group_array(json_array(kind, destination_id))
+                      FROM project_destination JOIN destination ON destination.id = destination_id
+                     WHERE project_id = project.id)
+              FROM project
+             WHERE id IN (SELECT value FROM json_each(:ids)) AND account_id = :account
+            """, {"ids": _as_json(ids), "account": account_id})
+        found = {row[0]: _project(row) for row in rows}
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def source(self, source_id: int) -> Source | None:
+        rows = self._rows("""
+            SELECT id, provider, key, name, checked_at, succeeded_at, failures, error, is_missing, etag_url, etag,
+                   last_modified
+              FROM source WHERE id = ?""", (source_id,))
+        return _source(rows[0]) if rows else None
+
+    def sources(self, account_id: str | None = None) -> list[Source]:
+        """All sources, or those that an account tracks, by provider and name."""
+        ids = self._rows("""
+            SELECT id FROM source
+             WHERE :account IS NULL OR id IN (SELECT source_id FROM project WHERE account_id = :account)
+             ORDER BY provider, key""", {"account": account_id})
+        return [source for id_, in ids if (source := self.source(id_))]
+
+    def await_check(self, source_id: int, since: float, seconds: float) -> Source | None:
+        """The source once a check of it that began after ``since`` was recorded, or as it is when time is up.
+
+        Waits only where a tracker lives in this process.
+        """
+        end = time.monotonic() + seconds
+        with self._checked:
+            while True:
+                source = self.source(source_id)
+                left = end - time.monotonic()
+                if source is None or (source.checked_at or 0) >= since or left <= 0 or not self.is_tracked:
+                    return source
+                self._checked.wait(min(left, 0.25))
+
+    # Releases
+
+    def releases(self, source_id: int, page: int) -> tuple[list[Release], int]:
+        """A page of a source's releases, newest first, without their notes; and how many pages there are."""
+        rows = self._rows("""
+            SELECT version, date, is_prerelease, is_updated, cve, release_id
+              FROM release LEFT JOIN note ON release_id = release.id
+             WHERE source_id = ?
+             ORDER BY date DESC, release.id DESC
+             LIMIT ? OFFSET ?
+            """, (source_id, PAGE_SIZE, (page - 1) * PAGE_SIZE))
+        (count,), = self._rows("SELECT count(*) FROM release WHERE source_id = ?", (source_id,))
+        return [_release(row) for row in rows], max(1, -(-count // PAGE_SIZE))
+
+    def release_of(self, source_id: int, versions: Sequence[str]) -> Release | None:
+        """The release of the longest of these versions that the source has, without its note."""
+        rows = self._rows("""
+            SELECT version, date, is_prerelease, is_updated, cve, release_id
+              FROM release LEFT JOIN note ON release_id = release.id
+             WHERE source_id = ? AND version IN (SELECT value FROM json_each(?))
+             ORDER BY length(version) DESC
+             LIMIT 1
+            """, (source_id, _as_json(versions)))
+        return _release(rows[0]) if rows else None
+
+    def note(self, source_id: int, version: str) -> Note | None:
+        rows = self._rows("""
+            SELECT title, message, url FROM note JOIN release ON release.id = release_id
+             WHERE source_id = ? AND version = ?
+            """, (source_id, version))
+        return Note(*rows[0]) if rows else None
+
+    def known_releases(self, source_id: int) -> dict[str, Known]:
+        """What the store has of a source's releases, newest first."""
+        return {version: Known(*about) for version, *about in self._rows("""
+            SELECT version, date, evidence, fingerprint
+              FROM release LEFT JOIN note ON release_id = release.id
+             WHERE source_id = ?
+             ORDER BY date DESC, release.id DESC""", (source_id,))}
+
+    # What the tracker asks and tells
+
+    def due_providers(self, providers: Collection[str], now: float) -> list[str]:
+        """Those of the providers at which a source is due that nobody has claimed."""
+        return [id_ for id_, in self._rows("""
+            SELECT value FROM json_each(:providers)
+             WHERE EXISTS (SELECT 1 FROM source
+                            WHERE provider = value AND next_check_at <= :now
+                              AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + :lease))
+            """, {"providers": _as_json(list(providers)), "now": now, "lease": LEASE})]
+
+    def claim_sources(self, wanted: Mapping[str, int], claimant: str, now: float) -> list[Source]:
+        """Up to so many due sources of each provider, longest due first, claimed for ``LEASE`` seconds.
+
+        A claim that ends further off than a lease was made before the clock was set back; it counts for nothing.
+        """
+        ids: list[int] = []
+        with self._transaction() as db:
+            for provider, limit in wanted.items():
+                ids += [id_ for id_, in db.execute("""
+                    UPDATE source SET claimed_by = :claimant, claimed_until = :now + :lease
+                     WHERE id IN (SELECT id FROM source
+                                   WHERE provider = :provider AND next_check_at <= :now
+                                     AND (claimed_until IS NULL
+                                          OR claimed_until NOT BETWEEN :now AND :now + :lease)
+                                   ORDER BY next_check_at LIMIT :limit)
+                    RETURNING id
+                    """, {"claimant": claimant, "now": now, "lease": LEASE, "provider": provider,
+                          "limit": limit}).fetchall()]
+        return [source for id_ in ids if (source := self.source(id_))]
+
+    def claim_source(self, source_id: int, claimant: str, now: float) -> Source | None:
+        """One source, due or not; None when another holds it, or it is gone."""
+        with self._transaction() as db:
+            is_claimed = db.execute("""
+                UPDATE source SET claimed_by = :claimant, claimed_until = :now + :lease
+                 WHERE id = :id AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + :lease)
+                """, {"claimant": claimant, "now": now, "lease": LEASE, "id": source_id}).rowcount
+        return self.source(source_id) if is_claimed else None
+
+    def renew_sources(self, claimant: str, now: float) -> None:
+        with self._transaction() as db:
+            db.execute("UPDATE source SET claimed_until = ? WHERE claimed_by = ?", (now + LEASE, claimant))
+
+    def bring_forward(self, now: float, interval: float) -> None:
+        """Have no source wait longer than the interval asks for, nor a failing one for more than a day and a bit:
+        the operator may have shortened the interval, or a clock that was ahead have been set right."""
+        with self._transaction() as db:
+            db.execute("""
+                UPDATE source SET next_check_at = :now + :interval * (id % 100) / 100.0
+                 WHERE next_check_at > :now + 1.11 * CASE WHEN error IS NULL THEN :interval
+                                                          ELSE max(:interval, 86400) END
+                """, {"now": now, "interval": interval})
+
+    def subscribers(self, source_id: int) -> list[Subscriber]:
+        """The projects that track a source, with their accounts, tags and the destinations they are told at.
+
+        For a kind of which the project lists destinations, those; for others, the account's that are for
+        every project.
+        """
+        found = []
+        for project_id, account_id in self._rows(
+                "SELECT id, account_id FROM project WHERE source_id = ?", (source_id,)):
+            project, account = self.project(account_id, project_id), self.account_of(account_id)
+            if project is None or account is None:      # removed since
+                continue
+            tags = [Tag(id_, name) for id_, name in self._rows("""
+                SELECT tag.id, name FROM tag JOIN project_tag ON tag_id = tag.id
+                 WHERE project_id = ? ORDER BY name""", (project_id,))]
+            ids = [id_ for id_, in self._rows("""
+                SELECT id FROM destination
+                 WHERE account_id = :account
+                   AND CASE WHEN kind IN (SELECT value FROM json_each(:kinds))
+                            THEN id IN (SELECT destination_id FROM project_destination WHERE project_id = :project)
+                            ELSE is_for_every_project END
+                """, {"account": account_id, "project": project_id, "kinds": _as_json(list(project.destinations))})]
+            found.append(Subscriber(project, account, tuple(tags), tuple(ids)))
+        return found
+
+    def record_found(self, source_id: int, claimant: str, found: Findings) -> bool:
+        """Whether the check was recorded: releases, notes and deliveries in one transaction.
+
+        False, and nothing written, when the claim has passed to another or the source is gone.
+        """
+        now = self.clock()
+        with self._transaction() as db:
+            kept = db.execute("""
+                UPDATE source
+                   SET checked_at = :now, succeeded_at = :now, failures = 0, error = NULL, is_missing = 0,
+                       next_check_at = :next, claimed_by = NULL, claimed_until = NULL,
+                       etag_url = :etag_url, etag = :etag, last_modified = :last_modified
+                 WHERE id = :id AND claimed_by = :claimant
+                """, {"now": now, "next": found.next_check_at, "id": source_id, "claimant": claimant,
+                      "etag_url": found.etag_url, "etag": found.etag,
+                      "last_modified": found.last_modified}).rowcount
+            if kept:
+                for release in found.new:
+                    self._insert_release(db, source_id, release)
+                for release in found.updated:
+                    db.execute("""
+                        UPDATE release SET is_updated = 1, evidence = ? WHERE source_id = ? AND version = ?
+                        """, (release.evidence, source_id, release.version))
+                db.executemany("UPDATE release SET evidence = ? WHERE source_id = ? AND version = ?",
+                               [(release.evidence, source_id, release.version) for release in found.evidenced])
+                for release in found.noted:
+                    self._write_note(db, source_id, release)
+                if found.new:
+                    db.execute("""
+                        UPDATE project SET newest_date = (SELECT max(date) FROM release WHERE source_id = :id)
+                         WHERE source_id = :id""", {"id": source_id})
+                for event in found.events:
+                    self._insert_event(db, event, now)
+        self._tell_checked(rings=bool(found.events))
+        return kept > 0
+
+    def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
+                       counts: bool = True, is_missing: bool = False) -> None:
+        """A check that brought no releases; ``counts`` is False where it was only put off."""
+        with self._transaction() as db:
+            db.execute("""
+                UPDATE source
+                   SET checked_at = :now, failures = failures + :counts, error = :error, is_missing = :missing,
+                       next_check_at = :next, claimed_by = NULL, claimed_until = NULL
+                 WHERE id = :id AND claimed_by = :claimant
+                """, {"now": self.clock(), "counts": int(counts), "error": error[:1000], "missing": int(is_missing),
+                      "next": next_check_at, "id": source_id, "claimant": claimant})
+        self._tell_checked(rings=False)
+
+    def _tell_checked(self, rings: bool) -> None:
+        with self._checked:
+            self._checked.notify_all()
+        if rings:
+            self.send_bell.set()
+
+    def _insert_release(self, db: sqlite3.Connection, source_id: int, release: Release) -> None:
+        inserted = db.execute("""
+            INSERT INTO release (source_id, version, date, is_prerelease, cve, evidence)
+            VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+            """, (source_id, release.version, release.date, int(release.is_prerelease),
+                  " ".join(release.cve) or None, release.evidence))
+        if release.note and inserted.rowcount:
+            db.execute("INSERT INTO note (release_id, fingerprint, title, message, url) VALUES (?, ?, ?, ?, ?)",
+                       (inserted.lastrowid, note_fingerprint(release.note), release.note.title,
+                        release.note.message, release.note.url))
+
+    def _write_note(self, db: sqlite3.Connection, source_id: int, release: Release) -> None:
+        assert release.note
+        db.execute("""
+            INSERT INTO note (release_id, fingerprint, title, message, url)
+            SELECT id, :fingerprint, :title, :message, :url FROM release
+             WHERE source_id = :source AND version = :version
+                ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, title = excluded.title,
+                                          message = excluded.message, url = excluded.url
+            """, {"source": source_id, "version": release.version, "fingerprint": note_fingerprint(release.note),
+                  "title": release.note.title, "message": release.note.message, "url": release.note.url})
+        db.execute("UPDATE release SET cve = ? WHERE source_id = ? AND version = ?",
+                   (" ".join(release.cve) or None, source_id, release.version))
+
+    def _insert_event(self, db: sqlite3.Connection, event: Event, now: float) -> None:
+        """Insert an event with its deliveries; waiting ones of the project, older, become due before them."""
+        db.execute("""
+            UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
+             WHERE state = 'pending' AND attempts > 0 AND claimed_until IS NULL
+               AND event_id IN (SELECT id FROM event WHERE project_id = ?)
+            """, (event.project_id,))
+        inserted = db.execute("""
+            INSERT INTO event (account_id, project_id, body, url, created_at)
+            SELECT account_id, id, :body, :url, :now FROM project WHERE id = :project
+            """, {"body": _as_json(event.body), "url": event.url, "now": now, "project": event.project_id})
+        if inserted.rowcount:       # the project may have been removed since
+            db.executemany("""
+                INSERT INTO delivery (id, event_id, destination_id, next_attempt_at, created_at)
+                SELECT :id, :event, id, :now, :now FROM destination WHERE id = :destination
+                """, [{"id": make_id(), "event": inserted.lastrowid, "destination": one, "now": now}
+                      for one in event.destination_ids])
+
+    # Tags
+
+    def tags(self, account_id: str) -> list[Tag]:
+        """An account's tags, sorted by name."""
+        return [Tag(*row) for row in self._rows(
+            "SELECT id, name FROM tag WHERE account_id = ? ORDER BY name", (account_id,))]
+
+    def tag(self, account_id: str, tag_id: str) -> Tag | None:
+        rows = self._rows("SELECT id, name FROM tag WHERE id = ? AND account_id = ?", (tag_id, account_id))
+        return Tag(*rows[0]) if rows else None
+
+    def add_tag(self, account_id: str, name: str) -> Tag:
+        """The new tag. Raises Invalid when the account has one of that name."""
+        tag = Tag(make_id(), name)
+        with self._transaction() as db:
+            try:
+                db.execute("INSERT INTO tag (id, account_id, name) VALUES (?, ?, ?)", (tag.id, account_id, name))
+            except sqlite3.IntegrityError:
+                raise Invalid(f"There is a tag {name} already.") from None
+        return tag
+
+    def rename_tag(self, account_id: str, tag_id: str, name: str) -> Tag | None:
+        """The tag with its new name; None when the account has no such tag. Raises Invalid as ``add_tag``."""
+        with self._transaction() as db:
+            try:
+                changed = db.execute("UPDATE tag SET name = ? WHERE id = ? AND account_id = ?",
+                                     (name, tag_id, account_id)).rowcount
+            except sqlite3.IntegrityError:
+                raise Invalid(f"There is a tag {name} already.") from None
+        return Tag(tag_id, name) if changed else None
+
+    def remove_tag(self, account_id: str, tag_id: str) -> bool:
+        """Whether there was such a tag; projects lose it."""
+        with self._transaction() as db:
+            return db.execute("DELETE FROM tag WHERE id = ? AND account_id = ?", (tag_id, account_id)).rowcount > 0
+
+    # Destinations
+
+    def add_destination(self, account_id: str, kind: str, name: str, settings: Mapping[str, Any],
+                        secret: str) -> Destination:
+        """The new destination, for every project. Raises Invalid when there is one of that kind and name."""
+        destination = Destination(make_id(), account_id, kind, name, settings, secret)
+        with self._transaction() as db:
+            try:
+                db.execute("""
+                    INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
+                    VALUES (?, ?, ?, ?, ?, ?, ?)
+                    """, (destination.id, account_id, kind, name, _as_json(settings), secret, self.clock()))
+            except sqlite3.IntegrityError:
+                raise Invalid(f"There is a {kind} {name} already.") from None
+        return destination
+
+    def destinations(self, account_id: str, kind: str | None = None) -> list[Destination]:
+        """An account's destinations, in the order in which they came."""
+        return [Destination(id_, account_id, kind_, name, json.loads(settings), secret)
+                for id_, kind_, name, settings, secret in self._rows("""
+                    SELECT id, kind, name, settings, secret FROM destination
+                     WHERE account_id = :account AND (:kind IS NULL OR kind = :kind)
+                     ORDER BY rowid""", {"account": account_id, "kind": kind})]
+
+    def remove_destination(self, account_id: str, kind: str, name: str) -> bool:
+        """Whether there was such a destination; its deliveries go with it, and nothing of its secret stays."""
+        with self._transaction() as db:
+            removed = db.execute("DELETE FROM destination WHERE account_id = ? AND kind = ? AND name = ?",
+                                 (account_id, kind, name)).rowcount
+        self._empty_log()
+        return removed > 0
+
+    # What the courier asks and tells
+
+    def due_destinations(self, now: float) -> list[str]:
+        """The destinations with a delivery due at ``now`` of which nobody has one claimed."""
+        return [id_ for id_, in self._rows("""
+            SELECT id FROM destination
+             WHERE EXISTS (SELECT 1 FROM delivery
+                            WHERE destination_id = destination.id AND state = 'pending' AND next_attempt_at <= :now)
+               AND NOT EXISTS (SELECT 1 FROM delivery
+                                WHERE destination_id = destination.id
+                                  AND claimed_until BETWEEN :now AND :now + :lease)
+            """, {"now": now, "lease": LEASE})]
+
+    def claim_deliveries(self, wanted: Mapping[str, int], claimant: str, now: float) -> dict[str, list[Delivery]]:
+        """Up to so many due deliveries of each destination, in the order in which they came, claimed.
+
+        A destination of which another has a delivery claimed by now is left out.
+        """
+        found: dict[str, list[Delivery]] = {}
+        with self._transaction() as db:
+            for destination_id, limit in wanted.items():
+                values = {"claimant": claimant, "now": now, "lease": LEASE, "destination": destination_id,
+                          "limit": limit}
+                claimed = db.execute("""
+                    UPDATE delivery SET claimed_by = :claimant, claimed_until = :now + :lease
+                     WHERE id IN (SELECT id FROM delivery
+                                   WHERE destination_id = :destination AND state = 'pending'
+                                     AND next_attempt_at <= :now
+                                   ORDER BY next_attempt_at, rowid LIMIT :limit)
+                       AND NOT EXISTS (SELECT 1 FROM delivery
+                                        WHERE destination_id = :destination
+                                          AND claimed_until BETWEEN :now AND :now + :lease)
+                    """, values).rowcount
+                if claimed:
+                    rows = db.execute("""
+                        SELECT delivery.id, attempts, delivery.created_at, body, url,
+                               destination.id, destination.account_id, kind, destination.name, settings, secret,
+                               is_admin
+                          FROM delivery
+                          JOIN destination ON destination.id = destination_id
+                          JOIN account     ON account.id = destination.account_id
+                          JOIN event       ON event.id = event_id
+                         WHERE destination_id = :destination AND claimed_until = :now + :lease
+                           AND claimed_by = :claimant
+                         ORDER BY next_attempt_at, delivery.rowid
+                        """, values).fetchall()
+                    found[destination_id] = [_delivery(row) for row in rows]
+        return found
+
+    def renew_deliveries(self, claimant: str, now: float) -> None:
+        with self._transaction() as db:
+            db.execute("""
+                UPDATE delivery SET claimed_until = ? WHERE claimed_until IS NOT NULL AND claimed_by = ?
+                """, (now + LEASE, claimant))
+
+    def record_attempts(self, attempts: Sequence[Attempt], unclaimed: Sequence[str]) -> None:
+        """What came of attempts; and the deliveries of which none was made after all, for others to claim."""
+        with self._transaction() as db:
+            db.executemany("""
+                INSERT INTO attempt (delivery_id, attempted_at, status, error, duration, address)
+                SELECT id, :attempted_at, :status, :error, :duration, :address
+                  FROM delivery WHERE id = :delivery_id
+                """, [vars(attempt) for attempt in attempts])
+            db.executemany("""
+                UPDATE delivery
+                   SET state = :state, next_attempt_at = :next_attempt_at, attempts = attempts + 1,
+                       claimed_by = NULL, claimed_until = NULL,
+                       settled_at = CASE WHEN :state != 'pending' THEN :attempted_at END
+                 WHERE id = :delivery_id AND state = 'pending'
+                """, [vars(attempt) for attempt in attempts])
+            db.executemany("UPDATE delivery SET claimed_by = NULL, claimed_until = NULL WHERE id = ?",
+                           [(id_,) for id_ in unclaimed])
+
+    def seconds_until_due(self, now: float, at_most: float) -> float:
+        """Until the next delivery becomes due that is not due yet."""
+        (first,), = self._rows("""
+            SELECT min(next_attempt_at) FROM delivery WHERE state = 'pending' AND next_attempt_at > ?
+            """, (now,))
+        return at_most if first is None else min(first - now, at_most)
+
+    def deliveries(self, account_id: str) -> list[tuple[str, str, str, int]]:
+        """``(delivery id, destination name, state, attempts)`` of an account's deliveries, oldest first."""
+        return self._rows("""
+            SELECT delivery.id, destination.name, state, attempts
+              FROM destination JOIN delivery ON destination_id = destination.id
+             WHERE account_id = ? ORDER BY delivery.rowid""", (account_id,))
+
+    def attempts(self, delivery_id: str) -> list[tuple[float, int | None, str | None, float, str | None]]:
+        """``(attempted_at, status, error, duration, address)`` of a delivery's attempts, oldest first."""
+        return self._rows("""
+            SELECT attempted_at, status, error, duration, address FROM attempt
+             WHERE delivery_id = ? ORDER BY id""", (delivery_id,))
+
+    # Housekeeping
+
+    def sweep(self, now: float, at_most: int = 500) -> None:
+        """Write down which keys were used, drop a little of what is past keeping, and bring back what a clock
+        that was wrong has put too far off."""
+        used, self._used_keys = self._used_keys, {}
+        with self._transaction() as db:
+            db.executemany("UPDATE api_key SET used_at = ? WHERE id = ?", [(at, id_) for id_, at in used.items()])
+            db.execute("""
+                DELETE FROM attempt WHERE id IN (
+                    SELECT id FROM attempt WHERE attempted_at < ? ORDER BY attempted_at LIMIT ?)
+                """, (now - KEPT_FOR, at_most))
+            db.execute("""
+                DELETE FROM event WHERE id IN (
+                    SELECT event_id FROM delivery WHERE settled_at < ? ORDER BY settled_at LIMIT ?)
+                   AND NOT EXISTS (SELECT 1 FROM delivery WHERE event_id = event.id AND state = 'pending')
+                """, (now - KEPT_FOR, at_most))
+            db.execute("UPDATE delivery SET next_attempt_at = :now WHERE state = 'pending' "
+                       "AND next_attempt_at > :now + 90000", {"now": now})
+
+    def counts(self) -> dict[str, int]:
+        """How much there is, for the metrics."""
+        (row,) = self._rows("""
+            SELECT (SELECT count(*) FROM account), (SELECT coalesce(sum(projects), 0) FROM project_count),
+                   (SELECT count(*) FROM source), (SELECT count(*) FROM source WHERE error IS NOT NULL),
+                   (SELECT count(*) FROM delivery WHERE state = 'pending')
+            """)
+        return dict(zip(("accounts", "projects", "sources", "failing_sources", "pending_deliveries"), row))
+
+
+# == fetching ==================================================================
+#
+# All traffic out. One exchange has a total deadline and a budget of bytes, headers and interim
+# answers included; it dials only addresses that were judged, and TLS is verified against the name.
+# Redirects of notifications are never followed. A host is asked by few at once, and not before the
+# time that it asked to wait for.
+
+
+@dataclasses.dataclass(frozen=True)
+class Terms:
+    """What one exchange may take."""
+
+    seconds: float
+    most_bytes: int
+    redirects: int
+
+
+PROVIDER_TERMS = Terms(seconds=30, most_bytes=20 * MIB, redirects=5)
+NOTIFICATION_TERMS = Terms(seconds=15, most_bytes=64 * KIB, redirects=0)
+_CONNECT, _LOOKUP = 5.0, 3.0        # seconds for a TCP or TLS handshake, and for a name's addresses
+_SLICE = 1.0                        # seconds after which a waiting exchange looks whether it shall stop
+_HEADERS = 64 * KIB                 # on top of a body's bound
+
+# Where home users' receivers live: for administrators, and for others where the operator allows it.
+_PRIVATE = ("127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+# Never: https://www.iana.org/assignments/iana-ipv4-special-registry and -ipv6-, what wraps an IPv4 address,
+# and the metadata services of clouds. A list of our own, since ``is_global`` differs between Pythons.
+_NEVER = (
+    "0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
+    "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "100.100.100.200", "168.63.129.16",
+    "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
+    "3fff::/20", "5f00::/16", "fe80::/10", "fec0::/10", "ff00::/8", "fd00:ec2::254")
+
+
+def refusal(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | None:
+    """Why nothing may be sent to an address, if so: names the rule, and the flag that would allow it.
+
+    ``is_trusted``: private addresses are allowed, as they are to providers and to administrators' webhooks.
+    """
+    is_loopback6 = address == "::1"
+    if parse_address(address) is None or in_networks(address, _NEVER) and not is_loopback6:
+        return f"{address} is a link-local, metadata, reserved or wrapped address, which is never sent to"
+    if in_networks(address, _PRIVATE) and not is_trusted and not in_networks(address, allowed):
+        return (f"{address} is a private address, which only administrators' webhooks may reach; "
+                f"--allow-network {address} would allow it to every account")
+    return None
+
+
+_LOOKUPS = threading.BoundedSemaphore(64)
+
+
+def _look_up(host: str, port: int) -> list[str]:
+    """The addresses of a host, each once. Raises Unreachable, after ``_LOOKUP`` seconds at the latest.
+
+    getaddrinfo knows no timeout, so a thread waits for it and is left behind; there are never many.
+    """
+    with contextlib.suppress(OSError, UnicodeError):    # every spelling of a number, without a name server
+        return list(dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)))
+    if not _LOOKUPS.acquire(timeout=_LOOKUP):
+        raise Unreachable(f"the address of {host} could not be looked up: the name servers do not answer")
+    answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answers.put(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
+        except (OSError, UnicodeError) as error:
+            answers.put(error)
+        finally:
+            _LOOKUPS.release()
+
+    threading.Thread(target=ask, name="releasetrack-lookup", daemon=True).start()
+    try:
+        found = answers.get(timeout=_LOOKUP)
+    except queue.Empty:
+        raise Unreachable(f"the address of {host} could not be looked up within {_LOOKUP:g} s") from None
+    if isinstance(found, Exception):
+        raise Unreachable(f"the name {host} has no address ({getattr(found, 'strerror', None) or found})")
+    return found
+
+
+class _Exchange:
+    """One request's remaining time and bytes, and who may be dialled. Raises Unreachable when either is spent."""
+
+    def __init__(self, terms: Terms, judge: Callable[[str], str | None], stopping: threading.Event) -> None:
+        self.terms = terms
+        self.judge = judge
+        self.address: str | None = None
+        self._stopping = stopping
+        self._end = time.monotonic() + terms.seconds
+        self._bytes = terms.most_bytes + _HEADERS * (terms.redirects > 0)
+
+    def left(self, at_most: float = _SLICE) -> float:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise Unreachable(f"it took longer than {self.terms.seconds:g} s")
+        if self._stopping.is_set():
+            raise Unreachable("the program is being stopped")
+        return min(left, at_most)
+
+    def spend(self, count: int) -> None:
+        self._bytes -= count
+        if self._bytes < 0:
+            raise Unreachable(f"its answer is larger than {self.terms.most_bytes // KIB} KiB")
+
+    def dial(self, host: str, port: int) -> socket.socket:
+        """A connection to one of the host's addresses; none is dialled if any of them may not be."""
+        if not 0 < port < 65536:
+            raise Unreachable(f"{port} is no port")
+        addresses = _look_up(host, port)
+        for address in addresses:
+            if reason := self.judge(address):
+                raise Unreachable(reason)
+        failure: OSError | None = None
+        for address in addresses:
+            try:
+                connection = socket.create_connection((address, port), timeout=self.left(_CONNECT))
+            except OSError as error:
+                failure = error
+            else:
+                self.address = address
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return connection
+        raise failure or Unreachable(f"the name {host} has no address")
+
+
+class _Reader(io.RawIOBase):
+    """A socket to read from within an exchange's time and bytes."""
+
+    def __init__(self, raw: socket.socket, exchange: _Exchange, closes: bool) -> None:
+        self._raw, self._exchange, self._closes = raw, exchange, closes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            self._raw.settimeout(self._exchange.left())
+            try:
+                count = self._raw.recv_into(buffer)
+            except TimeoutError:
+                continue
+            self._exchange.spend(count)
+            return count
+
+    def close(self) -> None:
+        if self._closes and not self.closed:
+            self._raw.close()
+        super().close()
+
+
+class _Socket:
+    """What http.client needs of a socket. Its reader closes it, since urllib lets go of it before the body."""
+
+    def __init__(self, raw: socket.socket, exchange: _Exchange, closes: bool = True) -> None:
+        self._raw, self._exchange, self._closes = raw, exchange, closes
+        self._is_read = False
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        self._is_read = self._closes
+        return io.BufferedReader(_Reader(self._raw, self._exchange, self._closes))
+
+    def sendall(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            self._raw.settimeout(self._exchange.left())
+            with contextlib.suppress(TimeoutError):
+                rest = rest[self._raw.send(rest):]
+
+    def close(self) -> None:
+        if not self._is_read:
+            self._raw.close()
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection that keeps to its exchange; with ``tls``, verified against the name that was asked for."""
+
+    def __init__(self, host: str, *, timeout: Any, exchange: _Exchange, tls: ssl.SSLContext | None) -> None:
+        self.default_port = 443 if tls else 80      # type: ignore[misc]
+        super().__init__(host)
+        self._exchange, self._tls = exchange, tls
+
+    def connect(self) -> None:
+        raw = self._exchange.dial(self.host, self.port or self.default_port)
+        try:
+            if self._tunnel_host:       # type: ignore[attr-defined]
+                self.sock = _Socket(raw, self._exchange, closes=False)
+                self._tunnel()          # type: ignore[attr-defined]
+            if self._tls:
+                raw.settimeout(self._exchange.left(_CONNECT))
+                name = self._tunnel_host or self.host       # type: ignore[attr-defined]
+                raw = self._tls.wrap_socket(raw, server_hostname=name)
+            self.sock = _Socket(raw, self._exchange)
+        except BaseException:
+            raw.close()
+            raise
+
+
+class _Handler(urllib.request.AbstractHTTPHandler):
+    """Opens http and https with our connection; a request brings its exchange along."""
+
+    def __init__(self, tls: Callable[[], ssl.SSLContext]) -> None:
+        super().__init__()
+        self._tls = tls
+
+    def http_open(self, request: Any) -> http.client.HTTPResponse:
+        return self.do_open(_Connection, request, exchange=request.exchange, tls=None)      # type: ignore[arg-type]
+
+    def https_open(self, request: Any) -> http.client.HTTPResponse:
+        return self.do_open(_Connection, request, exchange=request.exchange, tls=self._tls())   # type: ignore[arg-type]
+
+    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).netloc.lower()
+
+
+def _fault(error: Exception) -> str:
+    """A failed exchange in words."""
+    reason = getattr(error, "reason", error)    # a URLError's cause; an SSLError's reason is a bare word
+    cause = reason if isinstance(reason, Exception) else error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not valid: {cause.verify_message}"
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS failed: {cause.reason or cause}"
+    if isinstance(cause, ConnectionRefusedError):
+        return "it refused the connection"
+    if isinstance(cause, TimeoutError):
+        return "it did not take the connection in time"
+    if isinstance(cause, http.client.RemoteDisconnected):
+        return "it closed the connection without an answer"
+    if isinstance(cause, http.client.IncompleteRead):
+        return "its answer ended early"
+    if isinstance(cause, http.client.HTTPException):
+        return f"its answer is no HTTP ({type(cause).__name__})"
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+
+
+def asked_wait(headers: Mapping[str, str]) -> float:
+    """Seconds that an answer asks to wait, 0 when it does not say.
+
+    A reset is given as seconds since the epoch (GitHub, GitLab) or from now; the Date header says when now is.
+    """
+    try:
+        now = email.utils.parsedate_to_datetime(headers.get("date", "")).timestamp()
+    except (ValueError, TypeError, IndexError):
+        now = time.time()
+    wait = retry_after_seconds(headers.get("retry-after"), now)
+    reset = headers.get("x-ratelimit-reset") or headers.get("ratelimit-reset") or ""
+    if wait is None and re.fullmatch(r"[0-9]{1,12}", reset):
+        wait = float(reset) - (now if float(reset) > 10**8 else 0)
+    return max(wait or 0.0, 0.0)
+
+
+class _Host:
+    """How a host is treated: how many ask it at once, and when it may be asked again."""
+
+    def __init__(self, at_once: int) -> None:
+        self.slots = threading.BoundedSemaphore(at_once)
+        self.free_at = 0.0
+
+
+def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _read_body(response: http.client.HTTPResponse, exchange: _Exchange, request: Request) -> bytes:
+    """The whole body, gzip undone within the same bound. Raises ValueError when it is cut short."""
+    limit = exchange.terms.most_bytes
+    body = bytearray()
+    while chunk := response.read(64 * KIB):
+        body += chunk
+    if response.length and request.method != "HEAD":    # http.client says nothing when a bounded read ends early
+        raise ValueError("its answer ended early")
+    if response.headers.get("Content-Encoding", "").lower() not in ("gzip", "x-gzip"):
+        return bytes(body)
+    try:
+        unpacker = zlib.decompressobj(31)
+        plain = unpacker.decompress(bytes(body), limit + 1)
+    except zlib.error as error:
+        raise ValueError(f"its answer is no gzip ({error})") from None
+    if len(plain) > limit:
+        raise ValueError(f"its answer is larger than {limit // KIB} KiB")
+    if body and not unpacker.eof:
+        raise ValueError("its answer ended early")
+    return plain
+
+
+class Fetcher:
+    """Sends requests of providers and of notifications. Shared by all threads."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
+        self.stopping = threading.Event()
+        self._clock = clock
+        self._allowed = settings.allow_network
+        self._host_limit = settings.host_limit
+        self._hosts: dict[str, _Host] = {}
+        self._lock = threading.Lock()
+        self._is_proxied = bool(settings.outgoing_proxy)
+        self._opener = urllib.request.OpenerDirector()
+        self._opener.addheaders = []
+        self._opener.add_handler(_Handler(self._tls))
+        if settings.outgoing_proxy:
+            self._opener.add_handler(urllib.request.ProxyHandler(
+                {"http": settings.outgoing_proxy, "https": settings.outgoing_proxy}))
+
+    @functools.cached_property
+    def _context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        if not context.cert_store_stats()["x509_ca"] and not context.get_ca_certs():
+            log.warning("certificates: this machine has none to trust, so no https address can be reached")
+        return context
+
+    def _tls(self) -> ssl.SSLContext:
+        with self._lock:        # made once: reading the certificates takes 20 ms
+            return self._context
+
+    def check_certificates(self) -> None:
+        """Warn at start, not at the first delivery, when there is no certificate to trust."""
+        self._tls()
+
+    def free_at(self, host: str) -> float:
+        """When a host may be asked again, in seconds since the epoch."""
+        return self._host(host).free_at
+
+    def fetch(self, request: Request) -> Answer:
+        """What a provider answers, redirects followed and gzip undone. Raises Unreachable, Throttled."""
+        host = self._host(host_of(request.url))
+        wait = host.free_at - self._clock()
+        if wait > 0:
+            raise Throttled(f"{host_of(request.url)} asked to wait until {timestamp(host.free_at)}", wait)
+        if not host.slots.acquire(timeout=PROVIDER_TERMS.seconds):
+            raise Unreachable(f"{host_of(request.url)} is busy with earlier requests of ours")
+        try:
+            exchange = self._exchange(PROVIDER_TERMS, is_trusted=True)
+            headers = {"User-Agent": f"{USER_AGENT} (self-hosted release tracker)", "Accept-Encoding": "gzip"}
+            answer = self._follow(dataclasses.replace(request, headers=headers | dict(request.headers)), exchange)
+        finally:
+            host.slots.release()
+        return self._heed(request, answer)
+
+    def post(self, request: Request, is_trusted: bool) -> Answer:
+        """What a receiver answers to a notification, with the first KiB of its body. Raises Unreachable."""
+        exchange = self._exchange(NOTIFICATION_TERMS, is_trusted)
+        self._judge_behind_proxy(request.url, is_trusted)
+        with self._open(request, exchange) as response:
+            body = b""
+            with contextlib.suppress(Unreachable, OSError, http.client.HTTPException, ValueError):
+                body = response.read(KIB)   # for the journal; the status alone decides
+            return Answer(request.url, response.status, _headers(response), body, request.url, exchange.address)
+
+    def refusal_of(self, url: str, is_trusted: bool) -> str | None:
+        """Why a notification may not go to a URL, as far as its name resolves now."""
+        try:
+            addresses = _look_up(urlsplit(url).hostname or "", urlsplit(url).port or 80)
+        except Unreachable:
+            return None     # it may resolve when it is needed; judged again then
+        reasons = [refusal(address, self._allowed, is_trusted) for address in addresses]
+        return next(filter(None, reasons), None)
+
+    def _heed(self, request: Request, answer: Answer) -> Answer:
+        """The answer, unless the host asks for patience; then, and when its quota is spent, nobody asks it."""
+        is_spent = answer.headers.get("x-ratelimit-remaining") == "0"
+        is_refused = answer.status == 429 or answer.status in (403, 503) and "retry-after" in answer.headers or (
+            answer.status == 403 and is_spent)
+        if is_refused or is_spent and asked_wait(answer.headers):
+            wait = min(max(asked_wait(answer.headers), MINUTE), DAY)
+            host = self._host(host_of(request.url))
+            host.free_at = max(host.free_at, self._clock() + wait)
+            if is_refused:
+                raise Throttled(f"{host_of(request.url)} is busy or its quota is spent (status {answer.status}); "
+                                f"it is asked again at {timestamp(host.free_at)}", wait)
+        return answer
+
+    def _judge_behind_proxy(self, url: str, is_trusted: bool) -> None:
+        """A proxy resolves names by itself, but an address that is spelled out can be judged here."""
+        host = urlsplit(url).hostname or ""
+        if self._is_proxied and (parse_address(host) or re.fullmatch(r"[0-9a-fx.]+", host)):
+            if reason := self.refusal_of(url, is_trusted):
+                raise Unreachable(reason)
+
+    def _exchange(self, terms: Terms, is_trusted: bool) -> _Exchange:
+        # With a proxy it is the proxy that is dialled, and the operator chose it.
+        def judge(address: str) -> str | None:
+            return refusal(address, self._allowed, is_trusted or self._is_proxied)
+        return _Exchange(terms, judge, self.stopping)
+
+    def _host(self, name: str) -> _Host:
+        with self._lock:
+            return self._hosts.setdefault(name, _Host(self._host_limit))
+
+    def _follow(self, request: Request, exchange: _Exchange) -> Answer:
+        asked = request.url
+        for _ in range(exchange.terms.redirects + 1):
+            with self._open(request, exchange) as response:
+                target = response.headers.get("Location")
+                if response.status not in (301, 302, 303, 307, 308) or not target or request.method == "POST":
+                    return Answer(request.url, response.status, _headers(response),
+                                  _read_body(response, exchange, request), asked, exchange.address)
+            url = urljoin(request.url, target)
+            if urlsplit(url).scheme not in ("http", "https") or urlsplit(url).username is not None:
+                raise Unreachable("it redirected to what is no web address")
+            headers = dict(request.headers)
+            if urlsplit(url)[:2] != urlsplit(request.url)[:2]:
+                headers = {name: value for name, value in headers.items()
+                           if name.lower() not in ("authorization", "private-token")}
+            request = dataclasses.replace(request, url=url, headers=headers)
+        raise Unreachable(f"it redirected more than {exchange.terms.redirects} times")
+
+    @contextlib.contextmanager
+    def _open(self, request: Request, exchange: _Exchange) -> Iterator[http.client.HTTPResponse]:
+        """The answer's head. Raises Unreachable for every way in which none comes, there or in the body."""
+        log.debug("request %s %s", request.method, urlsplit(request.url)._replace(query="").geturl())
+        try:
+            sent = urllib.request.Request(ascii_url(request.url), request.body, dict(request.headers),
+                                          method=request.method)
+            sent.exchange = exchange        # type: ignore[attr-defined]
+            with contextlib.closing(self._opener.open(sent)) as response:
+                yield response
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Unreachable(_fault(error)) from error
+
+
+# == providers =================================================================
+#
+# Where projects are released. A provider is a row; the protocol that it speaks is a dialect: a
+# generator that yields requests, is sent the answers and returns what it found. Nothing here opens
+# a socket or looks at a clock, so recorded answers test it whole.
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """What a dialect is asked about."""
+
+    provider: str                   # id
+    site: str                       # the provider's address, without a slash at its end
+    name: str
+    token: str | None
+    known: Mapping[str, Any]        # what is known of versions, newest first
+
+
+@dataclasses.dataclass(frozen=True)
+class Listing:
+    """What a provider has of a project."""
+
+    releases: Sequence[Release]
+    vouched: Answer | None = None   # the answer whose 304 next time will mean that nothing is new
+    is_window: bool = False         # only the newest: what is older than all that is known is no news
+
+
+Steps = Generator[Request, Answer, Any]
+_UNAVAILABLE = (403, 404)           # of one list of a project that may have another
+
+
+def released(version: Any, date: str | None = None, *, title: str | None = None, message: str | None = None,
+             url: str = "", is_prerelease: bool = False, evidence: str | None = None) -> Release:
+    """A release as a dialect read it. Raises TypeError, ValueError for what is none."""
+    if not isinstance(version, str):
+        raise TypeError(f"a version is {version!r:.40}, not text")
+    message = (message or "").encode("utf-8", "replace").decode()[:NOTE_LIMIT]
+    title = (title or "").encode("utf-8", "replace").decode().strip()[:NAME_LIMIT] or version
+    note = Note(title, message, url) if message.strip() else None
+    return Release(version, utc(date), bool(is_prerelease), cves_in(title, message), note, evidence)
+
+
+def _mark(kind: str, value: Any) -> str | None:
+    """Evidence of a release's content, if there is any."""
+    return f"{kind}:{value}"[:100] if value else None
+
+
+def _next_page(answer: Answer) -> str | None:
+    """The address of the next page by the Link header (RFC 8288), if it is at the same place as this one."""
+    for link in re.finditer(r"<([^>]*)>([^<]*)", answer.headers.get("link", "")):
+        if re.search(r";\s*rel=\"?next\b", link[2], re.IGNORECASE):
+            url = urljoin(answer.url, link[1])
+            return url if urlsplit(url)[:2] == urlsplit(answer.url)[:2] else None
+    return None
+
+
+def _pages(request: Request, entries_of: Callable[[Answer], list[Any]], version_of: Callable[[Any], Any],
+           known: Collection[str], most_pages: int = 10,
+           next_of: Callable[[Answer], str | None] = _next_page) -> Steps:
+    """``(first answer, entries)`` of page after page, newest first, up to the first page that is known whole."""
+    first = answer = yield request
+    entries = list(entries_of(answer))
+    for _ in range(most_pages - 1):
+        url = next_of(answer)
+        if answer.status != 200 or not url or entries and all(version_of(entry) in known
+                                                              for entry in entries_of(answer)):
+            break
+        answer = yield dataclasses.replace(request, url=url)
+        entries += entries_of(answer)
+    return first, entries
+
+
+def _json_list(answer: Answer) -> list[Any]:
+    """The entries of an answer that is one JSON array; none of one that is not there."""
+    if answer.status in _UNAVAILABLE:
+        return []
+    entries = answer.json()
+    if not isinstance(entries, list):
+        raise ValueError(f"it answered no list but {type(entries).__name__}")
+    return entries
+
+
+def _github_feed(subject: Subject) -> Steps:
+    """The ten newest of releases.atom, in which tags without a release stand too; tags.atom if it is empty."""
+    namespace = {"a": "http://www.w3.org/2005/Atom"}
+    for feed in ("releases", "tags"):
+        answer = yield Request(f"{subject.site}/{subject.name}/{feed}.atom", {"Accept": "application/atom+xml"})
+        if answer.xml().tag != "{http://www.w3.org/2005/Atom}feed":
+            raise ValueError("it answered no Atom feed")
+        entries = []
+        for entry in answer.xml().findall("a:entry", namespace):
+            link = entry.find("a:link", namespace)
+            url = link.get("href", "") if link is not None else ""
+            tag = re.search(r"/(?:releases/tag|tree)/(.+)", urlsplit(url).path)
+            version = unquote(tag[1]) if tag else entry.findtext("a:id", "", namespace).split("/", 2)[-1]
+            entries.append(released(version, entry.findtext("a:updated", None, namespace), url=url,
+                                    title=entry.findtext("a:title", "", namespace),
+                                    message=entry.findtext("a:content", "", namespace)))
+        if entries:
+            break
+    return Listing(entries, answer, is_window=True)
+
+
+def github(subject: Subject) -> Steps:
+    """https://docs.github.com/en/rest/releases/releases; without a token the feeds, which have no quota."""
+    if not subject.token:
+        return (yield from _github_feed(subject))
+    at = "https://api.github.com" if subject.site == "https://github.com" else f"{subject.site}/api/v3"
+    headers = {"Authorization": f"Bearer {subject.token}", "Accept": "application/vnd.github.html+json",
+               "X-GitHub-Api-Version": "2022-11-28"}
+    size = 30 if subject.known else 100
+    request = Request(f"{at}/repos/{subject.name}/releases?per_page={size}", headers, passes=_UNAVAILABLE)
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"], subject.known)
+    if entries:
+        return Listing([
+            released(entry["tag_name"], entry["published_at"], title=entry["name"],
+                     message=entry.get("body_html") or preformatted(entry.get("body") or ""),
+                     url=entry["html_url"], is_prerelease=entry["prerelease"],
+                     evidence=_mark("published", entry["published_at"]))
+            for entry in entries if not entry["draft"]], first, is_window=True)
+    request = Request(f"{at}/repos/{subject.name}/tags?per_page={size}", headers)
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"], subject.known)
+    return Listing([released(entry["name"], evidence=_mark("commit", entry["commit"]["sha"])) for entry in entries],
+                   first, is_window=True)
+
+
+def gitlab(subject: Subject) -> Steps:
+    """https://docs.gitlab.com/api/releases/; the path of a project is one encoded segment. Tags where there are
+    no releases: https://docs.gitlab.com/api/tags/"""
+    at = f"{subject.site}/api/v4/projects/{quote(subject.name, safe='')}"
+    headers = {"PRIVATE-TOKEN": subject.token} if subject.token else {}
+    request = Request(f"{at}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
+                      headers, passes=_UNAVAILABLE)
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"], subject.known)
+    if entries:
+        return Listing([
+            released(entry["tag_name"], entry["released_at"], title=entry["name"],
+                     message=entry.get("description_html") or preformatted(entry.get("description") or ""),
+                     url=f"{subject.site}/{subject.name}/-/releases/{quote(entry['tag_name'], safe='')}",
+                     evidence=_mark("published", entry["released_at"]))
+            for entry in entries if not entry.get("upcoming_release")], first)
+    request = Request(f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc", headers)
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"], subject.known)
+    return Listing([
+        released(entry["name"], entry.get("created_at") or entry["commit"]["created_at"],
+                 message=preformatted(entry.get("message") or ""),
+                 url=f"{subject.site}/{subject.name}/-/tags/{quote(entry['name'], safe='')}",
+                 evidence=_mark("commit", entry["commit"].get("id")))
+        for entry in entries], first)
+
+
+def _forgejo_notes(subject: Subject, headers: Mapping[str, str]) -> Steps:
+    """The notes that the host has rendered, by tag; empty where it has no feed."""
+    answer = yield Request(f"{subject.site}/{subject.name}/releases.rss", headers, passes=(401, *_UNAVAILABLE))
+    if answer.status != 200:
+        return {}
+    encoded = "{http://purl.org/rss/1.0/modules/content/}encoded"
+    return {unquote((item.findtext("link") or "").rpartition("/releases/tag/")[2]): item.findtext(encoded)
+            for item in answer.xml().iter("item")}
+
+
+def forgejo(subject: Subject) -> Steps:
+    """https://codeberg.org/api/swagger, of Forgejo and Gitea alike; notes as HTML come from the feed beside it."""
+    at = f"{subject.site}/api/v1/repos/{subject.name}"
+    headers = {"Authorization": f"token {subject.token}"} if subject.token else {}
+    request = Request(f"{at}/releases?draft=false&page=1&limit=50", headers, passes=_UNAVAILABLE)
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"], subject.known)
+    if entries:
+        notes = {}
+        if any(entry["tag_name"] not in subject.known and entry["body"] for entry in entries):
+            notes = yield from _forgejo_notes(subject, headers)
+        return Listing([
+            released(entry["tag_name"], entry["published_at"], title=entry["name"], url=entry["html_url"],
+                     message=notes.get(entry["tag_name"]) or preformatted(entry["body"] or ""),
+                     is_prerelease=entry["prerelease"], evidence=_mark("published", entry["published_at"]))
+            for entry in entries if not entry["draft"]], first)
+    request = Request(f"{at}/tags?page=1&limit=50", headers)
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"], subject.known)
+    return Listing([
+        released(entry["name"], entry["commit"]["created"], message=preformatted(entry.get("message") or ""),
+                 url=f"{subject.site}/{subject.name}/src/tag/{quote(entry['name'])}",
+                 evidence=_mark("commit", entry["commit"]["sha"]))
+        for entry in entries], first)
+
+
+# Signatures and attestations, bare hashes, build caches, and the halves of a multi-platform tag.
+_NO_RELEASE = re.compile(
+    r"sha256-[0-9a-f]{64}.*|(?:sha-)?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}"
+    r"|(?:.*[-_.])?buildcache(?:[-_.].*)?"
+    r"|.*[-_.](?:amd64|x86_64|386|i386|arm|arm64|arm64v8|aarch64|arm32v[567]|arm(?:v[567]|hf|el)|ppc64le|s390x"
+    r"|riscv64)")
+
+
+def _image_tags(tags: Iterable[Any]) -> list[str]:
+    """The tags of an image that people mean by a release."""
+    return [tag for tag in tags if not _NO_RELEASE.fullmatch(tag)]
+
+
+_MANIFESTS = ", ".join(("application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",
+                        "application/vnd.docker.distribution.manifest.list.v2+json",
+                        "application/vnd.docker.distribution.manifest.v2+json"))
+_LOOKED_AT = 5      # tags whose manifest one check asks for; the protocol tells neither dates nor changes in a list
+
+
+def _oci_ask(subject: Subject, request: Request, access: dict[str, str]) -> Steps:
+    """The answer to a request, with a token asked for where the registry wants one; ``access`` keeps it.
+
+    https://distribution.github.io/distribution/spec/auth/token/
+    """
+    passes = (*request.passes, 401)
+    answer = yield dataclasses.replace(request, headers={**request.headers, **access}, passes=passes)
+    if answer.status != 401:
+        return answer
+    challenge = answer.headers.get("www-authenticate", "")
+    basic = {}
+    if subject.token:
+        user = subject.token if ":" in subject.token else f"token:{subject.token}"
+        basic = {"Authorization": "Basic " + base64.b64encode(user.encode()).decode()}
+    if bearer := re.search(r"bearer\s+(.*)", challenge, re.IGNORECASE):
+        asked = dict(re.findall(r'(\w+)="([^"]*)"', bearer[1]))
+        realm = urljoin(answer.url, asked["realm"])
+        if urlsplit(subject.site).scheme == "https" != urlsplit(realm).scheme:
+            raise ValueError("its realm for tokens is not https")
+        query = {"service": asked["service"]} if "service" in asked else {}
+        query["scope"] = f"repository:{subject.name}:pull"
+        token = (yield Request(f"{realm}{'&' if '?' in realm else '?'}{urllib.parse.urlencode(query)}", basic)).json()
+        access["Authorization"] = f"Bearer {token.get('token') or token['access_token']}"
+    else:
+        access.update(basic)
+    return (yield dataclasses.replace(request, headers={**request.headers, **access}))
+
+
+def _oci_created(subject: Subject, at: str, tag: str, access: dict[str, str]) -> Steps:
+    """``(date, digest)`` of a tag: when its image was built, "" if it does not say, and its manifest's digest."""
+    request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, passes=_UNAVAILABLE)
+    answer = yield from _oci_ask(subject, request, access)
+    if answer.status != 200:
+        return "", ""
+    digest, manifest = answer.headers.get("docker-content-digest", ""), answer.json()
+    platforms = [one for one in manifest.get("manifests") or () if one.get("platform", {}).get("os") != "unknown"]
+    if platforms:
+        request = dataclasses.replace(request, url=f"{at}/manifests/{platforms[0]['digest']}")
+        manifest = (yield from _oci_ask(subject, request, access)).json()
+    created = (manifest.get("annotations") or {}).get("org.opencontainers.image.created")
+    if not created and "config" in manifest:
+        request = Request(f"{at}/blobs/{manifest['config']['digest']}", passes=_UNAVAILABLE)
+        answer = yield from _oci_ask(subject, request, access)
+        created = answer.json().get("created") if answer.status == 200 else None
+    return utc(created) or "", digest
+
+
+def oci(subject: Subject) -> Steps:
+    """https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-tags; order says nothing."""
+    at, access = f"{subject.site}/v2/{subject.name}", dict[str, str]()
+    answer = yield from _oci_ask(subject, Request(f"{at}/tags/list?n=1000"), access)
+    pages = [answer.json()]
+    while (url := _next_page(answer)) and len(pages) < 20:
+        answer = yield from _oci_ask(subject, Request(url), access)
+        pages.append(answer.json())
+    tags = dict.fromkeys(_image_tags(tag for page in pages for tag in page["tags"] or ()))
+    dates, digests = dict[str, str](), dict[str, str]()
+    for digest, manifest in ((pages[0].get("manifest") or {}).items()):      # as Google's registries tell
+        for tag in manifest["tag"]:
+            digests[tag] = digest
+            dates[tag] = timestamp(int(manifest.get("timeUploadedMs") or 0) / 1000)
+    if not digests:
+        numbered = sorted((tag for tag in tags if re.search("[0-9]", tag)), key=version_order, reverse=True)
+        for tag in [tag for tag in numbered if tag not in subject.known][:_LOOKED_AT]:
+            dates[tag], digests[tag] = yield from _oci_created(subject, at, tag, access)
+        for tag in [tag for tag in ("latest", *numbered) if tag in subject.known][:_LOOKED_AT]:
+            request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, "HEAD", passes=_UNAVAILABLE)
+            answer = yield from _oci_ask(subject, request, access)
+            digests[tag] = answer.headers.get("docker-content-digest", "")
+    return Listing([released(tag, dates.get(tag) or None, evidence=_mark("digest", digests.get(tag)))
+                    for tag in tags])
+
+
+def dockerhub(subject: Subject) -> Steps:
+    """https://docs.docker.com/reference/api/hub/latest/: tags, pushed last first; a rebuilt one keeps its date."""
+    headers = {"Authorization": f"Bearer {subject.token}"} if subject.token else {}
+    request = Request(f"{subject.site}/v2/repositories/{subject.name}/tags?page_size=100&ordering=last_updated",
+                      headers)
+
+    def next_of(answer: Answer) -> str | None:
+        url = urljoin(answer.url, answer.json().get("next") or "")
+        return url if answer.json().get("next") and urlsplit(url)[:2] == urlsplit(answer.url)[:2] else None
+
+    first, entries = yield from _pages(request, lambda answer: answer.json()["results"], lambda entry: entry["name"],
+                                       subject.known, next_of=next_of)
+    return Listing([
+        released(entry["name"], entry.get("tag_last_pushed") or entry["last_updated"],
+                 evidence=_mark("digest", entry.get("digest")))
+        for entry in entries if _image_tags([entry["name"]])], first)
+
+
+# Those of https://docs.deps.dev/api/v3/ that are asked here, by the provider's id.
+_DEPSDEV_SYSTEMS = {"pypi": "PYPI", "npm": "NPM", "go": "GO", "maven": "MAVEN", "cargo": "CARGO", "nuget": "NUGET",
+                    "gems": "RUBYGEMS"}
+
+
+def depsdev(subject: Subject) -> Steps:
+    """https://docs.deps.dev/api/v3/#getpackage: all versions in one document, in no promised order."""
+    system = _DEPSDEV_SYSTEMS[subject.provider]
+    answer = yield Request(f"{subject.site}/v3/systems/{system}/packages/{quote(subject.name, safe='')}")
+    return Listing([released(entry["versionKey"]["version"], entry.get("publishedAt"))
+                    for entry in answer.json()["versions"]], answer)
+
+
+def npm(subject: Subject) -> Steps:
+    """https://github.com/npm/registry/blob/main/docs/responses/package-metadata.md
+
+    The short form, to see whether there is anything new; the long one, which has the dates, only then.
+    """
+    headers = {"Authorization": f"Bearer {subject.token}"} if subject.token else {}
+    url = f"{subject.site}/{quote(subject.name, safe='@')}"
+    short = yield Request(url, {**headers, "Accept": "application/vnd.npm.install-v1+json, application/json;q=0.5"})
+    versions, times = short.json().get("versions") or {}, short.json().get("time")
+    if times is None and any(version not in subject.known for version in versions):
+        answer = yield Request(url, {**headers, "Accept": "application/json"})
+        times = answer.json()["time"]
+    return Listing([released(version, (times or {}).get(version)) for version in versions], short)
+
+
+_ARCHIVE = re.compile(r"\.(?:tar\.(?:gz|bz2|xz|Z)|tgz|zip|whl|egg)$")
+
+
+def _simple_files(page: str) -> list[dict[str, Any]]:
+    """The files of an index's HTML page, in the shape of the JSON form. Raises ValueError for another page."""
+    reader = _Anchors()
+    reader.feed(page)
+    reader.close()
+    files: list[dict[str, Any]] = [
+        {"filename": unquote(urlsplit(link["href"]).path.rpartition("/")[2]), "yanked": "data-yanked" in link}
+        for link in reader.found if link.get("href")]
+    if page.strip() and not any(_ARCHIVE.search(file["filename"]) for file in files):
+        raise ValueError("it answered a web page that lists no files")
+    return files
+
+
+def pep503(name: str) -> str:
+    """https://packaging.python.org/en/latest/specifications/name-normalization/"""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _version_of_file(filename: str, name: str) -> str | None:
+    """The version in the name of a package's file; None for one that is no archive of it."""
+    stem = _ARCHIVE.sub("", filename)
+    for at, letter in enumerate(stem if stem != filename else ""):
+        if letter == "-" and pep503(stem[:at]) == name:
+            version = stem[at + 1:]
+            return version.split("-")[0] if filename.endswith((".whl", ".egg")) else version
+    return None
+
+
+def simple(subject: Subject) -> Steps:
+    """https://packaging.python.org/en/latest/specifications/simple-repository-api/, JSON or HTML.
+
+    A version's date is that of its earliest file; one whose files are all yanked is left out.
+    """
+    headers = {"Accept": "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, "
+                         "text/html;q=0.1"}
+    if subject.token:
+        user = subject.token if ":" in subject.token else f"__token__:{subject.token}"
+        headers["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
+    answer = yield Request(f"{subject.site}/{subject.name}/", headers, passes=(404,))
+    if answer.status == 404:        # an index is often named without the folder that its protocol is at
+        answer = yield Request(f"{subject.site}/simple/{subject.name}/", headers)
+    versions: Iterable[str] = ()
+    if "json" in answer.headers.get("content-type", ""):
+        index = answer.json()
+        files, versions = index["files"], index.get("versions") or ()
+    else:
+        files = _simple_files(answer.text())
+    dates, yanked = dict[str, list[str]](), dict[str, bool]()
+    for file in files:
+        if version := _version_of_file(file["filename"], subject.name):
+            dates.setdefault(version, []).append(utc(file.get("upload-time")) or "")
+            yanked[version] = yanked.get(version, True) and file.get("yanked", False) is not False
+    dates |= {version: [""] for version in versions if version not in dates}
+    return Listing([released(version, min(filter(None, found), default=None))
+                    for version, found in dates.items() if not yanked.get(version)], answer)
+
+
+class _Anchors(html.parser.HTMLParser):
+    """Collects the links of a page with what they say of themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[dict[str, Any]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.found.append(dict(attrs))
+
+
+def _as_it_is(name: str) -> str:
+    return name
+
+
+def _official(name: str) -> str:
+    return name.lower() if "/" in name else f"library/{name.lower()}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Dialect:
+    """A protocol, and what is true of whatever speaks it. ``{site}``, ``{name}`` and ``{version}`` in addresses."""
+
+    read: Callable[[Subject], Steps]
+    form: str                               # what a project is called, for people
+    pattern: str                            # of a normalised name
+    page: str                               # where people see a project's releases
+    release_page: str = ""                  # and one of them; the same if empty
+    normalise: Callable[[str], str] = _as_it_is
+    folds_case: bool = False                # names that differ in case alone are one project
+    is_prerelease: Callable[[str], bool] = prerelease_by_words
+
+
+_REPOSITORY = r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}"
+_IMAGE = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+_PACKAGE = r"(?:@[A-Za-z0-9._~-]+/)?[A-Za-z0-9._~-]+"
+
+DIALECTS = {
+    "github": Dialect(github, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
+                      "{site}/{name}/releases/tag/{version}", folds_case=True),
+    "gitlab": Dialect(gitlab, "group/project", r"[0-9]+|[\w.+-]+(?:/[\w.+-]+)+", "{site}/{name}/-/releases",
+                      "{site}/{name}/-/releases/{version}", folds_case=True),
+    "forgejo": Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
+                       "{site}/{name}/releases/tag/{version}", folds_case=True),
+    "oci": Dialect(oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list",
+                   normalise=str.lower),
+    "dockerhub": Dialect(dockerhub, "image, or owner/image", rf"{_IMAGE}/{_IMAGE}",
+                         "https://hub.docker.com/r/{name}/tags", normalise=_official),
+    "depsdev": Dialect(depsdev, "package", r"[^\s/]+(?:/[^\s/]+)*", "https://deps.dev/{provider}/{segment}",
+                       "https://deps.dev/{provider}/{segment}/{version}"),
+    "npm": Dialect(npm, "package, or @scope/package", _PACKAGE, "{site}/{segment}",
+                   is_prerelease=prerelease_by_semver),
+    "simple": Dialect(simple, "package", r"[a-z0-9]+(?:-[a-z0-9]+)*", "{site}/{name}/", normalise=pep503,
+                      is_prerelease=prerelease_by_pep440),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Provider:
+    id: str
+    site: str                       # where its dialect is spoken
+    dialect: Dialect
+    page: str = ""                  # instead of the dialect's
+    token_from: str = ""            # the environment variable that may hold its token; "" for the id's own
+
+    @property
+    def token_variable(self) -> str:
+        return self.token_from or self.id.upper().replace("-", "_") + "_TOKEN"
+
+
+def _table(*rows: Provider) -> dict[str, Provider]:
+    return {row.id: row for row in rows}
+
+
+# deps.dev spells names as the registry behind it does.
+_PYPI = dataclasses.replace(DIALECTS["depsdev"], pattern=DIALECTS["simple"].pattern, normalise=pep503,
+                            is_prerelease=prerelease_by_pep440)
+_NPM = dataclasses.replace(DIALECTS["depsdev"], form=DIALECTS["npm"].form, pattern=_PACKAGE,
+                           is_prerelease=prerelease_by_semver)
+
+#   To add a provider, add a row. To speak to a kind of server that has no dialect yet, write the dialect above.
+PROVIDERS = _table(
+    #        id                     at                                speaks
+    Provider("codeberg",            "https://codeberg.org",           DIALECTS["forgejo"]),
+    Provider("debian-gitlab",       "https://salsa.debian.org",       DIALECTS["gitlab"]),
+    Provider("dockerhub",           "https://hub.docker.com",         DIALECTS["dockerhub"]),
+    Provider("ecr-public",          "https://public.ecr.aws",         DIALECTS["oci"],
+             page="https://gallery.ecr.aws/{name}"),
+    Provider("exozyme",             "https://git.exozy.me",           DIALECTS["forgejo"]),
+    Provider("freedesktop-gitlab",  "https://gitlab.freedesktop.org", DIALECTS["gitlab"]),
+    Provider("gcr",                 "https://gcr.io",                 DIALECTS["oci"],
+             page="https://gcr.io/{name}"),
+    Provider("ghcr",                "https://ghcr.io",                DIALECTS["oci"],
+             page="https://ghcr.io/{name}"),
+    Provider("gitea",               "https://gitea.com",              DIALECTS["forgejo"]),
+    Provider("github",              "https://github.com",             DIALECTS["github"]),
+    Provider("github-npm",          "https://npm.pkg.github.com",     DIALECTS["npm"],
+             page="https://github.com/{name}", token_from="GITHUB_TOKEN"),
+    Provider("gitlab",              "https://gitlab.com",             DIALECTS["gitlab"]),
+    Provider("gnome-gitlab",        "https://gitlab.gnome.org",       DIALECTS["gitlab"]),
+    Provider("k8s",                 "https://registry.k8s.io",        DIALECTS["oci"]),
+    Provider("kde-gitlab",          "https://invent.kde.org",         DIALECTS["gitlab"]),
+    Provider("npm",                 "https://api.deps.dev",           _NPM),
+    Provider("pypi",                "https://api.deps.dev",           _PYPI),
+    Provider("xfce-gitlab",         "https://gitlab.xfce.org",        DIALECTS["gitlab"]),
+    Provider("yarn",                "https://registry.yarnpkg.com",   DIALECTS["npm"],
+             page="https://yarnpkg.com/package?name={segment}"),
+)
+
+
+def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider] = ()) -> dict[str, Provider]:
+    """The built-in providers with the operator's added or moved, sorted by id. Raises SettingError.
+
+    A built-in one that is moved and speaks as before keeps its rules; one that speaks another dialect has that one's.
+    """
+    table = dict(PROVIDERS) | {provider.id: provider for provider in own}
+    for id_, speaks, site in rows:
+        dialect, old = DIALECTS.get(speaks), table.get(id_)
+        if dialect is None:
+            raise SettingError(f"--provider {id_}={speaks}:{site}: there is no dialect {speaks!r}; "
+                               f"it takes one of: {', '.join(sorted(DIALECTS))}")
+        if dialect.read is depsdev and id_ not in _DEPSDEV_SYSTEMS:
+            raise SettingError(f"--provider {id_}={speaks}:{site}: deps.dev has no registry {id_!r}; "
+                               f"it takes one of: {', '.join(sorted(_DEPSDEV_SYSTEMS))}")
+        if old and old.dialect.read is dialect.read:
+            table[id_] = dataclasses.replace(old, site=site, page="")
+        else:
+            table[id_] = Provider(id_, site, dialect, token_from=old.token_from if old else "")
+    return dict(sorted(table.items()))
+
+
+def name_at(provider: Provider, text: str) -> tuple[str, str]:
+    """``(name, key)``: the name as the provider writes it, and what identifies it there. Raises Invalid."""
+    name = provider.dialect.normalise(re.sub(r"/+", "/", text.strip()).strip("/"))
+    if len(name) > NAME_LIMIT or not re.fullmatch(provider.dialect.pattern, name) or "/." in f"/{name}":
+        raise Invalid(f"Project name {text[:NAME_LIMIT]!r} has not the form that {provider.id} takes: "
+                      f"{provider.dialect.form}.")
+    return name, name.lower() if provider.dialect.folds_case else name
+
+
+def page_of(provider: Provider, name: str, version: str | None = None) -> str:
+    """Where people see a project's releases, or one of them."""
+    dialect = provider.dialect
+    template = provider.page or version is not None and dialect.release_page or dialect.page
+    if dialect.read is dockerhub and name.startswith("library/"):
+        template, name = "https://hub.docker.com/_/{name}/tags", name.partition("/")[2]
+    values = {"site": provider.site, "provider": provider.id, "name": quote(name, safe="/@~"),
+              "segment": quote(name, safe=""), "version": quote(version or "", safe="")}
+    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], template)
+
+
+@dataclasses.dataclass(frozen=True)
+class Validators:
+    """What makes a request conditional, and which."""
+
+    url: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+
+    def applied(self, request: Request) -> Request:
+        found = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified if not self.etag else None}
+        return dataclasses.replace(request, headers={
+            **request.headers, **{name: value for name, value in found.items() if value}})
+
+
+def _classify(provider: Provider, name: str, asked: Request, answer: Answer) -> None:
+    """Raise what an answer's status means, unless it is one to go on with."""
+    status = answer.status
+    if 200 <= status < 300 or status in asked.passes:
+        return
+    if status in (404, 410, 451):
+        raise ProjectMissing(f"{provider.id} has no project {name} (status {status})")
+    if status in (401, 403):
+        raise ProviderError(f"{provider.id} does not show {name} (status {status}): it does not exist, is private "
+                            f"and needs a token in {provider.token_variable}, or programs are kept out")
+    raise ProviderError(f"{provider.id} answered status {status} for {name}")
+
+
+def _web_link(url: Any) -> str:
+    """A note's link, or nothing: what a page would follow must not be script."""
+    return url[:2000] if isinstance(url, str) and re.match(r"https?://[^\s\"'<>]+$", url) else ""
+
+
+def _sound(provider: Provider, releases: Iterable[Release]) -> list[Release]:
+    """The releases that can be kept, each version once, marked by the ecosystem's rule, newest first."""
+    found: dict[str, Release] = {}
+    for release in releases:
+        version = release.version
+        if not 0 < len(version) <= NAME_LIMIT or not version.isprintable() or version != version.strip():
+            continue
+        if version in found:
+            continue
+        found[version] = dataclasses.replace(
+            release, is_prerelease=release.is_prerelease or provider.dialect.is_prerelease(version),
+            note=release.note and dataclasses.replace(release.note, url=_web_link(release.note.url)))
+    return sorted(found.values(), key=lambda release: (release.date or "", version_order(release.version)),
+                  reverse=True)
+
+
+def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
+                known: Mapping[str, Any] | None = None, validators: Validators = Validators()) -> Listing | None:
+    """What a provider has of a project, newest first; None when it says that nothing has changed.
+
+    Raises ProviderError for all that can go wrong there.
+    """
+    steps = provider.dialect.read(Subject(provider.id, provider.site, name, token, known or {}))
+    try:
+        request = next(steps)
+        while True:
+            is_conditional = request.url == validators.url
+            answer = ask(validators.applied(request) if is_conditional else request)
+            if is_conditional and answer.status == 304:
+                return None
+            if is_conditional:          # once: the same address may be asked again for something else
+                validators = Validators()
+            _classify(provider, name, request, answer)
+            request = steps.send(answer)
+    except StopIteration as done:
+        found: Listing = done.value
+        return dataclasses.replace(found, releases=_sound(provider, found.releases))
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        what = str(error) if type(error) is ValueError else f"something is missing or of another type: {error!r:.100}"
+        raise ProviderError(f"{provider.id} answered no list of releases for {name}: {what}") from error
+    finally:
+        steps.close()
+
+
+# == tracker ===================================================================
+#
+# Finds out what is new. Claims sources that are due, asks their providers, compares with what is
+# known, and records releases together with their deliveries. A loop that hands out work, and a pool
+# that does it; a provider's host is never asked by more than the limit at once.
+
+
+def compare(known: Mapping[str, Known], listing: Listing, now: float) -> tuple[Findings, list[Release]]:
+    """``(what to record, which of it is news)``; lists oldest first, releases without a date dated now.
+
+    New: a version that was not known. Updated: a known one with other evidence of the same kind. Where
+    a listing shows the newest only, what is older than all that is known is recorded and no news.
+    """
+    new: list[Release] = []
+    updated: list[Release] = []
+    evidenced: list[Release] = []
+    noted: list[Release] = []
+    oldest = min((about.date for about in known.values()), default="") if listing.is_window else ""
+    for release in reversed(listing.releases):
+        before = known.get(release.version)
+        if before is None:
+            new.append(dataclasses.replace(release, date=release.date or timestamp(now)))
+            continue
+        if release.note and note_fingerprint(release.note) != before.fingerprint:
+            noted.append(release)
+        if release.evidence and release.evidence != before.evidence:
+            kind = release.evidence.partition(":")[0]
+            is_same_kind = (before.evidence or "").startswith(f"{kind}:")
+            (updated if is_same_kind else evidenced).append(
+                dataclasses.replace(release, date=before.date, is_updated=is_same_kind))
+    findings = Findings(0.0, new=new, updated=updated, evidenced=evidenced, noted=noted)
+    return findings, [release for release in new if (release.date or "") >= oldest] + updated
+
+
+def excluded(project: Project, releases: Sequence[Release], patterns: Patterns) -> list[bool]:
+    """For each release whether the project's settings exclude it."""
+    by_pattern = patterns.excluded(project.exclude_version_regexp, [release.version for release in releases])
+    return [is_matched or project.exclude_prereleases and release.is_prerelease
+            or project.exclude_updated and release.is_updated
+            for release, is_matched in zip(releases, by_pattern)]
+
+
+class Tracker:
+    """Checks sources. ``clock`` and ``spread`` (in [0, 1)) are for tests to choose."""
+
+    def __init__(self, store: Store, fetcher: Fetcher, providers: Mapping[str, Provider], settings: Settings,
+                 patterns: Patterns, clock: Callable[[], float] = time.time,
+                 spread: Callable[[], float] = random.random) -> None:
+        self.store, self.fetcher, self.providers, self.patterns = store, fetcher, providers, patterns
+        self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
+        self.beat_at = 0.0              # of the loop, on the monotonic clock
+        self._interval, self._host_limit = settings.poll_interval, settings.host_limit
+        self._clock, self._spread = clock, spread
+        self._me = make_id()
+        self._stopping = threading.Event()
+        self._under_way: dict[str, int] = {}        # host -> checks
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._pool: ThreadPoolExecutor | None = None
+
+    def start(self) -> None:
+        self._pool = ThreadPoolExecutor(max(16, self._host_limit), thread_name_prefix="releasetrack-check")
+        self._thread = threading.Thread(target=self._run, name="releasetrack-tracker", daemon=True)
+        self.store.is_tracked = True
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more work; ``join`` waits for what is under way."""
+        self._stopping.set()
+        self.store.is_tracked = False
+        self.store.poll_bell.set()
+
+    def join(self) -> None:
+        if self._thread and self._pool:
+            self._thread.join()
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def is_alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive() and time.monotonic() - self.beat_at < 30
+
+    def _run(self) -> None:
+        renewed_at = righted_at = 0.0
+        while not self._stopping.is_set():
+            self.beat_at = time.monotonic()
+            self.store.poll_bell.clear()
+            try:
+                if not righted_at or self.beat_at - righted_at >= MINUTE:
+                    self.store.bring_forward(self._clock(), self._interval)
+                    righted_at = self.beat_at
+                if self._under_way and self.beat_at - renewed_at >= LEASE / 3:
+                    self.store.renew_sources(self._me, self._clock())
+                    renewed_at = self.beat_at
+                self._hand_out()
+            except StoreUnavailable as error:
+                log.warning("tracker: %s", error)
+                self._stopping.wait(1)
+            self.store.poll_bell.wait(LEASE / 3)
+
+    def _hand_out(self) -> None:
+        """Claim what is due at hosts that are free, and have it checked."""
+        now = self._clock()
+        due = self.store.due_providers(self.providers, now)
+        wanted: dict[str, int] = {}
+        with self._lock:
+            for id_ in due:
+                host = host_of(self.providers[id_].site)
+                room = self._host_limit - self._under_way.get(host, 0) - sum(
+                    count for other, count in wanted.items() if host_of(self.providers[other].site) == host)
+                if room > 0 and self.fetcher.free_at(host) <= now:
+                    wanted[id_] = room
+        for source in self.store.claim_sources(wanted, self._me, now) if wanted else ():
+            host = host_of(self.providers[source.provider].site)
+            with self._lock:
+                self._under_way[host] = self._under_way.get(host, 0) + 1
+            assert self._pool
+            self._pool.submit(self._check_claimed, source, host)
+
+    def _check_claimed(self, source: Source, host: str) -> None:
+        try:
+            self.check(source)
+        finally:
+            with self._lock:
+                self._under_way[host] -= 1
+                if not self._under_way[host]:
+                    del self._under_way[host]
+            self.store.poll_bell.set()
+
+    def check_now(self, source_id: int) -> tuple[Source, list[Release]] | None:
+        """Check one source, due or not: ``(the source after it, what is news)``. None if another checks it."""
+        source = self.store.claim_source(source_id, self._me, self._clock())
+        news = self.check(source) if source else None
+        after = self.store.source(source_id)
+        return (after, news) if after and news is not None else None
+
+    def check(self, source: Source) -> list[Release]:
+        """Check a claimed source and record what came of it: the releases that are news. Never raises."""
+        now = self._clock()
+        next_check_at = now + self._interval * (1 + self._spread() / 10)
+        try:
+            return self._check(source, next_check_at)
+        except Throttled as error:
+            wait = error.seconds * (1 + self._spread() / 10)
+            self._fail(source, str(error), max(next_check_at, now + wait), counts=False)
+        except ProviderError as error:
+            backed_off = min(self._interval * 2 ** min(source.failures + 1, 20), max(self._interval, 6 * HOUR))
+            self._fail(source, str(error), now + backed_off * (1 + self._spread() / 10),
+                       is_missing=isinstance(error, ProjectMissing))
+        except StoreUnavailable as error:   # the claim runs out, and the source is checked again
+            log.warning("source %s/%s: %s", source.provider, source.name, error)
+        except Exception:   # a fault of ours costs this source a check, not the thread its life
+            log.exception("source %s/%s: check failed", source.provider, source.name)
+            self._fail(source, "internal error, see the log", next_check_at)
+        return []
+
+    def _fail(self, source: Source, error: str, next_check_at: float, **about: bool) -> None:
+        log.warning("source %s/%s: %s", source.provider, source.name, error)
+        with contextlib.suppress(StoreUnavailable):
+            self.store.record_failure(source.id, self._me, error, next_check_at, **about)
+
+    def _check(self, source: Source, next_check_at: float) -> list[Release]:
+        provider = self.providers.get(source.provider)
+        if provider is None:
+            raise ProviderError(f"there is no provider {source.provider} any more; --provider can add it")
+        known = self.store.known_releases(source.id)
+        listing = releases_of(provider, source.name, self.fetcher.fetch, os.environ.get(provider.token_variable), known,
+                              Validators(source.etag_url, source.etag, source.last_modified))
+        if listing is None:
+            self.store.record_found(source.id, self._me, Findings(
+                next_check_at, source.etag_url, source.etag, source.last_modified))
+            return []
+        findings, news = compare(known, listing, self._clock())
+        if source.succeeded_at is None:     # the first sight of a project is its history
+            news = []
+        events = [event for subscriber in (self.store.subscribers(source.id) if news else ())
+                  for event in self._events(provider, subscriber, news)]
+        vouched = listing.vouched.headers if listing.vouched else {}
+        recorded = self.store.record_found(source.id, self._me, dataclasses.replace(
+            findings, next_check_at=next_check_at, events=events, etag=vouched.get("etag"),
+            etag_url=listing.vouched.asked if listing.vouched else None, last_modified=vouched.get("last-modified")))
+        if recorded:
+            for release in news:
+                log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
+                         "updated" if release.is_updated else "new")
+            for event, listener in itertools.product(events, self.listeners):
+                listener(event.body)
+        return news if recorded else []
+
+    def _events(self, provider: Provider, subscriber: Subscriber, news: Sequence[Release]) -> Iterator[Event]:
+        """What a project is told of: the news that it does not exclude."""
+        project = subscriber.project
+        for release, is_excluded in zip(news, excluded(project, news, self.patterns)):
+            if not is_excluded:
+                url = release.note.url if release.note and release.note.url else page_of(
+                    provider, project.name, release.version)
+                yield Event(project.id, event_body(subscriber, release), url, subscriber.destination_ids)
+
+
+# == notifications =============================================================
+#
+# What is sent, and when again: bodies, signatures and the retry schedule. Pure: no thread, no
+# clock, no network. The signature is the contract's; beside it that of Standard Webhooks 1.0.0
+# (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e\xa0-\xff]{0,4096}")
+_OWN_HEADERS = re.compile(
+    r"host|content-.*|transfer-encoding|connection|user-agent|webhook-.*|expect|te|trailer|upgrade")
+FILLED_LIMIT = 64 * KIB     # characters of a custom field
+
+
+def retry_delay(failures: int, first: float, age: float, spread: float) -> float | None:
+    """Seconds to wait after the ``failures``-th failed attempt (1, 2, ...) of a delivery that is ``age`` seconds
+    old; None: give up, three days have gone.
+
+    ``spread`` in [0, 1) lengthens the wait by up to a tenth, so that deliveries which failed together do not
+    all come back together.
+    """
+    wait = min(first * 2 ** min(failures - 1, 40), RETRY_LONGEST) * (1 + spread / 10)
+    return None if age + wait > RETRY_FOR else wait
+
+
+def outcome(status: int | None, retry_after: float | None, failures: int, first: float, age: float,
+            spread: float) -> tuple[str, float]:
+    """What an attempt makes of its delivery: the new state, and in how many seconds to attempt again if ever.
+
+    ``status``: what the receiver answered; None where it did not answer HTTP. ``retry_after`` only lengthens.
+    """
+    if status is not None and 200 <= status < 300:
+        return "delivered", 0.0
+    wait = retry_delay(failures, first, age, spread)
+    return ("failed", 0.0) if wait is None else ("pending", max(wait, retry_after or 0.0))
+
+
+def webhook_settings(url: str, headers: Sequence[str], fields: Sequence[str], brand: str) -> dict[str, Any]:
+    """The settings of a webhook: its URL, its headers as ``K: V`` and its custom fields as ``K=TEMPLATE``.
+
+    Raises Invalid with every fault there is.
+    """
+    faults: list[str] = []
+    try:
+        ascii_url(checked_url(url))
+    except ValueError as error:
+        faults.append(f"URL {url[:200]!r}: {error}.")
+    taken = {f"x-{brand.lower()}-signature", f"x-{brand.lower()}-timestamp"}
+    named: dict[str, str] = {}
+    for line in headers:
+        name, colon, value = line.partition(":")
+        name, value = name.strip(), value.strip(" ")
+        if not colon or not _HEADER_NAME.fullmatch(name):
+            faults.append(f"Header {line[:80]!r}: it takes 'Name: value', the name of letters, digits and hyphens.")
+        elif not _HEADER_VALUE.fullmatch(value):
+            faults.append(f"Header {name}: its value takes up to 4,096 printable characters of Latin-1.")
+        elif _OWN_HEADERS.fullmatch(name.lower()) or name.lower() in taken:
+            faults.append(f"Header {name}: it is set by the request itself.")
+        else:
+            named[name] = value
+    templates: dict[str, str] = {}
+    for line in fields:
+        name, equals, template = line.partition("=")
+        unknown = unknown_names(template)
+        if not equals or not 0 < len(name) <= NAME_LIMIT:
+            faults.append(f"Field {line[:80]!r}: it takes NAME=TEMPLATE.")
+        elif len(template) > FILLED_LIMIT:
+            faults.append(f"Field {name}: its template takes up to {FILLED_LIMIT} characters.")
+        elif unknown:
+            faults.append(f"Field {name}: there is no variable {{{unknown[0]}}}; there are "
+                          + ", ".join(sorted(TEMPLATE_NAMES)) + ".")
+        else:
+            templates[name] = template
+    if len(named) > 20 or len(templates) > 50:
+        faults.append("A webhook takes at most 20 headers and 50 fields.")
+    if faults:
+        raise Invalid(*faults)
+    return {"url": url, "headers": named, "fields": templates}
+
+
+def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
+    """The variables of templates, from the standard body of an event."""
+    note, account = body.get("note", {}), body["account"]
+    message = note.get("message", "")
+    values = {
+        "provider": body["provider"], "project": body["project"], "version": body["version"], "time": body["time"],
+        "cve": ", ".join(body.get("cve", ())), "is_prerelease": "true" if body.get("is_prerelease") else "false",
+        "is_updated": "true" if body.get("is_updated") else "false", "note_title": note.get("title", ""),
+        "note_message": message, "note_text": plain_text(message), "account_type": account["type"],
+        "account_id": account["id"], "account_name": account["name"],
+        "tags": ", ".join(tag["name"] for tag in body.get("tags", ())), "project_note": body.get("project_note", ""),
+        "url": url}
+    assert values.keys() == TEMPLATE_NAMES
+    return values
+
+
+def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url: str) -> bytes:
+    """What a webhook is sent: the standard body, or its custom fields. Compact JSON in UTF-8."""
+    if settings["fields"]:
+        values = template_values(body, url)
+        body = {name: fill(template, values)[:FILLED_LIMIT] for name, template in settings["fields"].items()}
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def signature(secret: str, moment: int, body: bytes) -> str:
+    """The contract's signature (spec.md part 6): HMAC-SHA256, keyed with the whole secret, in hexadecimal."""
+    return hmac.new(secret.encode(), b"%d." % moment + body, hashlib.sha256).hexdigest()
+
+
+def standard_signature(secret: str, id_: str, moment: int, body: bytes) -> str:
+    """The signature of Standard Webhooks: keyed with the bytes behind ``whsec_``."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    digest = hmac.new(key, f"{id_}.{moment}.".encode() + body, hashlib.sha256).digest()
+    return "v1," + base64.b64encode(digest).decode()
+
+
+def webhook_request(delivery: Delivery, brand: str, now: float) -> Request:
+    """The signed request of one attempt. Its body is the same at every attempt; its time is the attempt's."""
+    destination, moment = delivery.destination, int(now)
+    body = notification_body(destination.settings, delivery.body, delivery.url)
+    return Request(destination.settings["url"], {
+        **destination.settings["headers"],
+        "Content-Type": "application/json",
+        "User-Agent": USER_AGENT,
+        f"X-{brand}-Timestamp": str(moment),
+        f"X-{brand}-Signature": signature(destination.secret, moment, body),
+        "webhook-id": delivery.id,
+        "webhook-timestamp": str(moment),
+        "webhook-signature": standard_signature(destination.secret, delivery.id, moment, body),
+    }, "POST", body)
+
+
+# == courier ===================================================================
+#
+# Sends what is due, until it is accepted. One loop claims and records, a pool sends: at most one
+# request at a time to a destination, in the order in which its deliveries came, and different
+# destinations side by side. A destination that failed or was slow may hold half of the pool at most.
+
+
+class Courier:
+    """Sends deliveries. ``post``, ``clock`` and ``spread`` (in [0, 1)) are for tests to choose."""
+
+    _BATCH = 32             # deliveries that one destination is handed at once, as long as it takes them
+    _SLOW = 1.0             # seconds of an attempt after which a destination counts as slow
+
+    def __init__(self, store: Store, post: Callable[[Request, bool], Answer], settings: Settings,
+                 clock: Callable[[], float] = time.time, spread: Callable[[], float] = random.random,
+                 workers: int = 24) -> None:
+        self.store, self.post = store, post
+        self.beat_at = 0.0              # of the loop, on the monotonic clock
+        self._brand, self._first, self._workers = settings.brand, settings.retry_first, workers
+        self._clock, self._spread = clock, spread
+        self._me = make_id()
+        self._stopping = threading.Event()
+        self._busy: set[str] = set()                    # destinations
+        self._suspect: set[str] = set()                 # destinations that failed or were slow at last
+        self._served_at: dict[str, float] = {}          # destination -> when it was last handed something
+        self._done: deque[Attempt | str] = deque()      # to be recorded: attempts, and ids that were not attempted
+        self._finished: deque[str] = deque()            # destinations whose batch is at its end
+        self._thread: threading.Thread | None = None
+        self._pool: ThreadPoolExecutor | None = None
+
+    def start(self) -> None:
+        self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="releasetrack-send")
+        self._thread = threading.Thread(target=self._run, name="releasetrack-courier", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more work; ``join`` waits for what is under way and records it."""
+        self._stopping.set()
+        self.store.send_bell.set()
+
+    def join(self) -> None:
+        if self._thread and self._pool:
+            self._thread.join()
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            with contextlib.suppress(StoreUnavailable):
+                self._settle()
+
+    def is_alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive() and time.monotonic() - self.beat_at < 30
+
+    def send_due(self) -> int:
+        """Send what is due now, without threads, until nothing is due any more; how many were attempted."""
+        count = 0
+        while destinations := self.store.due_destinations(self._clock()):
+            for batch in self.store.claim_deliveries(dict.fromkeys(destinations, 1), self._me, self._clock()).values():
+                attempts = [self.attempt(delivery) for delivery in batch]
+                self.store.record_attempts(attempts, [])
+                count += len(attempts)
+        return count
+
+    def _run(self) -> None:
+        renewed_at = swept_at = 0.0
+        while not self._stopping.is_set():
+            self.beat_at = time.monotonic()
+            self.store.send_bell.clear()
+            wait = 2.0
+            try:
+                self._settle()
+                if self._busy and self.beat_at - renewed_at >= LEASE / 3:
+                    self.store.renew_deliveries(self._me, self._clock())
+                    renewed_at = self.beat_at
+                if self.beat_at - swept_at >= MINUTE:
+                    self.store.sweep(self._clock())
+                    swept_at = self.beat_at
+                self._hand_out()
+                wait = self.store.seconds_until_due(self._clock(), LEASE / 3 if self._busy else 2.0)
+            except StoreUnavailable as error:
+                log.warning("courier: %s", error)
+                self._stopping.wait(1)
+            self.store.send_bell.wait(wait)
+
+    def _settle(self) -> None:
+        """Record what came back, then let its destinations be served again."""
+        finished = [self._finished.popleft() for _ in range(len(self._finished))]
+        done = [self._done.popleft() for _ in range(len(self._done))]
+        if done:
+            try:
+                self.store.record_attempts([one for one in done if isinstance(one, Attempt)],
+                                           [one for one in done if isinstance(one, str)])
+            except StoreUnavailable:
+                self._done.extendleft(reversed(done))
+                self._finished.extendleft(reversed(finished))
+                raise
+        self._busy.difference_update(finished)
+
+    def _hand_out(self) -> None:
+        """Claim what is due at destinations that are free, those first that have waited longest for a turn."""
+        now = self._clock()
+        free = [one for one in self.store.due_destinations(now) if one not in self._busy]
+        room = self._workers - len(self._busy)
+        room_for_suspects = self._workers // 2 - len(self._busy & self._suspect)
+        wanted: dict[str, int] = {}
+        for one in sorted(free, key=lambda one: self._served_at.get(one, 0.0)):
+            if room <= len(wanted):
+                break
+            if one in self._suspect:
+                if room_for_suspects <= 0:
+                    continue
+                room_for_suspects -= 1
+            wanted[one] = 1 if one in self._suspect else self._BATCH
+        for one, batch in (self.store.claim_deliveries(wanted, self._me, now) if wanted else {}).items():
+            self._busy.add(one)
+            self._served_at[one] = time.monotonic()
+            assert self._pool
+            self._pool.submit(self._send, one, batch)
+
+    def _send(self, destination_id: str, batch: Sequence[Delivery]) -> None:
+        """Attempt a batch in its order, up to the first that is not taken quickly."""
+        told_at = began_at = time.monotonic()
+        rest = deque(batch)
+        is_willing = True
+        while rest and is_willing and not self._stopping.is_set():
+            attempt = self.attempt(rest.popleft())
+            self._done.append(attempt)
+            now = time.monotonic()
+            is_willing = attempt.state == "delivered" and now - began_at < self._SLOW
+            if now - told_at > 0.05:        # recorded several at a time, and not long after
+                told_at = now
+                self.store.send_bell.set()
+            (self._suspect.discard if is_willing else self._suspect.add)(destination_id)
+        self._done.extend(delivery.id for delivery in rest)
+        self._finished.append(destination_id)
+        self.store.send_bell.set()
+
+    def attempt(self, delivery: Delivery) -> Attempt:
+        """Send once; how it went, to be recorded. A receiver's fault is an outcome, never an exception."""
+        now, began_at = self._clock(), time.monotonic()
+        status, error, retry_after, address = None, None, None, None
+        try:
+            answer = self.post(webhook_request(delivery, self._brand, now), delivery.account_is_admin)
+            status, address = answer.status, answer.address
+            retry_after = retry_after_seconds(answer.headers.get("retry-after"), now)
+            if not 200 <= status < 300:
+                error = f"it answered {status}"
+        except Unreachable as failure:
+            error = str(failure)
+        except Exception:   # a fault of ours costs this delivery an attempt, not the thread its life
+            log.exception("delivery %s: attempt failed", delivery.id)
+            error = "internal error, see the log"
+        state, wait = outcome(status, retry_after, delivery.attempts + 1, self._first,
+                              now - delivery.created_at, self._spread())
+        if error:
+            log.warning("delivery %s to %s: %s", delivery.id, delivery.destination.name, error)
+        else:
+            log.info("delivery %s to %s: accepted", delivery.id, delivery.destination.name)
+        return Attempt(delivery.id, now, status, error, time.monotonic() - began_at, address, state, now + wait)
+
+
+# == api =======================================================================
+#
+# The contract's JSON API under /v1: who asks, what they may take, what they sent, what they get.
+# All answers are JSON; an error is a Message. Paths are read raw, since a name or a version may
+# hold a slash that was sent as %2F.
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What the API works with."""
+
+    store: Store
+    settings: Settings
+    providers: Mapping[str, Provider]
+    patterns: Patterns
+    windows: Windows
+    gate: LoginGate
+    adding: threading.BoundedSemaphore      # requests that may wait for a provider at once
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One request by a known account."""
+
+    parts: Parts
+    account_id: str
+    segments: Sequence[str]                 # of the path below /v1, decoded
+    environ: Mapping[str, Any]
+
+    @property
+    def store(self) -> Store:
+        return self.parts.store
+
+
+Handler = Callable[[Any], dict[str, Any]]        # of a Call; below a project of a ProjectCall
+ROUTES: dict[str, dict[str, Handler]] = {}              # path below /v1 -> method -> handler
+PROJECT_ROUTES: dict[str, dict[str, Handler]] = {}      # what follows a project -> method -> handler
+
+
+def route(method: str, path: str) -> Callable[[Handler], Handler]:
+    """Enter a handler for a path below /v1; ``{id}`` stands for one segment."""
+    def enter(handler: Handler) -> Handler:
+        ROUTES.setdefault(path, {})[method] = handler
+        return handler
+    return enter
+
+
+class Query:
+    """The query of a request, read by name. Raises Invalid for what a parameter does not take."""
+
+    def __init__(self, environ: Mapping[str, Any]) -> None:
+        try:
+            self._given = dict(urllib.parse.parse_qsl(
+                environ.get("QUERY_STRING", ""), keep_blank_values=True, errors="strict", max_num_fields=100))
+        except ValueError:
+            raise Invalid("The query takes at most 100 parameters in UTF-8.") from None
+        self.faults: list[str] = []
+
+    def flag(self, name: str) -> bool:
+        return name in self._given
+
+    def text(self, name: str) -> str | None:
+        """The text of a parameter that was given; one that says nothing is a fault."""
+        value = self._given.get(name)
+        if value is not None and (not value.strip() or not value.isprintable()):
+            self.faults.append(f"Parameter {name} takes a text.")
+        return value
+
+    def one_of(self, name: str, *choices: str) -> str:
+        value = self._given.get(name, choices[0])
+        if value not in choices:
+            self.faults.append(f"Parameter {name} takes one of: {', '.join(choices)}.")
+        return value
+
+    def page(self) -> int:
+        value = self._given.get("page", "1")
+        if not re.fullmatch(r"0{0,9}[1-9][0-9]{0,8}", value):
+            self.faults.append("Parameter page takes a whole number from 1 to 999999999.")
+            return 1
+        return int(value)
+
+    def check(self) -> None:
+        if self.faults:
+            raise Invalid(*self.faults)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _is_storable(text: str) -> bool:
+    """Whether a text has neither control characters, line breaks aside, nor halves of surrogate pairs."""
+    return not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", text)
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """What is wrong with a regular expression, if anything."""
+    if len(pattern) > 500 or not _is_storable(pattern):
+        return "a pattern takes at most 500 characters."
+    if "[[:" in pattern:        # Python would read it as a set of letters, without a word
+        return f"{pattern!r} has a POSIX class such as [[:alpha:]]; write [a-z], \\w or \\d."
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"{pattern!r} is no regular expression of Python's: {error}."
+    return None
+
+
+class Fields:
+    """The JSON object that a request sent. Collects every fault, which ``check`` raises as one Invalid."""
+
+    def __init__(self, environ: Mapping[str, Any]) -> None:
+        if environ.get("CONTENT_TYPE", "").split(";")[0].strip().lower() != "application/json":
+            raise Invalid("A POST takes the header Content-Type: application/json.")
+        size = environ.get("CONTENT_LENGTH") or "0"
+        if size.isascii() and size.isdigit() and int(size) > BODY_LIMIT:
+            raise TooLarge()
+        body = bottle.request.body.read(BODY_LIMIT + 1)
+        if len(body) > BODY_LIMIT:
+            raise TooLarge()
+        try:
+            self._given = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            raise Invalid("The body could not be decoded as JSON.") from None
+        if not isinstance(self._given, dict):
+            raise Invalid("The body takes a JSON object.")
+        self.faults: list[str] = []
+
+    def check(self) -> None:
+        if self.faults:
+            raise Invalid(*self.faults)
+
+    def text(self, name: str, *, at_most: int, required: str = "") -> str | None:
+        """A text; None when it is absent or null. ``required``: what it is called when it must be there."""
+        value = self._given.get(name)
+        if required and (value is None or isinstance(value, str) and not value.strip()):
+            self.faults.append(f"{required} is required.")
+        elif value is not None and not isinstance(value, str):
+            self.faults.append(f"Field {name} takes a text.")
+        elif value is not None and (len(value) > at_most or not _is_storable(value)):
+            self.faults.append(f"Field {name} takes a text of at most {at_most} characters without control characters.")
+        else:
+            return value
+        return None
+
+    def flag(self, name: str) -> bool | None:
+        value = self._given.get(name)
+        if value is not None and not isinstance(value, bool):
+            self.faults.append(f"Field {name} takes true or false.")
+            return None
+        return value
+
+    def one_of(self, name: str, choices: Sequence[str]) -> str | None:
+        value = self._given.get(name)
+        if value is not None and value not in choices:
+            self.faults.append(f"Field {name} takes one of: {', '.join(choices)}.")
+            return None
+        return value
+
+    def ids(self, name: str, what: str, there_are: Callable[[], Collection[str]]) -> list[str] | None:
+        """A list of ids, each of something that there is, each once."""
+        values = self._list(name, "ids")
+        for value in values or ():
+            if not isinstance(value, str) or value not in there_are():
+                self.faults.append(f"Field {name}: there is no {what} {value!r:.60}.")
+        return None if values is None else list(dict.fromkeys(value for value in values if isinstance(value, str)))
+
+    def rules(self, name: str) -> list[tuple[str, bool]] | None:
+        """A list of ``{value, inverse}``: patterns, and whether each is inverse."""
+        rules = []
+        entries = self._list(name, "objects with value and inverse", at_most=50)
+        for at, entry in enumerate(entries or ()):
+            value = entry.get("value") if isinstance(entry, dict) else None
+            inverse = entry.get("inverse") if isinstance(entry, dict) else None
+            if not isinstance(value, str) or not value or inverse not in (None, True, False):
+                self.faults.append(
+                    f"Field {name}[{at}] takes an object with value, a text, and inverse, true or false.")
+            elif fault := pattern_fault(value):
+                self.faults.append(f"Field {name}[{at}]: {fault}")
+            else:
+                rules.append((value, bool(inverse)))
+        return None if entries is None else rules
+
+    def _list(self, name: str, what: str, at_most: int = 1000) -> list[Any] | None:
+        value = self._given.get(name)
+        if value is not None and (not isinstance(value, list) or len(value) > at_most):
+            self.faults.append(f"Field {name} takes a list of at most {at_most} {what}.")
+            return None
+        return value
+
+
+def _destination_ids(call: Call, kind: str) -> set[str]:
+    return {one.id for one in call.store.destinations(call.account_id, kind)}
+
+
+def _project_settings(fields: Fields, call: Call) -> dict[str, Any]:
+    """What a body sets of a project, for the store. Faults are left in ``fields``."""
+    found: dict[str, Any] = {
+        "email_notification": fields.one_of("email_notification", EMAIL_NOTIFICATIONS),
+        "exclude_prereleases": fields.flag("exclude_prereleases"),
+        "exclude_updated": fields.flag("exclude_updated"),
+        "exclude_version_regexp": fields.rules("exclude_version_regexp"),
+        "note": fields.text("note", at_most=10_000),
+        "tags": fields.ids("tags", "tag", lambda: {tag.id for tag in call.store.tags(call.account_id)}),
+    }
+    destinations = {}
+    for kind, name in KINDS.items():
+        there_are = functools.partial(_destination_ids, call, kind)
+        if (ids := fields.ids(name, f"{kind} destination", there_are)) is not None:
+            destinations[kind] = ids
+    if found["email_notification"] == "default":
+        account = call.store.account_of(call.account_id)
+        found["email_notification"] = account.email_notification if account else "daily"
+    return {name: value for name, value in found.items() if value is not None} | {"destinations": destinations}
+
+
+def _shown(call: Call, project: Project) -> dict[str, Any]:
+    provider = call.parts.providers.get(project.provider)
+    return project.as_json(page_of(provider, project.name) if provider else "")
+
+
+def _listed(call: Call, provider: str | None) -> dict[str, Any]:
+    """A page of projects, or those that ``q`` finds, which leaves all other parameters aside."""
+    query = Query(call.environ)
+    text = query.text("q")
+    if text is not None:
+        query.check()
+        found, total = call.store.search_projects(call.account_id, text, provider), 1
+    else:
+        order = query.one_of("order", "updated", "added", "name")
+        tag, page, is_reversed = query.text("tag"), query.page(), query.flag("reverse")
+        if tag is not None and not query.faults and not call.store.tag(call.account_id, tag):
+            query.faults.append(f"Parameter tag: there is no tag {tag[:60]!r}.")
+        query.check()
+        found, total = call.store.projects(call.account_id, order, is_reversed, provider, tag, page)
+    return {"projects": [_shown(call, project) for project in found], "total_pages": total}
+
+
+@route("GET", "projects")
+def list_projects(call: Call) -> dict[str, Any]:
+    """A page of the account's projects. 400: a parameter takes something else."""
+    return _listed(call, None)
+
+
+@route("GET", "projects/{provider}")
+def list_projects_of_provider(call: Call) -> dict[str, Any]:
+    """The same, of one provider."""
+    return _listed(call, call.segments[1])
+
+
+@route("GET", "projects/search")
+def search_projects(call: Call) -> dict[str, Any]:
+    """The projects whose name holds ``q``. 400: without ``q``, or an unknown ``provider``."""
+    query = Query(call.environ)
+    text, provider = query.text("q"), query.text("provider")
+    if text is None:
+        query.faults.append("Parameter q is required: the text to search for.")
+    if provider is not None and provider not in call.parts.providers:
+        query.faults.append(f"Parameter provider: there is no provider {provider[:60]!r}.")
+    query.check()
+    found = call.store.search_projects(call.account_id, text or "", provider)
+    return {"q": text, "projects": [_shown(call, project) for project in found]}
+
+
+@route("POST", "projects")
+def add_project(call: Call) -> dict[str, Any]:
+    """The new project. 400: no provider or name, one that is malformed, tracked already, or not at the provider."""
+    fields = Fields(call.environ)
+    id_ = fields.text("provider", at_most=100, required="Provider")
+    name = fields.text("name", at_most=NAME_LIMIT, required="Project name")
+    provider = call.parts.providers.get(id_) if id_ is not None else None
+    if id_ and id_.strip() and provider is None:
+        fields.faults.append(f"Provider {id_[:60]!r} is not known; GET /v1/providers lists those that are.")
+    key = ""
+    if provider and name and name.strip():
+        try:
+            name, key = name_at(provider, name)
+        except Invalid as error:
+            fields.faults += error.errors
+    settings = _project_settings(fields, call)
+    fields.check()
+    assert provider and name and key
+    asked_at = call.store.clock()
+    project, source = call.store.add_project(call.account_id, provider.id, key, name, settings)
+    if source.succeeded_at is None and call.parts.adding.acquire(blocking=False):
+        try:
+            after = call.store.await_check(source.id, asked_at, ADD_WAIT)
+        finally:
+            call.parts.adding.release()
+        if after and after.is_missing and after.succeeded_at is None:
+            call.store.remove_project(project.id)
+            raise Invalid(f"Project name {name!r} was not found: {after.error}.")
+    return _shown(call, project)
+
+
+def _on_project(method: str, what: str) -> Callable[[Handler], Handler]:
+    """Enter a handler of what follows a project in a path: nothing, or one of its parts."""
+    def enter(handler: Handler) -> Handler:
+        PROJECT_ROUTES.setdefault(what, {})[method] = handler
+        return handler
+    return enter
+
+
+@dataclasses.dataclass(frozen=True)
+class ProjectCall(Call):
+    """One request about a project that the account has."""
+
+    project: Project
+    version: str = ""           # of the release that the path names
+
+
+@_on_project("GET", "")
+def read_project(call: ProjectCall) -> dict[str, Any]:
+    """The project."""
+    return _shown(call, call.project)
+
+
+@_on_project("POST", "")
+def update_project(call: ProjectCall) -> dict[str, Any]:
+    """The project as it is after the update; what is absent or null stays. 400: a field takes something else."""
+    fields = Fields(call.environ)
+    settings = _project_settings(fields, call)
+    fields.check()
+    project = call.store.update_project(call.account_id, call.project.id, settings)
+    if project is None:         # removed meanwhile
+        raise NotFound
+    return _shown(call, project)
+
+
+_OK = {"message": "OK", "code": 200}
+
+
+@_on_project("DELETE", "")
+def remove_project(call: ProjectCall) -> dict[str, Any]:
+    """OK; the project is gone."""
+    call.store.remove_project(call.project.id)
+    return _OK
+
+
+def _shown_releases(call: ProjectCall, releases: Sequence[Release]) -> list[dict[str, Any]]:
+    marks = excluded(call.project, releases, call.parts.patterns)
+    return [release.as_json() | ({"is_excluded": True} if is_excluded else {})
+            for release, is_excluded in zip(releases, marks)]
+
+
+@_on_project("GET", "releases")
+def list_releases(call: ProjectCall) -> dict[str, Any]:
+    """A page of the project's releases, newest first. 400: ``page`` is no page."""
+    query = Query(call.environ)
+    page = query.page()
+    query.check()
+    releases, total = call.store.releases(call.project.source_id, page)
+    return {"releases": _shown_releases(call, releases), "total_pages": total}
+
+
+@_on_project("GET", "latest-release")
+def read_latest_release(call: ProjectCall) -> dict[str, Any]:
+    """The newest release that the project does not exclude. 404: there is none."""
+    for page in itertools.count(1):
+        releases, total = call.store.releases(call.project.source_id, page)
+        for shown in _shown_releases(call, releases):
+            if "is_excluded" not in shown:
+                return shown
+        if page >= total:
+            break
+    raise NotFound
+
+
+@_on_project("GET", "releases/{version}")
+def read_release(call: ProjectCall) -> dict[str, Any]:
+    """One release. 404: the project has no such version."""
+    release = call.store.release_of(call.project.source_id, [call.version])
+    if release is None:
+        raise NotFound
+    return _shown_releases(call, [release])[0]
+
+
+@_on_project("GET", "releases/{version}/note")
+def read_note(call: ProjectCall) -> dict[str, Any]:
+    """The note of a release. 404: it has none."""
+    note = call.store.note(call.project.source_id, call.version)
+    if note is None:
+        raise NotFound
+    return dataclasses.asdict(note)
+
+
+@route("GET", "providers")
+def list_providers(call: Call) -> dict[str, Any]:
+    """The ids of all providers; with ``added`` of those that the account has projects at."""
+    return {"providers": call.store.providers_of(call.account_id) if Query(call.environ).flag("added")
+            else list(call.parts.providers)}
+
+
+def _destination_list(kind: str, *keys: str) -> Handler:
+    def handler(call: Call) -> dict[str, Any]:
+        found = [one.as_json() for one in call.store.destinations(call.account_id, kind)]
+        return dict.fromkeys(keys, found)
+    return handler
+
+
+# Telegram's and Matrix' lists stand twice: under the contract's key, and where its public client looks.
+for _path, _kind, *_keys in (
+        ("slack-channels", "slack", "channels"),
+        ("telegram-chats", "telegram", "channels", "chats"),
+        ("discord-channels", "discord", "channels"),
+        ("hangouts-chat-webhooks", "hangouts_chat", "webhooks"),
+        ("microsoft-teams-webhooks", "microsoft_teams", "webhooks"),
+        ("mattermost-webhooks", "mattermost", "webhooks"),
+        ("rocketchat-webhooks", "rocketchat", "webhooks"),
+        ("matrix-rooms", "matrix", "webhooks", "rooms"),
+        ("webhooks", "webhook", "webhooks")):
+    ROUTES[_path] = {"GET": _destination_list(_kind, *_keys)}
+
+
+@route("GET", "tags")
+def list_tags(call: Call) -> dict[str, Any]:
+    """The account's tags, sorted by name."""
+    return {"tags": [tag.as_json() for tag in call.store.tags(call.account_id)]}
+
+
+def _tag_name(call: Call) -> str:
+    fields = Fields(call.environ)
+    name = fields.text("name", at_most=100, required="Tag name")
+    fields.check()
+    return (name or "").strip()
+
+
+@route("POST", "tags")
+def add_tag(call: Call) -> dict[str, Any]:
+    """The new tag. 400: no name, or one that the account already has."""
+    return call.store.add_tag(call.account_id, _tag_name(call)).as_json()
+
+
+def _or_missing(value: Any) -> Any:
+    if value is None:
+        raise NotFound
+    return value
+
+
+@route("GET", "tags/{id}")
+def read_tag(call: Call) -> dict[str, Any]:
+    """The tag. 404: the account has no such tag."""
+    return _or_missing(call.store.tag(call.account_id, call.segments[1])).as_json()
+
+
+@route("POST", "tags/{id}")
+def rename_tag(call: Call) -> dict[str, Any]:
+    """The tag with its new name. 400: no name, or another tag's. 404: no such tag."""
+    _or_missing(call.store.tag(call.account_id, call.segments[1]))
+    return _or_missing(call.store.rename_tag(call.account_id, call.segments[1], _tag_name(call))).as_json()
+
+
+@route("DELETE", "tags/{id}")
+def remove_tag(call: Call) -> dict[str, Any]:
+    """OK; the tag is gone, and no project has it. 404: no such tag."""
+    _or_missing(call.store.remove_tag(call.account_id, call.segments[1]) or None)
+    return _OK
+
+
+@route("GET", "auth/keys")
+def list_keys(call: Call) -> dict[str, Any]:
+    """The account's keys with their secrets. Takes the account's log-in, never a key."""
+    return {"keys": [key.as_json() for key in call.store.keys(call.account_id)]}
+
+
+# Who asks
+
+
+def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
+    """The address that a request comes from; "" when a trusted proxy names none that can be read.
+
+    The forwarded address counts only when the connection is a trusted proxy's: the last that is not itself one.
+    """
+    address = environ.get("REMOTE_ADDR", "")
+    if trusted and in_networks(address, trusted):
+        for forwarded in reversed(environ.get("HTTP_X_FORWARDED_FOR", address).split(",")):
+            address = forwarded.strip()
+            if not in_networks(address, trusted):
+                break
+    return address if parse_address(address) else ""
+
+
+def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
+    """User and password of a Basic Authorization header, ("", "") without one that can be read."""
+    scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() != "basic":
+        return "", ""
+    try:
+        user, _, password = base64.b64decode(coded.strip(), validate=True).decode("utf-8").partition(":")
+    except (binascii.Error, ValueError):
+        return "", ""
+    return user, password
+
+
+def take_cost(parts: Parts, name: str, method: str) -> None:
+    """Take what a request costs, and say so in its answer's headers. Raises TooMany."""
+    if not parts.settings.rate_limit:
+        return
+    window = parts.windows.take(name, 1 if method == "GET" else 10, time.monotonic())
+    headers = bottle.response.headers
+    headers["X-Ratelimit-Limit"] = str(window.limit)
+    headers["X-Ratelimit-Remaining"] = str(window.remaining)
+    headers["X-Ratelimit-Reset"] = str(int(window.reset))
+    if not window.is_open:
+        raise TooMany(window.reset)
+
+
+def key_account(parts: Parts, environ: Mapping[str, Any]) -> tuple[str, str]:
+    """``(key id, account id)`` of the key that a request carries. Raises Unauthorized, and TooMany for the
+    address that has sent too many wrong ones."""
+    address = client_address(environ, parts.settings.trusted_proxy)
+    secrets_given = [environ["HTTP_X_KEY"]] if environ.get("HTTP_X_KEY") else list(filter(None, _basic(environ)))
+    for secret in secrets_given:
+        found = parts.store.key_by_secret(secret)
+        if found and in_networks(address, found[2]):
+            parts.store.note_use(found[0])
+            return found[0], found[1]
+    if secrets_given and parts.settings.rate_limit:
+        take_cost(parts, f"address {address}", environ["REQUEST_METHOD"])
+    raise Unauthorized
+
+
+def log_in(parts: Parts, environ: Mapping[str, Any]) -> str:
+    """The id of the account whose e-mail address and password a request carries. Raises Unauthorized, TooMany."""
+    address, password = _basic(environ)
+    if not address or not password or not _is_storable(address):
+        raise Unauthorized
+    account = parts.store.account(address)
+    client = client_address(environ, parts.settings.trusted_proxy)
+    if not parts.gate.check(address, client, password, account.password if account else None, time.monotonic()):
+        raise Unauthorized
+    assert account
+    return account.id
+
+
+# What they ask for
+
+
+def raw_segments(environ: Mapping[str, Any]) -> list[str]:
+    """The path's segments, split before they are decoded, so that %2F stays inside one.
+
+    From REQUEST_URI where the server gives it and it agrees with the decoded path. Raises Invalid for a path
+    that is not UTF-8.
+    """
+    path = environ.get("bottle.raw_path", environ.get("PATH_INFO", ""))      # bottle decodes PATH_INFO in place
+    decoded = (environ.get("SCRIPT_NAME", "") + path).encode("latin-1")
+    raw = re.sub(r"^https?://[^/?#]*", "", environ.get("REQUEST_URI", "")).partition("?")[0].partition("#")[0]
+    if not raw or urllib.parse.unquote_to_bytes(raw) != decoded:
+        raw = quote(decoded, safe="/")
+    try:
+        segments = [unquote(segment, errors="strict") for segment in raw.split("/")[1:]]
+        mounted = environ.get("SCRIPT_NAME", "").encode("latin-1").decode("utf-8").strip("/")
+    except UnicodeDecodeError:
+        raise Invalid("The path takes UTF-8.") from None
+    return segments[mounted.count("/") + 1 if mounted else 0:]
+
+
+def find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Handler], Call]:
+    """The same below a project. Where a name ends and what a version is, is settled by what the account has:
+    the longest name that it tracks, then the longest version that there is. Raises NotFound."""
+    project_id, tail = segments[0], list(segments[1:])
+    provider = call.parts.providers.get(segments[0])
+    if provider:
+        ends = {}
+        for end in range(1, len(tail) + 1):
+            with contextlib.suppress(Invalid):
+                ends[name_at(provider, "/".join(tail[:end]))[1]] = end
+        found = call.store.project_by_names(call.account_id, provider.id, list(ends))
+        if found is None:
+            raise NotFound
+        project_id, tail = found[0], tail[ends[found[1]]:]
+    project = call.store.project(call.account_id, project_id)
+    if project is None:
+        raise NotFound
+    version, what = "", "/".join(tail)
+    if tail[:1] == ["releases"] and len(tail) > 1:
+        named = {"/".join(tail[1:]): "releases/{version}"}
+        if tail[-1] == "note" and len(tail) > 2:
+            named["/".join(tail[1:-1])] = "releases/{version}/note"
+        release = call.store.release_of(project.source_id, list(named))
+        if release is None:
+            raise NotFound
+        version, what = release.version, named[release.version]
+    if what not in PROJECT_ROUTES or "{" in what and not version:
+        raise NotFound
+    return PROJECT_ROUTES[what], ProjectCall(**vars(call), project=project, version=version)
+
+
+def find_handler(call: Call) -> tuple[dict[str, Handler], Call]:
+    """What there is at a path, by method, and the call with what its path names. Raises NotFound."""
+    segments = call.segments
+    first, path = segments[0], "/".join(segments)
+    if path in ROUTES and "{" not in path:
+        return ROUTES[path], call
+    if first == "tags" and len(segments) == 2:
+        return ROUTES["tags/{id}"], call
+    if first == "projects" and len(segments) == 2 and segments[1] in call.parts.providers:
+        return ROUTES["projects/{provider}"], call
+    if first in ("projects", "project") and 2 <= len(segments) <= 50:
+        return find_in_project(call, segments[1:])
+    raise NotFound
+
+
+def refuse(error: ReleasetrackError) -> dict[str, Any]:
+    """The Message of an error; its status and headers are set on the current response."""
+    response = bottle.response
+    response.status = error.status
+    if isinstance(error, Unauthorized):
+        response.set_header("WWW-Authenticate", 'Basic realm="releasetrack", charset="UTF-8"')
+    elif isinstance(error, NotAllowed):
+        response.set_header("Allow", error.allow)
+    elif isinstance(error, TooMany):
+        response.set_header("Retry-After", str(max(1, int(error.retry_after) + 1)))
+    elif isinstance(error, StoreUnavailable):
+        log.warning("api: %s", error)
+        response.set_header("Retry-After", "5")
+    return error.as_message()
+
+
+def answer_api(parts: Parts) -> bytes:
+    """The answer to the current request under /v1, as JSON. Only here does an error become a status."""
+    environ, response = bottle.request.environ, bottle.response
+    response.content_type = "application/json"
+    try:
+        method = environ["REQUEST_METHOD"]
+        segments = raw_segments(environ)[1:]
+        if segments == ["auth", "keys"]:
+            account_id = log_in(parts, environ)
+            take_cost(parts, f"account {account_id}", method)
+        else:
+            key_id, account_id = key_account(parts, environ)
+            take_cost(parts, f"key {key_id}", method)
+        if not segments:
+            raise NotFound
+        handlers, call = find_handler(Call(parts, account_id, segments, environ))
+        handler = handlers.get("GET" if method == "HEAD" else method)
+        if handler is None:
+            raise NotAllowed(", ".join(sorted({*handlers, "HEAD"} if "GET" in handlers else handlers)))
+        value = handler(call)
+    except ReleasetrackError as error:
+        value = refuse(error)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def status_message(status: int, text: str = "") -> bytes:
+    """A Message for a status that bottle or the server answers by itself."""
+    value = {"message": http.client.responses.get(status, "Error"), "code": status}
+    if status == 400:
+        value["errors"] = [text or "The request could not be understood."]
+    return json.dumps(value).encode()
+
+
+# == pages =====================================================================
+#
+# What a person sees in a browser: for now the front page, which says that the service runs and how
+# to go on. Plain HTML, one style sheet, nothing from elsewhere, nothing that needs a script.
+
+STYLE = """\
+:root { color-scheme: light dark; --text: light-dark(#1c2330, #e6e9ef); --page: light-dark(#fff, #14181f); }
+:root { --soft: light-dark(#f1f3f7, #1f2530); --accent: light-dark(#0b5cad, #7db8f5); }
+body { margin: 0 auto; max-width: 44rem; padding: 2rem 1rem; color: var(--text); background: var(--page); }
+body { font: 1rem/1.6 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; }
+a { color: var(--accent); }
+pre { background: var(--soft); padding: .8rem 1rem; border-radius: .4rem; overflow-x: auto; }
+"""
+
+FRONT_PAGE = bottle.SimpleTemplate("""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <title>releasetrack</title>
+  <link rel="stylesheet" href="{{root}}/style.css">
+</head>
+<body>
+  <main>
+    <h1>releasetrack is running</h1>
+    % if not has_account:
+    <p>There is no account yet. Make the first one, and a key for the API, on the command line:</p>
+    <pre>python releasetrack.py account add you@example.org
+python releasetrack.py key add you@example.org first-key</pre>
+    % end
+    <p>The API answers at <code>{{base}}/v1</code>. With a key:</p>
+    <pre>curl -H "X-Key: $KEY" {{base}}/v1/providers
+curl -H "X-Key: $KEY" -H "Content-Type: application/json" \\
+     -d '{"provider": "github", "name": "bottlepy/bottle"}' {{base}}/v1/projects</pre>
+  </main>
+</body>
+</html>
+""")
+
+CONTENT_POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'"
+
+
+def front_page(store: Store, settings: Settings) -> str:
+    """The page at the root."""
+    response, request = bottle.response, bottle.request
+    response.set_header("Content-Security-Policy", CONTENT_POLICY)
+    response.set_header("X-Content-Type-Options", "nosniff")
+    root = request.environ.get("SCRIPT_NAME", "").rstrip("/")
+    base = settings.base_url or f"{request.urlparts.scheme}://{request.urlparts.netloc}{root}"
+    return FRONT_PAGE.render(root=root, base=base, has_account=bool(store.accounts()))
+
+
+def style_sheet() -> str:
+    bottle.response.content_type = "text/css"
+    bottle.response.set_header("Cache-Control", "max-age=3600")
+    return STYLE
+
+
+# == service ===================================================================
+#
+# The library's front door: builds the store, the threads and the application, and ends them in the
+# order in which nothing is lost. Two services in one process do not meet.
+
+
+def make_app(parts: Parts, health: Callable[[], dict[str, str]]) -> Callable[..., Any]:
+    """The WSGI application: API, pages, health and metrics."""
+    app = bottle.Bottle()
+
+    def message_of(error: bottle.HTTPError) -> bytes:
+        bottle.response.content_type = "application/json"
+        return status_message(error.status_code)
+
+    def healthz() -> dict[str, Any]:
+        found = health()
+        is_well = all(state in ("ok", "not started") for state in found.values())
+        bottle.response.status = 200 if is_well else 503
+        return {"message": "OK" if is_well else "Service Unavailable", "code": bottle.response.status_code, **found}
+
+    def metrics() -> bytes:
+        bottle.response.content_type = "application/json"
+        try:
+            _, account_id = key_account(parts, bottle.request.environ)
+            account = parts.store.account_of(account_id)
+            if not account or not account.is_admin:
+                raise Unauthorized
+            counts = parts.store.counts()
+        except ReleasetrackError as error:
+            return json.dumps(refuse(error)).encode()
+        bottle.response.content_type = "text/plain; version=0.0.4; charset=utf-8"
+        alive = {f"{name}_up": int(state == "ok") for name, state in health().items()}
+        return "".join(f"# TYPE releasetrack_{name} gauge\nreleasetrack_{name} {value}\n"
+                       for name, value in (counts | alive).items()).encode()
+
+    app.default_error_handler = message_of
+    for path in ("/v1", "/v1/<rest:path>"):
+        app.route(path, method="ANY", callback=lambda rest="": answer_api(parts))
+    app.route("/healthz", callback=healthz)
+    app.route("/metrics", callback=metrics)
+    app.route("/", callback=lambda: front_page(parts.store, parts.settings))
+    app.route("/style.css", callback=style_sheet)
+    prefix = urlsplit(parts.settings.base_url).path.rstrip("/")
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if "bottle.raw_path" in environ:    # mounted in a bottle application, which decodes paths in place
+            for name in ("SCRIPT_NAME", "PATH_INFO"):
+                environ[name] = environ.get(name, "").encode("utf-8", "replace").decode("latin-1")
+        path = environ.get("PATH_INFO", "")
+        try:        # bottle would drop what is not UTF-8, and so take one path for another
+            path.encode("latin-1").decode("utf-8")
+        except UnicodeError:
+            body = status_message(400, "The path takes UTF-8.")
+            start_response("400 Bad Request", [("Content-Type", "application/json"),
+                                               ("Content-Length", str(len(body)))])
+            return [body]
+        if prefix and not environ.get("SCRIPT_NAME") and (path == prefix or path.startswith(prefix + "/")):
+            environ["SCRIPT_NAME"], environ["PATH_INFO"] = prefix, path[len(prefix):] or "/"
+        return app(environ, start_response)
+
+    return application
+
+
+class Service:
+    """A release tracker over one database file.
+
+    ``app`` is a WSGI callable. ``providers``: more of them than the built-in ones, or others under their ids.
+    Raises SettingError, StoreError.
+    """
+
+    def __init__(self, settings: Settings | None = None, providers: Iterable[Provider] = ()) -> None:
+        self.settings = settings or Settings()
+        self.providers = providers_with(self.settings.provider, providers)
+        self.store = Store(self.settings.db)
+        self.fetcher = Fetcher(self.settings)
+        self.patterns = Patterns()
+        self.tracker = Tracker(self.store, self.fetcher, self.providers, self.settings, self.patterns)
+        self.courier = Courier(self.store, self.fetcher.post, self.settings)
+        self._is_started = False
+        parts = Parts(self.store, self.settings, self.providers, self.patterns, Windows(self.settings.rate_limit),
+                      LoginGate(), threading.BoundedSemaphore(max(1, self.settings.threads // 2)))
+        self.app = make_app(parts, self.health)
+
+    def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
+        """Have ``listener`` called with the standard body of each event (spec.md part 6), from a background
+        thread, once the release is stored. Not called again after a crash: deliveries are what is durable."""
+        self.tracker.listeners.append(listener)
+
+    def start(self) -> None:
+        """Start the tracker and the courier. Once."""
+        if self._is_started:
+            raise RuntimeError("the service has been started already")
+        self._is_started = True
+        self.tracker.start()
+        self.courier.start()
+
+    def ask_to_stop(self) -> None:
+        """Have everything come to its end, without waiting for it."""
+        self.tracker.stop()
+        self.courier.stop()
+        self.fetcher.stopping.set()
+
+    def stop(self) -> None:
+        """End the threads and close the store. What is under way ends or is left to be done again."""
+        self.ask_to_stop()
+        self.tracker.join()
+        self.courier.join()
+        self.patterns.close()
+        self.store.close()
+
+    def health(self) -> dict[str, str]:
+        """What lives: the store and the two threads, each "ok", "not started" or what is wrong."""
+        found = {"store": "ok"}
+        try:
+            self.store.counts()
+        except StoreUnavailable as error:
+            found["store"] = str(error)
+        for name, worker in (("tracker", self.tracker), ("courier", self.courier)):
+            found[name] = "not started" if not self._is_started else "ok" if worker.is_alive() else "does not run"
+        return found
+
+
+def make_server(application: Callable[..., Any], settings: Settings) -> tuple[Any, str]:
+    """``(a waitress server that listens, its address)``. Raises SettingError when the address cannot be had."""
+    import waitress.channel     # here, so that the file can be embedded under another server without it
+    import waitress.server
+    import waitress.task
+
+    class JsonErrorTask(waitress.task.ErrorTask):
+        """What waitress refuses by itself, as a Message."""
+
+        def execute(self) -> None:
+            error = self.request.error
+            body = status_message(error.code, f"The request could not be understood: {error.body}.")
+            self.status = f"{error.code} {http.client.responses.get(error.code, error.reason)}"
+            self.response_headers.append(("Content-Type", "application/json"))
+            self.set_close_on_finish()
+            self.content_length = len(body)
+            self.write(body)
+
+    class Channel(waitress.channel.HTTPChannel):
+        error_task_class = JsonErrorTask
+
+    try:
+        family, *_, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM,
+                                                 flags=socket.AI_PASSIVE)[0]
+        listener = socket.create_server(address[:2], family=family, backlog=1024)
+    except OSError as error:
+        raise SettingError(f"--host {settings.host} --port {settings.port}: cannot listen there: "
+                           f"{error.strerror or error}") from None
+    server = waitress.server.create_server(
+        application, sockets=[listener], threads=settings.threads, connection_limit=1000, asyncore_use_poll=True,
+        max_request_header_size=16 * KIB, max_request_body_size=BODY_LIMIT + 1, channel_timeout=30,
+        ident="releasetrack", clear_untrusted_proxy_headers=False)
+    server.channel_class = Channel
+    # At its default of 1 the workers send, and fight the I/O thread for the interpreter: half the speed, or less.
+    server.adj.send_bytes = 64 * KIB
+    host, port = listener.getsockname()[:2]
+    return server, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# == cli =======================================================================
+#
+# The commands. What they say goes to standard output, plain or as JSON; what is wrong is one line
+# on standard error, with status 1, or 2 for what was not understood.
+
+
+class CommandError(ReleasetrackError):
+    """A command that could not be done; the text is what the user is told."""
+
+
+Command = Callable[[Settings, argparse.Namespace], int]
+COMMANDS: dict[str, tuple[Command, tuple[tuple[Any, ...], ...]]] = {}
+
+
+def argument(*names: str, **about: Any) -> tuple[Any, ...]:
+    return names, about
+
+
+def command(*arguments: tuple[Any, ...]) -> Callable[[Command], Command]:
+    """Enter a command under the function's name, ``account_add`` as ``account add``."""
+    def enter(function: Command) -> Command:
+        COMMANDS[function.__name__.rstrip("_").replace("_", " ")] = function, arguments
+        return function
+    return enter
+
+
+_EMAIL = argument("email", metavar="EMAIL", help="the account's e-mail address")
+_JSON = argument("--json", action="store_true", help="print JSON")
+
+
+@contextlib.contextmanager
+def opened(settings: Settings) -> Iterator[Service]:
+    """A service for one command: its store and providers, without its threads."""
+    service = Service(settings)
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+def _account_at(service: Service, address: str) -> Account:
+    account = service.store.account(address)
+    if account is None:
+        raise CommandError(f"there is no account {address}; 'account add {address}' makes one")
+    return account
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> int:
+    """Rows as JSON, or a line each with tabs between."""
+    if as_json:
+        print(json.dumps(rows, ensure_ascii=False, indent=2))
+    for row in () if as_json else rows:
+        print(*("-" if value is None else value for value in row.values()), sep="\t")
+    return 0
+
+
+def _me() -> str:
+    return f"python {os.path.basename(__file__)}"
+
+
+@command()
+def serve(settings: Settings, args: argparse.Namespace) -> int:
+    """Run the service: API, pages, tracker and courier."""
+    service = Service(settings)
+    try:
+        server, address = make_server(service.app, settings)
+    except SettingError:
+        service.stop()
+        raise
+
+    def end(*_: Any) -> None:
+        service.ask_to_stop()
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    try:
+        service.fetcher.check_certificates()
+        service.start()
+        print(f"releasetrack {__version__} listens on {settings.base_url or address}", flush=True)
+        if not service.store.accounts():
+            print(f"There is no account yet; make the first: {_me()} account add you@example.org "
+                  f"--db {settings.db}", flush=True)
+        server.run()
+    except SystemExit:
+        pass
+    finally:
+        server.close()
+        service.stop()
+    return 0
+
+
+def _read_password(args: argparse.Namespace) -> str:
+    """A new password, from standard input or typed twice. Raises CommandError."""
+    if args.password_stdin:
+        password = sys.stdin.readline().rstrip("\n")
+    else:
+        try:
+            password = getpass.getpass("Password: ")
+            if getpass.getpass("The same again: ") != password:
+                raise CommandError("the two passwords differ")
+        except EOFError:
+            raise CommandError("no password was typed; --password-stdin reads it from standard input") from None
+    if problem := password_problem(password):
+        raise CommandError(problem)
+    return password
+
+
+_PASSWORD_STDIN = argument("--password-stdin", action="store_true", help="read the password from standard input")
+
+
+@command(_EMAIL, argument("--name", help="what the account is called; the address without it"),
+         argument("--type", choices=("user", "organization"), default="user", help="what webhooks say of it"),
+         argument("--admin", action="store_true", help="an administrator; the first account always is"),
+         _PASSWORD_STDIN)
+def account_add(settings: Settings, args: argparse.Namespace) -> int:
+    """Make an account. The password is asked for."""
+    if not re.fullmatch(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,190}", args.email):
+        raise CommandError(f"{args.email!r} is no e-mail address, such as you@example.org")
+    with opened(settings) as service:
+        if service.store.account(args.email):
+            raise CommandError(f"there is an account {args.email} already")
+        account = service.store.add_account(args.type, args.email, args.name or args.email,
+                                            hash_password(_read_password(args)), args.admin)
+        print(f"account {account.email} made" + (", an administrator" if account.is_admin else ""))
+    return 0
+
+
+@command(_JSON)
+def account_list(settings: Settings, args: argparse.Namespace) -> int:
+    """List the accounts: e-mail address, name, type, whether an administrator."""
+    with opened(settings) as service:
+        return _print_rows([{"email": account.email, "name": account.name, "type": account.type,
+                             "is_admin": account.is_admin} for account in service.store.accounts()], args.json)
+
+
+@command(_EMAIL, _PASSWORD_STDIN)
+def account_passwd(settings: Settings, args: argparse.Namespace) -> int:
+    """Set an account's password, and end its sessions."""
+    with opened(settings) as service:
+        account = _account_at(service, args.email)
+        service.store.set_password(account.id, hash_password(_read_password(args)))
+    return 0
+
+
+@command(_EMAIL)
+def account_remove(settings: Settings, args: argparse.Namespace) -> int:
+    """Remove an account with all that it owns."""
+    with opened(settings) as service:
+        service.store.remove_account(_account_at(service, args.email).id)
+    return 0
+
+
+def _label(name: str) -> str:
+    """A name that a person gave. Raises CommandError."""
+    if not 0 < len(name.strip()) <= NAME_LIMIT or not name.isprintable():
+        raise CommandError(f"the name {name[:40]!r} takes 1 to {NAME_LIMIT} printable characters")
+    return name.strip()
+
+
+@command(_EMAIL, argument("name", metavar="NAME", help="a label for the key"),
+         argument("--network", action="append", default=[], metavar="CIDR",
+                  help="a network that the key is accepted from (repeatable); anywhere without it"))
+def key_add(settings: Settings, args: argparse.Namespace) -> int:
+    """Make an API key, and print it."""
+    try:
+        networks = [_network(network) for network in args.network] or ["0.0.0.0/0", "::/0"]
+    except ValueError as error:
+        raise CommandError(f"--network: {error}") from None
+    with opened(settings) as service:
+        print(service.store.add_key(_account_at(service, args.email).id, _label(args.name), networks).secret)
+    return 0
+
+
+@command(_EMAIL, _JSON)
+def key_list(settings: Settings, args: argparse.Namespace) -> int:
+    """List an account's keys: name, networks, last use. Not their secrets."""
+    with opened(settings) as service:
+        return _print_rows([{"name": key.name, "networks": " ".join(key.networks),
+                             "used_at": key.used_at and timestamp(key.used_at)}
+                            for key in service.store.keys(_account_at(service, args.email).id)], args.json)
+
+
+@command(_EMAIL, argument("name", metavar="NAME"))
+def key_remove(settings: Settings, args: argparse.Namespace) -> int:
+    """Remove an API key, which is refused from then on."""
+    with opened(settings) as service:
+        if not service.store.remove_key(_account_at(service, args.email).id, args.name):
+            raise CommandError(f"{args.email} has no key {args.name}")
+    return 0
+
+
+def _provider_in(providers: Mapping[str, Provider], id_: str) -> Provider:
+    if id_ not in providers:
+        raise CommandError(f"there is no provider {id_}; there are {', '.join(providers)}; --provider adds one")
+    return providers[id_]
+
+
+_PROVIDER = argument("provider", metavar="PROVIDER", help="a provider's id, such as github")
+_NAME = argument("name", metavar="NAME", help="as the provider spells it, such as bottlepy/bottle")
+
+
+@command(_EMAIL, _PROVIDER, _NAME)
+def project_add(settings: Settings, args: argparse.Namespace) -> int:
+    """Track a project for an account, check it, and print its id."""
+    with opened(settings) as service:
+        account, provider = _account_at(service, args.email), _provider_in(service.providers, args.provider)
+        name, key = name_at(provider, args.name)
+        project, source = service.store.add_project(account.id, provider.id, key, name, {})
+        service.tracker.check_now(source.id)
+        after = service.store.source(source.id)
+        if after and after.is_missing and after.succeeded_at is None:
+            service.store.remove_project(project.id)
+            raise CommandError(after.error or "there is no such project")
+        if after and after.error:
+            print(f"releasetrack: added, and tried again later: {after.error}", file=sys.stderr)
+        print(project.id)
+    return 0
+
+
+@command(_EMAIL, _JSON)
+def project_list(settings: Settings, args: argparse.Namespace) -> int:
+    """List an account's projects: provider, name, id, last check, what is wrong."""
+    with opened(settings) as service:
+        account = _account_at(service, args.email)
+        rows = []
+        for page in itertools.count(1):
+            projects, total = service.store.projects(account.id, "name", False, page=page)
+            for project in projects:
+                source = service.store.source(project.source_id)
+                rows.append({"provider": project.provider, "name": project.name, "id": project.id,
+                             "checked_at": source and source.checked_at and timestamp(source.checked_at),
+                             "error": source and source.error})
+            if page >= total:
+                return _print_rows(rows, args.json)
+    return 0
+
+
+@command(_EMAIL, _PROVIDER, _NAME)
+def project_remove(settings: Settings, args: argparse.Namespace) -> int:
+    """Track a project no more."""
+    with opened(settings) as service:
+        account, provider = _account_at(service, args.email), _provider_in(service.providers, args.provider)
+        found = service.store.project_by_names(account.id, provider.id, [name_at(provider, args.name)[1]])
+        if found is None:
+            raise CommandError(f"{args.email} does not track {args.name} of {args.provider}")
+        service.store.remove_project(found[0])
+    return 0
+
+
+@command(_EMAIL, argument("name", metavar="NAME", help="a label for the webhook"),
+         argument("url", metavar="URL", help="where it is sent"),
+         argument("--header", action="append", default=[], metavar="'K: V'",
+                  help="a header of every request (repeatable)"),
+         argument("--field", action="append", default=[], metavar="'K=TEMPLATE'",
+                  help="a field of a custom body (repeatable); the standard body without it"))
+def webhook_add(settings: Settings, args: argparse.Namespace) -> int:
+    """Make a webhook that hears of every project, and print its signing secret."""
+    with opened(settings) as service:
+        account = _account_at(service, args.email)
+        about = webhook_settings(args.url, args.header, args.field, settings.brand)
+        if reason := service.fetcher.refusal_of(args.url, account.is_admin):
+            raise CommandError(f"URL {args.url}: {reason}")
+        secret = make_signing_secret()
+        service.store.add_destination(account.id, "webhook", _label(args.name), about, secret)
+        print(secret)
+    return 0
+
+
+@command(_EMAIL, _JSON)
+def webhook_list(settings: Settings, args: argparse.Namespace) -> int:
+    """List an account's webhooks: name, URL, id. Not their secrets."""
+    with opened(settings) as service:
+        return _print_rows([{"name": one.name, "url": one.settings["url"], "id": one.id} for one in
+                            service.store.destinations(_account_at(service, args.email).id, "webhook")], args.json)
+
+
+@command(_EMAIL, argument("name", metavar="NAME"))
+def webhook_remove(settings: Settings, args: argparse.Namespace) -> int:
+    """Remove a webhook, with what waits to be sent to it."""
+    with opened(settings) as service:
+        if not service.store.remove_destination(_account_at(service, args.email).id, "webhook", args.name):
+            raise CommandError(f"{args.email} has no webhook {args.name}")
+    return 0
+
+
+@command(_PROVIDER, _NAME, _JSON)
+def fetch(settings: Settings, args: argparse.Namespace) -> int:
+    """Print what a provider has of a project, newest first. Touches no store."""
+    provider = _provider_in(providers_with(settings.provider), args.provider)
+    name, _ = name_at(provider, args.name)
+    listing = releases_of(provider, name, Fetcher(settings).fetch, os.environ.get(provider.token_variable))
+    assert listing      # nothing was asked conditionally
+    rows: list[dict[str, Any]] = [
+            {"version": release.version, "date": release.date, "is_prerelease": release.is_prerelease,
+             "cve": list(release.cve),
+             "note": dataclasses.asdict(release.note or Note("", "", page_of(provider, name, release.version)))}
+            for release in listing.releases]
+    if not args.json:
+        rows = [{"date": row["date"], "version": row["version"],
+                 "marks": " ".join(["pre-release"] * row["is_prerelease"] + row["cve"])} for row in rows]
+    return _print_rows(rows, args.json)
+
+
+@command(argument("email", metavar="EMAIL", nargs="?", help="this account's projects; all without it"),
+         argument("provider", metavar="PROVIDER", nargs="?"), argument("name", metavar="NAME", nargs="?"),
+         argument("--send", action="store_true", help="and send the notifications that are due"))
+def check(settings: Settings, args: argparse.Namespace) -> int:
+    """Check projects now and say what is new; for cron, where no serve runs."""
+    with opened(settings) as service:
+        account = _account_at(service, args.email) if args.email else None
+        sources = service.store.sources(account.id if account else None)
+        if args.provider and not args.name:
+            raise CommandError("PROVIDER takes a NAME behind it")
+        if args.name:
+            key = name_at(_provider_in(service.providers, args.provider), args.name)[1]
+            sources = [source for source in sources if (source.provider, source.key) == (args.provider, key)]
+            if not sources:
+                raise CommandError(f"{args.email} does not track {args.name} of {args.provider}")
+        status = 0
+        for at, source in enumerate(sources, 1):
+            if sys.stderr.isatty():
+                print(f"\r\x1b[K{at}/{len(sources)} {source.provider} {source.name}", end="", file=sys.stderr)
+            found = service.tracker.check_now(source.id)
+            if sys.stderr.isatty():
+                print("\r\x1b[K", end="", file=sys.stderr)
+            if found is None:
+                print(f"releasetrack: {source.provider} {source.name}: is being checked by another process",
+                      file=sys.stderr)
+                continue
+            after, news = found
+            if after.error:
+                status = 1
+                print(f"releasetrack: {source.provider} {source.name}: {after.error}", file=sys.stderr)
+            for release in news:
+                print(source.provider, source.name, release.version,
+                      "updated" if release.is_updated else "new", sep="\t")
+        if args.send:
+            service.courier.send_due()
+        return status
+
+
+@command(argument("file", metavar="FILE", help="where the copy goes; an older one there is replaced"))
+def backup(settings: Settings, args: argparse.Namespace) -> int:
+    """Make a consistent copy of the store, while it is in use."""
+    def progress(_status: int, left: int, total: int) -> None:
+        print(f"\r{100 * (total - left) // max(total, 1)} %", end="" if left else "\n", file=sys.stderr)
+
+    if not os.path.exists(settings.db):
+        raise CommandError(f"there is no store {settings.db}; --db names it")
+    with opened(settings) as service:
+        try:
+            service.store.backup(args.file, progress if sys.stderr.isatty() else None)
+        except (OSError, sqlite3.Error) as error:
+            raise CommandError(f"{args.file}: the copy could not be written: "
+                               f"{getattr(error, 'strerror', None) or error}") from None
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        self.exit(2, f"releasetrack: {message}; {self.prog} --help says what it takes\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line: COMMANDS and SETTINGS as subcommands and flags."""
+    parser = _Parser(prog="releasetrack.py", description="Know when the software you depend on is released.")
+    parser.add_argument("--version", action="version", version=f"releasetrack {__version__}")
+    groups: dict[str, Any] = {"": parser.add_subparsers(metavar="COMMAND", required=True)}
+    for words, (function, arguments) in COMMANDS.items():
+        group, _, name = words.rpartition(" ")
+        if group not in groups:
+            member = groups[""].add_parser(group, help=f"{group}s: add, list, remove")
+            groups[group] = member.add_subparsers(metavar="COMMAND", required=True)
+        about = (function.__doc__ or "").strip()
+        sub = groups[group].add_parser(name, help=about.split("\n")[0], description=about)
+        sub.set_defaults(function=function)
+        for names, options in arguments:
+            sub.add_argument(*names, **options)
+        settings = sub.add_argument_group("settings", "each also an environment variable: "
+                                          + variable_of(SETTINGS["db"]) + " and so on")
+        for row in SETTINGS.values():
+            if function is serve or not row.metadata["serving"]:
+                default = "" if row.default in ((), "") else f" (default {row.default:g})" if isinstance(
+                    row.default, float) else f" (default {row.default})"
+                settings.add_argument(flag_of(row), metavar=row.metadata["shape"], dest=f"setting {row.name}",
+                                      action="append" if row.metadata["repeatable"] else "store",
+                                      help=(row.metadata["about"] + default).replace("%", "%%"))
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; its exit status."""
+    args = make_parser().parse_args(argv)
+    try:
+        flags = {name: getattr(args, f"setting {name}", None) for name in SETTINGS}
+        settings = Settings.from_outside(flags, os.environ)
+        logging.basicConfig(level=settings.log_level.upper(), stream=sys.stderr,
+                            format="%(asctime)s %(levelname)s %(message)s")
+        if args.function is not serve and settings.log_level == "info":
+            log.setLevel(logging.ERROR)     # what a command has to say, it prints
+        return args.function(settings, args)
+    except SettingError as error:
+        print(f"releasetrack: {error}", file=sys.stderr)
+        return 2
+    except ReleasetrackError as error:
+        print(f"releasetrack: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
