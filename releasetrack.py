@@ -844,6 +844,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+@functools.lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address | None:
     """The address that ``text`` spells, IPv4 out of its IPv6 wrapper; None for what is none."""
     try:
@@ -3069,9 +3070,10 @@ def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     template = provider.page or version is not None and dialect.release_page or dialect.page
     if dialect.read is dockerhub and name.startswith("library/"):
         template, name = "https://hub.docker.com/_/{name}/tags", name.partition("/")[2]
-    values = {"site": provider.site, "provider": provider.id, "name": quote(name, safe="/@~"),
-              "segment": quote(name, safe=""), "version": quote(version or "", safe="")}
-    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], template)
+    values = {"site": provider.site, "provider": provider.id, "name": quote(name, safe="/@~")}
+    if "segment}" in template or version is not None:
+        values |= {"segment": quote(name, safe=""), "version": quote(version or "", safe="")}
+    return template.format_map(values)      # a template of ours; what it is filled with is never read again
 
 
 @dataclasses.dataclass(frozen=True)
@@ -3750,12 +3752,14 @@ class Fields:
     def __init__(self, environ: Mapping[str, Any]) -> None:
         if environ.get("CONTENT_TYPE", "").split(";")[0].strip().lower() != "application/json":
             raise Invalid("A POST takes the header Content-Type: application/json.")
-        size = environ.get("CONTENT_LENGTH") or "0"
-        if size.isascii() and size.isdigit() and int(size) > BODY_LIMIT:
-            raise TooLarge()
-        body = bottle.request.body.read(BODY_LIMIT + 1)
+        size = environ.get("CONTENT_LENGTH", "")
+        if not (size.isascii() and size.isdigit()):     # sent in chunks, or nothing sent
+            size = str(BODY_LIMIT + 1) if environ.get("wsgi.input_terminated") else "0"
+        elif int(size) > BODY_LIMIT:
+            raise TooLarge
+        body = environ["wsgi.input"].read(int(size))    # bottle would put a larger one into a file
         if len(body) > BODY_LIMIT:
-            raise TooLarge()
+            raise TooLarge
         try:
             self._given = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
@@ -4476,17 +4480,22 @@ def make_server(application: Callable[..., Any], settings: Settings) -> tuple[An
     import waitress.server
     import waitress.task
 
-    class JsonErrorTask(waitress.task.ErrorTask):
+    class Refusal:
         """What waitress refuses by itself, as a Message."""
 
+        def __init__(self, error: Any) -> None:
+            self._error = error
+
+        def to_response(self, _ident: str | None = None) -> tuple[str, list[tuple[str, str]], bytes]:
+            code = self._error.code
+            status = f"{code} {http.client.responses.get(code, self._error.reason)}"
+            body = status_message(code, f"The request could not be understood: {self._error.body}.")
+            return status, [("Content-Type", "application/json")], body
+
+    class JsonErrorTask(waitress.task.ErrorTask):
         def execute(self) -> None:
-            error = self.request.error
-            body = status_message(error.code, f"The request could not be understood: {error.body}.")
-            self.status = f"{error.code} {http.client.responses.get(error.code, error.reason)}"
-            self.response_headers.append(("Content-Type", "application/json"))
-            self.set_close_on_finish()
-            self.content_length = len(body)
-            self.write(body)
+            self.request.error = Refusal(self.request.error)
+            super().execute()
 
     class Channel(waitress.channel.HTTPChannel):
         error_task_class = JsonErrorTask
