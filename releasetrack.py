@@ -63,6 +63,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import weakref
 import xml.etree.ElementTree
 import zlib
 from collections import deque
@@ -156,7 +157,10 @@ def _proxy(value: str) -> str:
 def _network(value: str) -> str:
     """The network in CIDR notation: ``10.0.0.0/8``, or one address."""
     try:
-        return str(ipaddress.ip_network(value.strip(), strict=False))
+        network = ipaddress.ip_network(value.strip(), strict=False)
+        if network.version == 6 and network.network_address.ipv4_mapped and network.prefixlen >= 96:
+            network = ipaddress.ip_network(f"{network.network_address.ipv4_mapped}/{network.prefixlen - 96}")
+        return str(network)
     except ValueError:
         raise ValueError("takes a network such as 192.168.0.0/16, 10.1.2.3 or fd00::/8") from None
 
@@ -350,6 +354,10 @@ class Unreachable(ProviderError):
     """No usable answer came: no address, refused, too slow, too large, a bad certificate."""
 
 
+class Stopped(Unreachable):
+    """The program is being ended: nothing is known of the other side."""
+
+
 class Throttled(ProviderError):
     """The provider asks to wait ``seconds``."""
 
@@ -375,7 +383,7 @@ def utc(text: str | None) -> str | None:
     """A provider's ISO 8601 time as RFC 3339 in UTC, to the microsecond where it has one; a zone that is
     not given is UTC.
 
-    None for None, and for the years before 1980 that providers write when they do not know. Raises
+    None for None, and for years that providers write when they do not know: before 1980, or 9999. Raises
     ValueError for what is no time.
     """
     if text is None:
@@ -389,7 +397,7 @@ def utc(text: str | None) -> str | None:
     elif ":" not in zone:
         zone = f"{zone[:3]}:{zone[3:]}"
     when = datetime.datetime.fromisoformat(f"{day}T{clock}.{(fraction or '0')[:6]:0<6}{zone}")
-    if when.year < 1980:
+    if not 1980 <= when.year < 9999:
         return None
     return when.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"
 
@@ -403,7 +411,7 @@ def retry_after_seconds(header: str | None, now: float) -> float | None:
     if re.fullmatch(r"[0-9]{1,20}", text):
         return min(float(text), DAY)
     try:
-        asked = email.utils.parsedate_to_datetime(text).timestamp() - now
+        asked = email.utils.parsedate_to_datetime(text).replace(tzinfo=datetime.timezone.utc).timestamp() - now
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     return min(asked, DAY) if asked > 0 else None
@@ -728,6 +736,10 @@ class _Plain(html.parser.HTMLParser):
         elif tag in self._blocks:
             self.parts.append("\n- " if tag == "li" else "\n")
 
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        if tag not in self._hidden:
+            self.handle_starttag(tag, attrs)
+
     def handle_endtag(self, tag: str) -> None:
         if tag in self._hidden:
             self._skipping = max(0, self._skipping - 1)
@@ -911,6 +923,8 @@ class Windows:
             if name in self._state:
                 start, used = self._state[name]
                 self._state[name] = start, max(0, used - cost)
+                if used <= cost:
+                    del self._state[name]
 
     def _forget(self, now: float) -> None:
         """Drop what has run out, and the oldest tenth if that was not enough."""
@@ -932,7 +946,7 @@ class LoginGate:
 
         Raises TooMany. A right password costs nothing, so that a program which logs in often is not locked out.
         """
-        names = [f"account {email.lower()}", f"address {address}"]
+        names = [f"address {address}", f"account {secret_hash(email.lower()).hex()}"]
         taken: list[str] = []
         for name in names:
             window = self._windows.take(name, 1, now)
@@ -957,6 +971,7 @@ class Patterns:
 
     _ONE, _ALL = 0.25, 0.5      # seconds for a pattern over a list of versions, and for all patterns of a project
     _PROGRAM = ("import json, re, sys\n"
+                "print(flush=True)\n"      # it is up; its time begins now
                 "for line in sys.stdin:\n"
                 "    pattern, texts = json.loads(line)\n"
                 "    print(json.dumps([bool(re.search(pattern, text)) for text in texts]), flush=True)\n")
@@ -991,28 +1006,36 @@ class Patterns:
             left = min(self._ONE, end - time.monotonic())
             if self.too_slow(pattern) or left <= 0:
                 return None
-            line = json.dumps([pattern, list(versions)]).encode() + b"\n"
-            answer = self._ask(line, left)
+            answer = self._ask(json.dumps([pattern, list(versions)]).encode() + b"\n", left)
             if answer is None:
                 self._end_helper()
-                self._too_slow[pattern] = self._too_slow.get(pattern, 0) + 1
+                if left == self._ONE:       # not held against one that had what others left of the time
+                    self._too_slow[pattern] = self._too_slow.get(pattern, 0) + 1
                 log.warning("pattern %r: takes too long, excludes nothing", pattern)
             return answer
 
     def _ask(self, line: bytes, seconds: float) -> list[bool] | None:
-        if self._helper is None or self._helper.poll() is not None:
-            self._helper = subprocess.Popen([sys.executable, "-I", "-S", "-c", self._PROGRAM],
-                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            seconds += 2        # for its start
-        channel = self._helper
-        assert channel.stdin and channel.stdout
         try:
-            channel.stdin.write(line)
-            channel.stdin.flush()
-            answer = channel.stdout.readline() if select.select([channel.stdout], [], [], seconds)[0] else b""
+            if self._helper is None or self._helper.poll() is not None:
+                self._helper = subprocess.Popen([sys.executable, "-I", "-S", "-c", self._PROGRAM],
+                                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                self._read_line(self._helper, 2)
+            assert self._helper.stdin
+            self._helper.stdin.write(line)
+            self._helper.stdin.flush()
+            answer = self._read_line(self._helper, seconds)
             return json.loads(answer) if answer else None
-        except OSError:         # it ended meanwhile
+        except OSError as error:    # it could not be started, or ended meanwhile
+            log.warning("patterns: the process that matches them: %s", error)
             return None
+
+    @staticmethod
+    def _read_line(helper: subprocess.Popen[bytes], seconds: float) -> bytes:
+        """A line of its answer, empty when none comes in time. Not by select(), which knows few descriptors."""
+        assert helper.stdout
+        waiting = select.poll()
+        waiting.register(helper.stdout, select.POLLIN)
+        return helper.stdout.readline() if waiting.poll(1000 * seconds) else b""
 
     def _end_helper(self) -> None:
         if self._helper is not None:
@@ -1088,7 +1111,7 @@ CREATE TABLE release (
     id            INTEGER PRIMARY KEY,
     source_id     INTEGER NOT NULL REFERENCES source ON DELETE CASCADE,
     version       TEXT NOT NULL,
-    date          TEXT NOT NULL,
+    date          TEXT NOT NULL,    -- without its Z, so that 10:00:00 sorts before 10:00:00.5
     is_prerelease INTEGER NOT NULL CHECK (is_prerelease IN (0, 1)),
     is_updated    INTEGER NOT NULL DEFAULT 0 CHECK (is_updated IN (0, 1)),
     cve           TEXT,
@@ -1224,6 +1247,7 @@ CREATE TABLE attempt (
 CREATE INDEX attempt_of_delivery ON attempt (delivery_id);
 CREATE INDEX attempt_by_time ON attempt (attempted_at);
 
+PRAGMA application_id = 1920234091;
 PRAGMA user_version = 1;
 """,)
 
@@ -1240,6 +1264,9 @@ PROJECT_PAGES = {key: """
          ("name", False): "name COLLATE NOCASE, provider",
          ("name", True): "name COLLATE NOCASE DESC, provider DESC",
      }.items()}
+
+
+APPLICATION = 1920234091        # "rtrk": marks a database as ours
 
 
 class StoreError(ReleasetrackError):
@@ -1302,7 +1329,7 @@ def _source(row: Sequence[Any]) -> Source:
 
 def _release(row: Sequence[Any]) -> Release:
     version, date, is_prerelease, is_updated, cve, note_id = row
-    return Release(version, date, bool(is_prerelease), tuple(cve.split()) if cve else (), None, None,
+    return Release(version, f"{date}Z", bool(is_prerelease), tuple(cve.split()) if cve else (), None, None,
                    bool(is_updated), note_id is not None)
 
 
@@ -1316,6 +1343,14 @@ def _networks(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
+class _StoreConnection(sqlite3.Connection):
+    """Closes itself with the thread that it belongs to."""
+
+    def __del__(self) -> None:
+        with contextlib.suppress(sqlite3.Error):    # it was never opened
+            self.close()
+
+
 class Store:
     """The database. Methods return values, never rows; each is one statement or one transaction."""
 
@@ -1324,11 +1359,14 @@ class Store:
         self.clock = clock
         self.poll_bell = threading.Event()      # a source has become due
         self.send_bell = threading.Event()      # a delivery has become due
+        self.asked_at = 0.0                     # when a request was last served, on the monotonic clock
         self.is_tracked = False                 # whether a tracker lives in this process
         self._checked = threading.Condition()   # a check has been recorded
         self._writing = threading.Lock()
         self._local = threading.local()
-        self._connections: list[sqlite3.Connection] = []
+        self._connections: weakref.WeakSet[_StoreConnection] = weakref.WeakSet()
+        self._process = os.getpid()
+        self._inherited: Any = None             # of the process that this one was forked from: not ours to close
         self._used_keys: dict[str, float] = {}
         self._open()
 
@@ -1341,16 +1379,19 @@ class Store:
             if not os.path.exists(self.path):   # made here, so that it and its companions are for the owner alone
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             db = self._db
-            db.execute("PRAGMA journal_mode = WAL")
-            version = db.execute("PRAGMA user_version").fetchone()[0]
+            (version, owner, tables), = db.execute("""
+                SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+                  FROM pragma_user_version, pragma_application_id""").fetchall()
+            if tables and owner != APPLICATION:
+                raise StoreError(f"{self.path} is a database of another program; name another file with --db")
             if version > len(MIGRATIONS):
                 raise StoreError(f"{self.path} was made by a newer releasetrack (its schema is {version}, this "
                                  f"program knows {len(MIGRATIONS)}); run that one, or restore a backup")
-            if version == 0 and db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-                raise StoreError(f"{self.path} is a database of another program; name another file with --db")
+            self._enter_wal(db)
             if 0 < version < len(MIGRATIONS):
                 self.backup(f"{self.path}.schema-{version}")
-            self._migrate(db)
+            if version < len(MIGRATIONS):
+                self._migrate(db)
         except (OSError, sqlite3.Error) as error:
             self.close()
             reason = getattr(error, "strerror", None) or str(error)
@@ -1363,9 +1404,13 @@ class Store:
     @property
     def _db(self) -> sqlite3.Connection:
         """This thread's connection."""
+        if self._process != os.getpid():
+            self._inherited = self._local, list(self._connections)
+            self._process, self._local, self._connections = os.getpid(), threading.local(), weakref.WeakSet()
         db = getattr(self._local, "db", None)
         if db is None:
-            db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, cached_statements=256)
+            db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, cached_statements=256,
+                                 factory=_StoreConnection)
             db.execute("PRAGMA busy_timeout = 5000")
             db.execute("PRAGMA foreign_keys = ON")
             db.execute("PRAGMA synchronous = FULL")
@@ -1373,8 +1418,19 @@ class Store:
             db.execute("PRAGMA trusted_schema = OFF")
             db.execute("PRAGMA cache_size = -1000")
             self._local.db = db
-            self._connections.append(db)
+            self._connections.add(db)
         return db
+
+    def _enter_wal(self, db: sqlite3.Connection) -> None:
+        """SQLite does not wait for its lock here, so this does: another process may be doing the same."""
+        end = time.monotonic() + 5
+        while db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            try:
+                db.execute("PRAGMA journal_mode = WAL").fetchall()
+            except sqlite3.OperationalError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
 
     def _migrate(self, db: sqlite3.Connection) -> None:
         """Bring the schema up to date, all of it or nothing."""
@@ -1396,10 +1452,9 @@ class Store:
 
     def close(self) -> None:
         """Close the connections of all threads."""
-        for db in self._connections:
+        for db in list(self._connections):
             with contextlib.suppress(sqlite3.Error):
                 db.close()
-        self._connections.clear()
         self._local = threading.local()
 
     def backup(self, path: str, progress: Callable[[int, int, int], None] | None = None) -> None:
@@ -1411,7 +1466,13 @@ class Store:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         try:
             with contextlib.closing(sqlite3.connect(part)) as copy:
-                self._db.backup(copy, pages=1000, progress=progress, sleep=0.01)
+                db = self._db
+                db.execute("BEGIN")     # one view of the store for all steps: else a write makes the copy begin again
+                try:
+                    db.execute("SELECT 1 FROM sqlite_schema").fetchall()
+                    db.backup(copy, pages=1000, progress=progress, sleep=0.01)
+                finally:
+                    db.execute("ROLLBACK")
                 copy.execute("PRAGMA journal_mode = DELETE")
             with open(part, "rb") as whole:
                 os.fsync(whole.fileno())
@@ -1432,11 +1493,18 @@ class Store:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """A write, whole or not at all. One at a time in a process: SQLite's own waiting is unfair."""
+        began_at = time.monotonic()
         if not self._writing.acquire(timeout=5):
             raise StoreUnavailable("the store cannot be written: other writers take too long")
         try:
             db = self._db
-            db.execute("BEGIN IMMEDIATE")
+            if time.monotonic() - began_at > 0.5:       # so that nobody waits twice for what another process holds
+                db.execute("PRAGMA busy_timeout = 500")
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            finally:
+                if time.monotonic() - began_at > 0.5:
+                    db.execute("PRAGMA busy_timeout = 5000")
             try:
                 yield db
                 db.execute("COMMIT")
@@ -1537,8 +1605,16 @@ class Store:
         return removed > 0
 
     def _empty_log(self) -> None:
-        """Move the write-ahead log into the file, where ``secure_delete`` has overwritten what is gone."""
-        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Move the write-ahead log into the file, where ``secure_delete`` has overwritten what is gone.
+
+        A reader may hold it up for a moment; what it holds up for longer is moved by a later checkpoint.
+        """
+        with contextlib.suppress(StoreUnavailable):
+            for _ in range(20):
+                (is_busy, *_), = self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+                if not is_busy:
+                    break
+                time.sleep(0.02)
 
     # Projects and their sources
 
@@ -1739,7 +1815,7 @@ class Store:
     def known_releases(self, source_id: int) -> dict[str, Known]:
         """What the store has of a source's releases, newest first."""
         return {version: Known(*about) for version, *about in self._rows("""
-            SELECT version, date, evidence, fingerprint
+            SELECT version, date || 'Z', evidence, fingerprint
               FROM release LEFT JOIN note ON release_id = release.id
              WHERE source_id = ?
              ORDER BY date DESC, release.id DESC""", (source_id,))}
@@ -1882,7 +1958,7 @@ class Store:
         inserted = db.execute("""
             INSERT INTO release (source_id, version, date, is_prerelease, cve, evidence)
             VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
-            """, (source_id, release.version, release.date, int(release.is_prerelease),
+            """, (source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
                   " ".join(release.cve) or None, release.evidence))
         if release.note and inserted.rowcount:
             db.execute("INSERT INTO note (release_id, fingerprint, title, message, url) VALUES (?, ?, ?, ?, ?)",
@@ -2043,23 +2119,27 @@ class Store:
                 UPDATE delivery SET claimed_until = ? WHERE claimed_until IS NOT NULL AND claimed_by = ?
                 """, (now + LEASE, claimant))
 
-    def record_attempts(self, attempts: Sequence[Attempt], unclaimed: Sequence[str]) -> None:
-        """What came of attempts; and the deliveries of which none was made after all, for others to claim."""
+    def record_attempts(self, claimant: str, attempts: Sequence[Attempt], unclaimed: Sequence[str] = ()) -> None:
+        """What came of attempts; and the deliveries of which none was made after all, for others to claim.
+
+        A claim that has passed to another meanwhile stays with it.
+        """
+        values = [{**vars(attempt), "claimant": claimant} for attempt in attempts]
         with self._transaction() as db:
             db.executemany("""
                 INSERT INTO attempt (delivery_id, attempted_at, status, error, duration, address)
                 SELECT id, :attempted_at, :status, :error, :duration, :address
                   FROM delivery WHERE id = :delivery_id
-                """, [vars(attempt) for attempt in attempts])
+                """, values)
             db.executemany("""
                 UPDATE delivery
                    SET state = :state, next_attempt_at = :next_attempt_at, attempts = attempts + 1,
-                       claimed_by = NULL, claimed_until = NULL,
                        settled_at = CASE WHEN :state != 'pending' THEN :attempted_at END
                  WHERE id = :delivery_id AND state = 'pending'
-                """, [vars(attempt) for attempt in attempts])
-            db.executemany("UPDATE delivery SET claimed_by = NULL, claimed_until = NULL WHERE id = ?",
-                           [(id_,) for id_ in unclaimed])
+                """, values)
+            db.executemany("""
+                UPDATE delivery SET claimed_by = NULL, claimed_until = NULL WHERE id = ? AND claimed_by = ?
+                """, [(id_, claimant) for id_ in (*unclaimed, *(attempt.delivery_id for attempt in attempts))])
 
     def seconds_until_due(self, now: float, at_most: float) -> float:
         """Until the next delivery becomes due that is not due yet."""
@@ -2209,7 +2289,7 @@ class _Exchange:
         if left <= 0:
             raise Unreachable(f"it took longer than {self.terms.seconds:g} s")
         if self._stopping.is_set():
-            raise Unreachable("the program is being stopped")
+            raise Stopped("the program is being stopped")
         return min(left, at_most)
 
     def spend(self, count: int) -> None:
@@ -2529,7 +2609,7 @@ class Fetcher:
     @contextlib.contextmanager
     def _open(self, request: Request, exchange: _Exchange) -> Iterator[http.client.HTTPResponse]:
         """The answer's head. Raises Unreachable for every way in which none comes, there or in the body."""
-        log.debug("request %s %s", request.method, urlsplit(request.url)._replace(query="").geturl())
+        log.debug("request %s %s", request.method, request.url.partition("?")[0])
         try:
             sent = urllib.request.Request(ascii_url(request.url), request.body, dict(request.headers),
                                           method=request.method)
@@ -3120,8 +3200,8 @@ def _sound(provider: Provider, releases: Iterable[Release]) -> list[Release]:
         found[version] = dataclasses.replace(
             release, is_prerelease=release.is_prerelease or provider.dialect.is_prerelease(version),
             note=release.note and dataclasses.replace(release.note, url=_web_link(release.note.url)))
-    return sorted(found.values(), key=lambda release: (release.date or "", version_order(release.version)),
-                  reverse=True)
+    return sorted(found.values(), reverse=True,
+                  key=lambda release: ((release.date or "").rstrip("Z"), version_order(release.version)))
 
 
 def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
@@ -3142,6 +3222,10 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
                 validators = Validators()
             _classify(provider, name, request, answer)
             request = steps.send(answer)
+    except (Stopped, Throttled):
+        raise
+    except Unreachable as error:
+        raise Unreachable(f"{provider.id} could not be asked for {name}: {error}") from error
     except StopIteration as done:
         found: Listing = done.value
         return dataclasses.replace(found, releases=_sound(provider, found.releases))
@@ -3292,6 +3376,8 @@ class Tracker:
         next_check_at = now + self._interval * (1 + self._spread() / 10)
         try:
             return self._check(source, next_check_at)
+        except Stopped:     # the claim runs out, and the source is checked again by the next process
+            pass
         except Throttled as error:
             wait = error.seconds * (1 + self._spread() / 10)
             self._fail(source, str(error), max(next_check_at, now + wait), counts=False)
@@ -3490,7 +3576,7 @@ def webhook_request(delivery: Delivery, brand: str, now: float) -> Request:
 class Courier:
     """Sends deliveries. ``post``, ``clock`` and ``spread`` (in [0, 1)) are for tests to choose."""
 
-    _BATCH = 32             # deliveries that one destination is handed at once, as long as it takes them
+    _BATCH = 128            # deliveries that one destination is handed at once, as long as it takes them
     _SLOW = 1.0             # seconds of an attempt after which a destination counts as slow
 
     def __init__(self, store: Store, post: Callable[[Request, bool], Answer], settings: Settings,
@@ -3505,6 +3591,7 @@ class Courier:
         self._busy: set[str] = set()                    # destinations
         self._suspect: set[str] = set()                 # destinations that failed or were slow at last
         self._served_at: dict[str, float] = {}          # destination -> when it was last handed something
+        self._walking = threading.Lock()
         self._done: deque[Attempt | str] = deque()      # to be recorded: attempts, and ids that were not attempted
         self._finished: deque[str] = deque()            # destinations whose batch is at its end
         self._thread: threading.Thread | None = None
@@ -3535,8 +3622,8 @@ class Courier:
         count = 0
         while destinations := self.store.due_destinations(self._clock()):
             for batch in self.store.claim_deliveries(dict.fromkeys(destinations, 1), self._me, self._clock()).values():
-                attempts = [self.attempt(delivery) for delivery in batch]
-                self.store.record_attempts(attempts, [])
+                attempts = [attempt for delivery in batch if (attempt := self.attempt(delivery))]
+                self.store.record_attempts(self._me, attempts)
                 count += len(attempts)
         return count
 
@@ -3567,7 +3654,7 @@ class Courier:
         done = [self._done.popleft() for _ in range(len(self._done))]
         if done:
             try:
-                self.store.record_attempts([one for one in done if isinstance(one, Attempt)],
+                self.store.record_attempts(self._me, [one for one in done if isinstance(one, Attempt)],
                                            [one for one in done if isinstance(one, str)])
             except StoreUnavailable:
                 self._done.extendleft(reversed(done))
@@ -3602,7 +3689,11 @@ class Courier:
         rest = deque(batch)
         is_willing = True
         while rest and is_willing and not self._stopping.is_set():
-            attempt = self.attempt(rest.popleft())
+            self._give_way()
+            attempt = self.attempt(rest[0])
+            if attempt is None:
+                break
+            rest.popleft()
             self._done.append(attempt)
             now = time.monotonic()
             is_willing = attempt.state == "delivered" and now - began_at < self._SLOW
@@ -3614,8 +3705,18 @@ class Courier:
         self._finished.append(destination_id)
         self.store.send_bell.set()
 
-    def attempt(self, delivery: Delivery) -> Attempt:
-        """Send once; how it went, to be recorded. A receiver's fault is an outcome, never an exception."""
+    def _give_way(self) -> None:
+        """While requests are served, send at a walk: threads that send without pause starve those that answer
+        of the interpreter's lock."""
+        if time.monotonic() - self.store.asked_at < 0.1:
+            with self._walking:
+                time.sleep(0.001)
+
+    def attempt(self, delivery: Delivery) -> Attempt | None:
+        """Send once; how it went, to be recorded. A receiver's fault is an outcome, never an exception.
+
+        None when the program's end cut it short: the delivery stays as it was.
+        """
         now, began_at = self._clock(), time.monotonic()
         status, error, retry_after, address = None, None, None, None
         try:
@@ -3624,6 +3725,8 @@ class Courier:
             retry_after = retry_after_seconds(answer.headers.get("retry-after"), now)
             if not 200 <= status < 300:
                 error = f"it answered {status}"
+        except Stopped:
+            return None
         except Unreachable as failure:
             error = str(failure)
         except Exception:   # a fault of ours costs this delivery an attempt, not the thread its life
@@ -4387,9 +4490,13 @@ def make_app(parts: Parts, health: Callable[[], dict[str, str]]) -> Callable[...
         return "".join(f"# TYPE releasetrack_{name} gauge\nreleasetrack_{name} {value}\n"
                        for name, value in (counts | alive).items()).encode()
 
+    def answer(rest: str = "") -> bytes:
+        parts.store.asked_at = time.monotonic()
+        return answer_api(parts)
+
     app.default_error_handler = message_of
     for path in ("/v1", "/v1/<rest:path>"):
-        app.route(path, method="ANY", callback=lambda rest="": answer_api(parts))
+        app.route(path, method="ANY", callback=answer)
     app.route("/healthz", callback=healthz)
     app.route("/metrics", callback=metrics)
     app.route("/", callback=lambda: front_page(parts.store, parts.settings))

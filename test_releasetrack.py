@@ -23,6 +23,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -35,7 +36,7 @@ import time
 import urllib.parse
 import wsgiref.simple_server
 import wsgiref.validate
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -422,7 +423,7 @@ def test_no_sql_is_assembled():
     tables = {"PROJECT_PAGES"}
     for call in (node for node in ast.walk(TREE) if isinstance(node, ast.Call)):
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        if method in ("execute", "executemany", "executescript", "_rows"):
+        if method in ("execute", "executemany", "executescript", "_rows") and call.args:
             sql = call.args[0]
             is_fixed = isinstance(sql, ast.Constant) or isinstance(sql, ast.Subscript) and ast.unparse(
                 sql.value) in tables
@@ -486,6 +487,1520 @@ def test_the_readme_s_example_of_embedding_runs_as_it_stands(tmp_path):
     finished = subprocess.run([sys.executable, "-c", example[1]], cwd=tmp_path, text=True,
                               capture_output=True, timeout=60, env={**os.environ, "PYTHONPATH": str(PROGRAM.parent)})
     assert finished.returncode == 0, finished.stderr
+
+
+# == settings ==================================================================
+
+
+SETTING_ROWS = [
+    # name             as a flag or variable        what it gives                            by default
+    ("db",             "other.db",                  "other.db",                              "releasetrack.db"),
+    ("host",           "::1",                       "::1",                                   "127.0.0.1"),
+    ("port",           "0",                         0,                                       8080),
+    ("base_url",       "https://r.example.org/x/",  "https://r.example.org/x",               ""),
+    ("trusted_proxy",  "10.0.0.2",                  ("10.0.0.2/32",),                        ()),
+    ("rate_limit",     "0",                         0,                                       1000),
+    ("poll_interval",  "1",                         1.0,                                     3600.0),
+    ("host_limit",     "1",                         1,                                       2),
+    ("retry_first",    "0.5",                       0.5,                                     30.0),
+    ("brand",          "Acme-Two",                  "Acme-Two",                              "Service"),
+    ("provider",       "home=forgejo:http://g.lan", (("home", "forgejo", "http://g.lan"),),  ()),
+    ("allow_network",  "fd00::1/8",                 ("fd00::/8",),                           ()),
+    ("outgoing_proxy", "http://127.0.0.1:3128",     "http://127.0.0.1:3128",                 ""),
+    ("threads",        "64",                        64,                                      8),
+    ("log_level",      "DEBUG",                     "debug",                                 "info"),
+]
+
+
+def settings_of(*flags: str, **environ: str) -> rt.Settings:
+    """What the command line makes of flags of ``serve`` and of the environment."""
+    args = rt.make_parser().parse_args(["serve", *flags])
+    return rt.Settings.from_outside({name: getattr(args, f"setting {name}") for name in rt.SETTINGS}, environ)
+
+
+def variable(name: str) -> str:
+    return {"provider": "RELEASETRACK_PROVIDERS"}.get(name, f"RELEASETRACK_{name.upper()}")
+
+
+def test_every_setting_is_in_the_table_of_these_tests():
+    assert [name for name, *_ in SETTING_ROWS] == list(rt.SETTINGS)
+
+
+@pytest.mark.parametrize("name, text, value, default", SETTING_ROWS)
+def test_a_flag_goes_before_the_environment_and_that_before_the_default(name, text, value, default):
+    flag = "--" + name.replace("_", "-")
+    assert getattr(settings_of(), name) == default
+    assert getattr(settings_of(**{variable(name): text}), name) == value
+    assert getattr(settings_of(flag, text), name) == value
+    other = {"port": "1", "rate_limit": "1", "poll_interval": "2", "host_limit": "3", "retry_first": "2",
+             "threads": "2", "log_level": "error", "provider": "a=npm:https://a.example", "host": "127.0.0.2",
+             "trusted_proxy": "10.9.9.9", "allow_network": "10.9.9.9", "base_url": "http://b.example",
+             "outgoing_proxy": "http://b.example:1", "brand": "B", "db": "b.db"}[name]
+    assert getattr(settings_of(flag, text, **{variable(name): other}), name) == value
+    assert getattr(settings_of(**{variable(name): other}), name) not in (value, default)
+    assert getattr(settings_of(**{variable(name): ""}), name) == default        # set, but empty: not set
+    assert getattr(rt.Settings(**{name: value}), name) == value                 # a library gives values ...
+    assert getattr(rt.Settings(**{name: text}), name) == value                  # ... or texts
+
+
+@pytest.mark.parametrize("name, flags, text, values", [
+    ("trusted_proxy", ["10.0.0.1", "fd00::/8"],                         "10.0.0.1 fd00::/8",
+     ("10.0.0.1/32", "fd00::/8")),
+    ("allow_network", ["10.1.2.3/8", "::1"],                            "10.1.2.3/8  ::1",
+     ("10.0.0.0/8", "::1/128")),
+    ("provider",      ["a=npm:https://a.example", "b=git:http://b:81"], "a=npm:https://a.example b=git:http://b:81",
+     (("a", "npm", "https://a.example"), ("b", "git", "http://b:81"))),
+])
+def test_a_repeatable_setting_is_a_flag_each_or_one_variable_with_spaces(name, flags, text, values):
+    flag = "--" + name.replace("_", "-")
+    assert getattr(settings_of(*(word for one in flags for word in (flag, one))), name) == values
+    assert getattr(settings_of(**{variable(name): text}), name) == values
+    assert getattr(rt.Settings(**{name: values}), name) == values
+
+
+@pytest.mark.parametrize("name, texts", [
+    ("port",           ["x", "-1", "65536", "1.5", "８０", "1_0", " 80", "1e3"]),
+    ("rate_limit",     ["-1", "many", "1e9"]),
+    ("host_limit",     ["0", "-2", "two"]),
+    ("threads",        ["0", "65", "x"]),
+    ("poll_interval",  ["0", "0.5", "-60", "1h", "nan", "inf", "1e3"]),
+    ("retry_first",    ["0", "-1", "nan", "soon"]),
+    ("base_url",       ["example.org", "ftp://x.example", "https://", "http://x.example/?q=1", "http://x.example/#f",
+                        "http://x.example:65616", "http://x .example", "http://x.example/\n"]),
+    ("outgoing_proxy", ["127.0.0.1:3128", "socks5://127.0.0.1", "https://127.0.0.1", "http://"]),
+    ("trusted_proxy",  ["*", "proxy.example", "10.0.0.0/33", "0.0.0.0/0", "::/0", "10.1.2.3/0"]),
+    ("allow_network",  ["*", "localhost", "10.0.0.0/33", "1.2.3"]),
+    ("brand",          ["", "Two Words", "A:B", "A\r\nB", "ä", "-A", "A" * 41]),
+    ("provider",       ["home", "home=forgejo", "home=forgejo:git.example", "Home=forgejo:https://g.example",
+                        "ho/me=forgejo:https://g.example", "=forgejo:https://g.example"]),
+    ("log_level",      ["loud", "critical"]),
+])
+def test_a_setting_that_cannot_be_used_is_refused_and_named(name, texts):
+    for text in texts:
+        with pytest.raises(rt.SettingError, match=name) as refused:
+            rt.Settings(**{name: text})
+        assert "\n" not in str(refused.value) and "takes" in str(refused.value)
+        if text:
+            with pytest.raises(rt.SettingError, match=re.escape("--" + name.replace("_", "-"))):
+                settings_of(f"--{name.replace('_', '-')}={text}")
+            with pytest.raises(rt.SettingError, match=variable(name)):
+                settings_of(**{variable(name): text})
+
+
+def test_a_setting_that_there_is_not_is_refused():
+    with pytest.raises(TypeError, match="colour"):
+        rt.Settings(colour="blue")
+
+
+def test_a_provider_of_an_unknown_dialect_is_refused_with_the_dialects_that_there_are():
+    with pytest.raises(rt.SettingError, match="forgejo.*npm"):
+        rt.providers_with(rt.Settings(provider="home=cvs:https://cvs.example").provider)
+
+
+@pytest.mark.parametrize("arguments, environ, words", [
+    (["serve", "--port", "x"],                    {},                                  ["--port", "'x'", "65535"]),
+    (["serve", "--trusted-proxy", "0.0.0.0/0"],   {},                                  ["--trusted-proxy"]),
+    (["account", "list"],                         {"RELEASETRACK_RATE_LIMIT": "lots"}, ["RELEASETRACK_RATE_LIMIT"]),
+    (["fetch", "github", "a/b", "--provider", "home=cvs:https://cvs.example"], {},     ["cvs", "forgejo"]),
+    (["account", "list", "--no-such-flag"],       {},                                  ["--no-such-flag"]),
+    (["account"],                                 {},                                  ["--help"]),
+    (["accuont", "list"],                         {},                                  ["accuont"]),
+    ([],                                          {},                                  ["--help"]),
+])
+def test_what_is_not_understood_is_one_line_and_status_2(arguments, environ, words, tmp_path):
+    finished = run(*arguments, env=environ, cwd=tmp_path)
+    assert finished.returncode == 2
+    assert finished.stdout == ""
+    assert finished.stderr.count("\n") == 1 and all(word in finished.stderr for word in words), finished.stderr
+    assert not list(tmp_path.iterdir())
+
+
+# == values ====================================================================
+
+
+@pytest.mark.parametrize("text, date", [
+    ("2026-03-01T10:00:00Z",                "2026-03-01T10:00:00Z"),
+    ("2026-03-01t10:00:00z",                "2026-03-01T10:00:00Z"),
+    ("2026-03-01 10:00:00 UTC",             "2026-03-01T10:00:00Z"),
+    ("2026-03-01T10:00:00",                 "2026-03-01T10:00:00Z"),
+    ("2026-03-01T10:00:00+02:00",           "2026-03-01T08:00:00Z"),
+    ("2026-03-01T00:30:00+0530",            "2026-02-28T19:00:00Z"),
+    ("2026-12-31T23:30:00-01:00",           "2027-01-01T00:30:00Z"),
+    ("2026-03-01T10:00:00.5Z",              "2026-03-01T10:00:00.500000Z"),
+    ("2026-03-01T10:00:00.123456789+01:00", "2026-03-01T09:00:00.123456Z"),
+    ("2026-03-01T10:00:00.000Z",            "2026-03-01T10:00:00Z"),
+    ("2024-02-29T12:00:00.1Z",              "2024-02-29T12:00:00.100000Z"),
+    ("0001-01-01T00:00:00Z",                None),
+    ("1900-01-01T00:00:00+00:00",           None),
+    ("1970-01-01T00:00:00Z",                None),
+    (None,                                  None),
+])
+def test_a_providers_time_becomes_utc(text, date):
+    assert rt.utc(text) == date
+
+
+@pytest.mark.parametrize("text", [
+    "", "yesterday", "2026-03-01", "2026-02-30T00:00:00Z", "2026-13-01T00:00:00Z", "2026-03-01T25:00:00Z",
+    "2026-03-01T10:00Z", "٢٠٢٦-03-01T10:00:00Z", "2026-03-01T10:00:00Z\n", "2026-03-01T10:00:00+99:99", "1e9",
+    "2026-03-01T10:00:00 CET"])
+def test_what_is_no_time_is_no_time(text):
+    with pytest.raises(ValueError):
+        rt.utc(text)
+
+
+@pytest.mark.parametrize("header, seconds", [
+    ("3",                              3),
+    (" 120 ",                          120),
+    ("0",                              0),
+    ("1000000000",                     rt.DAY),
+    ("Thu, 01 Jan 2026 00:01:00 GMT",  60),
+    ("Thursday, 01-Jan-26 00:01:00 GMT", 60),
+    ("Thu, 01 Jan 2099 00:00:00 GMT",  rt.DAY),
+    ("Wed, 31 Dec 2025 23:59:00 GMT",  None),
+    ("-1",                             None),
+    ("1.5",                            None),
+    ("1e3",                            None),
+    ("３",                             None),
+    ("soon",                           None),
+    ("",                               None),
+    (None,                             None),
+])
+def test_retry_after_is_seconds_or_a_date_and_at_most_a_day(header, seconds):
+    assert rt.retry_after_seconds(header, 1767225600.0) == seconds       # 2026-01-01
+
+
+def test_a_retry_after_in_the_oldest_form_is_utc_whatever_the_zone_of_the_machine():
+    # https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7 has three forms of a date; this one names no zone
+    program = "import releasetrack as rt; print(rt.retry_after_seconds('Thu Jan  1 00:01:00 2026', 1767225600.0))"
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
+                             env={**os.environ, "TZ": "America/New_York"}, cwd=PROGRAM.parent)
+    assert printed.stdout == "60.0\n"
+
+
+# The rules of providers.md part 29. What stands between quotes is a version as its provider spells it.
+@pytest.mark.parametrize("version, words, pep440, semver", [
+    #                        generic  PEP 440  semver
+    ("1.0",                  False,   False,   False),
+    ("v1.0.0",               False,   False,   False),
+    ("1.0-rc1",              True,    True,    True),
+    ("1.0.0-beta.2",         True,    True,    True),
+    ("v2.0.0-alpha",         True,    True,    True),
+    ("1.0.0-rc.1+build.5",   True,    True,    True),
+    ("1.0.0+build-7",        False,   False,   False),
+    ("1.0rc1",               True,    True,    None),
+    ("1.0b2",                True,    True,    None),
+    ("2.0.dev3",             True,    True,    None),
+    ("1!2.0a1",              None,    True,    None),
+    ("1.0.post1",            False,   False,   None),
+    ("1.0.post1.dev2",       True,    True,    None),
+    ("1.0+local.alpha1",     False,   False,   False),
+    ("nightly",              True,    True,    True),
+    ("nightly-2026-03-01",   True,    True,    True),
+    ("2.0-M1",               True,    None,    True),
+    ("5.0.0.CR2",            True,    None,    None),
+    ("1.0-SNAPSHOT",         True,    None,    True),
+    ("21-ea+7",              True,    None,    True),
+    ("php-8.4.0alpha1",      True,    None,    None),
+    ("v1.0_beta",            True,    True,    None),
+    ("@acme/ui@2.0.0-rc.1",  True,    None,    True),
+    ("15.0.0-canary.3",      True,    None,    True),
+    ("1.29.1-alpine",        False,   None,    None),
+    ("1.29.1-alpine3.20",    False,   None,    None),
+    ("10.9.1-ls446",         False,   None,    None),
+    ("1.2.3-r1",             False,   None,    None),
+    ("9.8p1",                False,   None,    None),
+    ("1.1.1w",               False,   None,    None),
+    ("1.0.2b",               False,   None,    None),
+    ("OpenSSL_1_1_1w",       False,   None,    None),
+    ("curl-8_5_0",           False,   None,    None),
+    ("1.0.Final",            False,   None,    None),
+    ("3.1.0.GA",             False,   None,    None),
+    ("1.2-hotfix1",          False,   None,    None),
+    ("2.4-lts",              False,   None,    None),
+    ("1.0-patch2",           False,   None,    None),
+    ("prefix-1.0",           False,   None,    None),
+    ("source-1.0",           False,   None,    None),
+    ("device-2.1",           False,   None,    None),
+    ("release-3.2",          False,   None,    None),
+    ("@next/env@15.0.0",     False,   None,    False),
+    ("beta/v1.2.3",          False,   None,    None),
+    ("1.0.0.4",              False,   False,   False),
+    ("b4321",                False,   None,    None),
+])
+def test_what_is_a_prerelease_by_each_rule(version, words, pep440, semver):
+    for rule, expected in ((rt.prerelease_by_words, words), (rt.prerelease_by_pep440, pep440),
+                           (rt.prerelease_by_semver, semver)):
+        assert expected is None or rule(version) is expected, rule.__name__
+
+
+@pytest.mark.parametrize("versions", [
+    ["1.0-alpha1", "1.0-beta.2", "1.0-rc1", "1.0-rc2", "1.0", "1.0.1", "1.2", "1.10", "2.0"],
+    ["v0.9", "1.0.0-rc.9", "1.0.0-rc.10", "v1.0.0", "1.0.0.1"],
+    ["2026.1", "2026.02", "2026.10"],
+    ["1.1.1v", "1.1.1w"],
+])
+def test_versions_are_ordered_as_people_read_them(versions):
+    assert sorted(reversed(versions), key=rt.version_order) == versions
+
+
+@pytest.mark.parametrize("texts, found", [
+    (["fixes CVE-2026-12345."],                                  ("CVE-2026-12345",)),
+    (["cve-2026-1234 and Cve-2025-9999"],                        ("CVE-2026-1234", "CVE-2025-9999")),
+    (["CVE\u20112026\u201112345, CVE\u20102026\u20130001"],      ("CVE-2026-12345", "CVE-2026-0001")),
+    (["CVE-2026-0002 CVE-2026-0001 CVE-2026-0002"],              ("CVE-2026-0002", "CVE-2026-0001")),
+    (["title: CVE-2026-0002", "CVE-2026-0001, cve-2026-0002"],   ("CVE-2026-0002", "CVE-2026-0001")),
+    (["<a href='/CVE-2026-0003'>(CVE-2026-0003)</a>"],           ("CVE-2026-0003",)),
+    (["CVE-2026-123", "CVE-26-12345", "CVE 2026 12345", "CV-2026-12345", ""], ()),
+    (["CVE-٢٠٢٦-12345"],                                         ()),
+])
+def test_the_cve_ids_of_texts_are_found_once_each_in_their_order(texts, found):
+    assert rt.cves_in(*texts) == found
+
+
+@pytest.mark.parametrize("markup, text", [
+    ("<p>one</p><p>two &amp; three</p>",             "one\n\ntwo & three"),
+    ("a<br>b<br/>c",                                 "a\nb\nc"),
+    ("<ul><li>x</li><li>y <b>z</b></li></ul>",       "- x\n- y z"),
+    ("<script>alert(1)</script>ok<style>p{}</style>", "ok"),
+    ("a <!-- not this --> b",                        "a b"),
+    ("  a \t  b\n\n\n\n\n c",                        "a b\n\nc"),
+    ("&lt;b&gt; stays text",                         "<b> stays text"),
+    ("2 < 3 and 4 > 3",                              "2 < 3 and 4 > 3"),
+    ("<p>open <b>and never closed",                  "open and never closed"),
+    ("",                                             ""),
+])
+def test_html_becomes_the_text_that_a_person_reads(markup, text):
+    assert rt.plain_text(markup) == text
+
+
+VALUES = {"project": "a/b", "version": "1.0", "note_title": "{version} {{x}} \\1 %s", "tags": ""}
+
+
+@pytest.mark.parametrize("template, text", [
+    ("{project} {version}",                                    "a/b 1.0"),
+    ("{project}{project}{tags}.",                              "a/ba/b."),
+    ("{{project}}",                                            "{project}"),
+    ("{{{version}}}",                                          "{1.0}"),
+    ("{{}} }}{{",                                              "{} }{"),
+    ("{note_title}",                                           "{version} {{x}} \\1 %s"),       # read once only
+    ("",                                                       ""),
+    # what str.format would obey
+    ("{project.__class__}",                                    "{project.__class__}"),
+    ("{project.__class__.__init__.__globals__[SECRET_KEY]}",   "{project.__class__.__init__.__globals__[SECRET_KEY]}"),
+    ("{project[0]}",                                           "{project[0]}"),
+    ("{version:>1000000000}",                                  "{version:>1000000000}"),
+    ("{version!r}",                                            "{version!r}"),
+    ("{version:{project}}",                                    "{version:a/b}"),
+    ("{0}",                                                    "{0}"),
+    ("{}",                                                     "{}"),
+    ("{ version }",                                            "{ version }"),
+    ("{Version}",                                              "{Version}"),
+    ("{version\n}",                                            "{version\n}"),
+    ("{version",                                               "{version"),
+    ("version}",                                               "version}"),
+    ("{%d}%(version)s$version${version}",                      "{%d}%(version)s$version$1.0"),
+    ("{" + "a" * 41 + "}",                                     "{" + "a" * 41 + "}"),
+    ("\\g<0>{version}\\1",                                     "\\g<0>1.0\\1"),
+    ("{vers\u0456on}",                                         "{vers\u0456on}"),
+])
+def test_a_template_is_filled_in_one_pass_and_anything_else_in_it_is_text(template, text):
+    assert rt.fill(template, VALUES) == text
+
+
+@pytest.mark.parametrize("template, unknown", [
+    ("{project} {note_text} {url} {is_updated} {account_name}", []),
+    ("{secret} {{secret}} {project} {password}",                 ["secret", "password"]),
+    ("{{literal}} {0} {project.name}",                           []),
+])
+def test_the_unknown_names_of_a_template_are_known_before_it_is_saved(template, unknown):
+    assert rt.unknown_names(template) == unknown
+
+
+def test_every_name_that_the_design_promises_can_stand_in_a_template():
+    promised = ("provider project version time cve is_prerelease is_updated note_title note_message note_text "
+                "account_type account_id account_name tags project_note url")
+    assert rt.unknown_names(" ".join(f"{{{name}}}" for name in promised.split())) == []
+
+
+def test_ids_are_26_characters_of_base_32_and_never_the_same():
+    ids = {rt.make_id() for _ in range(1000)}
+    assert len(ids) == 1000
+    assert all(re.fullmatch(r"[a-z2-7]{26}", id_) for id_ in ids)
+    assert len({id_[0] for id_ in ids}) > 20
+
+
+def test_a_password_is_kept_as_scrypt_with_a_salt_of_its_own():
+    kept = rt.hash_password(PASSWORD)
+    algorithm, salt, digest = kept.split("$")
+    assert algorithm == "scrypt"
+    assert digest == hashlib.scrypt(PASSWORD.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=5, dklen=32).hex()
+    assert rt.is_password(PASSWORD, kept)
+    assert not rt.is_password(PASSWORD + " ", kept)
+    assert not rt.is_password(PASSWORD, rt.NO_PASSWORD)
+    assert rt.hash_password(PASSWORD).split("$")[1] != salt
+
+
+@pytest.mark.parametrize("password, is_fine", [
+    ("1234567", False), ("12345678", True), ("ä" * 4, True), ("a" * 1024, True), ("a" * 1025, False), ("", False)])
+def test_a_new_password_takes_8_to_1024_bytes(password, is_fine):
+    assert (rt.password_problem(password) is None) is is_fine
+
+
+def test_secrets_are_of_256_bits_in_the_forms_that_are_promised():
+    assert re.fullmatch(r"rt_[0-9a-f]{64}", rt.make_key_secret())
+    signing = rt.make_signing_secret()
+    assert signing.startswith("whsec_") and len(base64.b64decode(signing[6:], validate=True)) == 32
+    assert rt.make_key_secret() != rt.make_key_secret() and rt.make_signing_secret() != signing
+
+
+@pytest.mark.parametrize("address, is_in", [
+    ("10.1.2.3",           True),
+    ("192.0.2.7",          True),
+    ("192.0.2.8",          False),
+    ("::ffff:10.1.2.3",    True),        # IPv4 in IPv6, as a dual-stack socket says it
+    ("::FFFF:0a01:0203",   True),
+    ("::ffff:11.0.0.1",    False),
+    ("fd00::1",            True),
+    ("fd00::1%eth0",       True),
+    ("fe00::1",            False),
+    ("10.1.2.3, 1.2.3.4",  False),
+    ("10.1.2.3:443",       False),
+    ("[fd00::1]",          False),
+    ("010.1.2.3",          False),
+    ("10.1.2",             False),
+    ("0x0a010203",         False),
+    ("167837955",          False),
+    ("１0.1.2.3",          False),
+    ("unknown",            False),
+    ("",                   False),
+])
+def test_an_address_is_in_a_network_or_it_is_not_and_garbage_is_in_none(address, is_in):
+    assert rt.in_networks(address, ("10.0.0.0/8", "192.0.2.7/32", "fd00::/8")) is is_in
+    assert not rt.in_networks(address, ())
+
+
+# == limits ====================================================================
+
+
+def test_a_window_starts_with_the_first_request_and_gives_all_back_after_an_hour():
+    windows = rt.Windows(100)
+    assert windows.take("key", 1, 5000.0) == rt.Window(100, 99, rt.HOUR, True)
+    assert windows.take("key", 10, 5600.0) == rt.Window(100, 89, rt.HOUR - 600, True)
+    assert windows.take("other", 1, 5600.0) == rt.Window(100, 99, rt.HOUR, True)
+    assert windows.take("key", 1, 5000.0 + rt.HOUR - 1) == rt.Window(100, 88, 1.0, True)
+    assert windows.take("key", 1, 5000.0 + rt.HOUR) == rt.Window(100, 99, rt.HOUR, True)
+
+
+def test_a_request_that_costs_more_than_remains_is_refused_and_costs_nothing():
+    windows = rt.Windows(15)
+    assert windows.take("key", 10, 0.0).remaining == 5
+    assert windows.take("key", 10, 1.0) == rt.Window(15, 5, rt.HOUR - 1, False)
+    assert [windows.take("key", 1, 2.0).remaining for _ in range(5)] == [4, 3, 2, 1, 0]
+    assert windows.take("key", 1, 3.0) == rt.Window(15, 0, rt.HOUR - 3, False)
+    assert windows.take("key", 10, rt.HOUR).is_open
+
+
+def test_windows_are_forgotten_when_there_are_too_many_the_oldest_first():
+    windows = rt.Windows(5, most_names=10)
+    for at in range(10):
+        windows.take(f"name {at}", 5, float(at))
+    windows.take("one more", 5, 10.0)
+    assert windows.take("name 0", 5, 11.0).is_open
+    assert not windows.take("name 9", 1, 11.0).is_open
+    assert not windows.take("one more", 1, 11.0).is_open
+
+
+def test_threads_that_take_at_once_get_no_more_than_there_is():
+    windows, got = rt.Windows(1000), []
+    threads = [threading.Thread(target=lambda: got.extend(
+        windows.take("key", 1, 0.0).is_open for _ in range(400))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (sum(got), len(got)) == (1000, 1600)
+
+
+@pytest.fixture(scope="module")
+def tried_gate() -> tuple[rt.LoginGate, str, list[bool]]:
+    """A gate at which 30 wrong passwords were tried for one account from one address; the right one's hash."""
+    gate, hashed = rt.LoginGate(), rt.hash_password(PASSWORD)
+    results: list[bool] = []
+
+    def guess(number: int) -> None:
+        for at in range(number, 30, 2):
+            results.append(gate.check("Me@example.org", "192.0.2.1", f"guess {at}", hashed, 0.0))
+
+    threads = [threading.Thread(target=guess, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return gate, hashed, results
+
+
+def test_after_30_wrong_passwords_an_account_and_an_address_are_closed_for_the_hour(tried_gate):
+    gate, hashed, results = tried_gate
+    assert results == [False] * 30
+    for account, address in (("me@EXAMPLE.org", "192.0.2.2"), ("you@example.org", "192.0.2.1")):
+        with pytest.raises(rt.TooMany) as refused:
+            gate.check(account, address, PASSWORD, hashed, 600.0)
+        assert refused.value.retry_after == rt.HOUR - 600
+    assert gate.check("you@example.org", "192.0.2.2", PASSWORD, hashed, 600.0)
+    assert gate.check("me@example.org", "192.0.2.1", PASSWORD, hashed, rt.HOUR)
+
+
+def test_made_up_accounts_win_an_address_no_further_tries(tried_gate):
+    # reliability.md, row 41: what is refused before a password is read must not push out what is counted
+    gate, hashed = rt.LoginGate(), tried_gate[1]
+    gate._windows.limit = 2                             # as if 28 had been tried, to save their time
+    for _ in range(2):
+        assert not gate.check("me@example.org", "192.0.2.1", "wrong", hashed, 0.0)
+    for number in range(60_000):
+        with pytest.raises(rt.TooMany):
+            gate.check(f"{number}@example.org", "192.0.2.1", "wrong", None, 1.0)
+    for account, address in (("me@example.org", "192.0.2.2"), ("you@example.org", "192.0.2.1")):
+        with pytest.raises(rt.TooMany):
+            gate.check(account, address, "wrong", None, 2.0)
+
+
+def test_a_right_password_costs_nothing_and_an_unknown_account_has_none():
+    gate, hashed = rt.LoginGate(), rt.hash_password(PASSWORD)
+    gate._windows.limit = 1
+    for _ in range(3):
+        assert gate.check("me@example.org", "192.0.2.1", PASSWORD, hashed, 0.0)
+    assert not gate.check("nobody@example.org", "192.0.2.1", PASSWORD, None, 0.0)
+    with pytest.raises(rt.TooMany):
+        gate.check("nobody@example.org", "192.0.2.3", PASSWORD, None, 0.0)
+
+
+@pytest.fixture
+def patterns() -> Iterator[rt.Patterns]:
+    made = rt.Patterns()
+    made.excluded([("x", False)], ["y"])        # its helper is up
+    yield made
+    made.close()
+
+
+VERSIONS = ["1.0", "1.0-rc1", "2.0"]
+
+
+@pytest.mark.parametrize("rules, excluded", [
+    ([],                                  [False, False, False]),
+    ([("rc", False)],                     [False, True,  False]),
+    ([("^1\\.", True)],                   [False, False, True]),
+    ([("rc", False), ("^1", True)],       [False, True,  True]),
+    ([("^2", False), ("^1", False)],      [True,  True,  True]),
+    ([("RC", False)],                     [False, False, False]),
+    ([("(?i)RC", False)],                 [False, True,  False]),
+])
+def test_a_plain_pattern_excludes_what_it_matches_and_an_inverse_one_the_rest(patterns, rules, excluded):
+    assert patterns.excluded(rules, VERSIONS) == excluded
+
+
+def test_versions_of_every_sort_reach_a_pattern_as_they_are(patterns):
+    odd = ["line\nbreak", '"quoted"', "é", "\ud800", "x" * 200, ""]
+    assert patterns.excluded([("^line\nbreak$|^\"quoted\"$|^é$|^\ud800$|^x{200}$|^$", False)], odd) == [True] * 6
+
+
+EVIL = "(a+)+$"
+
+
+def test_an_evil_pattern_stalls_nobody_excludes_nothing_and_is_not_tried_a_fourth_time(patterns, caplog):
+    stop, gaps = threading.Event(), []
+
+    def tick() -> None:
+        last = time.perf_counter()
+        while not stop.wait(0.001):
+            now = time.perf_counter()
+            gaps.append(now - last)
+            last = now
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    took = []
+    for attempt in range(4):
+        assert patterns.too_slow(EVIL) is (attempt == 3)
+        began = time.perf_counter()
+        assert patterns.excluded([(EVIL, False), (EVIL + "|x", True)][:1], ["a" * 40 + "b"]) == [False]
+        took.append(time.perf_counter() - began)
+    stop.set()
+    ticker.join()
+    assert took[0] >= 0.2 and took[3] < 0.05, took
+    assert max(gaps) < 0.25, max(gaps)          # a match in this process would hold every thread for minutes
+    assert patterns.excluded([("rc", False)], VERSIONS) == [False, True, False]
+    assert sum(EVIL in record.getMessage() for record in caplog.records) >= 3
+
+
+def test_an_inverse_pattern_that_is_too_slow_excludes_nothing_either(patterns):
+    assert patterns.excluded([(EVIL, True), ("rc", False)], ["a" * 40 + "b", "a" * 40 + "b-rc"]) == [False, True]
+
+
+def test_ten_evil_patterns_cost_a_project_half_a_second(patterns):
+    # reliability.md, row 48; a new helper's start is on top of it, which takes 15 ms
+    evils = [(f"^(a+)+{letter}$", False) for letter in "bcdefghijk"]
+    began = time.perf_counter()
+    assert patterns.excluded(evils, ["a" * 199 + "-"]) == [False]
+    assert time.perf_counter() - began < 1
+
+
+def test_patterns_work_where_a_thousand_connections_are_open():
+    # a descriptor beyond 1,023 is more than select() takes
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this machine allows no 2,048 open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    patterns = rt.Patterns()
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        stack.callback(patterns.close)
+        for _ in range(1100):
+            stack.enter_context(open(os.devnull, "rb"))
+        assert patterns.excluded([("rc", False)], VERSIONS) == [False, True, False]
+
+
+def test_the_helper_of_patterns_ends_when_they_are_closed():
+    patterns = rt.Patterns()
+    patterns.excluded([("x", False)], VERSIONS)
+    helper = patterns._helper
+    assert helper and helper.poll() is None
+    patterns.close()
+    assert helper.poll() is not None
+    patterns.close()
+
+
+# == store =====================================================================
+
+
+NOW = 1_772_359_200.0       # 2026-03-01T10:00:00Z
+
+
+@pytest.fixture
+def stored(tmp_path: pathlib.Path) -> Iterator[rt.Store]:
+    made = rt.Store(str(tmp_path / "stored.db"), clock=lambda: NOW)
+    yield made
+    made.close()
+
+
+def an_account(store: rt.Store, email: str = "me@example.org") -> rt.Account:
+    return store.add_account("user", email, "Me", "scrypt$00$00", False)
+
+
+def a_project(store: rt.Store, account: rt.Account, name: str, *releases: rt.Release, events: Any = (),
+              **settings: Any) -> rt.Project:
+    """A project whose source has been checked, and is due again at once."""
+    project, source = store.add_project(account.id, "forge", name, name, settings)
+    assert store.claim_source(source.id, "test", NOW)
+    assert store.record_found(source.id, "test", rt.Findings(NOW, new=releases, events=events))
+    return project
+
+
+def a_release(version: str, minute: int = 0, **about: Any) -> rt.Release:
+    return rt.Release(version, f"2026-03-01T10:{minute:02}:00Z", **about)
+
+
+def a_hook(store: rt.Store, account: rt.Account, name: str = "hook") -> rt.Destination:
+    return store.add_destination(account.id, "webhook", name, {"url": "https://hook.example"}, rt.make_signing_secret())
+
+
+def events_for(project: rt.Project, *destinations: rt.Destination, count: int = 1) -> list[rt.Event]:
+    return [rt.Event(project.id, {"version": f"{number}"}, "https://forge.example", tuple(
+        destination.id for destination in destinations)) for number in range(count)]
+
+
+def tell(store: rt.Store, project: rt.Project, events: Sequence[rt.Event]) -> None:
+    """Record events of a project, due at once."""
+    assert store.claim_source(project.source_id, "teller", NOW)
+    assert store.record_found(project.source_id, "teller", rt.Findings(NOW, events=events))
+
+
+def everything(store: rt.Store) -> dict[str, list[Any]]:
+    """All rows of all tables."""
+    tables = [name for name, in store._db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    return {table: sorted(store._db.execute(f"SELECT * FROM {table}").fetchall(), key=repr) for table in tables}
+
+
+def files_of(store: rt.Store) -> dict[str, bytes]:
+    """What stands in the store's file and its companions."""
+    folder = pathlib.Path(store.path).parent
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_the_schema_is_strict_and_its_version_is_the_number_of_migrations(stored):
+    assert stored._db.execute("PRAGMA user_version").fetchone() == (len(rt.MIGRATIONS),)
+    tables = stored._db.execute(
+        "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite%'").fetchall()
+    assert len(tables) > 10 and all(strict for _, strict in tables), tables
+
+
+@pytest.mark.parametrize("pragma, value", [
+    ("foreign_keys", 1), ("journal_mode", "wal"), ("synchronous", 2), ("secure_delete", 1), ("busy_timeout", 5000)])
+def test_every_connection_is_set_up_as_promised(stored, pragma, value):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(stored._db.execute(f"PRAGMA {pragma}").fetchone()[0]))
+    thread.start()
+    thread.join()
+    assert [stored._db.execute(f"PRAGMA {pragma}").fetchone()[0], *found] == [value, value]
+
+
+def test_the_store_and_its_companions_and_its_backups_are_for_their_owner_alone(tmp_path):
+    before = os.umask(0o022)
+    try:
+        store = rt.Store(str(tmp_path / "a.db"))
+        an_account(store)
+        store.backup(str(tmp_path / "copy.db"))
+        modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert {"a.db", "a.db-wal", "a.db-shm", "copy.db"} == set(modes)
+    assert set(modes.values()) == {"0o600"}, modes
+
+
+def newer(path: pathlib.Path) -> None:
+    rt.Store(str(path)).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {len(rt.MIGRATIONS) + 1}")
+
+
+def foreign(path: pathlib.Path, version: int = 0) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE bookmark (url TEXT)")
+        connection.execute(f"PRAGMA user_version = {version}")
+
+
+def truncated(path: pathlib.Path) -> None:
+    rt.Store(str(path)).close()
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize("make, words", [
+    (newer,                                          "newer"),
+    (foreign,                                        "another program"),
+    (lambda path: foreign(path, len(rt.MIGRATIONS)), "another program"),
+    (lambda path: path.write_text("Dear diary, " * 1000), "not a database"),
+    (truncated,                                      "malformed"),
+    (lambda path: path.mkdir(),                      "cannot be opened"),
+], ids=["newer", "another program's", "another program's of our version", "text", "truncated", "a folder"])
+def test_what_is_no_store_of_ours_is_refused_in_one_line_and_left_as_it_is(tmp_path, make, words):
+    path = tmp_path / "a.db"
+    make(path)
+    before = path.is_file() and path.read_bytes()
+    with pytest.raises(rt.StoreError) as refused:
+        rt.Store(str(path)).close()
+    assert str(path) in str(refused.value) and words in str(refused.value).lower()
+    assert "\n" not in str(refused.value)
+    assert (path.is_file() and path.read_bytes()) == before
+
+
+@pytest.mark.parametrize("under", ["a file/a.db", "no folder/a.db"])
+def test_a_store_that_cannot_be_made_is_told_in_one_line(tmp_path, under):
+    (tmp_path / "a file").touch()
+    with pytest.raises(rt.StoreError) as refused:
+        rt.Store(str(tmp_path / under))
+    assert "writable" in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_processes_that_make_the_same_store_at_once_all_get_it(tmp_path):
+    rounds, program = 12, """if 1:
+        import sys, time, releasetrack
+        folder, start, rounds = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+        for number in range(rounds):
+            time.sleep(max(0, start + number / 8 - time.time()))
+            releasetrack.Store(f"{folder}/{number}.db").close()
+        """
+    start = str(time.time() + 0.8)
+    processes = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path), start, str(rounds)], text=True,
+                                  stderr=subprocess.PIPE, cwd=PROGRAM.parent) for _ in range(4)]
+    assert [process.communicate(timeout=30)[1] for process in processes] == [""] * 4
+    for number in range(rounds):
+        with contextlib.closing(sqlite3.connect(tmp_path / f"{number}.db")) as connection:
+            assert connection.execute("PRAGMA user_version").fetchone() == (len(rt.MIGRATIONS),)
+
+
+def test_stores_that_open_at_once_in_one_process_all_get_it(tmp_path):
+    for number in range(10):
+        barrier, faults = threading.Barrier(4), []
+
+        def make() -> None:
+            barrier.wait()
+            try:
+                rt.Store(str(tmp_path / f"{number}.db")).close()
+            except rt.StoreError as error:
+                faults.append(error)
+
+        threads = [threading.Thread(target=make) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert faults == []
+
+
+# How hot queries are served
+
+@dataclasses.dataclass
+class Busy:
+    """A store with one of everything, for queries to be asked of."""
+
+    store: rt.Store
+    account: rt.Account
+    key: rt.Key
+    tag: rt.Tag
+    project: rt.Project
+    hook: rt.Destination
+
+
+@pytest.fixture
+def busy(stored: rt.Store) -> Busy:
+    account = an_account(stored)
+    tag, hook = stored.add_tag(account.id, "home"), a_hook(stored, account)
+    note = rt.Note("Title", "<p>x</p>", "https://forge.example")
+    project = a_project(stored, account, "acme/app", a_release("1.0", note=note), tags=[tag.id],
+                        destinations={"webhook": [hook.id]})
+    tell(stored, project, events_for(project, hook))
+    key = stored.add_key(account.id, "test", ["10.0.0.0/8"])
+    stored._db.execute("INSERT INTO session (token_hash, account_id, address, agent, created_at, seen_at) "
+                       "VALUES (x'00', ?, '', '', 0, 0)", (account.id,))
+    return Busy(stored, account, key, tag, project, hook)
+
+
+def plans(store: rt.Store, call: Callable[[], Any]) -> dict[str, list[str]]:
+    """The statements that a call runs, with SQLite's plan of each."""
+    said: list[str] = []
+    store._db.set_trace_callback(said.append)
+    try:
+        call()
+    finally:
+        store._db.set_trace_callback(None)
+    queries = [statement for statement in said if re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE)\b", statement)]
+    assert queries, said
+    return {query: [row[3] for row in store._db.execute("EXPLAIN QUERY PLAN " + query)] for query in queries}
+
+
+# Beside these, only what an account has few of (keys, tags, destinations), and json_each.
+BIG = "account api_key session source release note project project_tag project_destination event delivery attempt"
+AN_ATTEMPT = (NOW, 204, None, 0.1, "127.0.0.1", "delivered", NOW)
+
+HOT_QUERIES = {
+    "a key by its secret":        (False, lambda b: b.store.key_by_secret(b.key.secret)),
+    "an account by its address":  (False, lambda b: b.store.account("ME@example.org")),
+    "a project by its id":        (False, lambda b: b.store.project(b.account.id, b.project.id)),
+    "a project by its name":      (True, lambda b: b.store.project_by_names(b.account.id, "forge", ["acme/app"])),
+    "releases, a page":           (False, lambda b: b.store.releases(b.project.source_id, 1)),
+    "a release":                  (True, lambda b: b.store.release_of(b.project.source_id, ["1.0", "1.0/note"])),
+    "a note":                     (False, lambda b: b.store.note(b.project.source_id, "1.0")),
+    "known releases":             (False, lambda b: b.store.known_releases(b.project.source_id)),
+    "due providers":              (False, lambda b: b.store.due_providers(["forge", "npm"], NOW)),
+    "claims of sources":          (False, lambda b: b.store.claim_sources({"forge": 5}, "me", NOW)),
+    "renewals of sources":        (False, lambda b: b.store.renew_sources("me", NOW)),
+    "subscribers":                (True, lambda b: b.store.subscribers(b.project.source_id)),
+    "due destinations":           (False, lambda b: b.store.due_destinations(NOW)),
+    "claims of deliveries":       (True, lambda b: b.store.claim_deliveries({b.hook.id: 5}, "me", NOW)),
+    "renewals of deliveries":     (False, lambda b: b.store.renew_deliveries("me", NOW)),
+    "when the next is due":       (False, lambda b: b.store.seconds_until_due(NOW, 2)),
+    "attempts":                   (False, lambda b: b.store.record_attempts("me", [rt.Attempt("x", *AN_ATTEMPT)], ["x"])),
+    "what is past keeping":       (False, lambda b: b.store.sweep(NOW)),
+    "an event":                   (False, lambda b: tell(b.store, b.project, events_for(b.project, b.hook))),
+    "a failure":                  (False, lambda b: b.store.record_failure(b.project.source_id, "me", "no", NOW)),
+    "an account's removal":       (False, lambda b: b.store.remove_account(b.account.id)),
+    "a project's removal":        (False, lambda b: b.store.remove_project(b.project.id)),
+    "a destination's removal":    (False, lambda b: b.store.remove_destination(b.account.id, "webhook", "hook")),
+    **{f"projects by {order}{', reversed' * is_reversed}, {about}": (
+        False, lambda b, order=order, is_reversed=is_reversed, about=about: b.store.projects(
+            b.account.id, order, is_reversed, provider="forge" if about == "of a provider" else None,
+            tag=b.tag.id if about == "of a tag" else None))
+       for order, is_reversed in rt.PROJECT_PAGES for about in ("all", "of a provider", "of a tag")},
+}
+
+
+@pytest.mark.parametrize("about", HOT_QUERIES)
+def test_a_hot_query_is_served_by_an_index_and_does_not_sort(busy, about):
+    may_sort_few, call = HOT_QUERIES[about]
+    partial = {name for name, in busy.store._db.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql LIKE '%WHERE%'")}
+    for statement, plan in plans(busy.store, lambda: call(busy)).items():
+        for step in plan:
+            scan = re.match(r"SCAN (\w+)(?:.* INDEX (\w+))?", step)
+            assert not scan or scan[1] not in BIG.split() or scan[2] in partial, (step, statement)
+            assert may_sort_few or not step.startswith("USE TEMP B-TREE"), (step, statement)
+
+
+def test_a_plan_that_scans_or_sorts_would_be_seen(busy):
+    steps = [step for plan in plans(busy.store, lambda: busy.store._rows(
+        "SELECT id FROM project WHERE note = 'x' ORDER BY note || name")).values() for step in plan]
+    assert any(step.startswith("SCAN project") for step in steps)
+    assert any(step.startswith("USE TEMP B-TREE") for step in steps)
+
+
+# Claims
+
+def test_claimants_get_disjoint_work_and_together_all_of_it(stored):
+    account = an_account(stored)
+    for number in range(40):
+        a_project(stored, account, f"acme/{number:02}")
+    other = rt.Store(stored.path, clock=lambda: NOW)
+    found: dict[str, list[int]] = {"a": [], "b": []}
+
+    def claim(store: rt.Store, me: str) -> None:
+        while claimed := store.claim_sources({"forge": 3}, me, NOW):
+            found[me] += [source.id for source in claimed]
+
+    threads = [threading.Thread(target=claim, args=work) for work in ((stored, "a"), (other, "b"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    other.close()
+    assert len(found["a"] + found["b"]) == len({*found["a"], *found["b"]}) == 40
+
+
+def test_sources_are_claimed_longest_due_first_and_so_many_of_each_provider(stored):
+    account = an_account(stored)
+    for number, provider in enumerate(["npm", "forge", "npm", "npm", "forge", "git"]):
+        _, source = stored.add_project(account.id, provider, f"p{number}", f"p{number}", {})
+        assert stored.claim_source(source.id, "test", NOW)
+        stored.record_failure(source.id, "test", "no", NOW - number)
+    claimed = stored.claim_sources({"npm": 2, "forge": 5}, "me", NOW)
+    assert sorted(source.name for source in claimed) == ["p1", "p2", "p3", "p4"]
+    assert stored.due_providers(["npm", "forge", "git", "hex"], NOW) == ["npm", "git"]
+
+
+@pytest.mark.parametrize("claimed_at, renewed_at, asked_at, is_free", [
+    (0,         None, 1,                  False),
+    (0,         None, rt.LEASE - 0.1,     False),
+    (0,         None, rt.LEASE + 0.1,     True),          # who claimed it is dead
+    (0,         2,    rt.LEASE + 0.1,     False),
+    (0,         2,    rt.LEASE + 2.1,     True),
+    (365 * rt.DAY, None, 0,               True),          # the clock was set back
+    (60,        None, 0,                  True),
+])
+def test_a_claim_lasts_a_lease_unless_it_is_renewed_and_one_from_the_future_counts_for_nothing(
+        busy, claimed_at, renewed_at, asked_at, is_free):
+    store, later = busy.store, NOW + 2 * 365 * rt.DAY
+    store._db.execute("UPDATE source SET next_check_at = 0")
+    store._db.execute("UPDATE delivery SET next_attempt_at = 0")
+    assert store.claim_sources({"forge": 1}, "a", NOW + claimed_at)
+    assert store.claim_deliveries({busy.hook.id: 1}, "a", NOW + claimed_at)
+    if renewed_at is not None:
+        store.renew_sources("a", NOW + renewed_at)
+        store.renew_deliveries("a", NOW + renewed_at)
+    asked = NOW + asked_at
+    assert store.due_providers(["forge"], asked) == ["forge"] * is_free
+    assert store.due_destinations(asked) == [busy.hook.id] * is_free
+    assert bool(store.claim_deliveries({busy.hook.id: 1}, "b", asked)) is is_free
+    assert bool(store.claim_sources({"forge": 1}, "b", asked)) is is_free
+    assert bool(store.claim_source(busy.project.source_id, "c", later))       # in the end, anyhow
+
+
+def test_a_destination_of_which_somebody_has_a_delivery_is_left_to_him(busy):
+    other = a_hook(busy.store, busy.account, "other")
+    tell(busy.store, busy.project, events_for(busy.project, busy.hook, other, count=3))
+    wanted = {busy.hook.id: 2, other.id: 1}
+    first = busy.store.claim_deliveries(wanted, "a", NOW)
+    assert {id_: len(batch) for id_, batch in first.items()} == wanted
+    assert busy.store.claim_deliveries(wanted, "b", NOW + 1) == {}
+    assert busy.store.due_destinations(NOW + 1) == []
+    delivery = first[other.id][0]
+    busy.store.record_attempts("a", [rt.Attempt(delivery.id, *AN_ATTEMPT)], [])
+    assert list(busy.store.claim_deliveries(wanted, "b", NOW + 1)) == [other.id]
+
+
+def test_deliveries_of_a_destination_are_claimed_in_the_order_in_which_they_came(busy):
+    tell(busy.store, busy.project, events_for(busy.project, busy.hook, count=5))
+    claimed = busy.store.claim_deliveries({busy.hook.id: 4}, "a", NOW)[busy.hook.id]
+    assert [delivery.body["version"] for delivery in claimed] == ["0", "0", "1", "2"]
+
+
+@pytest.mark.parametrize("record", [
+    lambda store, id_: store.record_found(id_, "a", rt.Findings(NOW + 9, new=[a_release("2.0")])),
+    lambda store, id_: store.record_failure(id_, "a", "it is gone", NOW + 9, is_missing=True),
+], ids=["found", "failed"])
+def test_who_has_lost_the_claim_of_a_source_writes_nothing(busy, record):
+    store, source_id = busy.store, busy.project.source_id
+    assert store.claim_source(source_id, "a", NOW)
+    assert store.claim_source(source_id, "b", NOW + rt.LEASE + 1)
+    before = everything(store)
+    assert not record(store, source_id)
+    assert everything(store) == before
+    assert store.record_found(source_id, "b", rt.Findings(NOW + 9, new=[a_release("2.0")]))
+    assert [release.version for release in store.releases(source_id, 1)[0]] == ["2.0", "1.0"]
+
+
+@pytest.mark.parametrize("outcome", ["none", "pending"])
+def test_who_has_lost_the_claim_of_a_delivery_does_not_take_it_from_who_has_it_now(busy, outcome):
+    # a process that stood still for longer than a lease, and then goes on
+    claim = busy.store.claim_deliveries({busy.hook.id: 1}, "a", NOW)[busy.hook.id]
+    assert busy.store.claim_deliveries({busy.hook.id: 1}, "b", NOW + rt.LEASE + 1)
+    id_ = claim[0].id
+    if outcome == "none":
+        busy.store.record_attempts("a", [], [id_])
+    else:
+        busy.store.record_attempts("a", [rt.Attempt(id_, NOW, 503, None, 1.0, None, "pending", NOW)], [])
+    assert busy.store.claim_deliveries({busy.hook.id: 1}, "c", NOW + rt.LEASE + 2) == {}
+
+
+def test_a_clock_that_was_a_year_fast_puts_nothing_off_for_a_year(busy):
+    # reliability.md, row 14: nothing waits longer than a day and its spread
+    store, fast = busy.store, NOW + 365 * rt.DAY
+    assert store.claim_source(busy.project.source_id, "a", fast)
+    store.record_failure(busy.project.source_id, "a", "no", fast + rt.HOUR)
+    delivery = store.claim_deliveries({busy.hook.id: 1}, "a", fast)[busy.hook.id][0]
+    store.record_attempts("a", [rt.Attempt(delivery.id, fast, 503, None, 1.0, None, "pending", fast + 30)], [])
+    store.sweep(NOW)
+    store.bring_forward(NOW, rt.HOUR)
+    assert store.due_destinations(NOW + rt.DAY * 1.1) == [busy.hook.id]
+    assert store.due_providers(["forge"], NOW + rt.DAY * 1.1) == ["forge"]
+
+
+# What goes, and what stays
+
+def test_removing_an_account_leaves_nothing_of_it_in_any_table(stored):
+    def fill(email: str, *names: str) -> rt.Account:
+        account = an_account(stored, email)
+        tag, hook = stored.add_tag(account.id, "home"), a_hook(stored, account)
+        stored.add_key(account.id, "test", ["10.0.0.0/8"])
+        for name in names:
+            project = a_project(stored, account, name, a_release("1.0", note=rt.Note(name, "x", "y")), tags=[tag.id],
+                                destinations={"webhook": [hook.id]})
+            tell(stored, project, events_for(project, hook))
+        delivery = stored.claim_deliveries({hook.id: 1}, "me", NOW)[hook.id][0]
+        stored.record_attempts("me", [rt.Attempt(delivery.id, *AN_ATTEMPT)], [])
+        stored._db.execute("INSERT INTO session (token_hash, account_id, address, agent, created_at, seen_at) "
+                           "VALUES (?, ?, '', '', 0, 0)", (email.encode(), account.id))
+        return account
+
+    fill("stays@example.org", "acme/shared", "acme/theirs")
+    before = everything(stored)
+    goes = fill("goes@example.org", "acme/shared", "acme/own")
+    filled = everything(stored)
+    assert all(len(rows) > len(before[table]) for table, rows in filled.items()), "a table was not filled"
+    stored.remove_account(goes.id)
+    assert everything(stored) == before
+    assert stored._db.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_the_last_project_of_a_source_takes_it_and_its_releases_along(stored):
+    me, you = an_account(stored), an_account(stored, "you@example.org")
+    mine = a_project(stored, me, "acme/app", a_release("1.0", note=rt.Note("t", "m", "u")))
+    yours, _ = stored.add_project(you.id, "forge", "acme/app", "acme/app", {})
+    assert mine.source_id == yours.source_id
+    stored.remove_project(mine.id)
+    assert stored.source(mine.source_id) and stored.note(mine.source_id, "1.0")
+    stored.remove_project(yours.id)
+    assert not any(everything(stored)[table] for table in ("source", "release", "note", "project"))
+
+
+@pytest.mark.parametrize("about", ["a key", "a webhook", "an account"])
+def test_a_secret_that_was_removed_stands_in_no_file_any_more(busy, about):
+    # reliability.md, row 25
+    store, account = busy.store, busy.account
+    second = rt.Store(store.path)           # another process, as it were
+    second.accounts()
+    secrets_ = {"a key": [busy.key.secret.encode(), rt.secret_hash(busy.key.secret)],
+                "a webhook": [busy.hook.secret.encode()],
+                "an account": [busy.key.secret.encode(), busy.hook.secret.encode(), b"scrypt$00$00"]}[about]
+    assert all(any(secret in data for data in files_of(store).values()) for secret in secrets_)
+    if about == "a key":
+        assert store.remove_key(account.id, "test")
+        assert store.key_by_secret(busy.key.secret) is None
+    elif about == "a webhook":
+        assert store.remove_destination(account.id, "webhook", "hook")
+    else:
+        store.remove_account(account.id)
+    found = [name for secret in secrets_ for name, data in files_of(store).items() if secret in data]
+    second.close()
+    assert found == []
+
+
+def test_how_many_projects_there_are_is_true_after_whatever_was_added_and_removed(stored):
+    accounts = [an_account(stored, f"{number}@example.org") for number in range(3)]
+    projects: dict[str, list[str]] = {account.id: [] for account in accounts}
+    for number in range(60):
+        account = accounts[number * 7 % 3]
+        project, _ = stored.add_project(account.id, ["npm", "git", "hex"][number // 3 % 3],
+                                        f"p{number // 2}", f"p{number // 2}", {})
+        projects[account.id].append(project.id)
+        if number % 4 == 3:
+            stored.remove_project(projects[account.id].pop(0))
+    with pytest.raises(rt.Invalid):         # refused, and not counted
+        known = stored.project(accounts[0].id, projects[accounts[0].id][0])
+        assert known
+        stored.add_project(accounts[0].id, known.provider, known.name, known.name, {})
+    stored.remove_account(accounts[2].id)
+    for project_id in [one.id for one in stored.projects(accounts[1].id, "name", False, "git")[0]]:
+        stored.remove_project(project_id)
+        projects[accounts[1].id].remove(project_id)
+    assert stored.providers_of(accounts[1].id) == ["hex", "npm"]
+    counted = stored._db.execute("SELECT account_id, provider, count(*) FROM project GROUP BY 1, 2 ORDER BY 1, 2")
+    assert stored._db.execute("SELECT * FROM project_count ORDER BY 1, 2").fetchall() == counted.fetchall()
+    for account in accounts[:2]:
+        pages = -(-len(projects[account.id]) // 20)
+        assert stored.projects(account.id, "added", False)[1] == pages
+        listed = [one.id for page in range(1, pages + 1)
+                  for one in stored.projects(account.id, "added", True, page=page)[0]]
+        assert listed == projects[account.id]
+
+
+@pytest.mark.parametrize("order, names", [
+    ("updated", ["b", "c", "a", "D"]),
+    ("added",   ["D", "c", "b", "a"]),
+    ("name",    ["a", "b", "c", "D"]),
+])
+def test_projects_are_listed_in_each_order_and_its_reverse(stored, order, names):
+    ticks = iter(range(100))
+    stored.clock = lambda: NOW + next(ticks)
+    account = an_account(stored)
+    for name, minutes in (("a", [1]), ("b", [2, 9]), ("c", [5]), ("D", [])):
+        a_project(stored, account, name, *(a_release(f"{minute}.0", minute) for minute in minutes))
+    assert [one.name for one in stored.projects(account.id, order, False)[0]] == names
+    assert [one.name for one in stored.projects(account.id, order, True)[0]] == names[::-1]
+
+
+def test_releases_within_one_second_are_newest_first_too(stored):
+    project = a_project(stored, an_account(stored), "acme/app", *(
+        rt.Release(version, rt.utc(date)) for version, date in (
+            ("1.0", "2026-03-01T10:00:00Z"), ("1.1", "2026-03-01T10:00:00.25Z"), ("1.2", "2026-03-01T10:00:00.5Z"))))
+    assert [release.version for release in stored.releases(project.source_id, 1)[0]] == ["1.2", "1.1", "1.0"]
+
+
+# Backups, locks and full disks
+
+def fill_with_notes(store: rt.Store, megabytes: int) -> rt.Account:
+    """An account with a project whose notes take so much."""
+    account, note = an_account(store), rt.Note("t", os.urandom(rt.MIB // 16).hex(), "u")
+    a_project(store, account, "acme/app", *(a_release(f"1.{number}", note=note) for number in range(8 * megabytes)))
+    return account
+
+
+def test_a_backup_while_others_write_ends_and_is_consistent(stored, tmp_path):
+    # reliability.md, row 22: at 100 rows a second. A copy made in steps begins again with each of them.
+    account = fill_with_notes(stored, 16)
+    stop, written = threading.Event(), []
+
+    def write() -> None:
+        while not stop.wait(0.01):
+            written.append(stored.add_tag(account.id, f"tag {len(written):05}").name)
+
+    def watch(*_: Any) -> None:
+        seen = len(written)
+        until(lambda: len(written) > seen)      # between any two steps somebody has written
+        assert time.monotonic() < end, "the backup begins again and again"
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    until(lambda: len(written) > 5)
+    earlier, end = len(written), time.monotonic() + 4
+    try:
+        stored.backup(str(tmp_path / "copy.db"), watch)
+    finally:
+        stop.set()
+        writer.join()
+    with contextlib.closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+        assert copy.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert copy.execute("PRAGMA foreign_key_check").fetchall() == []
+        tags = [name for name, in copy.execute("SELECT name FROM tag ORDER BY name")]
+    assert tags == written[:len(tags)] and earlier <= len(tags) <= len(written)
+    restored = rt.Store(str(tmp_path / "copy.db"))
+    assert restored.account("me@example.org") == account
+    restored.close()
+
+
+def test_a_backup_that_fails_leaves_the_old_one_and_nothing_else(stored, tmp_path):
+    fill_with_notes(stored, 1)
+    (tmp_path / "backups").mkdir()
+    (tmp_path / "backups" / "copy.db").write_text("the old one")
+    finished = subprocess.run(          # no file may grow beyond 200 KiB: a disk that is full for the copy alone
+        ["bash", "-c", 'ulimit -f 200; exec "$@"', "bash", sys.executable, str(PROGRAM), "backup",
+         str(tmp_path / "backups" / "copy.db"), "--db", stored.path], capture_output=True, text=True)
+    assert finished.returncode == 1 and finished.stdout == ""
+    assert finished.stderr.count("\n") == 1 and "copy.db" in finished.stderr, finished.stderr
+    assert [path.name for path in (tmp_path / "backups").iterdir()] == ["copy.db"]
+    assert (tmp_path / "backups" / "copy.db").read_text() == "the old one"
+
+
+@pytest.fixture
+def held(stored: rt.Store) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the store's write lock."""
+    an_account(stored)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None); "
+         "db.execute('BEGIN IMMEDIATE'); print('held', flush=True); input()", stored.path],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout and process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_while_another_process_holds_the_lock_writes_fail_within_6_seconds_and_reads_go_on(stored, held):
+    account, took = stored.accounts()[0], []
+
+    def write(name: str) -> None:
+        began = time.monotonic()
+        with pytest.raises(rt.StoreUnavailable):
+            stored.add_tag(account.id, name)
+        took.append(time.monotonic() - began)
+
+    writers = [threading.Thread(target=write, args=(name,)) for name in "abc"]
+    for writer in writers:
+        writer.start()
+        time.sleep(0.2)
+    began = time.monotonic()
+    assert stored.accounts() == [account] and stored.tags(account.id) == []
+    assert time.monotonic() - began < 0.5
+    for writer in writers:
+        writer.join()
+    held.communicate("\n")
+    assert stored.add_tag(account.id, "d").name == "d"
+    assert len(took) == 3 and max(took) < 6, took
+
+
+def test_a_store_can_be_opened_and_read_while_another_process_holds_the_lock(stored, held):
+    began = time.monotonic()
+    second = rt.Store(stored.path)
+    assert second.accounts() == stored.accounts()
+    assert time.monotonic() - began < 1
+    second.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A file system of 3 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no small file system can be mounted here (that takes root)")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_on_a_full_disk_writes_fail_reads_go_on_and_all_is_well_once_there_is_space(small_disk):
+    # reliability.md, row 19
+    store = rt.Store(str(small_disk / "a.db"))
+    account, kept = an_account(store), []
+    with pytest.raises(OSError), open(small_disk / "filler", "wb", buffering=0) as filler:
+        while True:
+            assert filler.write(bytes(4096))
+    with pytest.raises(rt.StoreUnavailable):
+        for number in range(2000):
+            kept.append(store.add_tag(account.id, f"tag {number:04}").name)
+    for _ in range(3):
+        with pytest.raises(rt.StoreUnavailable):
+            a_project(store, account, "acme/app", a_release("1.0", note=rt.Note("t", "m" * 200_000, "u")))
+    assert [tag.name for tag in store.tags(account.id)] == kept
+    read: list[Any] = []
+    reader = threading.Thread(target=lambda: read.append(store.accounts()))     # a thread that comes anew
+    reader.start()
+    reader.join()
+    assert read == [[account]]
+    (small_disk / "filler").unlink()
+    assert store.add_tag(account.id, "zz").name == "zz"
+    assert [tag.name for tag in store.tags(account.id)] == [*kept, "zz"]
+    assert store._db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    store.close()
+
+
+# == notifications =============================================================
+
+# The event of the contract's example, its signatures made with another program than ours:
+#   printf '1700000000.%s' "$BODY" | openssl dgst -sha256 -hmac "$SECRET"
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+EVENT = {
+    "provider": "github", "project": "o/p", "version": "1.0", "time": "2026-03-01T10:00:00Z",
+    "cve": ["CVE-2026-1234", "CVE-2026-1235"], "is_prerelease": True,
+    "note": {"title": "One", "message": "<p>a &amp; b</p><script>x</script>"},
+    "account": {"type": "user", "id": "abc", "name": "Mé"}, "tags": [{"id": "t", "name": "infra"}],
+    "project_note": "{version}"}
+
+
+def make_delivery(url: str = "http://127.0.0.1:9/", secret: str = SECRET, **settings: Any) -> rt.Delivery:
+    about = {"url": url, "headers": {}, "fields": {}, **settings}
+    return rt.Delivery("msg_p5jXN8AQM9LWM0D4loKWxJek", rt.Destination("d", "a", "webhook", "hook", about, secret), True,
+                       EVENT, "https://forge.example/note", 0, 0.0)
+
+
+def openssl_signature(secret: str, message: bytes) -> str:
+    """HMAC-SHA256 as of the openssl command, a program that shares no code with ours."""
+    finished = subprocess.run(["openssl", "dgst", "-sha256", "-hmac", secret], input=message, capture_output=True, check=True)
+    return finished.stdout.decode().split("= ")[1].strip()
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="there is no openssl command to compare with")
+def test_the_contract_s_signature_is_that_of_openssl():
+    body = '{"a":"ü"}'.encode()
+    assert rt.signature(SECRET, 1700000000, body) == openssl_signature(SECRET, b"1700000000." + body)
+
+
+def test_the_second_signature_is_the_vector_of_standard_webhooks():
+    """From the specification's libraries: https://github.com/standard-webhooks/standard-webhooks"""
+    assert rt.standard_signature(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}') == (
+        "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+
+
+def test_a_webhook_s_request_is_signed_over_the_bytes_that_are_sent():
+    sent = rt.webhook_request(make_delivery(headers={"X-Mine": "1"}), "Acme", 1700000000.9)
+    assert sent.method == "POST" and json.loads(sent.body) == EVENT
+    assert sent.body == json.dumps(EVENT, ensure_ascii=False, separators=(",", ":")).encode()
+    assert sent.headers["X-Acme-Timestamp"] == sent.headers["webhook-timestamp"] == "1700000000"
+    assert sent.headers["X-Acme-Signature"] == rt.signature(SECRET, 1700000000, sent.body)
+    assert sent.headers["webhook-id"] == "msg_p5jXN8AQM9LWM0D4loKWxJek"
+    assert sent.headers["webhook-signature"] == rt.standard_signature(SECRET, sent.headers["webhook-id"], 1700000000, sent.body)
+    assert sent.headers["Content-Type"] == "application/json" and sent.headers["X-Mine"] == "1"
+    assert sent.headers["User-Agent"] == f"releasetrack/{rt.__version__}"
+    later = rt.webhook_request(make_delivery(), "Acme", 1700000100.0)
+    assert later.body == sent.body and later.headers["webhook-id"] == sent.headers["webhook-id"]
+    assert later.headers["X-Acme-Signature"] != sent.headers["X-Acme-Signature"]
+
+
+def test_custom_fields_hold_every_variable_and_are_read_once():
+    fields = {name: f"<{{{name}}}>" for name in rt.TEMPLATE_NAMES} | {"json": '{"v": "{version}", {{x}}}', "text": "plain"}
+    body = json.loads(rt.webhook_request(make_delivery(fields=fields), "Acme", 0.0).body)
+    assert body == {
+        "provider": "<github>", "project": "<o/p>", "version": "<1.0>", "time": "<2026-03-01T10:00:00Z>",
+        "cve": "<CVE-2026-1234, CVE-2026-1235>", "is_prerelease": "<true>", "is_updated": "<false>", "note_title": "<One>",
+        "note_message": "<<p>a &amp; b</p><script>x</script>>", "note_text": "<a & b>", "account_type": "<user>",
+        "account_id": "<abc>", "account_name": "<Mé>", "tags": "<infra>", "project_note": "<{version}>",
+        "url": "<https://forge.example/note>", "json": '{"v": "1.0", {x}}', "text": "plain"}
+
+
+def test_a_body_holds_what_the_contract_says_and_nothing_that_says_nothing():
+    account = rt.Account("a1", "organization", "me@example.org", "Team", True, "daily", "x")
+    project = rt.Project("p1", "a1", 1, "github", "o/p", "daily", False, False, (), "", (), {})
+    bare = rt.event_body(rt.Subscriber(project, account, (), ()), rt.Release("1.0", "2026-03-01T10:00:00Z"))
+    assert bare == {"provider": "github", "project": "o/p", "version": "1.0", "time": "2026-03-01T10:00:00Z",
+                    "account": {"type": "organization", "id": "a1", "name": "Team"}}
+    full = rt.event_body(
+        rt.Subscriber(dataclasses.replace(project, note="mine"), account, (rt.Tag("t1", "infra"),), ()),
+        rt.Release("1.0", "2026-03-01T10:00:00Z", True, ("CVE-2026-1234",), rt.Note("T", "<p>M</p>", "u"), None, True))
+    assert full == bare | {"cve": ["CVE-2026-1234"], "is_prerelease": True, "is_updated": True, "project_note": "mine",
+                           "note": {"title": "T", "message": "<p>M</p>"}, "tags": [{"id": "t1", "name": "infra"}]}
+
+
+@pytest.mark.parametrize("status, retry_after, failures, age, state, wait", [
+    (200,  None,  1,  0,         "delivered", 0),
+    (204,  9.0,   5,  0,         "delivered", 0),
+    (299,  None,  1,  0,         "delivered", 0),
+    (300,  None,  1,  0,         "pending",   30),
+    (302,  None,  2,  30,        "pending",   60),
+    (404,  None,  3,  90,        "pending",   120),
+    (410,  None,  1,  0,         "pending",   30),
+    (500,  None,  10, 15330,     "pending",   15360),
+    (None, None,  11, 30690,     "pending",   21600),
+    (429,  3.0,   1,  0,         "pending",   30),
+    (429,  100.0, 1,  0,         "pending",   100),
+    (503,  1e5,   1,  0,         "pending",   1e5),
+    (500,  None,  21, 246690,    "failed",    0),
+])
+def test_what_an_attempt_makes_of_its_delivery(status, retry_after, failures, age, state, wait):
+    assert rt.outcome(status, retry_after, failures, 30.0, age, 0.0) == (state, wait)
+
+
+def test_the_wait_is_lengthened_by_a_tenth_at_most():
+    assert rt.retry_delay(1, 30.0, 0.0, 0.0) == 30.0 and 32.9 < rt.retry_delay(1, 30.0, 0.0, 0.999) < 33.0
+
+
+# == courier ===================================================================
+
+
+class Clock:
+    """A time that a test sets."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def put_event(board: Board, project: rt.Project, version: str, *destinations: rt.Destination) -> None:
+    """A release that the project's source has now, and its deliveries."""
+    body = {"provider": project.provider, "project": project.name, "version": version, "time": "2026-03-01T10:00:00Z",
+            "account": {"type": "user", "id": board.account.id, "name": "Me"}}
+    board.record(project.source_id, rt.Release(version, "2026-03-01T10:00:00Z"), events=[
+        rt.Event(project.id, body, "", tuple(one.id for one in destinations))])
+
+
+def courier_of(board: Board, clock: Any = time.time, **about: Any) -> rt.Courier:
+    board.store.clock = clock
+    return rt.Courier(board.store, board.service.fetcher.post, board.service.settings, clock, lambda: 0.0, **about)
+
+
+@pytest.mark.parametrize("statuses, attempted_at", [
+    ([204],                          [0]),
+    ([503, 302, 200],                [0, 30, 90]),
+    ([500, 301, 307, 308, 404, 202], [0, 30, 90, 210, 450, 930]),
+])
+def test_a_delivery_is_attempted_until_it_is_accepted(board, listen, statuses, attempted_at):
+    clock, left = Clock(), list(statuses)
+    target = listen(200)
+    receiver = listen(lambda seen: (left.pop(0), b"", {"Location": target.url}))
+    put_event(board, board.track("github", "o/p"), "1.0", board.webhook(receiver.url))
+    began = clock.now
+    courier, times = courier_of(board, clock), []
+    board.store._rows("UPDATE delivery SET next_attempt_at = ?, created_at = ?", (began, began))
+    while left:
+        if courier.send_due():
+            times.append(clock.now - began)
+        else:
+            clock.now += board.store.seconds_until_due(clock.now, rt.DAY)
+    assert times == attempted_at
+    assert len({seen.body for seen in receiver.seen}) == len({seen.headers["webhook-id"] for seen in receiver.seen}) == 1
+    (id_, _, state, attempts), = board.store.deliveries(board.account.id)
+    assert (state, attempts, target.seen) == ("delivered", len(statuses), [])
+    assert [status for _, status, *_ in board.store.attempts(id_)] == statuses
+
+
+def test_a_receiver_that_is_down_for_days_is_tried_by_the_schedule_and_then_the_delivery_has_failed(board):
+    clock, times = Clock(), []
+
+    def post(request: rt.Request, is_trusted: bool) -> rt.Answer:
+        times.append(clock.now)
+        raise rt.Unreachable("it refused the connection")
+
+    put_event(board, board.track("github", "o/p"), "1.0", board.webhook("http://127.0.0.1:9/"))
+    began = clock.now
+    board.store._rows("UPDATE delivery SET next_attempt_at = ?, created_at = ?", (began, began))
+    board.store.clock = clock
+    courier = rt.Courier(board.store, post, board.service.settings, clock, lambda: 0.0)
+    while clock.now < began + 80 * rt.HOUR:
+        if not courier.send_due():
+            clock.now += board.store.seconds_until_due(clock.now, rt.HOUR)
+    waits = [later - sooner for sooner, later in zip(times, times[1:])]
+    assert waits == [30.0 * 2 ** n for n in range(10)] + [6 * rt.HOUR] * (len(waits) - 10)
+    assert 66 * rt.HOUR < times[-1] - began <= 72 * rt.HOUR
+    (id_, _, state, attempts), = board.store.deliveries(board.account.id)
+    assert (state, attempts) == ("failed", len(times))
+    assert {error for _, _, error, *_ in board.store.attempts(id_)} == {"it refused the connection"}
+
+
+@pytest.mark.parametrize("header, least, most", [
+    ("100", 100, 100), ("1", 30, 30), ("0", 30, 30), ("-1", 30, 30), ("1e9", 30, 30), ("junk", 30, 30), ("9" * 15, 86400, 86400),
+    (email.utils.formatdate(1_800_000_000 + 500, usegmt=True), 499, 501),
+    ("Fri, 31 Dec 1999 23:59:59 GMT", 30, 30),
+])
+def test_a_receiver_may_lengthen_the_wait_by_a_day_at_most(board, listen, header, least, most):
+    clock = Clock()
+    receiver = listen(lambda seen: (503, b"", {"Retry-After": header}))
+    courier = courier_of(board, clock)
+    put_event(board, board.track("github", "o/p"), "1.0", board.webhook(receiver.url))
+    courier.send_due()
+    assert least <= board.store.seconds_until_due(clock.now, 1e9) <= most
+
+
+def test_the_next_release_of_a_project_has_what_waits_sent_again_at_once_and_first(board, listen):
+    clock, receiver = Clock(), listen(500)
+    courier = courier_of(board, clock)
+    hook, project, other = board.webhook(receiver.url), board.track("github", "o/p"), board.track("github", "o/other")
+    for one, version in ((project, "1.0"), (other, "7.0")):
+        put_event(board, one, version, hook)
+    courier.send_due()
+    receiver.answer, clock.now = 204, clock.now + 1
+    assert courier.send_due() == 0
+    put_event(board, project, "2.0", hook)
+    assert courier.send_due() == 2
+    assert [seen.json()["version"] for seen in receiver.seen] == ["1.0", "7.0", "1.0", "2.0"]
+    assert receiver.seen[0].headers["webhook-id"] == receiver.seen[2].headers["webhook-id"]
+
+
+def test_deliveries_of_a_destination_go_out_one_at_a_time_and_in_their_order(board, listen):
+    under_way: list[int] = []
+
+    def answer(seen: Seen) -> int:
+        under_way.append(1)
+        assert len(under_way) == 1, "two requests at once to one destination"
+        time.sleep(0.002)
+        under_way.pop()
+        return 204
+
+    receiver = listen(answer)
+    hook, project = board.webhook(receiver.url), board.track("github", "o/p")
+    versions = [f"1.{n}" for n in range(100)]
+    for version in versions:
+        put_event(board, project, version, hook)
+    courier = courier_of(board)
+    courier.start()
+    receiver.wait(100)
+    courier.stop()
+    courier.join()
+    assert [seen.json()["version"] for seen in receiver.seen] == versions
+    assert {state for _, _, state, _ in board.store.deliveries(board.account.id)} == {"delivered"}
+
+
+def test_receivers_that_hang_delay_no_other(board, listen):
+    """A dozen that never answer, ten that do, more deliveries than workers."""
+    ends = threading.Event()
+
+    def hang(seen: Seen) -> int:
+        ends.wait(20)
+        return 500
+
+    pit, arrived = listen(hang), {}
+
+    def healthy(name: str) -> Answering:
+        return lambda seen: arrived.setdefault((name, seen.json()["version"]), time.monotonic()) and 204 or 204
+
+    project = board.track("github", "o/p")
+    hooks = [board.webhook(pit.url, f"pit {n}") for n in range(12)] + [
+        board.webhook(listen(healthy(str(n))).url, f"well {n}") for n in range(10)]
+    for n in range(20):
+        put_event(board, project, f"1.{n}", *hooks)
+    courier = courier_of(board)
+    began = time.monotonic()
+    courier.start()
+    until(lambda: len(arrived) == 200)
+    took = sorted(at - began for at in arrived.values())
+    ends.set()
+    board.service.fetcher.stopping.set()
+    courier.stop()
+    courier.join()
+    assert took[190] < 1.0, took[-10:]
+
+
+def test_two_couriers_on_one_store_send_nothing_twice(board, listen):
+    receiver = listen(204)
+    hooks, project = [board.webhook(receiver.url, f"hook {n}") for n in range(5)], board.track("github", "o/p")
+    for n in range(60):
+        put_event(board, project, f"1.{n}", *hooks)
+    other = rt.Store(board.store.path)
+    couriers = [courier_of(board), rt.Courier(other, board.service.fetcher.post, board.service.settings)]
+    for courier in couriers:
+        courier.start()
+    receiver.wait(300)
+    for courier in couriers:
+        courier.stop()
+    for courier in couriers:
+        courier.join()
+    other.close()
+    ids = [seen.headers["webhook-id"] for seen in receiver.seen]
+    assert len(ids) == len(set(ids)) == 300
+
+
+def test_a_fault_of_ours_costs_an_attempt_and_not_the_courier_its_life(board, caplog):
+    clock, project = Clock(), board.track("github", "o/p")
+
+    def post(request: rt.Request, is_trusted: bool) -> rt.Answer:
+        raise ZeroDivisionError
+
+    courier = rt.Courier(board.store, post, board.service.settings, clock)
+    board.store.clock = clock
+    put_event(board, project, "1.0", board.webhook("http://127.0.0.1:9/"))
+    assert courier.send_due() == 1
+    (id_, _, state, attempts), = board.store.deliveries(board.account.id)
+    assert (state, attempts) == ("pending", 1) and board.store.attempts(id_)[0][2] == "internal error, see the log"
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_claim_that_nobody_renews_is_taken_up_when_its_lease_is_over(board, listen):
+    clock, receiver = Clock(), listen(204)
+    hook = board.webhook(receiver.url)
+    courier = courier_of(board, clock)
+    put_event(board, board.track("github", "o/p"), "1.0", hook)
+    assert board.store.claim_deliveries({hook.id: 9}, "dead", clock.now)
+    assert courier.send_due() == 0
+    clock.now += rt.LEASE + 0.1
+    assert courier.send_due() == 1
 
 
 # == api =======================================================================
@@ -597,15 +2112,6 @@ def test_log_in_opens_the_list_of_keys_and_nothing_else(board):
                                  ("/v1/auth/keys", board.key, ""), ("/v1/tags", "me@example.org", PASSWORD)):
         assert ask(path, user, password).status_int == 401
     board.ask("GET", "/v1/auth/keys", status=401)
-
-
-def test_passwords_are_tried_thirty_times_an_hour_and_then_not_read(board):
-    gate = rt.LoginGate()       # a try costs 0.2 s, so all but the last are counted without one
-    gate._windows.take("account me@example.org", rt.LOGIN_TRIES - 1, 0.0)
-    assert not gate.check("me@example.org", "192.0.2.1", "wrong", board.account.password, 1.0)
-    with pytest.raises(rt.TooMany) as refused:
-        gate.check("me@example.org", "192.0.2.1", PASSWORD, board.account.password, 2.0)
-    assert 3590 < refused.value.retry_after <= 3600
 
 
 def test_the_rate_limit_counts_by_key_with_its_costs_and_says_where_it_stands(tmp_path):
@@ -1230,307 +2736,6 @@ def test_generated_requests_are_never_answered_with_an_error_of_ours(tmp_path):
     board.close()
 
 
-# == notifications =============================================================
-
-# The event of the contract's example, its signatures made with another program than ours:
-#   printf '1700000000.%s' "$BODY" | openssl dgst -sha256 -hmac "$SECRET"
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-EVENT = {
-    "provider": "github", "project": "o/p", "version": "1.0", "time": "2026-03-01T10:00:00Z",
-    "cve": ["CVE-2026-1234", "CVE-2026-1235"], "is_prerelease": True,
-    "note": {"title": "One", "message": "<p>a &amp; b</p><script>x</script>"},
-    "account": {"type": "user", "id": "abc", "name": "Mé"}, "tags": [{"id": "t", "name": "infra"}],
-    "project_note": "{version}"}
-
-
-def make_delivery(url: str = "http://127.0.0.1:9/", secret: str = SECRET, **settings: Any) -> rt.Delivery:
-    about = {"url": url, "headers": {}, "fields": {}, **settings}
-    return rt.Delivery("msg_p5jXN8AQM9LWM0D4loKWxJek", rt.Destination("d", "a", "webhook", "hook", about, secret), True,
-                       EVENT, "https://forge.example/note", 0, 0.0)
-
-
-def openssl_signature(secret: str, message: bytes) -> str:
-    """HMAC-SHA256 as of the openssl command, a program that shares no code with ours."""
-    finished = subprocess.run(["openssl", "dgst", "-sha256", "-hmac", secret], input=message, capture_output=True, check=True)
-    return finished.stdout.decode().split("= ")[1].strip()
-
-
-@pytest.mark.skipif(not shutil.which("openssl"), reason="there is no openssl command to compare with")
-def test_the_contract_s_signature_is_that_of_openssl():
-    body = '{"a":"ü"}'.encode()
-    assert rt.signature(SECRET, 1700000000, body) == openssl_signature(SECRET, b"1700000000." + body)
-
-
-def test_the_second_signature_is_the_vector_of_standard_webhooks():
-    """From the specification's libraries: https://github.com/standard-webhooks/standard-webhooks"""
-    assert rt.standard_signature(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}') == (
-        "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
-
-
-def test_a_webhook_s_request_is_signed_over_the_bytes_that_are_sent():
-    sent = rt.webhook_request(make_delivery(headers={"X-Mine": "1"}), "Acme", 1700000000.9)
-    assert sent.method == "POST" and json.loads(sent.body) == EVENT
-    assert sent.body == json.dumps(EVENT, ensure_ascii=False, separators=(",", ":")).encode()
-    assert sent.headers["X-Acme-Timestamp"] == sent.headers["webhook-timestamp"] == "1700000000"
-    assert sent.headers["X-Acme-Signature"] == rt.signature(SECRET, 1700000000, sent.body)
-    assert sent.headers["webhook-id"] == "msg_p5jXN8AQM9LWM0D4loKWxJek"
-    assert sent.headers["webhook-signature"] == rt.standard_signature(SECRET, sent.headers["webhook-id"], 1700000000, sent.body)
-    assert sent.headers["Content-Type"] == "application/json" and sent.headers["X-Mine"] == "1"
-    assert sent.headers["User-Agent"] == f"releasetrack/{rt.__version__}"
-    later = rt.webhook_request(make_delivery(), "Acme", 1700000100.0)
-    assert later.body == sent.body and later.headers["webhook-id"] == sent.headers["webhook-id"]
-    assert later.headers["X-Acme-Signature"] != sent.headers["X-Acme-Signature"]
-
-
-def test_custom_fields_hold_every_variable_and_are_read_once():
-    fields = {name: f"<{{{name}}}>" for name in rt.TEMPLATE_NAMES} | {"json": '{"v": "{version}", {{x}}}', "text": "plain"}
-    body = json.loads(rt.webhook_request(make_delivery(fields=fields), "Acme", 0.0).body)
-    assert body == {
-        "provider": "<github>", "project": "<o/p>", "version": "<1.0>", "time": "<2026-03-01T10:00:00Z>",
-        "cve": "<CVE-2026-1234, CVE-2026-1235>", "is_prerelease": "<true>", "is_updated": "<false>", "note_title": "<One>",
-        "note_message": "<<p>a &amp; b</p><script>x</script>>", "note_text": "<a & b>", "account_type": "<user>",
-        "account_id": "<abc>", "account_name": "<Mé>", "tags": "<infra>", "project_note": "<{version}>",
-        "url": "<https://forge.example/note>", "json": '{"v": "1.0", {x}}', "text": "plain"}
-
-
-def test_a_body_holds_what_the_contract_says_and_nothing_that_says_nothing():
-    account = rt.Account("a1", "organization", "me@example.org", "Team", True, "daily", "x")
-    project = rt.Project("p1", "a1", 1, "github", "o/p", "daily", False, False, (), "", (), {})
-    bare = rt.event_body(rt.Subscriber(project, account, (), ()), rt.Release("1.0", "2026-03-01T10:00:00Z"))
-    assert bare == {"provider": "github", "project": "o/p", "version": "1.0", "time": "2026-03-01T10:00:00Z",
-                    "account": {"type": "organization", "id": "a1", "name": "Team"}}
-    full = rt.event_body(
-        rt.Subscriber(dataclasses.replace(project, note="mine"), account, (rt.Tag("t1", "infra"),), ()),
-        rt.Release("1.0", "2026-03-01T10:00:00Z", True, ("CVE-2026-1234",), rt.Note("T", "<p>M</p>", "u"), None, True))
-    assert full == bare | {"cve": ["CVE-2026-1234"], "is_prerelease": True, "is_updated": True, "project_note": "mine",
-                           "note": {"title": "T", "message": "<p>M</p>"}, "tags": [{"id": "t1", "name": "infra"}]}
-
-
-@pytest.mark.parametrize("status, retry_after, failures, age, state, wait", [
-    (200,  None,  1,  0,         "delivered", 0),
-    (204,  9.0,   5,  0,         "delivered", 0),
-    (299,  None,  1,  0,         "delivered", 0),
-    (300,  None,  1,  0,         "pending",   30),
-    (302,  None,  2,  30,        "pending",   60),
-    (404,  None,  3,  90,        "pending",   120),
-    (410,  None,  1,  0,         "pending",   30),
-    (500,  None,  10, 15330,     "pending",   15360),
-    (None, None,  11, 30690,     "pending",   21600),
-    (429,  3.0,   1,  0,         "pending",   30),
-    (429,  100.0, 1,  0,         "pending",   100),
-    (503,  1e5,   1,  0,         "pending",   1e5),
-    (500,  None,  21, 246690,    "failed",    0),
-])
-def test_what_an_attempt_makes_of_its_delivery(status, retry_after, failures, age, state, wait):
-    assert rt.outcome(status, retry_after, failures, 30.0, age, 0.0) == (state, wait)
-
-
-def test_the_wait_is_lengthened_by_a_tenth_at_most():
-    assert rt.retry_delay(1, 30.0, 0.0, 0.0) == 30.0 and 32.9 < rt.retry_delay(1, 30.0, 0.0, 0.999) < 33.0
-
-
-# == courier ===================================================================
-
-
-class Clock:
-    """A time that a test sets."""
-
-    def __init__(self, now: float = 1_800_000_000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def put_event(board: Board, project: rt.Project, version: str, *destinations: rt.Destination) -> None:
-    """A release that the project's source has now, and its deliveries."""
-    body = {"provider": project.provider, "project": project.name, "version": version, "time": "2026-03-01T10:00:00Z",
-            "account": {"type": "user", "id": board.account.id, "name": "Me"}}
-    board.record(project.source_id, rt.Release(version, "2026-03-01T10:00:00Z"), events=[
-        rt.Event(project.id, body, "", tuple(one.id for one in destinations))])
-
-
-def courier_of(board: Board, clock: Any = time.time, **about: Any) -> rt.Courier:
-    board.store.clock = clock
-    return rt.Courier(board.store, board.service.fetcher.post, board.service.settings, clock, lambda: 0.0, **about)
-
-
-@pytest.mark.parametrize("statuses, attempted_at", [
-    ([204],                          [0]),
-    ([503, 302, 200],                [0, 30, 90]),
-    ([500, 301, 307, 308, 404, 202], [0, 30, 90, 210, 450, 930]),
-])
-def test_a_delivery_is_attempted_until_it_is_accepted(board, listen, statuses, attempted_at):
-    clock, left = Clock(), list(statuses)
-    target = listen(200)
-    receiver = listen(lambda seen: (left.pop(0), b"", {"Location": target.url}))
-    put_event(board, board.track("github", "o/p"), "1.0", board.webhook(receiver.url))
-    began = clock.now
-    courier, times = courier_of(board, clock), []
-    board.store._rows("UPDATE delivery SET next_attempt_at = ?, created_at = ?", (began, began))
-    while left:
-        if courier.send_due():
-            times.append(clock.now - began)
-        else:
-            clock.now += board.store.seconds_until_due(clock.now, rt.DAY)
-    assert times == attempted_at
-    assert len({seen.body for seen in receiver.seen}) == len({seen.headers["webhook-id"] for seen in receiver.seen}) == 1
-    (id_, _, state, attempts), = board.store.deliveries(board.account.id)
-    assert (state, attempts, target.seen) == ("delivered", len(statuses), [])
-    assert [status for _, status, *_ in board.store.attempts(id_)] == statuses
-
-
-def test_a_receiver_that_is_down_for_days_is_tried_by_the_schedule_and_then_the_delivery_has_failed(board):
-    clock, times = Clock(), []
-
-    def post(request: rt.Request, is_trusted: bool) -> rt.Answer:
-        times.append(clock.now)
-        raise rt.Unreachable("it refused the connection")
-
-    put_event(board, board.track("github", "o/p"), "1.0", board.webhook("http://127.0.0.1:9/"))
-    began = clock.now
-    board.store._rows("UPDATE delivery SET next_attempt_at = ?, created_at = ?", (began, began))
-    board.store.clock = clock
-    courier = rt.Courier(board.store, post, board.service.settings, clock, lambda: 0.0)
-    while clock.now < began + 80 * rt.HOUR:
-        if not courier.send_due():
-            clock.now += board.store.seconds_until_due(clock.now, rt.HOUR)
-    waits = [later - sooner for sooner, later in zip(times, times[1:])]
-    assert waits == [30.0 * 2 ** n for n in range(10)] + [6 * rt.HOUR] * (len(waits) - 10)
-    assert 66 * rt.HOUR < times[-1] - began <= 72 * rt.HOUR
-    (id_, _, state, attempts), = board.store.deliveries(board.account.id)
-    assert (state, attempts) == ("failed", len(times))
-    assert {error for _, _, error, *_ in board.store.attempts(id_)} == {"it refused the connection"}
-
-
-@pytest.mark.parametrize("header, least, most", [
-    ("100", 100, 100), ("1", 30, 30), ("0", 30, 30), ("-1", 30, 30), ("1e9", 30, 30), ("junk", 30, 30), ("9" * 15, 86400, 86400),
-    (email.utils.formatdate(1_800_000_000 + 500, usegmt=True), 499, 501),
-    ("Fri, 31 Dec 1999 23:59:59 GMT", 30, 30),
-])
-def test_a_receiver_may_lengthen_the_wait_by_a_day_at_most(board, listen, header, least, most):
-    clock = Clock()
-    receiver = listen(lambda seen: (503, b"", {"Retry-After": header}))
-    courier = courier_of(board, clock)
-    put_event(board, board.track("github", "o/p"), "1.0", board.webhook(receiver.url))
-    courier.send_due()
-    assert least <= board.store.seconds_until_due(clock.now, 1e9) <= most
-
-
-def test_the_next_release_of_a_project_has_what_waits_sent_again_at_once_and_first(board, listen):
-    clock, receiver = Clock(), listen(500)
-    courier = courier_of(board, clock)
-    hook, project, other = board.webhook(receiver.url), board.track("github", "o/p"), board.track("github", "o/other")
-    for one, version in ((project, "1.0"), (other, "7.0")):
-        put_event(board, one, version, hook)
-    courier.send_due()
-    receiver.answer, clock.now = 204, clock.now + 1
-    assert courier.send_due() == 0
-    put_event(board, project, "2.0", hook)
-    assert courier.send_due() == 2
-    assert [seen.json()["version"] for seen in receiver.seen] == ["1.0", "7.0", "1.0", "2.0"]
-    assert receiver.seen[0].headers["webhook-id"] == receiver.seen[2].headers["webhook-id"]
-
-
-def test_deliveries_of_a_destination_go_out_one_at_a_time_and_in_their_order(board, listen):
-    under_way: list[int] = []
-
-    def answer(seen: Seen) -> int:
-        under_way.append(1)
-        assert len(under_way) == 1, "two requests at once to one destination"
-        time.sleep(0.002)
-        under_way.pop()
-        return 204
-
-    receiver = listen(answer)
-    hook, project = board.webhook(receiver.url), board.track("github", "o/p")
-    versions = [f"1.{n}" for n in range(100)]
-    for version in versions:
-        put_event(board, project, version, hook)
-    courier = courier_of(board)
-    courier.start()
-    receiver.wait(100)
-    courier.stop()
-    courier.join()
-    assert [seen.json()["version"] for seen in receiver.seen] == versions
-    assert {state for _, _, state, _ in board.store.deliveries(board.account.id)} == {"delivered"}
-
-
-def test_receivers_that_hang_delay_no_other(board, listen):
-    """A dozen that never answer, ten that do, more deliveries than workers."""
-    ends = threading.Event()
-
-    def hang(seen: Seen) -> int:
-        ends.wait(20)
-        return 500
-
-    pit, arrived = listen(hang), {}
-
-    def healthy(name: str) -> Answering:
-        return lambda seen: arrived.setdefault((name, seen.json()["version"]), time.monotonic()) and 204 or 204
-
-    project = board.track("github", "o/p")
-    hooks = [board.webhook(pit.url, f"pit {n}") for n in range(12)] + [
-        board.webhook(listen(healthy(str(n))).url, f"well {n}") for n in range(10)]
-    for n in range(20):
-        put_event(board, project, f"1.{n}", *hooks)
-    courier = courier_of(board)
-    began = time.monotonic()
-    courier.start()
-    until(lambda: len(arrived) == 200)
-    took = sorted(at - began for at in arrived.values())
-    ends.set()
-    board.service.fetcher.stopping.set()
-    courier.stop()
-    courier.join()
-    assert took[190] < 1.0, took[-10:]
-
-
-def test_two_couriers_on_one_store_send_nothing_twice(board, listen):
-    receiver = listen(204)
-    hooks, project = [board.webhook(receiver.url, f"hook {n}") for n in range(5)], board.track("github", "o/p")
-    for n in range(60):
-        put_event(board, project, f"1.{n}", *hooks)
-    other = rt.Store(board.store.path)
-    couriers = [courier_of(board), rt.Courier(other, board.service.fetcher.post, board.service.settings)]
-    for courier in couriers:
-        courier.start()
-    receiver.wait(300)
-    for courier in couriers:
-        courier.stop()
-    for courier in couriers:
-        courier.join()
-    other.close()
-    ids = [seen.headers["webhook-id"] for seen in receiver.seen]
-    assert len(ids) == len(set(ids)) == 300
-
-
-def test_a_fault_of_ours_costs_an_attempt_and_not_the_courier_its_life(board, caplog):
-    clock, project = Clock(), board.track("github", "o/p")
-
-    def post(request: rt.Request, is_trusted: bool) -> rt.Answer:
-        raise ZeroDivisionError
-
-    courier = rt.Courier(board.store, post, board.service.settings, clock)
-    board.store.clock = clock
-    put_event(board, project, "1.0", board.webhook("http://127.0.0.1:9/"))
-    assert courier.send_due() == 1
-    (id_, _, state, attempts), = board.store.deliveries(board.account.id)
-    assert (state, attempts) == ("pending", 1) and board.store.attempts(id_)[0][2] == "internal error, see the log"
-    assert "ZeroDivisionError" in caplog.text
-
-
-def test_a_claim_that_nobody_renews_is_taken_up_when_its_lease_is_over(board, listen):
-    clock, receiver = Clock(), listen(204)
-    hook = board.webhook(receiver.url)
-    courier = courier_of(board, clock)
-    put_event(board, board.track("github", "o/p"), "1.0", hook)
-    assert board.store.claim_deliveries({hook.id: 9}, "dead", clock.now)
-    assert courier.send_due() == 0
-    clock.now += rt.LEASE + 0.1
-    assert courier.send_due() == 1
-
-
 # == service ===================================================================
 
 
@@ -1843,3 +3048,230 @@ def test_a_real_container_registry_is_tracked_from_push_to_webhook(serve, db, re
     missing = api.ask("POST", "/v1/projects", {"provider": "home", "name": "home/none"})
     assert missing[0] == 400 and "home has no project home/none" in missing[2]["errors"][0]
     assert process.end() == 0
+
+
+# == cli =======================================================================
+
+
+@pytest.fixture
+def accounts(db: str) -> str:
+    """A store with an administrator, me@example.org, and you@example.org, who is none."""
+    store = rt.Store(db)
+    an_account(store)
+    an_account(store, "you@example.org")
+    store.close()
+    return db
+
+
+def ended(finished: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
+    return finished.returncode, finished.stdout, finished.stderr
+
+
+def test_accounts_are_added_listed_changed_and_removed(db):
+    add = ("account", "add", "--db", db, "--password-stdin")
+    assert ended(run(*add, "me@example.org", "--name", "Me", stdin=PASSWORD + "\n")) == (
+        0, "account me@example.org made, an administrator\n", "")
+    assert ended(run(*add, "you@example.org", "--type", "organization", stdin=PASSWORD + "\n")) == (
+        0, "account you@example.org made\n", "")
+    assert done("account", "list", "--db", db).splitlines() == [
+        "me@example.org\tMe\tuser\tTrue", "you@example.org\tyou@example.org\torganization\tFalse"]
+    assert json.loads(done("account", "list", "--json", "--db", db))[1] == {
+        "email": "you@example.org", "name": "you@example.org", "type": "organization", "is_admin": False}
+    assert ended(run("account", "passwd", "me@example.org", "--db", db, "--password-stdin", stdin="another one\n")) == (
+        0, "", "")
+    store = rt.Store(db)
+    me = store.account("me@example.org")
+    store.close()
+    assert me and rt.is_password("another one", me.password)
+    assert ended(run("account", "remove", "you@example.org", "--db", db)) == (0, "", "")
+    assert json.loads(done("account", "list", "--json", "--db", db)) == [
+        {"email": "me@example.org", "name": "Me", "type": "user", "is_admin": True}]
+
+
+def test_keys_are_added_listed_and_removed_and_only_add_tells_the_secret(accounts):
+    secret = run("key", "add", "me@example.org", "ci", "--db", accounts,
+                 "--network", "10.0.0.7/8", "--network", "fd00::1").stdout
+    assert re.fullmatch(r"rt_[0-9a-f]{64}\n", secret)
+    done("key", "add", "me@example.org", "everywhere", "--db", accounts)
+    assert json.loads(done("key", "list", "me@example.org", "--json", "--db", accounts)) == [
+        {"name": "ci", "networks": "10.0.0.0/8 fd00::1/128", "used_at": None},
+        {"name": "everywhere", "networks": "0.0.0.0/0 ::/0", "used_at": None}]
+    assert run("key", "list", "me@example.org", "--db", accounts).stdout == (
+        "ci\t10.0.0.0/8 fd00::1/128\t-\neverywhere\t0.0.0.0/0 ::/0\t-\n")
+    assert ended(run("key", "remove", "me@example.org", "ci", "--db", accounts)) == (0, "", "")
+    assert done("key", "list", "me@example.org", "--db", accounts) == "everywhere\t0.0.0.0/0 ::/0\t-"
+
+
+def test_fetch_prints_what_a_provider_has_and_makes_no_store(forge, tmp_path):
+    forge.publish("acme/app", "v1.0", body="Fixes CVE-2026-12345")
+    forge.publish("acme/app", "v2.0-rc1")
+    finished = run("fetch", "forge", "acme/app", "--provider", forge.flag, cwd=tmp_path)
+    assert ended(finished) == (0, "2026-03-01T10:01:00Z\tv2.0-rc1\tpre-release\n"
+                                  "2026-03-01T10:00:00Z\tv1.0\tCVE-2026-12345\n", "")
+    newest, oldest = json.loads(done("fetch", "forge", "acme/app", "--json", cwd=tmp_path,
+                                     env={"RELEASETRACK_PROVIDERS": forge.flag}))
+    assert (newest["version"], newest["date"], newest["is_prerelease"], newest["cve"]) == (
+        "v2.0-rc1", "2026-03-01T10:01:00Z", True, [])
+    assert (oldest["cve"], oldest["is_prerelease"]) == (["CVE-2026-12345"], False)
+    assert oldest["note"]["title"] == "Release v1.0" and "CVE-2026-12345" in oldest["note"]["message"]
+    assert oldest["note"]["url"] == "https://forge.example/acme/app/releases/tag/v1.0"
+    assert not list(tmp_path.glob("*.db*"))
+
+
+def test_projects_are_added_checked_listed_and_removed_and_what_is_new_is_told_and_sent(accounts, forge, listen):
+    flags = ("--db", accounts, "--provider", forge.flag)
+    hook = listen()
+    done("webhook", "add", "me@example.org", "hook", hook.url, *flags)
+    forge.publish("acme/app", "v1.0")
+    id_ = run("project", "add", "me@example.org", "forge", "acme/app", *flags).stdout
+    assert re.fullmatch(r"[a-z2-7]{26}\n", id_)
+    row, = json.loads(done("project", "list", "me@example.org", "--json", *flags))
+    assert row.pop("checked_at").endswith("Z")
+    assert row == {"provider": "forge", "name": "acme/app", "id": id_.strip(), "error": None}
+    assert run("project", "list", "me@example.org", *flags).stdout.split("\t")[:3] == ["forge", "acme/app", id_.strip()]
+
+    assert ended(run("check", *flags, "--send")) == (0, "", "")
+    assert hook.seen == []                                                  # history notifies nobody
+    forge.publish("acme/app", "v1.1")
+    assert ended(run("check", "me@example.org", "forge", "acme/app", *flags)) == (0, "forge\tacme/app\tv1.1\tnew\n", "")
+    assert hook.seen == []
+    assert ended(run("check", *flags, "--send")) == (0, "", "")
+    assert [seen.json()["version"] for seen in hook.seen] == ["v1.1"]
+    forge.publish("acme/app", "v1.2", "v1.3")
+    assert run("check", *flags, "--send").stdout == "forge\tacme/app\tv1.2\tnew\nforge\tacme/app\tv1.3\tnew\n"
+    assert [seen.json()["version"] for seen in hook.seen] == ["v1.1", "v1.2", "v1.3"]
+
+    assert ended(run("check", "you@example.org", *flags)) == (0, "", "")     # tracks nothing
+    forge.fault = 500, "out of order"
+    finished = run("check", *flags)
+    assert (finished.returncode, finished.stdout, finished.stderr.count("\n")) == (1, "", 1), finished.stderr
+    assert "acme/app" in finished.stderr
+    assert ended(run("project", "remove", "me@example.org", "forge", "acme/app", *flags)) == (0, "", "")
+    assert done("project", "list", "me@example.org", *flags) == ""
+
+
+def test_webhooks_are_added_listed_and_removed_and_their_headers_and_fields_are_sent(accounts, forge, listen):
+    flags, hook = ("--db", accounts, "--provider", forge.flag), listen()
+    secret = run("webhook", "add", "me@example.org", "chat", hook.url, "--header", "X-Room: kitchen: 2",
+                 "--header", "Authorization: Bearer t", "--field", "text={project} {{x}} = {version}",
+                 "--field", "pre={is_prerelease}", *flags).stdout
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=\n", secret)
+    row, = json.loads(done("webhook", "list", "me@example.org", "--json", *flags))
+    assert (row["name"], row["url"]) == ("chat", hook.url) and re.fullmatch("[a-z2-7]{26}", row["id"])
+    assert run("webhook", "list", "me@example.org", *flags).stdout == f"chat\t{hook.url}\t{row['id']}\n"
+    forge.publish("acme/app", "v1.0")
+    done("project", "add", "me@example.org", "forge", "acme/app", *flags)
+    forge.publish("acme/app", "v1.1")
+    done("check", "--send", *flags)
+    seen, = hook.seen
+    assert seen.json() == {"text": "acme/app {x} = v1.1", "pre": "false"}
+    assert (seen.headers["x-room"], seen.headers["authorization"]) == ("kitchen: 2", "Bearer t")
+    assert ended(run("webhook", "remove", "me@example.org", "chat", *flags)) == (0, "", "")
+    assert done("webhook", "list", "me@example.org", *flags) == ""
+
+
+def test_a_private_address_takes_an_administrator_or_the_operators_word(accounts, listen):
+    hook = listen()
+    refused = run("webhook", "add", "you@example.org", "hook", hook.url, "--db", accounts)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+    assert "127.0.0.1" in refused.stderr and "--allow-network" in refused.stderr
+    assert done("webhook", "add", "you@example.org", "hook", hook.url, "--db", accounts,
+                "--allow-network", "127.0.0.0/8").startswith("whsec_")
+    assert done("webhook", "add", "me@example.org", "hook", hook.url, "--db", accounts).startswith("whsec_")
+    metadata = run("webhook", "add", "me@example.org", "evil", "http://169.254.169.254/", "--db", accounts,
+                   "--allow-network", "0.0.0.0/0")
+    assert metadata.returncode == 1 and "169.254.169.254" in metadata.stderr
+    assert hook.seen == []
+
+
+def test_backup_copies_the_store_of_a_running_service(serve, db, tmp_path):
+    service = serve()
+    key = first_key(db)
+    assert ended(run("backup", str(tmp_path / "copy.db"), "--db", db)) == (0, "", "")
+    assert ended(run("backup", str(tmp_path / "copy.db"), "--db", db)) == (0, "", "")     # over the old one
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+    copy = rt.Store(str(tmp_path / "copy.db"))
+    assert copy.key_by_secret(key)
+    copy.close()
+    assert not list(tmp_path.glob("*.part*"))
+    assert service.end() == 0
+
+
+MISTAKES = [
+    # what is typed                                                       status  what the line names
+    ("account add nonsense --password-stdin",                             1, ["nonsense"]),
+    ("account add me@example.org --password-stdin",                       1, ["me@example.org", "already"]),
+    ("account add new@example.org --password-stdin",                      1, ["8 to 1,024"]),
+    ("account add new@example.org --type robot --password-stdin",         2, ["robot", "organization"]),
+    ("account passwd nobody@example.org --password-stdin",                1, ["nobody@example.org"]),
+    ("account remove nobody@example.org",                                 1, ["nobody@example.org"]),
+    ("key add nobody@example.org ci",                                     1, ["nobody@example.org"]),
+    ("key add me@example.org ci --network 10.0.0.0/99",                   1, ["--network", "192.168.0.0/16"]),
+    ("key remove me@example.org ci",                                      1, ["ci"]),
+    ("fetch nowhere acme/app",                                            1, ["nowhere", "github"]),
+    ("fetch forge acme",                                                  1, ["'acme'", "form", "owner/repo"]),
+    ("fetch forge acme/nothing",                                          1, ["acme/nothing"]),
+    ("fetch closed acme/app",                                             1, ["closed"]),
+    ("project add me@example.org nowhere acme/app",                       1, ["nowhere"]),
+    ("project add me@example.org forge ../../etc",                        1, ["../../etc", "form"]),
+    ("project add me@example.org forge acme/nothing",                     1, ["acme/nothing"]),
+    ("project remove me@example.org forge acme/app",                      1, ["acme/app"]),
+    ("check nobody@example.org",                                          1, ["nobody@example.org"]),
+    ("check me@example.org forge",                                        1, ["NAME"]),
+    ("check me@example.org forge acme/app",                               1, ["acme/app"]),
+    ("webhook add me@example.org hook ftp://hook.example",                1, ["ftp://hook.example"]),
+    ("webhook add me@example.org hook http://user:pw@hook.example",       1, ["hook.example"]),
+    ("webhook add me@example.org hook http://127.0.0.1:65616",            1, ["65616"]),
+    ("webhook add me@example.org hook http://127.0.0.1 --header Host:x",  1, ["Host"]),
+    ("webhook add me@example.org hook http://127.0.0.1 --header X",       1, ["X"]),
+    ("webhook add me@example.org hook http://127.0.0.1 --field a={secret}", 1, ["{secret}", "note_text"]),
+    ("webhook remove me@example.org hook",                                1, ["hook"]),
+    ("backup no-such-folder/copy.db",                                     1, ["no-such-folder/copy.db"]),
+    ("backup copy.db --db no-such.db",                                    1, ["no-such.db"]),
+    ("account list --db no-such-folder/a.db",                             1, ["no-such-folder/a.db"]),
+    ("account list --db newer.db",                                        1, ["newer.db", "newer releasetrack"]),
+    ("serve --db newer.db --port 0",                                      1, ["newer.db", "newer releasetrack"]),
+    ("serve --db a-file/a.db --port 0",                                   1, ["a-file/a.db", "writable"]),
+    ("serve --port {taken}",                                              2, ["{taken}"]),
+    ("serve --host 192.0.2.1 --port 0",                                   2, ["192.0.2.1"]),
+]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[pathlib.Path, dict[str, str], str]]:
+    """A folder with a store, an environment that names it and a forge, and a port that is taken."""
+    folder = tmp_path_factory.mktemp("desk")
+    store = rt.Store(str(folder / "releasetrack.db"))
+    an_account(store)
+    store.close()
+    newer(folder / "newer.db")
+    (folder / "a-file").touch()
+    forge = Forge()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        closed = free.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield folder, {"RELEASETRACK_PROVIDERS": f"{forge.flag} closed=forgejo:http://127.0.0.1:{closed}"}, str(
+            taken.getsockname()[1])
+    forge.close()
+
+
+@pytest.mark.parametrize("typed, status, words", MISTAKES)
+def test_a_mistake_is_told_in_one_line_and_nothing_comes_of_it(desk, typed, status, words):
+    folder, env, taken = desk
+    store = rt.Store(str(folder / "releasetrack.db"))
+    before = everything(store), sorted(path.name for path in folder.iterdir())
+    finished = run(*typed.replace("{taken}", taken).split(), env=env, cwd=folder, stdin="short\n")
+    assert (finished.returncode, finished.stdout) == (status, ""), finished.stderr
+    assert finished.stderr.count("\n") == 1 and "Traceback" not in finished.stderr, finished.stderr
+    assert all(word.replace("{taken}", taken) in finished.stderr for word in words), finished.stderr
+    assert (everything(store), sorted(path.name for path in folder.iterdir())) == before
+    store.close()
+
+
+def test_a_project_whose_provider_does_not_answer_is_added_and_tried_again_later(accounts):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        closed = free.getsockname()[1]
+    finished = run("project", "add", "me@example.org", "closed", "acme/app", "--db", accounts,
+                   "--provider", f"closed=forgejo:http://127.0.0.1:{closed}")
+    assert finished.returncode == 0 and re.fullmatch(r"[a-z2-7]{26}\n", finished.stdout)
+    assert finished.stderr.count("\n") == 1 and "later" in finished.stderr
