@@ -39,7 +39,6 @@ import getpass
 import hashlib
 import hmac
 import html
-import html.parser
 import http.client
 import io
 import ipaddress
@@ -719,44 +718,29 @@ def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
     return body
 
 
-class _Plain(html.parser.HTMLParser):
-    """Collects the text of HTML; what browsers do not show is dropped, blocks become lines."""
-
-    _hidden = frozenset(("script", "style", "head", "title", "template", "noscript"))
-    _blocks = frozenset("p div br li ul ol h1 h2 h3 h4 h5 h6 pre tr table blockquote section hr dd dt".split())
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self._skipping = 0
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag in self._hidden:
-            self._skipping += 1
-        elif tag in self._blocks:
-            self.parts.append("\n- " if tag == "li" else "\n")
-
-    def handle_startendtag(self, tag: str, attrs: Any) -> None:
-        if tag not in self._hidden:
-            self.handle_starttag(tag, attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._hidden:
-            self._skipping = max(0, self._skipping - 1)
-        elif tag in self._blocks and tag != "li":
-            self.parts.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._skipping:
-            self.parts.append(data)
+# A tag ends at its ">" or where the next "<" begins, so that each character is looked at once: a note is a
+# stranger's, and html.parser takes half a minute for 64 KiB of "<a ", and raises for others.
+_MARKUP = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(?P<end>/?)(?P<tag>[A-Za-z][A-Za-z0-9]*)[^<>]*>?|<[!?][^<>]*>?", re.DOTALL)
+_UNSEEN = frozenset(("script", "style", "head", "title", "template", "noscript"))
+_BLOCKS = frozenset("p div br li ul ol h1 h2 h3 h4 h5 h6 pre tr table blockquote section hr dd dt".split())
 
 
 def plain_text(markup: str) -> str:
-    """What a person would read of HTML: no markup, blank runs folded."""
-    reader = _Plain()
-    reader.feed(markup)
-    reader.close()
-    lines = (re.sub(r"[ \t\r\f\v]+", " ", line).strip() for line in "".join(reader.parts).split("\n"))
+    """What a person would read of HTML: no markup, blocks as lines, blank runs folded."""
+    markup = re.sub(r"&#[0-9]{8,};?", "\ufffd", markup)     # int() refuses 5,000 digits
+    parts, unseen, at = [], 0, 0
+    for match in _MARKUP.finditer(markup):
+        if not unseen:
+            parts.append(html.unescape(markup[at:match.start()]))
+        at, tag, ends = match.end(), (match["tag"] or "").lower(), bool(match["end"])
+        if tag in _UNSEEN:
+            unseen = max(0, unseen - 1) if ends else unseen + 1
+        elif tag in _BLOCKS and not unseen:
+            parts.append("\n" if tag != "li" else "" if ends else "\n- ")
+    if not unseen:
+        parts.append(html.unescape(markup[at:]))
+    lines = (re.sub(r"[ \t\r\f\v]+", " ", line).strip() for line in "".join(parts).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
@@ -2455,6 +2439,14 @@ class _Host:
         self.free_at = 0.0
 
 
+def _check_url(url: str) -> None:
+    """Raise Unreachable for what is no web address."""
+    try:
+        ascii_url(url)
+    except ValueError as error:
+        raise Unreachable(f"{error}") from None
+
+
 def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in response.headers.items():
@@ -2476,6 +2468,10 @@ def _read_body(response: http.client.HTTPResponse, exchange: _Exchange, request:
     try:
         unpacker = zlib.decompressobj(31)
         plain = unpacker.decompress(bytes(body), limit + 1)
+        # Members may follow each other: https://www.rfc-editor.org/rfc/rfc1952#page-5
+        while unpacker.eof and unpacker.unused_data and len(plain) <= limit:
+            rest, unpacker = unpacker.unused_data, zlib.decompressobj(31)
+            plain += unpacker.decompress(rest, limit + 1 - len(plain))
     except zlib.error as error:
         raise ValueError(f"its answer is no gzip ({error})") from None
     if len(plain) > limit:
@@ -2483,6 +2479,17 @@ def _read_body(response: http.client.HTTPResponse, exchange: _Exchange, request:
     if body and not unpacker.eof:
         raise ValueError("its answer ended early")
     return plain
+
+
+class _Proxy(urllib.request.ProxyHandler):
+    """The operator's proxy. urllib's own would leave it out for the hosts of no_proxy, which nobody has judged."""
+
+    def proxy_open(self, req: Any, proxy: str, type: str) -> None:
+        parts = urlsplit(proxy)
+        if parts.username is not None:
+            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            req.add_header("Proxy-authorization", "Basic " + base64.b64encode(user.encode()).decode())
+        req.set_proxy(parts.netloc.rpartition("@")[2], "http")
 
 
 class Fetcher:
@@ -2500,7 +2507,7 @@ class Fetcher:
         self._opener.addheaders = []
         self._opener.add_handler(_Handler(self._tls))
         if settings.outgoing_proxy:
-            self._opener.add_handler(urllib.request.ProxyHandler(
+            self._opener.add_handler(_Proxy(
                 {"http": settings.outgoing_proxy, "https": settings.outgoing_proxy}))
 
     @functools.cached_property
@@ -2524,6 +2531,7 @@ class Fetcher:
 
     def fetch(self, request: Request) -> Answer:
         """What a provider answers, redirects followed and gzip undone. Raises Unreachable, Throttled."""
+        _check_url(request.url)
         host = self._host(host_of(request.url))
         wait = host.free_at - self._clock()
         if wait > 0:
@@ -2541,6 +2549,7 @@ class Fetcher:
     def post(self, request: Request, is_trusted: bool) -> Answer:
         """What a receiver answers to a notification, with the first KiB of its body. Raises Unreachable."""
         exchange = self._exchange(NOTIFICATION_TERMS, is_trusted)
+        _check_url(request.url)
         self._judge_behind_proxy(request.url, is_trusted)
         with self._open(request, exchange) as response:
             body = b""
@@ -2573,7 +2582,7 @@ class Fetcher:
 
     def _judge_behind_proxy(self, url: str, is_trusted: bool) -> None:
         """A proxy resolves names by itself, but an address that is spelled out can be judged here."""
-        host = urlsplit(url).hostname or ""
+        host = urlsplit(ascii_url(url)).hostname or ""
         if self._is_proxied and (parse_address(host) or re.fullmatch(r"[0-9a-fx.]+", host)):
             if reason := self.refusal_of(url, is_trusted):
                 raise Unreachable(reason)
@@ -2596,7 +2605,11 @@ class Fetcher:
                 if response.status not in (301, 302, 303, 307, 308) or not target or request.method == "POST":
                     return Answer(request.url, response.status, _headers(response),
                                   _read_body(response, exchange, request), asked, exchange.address)
-            url = urljoin(request.url, target)
+            try:
+                url = urljoin(request.url, target)
+                _ = urlsplit(url).port
+            except ValueError:
+                raise Unreachable("it redirected to what is no web address") from None
             if urlsplit(url).scheme not in ("http", "https") or urlsplit(url).username is not None:
                 raise Unreachable("it redirected to what is no web address")
             headers = dict(request.headers)
@@ -2664,12 +2677,12 @@ def released(version: Any, date: str | None = None, *, title: str | None = None,
 
 def _mark(kind: str, value: Any) -> str | None:
     """Evidence of a release's content, if there is any."""
-    return f"{kind}:{value}"[:100] if value else None
+    return f"{kind}:{value}"[:100].encode("utf-8", "replace").decode() if value else None
 
 
 def _next_page(answer: Answer) -> str | None:
     """The address of the next page by the Link header (RFC 8288), if it is at the same place as this one."""
-    for link in re.finditer(r"<([^>]*)>([^<]*)", answer.headers.get("link", "")):
+    for link in re.finditer(r"<([^<>]*)>([^<]*)", answer.headers.get("link", "")):
         if re.search(r";\s*rel=\"?next\b", link[2], re.IGNORECASE):
             url = urljoin(answer.url, link[1])
             return url if urlsplit(url)[:2] == urlsplit(answer.url)[:2] else None
@@ -2690,6 +2703,11 @@ def _pages(request: Request, entries_of: Callable[[Answer], list[Any]], version_
         answer = yield dataclasses.replace(request, url=url)
         entries += entries_of(answer)
     return first, entries
+
+
+def _passes_after(releases: Answer) -> Collection[int]:
+    """What may be answered to a question for tags: where there is a list of releases, though empty, anything."""
+    return _UNAVAILABLE if releases.status == 200 else ()
 
 
 def _json_list(answer: Answer) -> list[Any]:
@@ -2740,7 +2758,7 @@ def github(subject: Subject) -> Steps:
                      url=entry["html_url"], is_prerelease=entry["prerelease"],
                      evidence=_mark("published", entry["published_at"]))
             for entry in entries if not entry["draft"]], first, is_window=True)
-    request = Request(f"{at}/repos/{subject.name}/tags?per_page={size}", headers)
+    request = Request(f"{at}/repos/{subject.name}/tags?per_page={size}", headers, passes=_passes_after(first))
     first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"], subject.known)
     return Listing([released(entry["name"], evidence=_mark("commit", entry["commit"]["sha"])) for entry in entries],
                    first, is_window=True)
@@ -2761,7 +2779,8 @@ def gitlab(subject: Subject) -> Steps:
                      url=f"{subject.site}/{subject.name}/-/releases/{quote(entry['tag_name'], safe='')}",
                      evidence=_mark("published", entry["released_at"]))
             for entry in entries if not entry.get("upcoming_release")], first)
-    request = Request(f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc", headers)
+    request = Request(f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc", headers,
+                      passes=_passes_after(first))
     first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"], subject.known)
     return Listing([
         released(entry["name"], entry.get("created_at") or entry["commit"]["created_at"],
@@ -2796,7 +2815,7 @@ def forgejo(subject: Subject) -> Steps:
                      message=notes.get(entry["tag_name"]) or preformatted(entry["body"] or ""),
                      is_prerelease=entry["prerelease"], evidence=_mark("published", entry["published_at"]))
             for entry in entries if not entry["draft"]], first)
-    request = Request(f"{at}/tags?page=1&limit=50", headers)
+    request = Request(f"{at}/tags?page=1&limit=50", headers, passes=_passes_after(first))
     first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"], subject.known)
     return Listing([
         released(entry["name"], entry["commit"]["created"], message=preformatted(entry.get("message") or ""),
@@ -2839,7 +2858,7 @@ def _oci_ask(subject: Subject, request: Request, access: dict[str, str]) -> Step
         user = subject.token if ":" in subject.token else f"token:{subject.token}"
         basic = {"Authorization": "Basic " + base64.b64encode(user.encode()).decode()}
     if bearer := re.search(r"bearer\s+(.*)", challenge, re.IGNORECASE):
-        asked = dict(re.findall(r'(\w+)="([^"]*)"', bearer[1]))
+        asked = dict(re.findall(r'\b(\w+)="([^"]*)"', bearer[1]))
         realm = urljoin(answer.url, asked["realm"])
         if urlsplit(subject.site).scheme == "https" != urlsplit(realm).scheme:
             raise ValueError("its realm for tokens is not https")
@@ -2946,14 +2965,16 @@ def npm(subject: Subject) -> Steps:
 _ARCHIVE = re.compile(r"\.(?:tar\.(?:gz|bz2|xz|Z)|tgz|zip|whl|egg)$")
 
 
+_ATTRIBUTE = re.compile(r"""([\w-]+)(?:\s*=\s*("[^"<>]*"|'[^'<>]*'))?""")
+
+
 def _simple_files(page: str) -> list[dict[str, Any]]:
     """The files of an index's HTML page, in the shape of the JSON form. Raises ValueError for another page."""
-    reader = _Anchors()
-    reader.feed(page)
-    reader.close()
+    links = [{name.lower(): value for name, value in _ATTRIBUTE.findall(link)}
+             for link in re.findall(r"<a\s([^<>]*)>", page, re.IGNORECASE)]
     files: list[dict[str, Any]] = [
-        {"filename": unquote(urlsplit(link["href"]).path.rpartition("/")[2]), "yanked": "data-yanked" in link}
-        for link in reader.found if link.get("href")]
+        {"filename": unquote(urlsplit(html.unescape(link["href"][1:-1])).path.rpartition("/")[2]),
+         "yanked": "data-yanked" in link} for link in links if link.get("href")]
     if page.strip() and not any(_ARCHIVE.search(file["filename"]) for file in files):
         raise ValueError("it answered a web page that lists no files")
     return files
@@ -3001,18 +3022,6 @@ def simple(subject: Subject) -> Steps:
     dates |= {version: [""] for version in versions if version not in dates}
     return Listing([released(version, min(filter(None, found), default=None))
                     for version, found in dates.items() if not yanked.get(version)], answer)
-
-
-class _Anchors(html.parser.HTMLParser):
-    """Collects the links of a page with what they say of themselves."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[dict[str, Any]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            self.found.append(dict(attrs))
 
 
 def _as_it_is(name: str) -> str:
@@ -3185,7 +3194,7 @@ def _classify(provider: Provider, name: str, asked: Request, answer: Answer) -> 
 
 def _web_link(url: Any) -> str:
     """A note's link, or nothing: what a page would follow must not be script."""
-    return url[:2000] if isinstance(url, str) and re.match(r"https?://[^\s\"'<>]+$", url) else ""
+    return url[:2000] if isinstance(url, str) and re.match(r"https?://[^\s\"'<>\ud800-\udfff]+$", url) else ""
 
 
 def _sound(provider: Provider, releases: Iterable[Release]) -> list[Release]:

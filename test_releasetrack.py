@@ -28,12 +28,15 @@ import shutil
 import signal
 import socket
 import sqlite3
+import ssl
+import struct
 import subprocess
 import sys
 import tarfile
 import threading
 import time
 import urllib.parse
+import warnings
 import wsgiref.simple_server
 import wsgiref.validate
 from collections.abc import Callable, Iterator, Sequence
@@ -879,6 +882,17 @@ def test_an_address_is_in_a_network_or_it_is_not_and_garbage_is_in_none(address,
     assert not rt.in_networks(address, ())
 
 
+@pytest.mark.parametrize("piece", ["<a ", "<a", "<!--", "<![", "<a b='", "<a/", "<![x[", "</", "<?", "&#", "<script></", "<"])
+def test_no_note_takes_long_to_be_read_as_text(piece):
+    began = time.process_time()
+    rt.plain_text((piece * 32_768)[:32_768])
+    assert time.process_time() - began < 0.3
+
+
+def test_a_note_with_a_number_of_5000_digits_is_read_as_text():
+    assert rt.plain_text("<p>a &#" + "9" * 5000 + "; b</p>").startswith("a ")
+
+
 # == limits ====================================================================
 
 
@@ -1700,6 +1714,1687 @@ def test_on_a_full_disk_writes_fail_reads_go_on_and_all_is_well_once_there_is_sp
     assert [tag.name for tag in store.tags(account.id)] == [*kept, "zz"]
     assert store._db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     store.close()
+
+
+# == fetching ==================================================================
+
+
+class Raw:
+    """A server on loopback that answers below HTTP: ``talk`` is given each connection, which then ends."""
+
+    def __init__(self, talk: Callable[[socket.socket], Any]) -> None:
+        self.connections = 0
+        self.got: list[bytes] = []          # heads, as they came
+        self._talk = talk
+        self._open: set[socket.socket] = set()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection = self._socket.accept()[0]
+                self.connections += 1
+                self._open.add(connection)
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:      # the other side goes away when it has had enough
+            self._talk(connection)
+        self._open.discard(connection)
+
+    def read_head(self, connection: socket.socket) -> bytes:
+        head = b""
+        while b"\r\n\r\n" not in head and (more := connection.recv(65536)):
+            head += more
+        self.got.append(head)
+        return head
+
+    def close(self) -> None:
+        for one in (self._socket, *self._open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            if one is self._socket:
+                one.close()
+        self._thread.join(5)
+
+
+@pytest.fixture
+def talk() -> Iterator[Callable[..., Raw]]:
+    """Makes raw servers: of a function that is given ``(server, connection)``, or of bytes to answer with."""
+    with contextlib.ExitStack() as stack:
+        def make(how: bytes | Callable[[Raw, socket.socket], Any]) -> Raw:
+            def answer(connection: socket.socket) -> None:
+                if callable(how):
+                    how(server, connection)
+                elif server.read_head(connection):
+                    connection.sendall(how)
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(65536):       # closing with something unread would take the answer back
+                        pass
+            server = Raw(answer)
+            stack.callback(server.close)
+            return server
+        yield make
+
+
+class Hurried(rt.Fetcher):
+    """A fetcher that has half a second for an exchange, and 256 KiB for a provider's answer."""
+
+    def _exchange(self, terms: rt.Terms, is_trusted: bool) -> Any:
+        hurried = dataclasses.replace(terms, seconds=0.5, most_bytes=min(terms.most_bytes, 256 * rt.KIB))
+        return super()._exchange(hurried, is_trusted)
+
+
+def a_post(url: str, body: bytes = b"{}", **headers: str) -> rt.Request:
+    return rt.Request(url, {name.replace("_", "-"): value for name, value in headers.items()}, "POST", body)
+
+
+def failure_of(ask: Callable[[], Any], kind: type[rt.ProviderError] = rt.Unreachable) -> str:
+    """What went wrong, in words: one sentence without the name of a Python type."""
+    with pytest.raises(rt.ProviderError) as caught:
+        ask()
+    words = str(caught.value)
+    assert type(caught.value) is kind, words
+    assert len(words) > 5 and "\n" not in words and "Error(" not in words, words
+    return words
+
+
+def drip(connection: socket.socket, data: bytes) -> None:
+    for at in range(len(data)):
+        connection.sendall(data[at:at + 1])
+        time.sleep(0.02)
+
+
+def drips_its_headers(server: Raw, connection: socket.socket) -> None:
+    server.read_head(connection)
+    drip(connection, b"HTTP/1.1 200 OK\r\n" + b"X-More: x\r\n" * 1000)
+
+
+def drips_its_body(server: Raw, connection: socket.socket) -> None:
+    server.read_head(connection)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+    drip(connection, b"x" * 1000)
+
+
+def says_continue_for_ever(server: Raw, connection: socket.socket) -> None:
+    server.read_head(connection)
+    while True:
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+
+def sends_a_body_for_ever(server: Raw, connection: socket.socket) -> None:
+    server.read_head(connection)
+    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        connection.sendall(b"x" * 65536)
+        server.got.append(b"x" * 65536)
+
+
+def sends_headers_for_ever(server: Raw, connection: socket.socket) -> None:
+    server.read_head(connection)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+    while True:
+        connection.sendall(b"x" * 65536)
+
+
+def is_silent(server: Raw, connection: socket.socket) -> None:
+    server.read_head(connection)
+    time.sleep(3)
+
+
+def reads_nothing(server: Raw, connection: socket.socket) -> None:
+    time.sleep(3)
+
+
+def drips_a_handshake(server: Raw, connection: socket.socket) -> None:
+    connection.recv(65536)
+    drip(connection, b"\x16\x03\x03\x10\x00\x02\x00\x0f\xfc\x03\x03" + b"x" * 1000)
+
+
+TOO_LONG, TOO_MUCH = "longer than 0.5 s", "larger than"
+
+
+@pytest.mark.parametrize("peer,                   scheme,  post_says, fetch_says", [
+    (drips_its_headers,                           "http",  TOO_LONG,  TOO_LONG),
+    (drips_its_body,                              "http",  200,       TOO_LONG),
+    (says_continue_for_ever,                      "http",  TOO_MUCH,  TOO_MUCH),
+    (sends_a_body_for_ever,                       "http",  200,       TOO_MUCH),
+    (sends_headers_for_ever,                      "http",  TOO_MUCH,  "no HTTP"),
+    (is_silent,                                   "http",  TOO_LONG,  TOO_LONG),
+    (reads_nothing,                               "http",  TOO_LONG,  TOO_LONG),
+    (reads_nothing,                               "https", "in time", "in time"),
+    (drips_a_handshake,                           "https", "in time", "in time"),
+])
+def test_whatever_a_peer_does_an_exchange_ends_in_time_and_within_its_bytes(talk, peer, scheme, post_says, fetch_says):
+    server, fetcher = talk(peer), Hurried(rt.Settings())
+    url = server.url.replace("http", scheme)
+    big = a_post(url, bytes(30 * rt.MIB if peer is reads_nothing and scheme == "http" else 2))
+    fetcher.check_certificates()        # reading them is no part of an exchange
+    for ask, says in ((lambda: fetcher.post(big, True), post_says),
+                      (lambda: fetcher.fetch(rt.Request(url)), fetch_says)):
+        began, worked = time.monotonic(), time.thread_time()
+        if isinstance(says, int):
+            answer = ask()
+            assert answer.status == says and len(answer.body) <= rt.KIB
+        else:
+            assert says in failure_of(ask)
+        assert time.monotonic() - began < 1.0
+        assert time.thread_time() - worked < 0.2
+    assert server.connections == 2
+    assert sum(map(len, server.got)) < 32 * rt.MIB      # what the kernel's buffers take, and no more
+
+
+def test_the_terms_are_those_that_are_promised():
+    assert (rt.NOTIFICATION_TERMS.seconds, rt.NOTIFICATION_TERMS.most_bytes) == (15, 64 * rt.KIB)
+    assert (rt.PROVIDER_TERMS.seconds, rt.PROVIDER_TERMS.most_bytes) == (30, 20 * rt.MIB)
+    assert (rt.NOTIFICATION_TERMS.redirects, rt.PROVIDER_TERMS.redirects) == (0, 5)
+
+
+def test_a_stopping_program_waits_for_no_peer(talk):
+    server, fetcher = talk(is_silent), rt.Fetcher(rt.Settings())
+    threading.Timer(0.2, fetcher.stopping.set).start()
+    began = time.monotonic()
+    assert "stopped" in failure_of(lambda: fetcher.post(a_post(server.url), True), rt.Stopped)
+    assert time.monotonic() - began < 2
+
+
+# A certificate authority of these tests (openssl, EC P-256), valid until 2126.
+CA = """\
+-----BEGIN CERTIFICATE-----
+MIIBpDCCAUugAwIBAgIUWxaJ6C36772+/T7qhT+xw4UGTlgwCgYIKoZIzj0EAwIw
+HzEdMBsGA1UEAwwUcmVsZWFzZXRyYWNrIHRlc3QgQ0EwIBcNMjYxMTIxMDkwNDE3
+WhgPMjEyNjEwMjgwOTA0MTdaMB8xHTAbBgNVBAMMFHJlbGVhc2V0cmFjayB0ZXN0
+IENBMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAET/dMjYpkEISLalBSF1SpnYNJ
+KnXeMB08l95H0kcpsorqga5nM6aoNX/pih90LUqokwtFLM0JyyK8Ooqd+D9yNKNj
+MGEwHQYDVR0OBBYEFDsG57AzifQ9/GUh+Pwu0+vMdCF4MB8GA1UdIwQYMBaAFDsG
+57AzifQ9/GUh+Pwu0+vMdCF4MA8GA1UdEwEB/wQFMAMBAf8wDgYDVR0PAQH/BAQD
+AgIEMAoGCCqGSM49BAMCA0cAMEQCIE3vhxGeFEUVKg+NaOGxchPgCpJjYL0zOdWo
+WGx218cdAiBqKdXCxMiYXm6VWNY52IjRNSFfq9y4q9iwYOqf9SU/bA==
+-----END CERTIFICATE-----
+"""
+# Leaves of it, each with its key: for localhost, for another name, and for localhost until 2021; one of nobody's.
+LEAVES = {
+    "good": """\
+-----BEGIN CERTIFICATE-----
+MIIBgjCCASigAwIBAgIBATAKBggqhkjOPQQDAjAfMR0wGwYDVQQDDBRyZWxlYXNl
+dHJhY2sgdGVzdCBDQTAgFw0yNDAxMDEwMDAwMDBaGA8yMTI0MDEwMTAwMDAwMFow
+DzENMAsGA1UEAwwEZ29vZDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABPF4bQid
+eSOW5D321+pT+uEBvErGJnAL64oxRh5//QrR0GPVR51YXHAqbCwOxk7F3+xkzBX3
+kPl6qWTcR6142u2jYzBhMBQGA1UdEQQNMAuCCWxvY2FsaG9zdDAJBgNVHRMEAjAA
+MB0GA1UdDgQWBBT7knG7Vkci3wk78wFsRXt+2tOB+TAfBgNVHSMEGDAWgBQ7Buew
+M4n0PfxlIfj8LtPrzHQheDAKBggqhkjOPQQDAgNIADBFAiBce+WMo0wHdI8GTbQy
+oDxuaUNTTbUDG4ADme7PxpiR9gIhAIthanVuFf8Enx+UMQgWlgBt7oF8zGSoaNdZ
+frTktoLw
+-----END CERTIFICATE-----
+-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEIPMSIIuymqZ2efgYQR8KnGoeDw/l8YOlDfY3Dcm1aBQHoAoGCCqGSM49
+AwEHoUQDQgAE8XhtCJ15I5bkPfbX6lP64QG8SsYmcAvrijFGHn/9CtHQY9VHnVhc
+cCpsLA7GTsXf7GTMFfeQ+XqpZNxHrXja7Q==
+-----END EC PRIVATE KEY-----
+""",
+    "other": """\
+-----BEGIN CERTIFICATE-----
+MIIBhzCCAS2gAwIBAgIBATAKBggqhkjOPQQDAjAfMR0wGwYDVQQDDBRyZWxlYXNl
+dHJhY2sgdGVzdCBDQTAgFw0yNDAxMDEwMDAwMDBaGA8yMTI0MDEwMTAwMDAwMFow
+EDEOMAwGA1UEAwwFb3RoZXIwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARK67uu
+HaG9htpL7uDuFTy+rnHxC5j40WOKD3oV+AuGF4ETtErHWKbkPXmYakAhEz2VwdCO
+bmkxzuwtnM7IVzdXo2cwZTAYBgNVHREEETAPgg1vdGhlci5leGFtcGxlMAkGA1Ud
+EwQCMAAwHQYDVR0OBBYEFAGa+sUMZgyDWvEAFw6S++8nn80+MB8GA1UdIwQYMBaA
+FDsG57AzifQ9/GUh+Pwu0+vMdCF4MAoGCCqGSM49BAMCA0gAMEUCIQDWhbmY/YTZ
+P0J1EAWvITNuXp4SH5nf2+kbDW/t/8KJ5wIga/Fd/kTCyzIR2oEc31khWlNuQoBQ
+UgUmEndqyyMsMBI=
+-----END CERTIFICATE-----
+-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEIEhu7l6xxNQHVz9AUY5Mi5DbL05jlAVAp1IRNjiI+G1boAoGCCqGSM49
+AwEHoUQDQgAESuu7rh2hvYbaS+7g7hU8vq5x8QuY+NFjig96FfgLhheBE7RKx1im
+5D15mGpAIRM9lcHQjm5pMc7sLZzOyFc3Vw==
+-----END EC PRIVATE KEY-----
+""",
+    "expired": """\
+-----BEGIN CERTIFICATE-----
+MIIBgzCCASmgAwIBAgIBATAKBggqhkjOPQQDAjAfMR0wGwYDVQQDDBRyZWxlYXNl
+dHJhY2sgdGVzdCBDQTAeFw0yMDAxMDEwMDAwMDBaFw0yMTAxMDEwMDAwMDBaMBIx
+EDAOBgNVBAMMB2V4cGlyZWQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARA7A6q
+U5ubaaK8z7YBEI7AjB3bxZqwo0cTuVuXr07cwBejrhEB4TZn0gxnum64PNldJRfm
+yz8bDXRJC6deGhCxo2MwYTAUBgNVHREEDTALgglsb2NhbGhvc3QwCQYDVR0TBAIw
+ADAdBgNVHQ4EFgQUFtuvGT0ZAM5ZYVKvB7GB8KLUp3QwHwYDVR0jBBgwFoAUOwbn
+sDOJ9D38ZSH4/C7T68x0IXgwCgYIKoZIzj0EAwIDSAAwRQIgG2ZXmA3WZRrkt0G9
+8ORmDdPiTU5k/eggkPpOnszSA3ECIQDp9xucu7VORNQTDzJA5bUtHKlicxkKMqld
+sHqFfQYNeQ==
+-----END CERTIFICATE-----
+-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEIFxeZ0NII/6wC0KYg3hhqI0TljApMJGaBzERmMYz/8b0oAoGCCqGSM49
+AwEHoUQDQgAEQOwOqlObm2mivM+2ARCOwIwd28WasKNHE7lbl69O3MAXo64RAeE2
+Z9IMZ7puuDzZXSUX5ss/Gw10SQunXhoQsQ==
+-----END EC PRIVATE KEY-----
+""",
+    "self": """\
+-----BEGIN CERTIFICATE-----
+MIIBizCCATGgAwIBAgIUUzIghseRH/BqCdIh+94BqmYN6QAwCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEc2VsZjAgFw0yNjExMjEwOTA0MTdaGA8yMTI2MTAyODA5MDQx
+N1owDzENMAsGA1UEAwwEc2VsZjBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABOUn
+tGDKY1Aag5AfAIxkH9ShbLIvGoCt96BCNVK/ok8m7BD+1ar/c9/IOV7oBjQCQNQT
+RUFwG+0rq2dPcmxBmOSjaTBnMB0GA1UdDgQWBBTKetb8wuPQ0wzb2uEi2Uvqn3Ub
+UzAfBgNVHSMEGDAWgBTKetb8wuPQ0wzb2uEi2Uvqn3UbUzAPBgNVHRMBAf8EBTAD
+AQH/MBQGA1UdEQQNMAuCCWxvY2FsaG9zdDAKBggqhkjOPQQDAgNIADBFAiByF9JK
+EtpHuQBN3Zexv6tO1mGhM89J5misFmDUezXzzgIhAOJNUm2PMd38RJE8WGfOtQwr
+VEpzRp4zovvU24/i9z2Z
+-----END CERTIFICATE-----
+-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEIAg8E0PbWO58Mra+NiCjLJll+NSPNB4/DWSo2v+m2J5+oAoGCCqGSM49
+AwEHoUQDQgAE5Se0YMpjUBqDkB8AjGQf1KFssi8agK33oEI1Ur+iTybsEP7Vqv9z
+38g5XugGNAJA1BNFQXAb7SurZ09ybEGY5A==
+-----END EC PRIVATE KEY-----
+""",
+}
+
+
+def tls_server(talk: Callable[..., Raw], folder: pathlib.Path, leaf: str, newest: Any = None) -> Raw:
+    """A server with one of the leaves, that answers 204."""
+    path = folder / f"{leaf}.pem"
+    path.write_text(LEAVES[leaf])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    if newest:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.set_ciphers("ALL:@SECLEVEL=0")
+            context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, newest
+
+    def answer(server: Raw, connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secured:
+            server.read_head(secured)
+            secured.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+            while secured.recv(65536):
+                pass
+    return talk(answer)
+
+
+@pytest.fixture
+def trusted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine trusts the tests' authority, and no other."""
+    (tmp_path / "ca.pem").write_text(CA)
+    (tmp_path / "none").mkdir()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("leaf, newest,            says", [
+    ("good",     None,                              None),
+    ("other",    None,                              "certificate is not valid: Hostname mismatch"),
+    ("expired",  None,                              "certificate is not valid: certificate has expired"),
+    ("self",     None,                              "certificate is not valid: self.signed certificate"),
+    ("good",     ssl.TLSVersion.TLSv1_1,            "TLS failed|no HTTP|closed|reset"),
+])
+def test_tls_is_verified_against_the_name_and_there_is_no_plain_fallback(talk, tmp_path, trusted, leaf, newest, says):
+    server, fetcher = tls_server(talk, tmp_path, leaf, newest), rt.Fetcher(rt.Settings())
+    url = f"https://localhost:{server.port}/hook"
+    for ask in (lambda: fetcher.post(a_post(url), True), lambda: fetcher.fetch(rt.Request(url))):
+        if says is None:
+            assert ask().status == 204
+        else:
+            assert re.search(says, failure_of(ask))
+    assert len(server.got) == (2 if says is None else 0)
+    assert server.connections == 2
+
+
+def test_a_machine_without_certificates_is_warned_of_at_start(tmp_path, trusted, caplog):
+    rt.Fetcher(rt.Settings()).check_certificates()
+    assert not caplog.records
+    (tmp_path / "ca.pem").write_text("")
+    rt.Fetcher(rt.Settings()).check_certificates()
+    assert "none to trust" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["name.invalid", "a..b", "x" * 64 + ".example", "%zz"])
+def test_a_name_that_does_not_resolve_is_said_within_the_time_for_lookups(host):
+    fetcher, began = rt.Fetcher(rt.Settings()), time.monotonic()
+    words = failure_of(lambda: fetcher.post(a_post(f"http://{host}/"), True))
+    assert host in words and re.search("no address|looked up", words)
+    assert time.monotonic() - began < 3.5
+
+
+MUTE = """
+import socket, sys, time
+sys.path.insert(0, sys.argv[1])
+import releasetrack as rt
+mute = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+mute.bind(("127.0.0.1", 53))
+began = time.monotonic()
+try:
+    rt.Fetcher(rt.Settings()).post(rt.Request("http://hook.example/", {}, "POST", b""), True)
+except rt.Unreachable as error:
+    print(f"{time.monotonic() - began:.2f} {error}")
+"""
+
+
+def test_mute_name_servers_are_waited_for_three_seconds(tmp_path):
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n")
+    shell = f"ip link set lo up && mount --bind {tmp_path}/resolv.conf /etc/resolv.conf && exec \"$@\""
+    inside = ["unshare", "--map-root-user", "--net", "--mount", "sh", "-c", shell, "sh"]
+    if not shutil.which("unshare") or subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("this machine lets nobody make a network namespace")
+    asked = subprocess.run([*inside, sys.executable, "-c", MUTE, str(PROGRAM.parent)], capture_output=True, text=True)
+    seconds, _, words = asked.stdout.partition(" ")
+    assert "hook.example could not be looked up within 3 s" in words, asked.stderr
+    assert 2.9 < float(seconds) < 3.5
+
+
+def names(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
+    """Has the name flip.example resolve to these addresses, one list a lookup; the lookups that were made."""
+    real, asked = socket.getaddrinfo, []
+
+    def look_up(host: Any, port: Any, *args: Any, **about: Any) -> Any:
+        if host != "flip.example":
+            return real(host, port, *args, **about)
+        if about.get("flags", 0) & socket.AI_NUMERICHOST:
+            raise socket.gaierror(socket.EAI_NONAME, "not a number")
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+                for address in answers[min(len(asked), len(answers)) - 1]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return asked
+
+
+def test_the_address_that_is_dialled_is_the_one_that_was_judged(listen, monkeypatch):
+    receiver = listen(204)
+    asked = names(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
+    fetcher = rt.Fetcher(rt.Settings(allow_network=("127.0.0.1",)))
+    url = f"http://flip.example:{receiver.port}/"
+    assert fetcher.post(a_post(url), False).address == "127.0.0.1"
+    assert len(asked) == 1 and receiver.seen[0].headers["host"] == f"flip.example:{receiver.port}"
+    assert "127.0.0.2 is a private address" in failure_of(lambda: fetcher.post(a_post(url), False))
+    assert len(asked) == 2 and len(receiver.seen) == 1
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.1", "169.254.169.254"], ["127.0.0.1", "10.0.0.1"],
+                                       ["10.0.0.1", "127.0.0.1"]])
+def test_a_name_with_one_forbidden_address_is_not_dialled_at_all(listen, monkeypatch, addresses):
+    receiver = listen(204)
+    names(monkeypatch, addresses)
+    fetcher = rt.Fetcher(rt.Settings(allow_network=("127.0.0.1",)))
+    failure_of(lambda: fetcher.post(a_post(f"http://flip.example:{receiver.port}/"), False))
+    assert receiver.seen == []
+
+
+def test_the_next_address_of_a_name_is_tried_when_one_refuses(listen, monkeypatch):
+    receiver = listen(204)
+    names(monkeypatch, ["127.0.0.9", "127.0.0.1"])
+    fetcher = rt.Fetcher(rt.Settings())
+    assert fetcher.post(a_post(f"http://flip.example:{receiver.port}/"), True).address == "127.0.0.1"
+
+
+PUBLIC, PRIVATE, NEVER = "public", "private", "never"
+
+
+@pytest.mark.parametrize("address, kind", [
+    ("1.1.1.1",                 PUBLIC), ("2606:4700:4700::1111",   PUBLIC), ("::ffff:8.8.8.8",     PUBLIC),
+    ("172.32.0.1",              PUBLIC), ("100.128.0.1",            PUBLIC), ("11.0.0.1",           PUBLIC),
+    ("192.169.0.1",             PUBLIC), ("2001:4860:4860::8888",   PUBLIC),
+    ("127.0.0.1",              PRIVATE), ("127.255.255.254",       PRIVATE), ("::1",               PRIVATE),
+    ("::ffff:127.0.0.1",       PRIVATE), ("10.0.0.1",              PRIVATE), ("172.16.0.1",        PRIVATE),
+    ("172.31.255.255",         PRIVATE), ("192.168.1.1",           PRIVATE), ("100.64.0.1",        PRIVATE),
+    ("fd00::1",                PRIVATE), ("fc00::1",               PRIVATE), ("::ffff:10.0.0.1",   PRIVATE),
+    ("0.0.0.0",                  NEVER), ("0.1.2.3",                 NEVER), ("::",                  NEVER),
+    ("169.254.1.1",              NEVER), ("169.254.169.254",         NEVER), ("::ffff:169.254.169.254", NEVER),
+    ("fe80::1",                  NEVER), ("fe80::1%lo",              NEVER), ("224.0.0.1",           NEVER),
+    ("239.255.255.250",          NEVER), ("ff02::1",                 NEVER), ("240.0.0.1",           NEVER),
+    ("255.255.255.255",          NEVER), ("192.0.0.9",               NEVER), ("192.88.99.1",         NEVER),
+    ("192.0.2.1",                NEVER), ("198.18.0.1",              NEVER), ("203.0.113.7",         NEVER),
+    ("::127.0.0.1",              NEVER), ("64:ff9b::7f00:1",         NEVER), ("64:ff9b::a9fe:a9fe",  NEVER),
+    ("64:ff9b:1::1",             NEVER), ("2002:7f00:1::",           NEVER), ("2001:db8::1",         NEVER),
+    ("fec0::1",                  NEVER), ("3fff::1",                 NEVER), ("5f00::1",             NEVER),
+    ("168.63.129.16",            NEVER), ("100.100.100.200",         NEVER), ("fd00:ec2::254",       NEVER),
+    ("::ffff:100.100.100.200",   NEVER), ("::ffff:0.0.0.0",          NEVER), ("not an address",      NEVER),
+])
+def test_addresses_are_judged_by_what_they_are(address, kind):
+    everything = ("0.0.0.0/0", "::/0")
+    trusted, untrusted = rt.refusal(address, (), True), rt.refusal(address, (), False)
+    allowed = rt.refusal(address, everything, False)
+    assert (trusted is None, untrusted is None, allowed is None) == {
+        PUBLIC: (True, True, True), PRIVATE: (True, False, True), NEVER: (False, False, False)}[kind]
+    if kind == PRIVATE:
+        assert address in untrusted and "private" in untrusted and "--allow-network" in untrusted
+    if kind == NEVER:
+        assert address in untrusted and "never" in untrusted and rt.refusal(address, (address,), False)
+
+
+@pytest.mark.parametrize("host, is_loopback", [
+    ("127.1", True), ("2130706433", True), ("0x7f000001", True), ("0177.0.0.1", True), ("①②⑦.0.0.1", True),
+    ("127。0。0。1", True), ("[::ffff:127.0.0.1]", True), ("localhost", True), ("0", False),
+    ("[::ffff:a9fe:a9fe]", False), ("[fe80::1%lo]", False), ("[::]", False), ("[::ffff:0:0]", False)])
+def test_no_spelling_of_an_address_reaches_loopback_for_an_account_that_may_not(talk, host, is_loopback):
+    server = talk(b"HTTP/1.1 204 No Content\r\n\r\n")
+    url, fetcher = f"http://{host}:{server.port}/", rt.Fetcher(rt.Settings())
+    words = failure_of(lambda: fetcher.post(a_post(url), False))
+    assert ("--allow-network" if is_loopback else "never sent to") in words
+    assert fetcher.refusal_of(url, False) == words          # said when it is saved, too
+    assert server.connections == 0
+    if is_loopback:
+        assert fetcher.post(a_post(url), True).status == 204
+        open_to_all = rt.Fetcher(rt.Settings(allow_network=("127.0.0.0/8", "::1")))
+        assert open_to_all.post(a_post(url), False).status == 204
+        assert open_to_all.refusal_of(url, False) is None
+    else:
+        failure_of(lambda: fetcher.post(a_post(url), True))
+
+
+@pytest.mark.parametrize("target", [
+    "http://127.0.0.1:{over}/", "http://127.0.0.1:-1/", "http://127.0.0.1:x/", "http://user:word@127.0.0.1:{port}/",
+    "http://user@127.0.0.1:{port}/", "file:///etc/hostname", "ftp://127.0.0.1:{port}/", "data:,x",
+    "//127.0.0.1:{port}/",
+    "http://", "https:///x", "", "http://[::1", "gopher://127.0.0.1:{port}/",
+    "http://127.0.0.1 :{port}/"])
+def test_what_is_no_plain_web_address_is_asked_by_nobody(talk, target):
+    server = talk(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    url, fetcher = target.format(port=server.port, over=65536 + server.port), rt.Fetcher(rt.Settings())
+    failure_of(lambda: fetcher.post(a_post(url), True))
+    failure_of(lambda: fetcher.fetch(rt.Request(url)))
+    with pytest.raises(rt.Invalid):
+        rt.webhook_settings(url, [], [], "Service")
+    assert server.connections == 0
+
+
+@pytest.mark.parametrize("line, is_taken", [
+    ("Authorization: Bearer x",             True),  ("X-Api-Key:x",                     True),
+    ("X-Name: J\u00fcrgen \xa7",            True),  ("X-Empty:",                        True),
+    ("X-Crlf: 1\r\nX-Other: 2",             False), ("X-Folded: 1\r\n 2",               False),
+    ("X-Nul: 1\x002",                       False), ("X-Tab: 1\t2",                     False),
+    ("X-Newline: 1\n",                      False), ("X-Wide: \u2603",                  False),
+    ("X-Long: " + "x" * 10_000,             False), ("X-\r\nY: 1",                      False),
+    ("Host: other.example",                 False), ("Content-Length: 0",               False),
+    ("content-type: text/plain",            False), ("Transfer-Encoding: chunked",      False),
+    ("Connection: keep-alive",              False), ("User-Agent: x",                   False),
+    ("Webhook-Id: 1",                       False), ("webhook-signature: v1,x",         False),
+    ("X-Service-Signature: x",              False), ("x-service-timestamp: 1",          False),
+    ("No colon",                            False), (": value",                         False),
+    ("Spaced Name: x",                      False), ("N\u00e4me: x",                    False),
+    ("X" * 65 + ": 1",                      False), ("X_Under: 1",                      False),
+])
+def test_a_custom_header_is_refused_unless_it_can_go_out_as_it_is(line, is_taken):
+    if is_taken:
+        name, _, value = line.partition(":")
+        assert rt.webhook_settings("https://hook.example/", [line], [], "Service")["headers"] == {name: value.strip()}
+    else:
+        with pytest.raises(rt.Invalid) as caught:
+            rt.webhook_settings("https://hook.example/", [line], [], "Service")
+        assert caught.value.errors[0].startswith("Header ")
+
+
+def test_what_goes_over_the_wire_is_the_custom_headers_and_our_own(talk):
+    def capture(server: Raw, connection: socket.socket) -> None:
+        head, _, body = server.read_head(connection).partition(b"\r\n\r\n")
+        size = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
+        while len(body) < size:
+            body += connection.recv(65536)
+        server.got = [head + b"\r\n\r\n" + body]
+        connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+    server, fetcher = talk(capture), rt.Fetcher(rt.Settings())
+    settings = rt.webhook_settings(f"{server.url}/a/\u00e9?q=\u00e9#f",
+                                   ["Authorization: Basic eDp5", "X-Name: J\u00fcrgen"],
+                                   [], "Service")
+    destination = rt.Destination("d", "a", "webhook", "hook", settings, rt.make_signing_secret())
+    delivery = rt.Delivery("id-1", destination, True, {"version": "1"}, "", 0, 0.0)
+    fetcher.post(rt.webhook_request(delivery, "Service", 1_700_000_000), True)
+    head, _, body = server.got[0].partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    found = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    assert first == "POST /a/%C3%A9?q=%C3%A9 HTTP/1.1"
+    assert len(found) == len(lines)
+    assert found["authorization"] == "Basic eDp5" and found["x-name"] == "J\u00fcrgen"
+    assert found["host"] == f"127.0.0.1:{server.port}" and found["content-length"] == str(len(body))
+    assert set(found) - {"accept-encoding"} == {
+        "host", "content-length", "content-type", "user-agent", "connection", "authorization", "x-name", "webhook-id",
+        "webhook-timestamp", "webhook-signature", "x-service-timestamp", "x-service-signature"}
+
+
+def forwarding(server: Raw, connection: socket.socket) -> None:
+    """What a proxy does, for names that it takes for loopback: CONNECT, and requests with a whole URL."""
+    head = server.read_head(connection)
+    method, target, _ = head.split(b" ", 2)
+    port = int(re.search(rb":(\d+)", target.partition(b"://")[2] or target)[1])
+    with socket.create_connection(("127.0.0.1", port)) as other:
+        if method == b"CONNECT":
+            connection.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+        else:
+            other.sendall(head)
+
+        def pump(one: socket.socket, to: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                while data := one.recv(65536):
+                    to.sendall(data)
+                to.shutdown(socket.SHUT_WR)
+        back = threading.Thread(target=pump, args=(connection, other), daemon=True)
+        back.start()
+        pump(other, connection)
+
+
+def test_a_proxy_in_the_environment_is_not_used(listen, talk, monkeypatch):
+    proxy, receiver = talk(forwarding), listen(204)
+    for variable in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(variable, proxy.url)
+    fetcher = rt.Fetcher(rt.Settings())
+    fetcher.post(a_post(receiver.url), True)
+    fetcher.fetch(rt.Request(receiver.url))
+    assert len(receiver.seen) == 2 and proxy.connections == 0
+
+
+def test_the_proxy_that_the_operator_names_is_used_for_all_that_is_fetched_and_sent(
+        listen, talk, tmp_path, trusted, monkeypatch):
+    proxy, receiver, secure = talk(forwarding), listen(204), tls_server(talk, tmp_path, "good")
+    monkeypatch.setenv("no_proxy", "*")         # is for other programs
+    fetcher = rt.Fetcher(rt.Settings(outgoing_proxy=proxy.url))
+    assert fetcher.post(a_post(f"http://hook.example:{receiver.port}/x"), True).status == 204
+    assert fetcher.fetch(rt.Request(f"http://forge.example:{receiver.port}/y")).status == 204
+    assert fetcher.fetch(rt.Request(f"https://localhost:{secure.port}/z")).status == 204
+    lines = [head.split(b"\r\n")[0].decode() for head in proxy.got]
+    assert lines == [f"POST http://hook.example:{receiver.port}/x HTTP/1.1",
+                     f"GET http://forge.example:{receiver.port}/y HTTP/1.1",
+                     lines[2]]
+    assert lines[2].startswith(f"CONNECT localhost:{secure.port} HTTP/1.")
+    assert [seen.method for seen in receiver.seen] == ["POST", "GET"]
+    assert secure.got[0].startswith(b"GET /z HTTP/1.1\r\n")
+
+
+def test_certificates_are_verified_through_the_proxy_too(talk, tmp_path, trusted):
+    proxy, secure = talk(forwarding), tls_server(talk, tmp_path, "other")
+    fetcher = rt.Fetcher(rt.Settings(outgoing_proxy=proxy.url))
+    url = f"https://localhost:{secure.port}/"
+    assert "certificate is not valid" in failure_of(lambda: fetcher.fetch(rt.Request(url)))
+    assert secure.got == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "2130706433", "①②⑦.0.0.1", "[::1]", "169.254.169.254"])
+def test_an_address_that_is_spelled_out_is_judged_before_the_proxy_is_asked(talk, monkeypatch, host):
+    proxy, receiver = talk(forwarding), talk(b"HTTP/1.1 204 No Content\r\n\r\n")
+    monkeypatch.setenv("no_proxy", "*")
+    fetcher = rt.Fetcher(rt.Settings(outgoing_proxy=proxy.url))
+    failure_of(lambda: fetcher.post(a_post(f"http://{host}:{receiver.port}/"), False))
+    assert (proxy.connections, receiver.connections) == (0, 0)
+
+
+def test_no_proxy_in_the_environment_opens_no_way_around_the_judge(talk, monkeypatch):
+    proxy, receiver = talk(forwarding), talk(b"HTTP/1.1 204 No Content\r\n\r\n")
+    monkeypatch.setenv("no_proxy", "*")
+    fetcher = rt.Fetcher(rt.Settings(outgoing_proxy=proxy.url))
+    with contextlib.suppress(rt.Unreachable):
+        fetcher.post(a_post(f"http://localhost:{receiver.port}/"), False)
+    assert receiver.connections == proxy.connections, "loopback was dialled, and not by the proxy"
+
+
+GZIPPED = gzip.compress(b'{"a": 1}' * 100)
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def resets(server: Raw, connection: socket.socket) -> None:
+    server.read_head(connection)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def hangs_up(server: Raw, connection: socket.socket) -> None:
+    server.read_head(connection)
+
+
+def answers(head: bytes, body: bytes = b"") -> bytes:
+    return OK + head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+HOSTILE = {
+    # what it answers, and what is said
+    "no answer":                    (hangs_up,
+                                     "without an answer|reset"),
+    "a reset":                      (resets,
+                                     "reset|without an answer"),
+    "no HTTP":                      (b"220 smtp.example ESMTP\r\n",                               "no HTTP"),
+    "a status that is no number":   (b"HTTP/1.1 abc OK\r\n\r\n",                                  "no HTTP"),
+    "a status of four digits":      (b"HTTP/1.1 1000 OK\r\n\r\n",                                 "no HTTP"),
+    "a status below 100":           (b"HTTP/1.1 42 OK\r\n\r\n",                                   "no HTTP"),
+    "another version":              (b"HTTP/9.9 200 OK\r\n\r\n",                                  "no HTTP"),
+    "binary":                       (bytes(range(256)) * 8,                                       "no HTTP"),
+    "a long status line":           (b"HTTP/1.1 200 " + b"x" * 70_000 + b"\r\n\r\n",              "no HTTP|larger"),
+    "a long header line":           (OK + b"X: " + b"x" * 70_000 + b"\r\n\r\n",                   "no HTTP|larger"),
+    "101 headers":                  (OK + b"X: 1\r\n" * 101 + b"\r\n",                            "no HTTP"),
+    "many small headers":           (OK + b"X: 1\r\n" * 60_000 + b"\r\n",                         "no HTTP"),
+    "less than Content-Length":     (OK + b"Content-Length: 50\r\n\r\n" + b"x" * 10,              "ended early"),
+    "4 GB of Content-Length":       (OK + b"Content-Length: 4294967296\r\n\r\nx",                 "ended early|larger"),
+    "a chunk that is no number":    (OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nx",
+                                     "ended early|no HTTP"),
+    "a negative chunk":             (OK + b"Transfer-Encoding: chunked\r\n\r\n-5\r\nxxxxx\r\n0\r\n\r\n",
+                                     "ended early|no HTTP|length"),
+    "a chunk that is cut":          (OK + b"Transfer-Encoding: chunked\r\n\r\n50\r\nxx",          "ended early"),
+    "chunks without an end":        (OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nxx\r\n",
+                                     "ended early|no HTTP"),
+    "a long line of a chunk":       (OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 70_000,
+                                     "ended early|no HTTP"),
+    "what is no gzip":              (answers(b"Content-Encoding: gzip\r\n", b"not gzip"),         "no gzip"),
+    "half of a gzip":               (answers(b"Content-Encoding: gzip\r\n", GZIPPED[:-12]),       "ended early"),
+    "a gzip with a wrong sum":      (answers(b"Content-Encoding: gzip\r\n", GZIPPED[:-6] + b"xxxxxx"), "no gzip"),
+    "a redirect to a file":         (b"HTTP/1.1 302 -\r\nLocation: file:///etc/hostname\r\n\r\n", "no web address"),
+    "a redirect to ftp":            (b"HTTP/1.1 302 -\r\nLocation: ftp://127.0.0.1/\r\n\r\n",     "no web address"),
+    "a redirect to data":           (b"HTTP/1.1 302 -\r\nLocation: data:,x\r\n\r\n",              "no web address"),
+    "a redirect with a password":   (b"HTTP/1.1 302 -\r\nLocation: http://u:p@127.0.0.1/\r\n\r\n", "no web address"),
+    "a redirect to half a host":    (b"HTTP/1.1 302 -\r\nLocation: http://[::1\r\n\r\n",
+                                     "no web address|IPv6"),
+    "a redirect beyond the ports":  (b"HTTP/1.1 302 -\r\nLocation: http://127.0.0.1:99999/\r\n\r\n",
+                                     "[Pp]ort|no web address"),
+    "a redirect to a metadata":     (b"HTTP/1.1 302 -\r\nLocation: http://169.254.169.254/\r\n\r\n", "never sent to"),
+    "a redirect to itself":         (b"HTTP/1.1 302 -\r\nLocation: /\r\n\r\n",                    "more than 5 times"),
+}
+# Of a notification the status alone counts, so what comes behind it, and where it points, is nothing to it.
+AFTER_THE_HEAD = frozenset(list(HOSTILE)[list(HOSTILE).index("less than Content-Length"):])
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_answer_is_a_failure_in_words(talk, case):
+    answer, says = HOSTILE[case]
+    server, fetcher = talk(answer), Hurried(rt.Settings())
+    assert re.search(says, failure_of(lambda: fetcher.fetch(rt.Request(server.url))))
+    if case in AFTER_THE_HEAD:
+        assert fetcher.post(a_post(server.url), True).status in (200, 302)
+    else:
+        assert re.search(says, failure_of(lambda: fetcher.post(a_post(server.url), True)))
+
+
+def test_a_port_where_nobody_listens_is_said_to_refuse(listen):
+    receiver = listen()
+    receiver.close()
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
+        assert "refused" in failure_of(lambda: rt.Fetcher(rt.Settings()).post(a_post(url), True))
+
+
+def test_a_zip_bomb_costs_no_more_than_the_bound(listen):
+    import tracemalloc
+    bomb = gzip.compress(bytes(64 * rt.MIB))
+    receiver = listen(lambda seen: (200, bomb, {"Content-Encoding": "gzip"}))
+    fetcher = Hurried(rt.Settings())
+    tracemalloc.start()
+    try:
+        assert "larger than 256 KiB" in failure_of(lambda: fetcher.fetch(rt.Request(receiver.url)))
+        assert tracemalloc.get_traced_memory()[1] < 4 * rt.MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_gzip_is_asked_for_and_undone(listen):
+    receiver = listen(lambda seen: (200, GZIPPED, {"Content-Encoding": "gzip"}))
+    answer = rt.Fetcher(rt.Settings()).fetch(rt.Request(receiver.url))
+    assert answer.body == b'{"a": 1}' * 100
+    assert receiver.seen[0].headers["accept-encoding"] == "gzip"
+    assert re.match(r"releasetrack/\d", receiver.seen[0].headers["user-agent"])
+
+
+def test_a_gzip_of_several_members_is_read_whole(listen):
+    members = gzip.compress(b"[1,") + gzip.compress(b"2]")
+    receiver = listen(lambda seen: (200, members, {"Content-Encoding": "gzip"}))
+    assert rt.Fetcher(rt.Settings()).fetch(rt.Request(receiver.url)).body == b"[1,2]"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_notification_is_never_redirected(listen, status):
+    target = listen(204)
+    receiver = listen(lambda seen: (status, b"", {"Location": f"{target.url}/"}))
+    answer = rt.Fetcher(rt.Settings()).post(a_post(receiver.url, Authorization="Bearer x"), True)
+    assert answer.status == status
+    assert target.seen == [] and len(receiver.seen) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("hops, arrives", [(1, True), (5, True), (6, False)])
+def test_a_provider_is_followed_five_times(listen, status, hops, arrives):
+    def answer(seen: Seen) -> Any:
+        at = int(seen.path.strip("/") or 0)
+        return (200, b"here") if at == hops else (status, b"", {"Location": f"/{at + 1}"})
+    provider, fetcher = listen(answer), rt.Fetcher(rt.Settings())
+    if arrives:
+        found = fetcher.fetch(rt.Request(provider.url + "/0"))
+        assert (found.body, found.url, found.asked) == (b"here", f"{provider.url}/{hops}", provider.url + "/0")
+        assert len(provider.seen) == hops + 1
+    else:
+        assert "more than 5 times" in failure_of(lambda: fetcher.fetch(rt.Request(provider.url + "/0")))
+        assert len(provider.seen) == 6
+
+
+@pytest.mark.parametrize("header", ["Authorization", "PRIVATE-TOKEN"])
+def test_a_token_goes_to_no_other_host_or_port_by_a_redirect(listen, header):
+    there = listen(lambda seen: (200, b"there"))
+    here = listen(lambda seen: (302, b"", {"Location": f"{there.url}/"}) if seen.path == "/away" else
+                  (302, b"", {"Location": "/end"}) if seen.path == "/within" else (200, b"here"))
+    fetcher = rt.Fetcher(rt.Settings())
+    fetcher.fetch(rt.Request(here.url + "/within", {header: "secret", "Accept": "x/y"}))
+    fetcher.fetch(rt.Request(here.url + "/away", {header: "secret", "Accept": "x/y"}))
+    assert [seen.headers.get(header.lower()) for seen in here.seen] == ["secret"] * 3
+    assert header.lower() not in there.seen[0].headers and there.seen[0].headers["accept"] == "x/y"
+    assert "secret" not in str(there.seen[0].headers)
+
+
+@pytest.mark.parametrize("sent, back", [
+    ({"ETag": '"one"'},                                                     ("if-none-match", '"one"')),
+    ({"ETag": 'W/"one"', "Last-Modified": "Sun, 01 Mar 2026 10:00:00 GMT"}, ("if-none-match", 'W/"one"')),
+    ({"Last-Modified": "Sun, 01 Mar 2026 10:00:00 GMT"},    ("if-modified-since", "Sun, 01 Mar 2026 10:00:00 GMT")),
+])
+def test_what_has_not_changed_is_answered_with_nothing_new(listen, sent, back):
+    document = {"versions": [{"versionKey": {"version": "1.0"}, "publishedAt": "2026-03-01T10:00:00Z"}]}
+    provider = listen(lambda seen: 304 if back[0] in seen.headers else (200, document, sent))
+    row = rt.providers_with([("npm", "depsdev", provider.url)])["npm"]
+    fetcher = rt.Fetcher(rt.Settings())
+    vouched = rt.releases_of(row, "left-pad", fetcher.fetch).vouched
+    validators = rt.Validators(vouched.asked, vouched.headers.get("etag"), vouched.headers.get("last-modified"))
+    assert rt.releases_of(row, "left-pad", fetcher.fetch, known={"1.0": None}, validators=validators) is None
+    conditional = {name: value for name, value in provider.seen[1].headers.items() if name.startswith("if-")}
+    assert conditional == dict([back]) and len(provider.seen) == 2
+
+
+@pytest.mark.parametrize("status, headers,                                          seconds", [
+    (429, {"Retry-After": "120"},                                                   120),
+    (429, {},                                                                       60),
+    (429, {"Retry-After": "0"},                                                     60),
+    (429, {"Retry-After": "-5"},                                                    60),
+    (429, {"Retry-After": "soon"},                                                  60),
+    (429, {"Retry-After": "1000000000"},                                            86400),
+    (429, {"Retry-After": "Sat, 01 Mar 2031 10:05:00 GMT", "Date": "Sat, 01 Mar 2031 10:00:00 GMT"}, 300),
+    (503, {"Retry-After": "90"},                                                    90),
+    (403, {"Retry-After": "90"},                                                    90),
+    (403, {"x-ratelimit-remaining": "0"},                                           60),
+    (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "+300"},              300),
+    (429, {"ratelimit-reset": "400"},                                               400),
+])
+def test_a_host_that_asks_for_patience_is_left_alone_as_a_whole(talk, listen, status, headers, seconds):
+    now = [2e9]
+    lines = dict(headers)
+    if lines.get("x-ratelimit-reset", "").startswith("+"):      # GitHub's is an instant, by the server's clock
+        lines |= {"x-ratelimit-reset": str(1772359200 + int(lines["x-ratelimit-reset"])),
+                  "Date": "Sun, 01 Mar 2026 10:00:00 GMT"}
+    fields = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    busy, other = talk(f"HTTP/1.1 {status} Busy\r\n{fields}Content-Length: 0\r\n\r\n".encode()), listen(200)
+    fetcher = rt.Fetcher(rt.Settings(), clock=lambda: now[0])
+    for path, later, asked in (("/a", 0, 1), ("/b", seconds - 1, 1), ("/c", 2, 2)):
+        now[0] += later
+        with pytest.raises(rt.Throttled) as caught:
+            fetcher.fetch(rt.Request(busy.url + path))
+        assert busy.connections == asked, path
+        assert caught.value.seconds == pytest.approx(1 if path == "/b" else seconds, abs=0.01)
+    assert fetcher.fetch(rt.Request(other.url)).status == 200
+
+
+def test_an_answer_that_spends_the_quota_counts_and_the_next_one_waits(listen):
+    now = [time.time()]
+    spent = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(time.time()) + 300)}
+    provider = listen(lambda seen: (200, b"ok", spent))
+    fetcher = rt.Fetcher(rt.Settings(), clock=lambda: now[0])
+    assert fetcher.fetch(rt.Request(provider.url)).body == b"ok"
+    failure_of(lambda: fetcher.fetch(rt.Request(provider.url)), rt.Throttled)
+    now[0] += 310
+    assert fetcher.fetch(rt.Request(provider.url)).body == b"ok"
+    assert len(provider.seen) == 2
+
+
+@pytest.mark.parametrize("status, headers", [
+    (403, {}), (503, {}), (500, {"Retry-After": "60"}), (404, {}), (200, {"x-ratelimit-remaining": "0"})])
+def test_other_answers_hold_nobody(listen, status, headers):
+    provider = listen(lambda seen: (status, b"", headers))
+    fetcher = rt.Fetcher(rt.Settings())
+    assert [fetcher.fetch(rt.Request(provider.url)).status for _ in range(2)] == [status] * 2
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_host_is_asked_by_no_more_at_once_than_the_limit(listen, limit):
+    lock, under_way, most = threading.Lock(), [0], [0]
+
+    def answer(seen: Seen) -> Any:
+        with lock:
+            under_way[0] += 1
+            most[0] = max(most[0], under_way[0])
+        time.sleep(0.05)
+        with lock:
+            under_way[0] -= 1
+        return 200
+    provider, fetcher = listen(answer), rt.Fetcher(rt.Settings(host_limit=limit))
+    threads = [threading.Thread(target=fetcher.fetch, args=(rt.Request(f"{provider.url}/{at}"),)) for at in range(9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(provider.seen) == 9 and most[0] == limit
+
+
+# == providers =================================================================
+
+
+def answering(answers: dict[str, Any]) -> Answering:
+    """Answers by path, with its query where the table names one; everything else is not there."""
+    def answer(seen: Seen) -> Any:
+        for path in (f"{seen.method} {seen.path}", seen.path, seen.path.partition("?")[0]):
+            if path in answers:
+                found = answers[path]
+                found = found(seen) if callable(found) else found
+                return found if isinstance(found, (tuple, int)) else (200, found, {"Content-Type": "application/json"})
+        return 404, {"message": "Not Found"}
+    return answer
+
+
+def row_of(dialect: str, site: str, id_: str = "") -> rt.Provider:
+    """A provider at ``site`` that speaks a dialect."""
+    id_ = id_ or {"depsdev": "npm"}.get(dialect, f"my-{dialect}")
+    return rt.providers_with([(id_, dialect, site)])[id_]
+
+
+def listed(dialect: str, site: str, name: str, token: str | None = None, known: Any = None) -> list[tuple[Any, ...]]:
+    """What a provider has: ``(version, date, is a pre-release, title, message, evidence)`` of each release."""
+    listing = rt.releases_of(row_of(dialect, site), name, rt.Fetcher(rt.Settings()).fetch, token, known)
+    return [(one.version, one.date, one.is_prerelease, one.note and one.note.title, one.note and one.note.message,
+             one.evidence) for one in listing.releases]
+
+
+MAY, JUNE = "2026-05-01T08:00:00Z", "2026-06-01T08:00:00Z"
+AMAY, AJUNE = (f"{day[:-1]}.120Z" for day in (MAY, JUNE))       # as many services write them
+MAY_120, JUNE_120 = (f"{day[:-1]}.120000Z" for day in (MAY, JUNE))
+
+
+def atom(*entries: tuple[str, str, str, str]) -> str:
+    """GitHub's feed, of (tag, date, title, content)."""
+    return '<?xml version="1.0" encoding="UTF-8"?><feed xmlns="http://www.w3.org/2005/Atom"><title>r</title>' + "".join(
+        f'<entry><id>tag:github.com,2008:Repository/7/{tag}</id><updated>{date}</updated><title>{title}</title>'
+        f'<link rel="alternate" type="text/html" href="https://github.com/o/r/releases/tag/{tag}"/>'
+        f'<content type="html">{content}</content></entry>' for tag, date, title, content in entries) + "</feed>"
+
+
+GITHUB_RELEASES = [
+    {"tag_name": "v1.0", "name": "One", "draft": False, "prerelease": False, "created_at": MAY, "published_at": MAY,
+     "html_url": "https://github.com/o/r/releases/tag/v1.0", "body_html": "<p>Fixes CVE-2026-1234</p>"},
+    {"tag_name": "v2.0", "name": None, "draft": False, "prerelease": True, "created_at": MAY, "published_at": JUNE,
+     "html_url": "https://github.com/o/r/releases/tag/v2.0", "body": "# <Two>"},
+    {"tag_name": "v3.0", "name": "Draft", "draft": True, "prerelease": False, "created_at": MAY, "published_at": None,
+     "html_url": "https://github.com/o/r/releases/tag/v3.0", "body_html": "<p>hidden</p>"}]
+GITLAB_RELEASES = [
+    {"tag_name": "v2.1", "name": "Otter", "description": "x", "description_html": "<p>Fixed</p>", "released_at": AJUNE,
+     "upcoming_release": False},
+    {"tag_name": "v2.0-rc1", "name": "v2.0-rc1", "description": "- x", "released_at": AMAY},
+    {"tag_name": "v9", "name": "v9", "description": "", "released_at": "2099-01-01T00:00:00Z",
+     "upcoming_release": True}]
+FORGEJO_RELEASES = [
+    {"tag_name": "v1.0", "name": "One", "body": "# One", "draft": False, "prerelease": False, "published_at": MAY,
+     "html_url": "https://forge.example/o/r/releases/tag/v1.0"},
+    {"tag_name": "v2.0", "name": "Two", "body": "# Two", "draft": False, "prerelease": True,
+     "published_at": "2026-06-01T10:00:00+02:00", "html_url": "https://forge.example/o/r/releases/tag/v2.0"}]
+FORGEJO_FEED = ('<rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/"><channel><item>'
+                '<title>Two</title>'
+                '<link>https://forge.example/o/r/releases/tag/v2.0</link>'
+                '<content:encoded>&lt;h1&gt;Two&lt;/h1&gt;</content:encoded></item></channel></rss>')
+FORGEJO_TAGS = [{"name": "1.1", "message": "first\n", "id": "t", "commit": {"sha": "b" * 40, "created": JUNE}},
+                {"name": "1.0", "message": "", "id": "t", "commit": {"sha": "a" * 40, "created": MAY}}]
+GITLAB_TAGS = [{"name": "1.1", "message": "signed", "created_at": AJUNE,
+                "commit": {"id": "b" * 40, "created_at": AMAY}},
+               {"name": "1.0", "message": None, "created_at": None, "commit": {"id": "a" * 40, "created_at": AMAY}}]
+GITHUB_TAGS = [{"name": "v1.2.0", "commit": {"sha": "b" * 40}}, {"name": "v1.10.0", "commit": {"sha": "a" * 40}}]
+HUB_TAGS = {"count": 3, "next": None, "results": [
+    {"name": "2.0-rc1", "last_updated": JUNE, "tag_last_pushed": JUNE, "digest": "sha256:b"},
+    {"name": "1.9-alpine", "last_updated": MAY, "tag_last_pushed": None, "digest": "sha256:a"},
+    {"name": "sha256-" + "a" * 64 + ".sig", "last_updated": MAY, "tag_last_pushed": MAY, "digest": "sha256:c"}]}
+DEPSDEV = {"packageKey": {"system": "NPM", "name": "@s/p"}, "versions": [
+    {"versionKey": {"system": "NPM", "name": "@s/p", "version": "1.0.0"}, "publishedAt": MAY, "isDefault": True},
+    {"versionKey": {"system": "NPM", "name": "@s/p", "version": "2.0.0-next.1"}, "publishedAt": JUNE},
+    {"versionKey": {"system": "NPM", "name": "@s/p", "version": "0.1.0"}}]}
+NPM_LONG = {"name": "@s/p", "versions": {"1.0.0": {"version": "1.0.0"}, "2.0.0-beta.1": {"version": "2.0.0-beta.1"}},
+            "time": {"created": MAY, "modified": JUNE, "0.9.0": MAY, "1.0.0": AMAY, "2.0.0-beta.1": AJUNE}}
+NPM_SHORT = {"name": "@s/p", "modified": JUNE, "versions": NPM_LONG["versions"], "dist-tags": {"latest": "1.0.0"}}
+SIMPLE = {"meta": {"api-version": "1.4"}, "name": "holy-grail", "versions": ["1.0", "2.0rc1", "0.9", "0.8"], "files": [
+    {"filename": "holy_grail-1.0-py3-none-any.whl", "upload-time": "2026-05-01T09:00:00.5Z", "yanked": False,
+     "url": "x"},
+    {"filename": "holy.grail-1.0.tar.gz", "upload-time": MAY, "yanked": False, "url": "x"},
+    {"filename": "holy-grail-2.0rc1.tar.gz", "upload-time": JUNE, "url": "x"},
+    {"filename": "holy-grail-0.8.tar.gz", "upload-time": MAY, "yanked": "broken", "url": "x"},
+    {"filename": "holy-grail-0.8.zip", "upload-time": MAY, "yanked": True, "url": "x"}]}
+SIMPLE_HTML = """<!DOCTYPE html><html><body>
+<a href="https://files.example/holy_grail-1.0-py3-none-any.whl#sha256=0">holy_grail-1.0-py3-none-any.whl</a><br/>
+<a href="../../holy-grail-2.0.dev1.tar.gz" data-requires-python="&gt;=3.8">holy-grail-2.0.dev1.tar.gz</a>
+<a href="holy-grail-1.5.tar.gz" data-yanked="broken">holy-grail-1.5.tar.gz</a>
+<a href="holy-grail-1.6.tar.gz" data-yanked>x</a>
+</body></html>"""
+OCI_TAGS = {"name": "o/i", "tags": ["1.0", "1.1-rc1", "latest", "sha256-" + "a" * 64 + ".sig", "0a1b2c3d4e5f",
+                                    "1.0-amd64",
+                                    "buildcache"]}
+MANIFEST = {"schemaVersion": 2, "config": {"digest": "sha256:config"}, "layers": []}
+OCI = {"/v2/o/i/tags/list": OCI_TAGS,
+       "/v2/o/i/manifests/1.0": (200, {"manifests": [
+           {"digest": "sha256:none", "platform": {"os": "unknown", "architecture": "unknown"}},
+           {"digest": "sha256:amd", "platform": {"os": "linux", "architecture": "amd64"}}]},
+           {"Docker-Content-Digest": "sha256:index"}),
+       "/v2/o/i/manifests/sha256:amd": MANIFEST,
+       "/v2/o/i/blobs/sha256:config": {"created": "2026-05-01T08:00:00.123456789Z"},
+       "/v2/o/i/manifests/1.1-rc1": (200, {**MANIFEST, "annotations": {"org.opencontainers.image.created": JUNE}},
+                                     {"Docker-Content-Digest": "sha256:rc"})}
+GOOGLE = {"/v2/p/i/tags/list": {"child": [], "tags": ["v1", "v2", "main"], "manifest": {
+    "sha256:a": {"tag": ["v1", "main"], "timeCreatedMs": "0", "timeUploadedMs": "1777622400000"},
+    "sha256:b": {"tag": ["v2"], "timeUploadedMs": "1780300800000"}}}}
+NOTHING = (None, None)
+FIRST_TAG, SECOND_TAG = "commit:" + "a" * 40, "commit:" + "b" * 40
+
+LISTED = {
+    "github": ("github", "o/r", "token", {"/api/v3/repos/o/r/releases": GITHUB_RELEASES}, [
+        ("v2.0", JUNE, True, "v2.0", "<pre># &lt;Two&gt;</pre>", f"published:{JUNE}"),
+        ("v1.0", MAY, False, "One", "<p>Fixes CVE-2026-1234</p>", f"published:{MAY}")]),
+    "github tags": ("github", "o/r", "token", {
+        "/api/v3/repos/o/r/releases": [], "/api/v3/repos/o/r/tags": GITHUB_TAGS}, [
+        ("v1.10.0", None, False, *NOTHING, FIRST_TAG), ("v1.2.0", None, False, *NOTHING, SECOND_TAG)]),
+    "github feed": ("github", "o/r", None, {"/o/r/releases.atom": (200, atom(
+        ("v2.0-beta1", JUNE, "Two", "&lt;p&gt;Two&lt;/p&gt;"), ("pkg/v1%2B1", MAY, "pkg/v1+1", "")))}, [
+        ("v2.0-beta1", JUNE, True, "Two", "<p>Two</p>", None), ("pkg/v1+1", MAY, False, *NOTHING, None)]),
+    "github feed of tags": ("github", "o/r", None, {
+        "/o/r/releases.atom": (200, atom()), "/o/r/tags.atom": (200, atom(("1.0", MAY, "1.0", "")))}, [
+        ("1.0", MAY, False, *NOTHING, None)]),
+    "gitlab": ("gitlab", "g/s/p", None, {"/api/v4/projects/g%2Fs%2Fp/releases": GITLAB_RELEASES}, [
+        ("v2.1", JUNE_120, False, "Otter", "<p>Fixed</p>", f"published:{AJUNE}"),
+        ("v2.0-rc1", MAY_120, True, "v2.0-rc1", "<pre>- x</pre>", f"published:{AMAY}")]),
+    "gitlab tags": ("gitlab", "g/p", None, {
+        "/api/v4/projects/g%2Fp/releases": [], "/api/v4/projects/g%2Fp/repository/tags": GITLAB_TAGS}, [
+        ("1.1", JUNE_120, False, "1.1", "<pre>signed</pre>", SECOND_TAG),
+        ("1.0", MAY_120, False, *NOTHING, FIRST_TAG)]),
+    "gitlab without releases": ("gitlab", "g/p", None, {
+        "/api/v4/projects/g%2Fp/releases": (403, {}), "/api/v4/projects/g%2Fp/repository/tags": GITLAB_TAGS[1:]}, [
+        ("1.0", MAY_120, False, *NOTHING, FIRST_TAG)]),
+    "forgejo": ("forgejo", "o/r", None, {
+        "/api/v1/repos/o/r/releases": FORGEJO_RELEASES, "/o/r/releases.rss": (200, FORGEJO_FEED)}, [
+        ("v2.0", JUNE, True, "Two", "<h1>Two</h1>", "published:2026-06-01T10:00:00+02:00"),
+        ("v1.0", MAY, False, "One", "<pre># One</pre>", f"published:{MAY}")]),
+    "forgejo without a feed": ("forgejo", "o/r", None, {"/api/v1/repos/o/r/releases": FORGEJO_RELEASES[:1]}, [
+        ("v1.0", MAY, False, "One", "<pre># One</pre>", f"published:{MAY}")]),
+    "forgejo tags": ("forgejo", "o/r", None, {
+        "/api/v1/repos/o/r/releases": [], "/api/v1/repos/o/r/tags": FORGEJO_TAGS}, [
+        ("1.1", JUNE, False, "1.1", "<pre>first\n</pre>", SECOND_TAG), ("1.0", MAY, False, *NOTHING, FIRST_TAG)]),
+    "dockerhub": ("dockerhub", "library/i", None, {"/v2/repositories/library/i/tags": HUB_TAGS}, [
+        ("2.0-rc1", JUNE, True, *NOTHING, "digest:sha256:b"), ("1.9-alpine", MAY, False, *NOTHING, "digest:sha256:a")]),
+    "depsdev": ("depsdev", "@s/p", None, {"/v3/systems/NPM/packages/%40s%2Fp": DEPSDEV}, [
+        ("2.0.0-next.1", JUNE, True, *NOTHING, None), ("1.0.0", MAY, False, *NOTHING, None),
+        ("0.1.0", None, False, *NOTHING, None)]),
+    "npm": ("npm", "@s/p", None, {
+        "/@s%2Fp": lambda seen: NPM_SHORT if "install-v1" in seen.headers["accept"] else NPM_LONG}, [
+        ("2.0.0-beta.1", JUNE_120, True, *NOTHING, None), ("1.0.0", MAY_120, False, *NOTHING, None)]),
+    "npm that has no short form": ("npm", "p", None, {"/p": NPM_LONG}, [
+        ("2.0.0-beta.1", JUNE_120, True, *NOTHING, None), ("1.0.0", MAY_120, False, *NOTHING, None)]),
+    "simple": ("simple", "holy-grail", None, {"/holy-grail/": SIMPLE}, [
+        ("2.0rc1", JUNE, True, *NOTHING, None), ("1.0", MAY, False, *NOTHING, None),
+        ("0.9", None, False, *NOTHING, None)]),
+    "simple below its folder": ("simple", "holy-grail", None, {"/simple/holy-grail/": SIMPLE}, [
+        ("2.0rc1", JUNE, True, *NOTHING, None), ("1.0", MAY, False, *NOTHING, None),
+        ("0.9", None, False, *NOTHING, None)]),
+    "simple HTML": ("simple", "holy-grail", None, {"/holy-grail/": (200, SIMPLE_HTML, {"Content-Type": "text/html"})}, [
+        ("2.0.dev1", None, True, *NOTHING, None), ("1.0", None, False, *NOTHING, None)]),
+    "oci": ("oci", "o/i", None, OCI, [
+        ("1.1-rc1", JUNE, True, *NOTHING, "digest:sha256:rc"),
+        ("1.0", "2026-05-01T08:00:00.123456Z", False, *NOTHING, "digest:sha256:index"),
+        ("latest", None, False, *NOTHING, None)]),
+    "oci as Google speaks it": ("oci", "p/i", None, GOOGLE, [
+        ("v2", "2026-06-01T08:00:00Z", False, *NOTHING, "digest:sha256:b"),
+        ("v1", "2026-05-01T08:00:00Z", False, *NOTHING, "digest:sha256:a"),
+        ("main", "2026-05-01T08:00:00Z", False, *NOTHING, "digest:sha256:a")]),
+}
+
+
+@pytest.mark.parametrize("case", LISTED)
+def test_what_a_provider_has_is_read(listen, case):
+    dialect, name, token, answers_by_path, expected = LISTED[case]
+    found = listed(dialect, listen(answering(answers_by_path)).url, name, token)
+    assert sorted(found, key=repr) == sorted(expected, key=repr)        # those of one date stand in no promised order
+    dates = [row[1] or "" for row in found]
+    assert dates == sorted(dates, reverse=True)
+
+
+def test_every_dialect_is_read():
+    assert {row[0] for row in LISTED.values()} == set(rt.DIALECTS)
+
+
+def test_cves_of_a_note_are_named(listen):
+    site = listen(answering(LISTED["github"][3])).url
+    listing = rt.releases_of(row_of("github", site), "o/r", rt.Fetcher(rt.Settings()).fetch, "token")
+    assert [release.cve for release in listing.releases] == [(), ("CVE-2026-1234",)]
+
+
+def test_pages_are_followed_up_to_what_is_known(listen):
+    def answer(seen: Seen) -> Any:
+        page = int((re.search(r"&page=(\d+)$", seen.path) or [0, 1])[1])
+        entries = [{"name": f"{50 - page}.{part}", "message": "", "commit": {"id": "a", "created_at": MAY}}
+                   for part in (1, 0)]
+        path = "/api/v4/projects/g%2Fp/repository/tags"
+        link = {"Link": f'<{path}?x=1&page={page + 1}>; rel="next", <https://x/>; rel="last"'}
+        return (200, entries, link) if "/tags" in seen.path else (200, [])
+    provider = listen(answer)
+    assert len(listed("gitlab", provider.url, "g/p")) == 20     # ten pages at most
+    provider.seen.clear()
+    known = dict.fromkeys(("47.1", "47.0", "46.1", "46.0"))
+    assert [row[0] for row in listed("gitlab", provider.url, "g/p", known=known)] == [
+        "49.1", "49.0", "48.1", "48.0", "47.1", "47.0"]
+    assert len(provider.seen) == 4      # the releases, and three pages of tags
+
+
+def test_pages_elsewhere_are_not_followed(listen):
+    other = listen(lambda seen: (200, []))
+    link = {"Link": f'<{other.url}/next>; rel="next"'}
+    provider = listen(lambda seen: (200, GITLAB_TAGS if "/tags" in seen.path else [], link))
+    assert len(listed("gitlab", provider.url, "g/p", "secret")) == 2
+    assert other.seen == []
+
+
+def test_dockerhub_is_read_up_to_the_first_page_that_is_known(listen):
+    def answer(seen: Seen) -> Any:
+        page = int((re.search(r"[?&]page=(\d+)", seen.path) or [0, 1])[1])
+        results = [{"name": f"{9 - page}.0", "last_updated": MAY, "tag_last_pushed": MAY, "digest": "sha256:a"}]
+        return 200, {"next": f"{provider.url}/v2/repositories/o/i/tags?page={page + 1}", "results": results}
+    provider = listen(answer)
+    assert [row[0] for row in listed("dockerhub", provider.url, "o/i", known={"6.0": None})] == ["8.0", "7.0", "6.0"]
+    assert "page_size=100" in provider.seen[0].path and "ordering=last_updated" in provider.seen[0].path
+    assert len(provider.seen) == 3
+
+
+def test_npm_asks_for_the_long_form_only_when_there_is_something_new(listen):
+    provider = listen(answering(LISTED["npm"][3]))
+    listed("npm", provider.url, "@s/p", known={"1.0.0": None, "2.0.0-beta.1": None})
+    assert len(provider.seen) == 1 and "application/vnd.npm.install-v1+json" in provider.seen[0].headers["accept"]
+    listed("npm", provider.url, "@s/p", known={"1.0.0": None})
+    assert len(provider.seen) == 3 and "install-v1" not in provider.seen[2].headers["accept"]
+
+
+def test_forgejo_asks_for_the_feed_only_when_there_is_something_new(listen):
+    provider = listen(answering(LISTED["forgejo"][3]))
+    listed("forgejo", provider.url, "o/r", known={"v1.0": None, "v2.0": None})
+    assert [seen.path.partition("?")[0] for seen in provider.seen] == ["/api/v1/repos/o/r/releases"]
+
+
+def test_a_registry_that_wants_a_token_is_asked_for_one_of_its_realm(listen):
+    def answer(seen: Seen) -> Any:
+        path, _, query = seen.path.partition("?")
+        if path == "/token":
+            asked = dict(urllib.parse.parse_qsl(query))
+            assert asked["service"] == "r.example"
+            return 200, {"access_token": f"for {asked['scope']}", "expires_in": 300}
+        if seen.headers.get("authorization") != "Bearer for repository:o/i:pull":
+            return 401, {"errors": []}, {"WWW-Authenticate": (
+                f'Basic realm="x", Bearer realm="{provider.url}/token",service="r.example",'
+                'scope="repository:user/image:pull"')}
+        return answering(OCI)(seen)
+    provider = listen(answer)
+    assert {row[0] for row in listed("oci", provider.url, "o/i")} == {"1.0", "1.1-rc1", "latest"}
+    assert sum(seen.path.startswith("/token") for seen in provider.seen) == 1
+
+
+@pytest.mark.parametrize("token, user", [("me:word", b"me:word"), ("word", b"token:word")])
+def test_a_registry_that_wants_a_password_is_given_the_token(listen, token, user):
+    def answer(seen: Seen) -> Any:
+        if seen.headers.get("authorization") != "Basic " + base64.b64encode(user).decode():
+            return 401, {"errors": []}, {"WWW-Authenticate": 'Basic realm="Registry"'}
+        return answering(OCI)(seen)
+    provider = listen(answer)
+    assert "1.0" in [row[0] for row in listed("oci", provider.url, "o/i", token)]
+    with pytest.raises(rt.ProviderError, match="needs a token in MY_OCI_TOKEN"):
+        listed("oci", provider.url, "o/i")
+
+
+def test_a_registry_that_refuses_the_token_is_not_asked_for_ever(listen):
+    provider = listen(lambda seen: (200, {"token": "x"}) if seen.path.startswith("/token") else (
+        401, {}, {"WWW-Authenticate": 'Bearer realm="/token"'}))
+    with pytest.raises(rt.ProviderError, match="401"):
+        listed("oci", provider.url, "o/i")
+    assert len(provider.seen) == 3
+
+
+def test_tags_of_a_registry_are_read_page_after_page_by_relative_links(listen):
+    pages = {"/v2/o/i/tags/list?n=1000": (200, {"tags": ["a"]},
+                                          {"Link": '</v2/o/i/tags/list?n=1000&last=a>; rel="next"'}),
+             "/v2/o/i/tags/list?n=1000&last=a": (200, {"tags": None},
+                                                 {"Link": '</v2/o/i/tags/list?n=1000&last=b>; rel=next'}),
+             "/v2/o/i/tags/list?n=1000&last=b": {"tags": ["b", "a"]}}
+    provider = listen(lambda seen: answering(pages)(seen) if "/tags/" in seen.path else 404)
+    assert sorted(row[0] for row in listed("oci", provider.url, "o/i")) == ["a", "b"]
+
+
+def test_a_date_that_a_build_made_up_is_none(listen):
+    answers_by_path = {**OCI, "/v2/o/i/blobs/sha256:config": {"created": "1970-01-01T00:00:00Z"}}
+    found = {row[0]: row[1] for row in listed("oci", listen(answering(answers_by_path)).url, "o/i")}
+    assert found["1.0"] is None and found["1.1-rc1"] == JUNE
+
+
+def test_a_check_of_a_registry_looks_at_few_manifests(listen):
+    tags = [f"1.{minor}" for minor in range(200)]
+    provider = listen(lambda seen: (200, {"tags": tags}) if "/tags/" in seen.path else (
+        (200, MANIFEST | {"annotations": {"org.opencontainers.image.created": MAY}},
+         {"Docker-Content-Digest": "sha256:x"})))
+    known = dict.fromkeys(tags[:190])
+    found = {row[0]: row for row in listed("oci", provider.url, "o/i", known=known)}
+    assert len(found) == 200 and len(provider.seen) <= 11
+    assert found["1.199"][1] == MAY and found["1.199"][5] == "digest:sha256:x"
+    assert found["1.189"][5] == "digest:sha256:x"       # a known one that may have moved
+
+
+@pytest.mark.parametrize("dialect, token, header, value", [
+    ("github",    "t", "authorization", "Bearer t"), ("gitlab",  "t", "private-token", "t"),
+    ("forgejo",   "t", "authorization", "token t"),  ("npm",     "t", "authorization", "Bearer t"),
+    ("dockerhub", "t", "authorization", "Bearer t"), ("simple",  "me:w", "authorization", "Basic bWU6dw=="),
+    ("simple",    "t", "authorization", "Basic " + base64.b64encode(b"__token__:t").decode()),
+])
+def test_a_token_is_sent_to_its_provider_and_to_no_other_host(listen, dialect, token, header, value):
+    other = listen(lambda seen: (200, []))
+    provider = listen(lambda seen: (302, b"", {"Location": f"{other.url}{seen.path}"}))
+    with contextlib.suppress(rt.ProviderError):
+        listed(dialect, provider.url, "p" if dialect in ("simple", "npm") else "o/r", token)
+    assert provider.seen[0].headers[header] == value
+    assert other.seen and not any(header in seen.headers for seen in other.seen)
+
+
+def test_what_a_provider_does_not_have_or_show_is_said(listen):
+    status = [404]
+    site = listen(lambda seen: (status[0], {"message": "x"})).url
+    for dialect, name in (("github", "o/r"), ("gitlab", "g/p"), ("forgejo", "o/r"), ("oci", "o/i"),
+                          ("dockerhub", "o/i"),
+                          ("depsdev", "p"), ("npm", "p"), ("simple", "p")):
+        for status[0], kind, says in ((404, rt.ProjectMissing, "has no project"),
+                                      (410, rt.ProjectMissing, "has no project"),
+                                      (401, rt.ProviderError, "private"), (403, rt.ProviderError, "private"),
+                                      (500, rt.ProviderError, "status 500"), (503, rt.ProviderError, "status 503"),
+                                      (304, rt.ProviderError, "status 304")):
+            with pytest.raises(rt.ProviderError, match=says) as caught:
+                listed(dialect, site, name)
+            assert type(caught.value) is kind, (dialect, status)
+        status[0] = 429
+        with pytest.raises(rt.Throttled):
+            listed(dialect, site, name)
+
+
+@pytest.mark.parametrize("provider, text,             name,               key", [
+    ("github",    "Bottlepy/Bottle",                  "Bottlepy/Bottle",  "bottlepy/bottle"),
+    ("github",    " /o/r.js/\n",                      "o/r.js",           "o/r.js"),
+    ("gitlab",    "Group/sub/Project",                "Group/sub/Project", "group/sub/project"),
+    ("gitlab",    "15578026",                         "15578026",         "15578026"),
+    ("codeberg",  "o//r",                             "o/r",              "o/r"),
+    ("dockerhub", "nginx",                            "library/nginx",    "library/nginx"),
+    ("dockerhub", "Grafana/Grafana",                  "grafana/grafana",  "grafana/grafana"),
+    ("ghcr",      "Owner/Image/Sub",                  "owner/image/sub",  "owner/image/sub"),
+    ("k8s",       "pause",                            "pause",            "pause"),
+    ("pypi",      "Holy_._Grail",                     "holy-grail",       "holy-grail"),
+    ("npm",       "@nestjs/cli",                      "@nestjs/cli",      "@nestjs/cli"),
+    ("npm",       "JSONStream",                       "JSONStream",       "JSONStream"),
+    ("yarn",      "left-pad",                         "left-pad",         "left-pad"),
+    ("github-npm", "@o/p",                            "@o/p",             "@o/p"),
+])
+def test_names_are_written_as_the_provider_does(provider, text, name, key):
+    assert rt.name_at(rt.PROVIDERS[provider], text) == (name, key)
+
+
+@pytest.mark.parametrize("provider, text", [
+    ("github", "bottle"), ("github", "o/r/x"), ("github", "o/r?x=1"), ("github", "o/../r"), ("github", ".."),
+    ("github", "o/.."),
+    ("github", "o/r#x"), ("github", "o r/x"), ("github", ""), ("github", "o/" + "r" * 300),
+    ("github", "\u00f6/r"), ("gitlab", "project"), ("gitlab", "g/../p"), ("gitlab", "g/p?x"), ("codeberg", "o"),
+    ("dockerhub", "a/b/c"), ("dockerhub", "-x"), ("ghcr", "o/i:1.0"), ("ghcr", "o/i@sha256"), ("pypi", "a/b"),
+    ("pypi", "-"),
+    ("pypi", "a b"), ("npm", "@scope"), ("npm", "a/b"), ("npm", "@s/p/x"), ("npm", "../x"), ("yarn", "p?x"),
+    ("k8s", "../x")])
+def test_a_name_of_another_form_is_refused_with_the_form_that_it_takes(provider, text):
+    with pytest.raises(rt.Invalid) as caught:
+        rt.name_at(rt.PROVIDERS[provider], text)
+    assert rt.PROVIDERS[provider].dialect.form in str(caught.value) and provider in str(caught.value)
+
+
+@pytest.mark.parametrize("provider, name,  version,   page", [
+    ("github",    "o/r",                    None,      "https://github.com/o/r/releases"),
+    ("github",    "o/r",                    "a/v1+1",  "https://github.com/o/r/releases/tag/a%2Fv1%2B1"),
+    ("gitlab",    "g/s/p",                  None,      "https://gitlab.com/g/s/p/-/releases"),
+    ("gitlab",    "g/s/p",                  "v1",      "https://gitlab.com/g/s/p/-/releases/v1"),
+    ("codeberg",  "o/r",                    "v1",      "https://codeberg.org/o/r/releases/tag/v1"),
+    ("dockerhub", "library/nginx",          "1",       "https://hub.docker.com/_/nginx/tags"),
+    ("dockerhub", "grafana/grafana",        None,      "https://hub.docker.com/r/grafana/grafana/tags"),
+    ("ghcr",      "o/i",                    "1",       "https://ghcr.io/o/i"),
+    ("ecr-public", "a/i",                   None,      "https://gallery.ecr.aws/a/i"),
+    ("pypi",      "bottle",                 None,      "https://deps.dev/pypi/bottle"),
+    ("npm",       "@nestjs/cli",            "1.0.0",   "https://deps.dev/npm/%40nestjs%2Fcli/1.0.0"),
+    ("yarn",      "@s/p",                   None,      "https://yarnpkg.com/package?name=%40s%2Fp"),
+])
+def test_people_find_a_project_and_its_releases_at_the_providers_page(provider, name, version, page):
+    assert rt.page_of(rt.PROVIDERS[provider], name, version) == page
+
+
+def test_the_operators_rows_add_and_move_providers():
+    table = rt.providers_with([("home", "forgejo", "https://git.example"), ("gitlab", "gitlab", "https://gl.example"),
+                               ("pypi", "simple", "https://index.example/simple"),
+                               ("npm", "npm", "https://npm.example")])
+    assert list(table) == sorted(table) and set(rt.PROVIDERS) | {"home"} == set(table)
+    assert rt.page_of(table["home"], "o/r") == "https://git.example/o/r/releases"
+    assert table["home"].token_variable == "HOME_TOKEN"
+    assert rt.page_of(table["gitlab"], "g/p", "1") == "https://gl.example/g/p/-/releases/1"
+    assert rt.page_of(table["pypi"], "bottle") == "https://index.example/simple/bottle/"
+    assert rt.name_at(table["pypi"], "A_b") == ("a-b", "a-b")
+    assert table["npm"].dialect is rt.DIALECTS["npm"]
+    assert rt.PROVIDERS["gitlab"].site == "https://gitlab.com"      # of this process's other services
+    own = rt.Provider("mine", "https://x.example", rt.DIALECTS["oci"])
+    assert rt.providers_with([], [own])["mine"] is own
+
+
+@pytest.mark.parametrize("row, says", [
+    (("x", "svn", "https://x.example"),     "no dialect 'svn'.*forgejo.*gitlab"),
+    (("x", "depsdev", "https://x.example"), "no registry 'x'.*pypi"),
+])
+def test_a_row_that_cannot_work_is_refused(row, says):
+    with pytest.raises(rt.SettingError, match=says):
+        rt.providers_with([row])
+
+
+def test_a_private_index_keeps_its_token_variable_when_a_provider_is_moved():
+    moved = rt.providers_with([("github-npm", "npm", "https://n.example")])["github-npm"]
+    assert moved.token_variable == "GITHUB_TOKEN"
+
+
+# What every reader of every dialect is given instead of what it expects.
+WRONG = [None, True, 0, -1, 1.5, float("nan"), 10**400, "", " ", "x" * 300, "\ud800", "https://x.example/\ud800",
+         "a\0b", "1\n2", [], [None], {}, {"": None},
+         "2026-13-45T99:99:99Z", "9999-12-31T23:59:59-23:59"]
+
+
+def variants(value: Any) -> Iterator[Any]:
+    """The document with something wrong at one place, for each of its places, and without each of its members."""
+    yield from WRONG
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield {other: about for other, about in value.items() if other != name}
+            for one in variants(inner):
+                yield {**value, name: one}
+                if one is None:     # names are data too
+                    yield {"\ud800" if other == name else other: about for other, about in value.items()}
+                    yield {"x" * 300 if other == name else other: about for other, about in value.items()}
+    elif isinstance(value, list) and value:
+        for one in variants(value[0]):
+            yield [one, *value[1:]]
+
+
+def is_sound(releases: Any) -> bool:
+    """Whether these can be stored, shown and sent."""
+    for release in releases:
+        texts = [release.version, release.evidence or "", *release.cve]
+        if release.note:
+            texts += [release.note.title, release.note.message, release.note.url]
+            assert release.note.message.strip() and len(release.note.message) <= rt.NOTE_LIMIT
+            assert 0 < len(release.note.title) <= rt.NAME_LIMIT
+            assert not release.note.url or release.note.url.startswith(("https://", "http://"))
+        assert 0 < len(release.version) <= rt.NAME_LIMIT and release.version.isprintable(), release
+        assert release.version == release.version.strip()
+        assert type(release.is_prerelease) is bool and all(type(text) is str for text in texts), release
+        "".join(texts).encode("utf-8")      # raises for half a surrogate pair, as SQLite does
+        assert release.date is None or re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z", release.date), release
+    versions = [release.version for release in releases]
+    return len(set(versions)) == len(versions)
+
+
+class Canned:
+    """Answers without a network, as the dialects cannot tell; ``changed`` replaces the body of one path."""
+
+    def __init__(self, dialect: str, answers_by_path: dict[str, Any]) -> None:
+        self._answer = answering(answers_by_path)
+        self.row = row_of(dialect, "http://provider.example")
+        self.changed: dict[str, bytes] = {}
+        self.bodies: dict[str, bytes] = {}
+
+    def fetch(self, request: rt.Request) -> rt.Answer:
+        path = request.url.removeprefix("http://provider.example")
+        seen = Seen(request.method, path, {name.lower(): value for name, value in request.headers.items()}, b"", 0.0)
+        answer = self._answer(seen)
+        status, body, headers = (*(answer if isinstance(answer, tuple) else (answer, b"")), {})[:3]
+        if not isinstance(body, bytes):
+            body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        if status == 200:
+            self.bodies[path] = body
+            body = self.changed.get(path, body)
+        found = {name.lower(): value for name, value in headers.items()}
+        return rt.Answer(request.url, status, found, body, request.url)
+
+    def ask(self, name: str, token: str | None) -> str:
+        """"read" or "refused": anything else that comes of it is a fault."""
+        try:
+            listing = rt.releases_of(self.row, name, self.fetch, token)
+        except rt.ProviderError as error:
+            assert str(error).isprintable() and len(str(error)) < 1000, str(error)
+            return "refused"
+        assert is_sound(listing.releases)
+        return "read"
+
+
+@pytest.mark.parametrize("case", LISTED)
+def test_nothing_that_a_provider_sends_is_more_than_an_error_in_words(case):
+    dialect, name, token, answers_by_path, _ = LISTED[case]
+    canned = Canned(dialect, answers_by_path)
+    assert canned.ask(name, token) == "read"
+    for path, body in list(canned.bodies.items()):
+        is_json = body.startswith((b"{", b"["))
+        page = b"<!DOCTYPE html><html><body><h1>Just a moment...</h1></body></html>"
+        wrong = [b"", b"null", b"[]", b"{}", b"0", b'"x"', b"\xff\xfe", b"NaN", page, b"<html>" + b"\0" * 50,
+                 b"9" * 5000,
+                 b"[" * 100_000, b'{"a":' * 100_000, b"<a>" * 100_000, "[]".encode("utf-16"), b"<feed/>", b"<!",
+                 b"<![CDATA[",
+                 b"<![x[", b'[{"tag_name": ' + b"9" * 5000 + b"}]", b'{"tags": [' + b"9" * 5000 + b"]}"]
+        cut = [body[:end] for end in range(1, len(body), 10)]
+        wrong += cut
+        if is_json:
+            wrong += [json.dumps(one).encode() for one in variants(json.loads(body))]
+        else:
+            wrong += [body.replace(piece.encode(), new) for piece in set(re.findall(r"[^<>\"=/ ]+", body.decode()))
+                      for new in (b"", b"x" * 300, b"&#0;", b"&#xFFFF;", b"\0", b"<![x[", b"&amp;lt;")]
+        for one in wrong:
+            canned.changed = {path: one}
+            came = canned.ask(name, token)
+            if one in cut and is_json or one == page and "simple" not in dialect:
+                assert came == "refused" or "rss" in path, (path, one)
+
+
+def test_a_web_page_instead_of_a_list_is_called_one(listen):
+    page = "<!doctype html><title>Checking your browser</title>"
+    site = listen(lambda seen: (200, page, {"Content-Type": "text/html"})).url
+    for dialect, name in (("gitlab", "g/p"), ("forgejo", "o/r"), ("oci", "o/i"), ("dockerhub", "o/i"), ("depsdev", "p"),
+                          ("npm", "p"), ("simple", "p")):
+        with pytest.raises(rt.ProviderError, match="web page"):
+            listed(dialect, site, name)
+    with pytest.raises(rt.ProviderError, match="github answered no list of releases for o/r"):
+        listed("github", site, "o/r")
+
+
+def test_ten_thousand_entries_are_read_in_good_time():
+    entries = [{**FORGEJO_RELEASES[0], "tag_name": f"v1.{minor}", "body": "x" * 1000} for minor in range(10_000)]
+    canned, began = Canned("forgejo", {"/api/v1/repos/o/r/releases": entries}), time.process_time()
+    assert canned.ask("o/r", None) == "read"
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("name, value", [
+    ("Link", "<" * 20_000), ("Link", "<x>" + ";" * 20_000), ("Link", "<>" * 10_000),
+    ("Link", "<x>; rel=" + "x" * 20_000),
+    ("WWW-Authenticate", "Bearer " + "a" * 20_000), ("WWW-Authenticate", "Bearer " * 3_000),
+    ("WWW-Authenticate", 'Bearer realm="' + "a" * 20_000), ("WWW-Authenticate", 'Bearer ' + 'a="' * 7_000)])
+def test_no_header_takes_long_to_be_read(name, value):
+    status = 401 if name == "WWW-Authenticate" else 200
+    canned = Canned("oci", {"/v2/o/i/tags/list": (status, OCI_TAGS, {name: value}), "/": 404})
+    began = time.process_time()
+    canned.ask("o/i", None)
+    assert time.process_time() - began < 0.2
+
+
+# == tracker ===================================================================
+
+
+def was(date: str, evidence: str | None = None, note: rt.Note | None = None) -> rt.Known:
+    return rt.Known(date, evidence, note and rt.note_fingerprint(note))
+
+
+seen_as = rt.Release
+NOTE, EDITED = rt.Note("One", "<p>One</p>", ""), rt.Note("One", "<p>One, and more</p>", "")
+APRIL = "2026-04-01T08:00:00Z"
+NOW = 1_790_000_000.0
+# what was known, what is listed, whether that is a window; versions new, updated, evidenced, noted, and news
+COMPARED = {
+    "nothing known":            ({}, [seen_as("1", MAY)],                         False, ("1", "", "", "", "1")),
+    "nothing new":              ({"1": was(MAY)}, [seen_as("1", MAY)],        False, ("", "", "", "", "")),
+    "one new":                  ({"1": was(MAY)}, [seen_as("2", JUNE), seen_as("1", MAY)], False,
+                                 ("2", "", "", "", "2")),
+    "two new, oldest first":    ({"1": was(APRIL)}, [seen_as("3", JUNE), seen_as("2", MAY), seen_as("1", APRIL)],
+                                 False, ("23", "", "", "", "23")),
+    "another order":            ({"1": was(MAY), "2": was(JUNE)}, [seen_as("1", MAY), seen_as("2", JUNE)],
+                                 False, ("", "", "", "", "")),
+    "one that vanished":        ({"1": was(MAY), "2": was(JUNE)}, [seen_as("1", MAY)], False,
+                                 ("", "", "", "", "")),
+    "another date alone":       ({"1": was(MAY)}, [seen_as("1", JUNE)],       False, ("", "", "", "", "")),
+    "the same evidence":        ({"1": was(MAY, "digest:a")}, [seen_as("1", MAY, evidence="digest:a")], False,
+                                 ("", "", "", "", "")),
+    "other evidence":           ({"1": was(MAY, "digest:a")}, [seen_as("1", JUNE, evidence="digest:b")], False,
+                                 ("", "1", "", "", "1")),
+    "evidence of another kind": ({"1": was(MAY, "commit:a")}, [seen_as("1", MAY, evidence="published:b")], False,
+                                 ("", "", "1", "", "")),
+    "the first evidence":       ({"1": was(MAY)}, [seen_as("1", MAY, evidence="digest:b")], False,
+                                 ("", "", "1", "", "")),
+    "no evidence any more":     ({"1": was(MAY, "digest:a")}, [seen_as("1", MAY)], False, ("", "", "", "", "")),
+    "a kind with a like name":  ({"1": was(MAY, "digests:a")}, [seen_as("1", MAY, evidence="digest:b")], False,
+                                 ("", "", "1", "", "")),
+    "the same note":            ({"1": was(MAY, None, NOTE)}, [seen_as("1", MAY, note=NOTE)], False,
+                                 ("", "", "", "", "")),
+    "another note alone":       ({"1": was(MAY, None, NOTE)}, [seen_as("1", MAY, note=EDITED)], False,
+                                 ("", "", "", "1", "")),
+    "the first note":           ({"1": was(MAY)}, [seen_as("1", MAY, note=NOTE)], False, ("", "", "", "1", "")),
+    "no note any more":         ({"1": was(MAY, None, NOTE)}, [seen_as("1", MAY)], False, ("", "", "", "", "")),
+    "note and evidence":        ({"1": was(MAY, "digest:a", NOTE)}, [seen_as("1", MAY, evidence="digest:b",
+                                 note=EDITED)],
+                                 False, ("", "1", "", "1", "1")),
+    "an old one, listed whole": ({"2": was(MAY)}, [seen_as("2", MAY), seen_as("1", APRIL)], False,
+                                 ("1", "", "", "", "1")),
+    "an old one in a window":   ({"2": was(MAY)}, [seen_as("2", MAY), seen_as("1", APRIL)], True,
+                                 ("1", "", "", "", "")),
+    "a backport in a window":   ({"1": was(APRIL), "3": was(JUNE)}, [seen_as("3", JUNE), seen_as("2", MAY)], True,
+                                 ("2", "", "", "", "2")),
+    "no date in a window":      ({"1": was(MAY)}, [seen_as("2", None), seen_as("1", None)], True,
+                                 ("2", "", "", "", "2")),
+}
+
+
+@pytest.mark.parametrize("case", COMPARED)
+def test_what_is_listed_is_compared_with_what_is_known(case):
+    known, listed_now, is_window, expected = COMPARED[case]
+    findings, news = rt.compare(known, rt.Listing(listed_now, is_window=is_window), NOW)
+    kinds = (findings.new, findings.updated, findings.evidenced, findings.noted, news)
+    assert tuple("".join(release.version for release in kind) for kind in kinds) == expected
+    assert all(release.is_updated for release in findings.updated)
+    assert all(release.date for kind in kinds[:3] for release in kind)
+    assert {release.date for release in findings.updated} <= {known_one.date for known_one in known.values()}
+
+
+def test_a_release_without_a_date_has_that_of_its_first_sight():
+    findings, _ = rt.compare({}, rt.Listing([rt.Release("1", None)]), NOW)
+    assert [release.date for release in findings.new] == [rt.timestamp(NOW)]
+
+
+class Watch:
+    """One project at the forge, checked when a test says so, on a clock that a test moves."""
+
+    def __init__(self, board: Board, forge: Forge, name: str = "o/r") -> None:
+        self.board, self.forge, self.name, self.now = board, forge, name, time.time()
+        settings = rt.Settings(provider=(forge.flag,))
+        providers = rt.providers_with(settings.provider)
+        self.project, source = board.store.add_project(
+            board.account.id, "forge", *reversed(rt.name_at(providers["forge"], name)), {})
+        self.id = source.id
+        self.heard: list[Any] = []
+        self.tracker = rt.Tracker(board.store, rt.Fetcher(settings, lambda: self.now), providers, settings,
+                                  board.service.patterns, clock=lambda: self.now, spread=lambda: 0.0)
+        self.tracker.listeners.append(self.heard.append)
+
+    def check(self) -> list[str]:
+        """The versions that are news, with a ! behind those that were updated."""
+        found = self.tracker.check_now(self.id)
+        assert found is not None
+        return [release.version + "!" * release.is_updated for release in found[1]]
+
+    @property
+    def source(self) -> rt.Source:
+        return self.board.store.source(self.id)
+
+    @property
+    def versions(self) -> list[str]:
+        return sorted(self.board.store.known_releases(self.id))
+
+    def wait(self) -> float:
+        """Seconds until the source is due again, to the minute."""
+        at = self.now
+        while not self.board.store.due_providers(["forge"], at):
+            at += 60
+        return at - self.now
+
+
+@pytest.fixture
+def watch(board: Board, forge: Forge) -> Watch:
+    forge.publish("o/r", "1.0", "1.1")
+    return Watch(board, forge)
+
+
+def test_what_was_released_before_the_first_sight_is_history(watch):
+    assert watch.check() == [] and watch.heard == []
+    assert watch.versions == ["1.0", "1.1"]
+    watch.forge.publish("o/r", "2.0-rc1", "2.0")
+    assert watch.check() == ["2.0-rc1", "2.0"]
+    assert [(event["version"], event.get("is_prerelease", False)) for event in watch.heard] == [
+        ("2.0-rc1", True), ("2.0", False)]
+    assert watch.check() == [] and len(watch.heard) == 2
+
+
+def test_the_first_sight_of_a_project_that_failed_before_is_history_too(watch):
+    watch.forge.fault = 500
+    watch.check()
+    watch.forge.fault = None
+    assert watch.check() == [] and watch.versions == ["1.0", "1.1"]
+
+
+def test_a_project_without_releases_tells_of_its_first_one(board, forge):
+    forge.releases["o/new"] = []
+    watch = Watch(board, forge, "o/new")
+    assert watch.check() == []
+    forge.publish("o/new", "0.1")
+    assert watch.check() == ["0.1"]
+
+
+def test_one_event_comes_of_whatever_happens_to_a_release(watch):
+    watch.check()
+    entries = watch.forge.releases["o/r"]
+    entries.reverse()
+    assert watch.check() == []                              # another order
+    entries[0]["body"] = "Notes, with a typo less"
+    assert watch.check() == []                              # another note
+    assert "typo less" in watch.board.store.note(watch.id, entries[0]["tag_name"]).message
+    entries[0]["published_at"] = "2026-07-01T00:00:00Z"
+    assert watch.check() == [entries[0]["tag_name"] + "!"]  # published again
+    assert watch.check() == []
+    entries.append(dict(entries[0]))
+    assert watch.check() == []                              # listed twice
+    assert [event.get("is_updated") for event in watch.heard] == [True]
+
+
+def test_a_version_that_vanishes_is_no_event_and_neither_is_its_return(watch):
+    watch.check()
+    gone = watch.forge.releases["o/r"].pop(0)
+    assert watch.check() == [] and gone["tag_name"] in watch.versions
+    watch.forge.releases["o/r"].insert(0, gone)
+    assert watch.check() == [] and watch.heard == []
+
+
+def test_what_is_not_changed_is_asked_for_by_its_tag_and_not_sent_again(watch):
+    plain = watch.forge.listener.answer
+
+    def tagged(seen: Seen) -> Any:
+        status, body = plain(seen)
+        tag = f'"{len(json.dumps(body))}"'
+        return 304 if seen.headers.get("if-none-match") == tag else (status, body, {"ETag": tag})
+    watch.forge.listener.answer = tagged
+    watch.check()
+    watch.forge.listener.seen.clear()
+    assert watch.check() == [] and watch.source.failures == 0
+    assert [seen.headers.get("if-none-match") is not None for seen in watch.forge.listener.seen] == [True]
+    assert watch.check() == []                              # a 304 leaves the tag as it was
+    assert ["if-none-match" in seen.headers for seen in watch.forge.listener.seen] == [True, True]
+    watch.forge.publish("o/r", "2.0")
+    assert watch.check() == ["2.0"]
+
+
+GARBAGE = {
+    "a web page":       ((200, "<!DOCTYPE html><h1>Just a moment</h1>"),                            "web page"),
+    "half of a list":   ((200, '[{"tag_name": "9.9", "name": "x", "bo'),                            "no JSON"),
+    "an object":        ((200, {"tag_name": "9.9"}),                                                "no list"),
+    "null":             ((200, b"null"),                                                            "no list"),
+    "other types":      ((200, [{"tag_name": 9, "name": 9, "published_at": 9, "draft": 0}]),         "another type"),
+    "no tag":           ((200, [{"name": "9.9", "draft": False}]),                                  "missing"),
+    "no date":          ((200, [{"tag_name": "9.9", "name": "", "body": "", "draft": False, "prerelease": False,
+                                 "html_url": "", "published_at": "yesterday"}]),                    "no time"),
+    "NaN":              ((200, b"NaN"),                                                             "no list"),
+    "a huge number":    ((200, b"[" + b"9" * 5000 + b"]"),                                          ""),
+    "deep nesting":     ((200, b"[" * 100_000),                                                     "deep|no JSON"),
+    "binary":           ((200, bytes(range(256))),                                                  "no JSON"),
+    "no gzip":          ((200, b"[]", {"Content-Encoding": "gzip"}),                                "gzip"),
+    "a redirect loop":  ((302, b"", {"Location": "/again"}),                                        "redirected"),
+    "an error":         (500,                                                                       "status 500"),
+    "a forbidden page": ((403, "<html>"),                                                           "private|kept out"),
+}
+
+
+@pytest.mark.parametrize("case", GARBAGE)
+def test_garbage_is_an_error_of_the_source_in_words_and_never_a_release(watch, case):
+    watch.check()
+    watch.forge.fault, says = GARBAGE[case]
+    assert watch.check() == []
+    source = watch.source
+    assert source.failures == 1 and not source.is_missing
+    assert re.search(says, source.error) and "internal" not in source.error and source.error.isprintable()
+    assert watch.versions == ["1.0", "1.1"] and watch.heard == []
+    watch.forge.fault = None
+    watch.forge.publish("o/r", "2.0")
+    assert watch.check() == ["2.0"]
+    assert (watch.source.failures, watch.source.error) == (0, None)
+
+
+def test_a_source_that_fails_is_asked_less_and_less_and_keeps_its_releases(watch):
+    watch.check()
+    assert watch.wait() == pytest.approx(3600, abs=60)
+    watch.forge.fault = 500
+    waits = []
+    for _ in range(6):
+        watch.now += watch.wait()
+        watch.check()
+        waits.append(watch.wait())
+    assert waits == sorted(waits) and waits[0] > 3600 and waits[-1] == pytest.approx(6 * 3600, abs=60)
+    assert watch.source.failures == 6 and watch.versions == ["1.0", "1.1"]
+    watch.forge.fault = None
+    watch.check()
+    assert watch.wait() == pytest.approx(3600, abs=60)
+
+
+def test_a_provider_that_asks_to_wait_is_waited_for_and_that_is_no_failure(watch):
+    watch.check()
+    watch.forge.fault = (429, b"", {"Retry-After": "7200"})
+    assert watch.check() == [] and watch.source.failures == 0 and "asked again at" in watch.source.error
+    assert watch.wait() == pytest.approx(7200, abs=60)
+    count = len(watch.forge.listener.seen)
+    assert watch.check() == [] and len(watch.forge.listener.seen) == count      # nor is it asked by hand
+    watch.now += 7300
+    watch.forge.fault = None
+    watch.forge.publish("o/r", "2.0")
+    assert watch.check() == ["2.0"] and watch.source.error is None
+
+
+def test_a_project_that_is_gone_is_marked_missing_until_it_is_back(watch):
+    watch.check()
+    releases = watch.forge.releases.pop("o/r")
+    assert watch.check() == []
+    assert watch.source.is_missing and "has no project o/r" in watch.source.error and watch.versions == ["1.0", "1.1"]
+    watch.forge.releases["o/r"] = releases
+    assert watch.check() == [] and not watch.source.is_missing and watch.heard == []
+
+
+def test_a_source_whose_provider_was_taken_away_says_so(watch):
+    watch.check()
+    watch.tracker.providers = dict(rt.PROVIDERS)
+    assert watch.check() == [] and "no provider forge any more; --provider" in watch.source.error
+
+
+def test_a_source_that_another_process_checks_is_left_to_it(watch):
+    assert watch.board.store.claim_source(watch.id, "another", watch.now)
+    assert watch.tracker.check_now(watch.id) is None and watch.forge.listener.seen == []
+    watch.now += rt.LEASE + 1
+    assert watch.check() == [] and watch.versions == ["1.0", "1.1"]
+
+
+def test_a_project_that_two_accounts_track_is_asked_for_once_and_told_to_both(watch):
+    other = watch.board.store.add_account("user", "other@example.org", "Other", "scrypt$00$00", False)
+    watch.board.store.add_project(other.id, "forge", "o/r", "o/r", {})
+    watch.check()
+    watch.forge.listener.seen.clear()
+    watch.forge.publish("o/r", "2.0")
+    assert watch.check() == ["2.0"]
+    assert [(event["version"], event["account"]["name"]) for event in watch.heard] == [("2.0", "Me"), ("2.0", "Other")]
+    assert len([seen for seen in watch.forge.listener.seen if "/releases?" in seen.path]) == 1
 
 
 # == notifications =============================================================
