@@ -812,6 +812,7 @@ def secret_hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
+@functools.lru_cache(maxsize=1024)
 def ascii_url(url: str) -> str:
     """The URL as it goes over the wire. Raises ValueError for user:password, which would be taken for a host."""
     parts = urlsplit(url)
@@ -3586,7 +3587,10 @@ class Courier:
     """Sends deliveries. ``post``, ``clock`` and ``spread`` (in [0, 1)) are for tests to choose."""
 
     _BATCH = 128            # deliveries that one destination is handed at once, as long as it takes them
+    _TURN = 0.5             # seconds after which it makes room for the next
     _SLOW = 1.0             # seconds of an attempt after which a destination counts as slow
+    _LIVELY = 3             # destinations served at once as long as they answer: more threads only fight for the
+    _STUCK = 0.03           # interpreter's lock; one that has not answered for so many seconds is not counted
 
     def __init__(self, store: Store, post: Callable[[Request, bool], Answer], settings: Settings,
                  clock: Callable[[], float] = time.time, spread: Callable[[], float] = random.random,
@@ -3597,7 +3601,7 @@ class Courier:
         self._clock, self._spread = clock, spread
         self._me = make_id()
         self._stopping = threading.Event()
-        self._busy: set[str] = set()                    # destinations
+        self._busy: dict[str, float] = {}               # destination -> when it last got on
         self._suspect: set[str] = set()                 # destinations that failed or were slow at last
         self._served_at: dict[str, float] = {}          # destination -> when it was last handed something
         self._walking = threading.Lock()
@@ -3650,8 +3654,9 @@ class Courier:
                 if self.beat_at - swept_at >= MINUTE:
                     self.store.sweep(self._clock())
                     swept_at = self.beat_at
-                self._hand_out()
-                wait = self.store.seconds_until_due(self._clock(), LEASE / 3 if self._busy else 2.0)
+                are_waiting = self._hand_out()
+                wait = self.store.seconds_until_due(
+                    self._clock(), self._STUCK / 3 if are_waiting else LEASE / 3 if self._busy else 2.0)
             except StoreUnavailable as error:
                 log.warning("courier: %s", error)
                 self._stopping.wait(1)
@@ -3669,14 +3674,17 @@ class Courier:
                 self._done.extendleft(reversed(done))
                 self._finished.extendleft(reversed(finished))
                 raise
-        self._busy.difference_update(finished)
+        for one in finished:
+            self._busy.pop(one, None)
 
-    def _hand_out(self) -> None:
-        """Claim what is due at destinations that are free, those first that have waited longest for a turn."""
-        now = self._clock()
+    def _hand_out(self) -> bool:
+        """Claim what is due at destinations that are free, those first that have waited longest for a turn;
+        whether any has to wait for room."""
+        now, at = self._clock(), time.monotonic()
         free = [one for one in self.store.due_destinations(now) if one not in self._busy]
-        room = self._workers - len(self._busy)
-        room_for_suspects = self._workers // 2 - len(self._busy & self._suspect)
+        lively = sum(at - got_on_at < self._STUCK for got_on_at in self._busy.values())
+        room = min(self._workers - len(self._busy), self._LIVELY - lively)
+        room_for_suspects = self._workers // 2 - len(self._busy.keys() & self._suspect)
         wanted: dict[str, int] = {}
         for one in sorted(free, key=lambda one: self._served_at.get(one, 0.0)):
             if room <= len(wanted):
@@ -3687,32 +3695,35 @@ class Courier:
                 room_for_suspects -= 1
             wanted[one] = 1 if one in self._suspect else self._BATCH
         for one, batch in (self.store.claim_deliveries(wanted, self._me, now) if wanted else {}).items():
-            self._busy.add(one)
-            self._served_at[one] = time.monotonic()
+            self._busy[one] = self._served_at[one] = at
             assert self._pool
             self._pool.submit(self._send, one, batch)
+        return len(free) > len(wanted)
 
     def _send(self, destination_id: str, batch: Sequence[Delivery]) -> None:
-        """Attempt a batch in its order, up to the first that is not taken quickly."""
+        """Attempt a batch in its order, as long as it is taken and its turn lasts."""
         told_at = began_at = time.monotonic()
         rest = deque(batch)
-        is_willing = True
-        while rest and is_willing and not self._stopping.is_set():
-            self._give_way()
-            attempt = self.attempt(rest[0])
-            if attempt is None:
-                break
-            rest.popleft()
-            self._done.append(attempt)
-            now = time.monotonic()
-            is_willing = attempt.state == "delivered" and now - began_at < self._SLOW
-            if now - told_at > 0.05:        # recorded several at a time, and not long after
-                told_at = now
-                self.store.send_bell.set()
-            (self._suspect.discard if is_willing else self._suspect.add)(destination_id)
-        self._done.extend(delivery.id for delivery in rest)
-        self._finished.append(destination_id)
-        self.store.send_bell.set()
+        try:
+            while rest and not self._stopping.is_set():
+                self._give_way()
+                attempt = self.attempt(rest[0])
+                if attempt is None:
+                    break
+                rest.popleft()
+                self._done.append(attempt)
+                self._busy[destination_id] = now = time.monotonic()
+                is_willing = attempt.state == "delivered" and attempt.duration < self._SLOW
+                (self._suspect.discard if is_willing else self._suspect.add)(destination_id)
+                if not is_willing or now - began_at > self._TURN:
+                    break
+                if now - told_at > 0.05:        # recorded several at a time, and not long after
+                    told_at = now
+                    self.store.send_bell.set()
+        finally:
+            self._done.extend(delivery.id for delivery in rest)
+            self._finished.append(destination_id)
+            self.store.send_bell.set()
 
     def _give_way(self) -> None:
         """While requests are served, send at a walk: threads that send without pause starve those that answer
@@ -3768,6 +3779,7 @@ class Parts:
     windows: Windows
     gate: LoginGate
     adding: threading.BoundedSemaphore      # requests that may wait for a provider at once
+    turn: threading.Lock                    # of a request that only reads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -4501,7 +4513,14 @@ def make_app(parts: Parts, health: Callable[[], dict[str, str]]) -> Callable[...
 
     def answer(rest: str = "") -> bytes:
         parts.store.asked_at = time.monotonic()
-        return answer_api(parts)
+        # Reads take turns: SQLite lets go of the interpreter's lock at each row, and eight threads that fight for
+        # it answer half as much as one. Who has waited for 50 ms goes on: what holds the turn is no quick read.
+        has_turn = bottle.request.method == "GET" and rest != "auth/keys" and parts.turn.acquire(timeout=0.05)
+        try:
+            return answer_api(parts)
+        finally:
+            if has_turn:
+                parts.turn.release()
 
     app.default_error_handler = message_of
     for path in ("/v1", "/v1/<rest:path>"):
@@ -4548,7 +4567,7 @@ class Service:
         self.courier = Courier(self.store, self.fetcher.post, self.settings)
         self._is_started = False
         parts = Parts(self.store, self.settings, self.providers, self.patterns, Windows(self.settings.rate_limit),
-                      LoginGate(), threading.BoundedSemaphore(max(1, self.settings.threads // 2)))
+                      LoginGate(), threading.BoundedSemaphore(max(1, self.settings.threads // 2)), threading.Lock())
         self.app = make_app(parts, self.health)
 
     def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:

@@ -3434,6 +3434,32 @@ def test_the_second_signature_is_the_vector_of_standard_webhooks():
         "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
 
 
+def test_the_readme_s_ways_to_verify_a_signature_work():
+    sent = rt.webhook_request(make_delivery(), "Service", time.time())
+    example = re.search(r"```python\n(import hashlib.*?)```", README, re.DOTALL)
+    assert example
+    names: dict[str, Any] = {}
+    exec(example[1], names)
+    is_genuine = names["is_genuine"]
+    assert is_genuine(SECRET, sent.headers, sent.body)
+    assert not is_genuine(SECRET, sent.headers, sent.body + b" ")
+    assert not is_genuine("whsec_other", sent.headers, sent.body)
+    assert not is_genuine(SECRET, {**sent.headers, "X-Service-Signature": "no hex"}, sent.body)
+    old = rt.webhook_request(make_delivery(), "Service", time.time() - 400)
+    assert not is_genuine(SECRET, old.headers, old.body)
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="there is no openssl command")
+def test_the_readme_s_line_of_shell_prints_the_signature(tmp_path):
+    sent = rt.webhook_request(make_delivery(), "Service", 1700000000.0)
+    (tmp_path / "body").write_bytes(sent.body)
+    line = re.search(r"```sh\n(\(printf .*?)#", README)
+    assert line
+    said = subprocess.run(["sh", "-c", line[1]], cwd=tmp_path, capture_output=True, text=True, check=True, env={
+        **os.environ, "TIMESTAMP": sent.headers["X-Service-Timestamp"], "SECRET": SECRET}).stdout
+    assert said.split()[-1] == sent.headers["X-Service-Signature"]
+
+
 def test_a_webhook_s_request_is_signed_over_the_bytes_that_are_sent():
     sent = rt.webhook_request(make_delivery(headers={"X-Mine": "1"}), "Acme", 1700000000.9)
     assert sent.method == "POST" and json.loads(sent.body) == EVENT
@@ -4394,6 +4420,17 @@ def test_health_and_metrics(board):
         assert board.app.get("/metrics", headers=headers, expect_errors=True).status_int == 401
 
 
+def test_while_the_store_cannot_be_written_reads_go_on_and_writes_are_told_to_come_again(board):
+    with contextlib.closing(sqlite3.connect(board.store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert board.ask("GET", "/v1/tags") == {"tags": []}
+        answer = board.app.post_json("/v1/tags", {"name": "x"}, headers={"X-Key": board.key}, expect_errors=True)
+        assert (answer.status_int, answer.json) == (503, {"message": "Service Unavailable", "code": 503})
+        assert int(answer.headers["Retry-After"]) > 0
+        other.execute("ROLLBACK")
+    assert board.ask("POST", "/v1/tags", {"name": "x"})["name"] == "x"
+
+
 def test_generated_requests_are_never_answered_with_an_error_of_ours(tmp_path):
     """Seeded; every answer is JSON, every error a Message of the documented shape."""
     board = Board(tmp_path, rate_limit=0)
@@ -4407,7 +4444,7 @@ def test_generated_requests_are_never_answered_with_an_error_of_ours(tmp_path):
     names = ["provider", "name", "tags", "webhooks", "note", "exclude_updated", "exclude_version_regexp",
              "email_notification", "slack_channels", "unknown"]
     paths = ["projects", "project", "tags", "providers", "webhooks", "auth/keys", "matrix-rooms", "projects/search"]
-    for _ in range(2000):
+    for _ in range(10_000):
         path = "/v1/" + "/".join([random_.choice(paths), *random_.choices(odd, k=random_.randrange(4))])
         query = "&".join(f"{random_.choice(['page', 'order', 'q', 'tag', 'reverse', 'added'])}={random_.choice(odd)}"
                          for _ in range(random_.randrange(3)))
