@@ -4482,55 +4482,45 @@ def style_sheet() -> str:
 # order in which nothing is lost. Two services in one process do not meet.
 
 
-def make_app(parts: Parts, health: Callable[[], dict[str, str]]) -> Callable[..., Any]:
-    """The WSGI application: API, pages, health and metrics."""
-    app = bottle.Bottle()
+def _answer_health(health: dict[str, str]) -> dict[str, Any]:
+    """Whether all lives, as a Message with 200 or 503."""
+    is_well = all(state in ("ok", "not started") for state in health.values())
+    bottle.response.status = 200 if is_well else 503
+    return {"message": "OK" if is_well else "Service Unavailable", "code": bottle.response.status_code, **health}
 
-    def message_of(error: bottle.HTTPError) -> bytes:
+
+def _answer_metrics(parts: Parts, health: dict[str, str]) -> bytes:
+    """Gauges in Prometheus' text form, for an administrator's key:
+    https://prometheus.io/docs/instrumenting/exposition_formats/"""
+    try:
+        _, account_id = key_account(parts, bottle.request.environ)
+        account = parts.store.account_of(account_id)
+        if not account or not account.is_admin:
+            raise Unauthorized
+        gauges = parts.store.counts() | {f"{name}_up": int(state == "ok") for name, state in health.items()}
+    except ReleasetrackError as error:
         bottle.response.content_type = "application/json"
-        return status_message(error.status_code)
+        return json.dumps(refuse(error)).encode()
+    bottle.response.content_type = "text/plain; version=0.0.4; charset=utf-8"
+    return "".join(f"# TYPE releasetrack_{name} gauge\nreleasetrack_{name} {value}\n"
+                   for name, value in gauges.items()).encode()
 
-    def healthz() -> dict[str, Any]:
-        found = health()
-        is_well = all(state in ("ok", "not started") for state in found.values())
-        bottle.response.status = 200 if is_well else 503
-        return {"message": "OK" if is_well else "Service Unavailable", "code": bottle.response.status_code, **found}
 
-    def metrics() -> bytes:
-        bottle.response.content_type = "application/json"
-        try:
-            _, account_id = key_account(parts, bottle.request.environ)
-            account = parts.store.account_of(account_id)
-            if not account or not account.is_admin:
-                raise Unauthorized
-            counts = parts.store.counts()
-        except ReleasetrackError as error:
-            return json.dumps(refuse(error)).encode()
-        bottle.response.content_type = "text/plain; version=0.0.4; charset=utf-8"
-        alive = {f"{name}_up": int(state == "ok") for name, state in health().items()}
-        return "".join(f"# TYPE releasetrack_{name} gauge\nreleasetrack_{name} {value}\n"
-                       for name, value in (counts | alive).items()).encode()
+def _answer_in_turn(parts: Parts, rest: str = "") -> bytes:
+    """An answer of the API. Reads take turns: SQLite lets go of the interpreter's lock at each row, and eight
+    threads that fight for it answer half as much as one. Who has waited for 50 ms goes on: what holds the turn
+    is no quick read."""
+    parts.store.asked_at = time.monotonic()
+    has_turn = bottle.request.method == "GET" and rest != "auth/keys" and parts.turn.acquire(timeout=0.05)
+    try:
+        return answer_api(parts)
+    finally:
+        if has_turn:
+            parts.turn.release()
 
-    def answer(rest: str = "") -> bytes:
-        parts.store.asked_at = time.monotonic()
-        # Reads take turns: SQLite lets go of the interpreter's lock at each row, and eight threads that fight for
-        # it answer half as much as one. Who has waited for 50 ms goes on: what holds the turn is no quick read.
-        has_turn = bottle.request.method == "GET" and rest != "auth/keys" and parts.turn.acquire(timeout=0.05)
-        try:
-            return answer_api(parts)
-        finally:
-            if has_turn:
-                parts.turn.release()
 
-    app.default_error_handler = message_of
-    for path in ("/v1", "/v1/<rest:path>"):
-        app.route(path, method="ANY", callback=answer)
-    app.route("/healthz", callback=healthz)
-    app.route("/metrics", callback=metrics)
-    app.route("/", callback=lambda: front_page(parts.store, parts.settings))
-    app.route("/style.css", callback=style_sheet)
-    prefix = urlsplit(parts.settings.base_url).path.rstrip("/")
-
+def _at_its_paths(app: Callable[..., Any], prefix: str) -> Callable[..., Any]:
+    """The application with its paths set right: UTF-8 alone, and below the base URL's path as at the root."""
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if "bottle.raw_path" in environ:    # mounted in a bottle application, which decodes paths in place
             for name in ("SCRIPT_NAME", "PATH_INFO"):
@@ -4548,6 +4538,24 @@ def make_app(parts: Parts, health: Callable[[], dict[str, str]]) -> Callable[...
         return app(environ, start_response)
 
     return application
+
+
+def make_app(parts: Parts, health: Callable[[], dict[str, str]]) -> Callable[..., Any]:
+    """The WSGI application: API, pages, health and metrics."""
+    app = bottle.Bottle()
+
+    def message_of(error: bottle.HTTPError) -> bytes:
+        bottle.response.content_type = "application/json"
+        return status_message(error.status_code)
+
+    app.default_error_handler = message_of
+    for path in ("/v1", "/v1/<rest:path>"):
+        app.route(path, method="ANY", callback=functools.partial(_answer_in_turn, parts))
+    app.route("/healthz", callback=lambda: _answer_health(health()))
+    app.route("/metrics", callback=lambda: _answer_metrics(parts, health()))
+    app.route("/", callback=lambda: front_page(parts.store, parts.settings))
+    app.route("/style.css", callback=style_sheet)
+    return _at_its_paths(app, urlsplit(parts.settings.base_url).path.rstrip("/"))
 
 
 class Service:
