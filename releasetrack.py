@@ -3257,8 +3257,11 @@ def compare(known: Mapping[str, Known], listing: Listing, now: float) -> tuple[F
     """``(what to record, which of it is news)``; lists oldest first, releases without a date dated now.
 
     New: a version that was not known. Updated: a known one with other evidence of the same kind. Where
-    a listing shows the newest only, what is older than all that is known is recorded and no news.
+    a listing shows the newest only, what is older than all that is known is recorded and no news. At the
+    first sight of a project, where providers date the newest alone, the rest is dated as the oldest of those.
     """
+    dated = [release.date for release in listing.releases if release.date]
+    seen_at = min(dated) if dated and not known else timestamp(now)
     new: list[Release] = []
     updated: list[Release] = []
     evidenced: list[Release] = []
@@ -3267,7 +3270,7 @@ def compare(known: Mapping[str, Known], listing: Listing, now: float) -> tuple[F
     for release in reversed(listing.releases):
         before = known.get(release.version)
         if before is None:
-            new.append(dataclasses.replace(release, date=release.date or timestamp(now)))
+            new.append(dataclasses.replace(release, date=release.date or seen_at))
             continue
         if release.note and note_fingerprint(release.note) != before.fingerprint:
             noted.append(release)

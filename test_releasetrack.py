@@ -3397,6 +3397,19 @@ def test_a_project_that_two_accounts_track_is_asked_for_once_and_told_to_both(wa
     assert len([seen for seen in watch.forge.listener.seen if "/releases?" in seen.path]) == 1
 
 
+def test_at_first_sight_what_has_no_date_is_not_younger_than_what_has_one():
+    """As of a registry, where only the newest numbered tags are looked at for a date."""
+    listing = rt.Listing([rt.Release("2.0", "2026-02-01T00:00:00Z"), rt.Release("1.9", "2026-01-01T00:00:00Z"),
+                          rt.Release("1.0", None), rt.Release("latest", None)])
+    findings, _ = rt.compare({}, listing, 1_800_000_000.0)
+    assert [(one.version, one.date) for one in findings.new] == [
+        ("latest", "2026-01-01T00:00:00Z"), ("1.0", "2026-01-01T00:00:00Z"), ("1.9", "2026-01-01T00:00:00Z"),
+        ("2.0", "2026-02-01T00:00:00Z")]
+    known = {"1.0": rt.Known("2026-01-01T00:00:00Z", None, None)}
+    findings, _ = rt.compare(known, listing, 1_800_000_000.0)
+    assert dict((one.version, one.date) for one in findings.new)["latest"] == "2027-01-15T08:00:00Z"
+
+
 # == notifications =============================================================
 
 # The event of the contract's example, its signatures made with another program than ours:
