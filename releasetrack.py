@@ -71,7 +71,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-import bottle
+try:
+    import bottle
+except ImportError:
+    if __name__ != "__main__":
+        raise
+    sys.exit("releasetrack: it needs the packages bottle and waitress: pip install bottle waitress")
 
 __version__ = "1.0.0"
 
@@ -117,7 +122,7 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 def _seconds(least: float, most: float) -> Callable[[str], float]:
     def read(value: str) -> float:
         if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", value) or not least <= float(value) <= most:
-            raise ValueError(f"takes seconds, from {least:g} to {most:g}")
+            raise ValueError(f"takes seconds, from {least:g} to {most:.0f}")
         return float(value)
     return read
 
@@ -236,10 +241,10 @@ class Settings:
     trusted_proxy: tuple[str, ...] = _setting(
         (), _proxy_network, "CIDR", "a reverse proxy whose X-Forwarded-For is believed", repeatable=True)
     rate_limit: int = _setting(1000, _whole(0, 10**9), "N", "units an hour and key; 0 for no limit")
-    poll_interval: float = _setting(HOUR, _seconds(1, 30 * DAY), "SECONDS", "how often a project is checked")
+    poll_interval: float = _setting(HOUR, _seconds(1, 30 * DAY), "SECONDS", "seconds between the checks of a project")
     host_limit: int = _setting(2, _whole(1, 256), "N", "requests under way at once to one provider's host")
     retry_first: float = _setting(30.0, _seconds(0.01, RETRY_LONGEST), "SECONDS",
-                                  "the wait after a delivery's first failure; it doubles from there")
+                                  "seconds to wait after a delivery's first failure; the wait doubles from there")
     brand: str = _setting("Service", _brand, "WORD", "the word in the headers X-WORD-Signature and X-WORD-Timestamp")
     provider: tuple[tuple[str, str, str], ...] = _setting(
         (), _provider_row, "ID=DIALECT:URL", "add a provider, or move a built-in one",
@@ -521,6 +526,17 @@ class Note:
     title: str
     message: str                # HTML, as the provider gave it: not to be trusted
     url: str
+    original: str = ""          # what the message was rendered from, where that is told apart
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract's Release Note."""
+        return {"title": self.title, "message": self.message, "url": self.url}
+
+    @property
+    def fingerprint(self) -> int:
+        """Tells one note from another, however it is rendered."""
+        text = f"{self.title}\0{self.original or self.message}"
+        return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=7).digest(), "big")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1071,8 +1087,9 @@ CREATE TABLE session (
 ) STRICT;
 CREATE INDEX session_of_account ON session (account_id);
 
+-- An id is never given again: a check under way would record its findings under another source.
 CREATE TABLE source (
-    id            INTEGER PRIMARY KEY,
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
     provider      TEXT NOT NULL,
     key           TEXT NOT NULL,
     name          TEXT NOT NULL,
@@ -1200,6 +1217,7 @@ CREATE TABLE event (
 ) STRICT;
 CREATE INDEX event_of_account ON event (account_id);
 CREATE INDEX event_of_project ON event (project_id);
+CREATE INDEX event_by_time ON event (created_at);
 
 CREATE TABLE delivery (
     id              TEXT PRIMARY KEY,
@@ -1265,6 +1283,7 @@ class Known:
     date: str
     evidence: str | None
     fingerprint: int | None     # of the note
+    is_prerelease: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1280,11 +1299,6 @@ class Findings:
     evidenced: Sequence[Release] = ()   # known ones, unchanged, whose evidence is new or of another kind
     noted: Sequence[Release] = ()       # known ones whose note is new or has changed
     events: Sequence[Event] = ()
-
-
-def note_fingerprint(note: Note) -> int:
-    digest = hashlib.blake2b(f"{note.title}\0{note.message}".encode("utf-8", "surrogatepass"), digest_size=7)
-    return int.from_bytes(digest.digest(), "big")
 
 
 def _as_json(value: Any) -> str:
@@ -1360,6 +1374,8 @@ class Store:
     def _open(self) -> None:
         if sqlite3.sqlite_version_info < (3, 37):
             raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; it takes 3.37 or newer")
+        if self.path.startswith(":memory:") or not self.path:
+            raise StoreError("a store takes a file, which threads and processes share; name one with --db")
         try:
             if not os.path.exists(self.path):   # made here, so that it and its companions are for the owner alone
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -1410,12 +1426,12 @@ class Store:
         """SQLite does not wait for its lock here, so this does: another process may be doing the same."""
         end = time.monotonic() + 5
         while db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            try:
+            if time.monotonic() > end:
+                raise StoreError(f"{self.path} cannot be kept with a write-ahead log; it takes a file on a local disk "
+                                 "that no other program holds")
+            with contextlib.suppress(sqlite3.OperationalError):
                 db.execute("PRAGMA journal_mode = WAL").fetchall()
-            except sqlite3.OperationalError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.02)
+            time.sleep(0.02)
 
     def _migrate(self, db: sqlite3.Connection) -> None:
         """Bring the schema up to date, all of it or nothing."""
@@ -1800,12 +1816,16 @@ class Store:
     def known_releases(self, source_id: int) -> dict[str, Known]:
         """What the store has of a source's releases, newest first."""
         return {version: Known(*about) for version, *about in self._rows("""
-            SELECT version, date || 'Z', evidence, fingerprint
+            SELECT version, date || 'Z', evidence, fingerprint, is_prerelease
               FROM release LEFT JOIN note ON release_id = release.id
              WHERE source_id = ?
              ORDER BY date DESC, release.id DESC""", (source_id,))}
 
     # What the tracker asks and tells
+
+    def providers_tracked(self) -> list[str]:
+        """The ids of the providers at which anybody tracks anything."""
+        return [id_ for id_, in self._rows("SELECT DISTINCT provider FROM project_count ORDER BY provider")]
 
     def due_providers(self, providers: Collection[str], now: float) -> list[str]:
         """Those of the providers at which a source is due that nobody has claimed."""
@@ -1845,9 +1865,13 @@ class Store:
                 """, {"claimant": claimant, "now": now, "lease": LEASE, "id": source_id}).rowcount
         return self.source(source_id) if is_claimed else None
 
-    def renew_sources(self, claimant: str, now: float) -> None:
+    def renew_sources(self, claimant: str, now: float, ids: Iterable[int]) -> None:
+        """Hold on to the claims of these sources; others of the claimant run out."""
         with self._transaction() as db:
-            db.execute("UPDATE source SET claimed_until = ? WHERE claimed_by = ?", (now + LEASE, claimant))
+            db.execute("""
+                UPDATE source SET claimed_until = ?
+                 WHERE claimed_by = ? AND id IN (SELECT value FROM json_each(?))
+                """, (now + LEASE, claimant, _as_json(list(ids))))
 
     def bring_forward(self, now: float, interval: float) -> None:
         """Have no source wait longer than the interval asks for, nor a failing one for more than a day and a bit:
@@ -1905,8 +1929,9 @@ class Store:
                     self._insert_release(db, source_id, release)
                 for release in found.updated:
                     db.execute("""
-                        UPDATE release SET is_updated = 1, evidence = ? WHERE source_id = ? AND version = ?
-                        """, (release.evidence, source_id, release.version))
+                        UPDATE release SET is_updated = 1, is_prerelease = ?, evidence = ?
+                         WHERE source_id = ? AND version = ?
+                        """, (int(release.is_prerelease), release.evidence, source_id, release.version))
                 db.executemany("UPDATE release SET evidence = ? WHERE source_id = ? AND version = ?",
                                [(release.evidence, source_id, release.version) for release in found.evidenced])
                 for release in found.noted:
@@ -1916,7 +1941,8 @@ class Store:
                         UPDATE project SET newest_date = (SELECT max(date) FROM release WHERE source_id = :id)
                          WHERE source_id = :id""", {"id": source_id})
                 for event in found.events:
-                    self._insert_event(db, event, now)
+                    if event.destination_ids:
+                        self._insert_event(db, event, now)
         self._tell_checked(rings=bool(found.events))
         return kept > 0
 
@@ -1947,7 +1973,7 @@ class Store:
                   " ".join(release.cve) or None, release.evidence))
         if release.note and inserted.rowcount:
             db.execute("INSERT INTO note (release_id, fingerprint, title, message, url) VALUES (?, ?, ?, ?, ?)",
-                       (inserted.lastrowid, note_fingerprint(release.note), release.note.title,
+                       (inserted.lastrowid, release.note.fingerprint, release.note.title,
                         release.note.message, release.note.url))
 
     def _write_note(self, db: sqlite3.Connection, source_id: int, release: Release) -> None:
@@ -1958,7 +1984,7 @@ class Store:
              WHERE source_id = :source AND version = :version
                 ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, title = excluded.title,
                                           message = excluded.message, url = excluded.url
-            """, {"source": source_id, "version": release.version, "fingerprint": note_fingerprint(release.note),
+            """, {"source": source_id, "version": release.version, "fingerprint": release.note.fingerprint,
                   "title": release.note.title, "message": release.note.message, "url": release.note.url})
         db.execute("UPDATE release SET cve = ? WHERE source_id = ? AND version = ?",
                    (" ".join(release.cve) or None, source_id, release.version))
@@ -2160,8 +2186,10 @@ class Store:
                 """, (now - KEPT_FOR, at_most))
             db.execute("""
                 DELETE FROM event WHERE id IN (
-                    SELECT event_id FROM delivery WHERE settled_at < ? ORDER BY settled_at LIMIT ?)
-                   AND NOT EXISTS (SELECT 1 FROM delivery WHERE event_id = event.id AND state = 'pending')
+                    SELECT id FROM event
+                     WHERE created_at < ?
+                       AND NOT EXISTS (SELECT 1 FROM delivery WHERE event_id = event.id AND state = 'pending')
+                     ORDER BY created_at LIMIT ?)
                 """, (now - KEPT_FOR, at_most))
             db.execute("UPDATE delivery SET next_attempt_at = :now WHERE state = 'pending' "
                        "AND next_attempt_at > :now + 90000", {"now": now})
@@ -2174,6 +2202,25 @@ class Store:
                    (SELECT count(*) FROM delivery WHERE state = 'pending')
             """)
         return dict(zip(("accounts", "projects", "sources", "failing_sources", "pending_deliveries"), row))
+
+
+@contextlib.contextmanager
+def renewing(renew: Callable[[], None]) -> Iterator[None]:
+    """While it lasts, a claim is renewed in good time; for work outside the loops, which renew by themselves."""
+    is_over = threading.Event()
+
+    def run() -> None:
+        while not is_over.wait(LEASE / 3):
+            with contextlib.suppress(StoreUnavailable):
+                renew()
+
+    thread = threading.Thread(target=run, name="releasetrack-renewal", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 # == fetching ==================================================================
@@ -2569,7 +2616,7 @@ class Fetcher:
 
     def _heed(self, request: Request, answer: Answer) -> Answer:
         """The answer, unless the host asks for patience; then, and when its quota is spent, nobody asks it."""
-        is_spent = answer.headers.get("x-ratelimit-remaining") == "0"
+        is_spent = "0" in (answer.headers.get("x-ratelimit-remaining"), answer.headers.get("ratelimit-remaining"))
         is_refused = answer.status == 429 or answer.status in (403, 503) and "retry-after" in answer.headers or (
             answer.status == 403 and is_spent)
         if is_refused or is_spent and asked_wait(answer.headers):
@@ -2649,7 +2696,7 @@ class Subject:
     site: str                       # the provider's address, without a slash at its end
     name: str
     token: str | None
-    known: Mapping[str, Any]        # what is known of versions, newest first
+    known: Mapping[str, Any]        # version -> what is known of it (evidence, fingerprint), newest first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -2666,13 +2713,13 @@ _UNAVAILABLE = (403, 404)           # of one list of a project that may have ano
 
 
 def released(version: Any, date: str | None = None, *, title: str | None = None, message: str | None = None,
-             url: str = "", is_prerelease: bool = False, evidence: str | None = None) -> Release:
+             url: str = "", is_prerelease: bool = False, evidence: str | None = None, original: str = "") -> Release:
     """A release as a dialect read it. Raises TypeError, ValueError for what is none."""
     if not isinstance(version, str):
         raise TypeError(f"a version is {version!r:.40}, not text")
     message = (message or "").encode("utf-8", "replace").decode()[:NOTE_LIMIT]
     title = (title or "").encode("utf-8", "replace").decode().strip()[:NAME_LIMIT] or version
-    note = Note(title, message, url) if message.strip() else None
+    note = Note(title, message, url, original) if message.strip() else None
     return Release(version, utc(date), bool(is_prerelease), cves_in(title, message), note, evidence)
 
 
@@ -2682,24 +2729,27 @@ def _mark(kind: str, value: Any) -> str | None:
 
 
 def _next_page(answer: Answer) -> str | None:
-    """The address of the next page by the Link header (RFC 8288), if it is at the same place as this one."""
+    """The address of the next page by the Link header (RFC 8288), always at the place that was asked, for a token
+    goes there alone: where a host thinks that it is elsewhere, its query is put to the address that was asked."""
+    asked = urlsplit(answer.asked or answer.url)
     for link in re.finditer(r"<([^<>]*)>([^<]*)", answer.headers.get("link", "")):
         if re.search(r";\s*rel=\"?next\b", link[2], re.IGNORECASE):
-            url = urljoin(answer.url, link[1])
-            return url if urlsplit(url)[:2] == urlsplit(answer.url)[:2] else None
+            url = urlsplit(urljoin(answer.url, link[1]))
+            if url[:2] == asked[:2] == urlsplit(answer.url)[:2]:
+                return url.geturl()
+            if url.path.rpartition("/")[2] == asked.path.rpartition("/")[2]:
+                return asked._replace(query=url.query).geturl()
     return None
 
 
-def _pages(request: Request, entries_of: Callable[[Answer], list[Any]], version_of: Callable[[Any], Any],
-           known: Collection[str], most_pages: int = 10,
-           next_of: Callable[[Answer], str | None] = _next_page) -> Steps:
-    """``(first answer, entries)`` of page after page, newest first, up to the first page that is known whole."""
+def _pages(request: Request, entries_of: Callable[[Answer], list[Any]], is_old: Callable[[Any], bool],
+           most_pages: int = 10, next_of: Callable[[Answer], str | None] = _next_page) -> Steps:
+    """``(first answer, entries)`` of page after page, newest first, up to the first page of which all is old."""
     first = answer = yield request
     entries = list(entries_of(answer))
     for _ in range(most_pages - 1):
         url = next_of(answer)
-        if answer.status != 200 or not url or entries and all(version_of(entry) in known
-                                                              for entry in entries_of(answer)):
+        if answer.status != 200 or not url or entries and all(map(is_old, entries_of(answer))):
             break
         answer = yield dataclasses.replace(request, url=url)
         entries += entries_of(answer)
@@ -2709,6 +2759,12 @@ def _pages(request: Request, entries_of: Callable[[Answer], list[Any]], version_
 def _passes_after(releases: Answer) -> Collection[int]:
     """What may be answered to a question for tags: where there is a list of releases, though empty, anything."""
     return _UNAVAILABLE if releases.status == 200 else ()
+
+
+def _has_published(subject: Subject) -> bool:
+    """Whether the project is known to have releases, so that what keeps us from their list does not make plain
+    tags news."""
+    return any((getattr(about, "evidence", None) or "").startswith("published:") for about in subject.known.values())
 
 
 def _json_list(answer: Answer) -> list[Any]:
@@ -2750,8 +2806,8 @@ def github(subject: Subject) -> Steps:
     headers = {"Authorization": f"Bearer {subject.token}", "Accept": "application/vnd.github.html+json",
                "X-GitHub-Api-Version": "2022-11-28"}
     size = 30 if subject.known else 100
-    request = Request(f"{at}/repos/{subject.name}/releases?per_page={size}", headers, passes=_UNAVAILABLE)
-    first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"], subject.known)
+    request = Request(f"{at}/repos/{subject.name}/releases?per_page={size}", headers, passes=(404,))
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"] in subject.known)
     if entries:
         return Listing([
             released(entry["tag_name"], entry["published_at"], title=entry["name"],
@@ -2759,10 +2815,11 @@ def github(subject: Subject) -> Steps:
                      url=entry["html_url"], is_prerelease=entry["prerelease"],
                      evidence=_mark("published", entry["published_at"]))
             for entry in entries if not entry["draft"]], first, is_window=True)
-    request = Request(f"{at}/repos/{subject.name}/tags?per_page={size}", headers, passes=_passes_after(first))
-    first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"], subject.known)
+    # In no order that is documented, so that every page is read, and the first alone vouches for nothing.
+    request = Request(f"{at}/repos/{subject.name}/tags?per_page=100", headers, passes=_passes_after(first))
+    first, entries = yield from _pages(request, _json_list, lambda entry: False)
     return Listing([released(entry["name"], evidence=_mark("commit", entry["commit"]["sha"])) for entry in entries],
-                   first, is_window=True)
+                   first if len(entries) < 100 else None)
 
 
 def gitlab(subject: Subject) -> Steps:
@@ -2771,18 +2828,18 @@ def gitlab(subject: Subject) -> Steps:
     at = f"{subject.site}/api/v4/projects/{quote(subject.name, safe='')}"
     headers = {"PRIVATE-TOKEN": subject.token} if subject.token else {}
     request = Request(f"{at}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
-                      headers, passes=_UNAVAILABLE)
-    first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"], subject.known)
+                      headers, passes=(404,) if _has_published(subject) else _UNAVAILABLE)
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"] in subject.known)
     if entries:
         return Listing([
             released(entry["tag_name"], entry["released_at"], title=entry["name"],
                      message=entry.get("description_html") or preformatted(entry.get("description") or ""),
                      url=f"{subject.site}/{subject.name}/-/releases/{quote(entry['tag_name'], safe='')}",
                      evidence=_mark("published", entry["released_at"]))
-            for entry in entries if not entry.get("upcoming_release")], first)
+            for entry in entries if not entry.get("upcoming_release")], first, is_window=True)
     request = Request(f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc", headers,
                       passes=_passes_after(first))
-    first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"], subject.known)
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"] in subject.known)
     return Listing([
         released(entry["name"], entry.get("created_at") or entry["commit"]["created_at"],
                  message=preformatted(entry.get("message") or ""),
@@ -2797,27 +2854,32 @@ def _forgejo_notes(subject: Subject, headers: Mapping[str, str]) -> Steps:
     if answer.status != 200:
         return {}
     encoded = "{http://purl.org/rss/1.0/modules/content/}encoded"
-    return {unquote((item.findtext("link") or "").rpartition("/releases/tag/")[2]): item.findtext(encoded)
+    return {unquote((item.findtext("link") or "").rpartition("/releases/tag/")[2]):
+            (item.findtext(encoded) or "").encode("utf-8", "replace").decode()[:NOTE_LIMIT]
             for item in answer.xml().iter("item")}
 
 
 def forgejo(subject: Subject) -> Steps:
-    """https://codeberg.org/api/swagger, of Forgejo and Gitea alike; notes as HTML come from the feed beside it."""
+    """https://codeberg.org/api/swagger, of Forgejo and Gitea alike; notes as HTML come from the feed beside it,
+    which is asked for when a note is new or was edited."""
     at = f"{subject.site}/api/v1/repos/{subject.name}"
     headers = {"Authorization": f"token {subject.token}"} if subject.token else {}
-    request = Request(f"{at}/releases?draft=false&page=1&limit=50", headers, passes=_UNAVAILABLE)
-    first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"], subject.known)
+    request = Request(f"{at}/releases?draft=false&page=1&limit=50", headers, passes=(404,))
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"] in subject.known)
     if entries:
-        notes = {}
-        if any(entry["tag_name"] not in subject.known and entry["body"] for entry in entries):
-            notes = yield from _forgejo_notes(subject, headers)
-        return Listing([
+        releases = [
             released(entry["tag_name"], entry["published_at"], title=entry["name"], url=entry["html_url"],
-                     message=notes.get(entry["tag_name"]) or preformatted(entry["body"] or ""),
+                     message=preformatted(entry["body"] or ""), original=entry["body"] or "",
                      is_prerelease=entry["prerelease"], evidence=_mark("published", entry["published_at"]))
-            for entry in entries if not entry["draft"]], first)
+            for entry in entries if not entry["draft"]]
+        if any(one.note and one.note.fingerprint != getattr(subject.known.get(one.version), "fingerprint", None)
+               for one in releases):
+            notes = yield from _forgejo_notes(subject, headers)
+            releases = [dataclasses.replace(one, note=dataclasses.replace(one.note, message=notes[one.version]))
+                        if one.note and notes.get(one.version) else one for one in releases]
+        return Listing(releases, first, is_window=True)
     request = Request(f"{at}/tags?page=1&limit=50", headers, passes=_passes_after(first))
-    first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"], subject.known)
+    first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"] in subject.known)
     return Listing([
         released(entry["name"], entry["commit"]["created"], message=preformatted(entry.get("message") or ""),
                  url=f"{subject.site}/{subject.name}/src/tag/{quote(entry['name'])}",
@@ -2858,7 +2920,9 @@ def _oci_ask(subject: Subject, request: Request, access: dict[str, str]) -> Step
     if subject.token:
         user = subject.token if ":" in subject.token else f"token:{subject.token}"
         basic = {"Authorization": "Basic " + base64.b64encode(user.encode()).decode()}
-    if bearer := re.search(r"bearer\s+(.*)", challenge, re.IGNORECASE):
+    if urlsplit(answer.url)[:2] != urlsplit(subject.site)[:2]:      # redirected: who asks is not whom the token is for
+        basic = {}
+    if bearer := re.search(r'bearer\s+((?:\w{1,40}="[^"]{0,2000}"[\s,]{0,9}){1,9})', challenge, re.IGNORECASE):
         asked = dict(re.findall(r'\b(\w+)="([^"]*)"', bearer[1]))
         realm = urljoin(answer.url, asked["realm"])
         if urlsplit(subject.site).scheme == "https" != urlsplit(realm).scheme:
@@ -2888,7 +2952,9 @@ def _oci_created(subject: Subject, at: str, tag: str, access: dict[str, str]) ->
         request = Request(f"{at}/blobs/{manifest['config']['digest']}", passes=_UNAVAILABLE)
         answer = yield from _oci_ask(subject, request, access)
         created = answer.json().get("created") if answer.status == 200 else None
-    return utc(created) or "", digest
+    with contextlib.suppress(ValueError, TypeError):    # the text of whoever made the image
+        return utc(created) or "", digest
+    return "", digest
 
 
 def oci(subject: Subject) -> Steps:
@@ -2909,7 +2975,8 @@ def oci(subject: Subject) -> Steps:
         numbered = sorted((tag for tag in tags if re.search("[0-9]", tag)), key=version_order, reverse=True)
         for tag in [tag for tag in numbered if tag not in subject.known][:_LOOKED_AT]:
             dates[tag], digests[tag] = yield from _oci_created(subject, at, tag, access)
-        for tag in [tag for tag in ("latest", *numbered) if tag in subject.known][:_LOOKED_AT]:
+        watched = [tag for tag in ("latest", *numbered) if tag in subject.known or tag == "latest" and tag in tags]
+        for tag in watched[:_LOOKED_AT]:
             request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, "HEAD", passes=_UNAVAILABLE)
             answer = yield from _oci_ask(subject, request, access)
             digests[tag] = answer.headers.get("docker-content-digest", "")
@@ -2927,8 +2994,11 @@ def dockerhub(subject: Subject) -> Steps:
         url = urljoin(answer.url, answer.json().get("next") or "")
         return url if answer.json().get("next") and urlsplit(url)[:2] == urlsplit(answer.url)[:2] else None
 
-    first, entries = yield from _pages(request, lambda answer: answer.json()["results"], lambda entry: entry["name"],
-                                       subject.known, next_of=next_of)
+    def is_old(entry: Any) -> bool:     # a rebuilt tag comes to the front again, with another digest
+        before = subject.known.get(entry["name"])
+        return before is not None and before.evidence in (None, _mark("digest", entry.get("digest")))
+
+    first, entries = yield from _pages(request, lambda answer: answer.json()["results"], is_old, next_of=next_of)
     return Listing([
         released(entry["name"], entry.get("tag_last_pushed") or entry["last_updated"],
                  evidence=_mark("digest", entry.get("digest")))
@@ -3148,7 +3218,8 @@ def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider]
 def name_at(provider: Provider, text: str) -> tuple[str, str]:
     """``(name, key)``: the name as the provider writes it, and what identifies it there. Raises Invalid."""
     name = provider.dialect.normalise(re.sub(r"/+", "/", text.strip()).strip("/"))
-    if len(name) > NAME_LIMIT or not re.fullmatch(provider.dialect.pattern, name) or "/." in f"/{name}":
+    is_odd = len(name) > NAME_LIMIT or re.search(r"(?:^|/)\.{1,2}(?:/|$)", name)
+    if is_odd or not re.fullmatch(provider.dialect.pattern, name):
         raise Invalid(f"Project name {text[:NAME_LIMIT]!r} has not the form that {provider.id} takes: "
                       f"{provider.dialect.form}.")
     return name, name.lower() if provider.dialect.folds_case else name
@@ -3256,7 +3327,8 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
 def compare(known: Mapping[str, Known], listing: Listing, now: float) -> tuple[Findings, list[Release]]:
     """``(what to record, which of it is news)``; lists oldest first, releases without a date dated now.
 
-    New: a version that was not known. Updated: a known one with other evidence of the same kind. Where
+    New: a version that was not known. Updated: a known one with other evidence of the same kind, or one that is
+    no pre-release any more. Where
     a listing shows the newest only, what is older than all that is known is recorded and no news. At the
     first sight of a project, where providers date the newest alone, the rest is dated as the oldest of those.
     """
@@ -3272,11 +3344,12 @@ def compare(known: Mapping[str, Known], listing: Listing, now: float) -> tuple[F
         if before is None:
             new.append(dataclasses.replace(release, date=release.date or seen_at))
             continue
-        if release.note and note_fingerprint(release.note) != before.fingerprint:
+        if release.note and release.note.fingerprint != before.fingerprint:
             noted.append(release)
-        if release.evidence and release.evidence != before.evidence:
-            kind = release.evidence.partition(":")[0]
-            is_same_kind = (before.evidence or "").startswith(f"{kind}:")
+        kind = (release.evidence or "").partition(":")[0]
+        is_same_kind = bool(kind) and (before.evidence or "").startswith(f"{kind}:")
+        is_promoted = is_same_kind and bool(before.is_prerelease) and not release.is_prerelease
+        if release.evidence and release.evidence != before.evidence or is_promoted:
             (updated if is_same_kind else evidenced).append(
                 dataclasses.replace(release, date=before.date, is_updated=is_same_kind))
     findings = Findings(0.0, new=new, updated=updated, evidenced=evidenced, noted=noted)
@@ -3304,12 +3377,17 @@ class Tracker:
         self._clock, self._spread = clock, spread
         self._me = make_id()
         self._stopping = threading.Event()
-        self._under_way: dict[str, int] = {}        # host -> checks
+        self._under_way: dict[int, str] = {}        # source -> host
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
 
     def start(self) -> None:
+        for id_ in self.store.providers_tracked():
+            if id_ not in self.providers:
+                log.warning("provider %s: it is tracked, but not known any more, so it is not asked; "
+                            "--provider adds it", id_)
+        self._me = make_id()            # anew: this may be a process forked from the one that made us
         self._pool = ThreadPoolExecutor(max(16, self._host_limit), thread_name_prefix="releasetrack-check")
         self._thread = threading.Thread(target=self._run, name="releasetrack-tracker", daemon=True)
         self.store.is_tracked = True
@@ -3327,7 +3405,8 @@ class Tracker:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def is_alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive() and time.monotonic() - self.beat_at < 30
+        has_beaten = bool(self.beat_at) and time.monotonic() - self.beat_at < 30
+        return self._thread is not None and self._thread.is_alive() and has_beaten
 
     def _run(self) -> None:
         renewed_at = righted_at = 0.0
@@ -3339,12 +3418,16 @@ class Tracker:
                     self.store.bring_forward(self._clock(), self._interval)
                     righted_at = self.beat_at
                 if self._under_way and self.beat_at - renewed_at >= LEASE / 3:
-                    self.store.renew_sources(self._me, self._clock())
+                    self.store.renew_sources(self._me, self._clock(), list(self._under_way))
                     renewed_at = self.beat_at
                 self._hand_out()
             except StoreUnavailable as error:
                 log.warning("tracker: %s", error)
                 self._stopping.wait(1)
+            except Exception:   # a fault of ours costs some turns, not the loop its life; health says so meanwhile
+                log.exception("tracker: a turn failed")
+                self.beat_at = 0.0
+                self._stopping.wait(10)
             self.store.poll_bell.wait(LEASE / 3)
 
     def _hand_out(self) -> None:
@@ -3355,31 +3438,31 @@ class Tracker:
         with self._lock:
             for id_ in due:
                 host = host_of(self.providers[id_].site)
-                room = self._host_limit - self._under_way.get(host, 0) - sum(
+                room = self._host_limit - list(self._under_way.values()).count(host) - sum(
                     count for other, count in wanted.items() if host_of(self.providers[other].site) == host)
                 if room > 0 and self.fetcher.free_at(host) <= now:
                     wanted[id_] = room
         for source in self.store.claim_sources(wanted, self._me, now) if wanted else ():
             host = host_of(self.providers[source.provider].site)
             with self._lock:
-                self._under_way[host] = self._under_way.get(host, 0) + 1
+                self._under_way[source.id] = host
             assert self._pool
-            self._pool.submit(self._check_claimed, source, host)
+            self._pool.submit(self._check_claimed, source)
 
-    def _check_claimed(self, source: Source, host: str) -> None:
+    def _check_claimed(self, source: Source) -> None:
         try:
             self.check(source)
         finally:
             with self._lock:
-                self._under_way[host] -= 1
-                if not self._under_way[host]:
-                    del self._under_way[host]
+                del self._under_way[source.id]
             self.store.poll_bell.set()
 
     def check_now(self, source_id: int) -> tuple[Source, list[Release]] | None:
         """Check one source, due or not: ``(the source after it, what is news)``. None if another checks it."""
-        source = self.store.claim_source(source_id, self._me, self._clock())
-        news = self.check(source) if source else None
+        source, news = self.store.claim_source(source_id, self._me, self._clock()), None
+        if source:
+            with renewing(lambda: self.store.renew_sources(self._me, self._clock(), [source_id])):
+                news = self.check(source)
         after = self.store.source(source_id)
         return (after, news) if after and news is not None else None
 
@@ -3435,7 +3518,10 @@ class Tracker:
                 log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
                          "updated" if release.is_updated else "new")
             for event, listener in itertools.product(events, self.listeners):
-                listener(event.body)
+                try:
+                    listener(event.body)
+                except Exception:       # of the embedding program; what is stored is stored, and others are told
+                    log.exception("listener %r: failed", listener)
         return news if recorded else []
 
     def _events(self, provider: Provider, subscriber: Subscriber, news: Sequence[Release]) -> Iterator[Event]:
@@ -3614,6 +3700,7 @@ class Courier:
         self._pool: ThreadPoolExecutor | None = None
 
     def start(self) -> None:
+        self._me = make_id()            # anew: this may be a process forked from the one that made us
         self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="releasetrack-send")
         self._thread = threading.Thread(target=self._run, name="releasetrack-courier", daemon=True)
         self._thread.start()
@@ -3631,17 +3718,20 @@ class Courier:
                 self._settle()
 
     def is_alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive() and time.monotonic() - self.beat_at < 30
+        has_beaten = bool(self.beat_at) and time.monotonic() - self.beat_at < 30
+        return self._thread is not None and self._thread.is_alive() and has_beaten
 
-    def send_due(self) -> int:
-        """Send what is due now, without threads, until nothing is due any more; how many were attempted."""
-        count = 0
-        while destinations := self.store.due_destinations(self._clock()):
-            for batch in self.store.claim_deliveries(dict.fromkeys(destinations, 1), self._me, self._clock()).values():
-                attempts = [attempt for delivery in batch if (attempt := self.attempt(delivery))]
-                self.store.record_attempts(self._me, attempts)
-                count += len(attempts)
-        return count
+    def send_due(self) -> list[tuple[Delivery, Attempt]]:
+        """Send what is due now, without threads, until nothing is due any more; what was attempted."""
+        made: list[tuple[Delivery, Attempt]] = []
+        with renewing(lambda: self.store.renew_deliveries(self._me, self._clock())):
+            while destinations := self.store.due_destinations(self._clock()):
+                claimed = self.store.claim_deliveries({destinations[0]: 1}, self._me, self._clock())
+                attempts = [(delivery, attempt) for batch in claimed.values() for delivery in batch
+                            if (attempt := self.attempt(delivery))]
+                self.store.record_attempts(self._me, [attempt for _, attempt in attempts])
+                made += attempts
+        return made
 
     def _run(self) -> None:
         renewed_at = swept_at = 0.0
@@ -3663,6 +3753,10 @@ class Courier:
             except StoreUnavailable as error:
                 log.warning("courier: %s", error)
                 self._stopping.wait(1)
+            except Exception:   # a fault of ours costs some turns, not the loop its life; health says so meanwhile
+                log.exception("courier: a turn failed")
+                self.beat_at = 0.0
+                self._stopping.wait(10)
             self.store.send_bell.wait(wait)
 
     def _settle(self) -> None:
@@ -3929,8 +4023,9 @@ class Fields:
     def ids(self, name: str, what: str, there_are: Callable[[], Collection[str]]) -> list[str] | None:
         """A list of ids, each of something that there is, each once."""
         values = self._list(name, "ids")
+        known = there_are() if values else ()
         for value in values or ():
-            if not isinstance(value, str) or value not in there_are():
+            if not isinstance(value, str) or value not in known:
                 self.faults.append(f"Field {name}: there is no {what} {value!r:.60}.")
         return None if values is None else list(dict.fromkeys(value for value in values if isinstance(value, str)))
 
@@ -3941,7 +4036,7 @@ class Fields:
         for at, entry in enumerate(entries or ()):
             value = entry.get("value") if isinstance(entry, dict) else None
             inverse = entry.get("inverse") if isinstance(entry, dict) else None
-            if not isinstance(value, str) or not value or inverse not in (None, True, False):
+            if not isinstance(value, str) or not value or inverse is not None and not isinstance(inverse, bool):
                 self.faults.append(
                     f"Field {name}[{at}] takes an object with value, a text, and inverse, true or false.")
             elif fault := pattern_fault(value):
@@ -4150,7 +4245,7 @@ def read_note(call: ProjectCall) -> dict[str, Any]:
     note = call.store.note(call.project.source_id, call.version)
     if note is None:
         raise NotFound
-    return dataclasses.asdict(note)
+    return note.as_json()
 
 
 @route("GET", "providers")
@@ -4359,7 +4454,7 @@ def find_handler(call: Call) -> tuple[dict[str, Handler], Call]:
     """What there is at a path, by method, and the call with what its path names. Raises NotFound."""
     segments = call.segments
     first, path = segments[0], "/".join(segments)
-    if path in ROUTES and "{" not in path:
+    if path in ROUTES and "{" not in path and len(segments) == path.count("/") + 1:     # no slash was sent as %2F
         return ROUTES[path], call
     if first == "tags" and len(segments) == 2:
         return ROUTES["tags/{id}"], call
@@ -4416,7 +4511,7 @@ def status_message(status: int, text: str = "") -> bytes:
     value = {"message": http.client.responses.get(status, "Error"), "code": status}
     if status == 400:
         value["errors"] = [text or "The request could not be understood."]
-    return json.dumps(value).encode()
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 # == pages =====================================================================
@@ -4620,11 +4715,18 @@ class Service:
         return found
 
 
+class CannotServe(ReleasetrackError):
+    """The address cannot be listened on, or there is no waitress."""
+
+
 def make_server(application: Callable[..., Any], settings: Settings) -> tuple[Any, str]:
-    """``(a waitress server that listens, its address)``. Raises SettingError when the address cannot be had."""
-    import waitress.channel     # here, so that the file can be embedded under another server without it
-    import waitress.server
-    import waitress.task
+    """``(a waitress server that listens, its address)``. Raises CannotServe."""
+    try:        # here, so that the file can be embedded under another server without it
+        import waitress.channel
+        import waitress.server
+        import waitress.task
+    except ImportError:
+        raise CannotServe("it needs the package waitress: pip install waitress") from None
 
     class Refusal:
         """What waitress refuses by itself, as a Message."""
@@ -4651,8 +4753,8 @@ def make_server(application: Callable[..., Any], settings: Settings) -> tuple[An
                                                  flags=socket.AI_PASSIVE)[0]
         listener = socket.create_server(address[:2], family=family, backlog=1024)
     except OSError as error:
-        raise SettingError(f"--host {settings.host} --port {settings.port}: cannot listen there: "
-                           f"{error.strerror or error}") from None
+        raise CannotServe(f"--host {settings.host} --port {settings.port}: cannot listen there: "
+                          f"{error.strerror or error}") from None
     server = waitress.server.create_server(
         application, sockets=[listener], threads=settings.threads, connection_limit=1000, asyncore_use_poll=True,
         max_request_header_size=16 * KIB, max_request_body_size=BODY_LIMIT + 1, channel_timeout=30,
@@ -4695,8 +4797,10 @@ _JSON = argument("--json", action="store_true", help="print JSON")
 
 
 @contextlib.contextmanager
-def opened(settings: Settings) -> Iterator[Service]:
-    """A service for one command: its store and providers, without its threads."""
+def opened(settings: Settings, makes: bool = False) -> Iterator[Service]:
+    """A service for one command: its store and providers, without its threads. ``makes``: the store, if need be."""
+    if not makes and not os.path.exists(settings.db):
+        raise CommandError(f"there is no store {settings.db}; --db names it, and 'account add' or 'serve' makes one")
     service = Service(settings)
     try:
         yield service
@@ -4726,11 +4830,11 @@ def _me() -> str:
 
 @command()
 def serve(settings: Settings, args: argparse.Namespace) -> int:
-    """Run the service: API, pages, tracker and courier."""
+    """Run the service: API, tracker and courier."""
     service = Service(settings)
     try:
         server, address = make_server(service.app, settings)
-    except SettingError:
+    except CannotServe:
         service.stop()
         raise
 
@@ -4759,20 +4863,27 @@ def serve(settings: Settings, args: argparse.Namespace) -> int:
 def _read_password(args: argparse.Namespace) -> str:
     """A new password, from standard input or typed twice. Raises CommandError."""
     if args.password_stdin:
-        password = sys.stdin.readline().rstrip("\n")
+        password = sys.stdin.readline().rstrip("\r\n")
+    elif not sys.stdin.isatty():
+        raise CommandError("there is no terminal to ask for the password; --password-stdin reads it from standard "
+                           "input")
     else:
-        try:
-            password = getpass.getpass("Password: ")
-            if getpass.getpass("The same again: ") != password:
-                raise CommandError("the two passwords differ")
-        except EOFError:
-            raise CommandError("no password was typed; --password-stdin reads it from standard input") from None
+        password = getpass.getpass("Password: ")
+        if getpass.getpass("The same again: ") != password:
+            raise CommandError("the two passwords differ")
     if problem := password_problem(password):
         raise CommandError(problem)
     return password
 
 
 _PASSWORD_STDIN = argument("--password-stdin", action="store_true", help="read the password from standard input")
+
+
+def _label(name: str) -> str:
+    """A name that a person gave. Raises CommandError."""
+    if not 0 < len(name.strip()) <= NAME_LIMIT or not name.isprintable():
+        raise CommandError(f"the name {name[:40]!r} takes 1 to {NAME_LIMIT} printable characters")
+    return name.strip()
 
 
 @command(_EMAIL, argument("--name", help="what the account is called; the address without it"),
@@ -4783,10 +4894,10 @@ def account_add(settings: Settings, args: argparse.Namespace) -> int:
     """Make an account. The password is asked for."""
     if not re.fullmatch(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,190}", args.email):
         raise CommandError(f"{args.email!r} is no e-mail address, such as you@example.org")
-    with opened(settings) as service:
+    with opened(settings, makes=True) as service:
         if service.store.account(args.email):
             raise CommandError(f"there is an account {args.email} already")
-        account = service.store.add_account(args.type, args.email, args.name or args.email,
+        account = service.store.add_account(args.type, args.email, _label(args.name or args.email),
                                             hash_password(_read_password(args)), args.admin)
         print(f"account {account.email} made" + (", an administrator" if account.is_admin else ""))
     return 0
@@ -4813,15 +4924,12 @@ def account_passwd(settings: Settings, args: argparse.Namespace) -> int:
 def account_remove(settings: Settings, args: argparse.Namespace) -> int:
     """Remove an account with all that it owns."""
     with opened(settings) as service:
-        service.store.remove_account(_account_at(service, args.email).id)
+        account = _account_at(service, args.email)
+        others = [other for other in service.store.accounts() if other.id != account.id]
+        if others and not any(other.is_admin for other in others):
+            raise CommandError(f"{account.email} is the only administrator; make another first, with --admin")
+        service.store.remove_account(account.id)
     return 0
-
-
-def _label(name: str) -> str:
-    """A name that a person gave. Raises CommandError."""
-    if not 0 < len(name.strip()) <= NAME_LIMIT or not name.isprintable():
-        raise CommandError(f"the name {name[:40]!r} takes 1 to {NAME_LIMIT} printable characters")
-    return name.strip()
 
 
 @command(_EMAIL, argument("name", metavar="NAME", help="a label for the key"),
@@ -4896,7 +5004,9 @@ def project_list(settings: Settings, args: argparse.Namespace) -> int:
                 source = service.store.source(project.source_id)
                 rows.append({"provider": project.provider, "name": project.name, "id": project.id,
                              "checked_at": source and source.checked_at and timestamp(source.checked_at),
-                             "error": source and source.error})
+                             "error": source and source.error or (
+                                 None if project.provider in service.providers
+                                 else f"there is no provider {project.provider} any more; --provider adds it")})
             if page >= total:
                 return _print_rows(rows, args.json)
     return 0
@@ -4906,8 +5016,9 @@ def project_list(settings: Settings, args: argparse.Namespace) -> int:
 def project_remove(settings: Settings, args: argparse.Namespace) -> int:
     """Track a project no more."""
     with opened(settings) as service:
-        account, provider = _account_at(service, args.email), _provider_in(service.providers, args.provider)
-        found = service.store.project_by_names(account.id, provider.id, [name_at(provider, args.name)[1]])
+        account, provider = _account_at(service, args.email), service.providers.get(args.provider)
+        key = name_at(provider, args.name)[1] if provider else args.name      # one that is not known any more
+        found = service.store.project_by_names(account.id, args.provider, [key])
         if found is None:
             raise CommandError(f"{args.email} does not track {args.name} of {args.provider}")
         service.store.remove_project(found[0])
@@ -4960,7 +5071,7 @@ def fetch(settings: Settings, args: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = [
             {"version": release.version, "date": release.date, "is_prerelease": release.is_prerelease,
              "cve": list(release.cve),
-             "note": dataclasses.asdict(release.note or Note("", "", page_of(provider, name, release.version)))}
+             "note": (release.note or Note("", "", page_of(provider, name, release.version))).as_json()}
             for release in listing.releases]
     if not args.json:
         rows = [{"date": row["date"], "version": row["version"],
@@ -4977,7 +5088,7 @@ def check(settings: Settings, args: argparse.Namespace) -> int:
         account = _account_at(service, args.email) if args.email else None
         sources = service.store.sources(account.id if account else None)
         if args.provider and not args.name:
-            raise CommandError("PROVIDER takes a NAME behind it")
+            raise SettingError("PROVIDER takes a NAME behind it")
         if args.name:
             key = name_at(_provider_in(service.providers, args.provider), args.name)[1]
             sources = [source for source in sources if (source.provider, source.key) == (args.provider, key)]
@@ -5001,9 +5112,23 @@ def check(settings: Settings, args: argparse.Namespace) -> int:
             for release in news:
                 print(source.provider, source.name, release.version,
                       "updated" if release.is_updated else "new", sep="\t")
-        if args.send:
-            service.courier.send_due()
+        for delivery, attempt in service.courier.send_due() if args.send else ():
+            if attempt.error:
+                status = 1
+                print(f"releasetrack: {delivery.destination.kind} {delivery.destination.name}: {attempt.error}; "
+                      "it is tried again later", file=sys.stderr)
         return status
+
+
+def _check_copy(db: str, path: str) -> None:
+    """Raise CommandError for a place that a copy must not take: the store's own, or what is no copy."""
+    if any(os.path.exists(path) and os.path.exists(own) and os.path.samefile(path, own)
+           for own in (db, f"{db}-wal", f"{db}-shm")):
+        raise CommandError(f"{path} is the store itself; name another file")
+    if os.path.isfile(path) and os.path.getsize(path):
+        with open(path, "rb") as old:
+            if not old.read(16).startswith(b"SQLite format 3"):
+                raise CommandError(f"{path} is no older copy of a store, so it is not replaced; name another file")
 
 
 @command(argument("file", metavar="FILE", help="where the copy goes; an older one there is replaced"))
@@ -5012,10 +5137,9 @@ def backup(settings: Settings, args: argparse.Namespace) -> int:
     def progress(_status: int, left: int, total: int) -> None:
         print(f"\r{100 * (total - left) // max(total, 1)} %", end="" if left else "\n", file=sys.stderr)
 
-    if not os.path.exists(settings.db):
-        raise CommandError(f"there is no store {settings.db}; --db names it")
     with opened(settings) as service:
         try:
+            _check_copy(settings.db, args.file)
             service.store.backup(args.file, progress if sys.stderr.isatty() else None)
         except (OSError, sqlite3.Error) as error:
             raise CommandError(f"{args.file}: the copy could not be written: "
@@ -5036,7 +5160,8 @@ def make_parser() -> argparse.ArgumentParser:
     for words, (function, arguments) in COMMANDS.items():
         group, _, name = words.rpartition(" ")
         if group not in groups:
-            member = groups[""].add_parser(group, help=f"{group}s: add, list, remove")
+            members = [other.partition(" ")[2] for other in COMMANDS if other.startswith(f"{group} ")]
+            member = groups[""].add_parser(group, help=f"{group}s: {', '.join(members)}")
             groups[group] = member.add_subparsers(metavar="COMMAND", required=True)
         about = (function.__doc__ or "").strip()
         sub = groups[group].add_parser(name, help=about.split("\n")[0], description=about)
@@ -5059,6 +5184,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
     args = make_parser().parse_args(argv)
     try:
+        if any("\udc80" <= letter <= "\udcff" for word in argv or sys.argv[1:] for letter in word):
+            raise SettingError("an argument is not UTF-8")
         flags = {name: getattr(args, f"setting {name}", None) for name in SETTINGS}
         settings = Settings.from_outside(flags, os.environ)
         logging.basicConfig(level=settings.log_level.upper(), stream=sys.stderr,
