@@ -286,13 +286,17 @@ SETTINGS = {row.name: row for row in dataclasses.fields(Settings)}
 # a release's date is RFC 3339 text in UTC.
 
 
+# The texts of Messages, the same under every Python: 3.13 has another for 413.
+REASONS = {**http.client.responses, 413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+
+
 class ReleasetrackError(Exception):
     """Whatever a user, a client or a provider can cause. ``status`` is what the API answers."""
 
     status = 500
 
     def as_message(self) -> dict[str, Any]:
-        return {"message": http.client.responses[self.status], "code": self.status}
+        return {"message": REASONS[self.status], "code": self.status}
 
 
 class Invalid(ReleasetrackError):
@@ -4508,7 +4512,7 @@ def answer_api(parts: Parts) -> bytes:
 
 def status_message(status: int, text: str = "") -> bytes:
     """A Message for a status that bottle or the server answers by itself."""
-    value = {"message": http.client.responses.get(status, "Error"), "code": status}
+    value = {"message": REASONS.get(status, "Error"), "code": status}
     if status == 400:
         value["errors"] = [text or "The request could not be understood."]
     return json.dumps(value, separators=(",", ":")).encode()
@@ -4736,7 +4740,7 @@ def make_server(application: Callable[..., Any], settings: Settings) -> tuple[An
 
         def to_response(self, _ident: str | None = None) -> tuple[str, list[tuple[str, str]], bytes]:
             code = self._error.code
-            status = f"{code} {http.client.responses.get(code, self._error.reason)}"
+            status = f"{code} {REASONS.get(code, self._error.reason)}"
             body = status_message(code, f"The request could not be understood: {self._error.body}.")
             return status, [("Content-Type", "application/json")], body
 
