@@ -3329,12 +3329,12 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
 
 
 def compare(known: Mapping[str, Known], listing: Listing, now: float) -> tuple[Findings, list[Release]]:
-    """``(what to record, which of it is news)``; lists oldest first, releases without a date dated now.
+    """``(what to record, which of it is news)``; lists oldest first.
 
     New: a version that was not known. Updated: a known one with other evidence of the same kind, or one that is
-    no pre-release any more. Where
-    a listing shows the newest only, what is older than all that is known is recorded and no news. At the
-    first sight of a project, where providers date the newest alone, the rest is dated as the oldest of those.
+    no pre-release any more. Where a listing shows the newest only, what is older than all that is known is
+    recorded and no news. A release without a date is dated now; at the first sight of a project, where its
+    provider dates the newest alone, as the oldest of those.
     """
     dated = [release.date for release in listing.releases if release.date]
     seen_at = min(dated) if dated and not known else timestamp(now)
