@@ -65,7 +65,7 @@ import urllib.request
 import weakref
 import xml.etree.ElementTree
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -177,6 +177,13 @@ def _proxy_network(value: str) -> str:
     return network
 
 
+def _contact(value: str) -> str:
+    """What stands in the User-Agent: an address that a person can use."""
+    if value and not re.fullmatch(r"(?:mailto:)?[\w.+-]{1,64}@[\w.-]{1,190}|https?://[!-'*-~]{1,200}", value, re.ASCII):
+        raise ValueError("takes a mail or web address, such as me@example.org")
+    return f"mailto:{value}" if re.match("[^:]+@", value) else value
+
+
 def _brand(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*", value) or len(value) > 40:
         raise ValueError("takes a word of letters and digits, as in the header X-WORD-Signature")
@@ -243,6 +250,8 @@ class Settings:
     rate_limit: int = _setting(1000, _whole(0, 10**9), "N", "units an hour and key; 0 for no limit")
     poll_interval: float = _setting(HOUR, _seconds(1, 30 * DAY), "SECONDS", "seconds between the checks of a project")
     host_limit: int = _setting(2, _whole(1, 256), "N", "requests under way at once to one provider's host")
+    contact: str = _setting("", _contact, "ADDRESS", "a mail or web address at which providers may reach you; each "
+                            "request names it")
     retry_first: float = _setting(30.0, _seconds(0.01, RETRY_LONGEST), "SECONDS",
                                   "seconds to wait after a delivery's first failure; the wait doubles from there")
     brand: str = _setting("Service", _brand, "WORD", "the word in the headers X-WORD-Signature and X-WORD-Timestamp")
@@ -381,7 +390,8 @@ def make_id() -> str:
 
 def timestamp(at: float) -> str:
     """An instant of ours as RFC 3339 text, to the second."""
-    return datetime.datetime.fromtimestamp(int(at), datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+    # Not fromtimestamp(), which raises OSError for some of what is beyond the calendar.
+    return (datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=int(at))).isoformat() + "Z"
 
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?\s*([Zz]|UTC|[+-]\d\d:?\d\d)?", re.ASCII)
@@ -431,13 +441,18 @@ PRERELEASE_WORDS = frozenset(
 _PRERELEASE_LETTERS = frozenset("abcm")     # only with a number behind: 1.0b2, not openssl's 1.0.2b
 
 
+# A commit's, as in 1.40.2.8395-c67dce28e; not a date behind a letter, as in 1.0-b20260601.
+_HASH = re.compile(r"(?<![0-9a-z.])g?(?![a-f]?[0-9]+(?![0-9a-z]))[0-9a-f]{7,40}(?![0-9a-z])")
+
+
 def _tokens(version: str) -> list[str]:
     return re.findall(r"[a-z]+|[0-9]+", version.lower().split("+")[0])
 
 
 def prerelease_by_words(version: str) -> bool:
     """Whether a label of no particular ecosystem says that it is not final: ``1.0-rc1``, not ``1.0-alpine``."""
-    tokens = _tokens(re.split(r"[@/](?=v?[0-9])", version)[-1])     # not by a package's name before it
+    label = re.split(r"[@/](?=v?[0-9])", version)[-1]       # not by a package's name before it
+    tokens = _tokens(_HASH.sub("", label.lower()))              # nor by a commit's hash behind it
     return any(
         token in PRERELEASE_WORDS
         or token in _PRERELEASE_LETTERS and at and tokens[at - 1].isdigit() and at + 1 < len(tokens)
@@ -489,6 +504,7 @@ class Request:
     method: str = "GET"
     body: bytes | None = None
     passes: Collection[int] = ()
+    is_guarded: bool = False        # its address is a user's: judged as a webhook's is
 
 
 @dataclasses.dataclass(frozen=True)
@@ -608,6 +624,27 @@ EMAIL_NOTIFICATIONS = ("none", "instant", "hourly", "daily", "weekly", "default"
 
 
 @dataclasses.dataclass(frozen=True)
+class Health:
+    """How the checks of a source go. Instants are seconds since the epoch."""
+
+    checked_at: float | None        # last answer of any kind
+    succeeded_at: float | None      # last answer that held releases; None: never seen
+    next_check_at: float
+    error: str | None               # of the last check, in words
+    missing_since: float | None     # when the provider first said that there is no such project, unless it is back
+    is_missing: bool                # it has said so three times, over a day
+    quota_left: int | None          # requests that the provider said are left to us
+
+    def as_json(self) -> dict[str, Any]:
+        """For people and programs: instants as RFC 3339, and what is nothing or false left out."""
+        about: dict[str, Any] = {
+            name: timestamp(at) for name in ("checked_at", "succeeded_at", "next_check_at", "missing_since")
+            if (at := getattr(self, name))}
+        optional = {"error": self.error, "is_missing": self.is_missing, "quota_left": self.quota_left}
+        return about | {name: value for name, value in optional.items() if value not in (None, False)}
+
+
+@dataclasses.dataclass(frozen=True)
 class Project:
     id: str
     account_id: str
@@ -622,10 +659,12 @@ class Project:
     tags: tuple[str, ...]                                   # ids
     destinations: Mapping[str, tuple[str, ...]]             # kind -> ids; a kind with none is absent
 
+    health: Health                                          # of its source
+
     def as_json(self, url: str) -> dict[str, Any]:
-        """The contract's Project; what is false or empty is left out."""
+        """The contract's Project and, beyond it, ``source``; what is false or empty is left out."""
         about: dict[str, Any] = {"id": self.id, "name": self.name, "provider": self.provider, "url": url,
-                                 "email_notification": self.email_notification}
+                                 "email_notification": self.email_notification, "source": self.health.as_json()}
         for kind, ids in self.destinations.items():
             about[KINDS[kind]] = ids
         if self.exclude_version_regexp:
@@ -639,18 +678,14 @@ class Project:
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class Source(Health):
     """A project at its provider, shared by all accounts that track it."""
 
     id: int
     provider: str
-    key: str                        # the name, normalised as the provider does
+    key: str                        # tells it from others there, however the name is spelled
     name: str
-    checked_at: float | None        # last answer of any kind
-    succeeded_at: float | None      # last answer that held releases; None: never seen
-    failures: int                   # since then
-    error: str | None
-    is_missing: bool
+    failures: int                   # since the last success
     etag_url: str | None            # the request that ``etag`` and ``last_modified`` belong to
     etag: str | None
     last_modified: str | None
@@ -767,6 +802,20 @@ def plain_text(markup: str) -> str:
 def preformatted(text: str) -> str:
     """Text or Markdown as HTML that shows it as it is."""
     return f"<pre>{html.escape(text, quote=False)}</pre>" if text.strip() else ""
+
+
+_LINK = re.compile(r"""(\s(?:href|src)\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
+
+
+def absolute_links(markup: str, base: str) -> str:
+    """The HTML with its links and pictures as they are seen from the page ``base``."""
+    def one(match: re.Match[str]) -> str:
+        is_quoted = match[2][0] in "\"'"
+        mark, link = (match[2][0], match[2][1:-1]) if is_quoted else ('"', match[2])
+        with contextlib.suppress(ValueError):       # a broken address stays as it is
+            link = urljoin(base, link.strip())
+        return f"{match[1]}{mark}{link}{mark}"
+    return re.sub(r"<[A-Za-z][^<>]*>", lambda tag: _LINK.sub(one, tag[0]), markup)
 
 
 TEMPLATE_NAMES = frozenset(
@@ -937,6 +986,26 @@ class Windows:
         if len(self._state) >= self._most_names:
             for name in list(self._state)[:self._most_names // 10]:
                 del self._state[name]
+
+
+class Pace:
+    """At most so many in any so many seconds."""
+
+    def __init__(self, requests: int, seconds: float) -> None:
+        self._seconds = seconds
+        self._taken: deque[float] = deque(maxlen=requests)
+        self._lock = threading.Lock()
+
+    def take(self, now: float) -> float:
+        """Seconds to wait until there is room; 0 when there was, and it was taken."""
+        with self._lock:
+            if len(self._taken) == self._taken.maxlen and (wait := self._taken[0] + self._seconds - now) > 0:
+                return wait
+            self._taken.append(now)
+            return 0.0
+
+    def __str__(self) -> str:
+        return f"at most {self._taken.maxlen} times in {self._seconds:g} s"
 
 
 class LoginGate:
@@ -1256,7 +1325,20 @@ CREATE INDEX attempt_by_time ON attempt (attempted_at);
 
 PRAGMA application_id = 1920234091;
 PRAGMA user_version = 1;
-""",)
+""", """
+ALTER TABLE source ADD COLUMN missing_since REAL;
+ALTER TABLE source ADD COLUMN missing_times INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE source ADD COLUMN quota_left INTEGER;
+UPDATE source SET missing_since = checked_at, missing_times = 1, is_missing = 0 WHERE is_missing;
+
+-- A project that was renamed may be at its new name already; then projects move to that source, which counts them
+-- and lets go of the one that they leave.
+CREATE TRIGGER project_moved AFTER UPDATE OF source_id ON project BEGIN
+    DELETE FROM source
+     WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id);
+END;
+PRAGMA user_version = 2;
+""")
 
 # The ids of a page of an account's projects: by order, and whether it is reversed.
 PROJECT_PAGES = {key: """
@@ -1298,6 +1380,8 @@ class Findings:
     etag_url: str | None = None
     etag: str | None = None
     last_modified: str | None = None
+    quota_left: int | None = None
+    renamed: tuple[str, str] | None = None      # the name that the project has now, and its key
     new: Sequence[Release] = ()         # oldest first, with dates
     updated: Sequence[Release] = ()
     evidenced: Sequence[Release] = ()   # known ones, unchanged, whose evidence is new or of another kind
@@ -1314,6 +1398,10 @@ def _account(row: Sequence[Any]) -> Account:
     return Account(id_, type_, address, name, bool(is_admin), email_notification, password)
 
 
+def _health(row: Sequence[Any]) -> list[Any]:
+    return [*row[:5], bool(row[5]), *row[6:]]
+
+
 def _project(row: Sequence[Any]) -> Project:
     destinations: dict[str, tuple[str, ...]] = {}
     for kind, id_ in json.loads(row[11]) if row[11] != "[]" else ():
@@ -1321,13 +1409,11 @@ def _project(row: Sequence[Any]) -> Project:
     rules = tuple((value, bool(inverse)) for value, inverse in json.loads(row[8])) if row[8] != "[]" else ()
     tags = tuple(json.loads(row[10])) if row[10] != "[]" else ()
     return Project(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), bool(row[7]), rules, row[9],
-                   tags, destinations)
+                   tags, destinations, Health(*_health(row[12:])))
 
 
 def _source(row: Sequence[Any]) -> Source:
-    values = list(row)
-    values[8] = bool(values[8])
-    return Source(*values)
+    return Source(*_health(row))
 
 
 def _release(row: Sequence[Any]) -> Release:
@@ -1744,22 +1830,23 @@ class Store:
     def _projects(self, account_id: str, ids: Sequence[str]) -> list[Project]:
         """The account's projects of these ids, in their order."""
         rows = self._rows("""
-            SELECT id, account_id, source_id, provider, name, email_notification, exclude_prereleases,
-                   exclude_updated, exclude_version_regexp, note,
+            SELECT project.id, account_id, source_id, project.provider, project.name, email_notification,
+                   exclude_prereleases, exclude_updated, exclude_version_regexp, note,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id),
                    (SELECT json_group_array(json_array(kind, destination_id))
                       FROM project_destination JOIN destination ON destination.id = destination_id
-                     WHERE project_id = project.id)
-              FROM project
-             WHERE id IN (SELECT value FROM json_each(:ids)) AND account_id = :account
+                     WHERE project_id = project.id),
+                   checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left
+              FROM project JOIN source ON source.id = source_id
+             WHERE project.id IN (SELECT value FROM json_each(:ids)) AND account_id = :account
             """, {"ids": _as_json(ids), "account": account_id})
         found = {row[0]: _project(row) for row in rows}
         return [found[id_] for id_ in ids if id_ in found]
 
     def source(self, source_id: int) -> Source | None:
         rows = self._rows("""
-            SELECT id, provider, key, name, checked_at, succeeded_at, failures, error, is_missing, etag_url, etag,
-                   last_modified
+            SELECT checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
+                   id, provider, key, name, failures, etag_url, etag, last_modified
               FROM source WHERE id = ?""", (source_id,))
         return _source(rows[0]) if rows else None
 
@@ -1840,8 +1927,10 @@ class Store:
                               AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + :lease))
             """, {"providers": _as_json(list(providers)), "now": now, "lease": LEASE})]
 
-    def claim_sources(self, wanted: Mapping[str, int], claimant: str, now: float) -> list[Source]:
-        """Up to so many due sources of each provider, longest due first, claimed for ``LEASE`` seconds.
+    def claim_sources(self, wanted: Mapping[str, int], claimant: str, now: float,
+                      due_by: Mapping[str, float] | None = None) -> list[Source]:
+        """Up to so many sources of each provider that are due, now or by the provider's time in ``due_by``; longest
+        due first, claimed for ``LEASE`` seconds.
 
         A claim that ends further off than a lease was made before the clock was set back; it counts for nothing.
         """
@@ -1851,13 +1940,13 @@ class Store:
                 ids += [id_ for id_, in db.execute("""
                     UPDATE source SET claimed_by = :claimant, claimed_until = :now + :lease
                      WHERE id IN (SELECT id FROM source
-                                   WHERE provider = :provider AND next_check_at <= :now
+                                   WHERE provider = :provider AND next_check_at <= :due_by
                                      AND (claimed_until IS NULL
                                           OR claimed_until NOT BETWEEN :now AND :now + :lease)
                                    ORDER BY next_check_at LIMIT :limit)
                     RETURNING id
                     """, {"claimant": claimant, "now": now, "lease": LEASE, "provider": provider,
-                          "limit": limit}).fetchall()]
+                          "limit": limit, "due_by": (due_by or {}).get(provider, now)}).fetchall()]
         return [source for id_ in ids if (source := self.source(id_))]
 
     def claim_source(self, source_id: int, claimant: str, now: float) -> Source | None:
@@ -1877,15 +1966,27 @@ class Store:
                  WHERE claimed_by = ? AND id IN (SELECT value FROM json_each(?))
                 """, (now + LEASE, claimant, _as_json(list(ids))))
 
-    def bring_forward(self, now: float, interval: float) -> None:
-        """Have no source wait longer than the interval asks for, nor a failing one for more than a day and a bit:
-        the operator may have shortened the interval, or a clock that was ahead have been set right."""
+    def bring_forward(self, now: float, interval: float, intervals: Mapping[str, float] | None = None) -> None:
+        """Have no source wait longer than the interval, or its provider's own among ``intervals``, asks for; nor a
+        failing one for more than a day and a bit: the operator may have shortened the interval, or a clock that was
+        ahead have been set right."""
         with self._transaction() as db:
             db.execute("""
-                UPDATE source SET next_check_at = :now + :interval * (id % 100) / 100.0
-                 WHERE next_check_at > :now + 1.11 * CASE WHEN error IS NULL THEN :interval
-                                                          ELSE max(:interval, 86400) END
-                """, {"now": now, "interval": interval})
+                UPDATE source SET next_check_at = :now + wanted * (id % 100) / 100.0
+                  FROM (SELECT id AS wanted_by,
+                               coalesce((SELECT value FROM json_each(:intervals) WHERE json_each.key = provider),
+                                        :interval) AS wanted
+                          FROM source WHERE next_check_at > :now + 1.11 * :least)
+                 WHERE id = wanted_by
+                   AND next_check_at > :now + 1.11 * CASE WHEN error IS NULL THEN wanted ELSE max(wanted, 86400) END
+                """, {"now": now, "interval": interval, "intervals": _as_json(intervals or {}),
+                      "least": min([interval, *(intervals or {}).values()])})
+
+    def is_an_administrators(self, source_id: int) -> bool:
+        """Whether an administrator tracks the source."""
+        return bool(self._rows("""
+            SELECT 1 FROM project JOIN account ON account.id = account_id WHERE source_id = ? AND is_admin LIMIT 1
+            """, (source_id,)))
 
     def subscribers(self, source_id: int) -> list[Subscriber]:
         """The projects that track a source, with their accounts, tags and the destinations they are told at.
@@ -1922,12 +2023,13 @@ class Store:
             kept = db.execute("""
                 UPDATE source
                    SET checked_at = :now, succeeded_at = :now, failures = 0, error = NULL, is_missing = 0,
+                       missing_since = NULL, missing_times = 0, quota_left = :quota_left,
                        next_check_at = :next, claimed_by = NULL, claimed_until = NULL,
                        etag_url = :etag_url, etag = :etag, last_modified = :last_modified
                  WHERE id = :id AND claimed_by = :claimant
                 """, {"now": now, "next": found.next_check_at, "id": source_id, "claimant": claimant,
-                      "etag_url": found.etag_url, "etag": found.etag,
-                      "last_modified": found.last_modified}).rowcount
+                      "etag_url": found.etag_url, "etag": found.etag, "last_modified": found.last_modified,
+                      "quota_left": found.quota_left}).rowcount
             if kept:
                 for release in found.new:
                     self._insert_release(db, source_id, release)
@@ -1947,21 +2049,49 @@ class Store:
                 for event in found.events:
                     if event.destination_ids:
                         self._insert_event(db, event, now)
+                if found.renamed:
+                    self._rename_source(db, source_id, *found.renamed)
         self._tell_checked(rings=bool(found.events))
         return kept > 0
 
     def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
-                       counts: bool = True, is_missing: bool = False) -> None:
-        """A check that brought no releases; ``counts`` is False where it was only put off."""
+                       counts: bool = True, is_not_found: bool = False) -> None:
+        """A check that brought no releases; ``counts`` is False where it was only put off.
+
+        A project that was not found is missing when that is the third time, and over a day since the first.
+        """
         with self._transaction() as db:
             db.execute("""
                 UPDATE source
-                   SET checked_at = :now, failures = failures + :counts, error = :error, is_missing = :missing,
+                   SET checked_at = :now, failures = failures + :counts, error = :error,
+                       missing_times = missing_times + :not_found,
+                       missing_since = coalesce(missing_since, iif(:not_found, :now, NULL)),
+                       is_missing = is_missing
+                                    OR :not_found AND missing_times >= 2 AND :now - missing_since >= 86400,
                        next_check_at = :next, claimed_by = NULL, claimed_until = NULL
                  WHERE id = :id AND claimed_by = :claimant
-                """, {"now": self.clock(), "counts": int(counts), "error": error[:1000], "missing": int(is_missing),
-                      "next": next_check_at, "id": source_id, "claimant": claimant})
+                """, {"now": self.clock(), "counts": int(counts), "error": error[:1000],
+                      "not_found": int(is_not_found), "next": next_check_at, "id": source_id, "claimant": claimant})
         self._tell_checked(rings=False)
+
+    def _rename_source(self, db: sqlite3.Connection, source_id: int, name: str, key: str) -> None:
+        """Call a source by its new name; where there is one of that name, its projects go there."""
+        others = db.execute("""
+            SELECT other.id FROM source JOIN source AS other ON other.provider = source.provider AND other.key = ?
+             WHERE source.id = ?""", (key, source_id)).fetchall()
+        if not others or others[0][0] == source_id:
+            db.execute("UPDATE source SET name = ?, key = ? WHERE id = ?", (name, key, source_id))
+            db.execute("UPDATE project SET name = ? WHERE source_id = ?", (name, source_id))
+            return
+        db.execute("""
+            DELETE FROM project
+             WHERE source_id = :old AND account_id IN (SELECT account_id FROM project WHERE source_id = :new)
+            """, {"old": source_id, "new": others[0][0]})
+        db.execute("""
+            UPDATE project
+               SET source_id = :new, name = :name,
+                   newest_date = coalesce((SELECT max(date) FROM release WHERE source_id = :new), newest_date)
+             WHERE source_id = :old""", {"old": source_id, "new": others[0][0], "name": name})
 
     def _tell_checked(self, rings: bool) -> None:
         with self._checked:
@@ -2249,6 +2379,41 @@ NOTIFICATION_TERMS = Terms(seconds=15, most_bytes=64 * KIB, redirects=0)
 _CONNECT, _LOOKUP = 5.0, 3.0        # seconds for a TCP or TLS handshake, and for a name's addresses
 _SLICE = 1.0                        # seconds after which a waiting exchange looks whether it shall stop
 _HEADERS = 64 * KIB                 # on top of a body's bound
+_PATIENCE = 5.0                     # seconds that a request waits for its turn at a host, before it is put off
+
+
+@dataclasses.dataclass(frozen=True)
+class HostLimit:
+    """What a public host is asked at most: so many requests in so many seconds, and a project every so often."""
+
+    requests: int
+    seconds: float
+    with_token: int = 0             # requests where ours carry a token; 0: no more
+    every: float = 0.0              # least seconds between two checks of one project
+
+
+# Well below what their documentation, or what was seen of them, allows. A host that is not here is the operator's
+# own: it is asked by few at once, and its answers say when that is too much.
+HOST_LIMITS = {
+    #                                  requests, seconds, with a token, every
+    "api.github.com":        HostLimit(45,       HOUR,    4500),
+    "api.bitbucket.org":     HostLimit(40,       HOUR,    900),
+    "crates.io":             HostLimit(1,        1.1),
+    "hex.pm":                HostLimit(60,       MINUTE,  300),
+    "rubygems.org":          HostLimit(6,        1.0),
+    "hub.docker.com":        HostLimit(60,       MINUTE),
+    "gitlab.com":            HostLimit(100,      MINUTE,  300),
+    "codeberg.org":          HostLimit(60,       MINUTE),
+    "sourceforge.net":       HostLimit(2,        1.0,     every=HOUR / 2),
+    "artifacthub.io":        HostLimit(1,        2.0,     every=HOUR),
+    "api.deps.dev":          HostLimit(5,        1.0),
+    "registry.yarnpkg.com":  HostLimit(2,        1.0),
+} | dict.fromkeys((
+    "api.nuget.org", "fastapi.metacpan.org", "gcr.io", "ghcr.io", "git.exozy.me", "git.savannah.gnu.org", "git.sr.ht",
+    "gitea.com", "github.com", "gitlab.freedesktop.org", "gitlab.gnome.org", "gitlab.xfce.org",
+    "hackage.haskell.org", "index.crates.io", "invent.kde.org", "npm.pkg.github.com", "proxy.golang.org", "pub.dev",
+    "public.ecr.aws", "quay.io", "registry.k8s.io", "repo.packagist.org", "repo1.maven.org", "salsa.debian.org",
+), HostLimit(10, 5.0))
 
 # Where home users' receivers live: for administrators, and for others where the operator allows it.
 _PRIVATE = ("127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
@@ -2270,7 +2435,7 @@ def refusal(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | N
     if parse_address(address) is None or in_networks(address, _NEVER) and not is_loopback6:
         return f"{address} is a link-local, metadata, reserved or wrapped address, which is never sent to"
     if in_networks(address, _PRIVATE) and not is_trusted and not in_networks(address, allowed):
-        return (f"{address} is a private address, which only administrators' webhooks may reach; "
+        return (f"{address} is a private address, which only administrators may have asked or sent to; "
                 f"--allow-network {address} would allow it to every account")
     return None
 
@@ -2442,6 +2607,10 @@ class _Handler(urllib.request.AbstractHTTPHandler):
     http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
 
 
+# What a token stands in, and so goes to no other host.
+SECRET_HEADERS = frozenset(("authorization", "private-token", "x-api-key-id", "x-api-key-secret"))
+
+
 def host_of(url: str) -> str:
     return urlsplit(url).netloc.lower()
 
@@ -2467,6 +2636,12 @@ def _fault(error: Exception) -> str:
     return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
+def requests_left(headers: Mapping[str, str]) -> int | None:
+    """The requests that an answer says are left to us; None where it does not say."""
+    left = headers.get("x-ratelimit-remaining") or headers.get("ratelimit-remaining") or ""
+    return int(left) if re.fullmatch(r"[0-9]{1,12}", left) else None
+
+
 def asked_wait(headers: Mapping[str, str]) -> float:
     """Seconds that an answer asks to wait, 0 when it does not say.
 
@@ -2484,11 +2659,14 @@ def asked_wait(headers: Mapping[str, str]) -> float:
 
 
 class _Host:
-    """How a host is treated: how many ask it at once, and when it may be asked again."""
+    """How a host is treated: how many ask it at once, how often, and when it may be asked again."""
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, name: str, at_once: int) -> None:
+        limit = HOST_LIMITS.get(name)
         self.slots = threading.BoundedSemaphore(at_once)
         self.free_at = 0.0
+        self.paces = (Pace(limit.requests, limit.seconds),
+                      Pace(limit.with_token or limit.requests, limit.seconds)) if limit else None
 
 
 def _check_url(url: str) -> None:
@@ -2552,6 +2730,8 @@ class Fetcher:
         self._clock = clock
         self._allowed = settings.allow_network
         self._host_limit = settings.host_limit
+        contact = f"; {settings.contact}" if settings.contact else ""
+        self._agent = f"{USER_AGENT} (self-hosted release tracker{contact})"
         self._hosts: dict[str, _Host] = {}
         self._lock = threading.Lock()
         self._is_proxied = bool(settings.outgoing_proxy)
@@ -2577,12 +2757,11 @@ class Fetcher:
         """Warn at start, not at the first delivery, when there is no certificate to trust."""
         self._tls()
 
-    def free_at(self, host: str) -> float:
-        """When a host may be asked again, in seconds since the epoch."""
-        return self._host(host).free_at
+    def fetch(self, request: Request, is_trusted: bool = True) -> Answer:
+        """What a provider answers, redirects followed and gzip undone. Raises Unreachable, Throttled.
 
-    def fetch(self, request: Request) -> Answer:
-        """What a provider answers, redirects followed and gzip undone. Raises Unreachable, Throttled."""
+        ``is_trusted``: who wants it may also reach private addresses that a user chose.
+        """
         _check_url(request.url)
         host = self._host(host_of(request.url))
         wait = host.free_at - self._clock()
@@ -2591,12 +2770,25 @@ class Fetcher:
         if not host.slots.acquire(timeout=PROVIDER_TERMS.seconds):
             raise Unreachable(f"{host_of(request.url)} is busy with earlier requests of ours")
         try:
-            exchange = self._exchange(PROVIDER_TERMS, is_trusted=True)
-            headers = {"User-Agent": f"{USER_AGENT} (self-hosted release tracker)", "Accept-Encoding": "gzip"}
+            self._await_turn(host, request)
+            exchange = self._exchange(PROVIDER_TERMS, is_trusted=is_trusted or not request.is_guarded)
+            headers = {"User-Agent": self._agent, "Accept-Encoding": "gzip"}
             answer = self._follow(dataclasses.replace(request, headers=headers | dict(request.headers)), exchange)
         finally:
             host.slots.release()
         return self._heed(request, answer)
+
+    def _await_turn(self, host: _Host, request: Request) -> None:
+        """Wait until the host's limit lets another request go; raise Throttled where that is far off."""
+        if not host.paces:
+            return
+        pace = host.paces[any(name.lower() in SECRET_HEADERS for name in request.headers)]
+        while wait := pace.take(time.monotonic()):
+            if wait > _PATIENCE:
+                until = timestamp(self._clock() + wait)
+                raise Throttled(f"{host_of(request.url)} is asked {pace}; there is room again at {until}", wait)
+            if self.stopping.wait(wait):
+                raise Stopped("the program is being stopped")
 
     def post(self, request: Request, is_trusted: bool) -> Answer:
         """What a receiver answers to a notification, with the first KiB of its body. Raises Unreachable."""
@@ -2647,7 +2839,9 @@ class Fetcher:
 
     def _host(self, name: str) -> _Host:
         with self._lock:
-            return self._hosts.setdefault(name, _Host(self._host_limit))
+            if name not in self._hosts:
+                self._hosts[name] = _Host(name, self._host_limit)
+            return self._hosts[name]
 
     def _follow(self, request: Request, exchange: _Exchange) -> Answer:
         asked = request.url
@@ -2667,7 +2861,7 @@ class Fetcher:
             headers = dict(request.headers)
             if urlsplit(url)[:2] != urlsplit(request.url)[:2]:
                 headers = {name: value for name, value in headers.items()
-                           if name.lower() not in ("authorization", "private-token")}
+                           if name.lower() not in SECRET_HEADERS}
             request = dataclasses.replace(request, url=url, headers=headers)
         raise Unreachable(f"it redirected more than {exchange.terms.redirects} times")
 
@@ -2701,6 +2895,7 @@ class Subject:
     name: str
     token: str | None
     known: Mapping[str, Any]        # version -> what is known of it (evidence, fingerprint), newest first
+    auth: Mapping[str, str] = dataclasses.field(default_factory=dict)       # the headers that hold the token
 
 
 @dataclasses.dataclass(frozen=True)
@@ -2710,6 +2905,7 @@ class Listing:
     releases: Sequence[Release]
     vouched: Answer | None = None   # the answer whose 304 next time will mean that nothing is new
     is_window: bool = False         # only the newest: what is older than all that is known is no news
+    name: str | None = None         # what the project is called there now, where that is another name
 
 
 Steps = Generator[Request, Answer, Any]
@@ -2760,6 +2956,16 @@ def _pages(request: Request, entries_of: Callable[[Answer], list[Any]], is_old: 
     return first, entries
 
 
+def _name_now(answer: Answer, tail: str, field: str, headers: Mapping[str, str]) -> Steps:
+    """What a project is called that its host redirects to another address of its own; None for one that it does
+    not. ``tail``: what follows the project in the address of ``answer``."""
+    if answer.url == answer.asked or urlsplit(answer.url)[:2] != urlsplit(answer.asked)[:2]:
+        return None
+    about = yield Request(answer.url.partition(tail)[0], headers, passes=_UNAVAILABLE)
+    name = about.json().get(field) if about.status == 200 else None
+    return name if isinstance(name, str) else None
+
+
 def _passes_after(releases: Answer) -> Collection[int]:
     """What may be answered to a question for tags: where there is a list of releases, though empty, anything."""
     return _UNAVAILABLE if releases.status == 200 else ()
@@ -2799,49 +3005,107 @@ def _github_feed(subject: Subject) -> Steps:
                                     message=entry.findtext("a:content", "", namespace)))
         if entries:
             break
-    return Listing(entries, answer, is_window=True)
+    moved = answer.url.removeprefix(f"{subject.site}/").removesuffix(f"/{feed}.atom")
+    return Listing(entries, answer, is_window=True, name=moved if answer.url.startswith(subject.site) else None)
+
+
+def _github_api(site: str) -> tuple[str, str]:
+    """Where GitHub, or an enterprise server, takes REST and GraphQL."""
+    if site == "https://github.com":
+        return "https://api.github.com", "https://api.github.com/graphql"
+    return f"{site}/api/v3", f"{site}/api/graphql"
+
+
+def _github_query(site: str, auth: Mapping[str, str], names: Sequence[str], wanted: str) -> Request:
+    """https://docs.github.com/en/graphql/reference/repos#repository: the repositories as ``r0``, ``r1``, ..."""
+    parts = []
+    for at, (owner, _, name) in enumerate(name.partition("/") for name in names):
+        parts.append(f"r{at}: repository(owner: {json.dumps(owner)}, name: {json.dumps(name)}) {{ ...wanted }}")
+    query = f"query {{ {' '.join(parts)} }} fragment wanted on Repository {{ {wanted} }}"
+    return Request(_github_api(site)[1], auth, "POST", json.dumps({"query": query}).encode(),
+                   passes=range(400, 600))
+
+
+def _github_found(answer: Answer) -> dict[str, Any]:
+    """What a query found; nothing where GraphQL is not to be had."""
+    with contextlib.suppress(ValueError):
+        whole = answer.json()
+        if isinstance(whole, dict) and isinstance(whole.get("data"), dict):
+            return whole["data"]
+    return {}
+
+
+def github_marks(site: str, auth: Mapping[str, str], names: Sequence[str]) -> Steps:
+    """For each repository a mark that is another one once anything was released there; in one query.
+
+    In REST's place: that counts downloads into its ETag, so that popular projects always seem changed.
+    """
+    answer = yield _github_query(site, auth, names, """
+        nameWithOwner
+        releases(first: 30, orderBy: {field: CREATED_AT, direction: DESC}) {
+          totalCount nodes { tagName name publishedAt updatedAt isDraft isPrerelease } }
+        refs(refPrefix: "refs/tags/", first: 30, orderBy: {field: TAG_COMMIT_DATE, direction: DESC}) {
+          totalCount nodes { name target { oid } } }""")
+    found = _github_found(answer)
+    return {name: hashlib.sha256(json.dumps(found[f"r{at}"], sort_keys=True).encode()).hexdigest()
+            for at, name in enumerate(names) if found.get(f"r{at}")}
+
+
+def _github_tag_dates(subject: Subject) -> Steps:
+    """The dates of the 100 youngest tags, which REST does not tell; none where GraphQL is not to be had."""
+    answer = yield _github_query(subject.site, subject.auth, [subject.name], """
+        refs(refPrefix: "refs/tags/", first: 100, orderBy: {field: TAG_COMMIT_DATE, direction: DESC}) {
+          nodes { name target { ... on Commit { committedDate }
+                                ... on Tag { tagger { date } target { ... on Commit { committedDate } } } } } }""")
+    found = _github_found(answer).get("r0")
+    return {node["name"]: (target.get("tagger") or {}).get("date") or target.get("committedDate")
+            or (target.get("target") or {}).get("committedDate")
+            for node in (found["refs"]["nodes"] if found else ()) if (target := node["target"])}
 
 
 def github(subject: Subject) -> Steps:
     """https://docs.github.com/en/rest/releases/releases; without a token the feeds, which have no quota."""
     if not subject.token:
         return (yield from _github_feed(subject))
-    at = "https://api.github.com" if subject.site == "https://github.com" else f"{subject.site}/api/v3"
-    headers = {"Authorization": f"Bearer {subject.token}", "Accept": "application/vnd.github.html+json",
-               "X-GitHub-Api-Version": "2022-11-28"}
+    at = _github_api(subject.site)[0]
+    headers = {**subject.auth, "Accept": "application/vnd.github.html+json", "X-GitHub-Api-Version": "2022-11-28"}
     size = 30 if subject.known else 100
     request = Request(f"{at}/repos/{subject.name}/releases?per_page={size}", headers, passes=(404,))
     first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"] in subject.known)
+    moved = yield from _name_now(first, "/releases?", "full_name", headers)
     if entries:
         return Listing([
             released(entry["tag_name"], entry["published_at"], title=entry["name"],
                      message=entry.get("body_html") or preformatted(entry.get("body") or ""),
                      url=entry["html_url"], is_prerelease=entry["prerelease"],
                      evidence=_mark("published", entry["published_at"]))
-            for entry in entries if not entry["draft"]], first, is_window=True)
+            for entry in entries if not entry["draft"]], first, is_window=True, name=moved)
     # In no order that is documented, so that every page is read, and the first alone vouches for nothing.
     request = Request(f"{at}/repos/{subject.name}/tags?per_page=100", headers, passes=_passes_after(first))
     first, entries = yield from _pages(request, _json_list, lambda entry: False)
-    return Listing([released(entry["name"], evidence=_mark("commit", entry["commit"]["sha"])) for entry in entries],
-                   first if len(entries) < 100 else None)
+    is_new = any(entry["name"] not in subject.known for entry in entries)
+    dates = (yield from _github_tag_dates(subject)) if is_new else {}
+    return Listing([
+        released(entry["name"], dates.get(entry["name"]), evidence=_mark("commit", entry["commit"]["sha"]))
+        for entry in entries], first if len(entries) < 100 else None, name=moved)
 
 
 def gitlab(subject: Subject) -> Steps:
     """https://docs.gitlab.com/api/releases/; the path of a project is one encoded segment. Tags where there are
     no releases: https://docs.gitlab.com/api/tags/"""
     at = f"{subject.site}/api/v4/projects/{quote(subject.name, safe='')}"
-    headers = {"PRIVATE-TOKEN": subject.token} if subject.token else {}
     request = Request(f"{at}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
-                      headers, passes=(404,) if _has_published(subject) else _UNAVAILABLE)
+                      subject.auth, passes=(404,) if _has_published(subject) else _UNAVAILABLE)
     first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"] in subject.known)
+    moved = yield from _name_now(first, "/releases?", "path_with_namespace", subject.auth)
     if entries:
         return Listing([
             released(entry["tag_name"], entry["released_at"], title=entry["name"],
                      message=entry.get("description_html") or preformatted(entry.get("description") or ""),
                      url=f"{subject.site}/{subject.name}/-/releases/{quote(entry['tag_name'], safe='')}",
                      evidence=_mark("published", entry["released_at"]))
-            for entry in entries if not entry.get("upcoming_release")], first, is_window=True)
-    request = Request(f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc", headers,
+            for entry in entries if not entry.get("upcoming_release")], first, is_window=True, name=moved)
+    request = Request(f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc", subject.auth,
                       passes=_passes_after(first))
     first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"] in subject.known)
     return Listing([
@@ -2849,12 +3113,12 @@ def gitlab(subject: Subject) -> Steps:
                  message=preformatted(entry.get("message") or ""),
                  url=f"{subject.site}/{subject.name}/-/tags/{quote(entry['name'], safe='')}",
                  evidence=_mark("commit", entry["commit"].get("id")))
-        for entry in entries], first)
+        for entry in entries], first, name=moved)
 
 
-def _forgejo_notes(subject: Subject, headers: Mapping[str, str]) -> Steps:
+def _forgejo_notes(subject: Subject) -> Steps:
     """The notes that the host has rendered, by tag; empty where it has no feed."""
-    answer = yield Request(f"{subject.site}/{subject.name}/releases.rss", headers, passes=(401, *_UNAVAILABLE))
+    answer = yield Request(f"{subject.site}/{subject.name}/releases.rss", subject.auth, passes=(401, *_UNAVAILABLE))
     if answer.status != 200:
         return {}
     encoded = "{http://purl.org/rss/1.0/modules/content/}encoded"
@@ -2867,9 +3131,9 @@ def forgejo(subject: Subject) -> Steps:
     """https://codeberg.org/api/swagger, of Forgejo and Gitea alike; notes as HTML come from the feed beside it,
     which is asked for when a note is new or was edited."""
     at = f"{subject.site}/api/v1/repos/{subject.name}"
-    headers = {"Authorization": f"token {subject.token}"} if subject.token else {}
-    request = Request(f"{at}/releases?draft=false&page=1&limit=50", headers, passes=(404,))
+    request = Request(f"{at}/releases?draft=false&page=1&limit=50", subject.auth, passes=(404,))
     first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"] in subject.known)
+    moved = yield from _name_now(first, "/releases?", "full_name", subject.auth)
     if entries:
         releases = [
             released(entry["tag_name"], entry["published_at"], title=entry["name"], url=entry["html_url"],
@@ -2878,17 +3142,17 @@ def forgejo(subject: Subject) -> Steps:
             for entry in entries if not entry["draft"]]
         if any(one.note and one.note.fingerprint != getattr(subject.known.get(one.version), "fingerprint", None)
                for one in releases):
-            notes = yield from _forgejo_notes(subject, headers)
+            notes = yield from _forgejo_notes(subject)
             releases = [dataclasses.replace(one, note=dataclasses.replace(one.note, message=notes[one.version]))
                         if one.note and notes.get(one.version) else one for one in releases]
-        return Listing(releases, first, is_window=True)
-    request = Request(f"{at}/tags?page=1&limit=50", headers, passes=_passes_after(first))
+        return Listing(releases, first, is_window=True, name=moved)
+    request = Request(f"{at}/tags?page=1&limit=50", subject.auth, passes=_passes_after(first))
     first, entries = yield from _pages(request, _json_list, lambda entry: entry["name"] in subject.known)
     return Listing([
         released(entry["name"], entry["commit"]["created"], message=preformatted(entry.get("message") or ""),
                  url=f"{subject.site}/{subject.name}/src/tag/{quote(entry['name'])}",
                  evidence=_mark("commit", entry["commit"]["sha"]))
-        for entry in entries], first)
+        for entry in entries], first, name=moved)
 
 
 # Signatures and attestations, bare hashes, build caches, and the halves of a multi-platform tag.
@@ -2920,12 +3184,8 @@ def _oci_ask(subject: Subject, request: Request, access: dict[str, str]) -> Step
     if answer.status != 401:
         return answer
     challenge = answer.headers.get("www-authenticate", "")
-    basic = {}
-    if subject.token:
-        user = subject.token if ":" in subject.token else f"token:{subject.token}"
-        basic = {"Authorization": "Basic " + base64.b64encode(user.encode()).decode()}
-    if urlsplit(answer.url)[:2] != urlsplit(subject.site)[:2]:      # redirected: who asks is not whom the token is for
-        basic = {}
+    is_redirected = urlsplit(answer.url)[:2] != urlsplit(subject.site)[:2]
+    basic = {} if is_redirected else subject.auth       # who asks then is not whom the token is for
     if bearer := re.search(r'bearer\s+((?:\w{1,40}="[^"]{0,2000}"[\s,]{0,9}){1,9})', challenge, re.IGNORECASE):
         asked = dict(re.findall(r'\b(\w+)="([^"]*)"', bearer[1]))
         realm = urljoin(answer.url, asked["realm"])
@@ -2988,24 +3248,44 @@ def oci(subject: Subject) -> Steps:
                     for tag in tags])
 
 
+def _next_in_body(answer: Answer) -> str | None:
+    """The address of the next page as the answer's ``next`` has it, if it is at the same place as this one."""
+    url = urljoin(answer.url, answer.json().get("next") or "")
+    return url if answer.json().get("next") and urlsplit(url)[:2] == urlsplit(answer.url)[:2] else None
+
+
+def _is_known_image(subject: Subject, tag: str, digest: str | None) -> bool:
+    """Whether a tag is known with this image: a rebuilt one comes to the front again, with another digest."""
+    before = subject.known.get(tag)
+    return before is not None and before.evidence in (None, _mark("digest", digest))
+
+
 def dockerhub(subject: Subject) -> Steps:
     """https://docs.docker.com/reference/api/hub/latest/: tags, pushed last first; a rebuilt one keeps its date."""
-    headers = {"Authorization": f"Bearer {subject.token}"} if subject.token else {}
     request = Request(f"{subject.site}/v2/repositories/{subject.name}/tags?page_size=100&ordering=last_updated",
-                      headers)
-
-    def next_of(answer: Answer) -> str | None:
-        url = urljoin(answer.url, answer.json().get("next") or "")
-        return url if answer.json().get("next") and urlsplit(url)[:2] == urlsplit(answer.url)[:2] else None
-
-    def is_old(entry: Any) -> bool:     # a rebuilt tag comes to the front again, with another digest
-        before = subject.known.get(entry["name"])
-        return before is not None and before.evidence in (None, _mark("digest", entry.get("digest")))
-
-    first, entries = yield from _pages(request, lambda answer: answer.json()["results"], is_old, next_of=next_of)
+                      subject.auth)
+    first, entries = yield from _pages(
+        request, lambda answer: answer.json()["results"],
+        lambda entry: _is_known_image(subject, entry["name"], entry.get("digest")), next_of=_next_in_body)
     return Listing([
         released(entry["name"], entry.get("tag_last_pushed") or entry["last_updated"],
                  evidence=_mark("digest", entry.get("digest")))
+        for entry in entries if _image_tags([entry["name"]])], first)
+
+
+def quay(subject: Subject) -> Steps:
+    """https://docs.quay.io/api/swagger/: the tags that live, moved last first; a moved one keeps its date."""
+    at = f"{subject.site}/api/v1/repository/{subject.name}/tag/?limit=100&onlyActiveTags=true"
+
+    def next_of(answer: Answer) -> str | None:
+        page = answer.json()
+        return f"{at}&page={int(page['page']) + 1}" if page.get("has_additional") else None
+
+    first, entries = yield from _pages(
+        Request(f"{at}&page=1", subject.auth), lambda answer: answer.json()["tags"],
+        lambda entry: _is_known_image(subject, entry["name"], entry["manifest_digest"]), next_of=next_of)
+    return Listing([
+        released(entry["name"], timestamp(entry["start_ts"]), evidence=_mark("digest", entry["manifest_digest"]))
         for entry in entries if _image_tags([entry["name"]])], first)
 
 
@@ -3014,12 +3294,19 @@ _DEPSDEV_SYSTEMS = {"pypi": "PYPI", "npm": "NPM", "go": "GO", "maven": "MAVEN", 
                     "gems": "RUBYGEMS"}
 
 
-def depsdev(subject: Subject) -> Steps:
+def _depsdev_package(site: str, system: str, name: str) -> str:
     """https://docs.deps.dev/api/v3/#getpackage: all versions in one document, in no promised order."""
-    system = _DEPSDEV_SYSTEMS[subject.provider]
-    answer = yield Request(f"{subject.site}/v3/systems/{system}/packages/{quote(subject.name, safe='')}")
-    return Listing([released(entry["versionKey"]["version"], entry.get("publishedAt"))
-                    for entry in answer.json()["versions"]], answer)
+    return f"{site}/v3/systems/{system}/packages/{quote(name, safe='')}"
+
+
+def _depsdev_dates(answer: Answer) -> dict[str, str | None]:
+    return {entry["versionKey"]["version"]: entry.get("publishedAt") for entry in answer.json()["versions"]}
+
+
+def depsdev(subject: Subject) -> Steps:
+    """https://docs.deps.dev/api/v3/, which knows what several registries have."""
+    answer = yield Request(_depsdev_package(subject.site, _DEPSDEV_SYSTEMS[subject.provider], subject.name))
+    return Listing([released(version, date) for version, date in _depsdev_dates(answer).items()], answer)
 
 
 def npm(subject: Subject) -> Steps:
@@ -3027,12 +3314,12 @@ def npm(subject: Subject) -> Steps:
 
     The short form, to see whether there is anything new; the long one, which has the dates, only then.
     """
-    headers = {"Authorization": f"Bearer {subject.token}"} if subject.token else {}
     url = f"{subject.site}/{quote(subject.name, safe='@')}"
-    short = yield Request(url, {**headers, "Accept": "application/vnd.npm.install-v1+json, application/json;q=0.5"})
+    accept = "application/vnd.npm.install-v1+json, application/json;q=0.5"
+    short = yield Request(url, {**subject.auth, "Accept": accept})
     versions, times = short.json().get("versions") or {}, short.json().get("time")
     if times is None and any(version not in subject.known for version in versions):
-        answer = yield Request(url, {**headers, "Accept": "application/json"})
+        answer = yield Request(url, {**subject.auth, "Accept": "application/json"})
         times = answer.json()["time"]
     return Listing([released(version, (times or {}).get(version)) for version in versions], short)
 
@@ -3075,11 +3362,8 @@ def simple(subject: Subject) -> Steps:
 
     A version's date is that of its earliest file; one whose files are all yanked is left out.
     """
-    headers = {"Accept": "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, "
-                         "text/html;q=0.1"}
-    if subject.token:
-        user = subject.token if ":" in subject.token else f"__token__:{subject.token}"
-        headers["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
+    headers = {**subject.auth, "Accept": "application/vnd.pypi.simple.v1+json, "
+                                         "application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"}
     answer = yield Request(f"{subject.site}/{subject.name}/", headers, passes=(404,))
     if answer.status == 404:        # an index is often named without the folder that its protocol is at
         answer = yield Request(f"{subject.site}/simple/{subject.name}/", headers)
@@ -3099,6 +3383,352 @@ def simple(subject: Subject) -> Steps:
                     for version, found in dates.items() if not yanked.get(version)], answer)
 
 
+def bitbucket(subject: Subject) -> Steps:
+    """https://developer.atlassian.com/cloud/bitbucket/rest/api-group-refs/: tags, for there are no releases."""
+    request = Request(f"{subject.site}/2.0/repositories/{subject.name}/refs/tags?sort=-target.date&pagelen=100",
+                      subject.auth)
+    first, entries = yield from _pages(request, lambda answer: answer.json()["values"],
+                                       lambda entry: entry["name"] in subject.known, next_of=_next_in_body)
+    return Listing([
+        released(entry["name"], entry.get("date") or entry["target"]["date"],
+                 message=preformatted(entry.get("message") or ""),
+                 url=f"https://bitbucket.org/{subject.name}/src/{quote(entry['name'])}",
+                 evidence=_mark("commit", entry["target"].get("hash")))
+        for entry in entries], first)
+
+
+def _rss_items(answer: Answer) -> list[dict[str, str]]:
+    """The items of an RSS feed: title, link, date (ISO 8601) and description. Raises ValueError for no feed."""
+    root = answer.xml()
+    if root.tag != "rss":
+        raise ValueError("it answered no RSS feed")
+    return [{"title": item.findtext("title", "").strip(), "link": item.findtext("link", "").strip(),
+             "date": email.utils.parsedate_to_datetime(item.findtext("pubDate", "")).isoformat(),
+             "description": item.findtext("description", "")} for item in root.iter("item")]
+
+
+def sourcehut(subject: Subject) -> Steps:
+    """https://man.sr.ht/git.sr.ht/: the feed of a repository's refs, in which an item is a tag with its text."""
+    answer = yield Request(f"{subject.site}/{subject.name}/refs/rss.xml")
+    return Listing([released(item["title"], item["date"], message=item["description"], url=item["link"])
+                    for item in _rss_items(answer)], answer, is_window=True)
+
+
+_MARKED = r"(?:[-_. ]?(?:alpha|beta|rc|pre|dev|a|b|p|patch)[-_.]?[0-9]*)?"
+_DOTTED = rf"[0-9]+(?:\.[0-9]+[a-z]?)+{_MARKED}"
+_IN_FILE = [re.compile(rf"[-_ ]v?({number})(?![0-9a-z])", re.ASCII | re.IGNORECASE)
+            for number in (_DOTTED, "[0-9]+" + _MARKED)]
+_BESIDES = re.compile(r"(?i)readme.*|.*\.(?:asc|sig|sha[0-9]+|sha[0-9]+sums?|md5|txt)")
+
+
+def _version_of_path(path: str, project: str) -> str | None:
+    """The version of ``/stable/1.2/foo-1.2.tar.gz``: its deepest folder that is called by one, else its file."""
+    *folders, file = path.strip("/").split("/")
+    if _BESIDES.fullmatch(file):
+        return None
+    in_folder = re.compile(rf"(?:{re.escape(project)}[-_ ]?)?v?({_DOTTED})", re.ASCII | re.IGNORECASE)
+    found = next(filter(None, map(in_folder.fullmatch, reversed(folders))), None) or next(
+        filter(None, (pattern.search(file) for pattern in _IN_FILE)), None)
+    return found[1] if found else None
+
+
+def sourceforge(subject: Subject) -> Steps:
+    """https://sourceforge.net/p/forge/documentation/RSS/: the newest files; those of one version make a release."""
+    answer = yield Request(f"{subject.site}/projects/{subject.name}/rss?path=/")
+    dates, links = dict[str, str](), dict[str, str]()
+    for item in _rss_items(answer):
+        if version := _version_of_path(item["title"], subject.name):
+            dates[version] = min(item["date"], dates.get(version, item["date"]))
+            links[version] = item["link"]
+    return Listing([released(version, date, url=links[version]) for version, date in dates.items()], answer,
+                   is_window=True)
+
+
+def rubygems(subject: Subject) -> Steps:
+    """https://guides.rubygems.org/rubygems-org-api/#gem-version-methods: a number stands once for each platform."""
+    answer = yield Request(f"{subject.site}/api/v1/versions/{subject.name}.json")
+    first: dict[str, Any] = {}
+    for entry in sorted(_json_list(answer), key=lambda entry: entry["created_at"]):
+        first.setdefault(entry["number"], entry)
+    return Listing([released(number, entry["created_at"], is_prerelease=entry["prerelease"])
+                    for number, entry in first.items()], answer)
+
+
+def packagist(subject: Subject) -> Steps:
+    """https://packagist.org/apidoc#get-package-data: each entry holds what has changed from the one before."""
+    answer = yield Request(f"{subject.site}/p2/{subject.name}.json", subject.auth)
+    entries, last = [], dict[str, Any]()
+    for entry in answer.json()["packages"][subject.name]:
+        last = {name: value for name, value in {**last, **entry}.items() if value != "__unset"}
+        entries.append(last)
+    return Listing([released(entry["version"], entry.get("time"),
+                             evidence=_mark("commit", (entry.get("source") or {}).get("reference")))
+                    for entry in entries if not re.match(r"dev-|.*-dev$", entry["version"])], answer)
+
+
+def nuget(subject: Subject) -> Steps:
+    """https://learn.microsoft.com/en-us/nuget/api/registration-base-url-resource: pages, the newest last."""
+    index = subject.site if subject.site.endswith(".json") else f"{subject.site}/v3/index.json"
+    resources = {one["@type"]: one["@id"] for one in (yield Request(index)).json()["resources"]}
+    base = resources.get("RegistrationsBaseUrl/3.6.0") or resources["RegistrationsBaseUrl"]
+    first = yield Request(f"{base.rstrip('/')}/{subject.name.lower()}/index.json")
+    releases: list[Release] = []
+    for page in first.json()["items"][:-21:-1]:
+        if "items" not in page:
+            page = (yield Request(page["@id"])).json()
+        entries = [(entry["version"].partition("+")[0], entry)
+                   for entry in (leaf["catalogEntry"] for leaf in page["items"])]
+        releases += [released(version, entry.get("published")) for version, entry in entries
+                     if entry.get("listed", True)]
+        if all(version in subject.known for version, _ in entries):
+            break
+    return Listing(releases, first)
+
+
+def cargo(subject: Subject) -> Steps:
+    """https://doc.rust-lang.org/cargo/reference/registry-index.html#index-protocols: a line of JSON a version.
+
+    Old lines of the public index have no time; at the first sight its API is asked for theirs.
+    """
+    name = subject.name.lower()
+    folder = {1: "1", 2: "2", 3: f"3/{name[:1]}"}.get(len(name), f"{name[:2]}/{name[2:4]}")
+    answer = yield Request(f"{subject.site}/{folder}/{name}")
+    entries = [json.loads(line) for line in answer.text().splitlines() if line.strip()]
+    dates = {entry["vers"]: entry.get("pubtime") for entry in entries}
+    if not subject.known and subject.site == "https://index.crates.io" and None in dates.values():
+        api = yield Request(f"https://crates.io/api/v1/crates/{name}/versions?per_page=100&sort=date",
+                            passes=range(400, 600))
+        dates |= {entry["num"]: entry["created_at"] for entry in api.json()["versions"]} if api.status == 200 else {}
+    return Listing([released(entry["vers"], dates[entry["vers"]]) for entry in entries if not entry["yanked"]], answer)
+
+
+def hex_pm(subject: Subject) -> Steps:
+    """https://github.com/hexpm/specifications/blob/main/apiary.apib; retired versions are left out."""
+    headers = {**subject.auth, "Accept": "application/json"}
+    answer = yield Request(f"{subject.site}/api/packages/{subject.name}", headers)
+    package = answer.json()
+    return Listing([released(entry["version"], entry.get("inserted_at")) for entry in package["releases"]
+                    if entry["version"] not in (package.get("retirements") or {})], answer)
+
+
+def pub(subject: Subject) -> Steps:
+    """https://github.com/dart-lang/pub/blob/master/doc/repository-spec-v2.md#list-all-versions-of-a-package"""
+    headers = {**subject.auth, "Accept": "application/vnd.pub.v2+json"}
+    answer = yield Request(f"{subject.site}/api/packages/{subject.name}", headers)
+    return Listing([released(entry["version"], entry.get("published"))
+                    for entry in answer.json()["versions"] if not entry.get("retracted")], answer)
+
+
+def _section(changes: str, version: str) -> str:
+    """What a file of all changes says of one version: from the line that begins with it to the next such line."""
+    begins = re.compile(r"[=#*\s]*(?:version |release )?[v\[]*([0-9]+\.[0-9][\w.-]*)", re.ASCII | re.IGNORECASE)
+    found: list[str] = []
+    for line in changes[:4 * NOTE_LIMIT].splitlines():
+        match = None if line[:1] in " \t" else begins.match(line[:200])
+        if match and found:
+            break
+        if found or match and match[1].rstrip(".:-") == version.removeprefix("v"):
+            found.append(line)
+    return "\n".join(found).strip()
+
+
+def metacpan(subject: Subject) -> Steps:
+    """https://github.com/metacpan/metacpan-api/blob/master/docs/API-docs.md; times without a zone are UTC.
+
+    A distribution that is not there has an empty list; the name may be a module's then.
+    """
+    at, name = f"{subject.site}/v1", subject.name
+    answer = yield Request(f"{at}/release/versions/{name}")
+    if not answer.json()["releases"]:
+        module = yield Request(f"{at}/module/{name.replace('-', '::')}", passes=_UNAVAILABLE)
+        if module.status != 200 or module.json()["distribution"] == name:
+            raise ProjectMissing(f"{subject.provider} has no distribution {name}")
+        name = module.json()["distribution"]
+        answer = yield Request(f"{at}/release/versions/{quote(name)}")
+    releases = []
+    unknown = [one["version"] for one in answer.json()["releases"] if one["version"] not in subject.known]
+    for entry in (entry for entry in answer.json()["releases"] if entry.get("authorized", True)):
+        path, notes = f"{quote(entry['author'])}/{quote(entry['name'])}", ""
+        if entry["version"] in unknown[:_LOOKED_AT]:
+            changes = yield Request(f"{at}/changes/{path}", passes=_UNAVAILABLE)
+            notes = _section(changes.json()["content"], entry["version"]) if changes.status == 200 else ""
+        releases.append(released(entry["version"], entry["date"], message=preformatted(notes),
+                                 url=f"https://metacpan.org/release/{path}/changes",
+                                 is_prerelease=entry["maturity"] == "developer"))
+    return Listing(releases, answer, name=name)
+
+
+_HEADING = re.compile(r"<h[1-6][^<>]*>((?:[^<]|<(?!/?h[1-6]))*)</h", re.IGNORECASE)
+
+
+def _html_section(markup: str, version: str) -> str:
+    """What a rendered change log says of one version: from its heading to the next that names a version."""
+    begins: int | None = None
+    for heading in _HEADING.finditer(markup[:4 * NOTE_LIMIT]):
+        named = re.search(r"(?<![\w.])v?([0-9]+(?:\.[0-9]+)+)", heading[1], re.ASCII)
+        if named and begins is not None:
+            return markup[begins:heading.start()]
+        if named and named[1] == version:
+            begins = heading.start()
+    return markup[begins:] if begins is not None else ""
+
+
+def hackage(subject: Subject) -> Steps:
+    """https://hackage.haskell.org/api: the feed of a package, each item with the whole rendered change log."""
+    answer = yield Request(f"{subject.site}/package/{subject.name}.rss")
+    releases = []
+    for item in _rss_items(answer):
+        version = item["link"].rstrip("/").rpartition("-")[2]
+        releases.append(released(version, item["date"], url=item["link"],
+                                 message=_html_section(item["description"], version)))
+    return Listing(releases, answer, is_window=True)
+
+
+_GO_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
+_GO_HEADERS = {"Disable-Module-Fetch": "true"}      # asked for what it has, the proxy fetches nothing by itself
+
+
+def _go_majors(subject: Subject) -> Steps:
+    """``(address, versions)`` of the module and of its next major versions, which are modules of their own: the
+    highest that is known, and those above it."""
+    base, _, major = subject.name.rpartition("/v")
+    base, named = (base, int(major)) if re.fullmatch("[1-9][0-9]{0,5}", major) else (subject.name, 1)
+    numbered = re.compile(r"v([0-9]{1,6})\.[0-9.]+[^+]*")
+    known = [int(match[1]) for match in map(numbered.fullmatch, subject.known) if match]
+    lists: list[tuple[str, list[str]]] = []
+    for number in dict.fromkeys((named, *range(max([named + 1, *known]), max([named, *known]) + 20))):
+        module = base if number == 1 else f"{base}/v{number}"
+        at = f"{subject.site}/{re.sub('[A-Z]', lambda letter: '!' + letter[0].lower(), module)}/@"
+        answer = yield Request(f"{at}v/list", _GO_HEADERS, passes=(404, 410) if lists else ())
+        if answer.status != 200:
+            break
+        versions = answer.text().split()
+        if not all(_GO_VERSION.fullmatch(version) for version in versions):
+            raise ValueError("it answered no list of versions")
+        if versions and not answer.text().endswith("\n"):      # some leave it out; or the last line was cut short
+            info = yield Request(f"{at}v/{quote(versions[-1], safe='+')}.info", _GO_HEADERS, passes=(403, 404, 410))
+            if info.status != 200:
+                raise ValueError("its answer ended early")
+        lists.append((at, versions))
+    return lists
+
+
+def _go_retracted(mod: str) -> Callable[[str], bool]:
+    """Whether a module's go.mod takes a version back: https://go.dev/ref/mod#go-mod-file-retract"""
+    said = " ".join(re.findall(r"^[ \t]*retract[ \t]*(\([^()]*\)|[^\n()]*)", re.sub(r"//[^\n]*", "", mod),
+                               re.MULTILINE))
+    pairs = [inner.split(",") for inner in re.findall(r"\[([^\[\]]*)\]", said)]
+    ranges = [(version_order(pair[0].strip()), version_order(pair[1].strip())) for pair in pairs if len(pair) == 2]
+    singles = [version_order(one) for one in re.sub(r"\[[^\[\]]*\]", " ", said).split() if one[0] == "v"]
+    ranges += zip(singles, singles)
+    return lambda version: any(least <= version_order(version) <= most for least, most in ranges)
+
+
+def goproxy(subject: Subject) -> Steps:
+    """https://go.dev/ref/mod#goproxy-protocol; a capital is written as ! and its small letter.
+
+    At the first sight deps.dev tells the dates of public modules in one answer.
+    """
+    lists = yield from _go_majors(subject)
+    places = {version: at for at, versions in lists for version in versions}
+    if not places:      # nobody has tagged anything: what the last commit is called
+        latest = (yield Request(f"{lists[0][0]}latest", _GO_HEADERS)).json()
+        return Listing([released(latest["Version"], latest.get("Time"))])
+    for at, its in lists:       # each module's newest says what it takes back
+        if any(version not in subject.known for version in its):
+            newest = quote(max(its, key=version_order), safe="+")
+            mod = yield Request(f"{at}v/{newest}.mod", _GO_HEADERS, passes=(403, 404, 410))
+            if mod.status == 200 and not re.search(r"^[ \t]*module\b", mod.text(), re.MULTILINE):
+                raise ValueError("it answered no go.mod")
+            is_retracted = _go_retracted(mod.text() if mod.status == 200 else "")
+            places = {version: place for version, place in places.items() if place != at or not is_retracted(version)}
+    dates: dict[str, str | None] = {}
+    if not subject.known and subject.site == "https://proxy.golang.org":
+        found = yield Request(_depsdev_package("https://api.deps.dev", "GO", subject.name), passes=range(400, 600))
+        dates = _depsdev_dates(found) if found.status == 200 else {}
+    versions = sorted(places, key=version_order, reverse=True)
+    for version in [one for one in versions if one not in subject.known and not dates.get(one)][:20]:
+        info = yield Request(f"{places[version]}v/{quote(version, safe='+')}.info", _GO_HEADERS, passes=(403, 404, 410))
+        dates[version] = info.json().get("Time") if info.status == 200 else None
+    return Listing([released(version, dates.get(version)) for version in versions])
+
+
+def maven(subject: Subject) -> Steps:
+    """https://maven.apache.org/repositories/metadata.html; dates stand in the listing of the folder alone."""
+    group, _, artifact = subject.name.partition(":")
+    at = f"{subject.site}/{group.replace('.', '/')}/{artifact}"
+    answer = yield Request(f"{at}/maven-metadata.xml", subject.auth)
+    if answer.xml().tag != "metadata":
+        raise ValueError("it answered no metadata of an artifact")
+    versions = [node.text or "" for node in answer.xml().iterfind("versioning/versions/version")]
+    dates: dict[str, str] = {}
+    if any(version not in subject.known for version in versions):
+        listing = yield Request(f"{at}/", subject.auth, passes=range(400, 600))
+        dates = {unquote(version): f"{date}:00Z" for version, date in re.findall(
+            r'<a href="([^"/<>]+)/"[^<>]*>[^<>]*</a>\s{1,200}([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2})',
+            listing.text() if listing.status == 200 else "")}
+    return Listing([released(version, dates.get(version))
+                    for version in versions if not version.endswith("-SNAPSHOT")], answer)
+
+
+def artifacthub(subject: Subject) -> Steps:
+    """https://artifacthub.io/docs/api/: versions in the package, notes as lists of changes beside it."""
+    at, notes = f"{subject.site}/api/v1/packages", dict[str, str]()
+    answer = yield Request(f"{at}/{subject.name}", subject.auth)
+    package = answer.json()
+    entries = package.get("available_versions") or [package]
+    if any(entry["version"] not in subject.known for entry in entries):
+        changes = yield Request(f"{at}/{quote(package['package_id'], safe='')}/changelog", subject.auth,
+                                passes=range(400, 600))
+        for entry in changes.json() if changes.status == 200 else ():
+            items = [f"<li>{html.escape(one.get('kind') or '')} {html.escape(one['description'])}</li>"
+                     for one in entry.get("changes") or ()]
+            notes[entry["version"]] = f"<ul>{''.join(items)}</ul>" if items else ""
+    return Listing([
+        released(entry["version"], timestamp(entry["ts"]), is_prerelease=entry.get("prerelease", False),
+                 message=notes.get(entry["version"]),
+                 url=f"https://artifacthub.io/packages/{subject.name}/{quote(entry['version'])}")
+        for entry in entries], answer)
+
+
+def _pkt_lines(body: bytes) -> Iterator[bytes]:
+    """The lines of https://git-scm.com/docs/protocol-common#_pkt_line_format, an empty one for a flush.
+
+    Raises ValueError unless they end with the second flush: one ends the announcement, one the list.
+    """
+    at = flushes = 0
+    while flushes < 2:
+        if not re.fullmatch(rb"[0-9a-f]{4}", body[at:at + 4]):
+            raise ValueError("its answer is no list of refs, or ended early")
+        size = max(int(body[at:at + 4], 16), 4)
+        if at + size > len(body):
+            raise ValueError("its answer ended early")
+        flushes += body[at:at + 4] == b"0000"
+        yield body[at + 4:at + size]
+        at += size
+
+
+def _git_tags(repository: str, is_guarded: bool = False) -> Steps:
+    """The tags of a repository over smart HTTP: https://git-scm.com/docs/http-protocol#_smart_clients; no dates."""
+    answer = yield Request(f"{repository}/info/refs?service=git-upload-pack", is_guarded=is_guarded)
+    if not answer.body.startswith(b"001e# service=git-upload-pack"):
+        raise ValueError("it is no git repository over smart HTTP")
+    refs = (re.match(rb"([0-9a-f]{40,64}) refs/tags/([^\n\0]+)", line) for line in _pkt_lines(answer.body))
+    # A tag with a text of its own comes twice, the second time as v1^{} with its commit.
+    commits = {ref[2].decode("utf-8", "replace").removesuffix("^{}"): ref[1].decode() for ref in refs if ref}
+    return Listing([released(tag, evidence=_mark("commit", commit)) for tag, commit in commits.items()], answer)
+
+
+def savannah(subject: Subject) -> Steps:
+    """https://savannah.gnu.org/maintenance/UsingGit: its pages keep programs out, its repositories do not."""
+    return (yield from _git_tags(f"{subject.site}/git/{subject.name}.git"))
+
+
+def git(subject: Subject) -> Steps:
+    """Any repository by its address, which is a user's choice, not the operator's."""
+    return (yield from _git_tags(subject.name, is_guarded=True))
+
+
 def _as_it_is(name: str) -> str:
     return name
 
@@ -3107,9 +3737,54 @@ def _official(name: str) -> str:
     return name.lower() if "/" in name else f"library/{name.lower()}"
 
 
+def _without_git(name: str) -> str:
+    return name.removesuffix(".git")
+
+
+def _scoped(name: str) -> str:
+    return name if name.startswith("@") or "/" not in name else f"@{name}"
+
+
+def _helm_unless(name: str) -> str:
+    return name if name.count("/") > 1 else f"helm/{name}"
+
+
+def _repository_address(name: str) -> str:
+    """A repository's address with both its slashes, which names have folded, and its host in small letters."""
+    match = re.fullmatch(r"(?:git\+)?(https?):/+([^/?#]+)(/[^?#]*)", name, re.IGNORECASE)
+    return f"{match[1].lower()}://{match[2].lower()}{match[3].rstrip('/')}" if match else name
+
+
+def _same_repository(name: str) -> str:
+    return name.partition("://")[2].removesuffix(".git")
+
+
+def _no_auth(token: str) -> dict[str, str]:
+    """Of dialects that take no token."""
+    return {}
+
+
+def _header(name: str, before: str = "") -> Callable[[str], dict[str, str]]:
+    """The token in a header, behind a word."""
+    return lambda token: {name: f"{before}{token}"}
+
+
+def _basic_auth(user: str) -> Callable[[str], dict[str, str]]:
+    """The token as a password, or ``user:password`` as it is."""
+    def auth(token: str) -> dict[str, str]:
+        both = token if ":" in token else f"{user}:{token}"
+        return {"Authorization": "Basic " + base64.b64encode(both.encode()).decode()}
+    return auth
+
+
+def _key_pair(token: str) -> dict[str, str]:
+    return dict(zip(("X-API-KEY-ID", "X-API-KEY-SECRET"), token.split(":", 1)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Dialect:
-    """A protocol, and what is true of whatever speaks it. ``{site}``, ``{name}`` and ``{version}`` in addresses."""
+    """A protocol, and what is true of whatever speaks it. ``{site}``, ``{name}`` and ``{version}`` in addresses;
+    ``{path}`` is the name with slashes alone, ``{segment}`` the name as one segment of a path."""
 
     read: Callable[[Subject], Steps]
     form: str                               # what a project is called, for people
@@ -3117,31 +3792,124 @@ class Dialect:
     page: str                               # where people see a project's releases
     release_page: str = ""                  # and one of them; the same if empty
     normalise: Callable[[str], str] = _as_it_is
-    folds_case: bool = False                # names that differ in case alone are one project
+    key: Callable[[str], str] = _as_it_is   # of a normalised name: the same for all that are one project
     is_prerelease: Callable[[str], bool] = prerelease_by_words
+    auth: Callable[[str], dict[str, str]] = _no_auth                # the headers that hold a token
+    pasted: tuple[str, ...] = ()            # addresses that people paste: patterns without scheme, query and "www."
+    marks: Callable[[str, Mapping[str, str], Sequence[str]], Steps] | None = None   # asks for many projects at once
 
 
 _REPOSITORY = r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}"
 _IMAGE = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _PACKAGE = r"(?:@[A-Za-z0-9._~-]+/)?[A-Za-z0-9._~-]+"
+_BEARER = _header("Authorization", "Bearer ")
+_PART, _PARTS, _MORE = "([^/]+)", "([^/]+/[^/]+)", "(?:/.*)?"         # segments of a pasted address
+_SCOPED = r"(@[^/]+/[^/]+|(?:@|%40)[^/]+%2[Ff][^/]+|[^/@]+)(?:/.*)?"
+_TAGGED = "([^:@]+)(?:[:@].*)?"                                     # an image's reference
+_FORGE = rf"{{site}}/(?!explore/|orgs/|users/|user/|api/){_PARTS}(?:/(?!pkgs/).*)?"
 
 DIALECTS = {
-    "github": Dialect(github, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
-                      "{site}/{name}/releases/tag/{version}", folds_case=True),
-    "gitlab": Dialect(gitlab, "group/project", r"[0-9]+|[\w.+-]+(?:/[\w.+-]+)+", "{site}/{name}/-/releases",
-                      "{site}/{name}/-/releases/{version}", folds_case=True),
-    "forgejo": Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
-                       "{site}/{name}/releases/tag/{version}", folds_case=True),
-    "oci": Dialect(oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list",
-                   normalise=str.lower),
-    "dockerhub": Dialect(dockerhub, "image, or owner/image", rf"{_IMAGE}/{_IMAGE}",
-                         "https://hub.docker.com/r/{name}/tags", normalise=_official),
-    "depsdev": Dialect(depsdev, "package", r"[^\s/]+(?:/[^\s/]+)*", "https://deps.dev/{provider}/{segment}",
-                       "https://deps.dev/{provider}/{segment}/{version}"),
-    "npm": Dialect(npm, "package, or @scope/package", _PACKAGE, "{site}/{segment}",
-                   is_prerelease=prerelease_by_semver),
-    "simple": Dialect(simple, "package", r"[a-z0-9]+(?:-[a-z0-9]+)*", "{site}/{name}/", normalise=pep503,
-                      is_prerelease=prerelease_by_pep440),
+    "artifacthub": Dialect(
+        artifacthub, "kind/repository/package, or repository/package of a Helm chart",
+        r"[a-z0-9-]+(?:/[A-Za-z0-9_.-]+){2}", "{site}/packages/{name}", "{site}/packages/{name}/{version}",
+        normalise=_helm_unless, is_prerelease=prerelease_by_semver, auth=_key_pair,
+        pasted=(rf"{{site}}/packages/([^/]+/[^/]+/[^/]+){_MORE}",)),
+    "bitbucket": Dialect(
+        bitbucket, "workspace/repository", _REPOSITORY, "https://bitbucket.org/{name}/downloads/?tab=tags",
+        "https://bitbucket.org/{name}/src/{version}", normalise=lambda name: _without_git(name.lower()), auth=_BEARER,
+        pasted=(rf"bitbucket\.org/{_PARTS}{_MORE}",)),
+    "cargo": Dialect(
+        cargo, "crate", r"[A-Za-z][A-Za-z0-9_-]*", "https://crates.io/crates/{name}/versions",
+        "https://crates.io/crates/{name}/{version}", key=lambda name: name.lower().replace("-", "_"),
+        is_prerelease=prerelease_by_semver,
+        pasted=(rf"(?:crates\.io|lib\.rs)/crates/{_PART}{_MORE}", rf"docs\.rs/(?:crate/)?{_PART}{_MORE}")),
+    "depsdev": Dialect(
+        depsdev, "package", r"[^\s/]+(?:/[^\s/]+)*", "https://deps.dev/{provider}/{segment}",
+        "https://deps.dev/{provider}/{segment}/{version}"),
+    "dockerhub": Dialect(
+        dockerhub, "image, or owner/image", rf"{_IMAGE}/{_IMAGE}", "https://hub.docker.com/r/{name}/tags",
+        normalise=_official, auth=_BEARER,
+        pasted=(rf"hub\.docker\.com/_/{_PART}{_MORE}", rf"hub\.docker\.com/(?:r|repository/docker)/{_PARTS}{_MORE}",
+                rf"(?:index\.|registry-1\.)?docker\.io/{_TAGGED}")),
+    "forgejo": Dialect(
+        forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases", "{site}/{name}/releases/tag/{version}",
+        normalise=_without_git, key=str.lower, auth=_header("Authorization", "token "), pasted=(_FORGE,)),
+    "git": Dialect(
+        git, "the repository's address", r"https?://[^\s/?#@]+/[^\s?#]+", "{name}", normalise=_repository_address,
+        key=_same_repository),
+    "github": Dialect(
+        github, "owner/repository", _REPOSITORY, "{site}/{name}/releases", "{site}/{name}/releases/tag/{version}",
+        normalise=_without_git, key=str.lower, auth=_BEARER, pasted=(_FORGE,), marks=github_marks),
+    "gitlab": Dialect(
+        gitlab, "group/project", r"[0-9]+|[\w.+-]+(?:/[\w.+-]+)+", "{site}/{name}/-/releases",
+        "{site}/{name}/-/releases/{version}", normalise=_without_git, key=str.lower, auth=_header("PRIVATE-TOKEN"),
+        pasted=(rf"{{site}}/(?!explore/|users/|groups/|-/|api/)(.+?)(?:/-{_MORE})?",)),
+    "goproxy": Dialect(
+        goproxy, "module", r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*", "https://pkg.go.dev/{name}?tab=versions",
+        "https://pkg.go.dev/{name}@{version}", is_prerelease=prerelease_by_semver,
+        pasted=(r"pkg\.go\.dev/([^@]+)(?:@.*)?",)),
+    "hackage": Dialect(
+        hackage, "package", r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", "{site}/package/{name}",
+        "{site}/package/{name}-{version}", is_prerelease=lambda version: False,
+        pasted=(rf"{{site}}/package/([^/]+?)(?:-[0-9][0-9.]*)?{_MORE}",)),
+    "hex": Dialect(
+        hex_pm, "package", r"[a-z][a-z0-9_]*", "{site}/packages/{name}", "{site}/packages/{name}/{version}",
+        normalise=str.lower, is_prerelease=prerelease_by_semver, auth=_header("Authorization"),
+        pasted=(rf"{{site}}/packages/{_PART}{_MORE}", rf"hexdocs\.pm/{_PART}{_MORE}")),
+    "maven": Dialect(
+        maven, "group:artifact", r"[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+",
+        "https://central.sonatype.com/artifact/{path}/versions",
+        "https://central.sonatype.com/artifact/{path}/{version}", normalise=lambda name: name.replace("/", ":"),
+        auth=_basic_auth("token"),
+        pasted=(rf"(?:central\.sonatype\.com|mvnrepository\.com|search\.maven\.org)/artifact/{_PARTS}{_MORE}",)),
+    "metacpan": Dialect(
+        metacpan, "distribution, or module", r"[A-Za-z0-9_.+-]+", "https://metacpan.org/dist/{name}",
+        normalise=lambda name: name.replace("::", "-"),
+        pasted=(r"metacpan\.org/release/[A-Z0-9]+/([^/]+?)-v?[0-9][^/]*" + _MORE,
+                rf"metacpan\.org/(?:dist|release|pod|module)/{_PART}{_MORE}")),
+    "npm": Dialect(
+        npm, "package, or @scope/package", _PACKAGE, "{site}/{segment}",
+        is_prerelease=prerelease_by_semver, auth=_BEARER, pasted=(rf"{{site}}/{_SCOPED}",)),
+    "nuget": Dialect(
+        nuget, "package", r"[A-Za-z0-9_.-]+", "https://www.nuget.org/packages/{name}",
+        "https://www.nuget.org/packages/{name}/{version}", key=str.lower, is_prerelease=prerelease_by_semver,
+        pasted=(rf"nuget\.org/packages/{_PART}{_MORE}",)),
+    "oci": Dialect(
+        oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list", normalise=str.lower,
+        auth=_basic_auth("token"), pasted=(r"{site}/v2/(.+?)/(?:tags/list|manifests/.*)", rf"{{site}}/{_TAGGED}")),
+    "packagist": Dialect(
+        packagist, "vendor/package", _REPOSITORY, "https://packagist.org/packages/{name}",
+        "https://packagist.org/packages/{name}#{version}", normalise=str.lower, auth=_basic_auth("token"),
+        pasted=(rf"packagist\.org/packages/{_PARTS}{_MORE}",)),
+    "pub": Dialect(
+        pub, "package", r"[a-z_][a-z0-9_]*", "{site}/packages/{name}/versions",
+        "{site}/packages/{name}/versions/{version}", normalise=str.lower, is_prerelease=prerelease_by_semver,
+        auth=_BEARER, pasted=(rf"{{site}}/packages/{_PART}{_MORE}",)),
+    "quay": Dialect(
+        quay, "owner/image", rf"{_IMAGE}(?:/{_IMAGE})+", "{site}/repository/{name}?tab=tags", normalise=str.lower,
+        auth=_BEARER, pasted=(rf"{{site}}/repository/{_PARTS}(?:/(?:manifest|tag)/.*)?", rf"{{site}}/{_TAGGED}")),
+    "rubygems": Dialect(
+        rubygems, "gem", r"[A-Za-z0-9_.-]+", "{site}/gems/{name}", "{site}/gems/{name}/versions/{version}",
+        pasted=(rf"{{site}}/gems/{_PART}{_MORE}",)),
+    "savannah": Dialect(
+        savannah, "repository", r"[A-Za-z0-9_.+-]+(?:/[A-Za-z0-9_.+-]+)*", "{site}/git/{name}.git",
+        normalise=_without_git,
+        pasted=(r"{site}/git/(.+?)\.git" + _MORE,
+                r"(?:cgit\.)?(?:git\.)?(?:savannah|sv)\.(?:non)?gnu\.org/(?:git|cgit|r|gitweb)/(.+?)\.git" + _MORE,
+                rf"savannah\.(?:non)?gnu\.org/(?:projects|git)/{_PART}{_MORE}",
+                rf"(?:ftp\.)?gnu\.org/(?:gnu|software)/{_PART}{_MORE}")),
+    "simple": Dialect(
+        simple, "package", r"[a-z0-9]+(?:-[a-z0-9]+)*", "{site}/{name}/", normalise=pep503,
+        is_prerelease=prerelease_by_pep440, auth=_basic_auth("__token__"),
+        pasted=(rf"{{site}}/(?:simple/)?{_PART}/?",)),
+    "sourceforge": Dialect(
+        sourceforge, "project", r"[a-z0-9_.-]+", "{site}/projects/{name}/files/", normalise=str.lower,
+        pasted=(rf"{{site}}/(?:projects|p)/{_PART}{_MORE}",
+                rf"(?:pr)?downloads\.sourceforge\.net/(?:project/)?{_PART}{_MORE}",
+                rf"(?!(?:(?:pr)?downloads|lists)\.)([a-z0-9-]+)\.(?:sourceforge|sf)\.(?:net|io){_MORE}")),
+    "sourcehut": Dialect(
+        sourcehut, "~user/repository", rf"~{_REPOSITORY}", "{site}/{name}/refs", "{site}/{name}/refs/{version}",
+        pasted=(rf"{{site}}/(~[^/]+/[^/]+){_MORE}",)),
 }
 
 
@@ -3150,16 +3918,31 @@ class Provider:
     id: str
     site: str                       # where its dialect is spoken
     dialect: Dialect
+    example: str = ""               # what a project is called there, for people to see
     page: str = ""                  # instead of the dialect's
     token_from: str = ""            # the environment variable that may hold its token; "" for the id's own
+    pasted: tuple[str, ...] = ()    # addresses that people paste, beyond the dialect's
+    purl: tuple[str, ...] = ()      # types of https://github.com/package-url/purl-spec
 
     @property
     def token_variable(self) -> str:
         return self.token_from or self.id.upper().replace("-", "_") + "_TOKEN"
 
+    @property
+    def takes_token(self) -> bool:
+        return self.dialect.auth is not _no_auth
+
+    def auth(self, token: str | None) -> dict[str, str]:
+        """The headers that hold the token, if there is one."""
+        return self.dialect.auth(token) if token else {}
+
 
 def _table(*rows: Provider) -> dict[str, Provider]:
     return {row.id: row for row in rows}
+
+
+def _row(id_: str, site: str, speaks: str | Dialect, example: str, **about: Any) -> Provider:
+    return Provider(id_, site, DIALECTS[speaks] if isinstance(speaks, str) else speaks, example, **about)
 
 
 # deps.dev spells names as the registry behind it does.
@@ -3167,34 +3950,67 @@ _PYPI = dataclasses.replace(DIALECTS["depsdev"], pattern=DIALECTS["simple"].patt
                             is_prerelease=prerelease_by_pep440)
 _NPM = dataclasses.replace(DIALECTS["depsdev"], form=DIALECTS["npm"].form, pattern=_PACKAGE,
                            is_prerelease=prerelease_by_semver)
+_GITHUB_NPM = dataclasses.replace(DIALECTS["npm"], form="@owner/package", normalise=_scoped)
 
 #   To add a provider, add a row. To speak to a kind of server that has no dialect yet, write the dialect above.
 PROVIDERS = _table(
-    #        id                     at                                speaks
-    Provider("codeberg",            "https://codeberg.org",           DIALECTS["forgejo"]),
-    Provider("debian-gitlab",       "https://salsa.debian.org",       DIALECTS["gitlab"]),
-    Provider("dockerhub",           "https://hub.docker.com",         DIALECTS["dockerhub"]),
-    Provider("ecr-public",          "https://public.ecr.aws",         DIALECTS["oci"],
-             page="https://gallery.ecr.aws/{name}"),
-    Provider("exozyme",             "https://git.exozy.me",           DIALECTS["forgejo"]),
-    Provider("freedesktop-gitlab",  "https://gitlab.freedesktop.org", DIALECTS["gitlab"]),
-    Provider("gcr",                 "https://gcr.io",                 DIALECTS["oci"],
-             page="https://gcr.io/{name}"),
-    Provider("ghcr",                "https://ghcr.io",                DIALECTS["oci"],
-             page="https://ghcr.io/{name}"),
-    Provider("gitea",               "https://gitea.com",              DIALECTS["forgejo"]),
-    Provider("github",              "https://github.com",             DIALECTS["github"]),
-    Provider("github-npm",          "https://npm.pkg.github.com",     DIALECTS["npm"],
-             page="https://github.com/{name}", token_from="GITHUB_TOKEN"),
-    Provider("gitlab",              "https://gitlab.com",             DIALECTS["gitlab"]),
-    Provider("gnome-gitlab",        "https://gitlab.gnome.org",       DIALECTS["gitlab"]),
-    Provider("k8s",                 "https://registry.k8s.io",        DIALECTS["oci"]),
-    Provider("kde-gitlab",          "https://invent.kde.org",         DIALECTS["gitlab"]),
-    Provider("npm",                 "https://api.deps.dev",           _NPM),
-    Provider("pypi",                "https://api.deps.dev",           _PYPI),
-    Provider("xfce-gitlab",         "https://gitlab.xfce.org",        DIALECTS["gitlab"]),
-    Provider("yarn",                "https://registry.yarnpkg.com",   DIALECTS["npm"],
-             page="https://yarnpkg.com/package?name={segment}"),
+    #    id                         at                                 speaks         for example
+    _row("artifacthub",         "https://artifacthub.io",          "artifacthub", "helm/cert-manager/cert-manager"),
+    _row("bitbucket",           "https://api.bitbucket.org",       "bitbucket",   "snakeyaml/snakeyaml",
+         purl=("bitbucket",)),
+    _row("cargo",               "https://index.crates.io",         "cargo",       "serde", purl=("cargo",)),
+    _row("codeberg",            "https://codeberg.org",            "forgejo",     "forgejo/forgejo"),
+    _row("cpan",                "https://fastapi.metacpan.org",    "metacpan",    "Mojolicious", purl=("cpan",)),
+    _row("debian-gitlab",       "https://salsa.debian.org",        "gitlab",      "debian/devscripts"),
+    _row("dockerhub",           "https://hub.docker.com",          "dockerhub",   "nginx",
+         purl=("docker", "oci")),
+    _row("ecr-public",          "https://public.ecr.aws",          "oci",         "docker/library/redis",
+         page="https://gallery.ecr.aws/{name}", pasted=(rf"gallery\.ecr\.aws/{_TAGGED}",)),
+    _row("exozyme",             "https://git.exozy.me",            "forgejo",     "owner/repository"),
+    _row("freedesktop-gitlab",  "https://gitlab.freedesktop.org",  "gitlab",      "mesa/mesa"),
+    _row("gcr",                 "https://gcr.io",                  "oci",         "distroless/static",
+         page="https://gcr.io/{name}"),
+    _row("gems",                "https://rubygems.org",            "rubygems",    "rails", purl=("gem",)),
+    _row("ghcr",                "https://ghcr.io",                 "oci",         "home-assistant/home-assistant",
+         page="https://ghcr.io/{name}",
+         pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/container/{_PART}{_MORE}",
+                 rf"github\.com/(?:orgs|users)/{_PART}/packages/container/(?:package/)?{_PART}{_MORE}")),
+    _row("git",                 "https://git-scm.com",             "git",
+         "https://git.kernel.org/pub/scm/git/git.git"),
+    _row("gitea",               "https://gitea.com",               "forgejo",     "gitea/tea"),
+    _row("github",              "https://github.com",              "github",      "bottlepy/bottle",
+         purl=("github",)),
+    _row("github-npm",          "https://npm.pkg.github.com",      _GITHUB_NPM,   "@owner/package",
+         page="https://github.com/{name}", token_from="GITHUB_TOKEN",
+         pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/npm/{_PART}{_MORE}",)),
+    _row("gitlab",              "https://gitlab.com",              "gitlab",      "gitlab-org/gitlab-runner",
+         purl=("gitlab",)),
+    _row("gnome-gitlab",        "https://gitlab.gnome.org",        "gitlab",      "GNOME/gtk"),
+    _row("gnu-savannah",        "https://git.savannah.gnu.org",    "savannah",    "bash"),
+    _row("go",                  "https://proxy.golang.org",        "goproxy",     "golang.org/x/text",
+         purl=("golang",)),
+    _row("hackage",             "https://hackage.haskell.org",     "hackage",     "pandoc", purl=("hackage",)),
+    _row("hex",                 "https://hex.pm",                  "hex",         "plug", purl=("hex",)),
+    _row("k8s",                 "https://registry.k8s.io",         "oci",         "kube-apiserver"),
+    _row("kde-gitlab",          "https://invent.kde.org",          "gitlab",      "graphics/krita"),
+    _row("maven",               "https://repo1.maven.org/maven2",  "maven",       "com.google.guava:guava",
+         purl=("maven",)),
+    _row("npm",                 "https://api.deps.dev",            _NPM,          "@angular/core", purl=("npm",),
+         pasted=(rf"(?:[\w-]+\.)?npmjs\.\w+/package/{_SCOPED}",)),
+    _row("nuget",               "https://api.nuget.org",           "nuget",       "Newtonsoft.Json",
+         purl=("nuget",)),
+    _row("packagist",           "https://repo.packagist.org",      "packagist",   "monolog/monolog",
+         purl=("composer",)),
+    _row("pub",                 "https://pub.dev",                 "pub",         "http", purl=("pub",)),
+    _row("pypi",                "https://api.deps.dev",            _PYPI,         "bottle", purl=("pypi",),
+         pasted=(rf"pypi\.\w+/(?:project|simple|p)/{_PART}{_MORE}", rf"piwheels\.org/project/{_PART}{_MORE}")),
+    _row("quay",                "https://quay.io",                 "quay",        "prometheus/prometheus"),
+    _row("sourceforge",         "https://sourceforge.net",         "sourceforge", "sevenzip"),
+    _row("sourcehut",           "https://git.sr.ht",               "sourcehut",   "~sircmpwn/scdoc"),
+    _row("xfce-gitlab",         "https://gitlab.xfce.org",         "gitlab",      "xfce/xfce4-panel"),
+    _row("yarn",                "https://registry.yarnpkg.com",    "npm",         "react",
+         page="https://yarnpkg.com/package?name={segment}",
+         pasted=(rf"(?:classic\.)?yarnpkg\.com/(?:[a-z]{{2}}/)?package/{_SCOPED}", rf"{{site}}/{_SCOPED}")),
 )
 
 
@@ -3221,12 +4037,94 @@ def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider]
 
 def name_at(provider: Provider, text: str) -> tuple[str, str]:
     """``(name, key)``: the name as the provider writes it, and what identifies it there. Raises Invalid."""
-    name = provider.dialect.normalise(re.sub(r"/+", "/", text.strip()).strip("/"))
+    dialect = provider.dialect
+    name = dialect.normalise(re.sub(r"/+", "/", text.strip()).strip("/"))
     is_odd = len(name) > NAME_LIMIT or re.search(r"(?:^|/)\.{1,2}(?:/|$)", name)
-    if is_odd or not re.fullmatch(provider.dialect.pattern, name):
-        raise Invalid(f"Project name {text[:NAME_LIMIT]!r} has not the form that {provider.id} takes: "
-                      f"{provider.dialect.form}.")
-    return name, name.lower() if provider.dialect.folds_case else name
+    if is_odd or not re.fullmatch(dialect.pattern, name):
+        example = f", such as {provider.example}" if provider.example else ""
+        raise Invalid(f"Project name {text[:NAME_LIMIT]!r} has not the form that {provider.id} takes, in at most "
+                      f"{NAME_LIMIT} characters: {dialect.form}{example}.")
+    return name, dialect.key(name)
+
+
+def _pasted_at(provider: Provider, address: str) -> str | None:
+    """The name of a project in the address of a page about it, which has neither scheme nor query."""
+    host, slash, path = provider.site.partition("://")[2].partition("/")
+    place = re.escape(f"{host.lower().removeprefix('www.')}{slash}{path}")
+    for pattern in (*provider.pasted, *provider.dialect.pasted, rf"deps\.dev/{provider.id}/{_PART}{_MORE}"):
+        if match := re.fullmatch(pattern.replace("{site}", place), address):
+            with contextlib.suppress(Invalid):
+                return name_at(provider, unquote("/".join(match.groups())))[0]
+    return None
+
+
+def _of_purl(providers: Mapping[str, Provider], purl: str) -> tuple[Provider, str] | None:
+    """The project that ``pkg:npm/%40scope/name@1.0`` names: https://github.com/package-url/purl-spec"""
+    rest, _, qualifiers = purl.partition("#")[0].partition("?")
+    type_, _, path = rest[len("pkg:"):].strip("/").partition("/")
+    type_, (folders, slash, last) = type_.lower(), path.rpartition("/")
+    name = unquote(f"{folders}{slash}{last.partition('@')[0]}")
+    if place := dict(urllib.parse.parse_qsl(qualifiers[:2000])).get("repository_url"):  # an image that is elsewhere
+        elsewhere = f"{place}/{name}" if type_ == "docker" else place
+        return project_in(providers, elsewhere) if elsewhere[:4].lower() != "pkg:" else None
+    for provider in providers.values():
+        if type_ in provider.purl:
+            with contextlib.suppress(Invalid):
+                return provider, name_at(provider, name.rpartition("/")[2] if type_ == "cpan" else name)[0]
+    return None
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is meant as an address, not as a name."""
+    return bool(re.match(r"(?:git\+)?(?:https?|ssh|git)://|git@|pkg:", text.strip(), re.IGNORECASE))
+
+
+def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
+    """``(provider, name)`` of the project whose page, image, repository or purl an address is; None for others."""
+    text = text.strip()
+    if text[:4].lower() == "pkg:":
+        return _of_purl(providers, text)
+    text = re.sub(r"^(?:(?:git\+)?ssh://)?git@([^:/]+)[:/]", r"https://\1/", text)      # as git clone takes it
+    address, _, query = re.sub(r"^(?:git\+)?\w+://", "", text).partition("#")[0].partition("?")
+    host, _, path = address.partition("/")
+    if re.fullmatch(r"[\w.-]+@[^@]+", host):     # a user without a password, as Bitbucket shows it
+        host = host.partition("@")[2]
+    asked, path = dict(urllib.parse.parse_qsl(query[:2000])), path.strip("/")
+    if path in ("package", "git") and (named := asked.get("name") or asked.get("group")):     # Yarn's, and Savannah's
+        path = f"{path}/{named}"
+    address = f"{host.lower().removeprefix('www.')}/{path}"[:1000]
+    for provider in providers.values():
+        if name := _pasted_at(provider, address):
+            return provider, name
+    if "git" in providers and path.endswith(".git"):
+        scheme = "http" if re.match(r"(?:git\+)?http://", text, re.IGNORECASE) else "https"
+        with contextlib.suppress(Invalid):
+            return providers["git"], name_at(providers["git"], f"{scheme}://{host}/{path}")[0]
+    return None
+
+
+def project_at(providers: Mapping[str, Provider], id_: str | None, text: str) -> tuple[Provider, str, str]:
+    """``(provider, name, key)`` of a project by a provider's id and a name there, or by an address without an id.
+
+    The name may be an address even so; it must be of that provider then. Raises Invalid.
+    """
+    found = project_in(providers, text) if id_ != "git" else None
+    if id_ is None:
+        if found is None:
+            raise Invalid("Provider is required, unless the project name is the address of a project's page, such as "
+                          f"https://github.com/bottlepy/bottle, or a purl; {text[:NAME_LIMIT]!r} is none that is "
+                          "known.")
+        return (*found, name_at(*found)[1])
+    if id_ not in providers:
+        raise Invalid(f"Provider {id_[:60]!r} is not known; GET /v1/providers lists those that are.")
+    own = _pasted_at(providers[id_], text.strip()) if id_ != "git" else None
+    if found and found[0].id == id_:
+        own = found[1]
+    if own:
+        text = own
+    elif found and is_address(text):
+        raise Invalid(f"Project name {text[:NAME_LIMIT]!r} is an address of the provider {found[0].id}, not {id_}.")
+    return (providers[id_], *name_at(providers[id_], text))
 
 
 def page_of(provider: Provider, name: str, version: str | None = None) -> str:
@@ -3235,9 +4133,10 @@ def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     template = provider.page or version is not None and dialect.release_page or dialect.page
     if dialect.read is dockerhub and name.startswith("library/"):
         template, name = "https://hub.docker.com/_/{name}/tags", name.partition("/")[2]
-    values = {"site": provider.site, "provider": provider.id, "name": quote(name, safe="/@~")}
-    if "segment}" in template or version is not None:
-        values |= {"segment": quote(name, safe=""), "version": quote(version or "", safe="")}
+    values = {"site": provider.site, "provider": provider.id, "name": quote(name, safe="/@~:+")}
+    if "segment}" in template or "path}" in template or version is not None:
+        values |= {"segment": quote(name, safe=""), "path": quote(name.replace(":", "/"), safe="/"),
+                   "version": quote(version or "", safe="")}
     return template.format_map(values)      # a template of ours; what it is filled with is never read again
 
 
@@ -3273,8 +4172,13 @@ def _web_link(url: Any) -> str:
     return url[:2000] if isinstance(url, str) and re.match(r"https?://[^\s\"'<>\ud800-\udfff]+$", url) else ""
 
 
-def _sound(provider: Provider, releases: Iterable[Release]) -> list[Release]:
+def _sound(provider: Provider, name: str, releases: Iterable[Release]) -> list[Release]:
     """The releases that can be kept, each version once, marked by the ecosystem's rule, newest first."""
+    def sound_note(version: str, note: Note) -> Note:
+        url = _web_link(note.url)
+        message = absolute_links(note.message, url or page_of(provider, name, version))
+        return dataclasses.replace(note, url=url, message=message[:NOTE_LIMIT])
+
     found: dict[str, Release] = {}
     for release in releases:
         version = release.version
@@ -3284,9 +4188,35 @@ def _sound(provider: Provider, releases: Iterable[Release]) -> list[Release]:
             continue
         found[version] = dataclasses.replace(
             release, is_prerelease=release.is_prerelease or provider.dialect.is_prerelease(version),
-            note=release.note and dataclasses.replace(release.note, url=_web_link(release.note.url)))
+            note=release.note and sound_note(version, release.note))
     return sorted(found.values(), reverse=True,
                   key=lambda release: ((release.date or "").rstrip("Z"), version_order(release.version)))
+
+
+class _Unchanged(Exception):
+    """The provider says that nothing has changed."""
+
+
+def _drive(provider: Provider, name: str, steps: Steps, ask: Callable[[Request], Answer]) -> Any:
+    """What the steps return, each of their requests asked. Raises ProviderError for all that can go wrong there."""
+    try:
+        request = next(steps)
+        while True:
+            answer = ask(request)
+            _classify(provider, name, request, answer)
+            request = steps.send(answer)
+    except (Stopped, Throttled):
+        raise
+    except Unreachable as error:
+        raise Unreachable(f"{provider.id} could not be asked for {name}: {error}") from error
+    except StopIteration as done:
+        return done.value
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        what = str(error) if type(error) is ValueError else f"something is missing or of another type: {error!r:.100}"
+        what = "".join(letter if letter.isprintable() else " " for letter in what[:200])    # the provider's words
+        raise ProviderError(f"{provider.id} answered no list of releases for {name}: {what}") from error
+    finally:
+        steps.close()
 
 
 def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
@@ -3295,30 +4225,31 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
 
     Raises ProviderError for all that can go wrong there.
     """
-    steps = provider.dialect.read(Subject(provider.id, provider.site, name, token, known or {}))
+    def ask_conditionally(request: Request) -> Answer:
+        nonlocal validators
+        is_conditional = request.url == validators.url
+        answer = ask(validators.applied(request) if is_conditional else request)
+        if is_conditional and answer.status == 304:
+            raise _Unchanged
+        if is_conditional:          # once: the same address may be asked again for something else
+            validators = Validators()
+        return answer
+
+    subject = Subject(provider.id, provider.site, name, token, known or {}, provider.auth(token))
     try:
-        request = next(steps)
-        while True:
-            is_conditional = request.url == validators.url
-            answer = ask(validators.applied(request) if is_conditional else request)
-            if is_conditional and answer.status == 304:
-                return None
-            if is_conditional:          # once: the same address may be asked again for something else
-                validators = Validators()
-            _classify(provider, name, request, answer)
-            request = steps.send(answer)
-    except (Stopped, Throttled):
-        raise
-    except Unreachable as error:
-        raise Unreachable(f"{provider.id} could not be asked for {name}: {error}") from error
-    except StopIteration as done:
-        found: Listing = done.value
-        return dataclasses.replace(found, releases=_sound(provider, found.releases))
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        what = str(error) if type(error) is ValueError else f"something is missing or of another type: {error!r:.100}"
-        raise ProviderError(f"{provider.id} answered no list of releases for {name}: {what}") from error
-    finally:
-        steps.close()
+        found: Listing = _drive(provider, name, provider.dialect.read(subject), ask_conditionally)
+    except _Unchanged:
+        return None
+    return dataclasses.replace(found, releases=_sound(provider, name, found.releases))
+
+
+def marks_of(provider: Provider, names: Sequence[str], ask: Callable[[Request], Answer],
+             token: str | None) -> dict[str, str]:
+    """A mark for each project, another one once anything was released there; fewer, or none, where its provider
+    does not tell. Raises ProviderError."""
+    assert provider.dialect.marks
+    steps = provider.dialect.marks(provider.site, provider.auth(token), names)
+    return _drive(provider, f"{len(names)} projects", steps, ask)
 
 
 # == tracker ===================================================================
@@ -3328,8 +4259,9 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
 # that does it; a provider's host is never asked by more than the limit at once.
 
 
-def compare(known: Mapping[str, Known], listing: Listing, now: float) -> tuple[Findings, list[Release]]:
-    """``(what to record, which of it is news)``; lists oldest first.
+def compare(known: Mapping[str, Known], listing: Listing, now: float,
+            found: Findings = Findings(0.0)) -> tuple[Findings, list[Release]]:
+    """``(what to record, which of it is news)``; lists oldest first. ``found``: what is to be recorded besides.
 
     New: a version that was not known. Updated: a known one with other evidence of the same kind, or one that is
     no pre-release any more. Where a listing shows the newest only, what is older than all that is known is
@@ -3356,7 +4288,7 @@ def compare(known: Mapping[str, Known], listing: Listing, now: float) -> tuple[F
         if release.evidence and release.evidence != before.evidence or is_promoted:
             (updated if is_same_kind else evidenced).append(
                 dataclasses.replace(release, date=before.date, is_updated=is_same_kind))
-    findings = Findings(0.0, new=new, updated=updated, evidenced=evidenced, noted=noted)
+    findings = dataclasses.replace(found, new=new, updated=updated, evidenced=evidenced, noted=noted)
     return findings, [release for release in new if (release.date or "") >= oldest] + updated
 
 
@@ -3366,6 +4298,15 @@ def excluded(project: Project, releases: Sequence[Release], patterns: Patterns) 
     return [is_matched or project.exclude_prereleases and release.is_prerelease
             or project.exclude_updated and release.is_updated
             for release, is_matched in zip(releases, by_pattern)]
+
+
+_AT_ONCE = 50           # projects that one query asks for
+_MARK = "mark"          # stands for an address where a source's ``etag`` is its mark
+
+
+def _tells_marks(provider: Provider) -> bool:
+    """Whether a provider can be asked for many projects at once: it knows how, and there is a token."""
+    return provider.dialect.marks is not None and bool(os.environ.get(provider.token_variable))
 
 
 class Tracker:
@@ -3378,10 +4319,14 @@ class Tracker:
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self.beat_at = 0.0              # of the loop, on the monotonic clock
         self._interval, self._host_limit = settings.poll_interval, settings.host_limit
+        self._intervals = {
+            id_: max(self._interval, limit.every) for id_, provider in providers.items()
+            if (limit := HOST_LIMITS.get(host_of(provider.site))) and limit.every > self._interval}
         self._clock, self._spread = clock, spread
         self._me = make_id()
         self._stopping = threading.Event()
         self._under_way: dict[int, str] = {}        # source -> host
+        self._jobs: Counter[str] = Counter()        # host -> how many ask it now
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -3419,7 +4364,7 @@ class Tracker:
             self.store.poll_bell.clear()
             try:
                 if not righted_at or self.beat_at - righted_at >= MINUTE:
-                    self.store.bring_forward(self._clock(), self._interval)
+                    self.store.bring_forward(self._clock(), self._interval, self._intervals)
                     righted_at = self.beat_at
                 if self._under_way and self.beat_at - renewed_at >= LEASE / 3:
                     self.store.renew_sources(self._me, self._clock(), list(self._under_way))
@@ -3435,31 +4380,62 @@ class Tracker:
             self.store.poll_bell.wait(LEASE / 3)
 
     def _hand_out(self) -> None:
-        """Claim what is due at hosts that are free, and have it checked."""
+        """Claim what is due at hosts that are asked by few enough, and have it checked. Where many projects can be
+        asked for at once, those that are due soon go with the ones that are due."""
         now = self._clock()
-        due = self.store.due_providers(self.providers, now)
-        wanted: dict[str, int] = {}
-        with self._lock:
-            for id_ in due:
-                host = host_of(self.providers[id_].site)
-                room = self._host_limit - list(self._under_way.values()).count(host) - sum(
-                    count for other, count in wanted.items() if host_of(self.providers[other].site) == host)
-                if room > 0 and self.fetcher.free_at(host) <= now:
-                    wanted[id_] = room
-        for source in self.store.claim_sources(wanted, self._me, now) if wanted else ():
-            host = host_of(self.providers[source.provider].site)
+        wanted, due_by, room = dict[str, int](), dict[str, float](), Counter[str]()
+        for id_ in self.store.due_providers(self.providers, now):
+            provider = self.providers[id_]
+            host = host_of(provider.site)
             with self._lock:
-                self._under_way[source.id] = host
-            assert self._pool
-            self._pool.submit(self._check_claimed, source)
+                left = self._host_limit - self._jobs[host] - room[host]
+            if left > 0 and _tells_marks(provider):
+                wanted[id_], due_by[id_] = _AT_ONCE, now + self._interval / 10
+                room[host] += 1
+            elif left > 0:
+                wanted[id_] = left
+                room[host] += left
+        claimed = self.store.claim_sources(wanted, self._me, now, due_by) if wanted else []
+        for id_, sources in itertools.groupby(claimed, key=lambda source: source.provider):
+            if _tells_marks(self.providers[id_]):
+                self._submit(list(sources))
+            else:
+                for source in sources:
+                    self._submit([source])
 
-    def _check_claimed(self, source: Source) -> None:
+    def _submit(self, sources: Sequence[Source]) -> None:
+        """Have the pool check these sources of one provider, one after the other."""
+        host = host_of(self.providers[sources[0].provider].site)
+        with self._lock:
+            self._under_way |= {source.id: host for source in sources}
+            self._jobs[host] += 1
+        assert self._pool
+        self._pool.submit(self._check_claimed, host, sources)
+
+    def _check_claimed(self, host: str, sources: Sequence[Source]) -> None:
         try:
-            self.check(source)
+            marks = self._marks(sources) if len(sources) > 1 else {}
+            for source in sources:
+                self.check(source, marks.get(source.name))
+                with self._lock:
+                    del self._under_way[source.id]
         finally:
             with self._lock:
-                del self._under_way[source.id]
+                for source in sources:
+                    self._under_way.pop(source.id, None)
+                self._jobs[host] -= 1
             self.store.poll_bell.set()
+
+    def _marks(self, sources: Sequence[Source]) -> dict[str, str]:
+        """What tells whether anything was released, by name; what is not told is found out one by one."""
+        provider = self.providers[sources[0].provider]
+        names = [source.name for source in sources if source.succeeded_at is not None]
+        try:
+            token = os.environ.get(provider.token_variable)
+            return marks_of(provider, names, self.fetcher.fetch, token) if names else {}
+        except ProviderError as error:
+            log.debug("provider %s: %s", provider.id, error)
+            return {}
 
     def check_now(self, source_id: int) -> tuple[Source, list[Release]] | None:
         """Check one source, due or not: ``(the source after it, what is news)``. None if another checks it."""
@@ -3467,24 +4443,29 @@ class Tracker:
         if source:
             with renewing(lambda: self.store.renew_sources(self._me, self._clock(), [source_id])):
                 news = self.check(source)
-        after = self.store.source(source_id)
+        after = self.store.source(source_id) or source      # which has joined another, if it is gone
         return (after, news) if after and news is not None else None
 
-    def check(self, source: Source) -> list[Release]:
-        """Check a claimed source and record what came of it: the releases that are news. Never raises."""
+    def check(self, source: Source, mark: str | None = None) -> list[Release]:
+        """Check a claimed source and record what came of it: the releases that are news. Never raises.
+
+        ``mark``: what its provider told of it beforehand; the same as last time means that nothing is new.
+        """
         now = self._clock()
-        next_check_at = now + self._interval * (1 + self._spread() / 10)
+        interval = self._intervals.get(source.provider, self._interval)
+        next_check_at = now + interval * (1 + self._spread() / 10)
         try:
-            return self._check(source, next_check_at)
+            return self._check(source, next_check_at, mark)
         except Stopped:     # the claim runs out, and the source is checked again by the next process
             pass
         except Throttled as error:
-            wait = error.seconds * (1 + self._spread() / 10)
-            self._fail(source, str(error), max(next_check_at, now + wait), counts=False)
+            free_at = now + error.seconds * (1 + self._spread() / 10)
+            self._fail(source, str(error), free_at if source.succeeded_at is None else max(next_check_at, free_at),
+                       counts=False)
         except ProviderError as error:
-            backed_off = min(self._interval * 2 ** min(source.failures + 1, 20), max(self._interval, 6 * HOUR))
+            backed_off = min(interval * 2 ** min(source.failures + 1, 20), max(interval, 6 * HOUR))
             self._fail(source, str(error), now + backed_off * (1 + self._spread() / 10),
-                       is_missing=isinstance(error, ProjectMissing))
+                       is_not_found=isinstance(error, ProjectMissing))
         except StoreUnavailable as error:   # the claim runs out, and the source is checked again
             log.warning("source %s/%s: %s", source.provider, source.name, error)
         except Exception:   # a fault of ours costs this source a check, not the thread its life
@@ -3497,26 +4478,43 @@ class Tracker:
         with contextlib.suppress(StoreUnavailable):
             self.store.record_failure(source.id, self._me, error, next_check_at, **about)
 
-    def _check(self, source: Source, next_check_at: float) -> list[Release]:
+    def _check(self, source: Source, next_check_at: float, mark: str | None) -> list[Release]:
         provider = self.providers.get(source.provider)
         if provider is None:
             raise ProviderError(f"there is no provider {source.provider} any more; --provider can add it")
-        known = self.store.known_releases(source.id)
-        listing = releases_of(provider, source.name, self.fetcher.fetch, os.environ.get(provider.token_variable), known,
-                              Validators(source.etag_url, source.etag, source.last_modified))
-        if listing is None:
-            self.store.record_found(source.id, self._me, Findings(
-                next_check_at, source.etag_url, source.etag, source.last_modified))
+        if mark and (source.etag_url, source.etag) == (_MARK, mark):
+            self.store.record_found(source.id, self._me, Findings(next_check_at, _MARK, mark))
             return []
-        findings, news = compare(known, listing, self._clock())
+        known = self.store.known_releases(source.id)
+        is_trusted = self.store.is_an_administrators(source.id)
+        quota: int | None = None
+
+        def ask(request: Request) -> Answer:
+            nonlocal quota
+            answer = self.fetcher.fetch(request, is_trusted)
+            left = requests_left(answer.headers)
+            quota = quota if left is None else left
+            return answer
+
+        listing = releases_of(provider, source.name, ask, os.environ.get(provider.token_variable), known,
+                              Validators(source.etag_url, source.etag, source.last_modified))
+        findings = Findings(next_check_at, source.etag_url, source.etag, source.last_modified, quota)
+        if listing and listing.vouched:
+            headers = listing.vouched.headers
+            findings = dataclasses.replace(findings, etag_url=listing.vouched.asked, etag=headers.get("etag"),
+                                           last_modified=headers.get("last-modified"))
+        if mark:
+            findings = dataclasses.replace(findings, etag_url=_MARK, etag=mark, last_modified=None)
+        if listing is None:
+            self.store.record_found(source.id, self._me, findings)
+            return []
+        findings, news = compare(known, listing, self._clock(), findings)
         if source.succeeded_at is None:     # the first sight of a project is its history
             news = []
         events = [event for subscriber in (self.store.subscribers(source.id) if news else ())
                   for event in self._events(provider, subscriber, news)]
-        vouched = listing.vouched.headers if listing.vouched else {}
         recorded = self.store.record_found(source.id, self._me, dataclasses.replace(
-            findings, next_check_at=next_check_at, events=events, etag=vouched.get("etag"),
-            etag_url=listing.vouched.asked if listing.vouched else None, last_modified=vouched.get("last-modified")))
+            findings, events=events, renamed=self._renamed(provider, source, listing)))
         if recorded:
             for release in news:
                 log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
@@ -3527,6 +4525,15 @@ class Tracker:
                 except Exception:       # of the embedding program; what is stored is stored, and others are told
                     log.exception("listener %r: failed", listener)
         return news if recorded else []
+
+    def _renamed(self, provider: Provider, source: Source, listing: Listing) -> tuple[str, str] | None:
+        """``(name, key)`` that a project has now, if it is another than it had."""
+        with contextlib.suppress(Invalid):
+            name, key = name_at(provider, listing.name or source.name)
+            if key != source.key:
+                log.info("source %s/%s: it is called %s now", source.provider, source.name, name)
+                return name, key
+        return None
 
     def _events(self, provider: Provider, subscriber: Subscriber, news: Sequence[Release]) -> Iterator[Event]:
         """What a project is told of: the news that it does not exclude."""
@@ -4132,22 +5139,24 @@ def search_projects(call: Call) -> dict[str, Any]:
 
 @route("POST", "projects")
 def add_project(call: Call) -> dict[str, Any]:
-    """The new project. 400: no provider or name, one that is malformed, tracked already, or not at the provider."""
+    """The new project, by ``provider`` and ``name``, or by an address as the ``name``. 400: neither, one that is
+    malformed, tracked already, or not at the provider."""
     fields = Fields(call.environ)
-    id_ = fields.text("provider", at_most=100, required="Provider")
-    name = fields.text("name", at_most=NAME_LIMIT, required="Project name")
-    provider = call.parts.providers.get(id_) if id_ is not None else None
-    if id_ and id_.strip() and provider is None:
-        fields.faults.append(f"Provider {id_[:60]!r} is not known; GET /v1/providers lists those that are.")
-    key = ""
-    if provider and name and name.strip():
+    id_ = fields.text("provider", at_most=100)
+    names_none = not fields.faults and not (id_ or "").strip()
+    text = fields.text("name", at_most=2000, required="Project name")
+    found: tuple[Provider, str, str] | None = None
+    if text is None and names_none:
+        fields.faults.insert(0, "Provider is required.")
+    elif text is not None:
         try:
-            name, key = name_at(provider, name)
+            found = project_at(call.parts.providers, (id_ or "").strip() or None, text)
         except Invalid as error:
             fields.faults += error.errors
     settings = _project_settings(fields, call)
     fields.check()
-    assert provider and name and key
+    assert found
+    provider, name, key = found
     asked_at = call.store.clock()
     project, source = call.store.add_project(call.account_id, provider.id, key, name, settings)
     if source.succeeded_at is None and call.parts.adding.acquire(blocking=False):
@@ -4155,10 +5164,13 @@ def add_project(call: Call) -> dict[str, Any]:
             after = call.store.await_check(source.id, asked_at, ADD_WAIT)
         finally:
             call.parts.adding.release()
-        if after and after.is_missing and after.succeeded_at is None:
+        if after and after.missing_since and after.succeeded_at is None:
             call.store.remove_project(project.id)
             raise Invalid(f"Project name {name!r} was not found: {after.error}.")
-    return _shown(call, project)
+    project_now = call.store.project(call.account_id, project.id)
+    if project_now is None:
+        raise Invalid(f"Project name {name!r} is another name of a project that is tracked already.")
+    return _shown(call, project_now)
 
 
 def _on_project(method: str, what: str) -> Callable[[Handler], Handler]:
@@ -4968,28 +5980,34 @@ def key_remove(settings: Settings, args: argparse.Namespace) -> int:
     return 0
 
 
-def _provider_in(providers: Mapping[str, Provider], id_: str) -> Provider:
-    if id_ not in providers:
-        raise CommandError(f"there is no provider {id_}; there are {', '.join(providers)}; --provider adds one")
-    return providers[id_]
+def _project_in(providers: Mapping[str, Provider], args: argparse.Namespace) -> tuple[Provider, str, str]:
+    """``(provider, name, key)`` of the project that the arguments name. Raises CommandError, Invalid."""
+    if args.provider and args.provider not in providers:
+        raise CommandError(f"there is no provider {args.provider}; there are {', '.join(providers)}; --provider adds "
+                           "one")
+    return project_at(providers, args.provider, args.name)
 
 
-_PROVIDER = argument("provider", metavar="PROVIDER", help="a provider's id, such as github")
-_NAME = argument("name", metavar="NAME", help="as the provider spells it, such as bottlepy/bottle")
+_PROVIDER = argument("provider", metavar="PROVIDER", nargs="?",
+                     help="a provider's id, such as github; not needed where NAME is an address")
+_NAME = argument("name", metavar="NAME", help="as the provider spells it, such as bottlepy/bottle; or the address of "
+                                              "the project's page, or a purl")
 
 
 @command(_EMAIL, _PROVIDER, _NAME)
 def project_add(settings: Settings, args: argparse.Namespace) -> int:
     """Track a project for an account, check it, and print its id."""
     with opened(settings) as service:
-        account, provider = _account_at(service, args.email), _provider_in(service.providers, args.provider)
-        name, key = name_at(provider, args.name)
+        account = _account_at(service, args.email)
+        provider, name, key = _project_in(service.providers, args)
         project, source = service.store.add_project(account.id, provider.id, key, name, {})
         service.tracker.check_now(source.id)
         after = service.store.source(source.id)
-        if after and after.is_missing and after.succeeded_at is None:
+        if after and after.missing_since and after.succeeded_at is None:
             service.store.remove_project(project.id)
             raise CommandError(after.error or "there is no such project")
+        if not service.store.project(account.id, project.id):
+            raise CommandError(f"{name} is another name of a project that {account.email} tracks already")
         if after and after.error:
             print(f"releasetrack: added, and tried again later: {after.error}", file=sys.stderr)
         print(project.id)
@@ -4998,19 +6016,21 @@ def project_add(settings: Settings, args: argparse.Namespace) -> int:
 
 @command(_EMAIL, _JSON)
 def project_list(settings: Settings, args: argparse.Namespace) -> int:
-    """List an account's projects: provider, name, id, last check, what is wrong."""
+    """List an account's projects: provider, name, id, last check, last success, next check, quota left, whether it
+    is missing, what is wrong."""
     with opened(settings) as service:
         account = _account_at(service, args.email)
         rows = []
         for page in itertools.count(1):
             projects, total = service.store.projects(account.id, "name", False, page=page)
             for project in projects:
-                source = service.store.source(project.source_id)
-                rows.append({"provider": project.provider, "name": project.name, "id": project.id,
-                             "checked_at": source and source.checked_at and timestamp(source.checked_at),
-                             "error": source and source.error or (
-                                 None if project.provider in service.providers
-                                 else f"there is no provider {project.provider} any more; --provider adds it")})
+                health = project.health.as_json()
+                if project.provider not in service.providers:
+                    health.setdefault("error", f"there is no provider {project.provider} any more; --provider adds it")
+                rows.append({"provider": project.provider, "name": project.name, "id": project.id} | {
+                    name: health.get(name) for name in ("checked_at", "succeeded_at", "next_check_at", "quota_left")
+                } | {"missing_since": health.get("missing_since") if project.health.is_missing else None,
+                     "error": health.get("error")})
             if page >= total:
                 return _print_rows(rows, args.json)
     return 0
@@ -5020,11 +6040,13 @@ def project_list(settings: Settings, args: argparse.Namespace) -> int:
 def project_remove(settings: Settings, args: argparse.Namespace) -> int:
     """Track a project no more."""
     with opened(settings) as service:
-        account, provider = _account_at(service, args.email), service.providers.get(args.provider)
-        key = name_at(provider, args.name)[1] if provider else args.name      # one that is not known any more
-        found = service.store.project_by_names(account.id, args.provider, [key])
+        account, id_, key = _account_at(service, args.email), args.provider, args.name
+        if id_ is None or id_ in service.providers:     # else one that is not known any more
+            provider, _, key = _project_in(service.providers, args)
+            id_ = provider.id
+        found = service.store.project_by_names(account.id, id_, [key])
         if found is None:
-            raise CommandError(f"{args.email} does not track {args.name} of {args.provider}")
+            raise CommandError(f"{args.email} does not track {args.name} of {id_}")
         service.store.remove_project(found[0])
     return 0
 
@@ -5068,8 +6090,7 @@ def webhook_remove(settings: Settings, args: argparse.Namespace) -> int:
 @command(_PROVIDER, _NAME, _JSON)
 def fetch(settings: Settings, args: argparse.Namespace) -> int:
     """Print what a provider has of a project, newest first. Touches no store."""
-    provider = _provider_in(providers_with(settings.provider), args.provider)
-    name, _ = name_at(provider, args.name)
+    provider, name, _ = _project_in(providers_with(settings.provider), args)
     listing = releases_of(provider, name, Fetcher(settings).fetch, os.environ.get(provider.token_variable))
     assert listing      # nothing was asked conditionally
     rows: list[dict[str, Any]] = [
@@ -5083,6 +6104,18 @@ def fetch(settings: Settings, args: argparse.Namespace) -> int:
     return _print_rows(rows, args.json)
 
 
+@command(_JSON)
+def providers_(settings: Settings, args: argparse.Namespace) -> int:
+    """List the providers: id, what a project is called there, an example, the environment variable that a token is
+    taken from, the dialect, the address."""
+    dialects = {dialect.read: name for name, dialect in DIALECTS.items()}
+    return _print_rows([
+        {"id": provider.id, "form": provider.dialect.form, "example": provider.example or None,
+         "token_variable": provider.token_variable if provider.takes_token else None,
+         "dialect": dialects.get(provider.dialect.read), "site": provider.site}
+        for provider in providers_with(settings.provider).values()], args.json)
+
+
 @command(argument("email", metavar="EMAIL", nargs="?", help="this account's projects; all without it"),
          argument("provider", metavar="PROVIDER", nargs="?"), argument("name", metavar="NAME", nargs="?"),
          argument("--send", action="store_true", help="and send the notifications that are due"))
@@ -5091,13 +6124,15 @@ def check(settings: Settings, args: argparse.Namespace) -> int:
     with opened(settings) as service:
         account = _account_at(service, args.email) if args.email else None
         sources = service.store.sources(account.id if account else None)
-        if args.provider and not args.name:
+        if args.provider in service.providers and not args.name:
             raise SettingError("PROVIDER takes a NAME behind it")
+        if args.provider and not args.name:     # then it is an address
+            args.provider, args.name = None, args.provider
         if args.name:
-            key = name_at(_provider_in(service.providers, args.provider), args.name)[1]
-            sources = [source for source in sources if (source.provider, source.key) == (args.provider, key)]
+            provider, name, key = _project_in(service.providers, args)
+            sources = [source for source in sources if (source.provider, source.key) == (provider.id, key)]
             if not sources:
-                raise CommandError(f"{args.email} does not track {args.name} of {args.provider}")
+                raise CommandError(f"{args.email} does not track {name} of {provider.id}")
         status = 0
         for at, source in enumerate(sources, 1):
             if sys.stderr.isatty():

@@ -478,8 +478,11 @@ def test_the_readme_s_table_of_the_api_is_the_routes():
 
 
 def test_the_readme_s_tables_of_providers_and_settings_are_true():
-    for provider in rt.PROVIDERS.values():
-        assert re.search(rf"^\| `{provider.id}` \| [^|]*\| {re.escape(provider.dialect.form)} \|", README, re.MULTILINE)
+    rows = json.loads(done("providers", "--json"))
+    assert [row["id"] for row in rows] == list(rt.PROVIDERS)
+    table = "".join("| `{id}` | {form} | `{example}` | {token} | `{dialect}` | {site} |\n".format(
+        **row, token=f"`{row['token_variable']}`" if row["token_variable"] else "") for row in rows)
+    assert f"| --- |\n{table}\n" in README, table
     for row in rt.SETTINGS.values():
         default = f"{row.default:g}" if isinstance(row.default, float) else str(row.default or "")
         line = re.search(rf"^\| `{rt.flag_of(row)}` \| `{rt.variable_of(row)}` \| (.*?) \| (.*) \|$", README, re.MULTILINE)
@@ -507,6 +510,7 @@ SETTING_ROWS = [
     ("rate_limit",     "0",                         0,                                       1000),
     ("poll_interval",  "1",                         1.0,                                     3600.0),
     ("host_limit",     "1",                         1,                                       2),
+    ("contact",        "me@example.org",            "mailto:me@example.org",                 ""),
     ("retry_first",    "0.5",                       0.5,                                     30.0),
     ("brand",          "Acme-Two",                  "Acme-Two",                              "Service"),
     ("provider",       "home=forgejo:http://g.lan", (("home", "forgejo", "http://g.lan"),),  ()),
@@ -540,7 +544,7 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_default(name, te
     other = {"port": "1", "rate_limit": "1", "poll_interval": "2", "host_limit": "3", "retry_first": "2",
              "threads": "2", "log_level": "error", "provider": "a=npm:https://a.example", "host": "127.0.0.2",
              "trusted_proxy": "10.9.9.9", "allow_network": "10.9.9.9", "base_url": "http://b.example",
-             "outgoing_proxy": "http://b.example:1", "brand": "B", "db": "b.db"}[name]
+             "outgoing_proxy": "http://b.example:1", "brand": "B", "db": "b.db", "contact": "https://b.example"}[name]
     assert getattr(settings_of(flag, text, **{variable(name): other}), name) == value
     assert getattr(settings_of(**{variable(name): other}), name) not in (value, default)
     assert getattr(settings_of(**{variable(name): ""}), name) == default        # set, but empty: not set
@@ -895,6 +899,63 @@ def test_a_note_with_a_number_of_5000_digits_is_read_as_text():
     assert rt.plain_text("<p>a &#" + "9" * 5000 + "; b</p>").startswith("a ")
 
 
+BASE = "https://h.example/o/r/releases/tag/v1?x=1"
+
+
+@pytest.mark.parametrize("markup, expected", [
+    ('<a href="x">x</a>',                      '<a href="https://h.example/o/r/releases/tag/x">x</a>'),
+    ('<a href="../x">',                        '<a href="https://h.example/o/r/releases/x">'),
+    ('<a href="/o/r/issues/1">',               '<a href="https://h.example/o/r/issues/1">'),
+    ('<img src="//cdn.example/i.png">',        '<img src="https://cdn.example/i.png">'),
+    ('<a href="#top">',                        f'<a href="{BASE}#top">'),
+    ('<a href="?page=2">',                     '<a href="https://h.example/o/r/releases/tag/v1?page=2">'),
+    ('<a href="">',                            f'<a href="{BASE}">'),
+    ('<a href="https://x.example/">',          '<a href="https://x.example/">'),
+    ('<a href="mailto:me@x.example">',         '<a href="mailto:me@x.example">'),
+    ('<a href="javascript:alert(1)">',         '<a href="javascript:alert(1)">'),      # what shows it takes no script
+    ('<img src="data:image/png;base64,AA==">', '<img src="data:image/png;base64,AA==">'),
+    ("<a href='/x'>",                          "<a href='https://h.example/x'>"),
+    ("<a href='/x?a=\"b\"'>",                  "<a href='https://h.example/x?a=\"b\"'>"),
+    ("<a href=/x>",                            '<a href="https://h.example/x">'),
+    ("<a href=/x class=y>",                    '<a href="https://h.example/x" class=y>'),
+    ('<A HREF="/x">',                          '<A HREF="https://h.example/x">'),
+    ('<IMG class="y" SRC = "/x" alt="z">',     '<IMG class="y" SRC = "https://h.example/x" alt="z">'),
+    ('<a\n  href="/x"\n>',                     '<a\n  href="https://h.example/x"\n>'),
+    ('<a href=" /x ">',                        '<a href="https://h.example/x">'),
+    ('<a href="/x?a=1&amp;b=2">',              '<a href="https://h.example/x?a=1&amp;b=2">'),
+    ('<a data-href="/x">',                     '<a data-href="/x">'),
+    ('<a href="http://[">',                    '<a href="http://[">'),
+    ("<a href=http://[>",                      '<a href="http://[">'),
+    ("<a href=>x</a>",                         "<a href=>x</a>"),
+    ("<a href>x</a>",                          "<a href>x</a>"),
+    ('<p>see href="/x"</p>',                   '<p>see href="/x"</p>'),
+    ("1 < 2 href=/x > 1",                      "1 < 2 href=/x > 1"),
+    ('<a href="/a"><img src="/b"></a>',        '<a href="https://h.example/a"><img src="https://h.example/b"></a>'),
+    ("",                                       ""),
+    ("plain",                                  "plain"),
+    ('<a href="\ud800">',                      None),
+    ('<a href="/x\0y">',                       None),
+    ('<a href="//[">',                         None),
+    ('<a href="https://h:x/">',                None),
+    ('<a href="' + "../" * 2000 + '">',        None),
+])
+def test_links_of_a_note_are_made_absolute(markup, expected):
+    found = rt.absolute_links(markup, BASE)
+    assert expected is None or found == expected
+    assert expected is None or rt.absolute_links(found, BASE) == found
+
+
+@pytest.mark.parametrize("piece", ["<a href=", '<a href="', "<a href='x", " href=", "<", "<a ", '<a href="x" ', "<a href=x>",
+                                   "<a  ", "href", "\nhref\n", '"', "<a href=//[", "<a href=" + "../" * 20 + ">"])
+@pytest.mark.parametrize("before", ["", "<a ", '<a href="'])
+def test_links_of_a_stranger_s_note_are_made_absolute_in_good_time(before, piece):
+    markup = before + piece * (64 * rt.KIB // len(piece))
+    for whole in (markup, markup + ">"):
+        began = time.process_time()
+        rt.absolute_links(whole, BASE)
+        assert time.process_time() - began < 1
+
+
 # == limits ====================================================================
 
 
@@ -1083,6 +1144,49 @@ def test_the_helper_of_patterns_ends_when_they_are_closed():
     patterns.close()
     assert helper.poll() is not None
     patterns.close()
+
+
+@pytest.mark.parametrize("requests, seconds, times, waits", [
+    (2, 10.0, [0, 0, 0],                 [0, 0, 10]),
+    (2, 10.0, [0, 4, 5, 10, 10, 14],     [0, 0, 5, 0, 4, 0]),     # what is refused is not counted
+    (1, 1.1,  [0, 1, 1.1, 2.1, 2.2],     [0, 0.1, 0, 0.1, 0]),
+    (3, 60.0, [0, 1, 2, 59.5, 60, 60.5], [0, 0, 0, 0.5, 0, 0.5]),
+    (1, 5.0,  [100, 50, 105],            [0, 55, 0]),             # a clock that went back
+    (1, 1.0,  [0, 1e9],                  [0, 0]),
+])
+def test_at_most_so_many_are_let_go_in_any_so_many_seconds(requests, seconds, times, waits):
+    pace = rt.Pace(requests, seconds)
+    assert [pace.take(at) for at in times] == pytest.approx(waits)
+
+
+def test_whoever_waits_as_long_as_it_was_told_is_let_go_and_no_window_holds_more(seconds=10.0, requests=7):
+    pace, at, taken = rt.Pace(requests, seconds), 0.0, []
+    for step in range(200):
+        at += step % 3 / 4
+        if wait := pace.take(at):
+            at += wait
+            assert pace.take(at) == 0
+        taken.append(at)
+    for first, last in zip(taken, taken[requests:]):
+        assert last - first >= seconds - 1e-6
+
+
+def test_threads_share_a_pace():
+    pace, let_go = rt.Pace(50, 60.0), []
+
+    def take() -> None:
+        let_go.extend(pace.take(1.0) == 0 for _ in range(100))
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(let_go) == 50 and len(let_go) == 800
+
+
+def test_a_pace_says_what_it_is():
+    assert str(rt.Pace(45, 3600.0)) == "at most 45 times in 3600 s"
 
 
 # == store =====================================================================
@@ -1442,7 +1546,7 @@ def test_deliveries_of_a_destination_are_claimed_in_the_order_in_which_they_came
 
 @pytest.mark.parametrize("record", [
     lambda store, id_: store.record_found(id_, "a", rt.Findings(NOW + 9, new=[a_release("2.0")])),
-    lambda store, id_: store.record_failure(id_, "a", "it is gone", NOW + 9, is_missing=True),
+    lambda store, id_: store.record_failure(id_, "a", "it is gone", NOW + 9, is_not_found=True),
 ], ids=["found", "failed"])
 def test_who_has_lost_the_claim_of_a_source_writes_nothing(busy, record):
     store, source_id = busy.store, busy.project.source_id
@@ -1466,6 +1570,71 @@ def test_who_has_lost_the_claim_of_a_delivery_does_not_take_it_from_who_has_it_n
     else:
         busy.store.record_attempts("a", [rt.Attempt(id_, NOW, 503, None, 1.0, None, "pending", NOW)], [])
     assert busy.store.claim_deliveries({busy.hook.id: 1}, "c", NOW + rt.LEASE + 2) == {}
+
+
+def test_a_store_of_the_first_schema_is_brought_up_to_date_and_a_copy_kept(tmp_path):
+    path = str(tmp_path / "old.db")
+    with contextlib.closing(sqlite3.connect(path)) as old:
+        old.executescript("PRAGMA journal_mode = WAL;" + rt.MIGRATIONS[0] + """
+            INSERT INTO account (id, type, email, name, password, is_admin, created_at)
+                 VALUES ('a', 'user', 'me@example.org', 'Me', 'x', 1, 0);
+            INSERT INTO source (id, provider, key, name, next_check_at, checked_at, succeeded_at)
+                 VALUES (1, 'github', 'o/r', 'o/R', 9.0, 5.0, 5.0);
+            INSERT INTO source (id, provider, key, name, next_check_at, checked_at, failures, error, is_missing)
+                 VALUES (2, 'github', 'o/gone', 'o/gone', 9.0, 5.0, 1, 'gone', 1);
+            INSERT INTO release (id, source_id, version, date, is_prerelease) VALUES (1, 1, '1.0', '2026-05-01T08:00:00', 0);
+            INSERT INTO note (release_id, fingerprint, title, message, url) VALUES (1, 7, 'One', '<p>x</p>', '');
+            INSERT INTO project (id, account_id, source_id, provider, name, email_notification, newest_date, added_at)
+                 VALUES ('p', 'a', 1, 'github', 'o/R', 'daily', '2026-05-01T08:00:00', 1),
+                        ('q', 'a', 2, 'github', 'o/gone', 'daily', '', 2);
+            """)
+    store = rt.Store(path)
+    assert [(one.name, one.health.checked_at, one.health.missing_since, one.health.is_missing)
+            for one in store.projects("a", "added", True)[0]] == [("o/R", 5.0, None, False), ("o/gone", 5.0, 5.0, False)]
+    assert [one.as_json() for one in store.releases(1, 1)[0]] == [{"version": "1.0", "date": MAY, "has_note": True}]
+    store.close()
+    copy, = [name for name in tmp_path.iterdir() if name.suffix not in (".db", ".db-wal", ".db-shm")]
+    with contextlib.closing(sqlite3.connect(copy)) as kept:
+        assert kept.execute("PRAGMA user_version").fetchone() == (1,)
+        assert kept.execute("SELECT count(*) FROM project").fetchone() == (2,)
+
+
+def test_a_project_is_missing_when_it_was_not_found_three_times_over_a_day(tmp_path):
+    now = [NOW]
+    with contextlib.closing(rt.Store(str(tmp_path / "x.db"), clock=lambda: now[0])) as store:
+        account = an_account(store)
+        project, source = store.add_project(account.id, "forge", "o/r", "o/r", {})
+
+        def check(after: float, is_not_found: bool | None) -> tuple[bool, float | None]:
+            now[0] += after
+            assert store.claim_source(source.id, "a", now[0])
+            if is_not_found is None:
+                store.record_found(source.id, "a", rt.Findings(now[0]))
+            else:
+                store.record_failure(source.id, "a", "no", now[0], is_not_found=is_not_found)
+            found = store.source(source.id)
+            return found.is_missing, found.missing_since
+
+        assert check(0, True) == check(rt.HOUR, True) == check(rt.HOUR, True) == (False, NOW)   # thrice, in two hours
+        assert check(rt.DAY, False) == (False, NOW)                                             # another fault
+        assert check(1, True) == (True, NOW)
+        assert store.project(account.id, project.id).health.as_json() == {
+            "checked_at": rt.timestamp(now[0]), "next_check_at": rt.timestamp(now[0]), "error": "no",
+            "missing_since": rt.timestamp(NOW), "is_missing": True}
+        assert check(1, False) == (True, NOW)
+        assert check(1, None) == (False, None)
+        assert check(1, True) == (False, now[0])                                                # counted anew
+
+
+def test_a_provider_that_is_to_be_asked_seldom_is_not_brought_forward_to_the_others_interval(stored):
+    account = an_account(stored)
+    for provider in ("forge", "slow"):
+        source = stored.add_project(account.id, provider, "o/r", "o/r", {})[1]
+        assert stored.claim_source(source.id, "a", NOW)
+        stored.record_found(source.id, "a", rt.Findings(NOW + rt.HOUR))
+    stored.bring_forward(NOW, 60, {"slow": rt.HOUR})
+    assert stored.due_providers(["forge", "slow"], NOW + 70) == ["forge"]
+    assert stored.due_providers(["forge", "slow"], NOW + rt.HOUR) == ["forge", "slow"]
 
 
 def test_a_clock_that_was_a_year_fast_puts_nothing_off_for_a_year(busy):
@@ -2578,6 +2747,61 @@ def test_a_host_is_asked_by_no_more_at_once_than_the_limit(listen, limit):
     assert len(provider.seen) == 9 and most[0] == limit
 
 
+@pytest.mark.parametrize("provider", sorted(set(rt.PROVIDERS) - {"git"}))       # its hosts are users'
+def test_every_public_host_has_a_limit(provider):
+    assert rt.host_of(rt.PROVIDERS[provider].site) in rt.HOST_LIMITS
+
+
+def test_hosts_that_are_asked_beside_a_provider_s_own_have_a_limit():
+    assert {"api.github.com", "crates.io", "api.deps.dev"} <= set(rt.HOST_LIMITS)
+
+
+def test_limits_keep_below_what_is_documented():
+    """https://docs.github.com/rest/rate-limit, Bitbucket's, https://crates.io/data-access, hex.pm's, rubygems.org's."""
+    def hourly(host: str, field: str = "requests") -> float:
+        return getattr(rt.HOST_LIMITS[host], field) * rt.HOUR / rt.HOST_LIMITS[host].seconds
+    assert hourly("api.github.com") < 60 and hourly("api.github.com", "with_token") < 5000
+    assert hourly("api.bitbucket.org") < 60 and hourly("api.bitbucket.org", "with_token") < 1000
+    assert hourly("crates.io") < 3600 and hourly("hex.pm") < 6000 and hourly("rubygems.org") < 36_000
+    for host, limit in rt.HOST_LIMITS.items():
+        assert limit.requests > 0 and limit.seconds > 0 and (not limit.with_token or limit.with_token > limit.requests), host
+
+
+def test_a_host_of_the_operator_s_own_is_not_paced(listen):
+    provider, fetcher = listen(lambda seen: (200, {})), rt.Fetcher(rt.Settings())
+    began = time.monotonic()
+    for _ in range(50):
+        assert fetcher.fetch(rt.Request(provider.url)).status == 200
+    assert time.monotonic() - began < 3 and len(provider.seen) == 50
+
+
+def test_a_public_host_is_asked_at_most_as_often_as_its_limit_says_and_oftener_with_a_token(listen):
+    """Through a proxy on loopback, which takes the place of the host."""
+    proxy = listen(lambda seen: (200, {}))
+    fetcher = rt.Fetcher(rt.Settings(outgoing_proxy=proxy.url))
+    request = rt.Request("http://api.github.com/repos/o/r")
+    for _ in range(45):
+        fetcher.fetch(request)
+    with pytest.raises(rt.Throttled, match="api.github.com is asked at most 45 times in 3600 s") as caught:
+        fetcher.fetch(request)
+    assert 3500 < caught.value.seconds <= 3600
+    fetcher.fetch(dataclasses.replace(request, headers={"Authorization": "Bearer t"}))
+    fetcher.fetch(rt.Request("http://hub.docker.com/v2/"))       # another host has its own
+    assert len(proxy.seen) == 47
+
+
+def test_a_short_wait_for_a_host_is_waited_for_and_ends_with_the_program(listen):
+    proxy = listen(lambda seen: (200, {}))
+    fetcher, began = rt.Fetcher(rt.Settings(outgoing_proxy=proxy.url)), time.monotonic()
+    for _ in range(3):
+        fetcher.fetch(rt.Request("http://sourceforge.net/projects/foo/rss"))        # twice in a second
+    assert 0.9 < time.monotonic() - began < 3
+    fetcher.stopping.set()
+    with pytest.raises(rt.Stopped):
+        for _ in range(3):
+            fetcher.fetch(rt.Request("http://sourceforge.net/projects/foo/rss"))
+
+
 # == providers =================================================================
 
 
@@ -2751,10 +2975,254 @@ LISTED = {
 }
 
 
+def rss(*items: tuple[str, str, str, str]) -> tuple[int, str, dict[str, str]]:
+    """A feed, of (title, link, date, description); the texts are escaped already."""
+    body = "".join(
+        f"<item><title>{title}</title><link>{link}</link><pubDate>{date}</pubDate>"
+        f"<description>{description}</description></item>" for title, link, date, description in items)
+    head = '<?xml version="1.0" encoding="UTF-8"?><rss version="2.0"><channel><title>refs</title>'
+    return 200, f"{head}{body}</channel></rss>", {"Content-Type": "application/rss+xml"}
+
+
+def refs(*lines: str, end: bytes = b"0000") -> tuple[int, bytes, dict[str, str]]:
+    """What a repository advertises over smart HTTP: pkt-lines of ``commit ref``."""
+    def packet(line: bytes) -> bytes:
+        return b"%04x" % (len(line) + 4) + line
+    first, *others = [line.encode() for line in lines]
+    body = packet(b"# service=git-upload-pack\n") + b"0000" + packet(first + b"\0multi_ack side-band-64k\n")
+    body += b"".join(packet(line + b"\n") for line in others) + end
+    return 200, body, {"Content-Type": "application/x-git-upload-pack-advertisement"}
+
+
+def here(seen: Seen) -> str:
+    """The address that was asked, as answers name it themselves."""
+    return f"http://{seen.headers.get('host', 'provider.example')}"
+
+
+def leaf(version: str, published: str | None, listed: bool = True) -> dict[str, Any]:
+    return {"catalogEntry": {"version": version, "published": published, "listed": listed, "deprecation": None}}
+
+
+def bitbucket_tags(seen: Seen) -> Any:
+    if "page=2" in seen.path:
+        return {"values": [{"name": "v1.0", "date": None, "message": None, "target": {"date": MAY, "hash": "a" * 40}}]}
+    signed = {"name": "v1.1-rc1", "date": "2026-06-01T10:00:00+02:00", "message": "Fixes CVE-2026-1 <b>\n",
+              "target": {"date": MAY, "hash": "b" * 40}}
+    return {"values": [signed], "next": f"{here(seen)}/2.0/repositories/w/r/refs/tags?sort=-target.date&pagelen=100&page=2"}
+
+
+def quay_tags(seen: Seen) -> Any:
+    """The newest first; a moved tag stands where its move was."""
+    if "page=2" in seen.path:
+        return {"page": 2, "has_additional": False, "tags": [
+            {"name": "v3.0", "start_ts": 1777622400, "manifest_digest": "sha256:a", "size": 1}]}
+    return {"page": 1, "has_additional": True, "tags": [
+        {"name": "v3.1-rc.1", "start_ts": 1780300800, "manifest_digest": "sha256:b", "size": 1},
+        {"name": "sha256-" + "a" * 64 + ".att", "start_ts": 1780300800, "manifest_digest": "sha256:c", "size": 1}]}
+
+
+def nuget_index(path: str) -> Callable[[Seen], Any]:
+    """The service index, whose resources are at the server's own address."""
+    return lambda seen: {"version": "3.0.0", "resources": [
+        {"@id": f"{here(seen)}/old/", "@type": "RegistrationsBaseUrl"},
+        {"@id": f"{here(seen)}{path}", "@type": "RegistrationsBaseUrl/3.6.0"},
+        {"@id": f"{here(seen)}/flat/", "@type": "PackageBaseAddress/3.0.0"}]}
+
+
+ARTIFACT = {"package_id": "0-1", "name": "p", "version": "1.19.0", "app_version": "v1.19.0", "available_versions": [
+    {"version": "1.20.0-alpha.0", "ts": 1780300800, "prerelease": True, "contains_security_updates": False},
+    {"version": "1.19.0", "ts": 1777622400, "prerelease": False, "contains_security_updates": True}]}
+ARTIFACT_CHANGES = [
+    {"version": "1.20.0-alpha.0", "ts": 1780300800, "changes": []},
+    {"version": "1.19.0", "ts": 1777622400, "changes": [
+        {"kind": "security", "description": "CVE-2026-1234 <fixed>", "links": []}, {"description": "Faster"}]}]
+CRATE = "\n".join(json.dumps(line) for line in (
+    {"name": "foo", "vers": "0.2.0", "yanked": False, "deps": [], "cksum": "0"},
+    {"name": "foo", "vers": "0.3.0", "yanked": True, "pubtime": MAY, "deps": [], "cksum": "0"},
+    {"name": "foo", "vers": "0.3.1+build.5", "yanked": False, "pubtime": MAY, "deps": [], "cksum": "0"},
+    {"name": "foo", "vers": "0.4.0-rc.1", "yanked": False, "pubtime": JUNE, "deps": [], "cksum": "0"})) + "\n"
+CRATES = [("0.4.0-rc.1", JUNE, True, *NOTHING, None), ("0.3.1+build.5", MAY, False, *NOTHING, None),
+          ("0.2.0", None, False, *NOTHING, None)]
+ADVERTISED = refs(f"{'c' * 40} HEAD", f"{'c' * 40} refs/heads/main", f"{'f' * 40} refs/pull/1/head",
+                  f"{'a' * 40} refs/tags/v1.9", f"{'d' * 40} refs/tags/v1.10-rc1",
+                  f"{'b' * 40} refs/tags/v1.10-rc1^{{}}")
+ADVERTISED_TAGS = [("v1.10-rc1", None, True, *NOTHING, SECOND_TAG), ("v1.9", None, False, *NOTHING, FIRST_TAG)]
+GO_INFO = {version: {"Version": version, "Time": date} for version, date in (
+    ("v1.2.0", MAY), ("v1.10.0-rc.1", JUNE), ("v2.0.0+incompatible", "2026-04-01T08:00:00Z"))}
+GO_MOD = """module m.example/x // retract v1.10.0
+
+go 1.22
+retract v1.2.0 // published by mistake
+retract (
+    // broken
+    [v1.0.0, v1.0.99]
+    v1.1.0
+)
+"""
+HACKAGE_LOG = "&lt;dl&gt;x&lt;/dl&gt;&lt;h1&gt;Changelog&lt;/h1&gt;" + "".join(
+    f"&lt;h2&gt;{version} (2026)&lt;/h2&gt;&lt;p&gt;{text}&lt;/p&gt;" for version, text in (
+        ("3.10", "Fixes CVE-2026-1234"), ("3.1", "Fixes CVE-2025-0001"), ("3.1.0", "older")))
+MAVEN = (200, "<metadata><groupId>g.h</groupId><artifactId>a</artifactId><versioning><latest>4.1.0-RC1</latest>"
+         "<release>4.1.0-RC1</release><versions><version>4.0.6</version><version>4.1.0.Final</version>"
+         "<version>4.1.1-M1</version><version>4.2-SNAPSHOT</version></versions>"
+         "<lastUpdated>20260423101112</lastUpdated></versioning></metadata>", {"Content-Type": "text/xml"})
+MAVEN_FOLDER = (200, '<!DOCTYPE html><html><head><title>Central: g/h/a</title></head><body><h1>g/h/a</h1><hr/><pre>'
+                '<a href="../">../</a>\n'
+                '<a href="4.0.6/" title="4.0.6/">4.0.6/</a>                              2026-05-01 08:00         -\n'
+                '<a href="4.1.1-M1/" title="4.1.1-M1/">4.1.1-M1/</a>                     2026-06-01 08:00         -\n'
+                '<a href="maven-metadata.xml">maven-metadata.xml</a>      2026-06-02 08:00       600\n'
+                '</pre></body></html>', {"Content-Type": "text/html"})
+CPAN = {"total": 3, "releases": [
+    {"name": "Mojo-Lite-9.41_01", "version": "9.41_01", "date": "2026-06-01T08:00:00", "author": "SRI",
+     "status": "cpan", "maturity": "developer", "authorized": True},
+    {"name": "Mojo-Lite-9.5", "version": "9.5", "date": "2026-05-20T08:00:00", "author": "EVIL",
+     "status": "cpan", "maturity": "released", "authorized": False},
+    {"name": "Mojo-Lite-9.40", "version": "9.40", "date": "2026-05-01T08:00:00", "author": "SRI", "status": "latest",
+     "maturity": "released", "authorized": True}]}
+CPAN_CHANGES = {"content": "Revision history\n\n9.40  2026-05-01\n  - Fixes CVE-2026-1234 & more\n\n"
+                           "9.4 2025-01-01\n  - Fixes CVE-2025-0001\n"}
+CPAN_FOUND = [
+    ("9.41_01", JUNE, True, *NOTHING, None),
+    ("9.40", MAY, False, "9.40", "<pre>9.40  2026-05-01\n  - Fixes CVE-2026-1234 &amp; more</pre>", None)]
+NUGET_FOUND = [("2.0.0-beta.1", JUNE, True, *NOTHING, None), ("1.0.0.1", MAY, False, *NOTHING, None)]
+PACKAGIST = {"minified": "composer/2.0", "packages": {"v/p": [
+    {"version": "3.0.0-beta1", "version_normalized": "3.0.0.0-beta1", "time": "2026-06-01T10:00:00+02:00",
+     "source": {"url": "https://github.com/v/p.git", "reference": "b" * 40}, "abandoned": True},
+    {"version": "2.0.0-p1", "version_normalized": "2.0.0.0-patch1", "time": MAY, "source": {"reference": "a" * 40}},
+    {"version": "dev-main", "version_normalized": "dev-main", "time": JUNE},
+    {"version": "1.1.0", "version_normalized": "1.1.0.0", "source": "__unset", "abandoned": "__unset", "time": MAY},
+    {"version": "1.0.0", "version_normalized": "1.0.0.0"}]}}
+
+
+def file_item(path: str, date: str) -> tuple[str, str, str, str]:
+    return (f"<![CDATA[{path}]]>", f"https://sourceforge.net/projects/foo/files{path}/download", date,
+            f"<![CDATA[{path}]]>")
+
+
+SOURCEFORGE = rss(
+    file_item("/1.3/README.md",                     "Wed, 03 Jun 2026 08:00:00 UT"),
+    file_item("/1.3/1.3.0/foo-1.3.0-rc2.tar.gz",    "Mon, 01 Jun 2026 09:00:00 UT"),
+    file_item("/1.3/1.3.0-rc2/foo-setup.exe",       "Mon, 01 Jun 2026 08:00:00 UT"),
+    file_item("/1.3/1.3.0-rc2/foo-setup.exe.asc",   "Sun, 03 May 2026 08:00:00 UT"),
+    file_item("/1.2/1.2.3/foo-1.2.3.zip",           "Fri, 01 May 2026 10:00:00 UT"),
+    file_item("/1.2/1.2.3/foo-1.2.3-x86_64.tar.xz", "Fri, 01 May 2026 08:00:00 UT"),
+    file_item("/1.2/1.2.3/sha256sums.txt",          "Tue, 03 Feb 2026 10:00:00 UT"),
+    file_item("/ubuntu-22.04LTS/foo_1.1_amd64.deb", "Wed, 01 Apr 2026 08:00:00 UT"),
+    file_item("/README",                            "Fri, 01 May 2026 08:00:00 UT"))
+
+LISTED |= {
+    "artifacthub": ("artifacthub", "helm/r/p", None, {
+        "/api/v1/packages/helm/r/p": ARTIFACT, "/api/v1/packages/0-1/changelog": ARTIFACT_CHANGES}, [
+        ("1.20.0-alpha.0", JUNE, True, *NOTHING, None),
+        ("1.19.0", MAY, False, "1.19.0", "<ul><li>security CVE-2026-1234 &lt;fixed&gt;</li><li> Faster</li></ul>",
+         None)]),
+    "artifacthub without a list of changes": ("artifacthub", "helm/r/p", None, {
+        "/api/v1/packages/helm/r/p": ARTIFACT, "/api/v1/packages/0-1/changelog": (500, {})}, [
+        ("1.20.0-alpha.0", JUNE, True, *NOTHING, None), ("1.19.0", MAY, False, *NOTHING, None)]),
+    "bitbucket": ("bitbucket", "w/r", None, {"/2.0/repositories/w/r/refs/tags": bitbucket_tags}, [
+        ("v1.1-rc1", JUNE, True, "v1.1-rc1", "<pre>Fixes CVE-2026-1 &lt;b&gt;\n</pre>", SECOND_TAG),
+        ("v1.0", MAY, False, *NOTHING, FIRST_TAG)]),
+    "cargo": ("cargo", "Serde_json", None, {"/se/rd/serde_json": (200, CRATE)}, CRATES),
+    "cargo of one letter": ("cargo", "a", None, {"/1/a": (200, CRATE)}, CRATES),
+    "cargo of two letters": ("cargo", "ab", None, {"/2/ab": (200, CRATE)}, CRATES),
+    "cargo of three letters": ("cargo", "Abc", None, {"/3/a/abc": (200, CRATE)}, CRATES),
+    "git": ("git", "{site}/any/r.git", None, {"/any/r.git/info/refs": ADVERTISED}, ADVERTISED_TAGS),
+    "go": ("goproxy", "github.com/BurntSushi/toml", None, {
+        "/github.com/!burnt!sushi/toml/@v/list": (200, "v1.2.0\nv2.0.0+incompatible\nv1.10.0-rc.1\n"),
+        **{f"/github.com/!burnt!sushi/toml/@v/{version}.info": info for version, info in GO_INFO.items()}}, [
+        ("v1.10.0-rc.1", JUNE, True, *NOTHING, None), ("v1.2.0", MAY, False, *NOTHING, None),
+        ("v2.0.0+incompatible", "2026-04-01T08:00:00Z", False, *NOTHING, None)]),
+    "go with a second major version": ("goproxy", "example.org/m", None, {
+        "/example.org/m/@v/list": (200, "v1.2.0\n"), "/example.org/m/@v/v1.2.0.info": GO_INFO["v1.2.0"],
+        "/example.org/m/v2/@v/list": (200, "v2.0.0\n"), "/example.org/m/v2/@v/v2.0.0.info": {
+            "Version": "v2.0.0", "Time": JUNE}}, [
+        ("v2.0.0", JUNE, False, *NOTHING, None), ("v1.2.0", MAY, False, *NOTHING, None)]),
+    "go whose list does not end its last line": ("goproxy", "m.example/x", None, {
+        "/m.example/x/@v/list": (200, "v1.2.0\nv1.10.0-rc.1"),
+        **{f"/m.example/x/@v/{version}.info": info for version, info in GO_INFO.items()}}, [    # as Athens answers
+        ("v1.10.0-rc.1", JUNE, True, *NOTHING, None), ("v1.2.0", MAY, False, *NOTHING, None)]),
+    "go that takes versions back": ("goproxy", "m.example/x", None, {
+        "/m.example/x/@v/list": (200, "v1.0.0\nv1.0.1\nv1.1.0\nv1.2.0\nv1.3.0\nv1.10.0\n"),
+        "/m.example/x/@v/v1.10.0.mod": (200, GO_MOD)}, [
+        ("v1.10.0", None, False, *NOTHING, None), ("v1.3.0", None, False, *NOTHING, None)]),
+    "go without tags": ("goproxy", "m.example/x", None, {
+        "/m.example/x/@v/list": (200, ""), "/m.example/x/@latest": {
+            "Version": "v0.0.0-20260601080000-0123456789ab", "Time": JUNE}}, [
+        ("v0.0.0-20260601080000-0123456789ab", JUNE, True, *NOTHING, None)]),
+    "hackage": ("hackage", "text-icu", None, {"/package/text-icu.rss": rss(
+        ("text-icu-3.10 (Bindings)", "https://hackage.example/package/text-icu-3.10", "Mon, 01 Jun 2026 08:00:00 UT",
+         HACKAGE_LOG),
+        ("text-icu-3.1 (Bindings)", "https://hackage.example/package/text-icu-3.1", "Fri, 01 May 2026 08:00:00 UT",
+         HACKAGE_LOG),
+        ("text-icu-3 (Bindings)", "https://hackage.example/package/text-icu-3", "Tue, 03 Feb 2026 10:00:00 UTC",
+         HACKAGE_LOG))}, [
+        ("3.10", JUNE, False, "3.10", "<h2>3.10 (2026)</h2><p>Fixes CVE-2026-1234</p>", None),
+        ("3.1", MAY, False, "3.1", "<h2>3.1 (2026)</h2><p>Fixes CVE-2025-0001</p>", None),
+        ("3", "2026-02-03T10:00:00Z", False, *NOTHING, None)]),
+    "hex": ("hex", "plug", None, {"/api/packages/plug": {
+        "name": "plug", "latest_version": "1.17.0-rc.0", "latest_stable_version": "1.16.1",
+        "html_url": "https://hex.pm/packages/plug", "releases": [
+            {"version": "1.17.0-rc.0", "inserted_at": "2026-06-01T08:00:00.120000Z"},
+            {"version": "1.16.1", "inserted_at": MAY}, {"version": "1.0.0", "inserted_at": MAY}],
+        "retirements": {"1.0.0": {"reason": "security", "message": "x"}}}}, [
+        ("1.17.0-rc.0", JUNE_120, True, *NOTHING, None), ("1.16.1", MAY, False, *NOTHING, None)]),
+    "maven": ("maven", "g.h:a", None, {"/g/h/a/maven-metadata.xml": MAVEN, "/g/h/a/": MAVEN_FOLDER}, [
+        ("4.1.1-M1", JUNE, True, *NOTHING, None), ("4.0.6", MAY, False, *NOTHING, None),
+        ("4.1.0.Final", None, False, *NOTHING, None)]),
+    "maven without a listing": ("maven", "g.h:a", None, {"/g/h/a/maven-metadata.xml": MAVEN}, [
+        ("4.1.1-M1", None, True, *NOTHING, None), ("4.0.6", None, False, *NOTHING, None),
+        ("4.1.0.Final", None, False, *NOTHING, None)]),
+    "metacpan": ("metacpan", "Mojo-Lite", None, {
+        "/v1/release/versions/Mojo-Lite": CPAN, "/v1/changes/SRI/Mojo-Lite-9.40": CPAN_CHANGES}, CPAN_FOUND),
+    "metacpan by a module's name": ("metacpan", "Mojo-Lite-Base", None, {
+        "/v1/release/versions/Mojo-Lite-Base": {"total": 0, "releases": []},
+        "/v1/module/Mojo::Lite::Base": {"distribution": "Mojo-Lite"},
+        "/v1/release/versions/Mojo-Lite": CPAN, "/v1/changes/SRI/Mojo-Lite-9.40": CPAN_CHANGES}, CPAN_FOUND),
+    "nuget": ("nuget", "New.Json", None, {
+        "/v3/index.json": nuget_index("/reg/"), "/reg/new.json/index.json": {"count": 1, "items": [
+            {"@id": "x", "items": [leaf("0.9.0", "1900-01-01T00:00:00+00:00", False),
+                                   leaf("1.0.0.1", "2026-05-01T08:00:00+00:00"),
+                                   leaf("2.0.0-beta.1+sha.1", JUNE)]}]}}, NUGET_FOUND),
+    "nuget of many versions": ("nuget", "New.Json", None, {
+        "/v3/index.json": nuget_index("/reg/"),
+        "/reg/new.json/index.json": lambda seen: {"count": 2, "items": [
+            {"@id": f"{here(seen)}/reg/new.json/page/1.json", "lower": "0.9.0", "upper": "1.0.0.1"},
+            {"@id": f"{here(seen)}/reg/new.json/page/2.json", "lower": "2.0.0", "upper": "2.0.0"}]},
+        "/reg/new.json/page/1.json": {"items": [leaf("0.9.0", None, False), leaf("1.0.0.1", MAY)]},
+        "/reg/new.json/page/2.json": {"items": [leaf("2.0.0-beta.1", JUNE)]}}, NUGET_FOUND),
+    "packagist": ("packagist", "v/p", None, {"/p2/v/p.json": PACKAGIST}, [
+        ("3.0.0-beta1", JUNE, True, *NOTHING, SECOND_TAG), ("2.0.0-p1", MAY, False, *NOTHING, FIRST_TAG),
+        ("1.1.0", MAY, False, *NOTHING, None), ("1.0.0", MAY, False, *NOTHING, None)]),
+    "pub": ("pub", "http", None, {"/api/packages/http": {
+        "name": "http", "latest": {"version": "1.5.0"}, "versions": [
+            {"version": "1.4.0", "published": AMAY, "pubspec": {}}, {"version": "1.5.0", "pubspec": {}},
+            {"version": "1.4.1", "published": MAY, "retracted": True, "pubspec": {}},
+            {"version": "1.6.0-beta", "published": JUNE, "pubspec": {}}]}}, [
+        ("1.6.0-beta", JUNE, True, *NOTHING, None), ("1.4.0", MAY_120, False, *NOTHING, None),
+        ("1.5.0", None, False, *NOTHING, None)]),
+    "quay": ("quay", "o/i", None, {"/api/v1/repository/o/i/tag/": quay_tags}, [
+        ("v3.1-rc.1", JUNE, True, *NOTHING, "digest:sha256:b"), ("v3.0", MAY, False, *NOTHING, "digest:sha256:a")]),
+    "rubygems": ("rubygems", "rails", None, {"/api/v1/versions/rails.json": [
+        {"number": "8.1.0.rc1", "platform": "ruby", "prerelease": True, "created_at": AJUNE, "built_at": MAY},
+        {"number": "8.0.0", "platform": "java", "prerelease": False, "created_at": JUNE},
+        {"number": "8.0.0", "platform": "ruby", "prerelease": False, "created_at": MAY}]}, [
+        ("8.1.0.rc1", JUNE_120, True, *NOTHING, None), ("8.0.0", MAY, False, *NOTHING, None)]),
+    "savannah": ("savannah", "bash", None, {"/git/bash.git/info/refs": ADVERTISED}, ADVERTISED_TAGS),
+    "sourceforge": ("sourceforge", "foo", None, {"/projects/foo/rss": SOURCEFORGE}, [
+        ("1.3.0", "2026-06-01T09:00:00Z", False, *NOTHING, None), ("1.3.0-rc2", JUNE, True, *NOTHING, None),
+        ("1.2.3", MAY, False, *NOTHING, None), ("1.1", "2026-04-01T08:00:00Z", False, *NOTHING, None)]),
+    "sourcehut": ("sourcehut", "~u/r", None, {"/~u/r/refs/rss.xml": rss(
+        ("1.4.0-rc1", "https://git.sr.ht/~u/r/refs/1.4.0-rc1", "Mon, 01 Jun 2026 10:00:00 +0200", "&lt;p&gt;x&lt;/p&gt;"),
+        ("1.3.0", "https://git.sr.ht/~u/r/refs/1.3.0", "Fri, 01 May 2026 08:00:00 +0000", ""))}, [
+        ("1.4.0-rc1", JUNE, True, "1.4.0-rc1", "<p>x</p>", None), ("1.3.0", MAY, False, *NOTHING, None)]),
+}
+
+
 @pytest.mark.parametrize("case", LISTED)
 def test_what_a_provider_has_is_read(listen, case):
     dialect, name, token, answers_by_path, expected = LISTED[case]
-    found = listed(dialect, listen(answering(answers_by_path)).url, name, token)
+    site = listen(answering(answers_by_path)).url
+    found = listed(dialect, site, name.replace("{site}", site), token)
     assert sorted(found, key=repr) == sorted(expected, key=repr)        # those of one date stand in no promised order
     dates = [row[1] or "" for row in found]
     assert dates == sorted(dates, reverse=True)
@@ -2762,6 +3230,149 @@ def test_what_a_provider_has_is_read(listen, case):
 
 def test_every_dialect_is_read():
     assert {row[0] for row in LISTED.values()} == set(rt.DIALECTS)
+
+
+@pytest.mark.parametrize("case, cves", [
+    ("hackage",     {"3.10": ("CVE-2026-1234",), "3.1": ("CVE-2025-0001",), "3": ()}),
+    ("metacpan",    {"9.41_01": (), "9.40": ("CVE-2026-1234",)}),
+    ("artifacthub", {"1.20.0-alpha.0": (), "1.19.0": ("CVE-2026-1234",)}),
+])
+def test_of_a_log_of_all_changes_only_the_version_s_own_cves_are_named(listen, case, cves):
+    dialect, name, token, answers_by_path, _ = LISTED[case]
+    row = row_of(dialect, listen(answering(answers_by_path)).url)
+    listing = rt.releases_of(row, name, rt.Fetcher(rt.Settings()).fetch, token)
+    assert {release.version: release.cve for release in listing.releases} == cves
+
+
+@pytest.mark.parametrize("case, links", [
+    ("artifacthub", ["https://artifacthub.io/packages/helm/r/p/1.19.0"]),
+    ("bitbucket",   ["https://bitbucket.org/w/r/src/v1.1-rc1"]),
+    ("hackage",     ["https://hackage.example/package/text-icu-3.1", "https://hackage.example/package/text-icu-3.10"]),
+    ("metacpan",    ["https://metacpan.org/release/SRI/Mojo-Lite-9.40/changes"]),
+    ("sourcehut",   ["https://git.sr.ht/~u/r/refs/1.4.0-rc1"]),
+])
+def test_a_note_says_where_it_stands(listen, case, links):
+    dialect, name, token, answers_by_path, _ = LISTED[case]
+    row = row_of(dialect, listen(answering(answers_by_path)).url)
+    listing = rt.releases_of(row, name, rt.Fetcher(rt.Settings()).fetch, token)
+    assert sorted(release.note.url for release in listing.releases if release.note) == links
+
+
+def test_a_module_s_distribution_is_what_is_tracked(listen):
+    answers_by_path = LISTED["metacpan by a module's name"][3]
+    row = row_of("metacpan", listen(answering(answers_by_path)).url)
+    assert rt.releases_of(row, "Mojo-Lite-Base", rt.Fetcher(rt.Settings()).fetch).name == "Mojo-Lite"
+
+
+@pytest.mark.parametrize("module", [404, {"distribution": "No-Such"}])
+def test_a_distribution_that_is_not_there_is_missing_though_its_list_is_only_empty(listen, module):
+    site = listen(answering({"/v1/release/versions/No-Such": {"total": 0, "releases": []},
+                             "/v1/module/No::Such": module})).url
+    with pytest.raises(rt.ProjectMissing, match="No-Such"):
+        listed("metacpan", site, "No-Such")
+
+
+@pytest.mark.parametrize("name_now", [None, True, 5, 1.5, [], ["o/r"], {}, {"a": 1}])
+@pytest.mark.parametrize("dialect, field", [("forgejo", "full_name"), ("gitlab", "path_with_namespace")])
+def test_what_a_host_calls_a_project_that_it_moved_is_text_or_nothing(dialect, field, name_now):
+    entry = {"forgejo": [FORGEJO_RELEASES[0] | {"body": ""}], "gitlab": GITLAB_RELEASES[:1]}[dialect]
+
+    def ask(request: rt.Request) -> rt.Answer:
+        is_list = "/releases?" in request.url
+        url = request.url.replace("o%2Fr", "7").replace("o/r", "n/r")
+        return rt.Answer(url, 200, {}, json.dumps(entry if is_list else {field: name_now}).encode(), request.url)
+    listing = rt.releases_of(row_of(dialect, "https://h.example"), "o/r", ask)
+    assert listing.releases and listing.name is None
+
+
+# What is asked is under "GET" and a path; a page, a changelog or a date that is known is not asked for again.
+@pytest.mark.parametrize("case, known, requests", [
+    ("artifacthub",                    ["1.20.0-alpha.0", "1.19.0"],   1),
+    ("artifacthub",                    ["1.19.0"],                     2),
+    ("bitbucket",                      ["v1.1-rc1"],                   1),
+    ("quay",                           ["v3.1-rc.1"],                  2),     # its page holds a signature as well
+    ("nuget",                          [],                             2),
+    ("nuget of many versions",         [],                             4),
+    ("nuget of many versions",         ["2.0.0-beta.1"],               3),
+    ("maven",                          ["4.0.6", "4.1.0.Final", "4.1.1-M1", "4.2-SNAPSHOT"], 1),
+    ("maven",                          ["4.0.6"],                      2),
+    ("metacpan",                       ["9.41_01", "9.5", "9.40"],     1),
+    ("metacpan",                       ["9.5", "9.41_01"],             2),
+    ("go",                             list(GO_INFO),                  2),      # its list, and that of a next major
+    ("go",                             ["v1.2.0"],                     5),      # go.mod, and two dates
+    ("go with a second major version", ["v1.2.0", "v2.0.0"],           3),
+    ("cargo",                          [],                             1),
+])
+def test_what_is_known_is_not_asked_for_again(listen, case, known, requests):
+    dialect, name, token, answers_by_path, _ = LISTED[case]
+    provider = listen(answering(answers_by_path))
+    listed(dialect, provider.url, name, known=dict.fromkeys(known, rt.Known(MAY, None, None)))
+    assert len(provider.seen) == requests, [seen.path for seen in provider.seen]
+
+
+def test_a_go_proxy_is_asked_for_what_it_has_and_to_fetch_nothing(listen):
+    provider = listen(answering(LISTED["go with a second major version"][3]))
+    listed("goproxy", provider.url, "example.org/m")
+    assert {seen.headers["disable-module-fetch"] for seen in provider.seen} == {"true"}
+
+
+@pytest.mark.parametrize("provider, name, answers_by_url, expected", [
+    ("cargo", "foo", {
+        "https://index.crates.io/3/f/foo": CRATE,
+        "https://crates.io/api/v1/crates/foo/versions?per_page=100&sort=date": json.dumps({"versions": [
+            {"num": "0.2.0", "created_at": "2026-02-03T10:00:00.5+00:00"}]})},
+     {"0.4.0-rc.1": JUNE, "0.3.1+build.5": MAY, "0.2.0": "2026-02-03T10:00:00.500000Z"}),
+    ("cargo", "foo", {"https://index.crates.io/3/f/foo": CRATE},
+     {"0.4.0-rc.1": JUNE, "0.3.1+build.5": MAY, "0.2.0": None}),
+    ("go", "example.org/M", {
+        "https://proxy.golang.org/example.org/!m/@v/list": "v1.0.0\nv1.1.0\n",
+        "https://proxy.golang.org/example.org/!m/@v/v1.1.0.info": json.dumps({"Version": "v1.1.0", "Time": JUNE}),
+        "https://api.deps.dev/v3/systems/GO/packages/example.org%2FM": json.dumps({"versions": [
+            {"versionKey": {"system": "GO", "name": "example.org/M", "version": "v1.0.0"}, "publishedAt": MAY}]})},
+     {"v1.1.0": JUNE, "v1.0.0": MAY}),
+])
+def test_dates_that_a_public_registry_does_not_tell_are_asked_for_beside_it(provider, name, answers_by_url, expected):
+    def ask(request: rt.Request) -> rt.Answer:
+        body = answers_by_url.get(request.url)
+        return rt.Answer(request.url, 200 if body else 404, {}, (body or "").encode(), request.url)
+    listing = rt.releases_of(rt.PROVIDERS[provider], name, ask)
+    assert {release.version: release.date for release in listing.releases} == expected
+
+
+def test_any_repository_is_read_by_its_address_but_not_one_at_a_private_address_for_everybody(listen):
+    site = listen(answering({"/any/r.git/info/refs?service=git-upload-pack": ADVERTISED})).url
+    fetcher, git = rt.Fetcher(rt.Settings()), rt.PROVIDERS["git"]
+    name = rt.name_at(git, f"{site}/any/r.git")[0]
+    listing = rt.releases_of(git, name, lambda request: fetcher.fetch(request, is_trusted=True))
+    assert [release.version for release in listing.releases] == ["v1.10-rc1", "v1.9"]
+    with pytest.raises(rt.Unreachable, match="127.0.0.1 is a private address.*--allow-network"):
+        rt.releases_of(git, name, lambda request: fetcher.fetch(request, is_trusted=False))
+    allowed = rt.Fetcher(rt.Settings(allow_network=("127.0.0.0/8",)))
+    assert rt.releases_of(git, name, lambda request: allowed.fetch(request, is_trusted=False))
+
+
+def test_a_provider_of_the_operator_s_may_be_at_a_private_address_for_everybody(listen):
+    site, fetcher = listen(answering(LISTED["savannah"][3])).url, rt.Fetcher(rt.Settings())
+    assert rt.releases_of(row_of("savannah", site), "bash", lambda request: fetcher.fetch(request, is_trusted=False))
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="without git there is nothing to compare with")
+def test_what_git_itself_advertises_is_read(listen, tmp_path):
+    def git(*arguments: str) -> bytes:
+        env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+        return subprocess.run(["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org",
+                               *arguments], env=env, check=True, capture_output=True).stdout
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    git("tag", "v1.0")
+    git("tag", "-a", "v1.1", "-m", "second")
+    git("tag", "größer/1.2")
+    head = "001e# service=git-upload-pack\n0000".encode()
+    advertised = head + git("upload-pack", "--advertise-refs", str(tmp_path))
+    commit = "commit:" + git("rev-parse", "HEAD").decode().strip()
+    site = listen(lambda seen: (200, advertised)).url
+    assert {(row[0], row[5]) for row in listed("git", site, f"{site}/r")} == {
+        ("v1.0", commit), ("v1.1", commit), ("größer/1.2", commit)}
 
 
 def test_cves_of_a_note_are_named(listen):
@@ -2969,37 +3580,46 @@ def test_a_check_of_a_registry_looks_at_few_manifests(listen):
 
 
 @pytest.mark.parametrize("dialect, token, header, value", [
-    ("github",    "t", "authorization", "Bearer t"), ("gitlab",  "t", "private-token", "t"),
-    ("forgejo",   "t", "authorization", "token t"),  ("npm",     "t", "authorization", "Bearer t"),
-    ("dockerhub", "t", "authorization", "Bearer t"), ("simple",  "me:w", "authorization", "Basic bWU6dw=="),
-    ("simple",    "t", "authorization", "Basic " + base64.b64encode(b"__token__:t").decode()),
+    ("github",        "t",     "authorization",    "Bearer t"),
+    ("gitlab",        "t",     "private-token",    "t"),
+    ("forgejo",       "t",     "authorization",    "token t"),
+    ("npm",           "t",     "authorization",    "Bearer t"),
+    ("dockerhub",     "t",     "authorization",    "Bearer t"),
+    ("simple",        "me:w",  "authorization",    "Basic bWU6dw=="),
+    ("simple",        "t",     "authorization",    "Basic " + base64.b64encode(b"__token__:t").decode()),
+    ("bitbucket",     "t",     "authorization",    "Bearer t"),
+    ("quay",          "t",     "authorization",    "Bearer t"),
+    ("pub",           "t",     "authorization",    "Bearer t"),
+    ("hex",           "t",     "authorization",    "t"),
+    ("packagist",     "me:w",  "authorization",    "Basic bWU6dw=="),
+    ("maven",         "me:w",  "authorization",    "Basic bWU6dw=="),
+    ("artifacthub",   "me:w",  "x-api-key-id",     "me"),
+    ("artifacthub",   "me:w",  "x-api-key-secret", "w"),
 ])
 def test_a_token_is_sent_to_its_provider_and_to_no_other_host(listen, dialect, token, header, value):
     other = listen(lambda seen: (200, []))
     provider = listen(lambda seen: (302, b"", {"Location": f"{other.url}{seen.path}"}))
     with contextlib.suppress(rt.ProviderError):
-        listed(dialect, provider.url, "p" if dialect in ("simple", "npm") else "o/r", token)
+        listed(dialect, provider.url, next(row[1] for row in LISTED.values() if row[0] == dialect), token)
     assert provider.seen[0].headers[header] == value
     assert other.seen and not any(header in seen.headers for seen in other.seen)
 
 
-def test_what_a_provider_does_not_have_or_show_is_said(listen):
+@pytest.mark.parametrize("case", sorted({row[0]: case for case, row in LISTED.items()}.values()))
+def test_what_a_provider_does_not_have_or_show_is_said(listen, case):
     status = [404]
     site = listen(lambda seen: (status[0], {"message": "x"})).url
-    for dialect, name in (("github", "o/r"), ("gitlab", "g/p"), ("forgejo", "o/r"), ("oci", "o/i"),
-                          ("dockerhub", "o/i"),
-                          ("depsdev", "p"), ("npm", "p"), ("simple", "p")):
-        for status[0], kind, says in ((404, rt.ProjectMissing, "has no project"),
-                                      (410, rt.ProjectMissing, "has no project"),
-                                      (401, rt.ProviderError, "private"), (403, rt.ProviderError, "private"),
-                                      (500, rt.ProviderError, "status 500"), (503, rt.ProviderError, "status 503"),
-                                      (304, rt.ProviderError, "status 304")):
-            with pytest.raises(rt.ProviderError, match=says) as caught:
-                listed(dialect, site, name)
-            assert type(caught.value) is kind, (dialect, status)
-        status[0] = 429
-        with pytest.raises(rt.Throttled):
-            listed(dialect, site, name)
+    dialect, name, token, _, _ = LISTED[case]
+    for status[0], kind, says in ((404, rt.ProjectMissing, "has no project"), (410, rt.ProjectMissing, "has no project"),
+                                  (451, rt.ProjectMissing, "has no project"), (401, rt.ProviderError, "private"),
+                                  (403, rt.ProviderError, "private"), (500, rt.ProviderError, "status 500"),
+                                  (503, rt.ProviderError, "status 503"), (304, rt.ProviderError, "status 304")):
+        with pytest.raises(rt.ProviderError, match=says) as caught:
+            listed(dialect, site, name.replace("{site}", site), token)
+        assert type(caught.value) is kind, status
+    status[0] = 429
+    with pytest.raises(rt.Throttled):
+        listed(dialect, site, name.replace("{site}", site), token)
 
 
 @pytest.mark.parametrize("provider, text,             name,               key", [
@@ -3055,6 +3675,440 @@ def test_people_find_a_project_and_its_releases_at_the_providers_page(provider, 
     assert rt.page_of(rt.PROVIDERS[provider], name, version) == page
 
 
+# Not every public registry may be named by its own host here; any other top level is taken as well.
+PASTED = [
+    #  address                                                                    provider              name
+    ("https://artifacthub.io/packages/helm/cert-manager/cert-manager",            "artifacthub",        "helm/cert-manager/cert-manager"),
+    ("artifacthub.io/packages/olm/r/p/1.2.0?modal=changelog#x",                   "artifacthub",        "olm/r/p"),
+    ("https://bitbucket.org/Snakeyaml/snakeyaml/src/v2.2/",                       "bitbucket",          "snakeyaml/snakeyaml"),
+    ("https://bitbucket.org/w/r/downloads/?tab=tags",                             "bitbucket",          "w/r"),
+    ("git@bitbucket.org:w/r.git",                                                 "bitbucket",          "w/r"),
+    ("https://me@bitbucket.org/w/r.git",                                          "bitbucket",          "w/r"),    # as Bitbucket shows it
+    ("https://crates.io/crates/serde/1.0.200",                                    "cargo",              "serde"),
+    ("crates.io/crates/serde/",                                                   "cargo",              "serde"),
+    ("https://lib.rs/crates/serde_json",                                          "cargo",              "serde_json"),
+    ("https://docs.rs/serde/latest/serde/",                                       "cargo",              "serde"),
+    ("https://docs.rs/crate/serde/1.0.200",                                       "cargo",              "serde"),
+    ("https://codeberg.org/forgejo/forgejo/releases/tag/v9.0.3",                  "codeberg",           "forgejo/forgejo"),
+    ("https://Codeberg.org/o/r.git",                                              "codeberg",           "o/r"),
+    ("https://metacpan.org/dist/Mojolicious/view/lib/Mojo.pm",                    "cpan",               "Mojolicious"),
+    ("https://metacpan.org/release/SRI/Mojolicious-9.40/changes",                 "cpan",               "Mojolicious"),
+    ("https://metacpan.org/release/ABC/Foo-Bar-v1.2.0",                           "cpan",               "Foo-Bar"),
+    ("https://metacpan.org/pod/Mojo::Base",                                       "cpan",               "Mojo-Base"),
+    ("https://salsa.debian.org/debian/devscripts/-/tags",                         "debian-gitlab",      "debian/devscripts"),
+    ("git@salsa.debian.org:debian/devscripts.git",                                "debian-gitlab",      "debian/devscripts"),
+    ("https://hub.docker.com/_/nginx/tags?page=1&name=1.2",                       "dockerhub",          "library/nginx"),
+    ("https://hub.docker.com/r/grafana/grafana",                                  "dockerhub",          "grafana/grafana"),
+    ("https://hub.docker.com/repository/docker/o/i/general",                      "dockerhub",          "o/i"),
+    ("docker.io/library/nginx@sha256:" + "0" * 64,                                "dockerhub",          "library/nginx"),
+    ("docker.io/grafana/grafana:11.0.0",                                          "dockerhub",          "grafana/grafana"),
+    ("registry-1.docker.io/o/i:1.2@sha256:" + "0" * 64,                           "dockerhub",          "o/i"),
+    ("https://gallery.ecr.aws/docker/library/redis",                              "ecr-public",         "docker/library/redis"),
+    ("public.ecr.aws/docker/library/redis:7-alpine",                              "ecr-public",         "docker/library/redis"),
+    ("https://git.exozy.me/o/r/releases",                                         "exozyme",            "o/r"),
+    ("https://git.exozy.me/o/r.git",                                              "exozyme",            "o/r"),
+    ("https://gitlab.freedesktop.org/mesa/mesa/-/releases/mesa-26.0",             "freedesktop-gitlab", "mesa/mesa"),
+    ("https://gitlab.freedesktop.org/mesa/mesa.git",                              "freedesktop-gitlab", "mesa/mesa"),
+    ("gcr.io/distroless/static:nonroot",                                          "gcr",                "distroless/static"),
+    ("https://gcr.io/distroless/static",                                          "gcr",                "distroless/static"),
+    ("https://rubygems.org/gems/rails/versions/8.0.0",                            "gems",               "rails"),
+    ("rubygems.org/gems/rails/",                                                  "gems",               "rails"),
+    ("ghcr.io/o/i:1.2",                                                           "ghcr",               "o/i"),
+    ("ghcr.io/Owner/Image/sub@sha256:" + "0" * 64,                                "ghcr",               "owner/image/sub"),
+    ("https://github.com/home-assistant/core/pkgs/container/home-assistant",      "ghcr",               "home-assistant/home-assistant"),
+    ("https://github.com/orgs/o/packages/container/package/i%2Fsub",              "ghcr",               "o/i/sub"),
+    ("https://github.com/users/o/packages/container/i/versions",                  "ghcr",               "o/i"),
+    ("https://git.kernel.org/pub/scm/git/git.git",                                "git",                "https://git.kernel.org/pub/scm/git/git.git"),
+    ("git+https://Git.Example/a/b.git#main",                                      "git",                "https://git.example/a/b.git"),
+    ("https://github.com@git.example/a/b.git",                                    "git",                "https://git.example/a/b.git"),   # the host is behind it
+    ("git@git.example:a/b.git",                                                   "git",                "https://git.example/a/b.git"),
+    ("https://gitea.com/gitea/tea/releases/tag/v0.10",                            "gitea",              "gitea/tea"),
+    ("ssh://git@gitea.com/gitea/tea.git",                                         "gitea",              "gitea/tea"),
+    ("https://github.com/bottlepy/bottle",                                        "github",             "bottlepy/bottle"),
+    ("http://www.github.com/bottlepy/bottle/",                                    "github",             "bottlepy/bottle"),
+    ("github.com/bottlepy/bottle",                                                "github",             "bottlepy/bottle"),
+    ("HTTPS://GITHUB.COM/bottlepy/Bottle",                                        "github",             "bottlepy/Bottle"),
+    ("  https://github.com/o/r/releases/tag/v1.0?x=1#y \n",                       "github",             "o/r"),
+    ("https://github.com/o/r.js/tree/main/src",                                   "github",             "o/r.js"),
+    ("https://github.com/o/r.git",                                                "github",             "o/r"),
+    ("git://github.com/o/r.git",                                                  "github",             "o/r"),
+    ("git@github.com:o/r.git",                                                    "github",             "o/r"),
+    ("ssh://git@github.com/o/r.git",                                              "github",             "o/r"),
+    ("git+ssh://git@github.com/o/r.git",                                          "github",             "o/r"),    # as in package.json
+    ("git+https://github.com/o/r.git",                                            "github",             "o/r"),
+    ("https://github.com/o/.github",                                              "github",             "o/.github"),
+    ("https://github.com/o/r/pkgs/npm/p",                                         "github-npm",         "@o/p"),
+    ("https://github.com/o/r/pkgs/npm/p/versions?x",                              "github-npm",         "@o/p"),
+    ("https://gitlab.com/gitlab-org/gitlab-runner/-/releases/v17.0.0",            "gitlab",             "gitlab-org/gitlab-runner"),
+    ("https://gitlab.com/g/s/t/p/",                                               "gitlab",             "g/s/t/p"),
+    ("git@gitlab.com:g/s/p.git",                                                  "gitlab",             "g/s/p"),
+    ("https://gitlab.gnome.org/GNOME/gtk/-/tags",                                 "gnome-gitlab",       "GNOME/gtk"),
+    ("gitlab.gnome.org/GNOME/gtk",                                                "gnome-gitlab",       "GNOME/gtk"),
+    ("https://git.savannah.gnu.org/cgit/bash.git/refs/",                          "gnu-savannah",       "bash"),
+    ("https://git.savannah.gnu.org/git/bash.git",                                 "gnu-savannah",       "bash"),
+    ("https://savannah.gnu.org/projects/bash/",                                   "gnu-savannah",       "bash"),
+    ("https://savannah.gnu.org/git/?group=bash",                                  "gnu-savannah",       "bash"),
+    ("https://ftp.gnu.org/gnu/bash/",                                             "gnu-savannah",       "bash"),
+    ("https://www.gnu.org/software/bash/manual/",                                 "gnu-savannah",       "bash"),
+    ("https://pkg.go.dev/golang.org/x/text@v0.3.0/unicode",                       "go",                 "golang.org/x/text"),
+    ("pkg.go.dev/github.com/BurntSushi/toml?tab=versions",                        "go",                 "github.com/BurntSushi/toml"),
+    ("https://hackage.haskell.org/package/pandoc-3.1/changelog",                  "hackage",            "pandoc"),
+    ("https://hackage.haskell.org/package/text-icu",                              "hackage",            "text-icu"),
+    ("https://hex.pm/packages/plug/1.16.1",                                       "hex",                "plug"),
+    ("https://hexdocs.pm/plug/readme.html",                                       "hex",                "plug"),
+    ("registry.k8s.io/kube-apiserver:v1.30.0",                                    "k8s",                "kube-apiserver"),
+    ("https://registry.k8s.io/v2/kube-apiserver/tags/list",                       "k8s",                "kube-apiserver"),
+    ("registry.k8s.io/ingress-nginx/controller@sha256:" + "0" * 64,               "k8s",                "ingress-nginx/controller"),
+    ("https://invent.kde.org/graphics/krita/-/tags/v5.2",                         "kde-gitlab",         "graphics/krita"),
+    ("invent.kde.org/graphics/krita.git",                                         "kde-gitlab",         "graphics/krita"),
+    ("https://central.sonatype.com/artifact/com.google.guava/guava/33.0/versions", "maven",             "com.google.guava:guava"),
+    ("https://mvnrepository.com/artifact/com.google.guava/guava",                 "maven",              "com.google.guava:guava"),
+    ("https://search.maven.org/artifact/com.google.guava/guava/33.0/jar",         "maven",              "com.google.guava:guava"),
+    ("https://www.npmjs.example/package/@angular/core/v/1.0.0",                   "npm",                "@angular/core"),
+    ("https://npmjs.example/package/react?activeTab=versions",                    "npm",                "react"),
+    ("https://deps.dev/npm/%40angular%2Fcore/1.0.0",                              "npm",                "@angular/core"),
+    ("https://www.nuget.org/packages/Newtonsoft.Json/13.0.3#versions-body-tab",   "nuget",              "Newtonsoft.Json"),
+    ("nuget.org/packages/Newtonsoft.Json/",                                       "nuget",              "Newtonsoft.Json"),
+    ("https://packagist.org/packages/Monolog/monolog#3.9.0",                      "packagist",          "monolog/monolog"),
+    ("https://packagist.org/packages/monolog/monolog/stats",                      "packagist",          "monolog/monolog"),
+    ("https://pub.dev/packages/http/versions/1.5.0",                              "pub",                "http"),
+    ("https://pub.dev/packages/http/changelog#150",                               "pub",                "http"),
+    ("https://pypi.example/project/Holy_Grail/1.0/#history",                      "pypi",               "holy-grail"),
+    ("https://piwheels.org/project/bottle/",                                      "pypi",               "bottle"),
+    ("deps.dev/pypi/bottle/0.13",                                                 "pypi",               "bottle"),
+    ("https://quay.io/repository/prometheus/prometheus?tab=tags",                 "quay",               "prometheus/prometheus"),
+    ("quay.io/prometheus/prometheus:v3.0.0",                                      "quay",               "prometheus/prometheus"),
+    ("https://quay.io/repository/prometheus/prometheus/manifest/sha256:" + "0" * 64, "quay",            "prometheus/prometheus"),
+    ("https://sourceforge.net/projects/sevenzip/files/7-Zip/26.01/",              "sourceforge",        "sevenzip"),
+    ("https://sevenzip.sourceforge.io/",                                          "sourceforge",        "sevenzip"),
+    ("http://sevenzip.sf.net/index.html",                                         "sourceforge",        "sevenzip"),
+    ("https://sourceforge.net/p/sevenzip/discussion/",                            "sourceforge",        "sevenzip"),
+    ("https://downloads.sourceforge.net/project/sevenzip/7z.exe",                 "sourceforge",        "sevenzip"),
+    ("https://git.sr.ht/~sircmpwn/scdoc/refs/1.11.3",                             "sourcehut",          "~sircmpwn/scdoc"),
+    ("git@git.sr.ht:~sircmpwn/scdoc",                                             "sourcehut",          "~sircmpwn/scdoc"),
+    ("https://gitlab.xfce.org/xfce/xfce4-panel/-/tags",                           "xfce-gitlab",        "xfce/xfce4-panel"),
+    ("https://gitlab.xfce.org/xfce/xfce4-panel.git",                              "xfce-gitlab",        "xfce/xfce4-panel"),
+    ("https://yarnpkg.com/package?name=%40angular%2Fcore&version=1.0.0",          "yarn",               "@angular/core"),
+    ("https://classic.yarnpkg.com/en/package/react",                              "yarn",               "react"),
+    ("https://registry.yarnpkg.com/react",                                        "yarn",               "react"),
+    # https://github.com/package-url/purl-spec
+    ("pkg:npm/%40angular/core@12.0.0?x=1#sub/path",                               "npm",                "@angular/core"),
+    ("pkg:npm/foobar@12.3.1",                                                     "npm",                "foobar"),
+    ("pkg:pypi/Django_Package@1.11.1.dev1",                                       "pypi",               "django-package"),
+    ("pkg:golang/github.com/BurntSushi/toml@v1.0.0#cmd/tomlv",                    "go",                 "github.com/BurntSushi/toml"),
+    ("pkg:golang/google.golang.org/genproto@abcdedf",                             "go",                 "google.golang.org/genproto"),
+    ("pkg:maven/org.apache.xmlgraphics/batik-anim@1.9.1?type=pom",                "maven",              "org.apache.xmlgraphics:batik-anim"),
+    ("pkg:docker/nginx@sha256%3A" + "0" * 64,                                     "dockerhub",          "library/nginx"),
+    ("pkg:docker/grafana/grafana@11.0",                                           "dockerhub",          "grafana/grafana"),
+    ("pkg:docker/o/i@sha256%3A244?repository_url=gcr.io",                         "gcr",                "o/i"),
+    ("pkg:docker/o/i@1.2?repository_url=https://ghcr.io",                         "ghcr",               "o/i"),
+    ("pkg:oci/debian@sha256%3A244?repository_url=docker.io/library/debian&arch=amd64&tag=latest", "dockerhub", "library/debian"),
+    ("pkg:oci/static@sha256%3A244?repository_url=gcr.io/distroless/static&tag=latest", "gcr",           "distroless/static"),
+    ("pkg:composer/laravel/laravel@5.5.0",                                        "packagist",          "laravel/laravel"),
+    ("pkg:gem/jruby-launcher@1.1.2?platform=java",                                "gems",               "jruby-launcher"),
+    ("pkg:cargo/rand@0.7.2",                                                      "cargo",              "rand"),
+    ("pkg:nuget/EnterpriseLibrary.Common@6.0.1304",                               "nuget",              "EnterpriseLibrary.Common"),
+    ("pkg:hex/jason@1.1.2",                                                       "hex",                "jason"),
+    ("pkg:pub/characters@1.2.0",                                                  "pub",                "characters"),
+    ("pkg:hackage/3d-graphics-examples@0.0.0.2",                                  "hackage",            "3d-graphics-examples"),
+    ("pkg:cpan/DROLSKY/DateTime@1.55",                                            "cpan",               "DateTime"),
+    ("pkg:CPAN/DROLSKY/DateTime@1.55",                                            "cpan",               "DateTime"),     # types have no case
+    ("pkg:cpan/URI::PackageURL@2.11",                                             "cpan",               "URI-PackageURL"),
+    ("pkg:github/package-url/purl-spec@244fd47e07d1004f0aed9c",                   "github",             "package-url/purl-spec"),
+    ("pkg:GitHub/o/r",                                                            "github",             "o/r"),
+    ("pkg:gitlab/g/p@1",                                                          "gitlab",             "g/p"),
+    ("pkg:bitbucket/birkenfeld/pygments-main@244fd47e07d1014f0aed9c",             "bitbucket",          "birkenfeld/pygments-main"),
+    ("PKG://cargo/rand@0.7.2",                                                    "cargo",              "rand"),
+]
+
+
+@pytest.mark.parametrize("address, provider, name", PASTED)
+def test_the_project_of_a_pasted_address_is_known(address, provider, name):
+    found = rt.project_in(rt.PROVIDERS, address)
+    assert found and (found[0].id, found[1]) == (provider, name)
+    assert rt.name_at(*found)[0] == name        # as the provider writes it already
+
+
+def test_every_provider_has_two_addresses_in_the_table():
+    counts = {id_: sum(row[1] == id_ for row in PASTED) for id_ in rt.PROVIDERS}
+    assert min(counts.values()) >= 2, counts
+
+
+def test_every_type_of_purl_that_a_provider_takes_is_in_the_table():
+    types = {type_ for provider in rt.PROVIDERS.values() for type_ in provider.purl}
+    assert types <= {match[1] for row in PASTED if (match := re.match("pkg:/*([a-z]+)", row[0].lower()))}
+
+
+HOSTILE_ADDRESSES = ["a" * 100_000, "https://" + "a/" * 50_000, "https://github.com/" + "a" * 100_000, "git@" + "x" * 100_000,
+                     "://" * 30_000, "https://gitlab.com/" + "/-" * 50_000, "https://gitlab.com/" + "a/-" * 30_000,
+                     "https://hackage.haskell.org/package/" + "-1" * 50_000, "https://h/" + "x.git/" * 20_000 + ".git",
+                     "https://example.org/?" + "name=x&" * 30_000, "pkg:npm/" + "@" * 50_000 + "/x",
+                     "pkg:npm/" + "%40" * 30_000 + "/x", "pkg:npm/x y?" + "a=1&" * 30_000,
+                     "pkg:oci/x?repository_url=" * 4_000, "pkg:docker/x?repository_url=" * 4_000, "pkg:" * 30_000,
+                     "ghcr.io/" + "a-" * 50_000, "ghcr.io/" + "a/" * 490 + "!", "#" * 100_000, "?" * 100_000, "%" * 100_000,
+                     "\0" * 100_000, " " * 100_000, "\ud800" * 50_000, "https://github.com/" + "\ud800" * 400]
+
+
+@pytest.mark.parametrize("text", [
+    "", " ", "/", "bottle", "owner/repo", "1.2.3", "me@example.org", "https://", "https:///", "https://[", "https://[::1",
+    "https://[::1]/o/r", "http://[x]/", "https://example.org", "https://example.org/", "https://example.org/o/r",
+    "https://github.com", "https://github.com/", "https://github.com/owner", "https://github.com/owner/",
+    "https://github.com/orgs/x", "https://github.com/orgs/x/repositories", "https://github.com/users/x/packages",
+    "https://github.com/owner?name=repo", "https://github.com/o/..", "https://github.com/../..", "https://github.com/o r/x",
+    "https://github.com.example.org/o/r", "https://notgithub.com/o/r", "https://example.org/github.com/o/r",
+    "https://github.com:99999/o/r", "https://github.com:x/o/r", "https://gitlab.com/groups/x", "https://gitlab.com/x",
+    "https://crates.io/", "https://hub.docker.com/", "https://hub.docker.com/search?q=nginx", "docker.io/a/b/c",
+    "https://pub.dev/packages", "https://sourceforge.net/", "https://quay.io/search?q=x", "https://deps.dev/",
+    "https://sourceforge.net/directory/", "https://deps.dev/npm", "https://rubygems.org/search?query=x",
+    "pkg:", "pkg:/", "pkg:npm", "pkg:npm/", "pkg:npm/@1.0", "pkg:deb/x", "pkg:deb/debian/curl@7.50.3-1?arch=i386",
+    "pkg:github/owner", "pkg:docker/a/b/c/d", "pkg:oci/x?repository_url=example.org/x",
+    "pkg:oci/x?repository_url=pkg:oci/x", "pkg:%zz/%zz", "pkg:maven/g@1",
+    "git@", "git@:", "git@x:", "ssh://git@", "https://user:word@git.example/a/b.git", "https://git.example/a b.git",
+    "https://git.example/../x.git", "javascript:alert(1)", "file:///etc/passwd", "https://github.com/o/r\0",
+    "https://github.com/\ud800/r", "\ud800", "\0", "https://github.com/o%2Fr/x%00", "https://github.com/%/%",
+    *HOSTILE_ADDRESSES], ids=lambda text: ascii(text[:40]))
+def test_a_text_that_is_no_project_s_address_is_none_in_no_time(text):
+    began = time.process_time()
+    assert rt.project_in(rt.PROVIDERS, text) is None
+    for id_ in (None, "github", "git", "npm", "maven", "gitlab"):
+        with contextlib.suppress(rt.Invalid):
+            rt.project_at(rt.PROVIDERS, id_, text)
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("site,                            address,                                           found", [
+    ("gitlab=https://git.example/gl",        "https://git.example/gl/g/s/p/-/releases/v1",      "g/s/p"),
+    ("gitlab=https://git.example/gl",        "HTTPS://GIT.EXAMPLE/gl/g/p.git",                  "g/p"),
+    ("gitlab=https://git.example/gl",        "git.example/gl/g/p/",                             "g/p"),
+    ("gitlab=https://git.example",           "git@git.example:g/p.git",                         "g/p"),
+    ("forgejo=http://127.0.0.1:3000",        "http://127.0.0.1:3000/o/r/releases",              "o/r"),
+    ("forgejo=https://www.example.org",      "https://www.example.org/o/r",                     "o/r"),
+    ("forgejo=https://Git.Example",          "https://git.example/o/r",                         "o/r"),
+    ("github=https://ghe.example",           "https://ghe.example/o/r/releases/tag/1",          "o/r"),
+    ("oci=http://localhost:5000",            "localhost:5000/o/i:1.2",                          "o/i"),
+    ("oci=http://localhost:5000",            "http://localhost:5000/v2/o/i/tags/list",          "o/i"),
+    ("simple=https://index.example/root",    "https://index.example/root/simple/Holy.Grail/",   "holy-grail"),
+    ("simple=https://index.example/simple",  "https://index.example/simple/holy-grail/",        "holy-grail"),
+    ("npm=https://npm.example",              "https://npm.example/@s%2Fp",                      "@s/p"),
+    ("npm=https://npm.example",              "https://npm.example/@s/p",                        "@s/p"),
+    ("rubygems=https://gems.example",        "https://gems.example/gems/rails",                 "rails"),
+])
+def test_a_project_s_address_at_a_provider_of_the_operator_s_is_known(site, address, found):
+    dialect, _, site = site.partition("=")
+    table = rt.providers_with([("home", dialect, rt._web_address(site))])
+    provider, name = rt.project_in(table, address) or (None, None)
+    assert provider is table["home"] and name == found
+    assert rt.project_at(table, "home", address)[:2] == (provider, found)
+
+
+# Whose page says less than its name: npm.pkg.github.com shows packages below a repository that nothing tells.
+ONE_WAY = {"github-npm"}
+
+
+@pytest.mark.parametrize("provider", sorted(set(rt.PROVIDERS) - ONE_WAY))
+def test_the_page_of_a_project_leads_back_to_it(provider):
+    row = rt.PROVIDERS[provider]
+    name = rt.name_at(row, row.example)[0]
+    for page in (rt.page_of(row, name), rt.page_of(row, name, "1.2.3"), rt.page_of(row, name, "2026.10")):
+        assert rt.project_in(rt.PROVIDERS, page) == (row, name), page
+
+
+@pytest.mark.parametrize("dialect", sorted(id_ for id_, row in rt.DIALECTS.items() if "{site}" in row.page))
+def test_the_page_of_a_project_at_a_provider_of_the_operator_s_leads_back_to_it(dialect):
+    example = next((row.example for row in rt.PROVIDERS.values() if row.dialect.read is rt.DIALECTS[dialect].read),
+                   "holy-grail")
+    for site in ("https://own.example", "https://own.example/below", "http://127.0.0.1:8081"):
+        table = rt.providers_with([("home", dialect, site)])
+        name = rt.name_at(table["home"], example)[0]
+        for page in (rt.page_of(table["home"], name), rt.page_of(table["home"], name, "1.2.3")):
+            assert rt.project_in(table, page) == (table["home"], name), page
+
+
+@pytest.mark.parametrize("id_,            text,                                            provider,       name,            key", [
+    ("github",       "Bottlepy/Bottle",                               "github",       "Bottlepy/Bottle",      "bottlepy/bottle"),
+    ("github",       "https://github.com/o/R/releases",               "github",       "o/R",                  "o/r"),
+    ("github",       "github.com/o/r",                                "github",       "o/r",                  "o/r"),
+    (None,           "https://github.com/o/R",                        "github",       "o/R",                  "o/r"),
+    (None,           "github.com/o/r",                                "github",       "o/r",                  "o/r"),
+    (None,           "pkg:npm/%40angular/core@1",                     "npm",          "@angular/core",        "@angular/core"),
+    ("yarn",         "pkg:npm/%40angular/core@1",                     None,           "npm, not yarn",        ""),
+    ("ghcr",         "ghcr.io/o/i:1.2",                               "ghcr",         "o/i",                  "o/i"),
+    ("git",          "https://github.com/o/r.git/",                   "git",          "https://github.com/o/r.git", "github.com/o/r"),
+    ("git",          "git+https://git.example/a/b",                   "git",          "https://git.example/a/b", "git.example/a/b"),
+    ("go",           "github.com/o/r",                                "go",           "github.com/o/r",       "github.com/o/r"),
+    ("go",           "https://pkg.go.dev/github.com/o/r",             "go",           "github.com/o/r",       "github.com/o/r"),
+    ("go",           "https://github.com/o/r",                        None,           "github, not go",       ""),
+    ("npm",          "https://npmjs.example/package/react",           "npm",          "react",                "react"),
+    ("gitlab",       "https://github.com/o/r",                        None,           "github, not gitlab",   ""),
+    ("gnome-gitlab", "https://gitlab.com/g/p",                        None,           "gitlab, not gnome-gitlab", ""),
+    ("pypi",         "git@github.com:o/r.git",                        None,           "github, not pypi",     ""),
+    ("github",       "https://git.example/a/b.git",                   None,           "git, not github",      ""),
+    ("github",       "https://example.org/o/r",                       None,           "has not the form that github takes", ""),
+    ("github",       "bottle",                                        None,           "has not the form that github takes", ""),
+    ("nonsense",     "o/r",                                           None,           "'nonsense' is not known", ""),
+    ("nonsense",     "https://github.com/o/r",                        None,           "'nonsense' is not known", ""),
+    (None,           "bottle",                                        None,           "Provider is required.*'bottle'", ""),
+    (None,           "o/r",                                           None,           "Provider is required.*'o/r'", ""),
+    (None,           "https://example.org/",                          None,           "Provider is required.*example.org", ""),
+    (None,           "",                                              None,           "Provider is required", ""),
+    (None,           "https://github.com/owner",                      None,           "Provider is required", ""),
+    ("git",          "o/r",                                           None,           "has not the form that git takes", ""),
+    ("git",          "https://me:word@git.example/a/b.git",           None,           "has not the form that git takes", ""),
+])
+def test_a_project_is_named_by_a_provider_and_its_name_or_by_an_address(id_, text, provider, name, key):
+    if provider is None:
+        with pytest.raises(rt.Invalid, match=name):
+            rt.project_at(rt.PROVIDERS, id_, text)
+    else:
+        found = rt.project_at(rt.PROVIDERS, id_, text)
+        assert (found[0].id, *found[1:]) == (provider, name, key)
+
+
+@pytest.mark.parametrize("provider, names", [
+    ("github",      ["Bottlepy/Bottle", "bottlepy/bottle", "bottlepy/bottle.git", "/bottlepy/bottle/"]),
+    ("gitlab",      ["Group/Sub/Project", "group/sub/project", "group/sub/project.git"]),
+    ("codeberg",    ["Owner/Repo", "owner/repo", "owner//repo.git"]),
+    ("bitbucket",   ["Workspace/Repo", "workspace/repo", "workspace/repo.git"]),
+    ("packagist",   ["Monolog/Monolog", "monolog/monolog"]),
+    ("nuget",       ["Newtonsoft.Json", "newtonsoft.json", "NEWTONSOFT.JSON"]),
+    ("cargo",       ["serde_json", "serde-json", "Serde-JSON"]),
+    ("hex",         ["Plug", "plug"]),
+    ("pub",         ["Http", "http"]),
+    ("dockerhub",   ["nginx", "library/nginx", "Library/Nginx"]),
+    ("ghcr",        ["Owner/Image", "owner/image"]),
+    ("quay",        ["Owner/Image", "owner/image"]),
+    ("maven",       ["g.h:a", "g.h/a", "/g.h/a/"]),
+    ("git",         ["https://git.example/A/b", "https://Git.Example/A/b.git", "http://git.example/A/b/",
+                     "git+https://git.example/A/b.git/", "https:/git.example/A/b"]),
+    ("cpan",        ["Mojo::Base", "Mojo-Base"]),
+    ("pypi",        ["Holy_._Grail", "holy-grail", "Holy.Grail"]),
+    ("artifacthub", ["helm/r/p", "r/p"]),
+    ("sourceforge", ["SevenZip", "sevenzip"]),
+    ("gnu-savannah", ["bash", "bash.git"]),
+])
+def test_one_project_is_not_tracked_under_two_names(provider, names):
+    keys = {rt.name_at(rt.PROVIDERS[provider], name)[1] for name in names}
+    assert len(keys) == 1, keys
+
+
+@pytest.mark.parametrize("provider, one,      other", [
+    ("npm",     "JSONStream",                 "jsonstream"),
+    ("go",      "example.org/M",              "example.org/m"),
+    ("cpan",    "Text-CSV",                   "Text-Csv"),
+    ("hackage", "HTTP",                       "http"),
+    ("gems",    "RedCloth",                   "redcloth"),
+    ("git",     "https://git.example/A/b",    "https://git.example/a/b"),
+    ("maven",   "g:a",                        "g:A"),
+    ("hex",     "plug_cowboy",                "plug"),
+])
+def test_names_that_differ_where_their_registry_tells_them_apart_are_two_projects(provider, one, other):
+    assert rt.name_at(rt.PROVIDERS[provider], one)[1] != rt.name_at(rt.PROVIDERS[provider], other)[1]
+
+
+@pytest.mark.parametrize("provider", rt.PROVIDERS)
+def test_a_name_that_was_normalised_stays_as_it_is(provider):
+    row = rt.PROVIDERS[provider]
+    name, key = rt.name_at(row, row.example)
+    assert rt.name_at(row, name) == (name, key)
+
+
+@pytest.mark.parametrize("provider, version, is_prerelease", [
+    ("pypi",        "1.0rc1",                        True),
+    ("pypi",        "1.0.dev3",                      True),
+    ("pypi",        "2.0b2",                         True),
+    ("pypi",        "1.0.post1",                     False),
+    ("pypi",        "1.0.post1.dev2",                True),
+    ("pypi",        "1!1.0",                         False),
+    ("pypi",        "1.0+local.rc1",                 False),
+    ("npm",         "1.0.0-0",                       True),
+    ("npm",         "2.0.0-next.1",                  True),
+    ("npm",         "1.0.0+build",                   False),
+    ("npm",         "1.0.0+build-1",                 False),
+    ("cargo",       "0.4.0-rc.1",                    True),
+    ("cargo",       "1.0.0+zstd.1.5.6",              False),
+    ("hex",         "1.17.0-rc.0",                   True),
+    ("pub",         "1.5.0-beta",                    True),
+    ("pub",         "1.5.0+1",                       False),
+    ("go",          "v1.2.0-rc.1",                   True),
+    ("go",          "v2.0.0+incompatible",           False),
+    ("go",          "v1.2.0",                        False),
+    ("artifacthub", "1.20.0-alpha.0",                True),
+    ("artifacthub", "v1.20.0",                       False),
+    ("nuget",       "1.0.0.4",                       False),
+    ("nuget",       "1.0.0.4-Beta",                  True),
+    ("nuget",       "13.0.1-BETA2",                  True),
+    ("gems",        "8.1.0.rc1",                     True),
+    ("gems",        "1.0.0.pre",                     True),
+    ("gems",        "1.0.0.beta.2",                  True),
+    ("gems",        "1.16.0",                        False),
+    ("packagist",   "3.0.0-RC1",                     True),
+    ("packagist",   "3.0.0-alpha",                   True),
+    ("packagist",   "v1.0.0-beta2",                  True),
+    ("packagist",   "2.0.0-p1",                      False),
+    ("packagist",   "2.0.0-patch1",                  False),
+    ("maven",       "4.1.0-RC1",                     True),
+    ("maven",       "5.0.0.CR1",                     True),
+    ("maven",       "6.0.0-M1",                      True),
+    ("maven",       "6.0.0.M1",                      True),
+    ("maven",       "1.0-b05",                       True),
+    ("maven",       "1.0-b20260601",                 True),
+    ("maven",       "1.0-alpha-1",                   True),
+    ("maven",       "5.0.0.Beta1",                   True),
+    ("maven",       "1.0-milestone-2",               True),
+    ("maven",       "6.1.0.Final",                   False),
+    ("maven",       "5.0.0.GA",                      False),
+    ("maven",       "5.0.0.RELEASE",                 False),
+    ("maven",       "2.0-SP1",                       False),
+    ("maven",       "33.0.0-jre",                    False),
+    ("maven",       "33.0.0-android",                False),
+    ("hackage",     "3.1.99",                        False),
+    ("dockerhub",   "1.29.1-alpine",                 False),
+    ("dockerhub",   "3.13-rc-alpine",                True),
+    ("dockerhub",   "3.14.0b2-slim",                 True),
+    ("dockerhub",   "20-alpine3.20",                 False),
+    ("dockerhub",   "10.9.1-ls446",                  False),
+    ("dockerhub",   "1.2.3-r1",                      False),
+    ("dockerhub",   "latest",                        False),
+    ("dockerhub",   "edge",                          True),
+    ("dockerhub",   "1.40.2.8395-c67dce28e",         False),    # Plex: a commit's hash is not "c" with a number
+    ("ghcr",        "version-1.40.2.8395-c67dce28e", False),
+    ("ghcr",        "2026.11.0b3",                   True),
+    ("ghcr",        "v1.2.0-beta.1",                 True),
+    ("quay",        "v3.1-rc.1",                     True),
+    ("quay",        "v3.1-trusty",                   False),
+    ("k8s",         "v1.36.0-alpha.1",               True),
+    ("gnu-savannah", "bash-5.3-rc2",                 True),
+    ("gnu-savannah", "bash-5.3",                     False),
+    ("git",         "v6.12-rc7",                     True),
+    ("git",         "n7.1-dev",                      True),
+    ("git",         "OpenSSL_1_0_2b",                False),
+    ("git",         "curl-8_5_0",                    False),
+    ("git",         "v2.0-m2",                       True),
+    ("git",         "1.0b20260601",                  True),
+    ("git",         "v1.0-5-gc67dce28e",             False),
+    ("github",      "v2.0.0-RC1",                    True),
+    ("github",      "9.8p1",                         False),
+    ("github",      "V_9_8_P1",                      False),
+    ("github",      "1.2.3-p1",                      False),
+    ("github",      "1.0-hotfix.1",                  False),
+    ("github",      "v1.2.3+build.7",                False),
+    ("github",      "jenkins-2.1",                   False),
+    ("github",      "insiders",                      True),
+    ("gitlab",      "v17.0.0-ee",                    False),
+    ("gitlab",      "v17.0.0-rc42-ee",               True),
+    ("gnome-gitlab", "46.beta",                      True),
+    ("gnome-gitlab", "46.alpha.1",                   True),
+    ("debian-gitlab", "debian/1.2-3",                False),
+    ("debian-gitlab", "debian/1.2_rc1-3",            True),
+    ("sourceforge", "1.3.0-rc2",                     True),
+    ("sourceforge", "1.2.3",                         False),
+    ("bitbucket",   "snakeyaml-2.2",                 False),
+    ("sourcehut",   "0.21.0-rc1",                    True),
+])
+def test_what_is_a_prerelease_at_each_provider(provider, version, is_prerelease):
+    assert rt.PROVIDERS[provider].dialect.is_prerelease(version) is is_prerelease
+
+
 def test_the_operators_rows_add_and_move_providers():
     table = rt.providers_with([("home", "forgejo", "https://git.example"), ("gitlab", "gitlab", "https://gl.example"),
                                ("pypi", "simple", "https://index.example/simple"),
@@ -3088,7 +4142,8 @@ def test_a_private_index_keeps_its_token_variable_when_a_provider_is_moved():
 # What every reader of every dialect is given instead of what it expects.
 WRONG = [None, True, 0, -1, 1.5, float("nan"), 10**400, "", " ", "x" * 300, "\ud800", "https://x.example/\ud800",
          "a\0b", "1\n2", [], [None], {}, {"": None},
-         "2026-13-45T99:99:99Z", "9999-12-31T23:59:59-23:59"]
+         "2026-13-45T99:99:99Z", "9999-12-31T23:59:59-23:59",
+         10**17, -10**17, "10" * 100]       # a time that C refuses with an OSError, not with a ValueError
 
 
 def variants(value: Any) -> Iterator[Any]:
@@ -3147,59 +4202,238 @@ class Canned:
         found = {name.lower(): value for name, value in headers.items()}
         return rt.Answer(request.url, status, found, body, request.url)
 
-    def ask(self, name: str, token: str | None) -> str:
-        """"read" or "refused": anything else that comes of it is a fault."""
-        try:
-            listing = rt.releases_of(self.row, name, self.fetch, token)
-        except rt.ProviderError as error:
-            assert str(error).isprintable() and len(str(error)) < 1000, str(error)
-            return "refused"
-        assert is_sound(listing.releases)
-        return "read"
+
+PAGE = b"<!DOCTYPE html><html><body><h1>Just a moment...</h1></body></html>"
+
+
+def versions_in(canned: Canned, name: str, token: str | None) -> frozenset[str] | None:
+    """The versions that are read; None where it is refused in words. Anything else that comes of it is a fault."""
+    try:
+        listing = rt.releases_of(canned.row, name, canned.fetch, token)
+    except rt.ProviderError as error:
+        assert str(error).isprintable() and len(str(error)) < 1000, str(error)
+        return None
+    assert is_sound(listing.releases)
+    return frozenset(release.version for release in listing.releases)
+
+
+def lines_of_json(body: bytes) -> list[Any]:
+    """The JSON values of a body, which is one or has one in each line; none of a body that is something else."""
+    for pieces in ([body], body.splitlines()):
+        with contextlib.suppress(ValueError):
+            return [json.loads(piece) for piece in pieces]
+    return []
+
+
+def wrong_bodies(body: bytes) -> Iterator[bytes]:
+    """What may come in a body's place, web pages and cut ones aside."""
+    yield from (b"", b"null", b"[]", b"{}", b"0", b'"x"', b"\xff\xfe", b"NaN", b"<html>" + b"\0" * 50, b"9" * 5000,
+                b"[" * 100_000, b'{"a":' * 100_000, b"<a>" * 100_000, "[]".encode("utf-16"), b"<feed/>", b"<rss/>",
+                b"<metadata/>", b"<!", b"<![CDATA[", b"<![x[", b'[{"tag_name": ' + b"9" * 5000 + b"}]",
+                b'{"tags": [' + b"9" * 5000 + b"]}", b'{"vers": "1", "yanked": ' + b"9" * 5000 + b"}",
+                b"v1.0\n" + b"x" * 100_000, b"v1.0\0\nv1." + b"9" * 100_000, b"001e# service=git-upload-pack\n",
+                b"001e# service=git-upload-pack\n0000" + b"0" * 100_000)
+    values = lines_of_json(body)
+    for at, value in enumerate(values):
+        for one in variants(value):
+            yield b"\n".join(json.dumps(one if at == place else other).encode() for place, other in enumerate(values))
+    if not values:
+        for piece in set(re.findall(rb"[^<>\"=/ \n]+", body)):
+            for new in (b"", b"x" * 3000, b"&#0;", b"&#xFFFF;", b"\0", b"\n", b"\xff", b"<![x[", b"&amp;lt;"):
+                yield body.replace(piece, new)
 
 
 @pytest.mark.parametrize("case", LISTED)
 def test_nothing_that_a_provider_sends_is_more_than_an_error_in_words(case):
-    dialect, name, token, answers_by_path, _ = LISTED[case]
+    dialect, name, token, answers_by_path, expected = LISTED[case]
+    name = name.replace("{site}", "http://provider.example")
     canned = Canned(dialect, answers_by_path)
-    assert canned.ask(name, token) == "read"
+    whole = versions_in(canned, name, token)
+    assert whole == {row[0] for row in expected}
     for path, body in list(canned.bodies.items()):
-        is_json = body.startswith((b"{", b"["))
-        page = b"<!DOCTYPE html><html><body><h1>Just a moment...</h1></body></html>"
-        wrong = [b"", b"null", b"[]", b"{}", b"0", b'"x"', b"\xff\xfe", b"NaN", page, b"<html>" + b"\0" * 50,
-                 b"9" * 5000,
-                 b"[" * 100_000, b'{"a":' * 100_000, b"<a>" * 100_000, "[]".encode("utf-16"), b"<feed/>", b"<!",
-                 b"<![CDATA[",
-                 b"<![x[", b'[{"tag_name": ' + b"9" * 5000 + b"}]", b'{"tags": [' + b"9" * 5000 + b"]}"]
-        cut = [body[:end] for end in range(1, len(body), 10)]
-        wrong += cut
-        if is_json:
-            wrong += [json.dumps(one).encode() for one in variants(json.loads(body))]
-        else:
-            wrong += [body.replace(piece.encode(), new) for piece in set(re.findall(r"[^<>\"=/ ]+", body.decode()))
-                      for new in (b"", b"x" * 300, b"&#0;", b"&#xFFFF;", b"\0", b"<![x[", b"&amp;lt;")]
-        for one in wrong:
+        for one in wrong_bodies(body):
             canned.changed = {path: one}
-            came = canned.ask(name, token)
-            if one in cut and is_json or one == page and "simple" not in dialect:
-                assert came == "refused" or "rss" in path, (path, one)
+            versions_in(canned, name, token)
+
+
+@pytest.mark.parametrize("case", LISTED)
+def test_a_web_page_in_an_answer_s_place_is_no_list_of_releases(case):
+    """Notes and dates beside the list may be one: what is there besides is known without them."""
+    dialect, name, token, answers_by_path, expected = LISTED[case]
+    name = name.replace("{site}", "http://provider.example")
+    canned = Canned(dialect, answers_by_path)
+    versions_in(canned, name, token)
+    for at, path in enumerate(list(canned.bodies)):
+        canned.changed = {path: PAGE}
+        found = versions_in(canned, name, token)
+        assert found is None or at > 0 and found == {row[0] for row in expected}, path
+
+
+# What is taken back is told by go.mod alone, and of a text that ends after a line nobody can tell that more was to come.
+@pytest.mark.parametrize("case", sorted(LISTED.keys() - {"go that takes versions back"}))
+def test_an_answer_that_is_cut_short_names_no_version_that_the_whole_does_not(case):
+    dialect, name, token, answers_by_path, expected = LISTED[case]
+    name = name.replace("{site}", "http://provider.example")
+    canned = Canned(dialect, answers_by_path)
+    whole = versions_in(canned, name, token)
+    for path, body in list(canned.bodies.items()):
+        is_json = len(lines_of_json(body)) == 1
+        for end in range(1, len(body)):
+            canned.changed = {path: body[:end]}
+            found = versions_in(canned, name, token)
+            assert found is None or found <= whole, (path, body[:end][-40:], found - whole)
+            assert not (is_json and body[:end].strip() != body.strip()) or found is None, (path, body[:end])
+
+
+@pytest.mark.parametrize("tag, commit", [("v1.00001", "a" * 40), ("v1.9", "a" * 20 + "0000" + "b" * 16)])
+def test_an_advertisement_of_tags_that_is_cut_short_is_refused_wherever_it_is(tag, commit):
+    """Also where the last that came looks like the mark of its end."""
+    answer = refs(f"{'c' * 40} HEAD", f"{commit} refs/tags/{tag}", f"{commit} refs/tags/{tag}-x")
+    canned = Canned("savannah", {"/git/r.git/info/refs": answer})
+    assert versions_in(canned, "r", None) == {tag, f"{tag}-x"}
+    for end in range(1, len(answer[1])):
+        canned.changed = {"/git/r.git/info/refs?service=git-upload-pack": answer[1][:end]}
+        assert versions_in(canned, "r", None) is None, answer[1][:end][-60:]
+
+
+@pytest.mark.parametrize("last, cut", [
+    ("v1.1.10", "v1.1.1"), ("v1.2.0-rc.1", "v1.2.0"), ("v1.2.0-rc.10", "v1.2.0-rc.1"),
+    ("v2.0.0+incompatible", "v2.0.0"), ("v1.10.0", "v1.1"), ("v1.10.0", "v1.10.")])
+def test_a_go_list_that_ends_early_makes_no_version_of_a_beginning(last, cut):
+    """Proxies may leave the last line without its end, but a version that there is none of has no .info."""
+    canned = Canned("goproxy", {"/m.example/x/@v/list": (200, f"v1.0.0\n{cut}"), "/m.example/x/@v/v1.0.0.info": {
+        "Version": "v1.0.0", "Time": MAY}})
+    found = versions_in(canned, "m.example/x", None)
+    assert found is None or found <= {"v1.0.0"}
+
+
+@pytest.mark.parametrize("field, at", [("ts", "artifacthub"), ("start_ts", "quay")])
+@pytest.mark.parametrize("value", [10**11, 10**12, 10**15, 10**17, 10**19, -10**17, 1e300, -1])
+def test_a_time_in_seconds_that_no_calendar_has_is_an_error_in_words(field, at, value):
+    """10**17 is one that C refuses with an OSError."""
+    dialect, name, token, answers_by_path, _ = LISTED[at]
+    canned = Canned(dialect, answers_by_path)
+    versions_in(canned, name, token)
+    path, body = next(iter(canned.bodies.items()))
+    canned.changed = {path: re.sub(rf'"{field}": \d+'.encode(), f'"{field}": {value}'.encode(), body)}
+    versions_in(canned, name, token)
+
+
+@pytest.mark.parametrize("dialect", ["cargo", "git", "goproxy", "hackage", "metacpan", "nuget", "rubygems", "savannah",
+                                     "sourceforge", "sourcehut"])
+def test_a_dialect_without_tokens_sends_none(listen, dialect):
+    row = next(row for row in LISTED.values() if row[0] == dialect)
+    provider = listen(answering(row[3]))
+    assert not row_of(dialect, provider.url).takes_token
+    listed(dialect, provider.url, row[1].replace("{site}", provider.url), "secret")
+    assert "secret" not in repr(provider.seen)
+
+
+@pytest.mark.parametrize("path, version", [
+    ("/stable/1.2/foo-1.2.tar.gz",               "1.2"),
+    ("/1.2/1.2.3/foo-1.2.3.tar.gz",              "1.2.3"),
+    ("/v2.0-rc1/foo.zip",                        "2.0-rc1"),
+    ("/foo-3.1/setup.exe",                       "3.1"),
+    ("/Foo 3.1/setup.exe",                       "3.1"),
+    ("/foo-1.2.3-x86_64.tar.xz",                 "1.2.3"),
+    ("/foo_1.1_amd64.deb",                       "1.1"),
+    ("/foo-1.1-win32.zip",                       "1.1"),
+    ("/foo-20260601.zip",                        "20260601"),
+    ("/7-Zip/26.01/7z2601-x64.exe",              "26.01"),
+    ("/ubuntu-22.04LTS/foo-2.0.deb",             "2.0"),
+    ("/foo-1.0.2b.tar.gz",                       "1.0.2b"),
+    ("/foo-1.0beta2.tar.gz",                     "1.0beta2"),
+    ("/1.2/README",                              None),
+    ("/1.2/readme.md",                           None),
+    ("/1.2/foo-1.2.tar.gz.asc",                  None),
+    ("/1.2/foo-1.2.tar.gz.sha256",               None),
+    ("/1.2/SHA256SUMS.txt",                      None),
+    ("/manual.pdf",                              None),
+    ("/ubuntu-22.04LTS/manual.pdf",              None),
+    ("",                                         None),
+    ("/",                                        None),
+])
+def test_the_version_of_a_file_is_its_deepest_folder_s_or_its_own(path, version):
+    items = rss(file_item(path, "Fri, 01 May 2026 08:00:00 UT"))
+    canned = Canned("sourceforge", {"/projects/foo/rss": items})
+    assert versions_in(canned, "foo", None) == ({version} if version else set())
+
+
+@pytest.mark.parametrize("version, changes, section", [
+    ("1.2",  "1.2 2026-01-01\n - new\n1.1\n - old",                   "1.2 2026-01-01\n - new"),
+    ("1.1",  "1.2 2026-01-01\n - new\n1.1\n - old",                   "1.1\n - old"),
+    ("1.1",  "v1.2\n - new\nv1.1:\n - old",                           "v1.1:\n - old"),
+    ("1.1",  "## Version 1.2\nnew\n## Version 1.1\nold",              "## Version 1.1\nold"),
+    ("1.1",  "== 1.1 ==\n\n  1.0.5 is mended\n\n== 1.0 ==\nolder",    "== 1.1 ==\n\n  1.0.5 is mended"),
+    ("1.1",  "[1.1] - 2026\nx\n[1.0] - 2025\ny",                      "[1.1] - 2026\nx"),
+    ("1.1",  "1.10\n - ten\n1.0\n - old",                             ""),
+    ("1.1",  "",                                                      ""),
+])
+def test_of_a_file_of_changes_a_version_s_own_are_its_note(version, changes, section):
+    entry = {"name": f"P-{version}", "version": version, "date": "2026-05-01T08:00:00", "author": "A",
+             "maturity": "released"}
+    canned = Canned("metacpan", {"/v1/release/versions/P": {"releases": [entry]},
+                                 f"/v1/changes/A/P-{version}": {"content": changes}})
+    release, = rt.releases_of(canned.row, "P", canned.fetch).releases
+    assert (release.note.message if release.note else "") == (f"<pre>{section}</pre>" if section else "")
+
+
+FILES, FEED = "/projects/foo/rss", "/package/text-icu.rss"
+FRIDAY = "Fri, 01 May 2026 08:00:00 UT"
+
+
+@pytest.mark.parametrize("case, path, text", [
+    ("sourceforge", FILES, rss(file_item("/" + "-1" * 30_000, FRIDAY))),
+    ("sourceforge", FILES, rss(file_item("/x-" + "1." * 30_000, FRIDAY))),
+    ("sourceforge", FILES, rss(file_item("/x-" + "1" * 60_000 + "x", FRIDAY))),
+    ("sourceforge", FILES, rss(file_item("/x-" + "1.1a" * 15_000 + "x", FRIDAY))),
+    ("sourceforge", FILES, rss(file_item("/1.1-a" * 10_000 + "/x", FRIDAY))),
+    ("hackage",     FEED,  rss(("p-1.0", "https://h/p-1.0", FRIDAY, "&lt;h1&gt;" * 15_000))),
+    ("hackage",     FEED,  rss(("p-1.0", "https://h/p-1.0", FRIDAY, "&lt;h1" * 15_000))),
+    ("hackage",     FEED,  rss(("p-1.0", "https://h/p-1.0", FRIDAY, "&lt;h1&gt;" + "1." * 30_000))),
+    ("hackage",     FEED,  rss(("p-1.0", "https://h/p-1.0", FRIDAY, "&lt;h1&gt;" + "&lt;b" * 15_000))),
+    ("maven",       "/g/h/a/", (200, '<a href="1/"' * 20_000)),
+    ("maven",       "/g/h/a/", (200, '<a href="1/">' + " " * 60_000)),
+    ("maven",       "/g/h/a/", (200, '<a href="1/">x</a>' + ('<a href="1/">x</a>' + " " * 150) * 400)),
+    ("metacpan",    "/v1/changes/SRI/Mojo-Lite-9.40", {"content": "=" * 60_000}),
+    ("metacpan",    "/v1/changes/SRI/Mojo-Lite-9.40", {"content": "=\n" * 30_000}),
+    ("metacpan",    "/v1/changes/SRI/Mojo-Lite-9.40", {"content": "9.40" * 15_000}),
+    ("savannah",    "/git/bash.git/info/refs", (200, b"001e# service=git-upload-pack\n0000" + b"a" * 200_000)),
+    ("savannah",    "/git/bash.git/info/refs", (200, b"001e# service=git-upload-pack\n0000" + b"0004" * 50_000)),
+    ("go that takes versions back", "/m.example/x/@v/list", (200, "v1.0" + "." * 60_000)),
+    ("go that takes versions back", "/m.example/x/@v/list", (200, "v1.0.0-" + "a." * 30_000)),
+    *(("go that takes versions back", "/m.example/x/@v/v1.10.0.mod", (200, mod)) for mod in (
+        "\n" * 60_000, " \n" * 30_000, "retract ([" + "[" * 60_000 + ")", "retract (" + "[v1" * 20_000 + ")",
+        "retract (\n" * 6_000, "retract " * 8_000, "retract (" + "[v1 ," * 12_000 + ")", "/" * 60_000,
+        "retract (" + "[ " * 30_000 + ")", "retract" + " " * 60_000 + "(", "retract v1." + "1." * 30_000)),
+])
+def test_no_answer_takes_long_to_be_read(case, path, text):
+    dialect, name, token, answers_by_path, _ = LISTED[case]
+    canned = Canned(dialect, {**answers_by_path, path: text})
+    began = time.process_time()
+    versions_in(canned, name, token)
+    assert time.process_time() - began < 1
 
 
 def test_a_web_page_instead_of_a_list_is_called_one(listen):
     page = "<!doctype html><title>Checking your browser</title>"
     site = listen(lambda seen: (200, page, {"Content-Type": "text/html"})).url
-    for dialect, name in (("gitlab", "g/p"), ("forgejo", "o/r"), ("oci", "o/i"), ("dockerhub", "o/i"), ("depsdev", "p"),
-                          ("npm", "p"), ("simple", "p")):
-        with pytest.raises(rt.ProviderError, match="web page"):
-            listed(dialect, site, name)
-    with pytest.raises(rt.ProviderError, match="github answered no list of releases for o/r"):
-        listed("github", site, "o/r")
+    for case, says in (("gitlab", "web page"), ("forgejo", "web page"), ("oci", "web page"), ("dockerhub", "web page"),
+                       ("depsdev", "web page"), ("npm", "web page"), ("simple", "web page"), ("github feed", "no XML"),
+                       ("github", "web page"), ("artifacthub", "web page"), ("bitbucket", "web page"), ("cargo", "JSON"),
+                       ("git", "no git repository"), ("go", "no list of versions"), ("hackage", "no XML"),
+                       ("hex", "web page"), ("maven", "no XML"), ("metacpan", "web page"), ("nuget", "web page"),
+                       ("packagist", "web page"), ("pub", "web page"), ("quay", "web page"), ("rubygems", "web page"),
+                       ("savannah", "no git repository"), ("sourceforge", "no XML"), ("sourcehut", "no XML")):
+        dialect, name, token, _, _ = LISTED[case]
+        with pytest.raises(rt.ProviderError, match=says):
+            listed(dialect, site, name.replace("{site}", site), token)
 
 
 def test_ten_thousand_entries_are_read_in_good_time():
     entries = [{**FORGEJO_RELEASES[0], "tag_name": f"v1.{minor}", "body": "x" * 1000} for minor in range(10_000)]
     canned, began = Canned("forgejo", {"/api/v1/repos/o/r/releases": entries}), time.process_time()
-    assert canned.ask("o/r", None) == "read"
+    assert versions_in(canned, "o/r", None)
     assert time.process_time() - began < 2
 
 
@@ -3212,7 +4446,7 @@ def test_no_header_takes_long_to_be_read(name, value):
     status = 401 if name == "WWW-Authenticate" else 200
     canned = Canned("oci", {"/v2/o/i/tags/list": (status, OCI_TAGS, {name: value}), "/": 404})
     began = time.process_time()
-    canned.ask("o/i", None)
+    versions_in(canned, "o/i", None)
     assert time.process_time() - began < 0.2
 
 
@@ -3461,13 +4695,140 @@ def test_a_provider_that_asks_to_wait_is_waited_for_and_that_is_no_failure(watch
     assert watch.check() == ["2.0"] and watch.source.error is None
 
 
-def test_a_project_that_is_gone_is_marked_missing_until_it_is_back(watch):
+def test_a_project_that_is_gone_keeps_what_is_known_of_it_until_it_is_back(watch):
     watch.check()
     releases = watch.forge.releases.pop("o/r")
     assert watch.check() == []
-    assert watch.source.is_missing and "has no project o/r" in watch.source.error and watch.versions == ["1.0", "1.1"]
+    assert watch.source.missing_since and "has no project o/r" in watch.source.error
+    assert watch.versions == ["1.0", "1.1"]
     watch.forge.releases["o/r"] = releases
-    assert watch.check() == [] and not watch.source.is_missing and watch.heard == []
+    assert watch.check() == [] and not watch.source.missing_since and watch.heard == []
+
+
+def renamed(forge: Forge, old: str, new: str) -> None:
+    """Have the forge call a project by another name, and send who asks by the old one there."""
+    forge.releases[new] = forge.releases.pop(old)
+    plain = forge.listener.answer
+
+    def answer(seen: Seen) -> Any:
+        if seen.path.startswith(f"/api/v1/repos/{old}/"):
+            return 301, b"", {"Location": seen.path.replace(old, new, 1)}
+        return (200, {"full_name": new}) if seen.path == f"/api/v1/repos/{new}" else plain(seen)
+    forge.listener.answer = answer
+
+
+def test_a_project_that_was_renamed_keeps_its_history_under_the_new_name(watch):
+    watch.check()
+    renamed(watch.forge, "o/r", "New/Name")
+    watch.forge.publish("New/Name", "2.0")
+    assert watch.check() == ["2.0"]                         # told once more under the name that it was added by
+    assert (watch.source.name, watch.source.key) == ("New/Name", "new/name")
+    assert watch.versions == ["1.0", "1.1", "2.0"]
+    project = watch.board.store.project(watch.board.account.id, watch.project.id)
+    assert (project.name, project.health.error) == ("New/Name", None)
+    assert watch.board.store.project_by_names(watch.board.account.id, "forge", ["new/name"])
+    watch.forge.listener.seen.clear()
+    assert watch.check() == [] and {"o/r" in seen.path for seen in watch.forge.listener.seen} == {False}
+
+
+def test_a_project_that_was_renamed_to_one_that_is_tracked_joins_it(watch):
+    store, forge = watch.board.store, watch.forge
+    other = an_account(store, "you@example.org")
+    moved = store.add_project(other.id, "forge", "o/r", "o/r", {})[0]
+    watch.check()
+    renamed(forge, "o/r", "new/name")
+    mine, there = store.add_project(watch.board.account.id, "forge", "new/name", "new/name", {})
+    watch.tracker.check_now(there.id)
+    watch.check()
+    assert watch.source is None                             # nobody is left at the old name
+    projects, _ = store.projects(watch.board.account.id, "name", False)
+    assert [project.id for project in projects] == [mine.id] and store.providers_of(watch.board.account.id) == ["forge"]
+    project, = store.projects(other.id, "name", False)[0]
+    assert (project.id, project.name, project.source_id) == (moved.id, "new/name", there.id)
+    assert len(store.releases(there.id, 1)[0]) == 2
+
+
+def test_a_host_whose_quota_is_spent_says_until_when_and_holds_back_no_other(watch, listen):
+    reset = int(watch.now) + 1800
+    watch.check()
+    plain = watch.forge.listener.answer
+    watch.forge.listener.answer = lambda seen: (*plain(seen)[:2], {"X-RateLimit-Remaining": "7"})
+    watch.check()
+    assert watch.source.quota_left == 7
+    watch.forge.listener.answer = lambda seen: (403, b"", {
+        "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(reset), "Date": email.utils.formatdate(watch.now)})
+    watch.check()
+    asked = len(watch.forge.listener.seen)
+    for _ in range(2):
+        assert rt.timestamp(reset)[:16] in watch.source.error and watch.source.failures == 0
+        assert 1700 < watch.wait() <= rt.HOUR + 60
+        watch.check()                                       # waits for the host, which is not asked
+    assert len(watch.forge.listener.seen) == asked
+    elsewhere = Forge()
+    elsewhere.publish("o/r", "3.0")
+    watch.tracker.providers = rt.providers_with([("other", "forgejo", elsewhere.listener.url)])
+    source = watch.board.store.add_project(watch.board.account.id, "other", "o/r", "o/r", {})[1]
+    assert watch.tracker.check_now(source.id)[0].error is None
+    elsewhere.close()
+
+
+def test_a_private_address_that_a_user_chose_is_asked_for_an_administrator_alone(board, listen):
+    server = listen(lambda seen: ADVERTISED)
+    other = an_account(board.store, "you@example.org")
+    tracker = board.service.tracker
+    name, key = rt.name_at(rt.PROVIDERS["git"], f"{server.url}/app.git")
+    source = board.store.add_project(other.id, "git", key, name, {})[1]
+    assert "private address" in tracker.check_now(source.id)[0].error and not server.seen
+    board.store.add_project(board.account.id, "git", key, name, {})
+    assert tracker.check_now(source.id)[0].error is None
+    assert board.store.known_releases(source.id)["v1.10-rc1"].evidence == SECOND_TAG
+
+
+class Hub:
+    """An enterprise server of GitHub's, whose repositories have the versions that a test says."""
+
+    def __init__(self, **versions: list[str]) -> None:
+        self.versions = versions
+        self.queries: list[str] = []
+        self.asked: list[str] = []          # repositories, over REST
+        self.listener = Listener(self._answer)
+
+    def _answer(self, seen: Seen) -> Any:
+        assert seen.headers["authorization"] == "Bearer word"
+        if seen.path == "/api/graphql":
+            self.queries.append(seen.json()["query"])
+            names = re.findall(r'(r[0-9]+): repository\(owner: "o", name: "([^"]+)"\)', self.queries[-1])
+            return 200, {"data": {at: name in self.versions and {"nameWithOwner": f"o/{name}", "releases": {
+                "totalCount": len(self.versions[name]), "nodes": self.versions[name]}} or None for at, name in names}}
+        name = seen.path.split("/")[5]
+        self.asked.append(name)
+        return 200, [{"tag_name": version, "name": "", "draft": False, "prerelease": False, "published_at": JUNE,
+                      "body_html": "", "html_url": ""} for version in self.versions[name]]
+
+
+def test_github_with_a_token_is_asked_for_many_repositories_in_one_query(serve, db):
+    names = [f"r{number}" for number in range(20)]
+    hub = Hub(**{name: ["v1.0"] for name in names})
+    store = rt.Store(db)
+    account = an_account(store)
+    for name in names:
+        store.add_project(account.id, "hub", f"o/{name}", f"o/{name}", {})
+    process = serve("--provider", f"hub=github:{hub.listener.url}", "--poll-interval", "1", env={"HUB_TOKEN": "word"})
+    until(lambda: len(hub.queries) >= 3, 30)
+    assert max(query.count("repository(") for query in hub.queries) >= 10
+    assert sorted(set(hub.asked)) == sorted(names)
+    calm = len(hub.asked)
+    until(lambda: len(hub.queries) >= 6, 30)
+    assert len(hub.asked) == calm <= 60                     # nothing new, nothing asked for one by one
+    hub.versions["r7"] = ["v2.0", "v1.0"]
+    source = next(one for one in store.sources() if one.name == "o/r7")
+    until(lambda: "v2.0" in store.known_releases(source.id), 30)
+    assert set(hub.asked[calm:]) == {"r7"}
+    del hub.versions["r7"]
+    until(lambda: store.source(source.id).error, 30)        # what the query does not tell is found out by itself
+    process.end()
+    store.close()
+    hub.listener.close()
 
 
 def test_a_source_whose_provider_was_taken_away_says_so(watch):
@@ -3620,7 +4981,8 @@ def test_custom_fields_hold_every_variable_and_are_read_once():
 
 def test_a_body_holds_what_the_contract_says_and_nothing_that_says_nothing():
     account = rt.Account("a1", "organization", "me@example.org", "Team", True, "daily", "x")
-    project = rt.Project("p1", "a1", 1, "github", "o/p", "daily", False, False, (), "", (), {})
+    project = rt.Project("p1", "a1", 1, "github", "o/p", "daily", False, False, (), "", (), {},
+                         rt.Health(None, None, 0.0, None, None, False, None))
     bare = rt.event_body(rt.Subscriber(project, account, (), ()), rt.Release("1.0", "2026-03-01T10:00:00Z"))
     assert bare == {"provider": "github", "project": "o/p", "version": "1.0", "time": "2026-03-01T10:00:00Z",
                     "account": {"type": "organization", "id": "a1", "name": "Team"}}
@@ -4069,7 +5431,8 @@ def test_a_project_is_added_with_the_defaults_of_the_contract(board):
     project = board.ask("POST", "/v1/projects", {"provider": "github", "name": "bottlepy/bottle"})
     assert re.fullmatch(r"[a-z2-7]{26}", project["id"])
     assert project == {"id": project["id"], "name": "bottlepy/bottle", "provider": "github",
-                       "url": "https://github.com/bottlepy/bottle/releases", "email_notification": "daily"}
+                       "url": "https://github.com/bottlepy/bottle/releases", "email_notification": "daily",
+                       "source": {"next_check_at": project["source"]["next_check_at"]}}
     for path in (f"/v1/projects/{project['id']}", "/v1/projects/github/bottlepy/bottle",
                  f"/v1/project/{project['id']}", "/v1/project/github/bottlepy/bottle",
                  "/v1/projects/github/BottlePy/Bottle", "/v1/projects/github/bottlepy%2Fbottle"):
@@ -4081,17 +5444,20 @@ def test_a_project_is_added_with_the_defaults_of_the_contract(board):
     ({"provider": "github", "name": ""},        ["Project name is required."]),
     ({"provider": "github", "name": None},      ["Project name is required."]),
     ({"provider": "github", "name": "  "},      ["Project name is required."]),
-    ({"name": "a/b"},                           ["Provider is required."]),
+    ({"name": "a/b"},                           ["Provider is required, unless"]),
     ({},                                        ["Provider is required.", "Project name is required."]),
     ({"provider": "nope", "name": "a/b"},       ["Provider 'nope' is not known"]),
     ({"provider": 3, "name": []},               ["Field provider takes a text.", "Field name takes a text."]),
     ({"provider": "github", "name": "a"},       ["Project name 'a' has not the form that github takes"]),
     ({"provider": "github", "name": "a/b/c"},   ["Project name 'a/b/c' has not the form"]),
     ({"provider": "github", "name": "a/.."},    ["Project name 'a/..' has not the form"]),
-    ({"provider": "github", "name": "a\0/b"},   ["Field name takes a text of at most 200"]),
-    ({"provider": "github", "name": "a/" + "b" * 300},      ["Field name takes a text of at most 200"]),
+    ({"provider": "github", "name": "a\0/b"},   ["Field name takes a text of at most 2000"]),
+    ({"provider": "github", "name": "a/" + "b" * 300},      ["Project name 'a/bbb"]),
     ({"provider": "pypi", "name": "b\u00f6ttle"},           ["Project name 'böttle' has not the form"]),
-    ({"provider": "github", "name": "\ud800/b"},            ["Field name takes a text of at most 200"]),
+    ({"provider": "github", "name": "\ud800/b"},            ["Field name takes a text of at most 2000"]),
+    ({"name": "https://example.org/x"},                     ["Provider is required, unless"]),
+    ({"provider": "gitlab", "name": "https://github.com/a/b"}, [
+        "Project name 'https://github.com/a/b' is an address of the provider github, not gitlab."]),
     ({"provider": "github", "name": "a/b", "tags": ["x"]},  ["Field tags: there is no tag 'x'."]),
 ])
 def test_a_project_that_cannot_be_added_is_told_why(board, body, errors):
@@ -4139,6 +5505,29 @@ def test_a_body_of_more_than_a_mebibyte_is_too_large(board):
     assert board.ask("POST", "/v1/tags", body + b" ", status=413) == {"message": "Request Entity Too Large", "code": 413}
 
 
+def test_a_project_is_added_by_an_address_where_no_provider_is_named(board):
+    for sent, provider, name in (
+            ({"name": "https://github.com/bottlepy/bottle/releases/tag/0.13"},        "github",    "bottlepy/bottle"),
+            ({"name": " hub.docker.com/_/nginx ", "provider": ""},                    "dockerhub", "library/nginx"),
+            ({"name": "pkg:npm/%40angular/core@17.0.0", "provider": None},            "npm",       "@angular/core"),
+            ({"name": "https://gitlab.gnome.org/GNOME/gtk", "provider": "gnome-gitlab"}, "gnome-gitlab", "GNOME/gtk")):
+        project = board.ask("POST", "/v1/projects", sent)
+        assert (project["provider"], project["name"]) == (provider, name)
+    assert board.faults("POST", "/v1/projects", {"name": "github.com/BottlePy/bottle.git"})     # which is tracked already
+
+
+def test_a_project_says_how_the_checks_of_it_go(board):
+    project = board.track("github", "a/b", a_release("1.0"))
+    assert board.store.claim_source(project.source_id, "test", time.time())
+    board.store.record_failure(project.source_id, "test", "it refused the connection", time.time() + 60)
+    for shown in (board.ask("GET", f"/v1/projects/{project.id}"), board.ask("GET", "/v1/projects")["projects"][0],
+                  board.ask("GET", "/v1/projects/search?q=a")["projects"][0]):
+        source = shown["source"]
+        assert source.pop("error") == "it refused the connection"
+        assert sorted(source) == ["checked_at", "next_check_at", "succeeded_at"]
+        assert source["succeeded_at"] <= source["checked_at"] < source["next_check_at"]
+
+
 # Projects: settings
 
 
@@ -4162,7 +5551,7 @@ def test_what_an_update_sets_stays_until_it_is_set_again(board):
     emptied = board.ask("POST", path, {"tags": [], "webhooks": [], "slack_channels": [], "note": "",
                                        "exclude_version_regexp": [], "exclude_prereleases": False,
                                        "exclude_updated": False, "email_notification": "none"})
-    assert set(emptied) == {"id", "name", "provider", "url", "email_notification"}
+    assert set(emptied) == {"id", "name", "provider", "url", "email_notification", "source"}
     assert emptied == board.ask("GET", "/v1/project/github/a/b")
 
 
@@ -4653,6 +6042,33 @@ def test_from_adding_a_project_to_the_webhook_of_its_next_release(serve, db, for
     assert "Traceback" not in said and key not in said and secret not in said and PASSWORD not in said
 
 
+def test_a_project_is_named_by_an_address_wherever_one_is_named(accounts, forge):
+    forge.publish("acme/app", "v1.0")
+    flags = ("--db", accounts, "--provider", forge.flag)
+    address = f"{forge.listener.url}/acme/app/releases/tag/v1.0"
+    id_ = done("project", "add", "me@example.org", address, *flags)
+    row, = json.loads(done("project", "list", "me@example.org", "--json", *flags))
+    assert (row["provider"], row["name"], row["id"]) == ("forge", "acme/app", id_)
+    forge.publish("acme/app", "v1.1")
+    assert done("check", "me@example.org", address, *flags) == "forge\tacme/app\tv1.1\tnew"
+    assert done("fetch", address, *flags[2:]) == done("fetch", "forge", address, *flags[2:])
+    status, _, said = ended(run("fetch", "github", address, *flags[2:]))
+    assert status == 1 and "is an address of the provider forge, not github" in said
+    status, _, said = ended(run("project", "add", "me@example.org", "https://example.org/x", *flags))
+    assert status == 1 and "Provider is required, unless" in said and said.count("\n") == 1
+    done("project", "remove", "me@example.org", address, *flags)
+    assert done("project", "list", "me@example.org", *flags) == ""
+
+
+def test_the_providers_are_listed_with_those_that_the_operator_added():
+    rows = {row["id"]: row for row in json.loads(done("providers", "--json", "--provider", "home=gitlab:http://g.lan"))}
+    assert set(rows) == {*rt.PROVIDERS, "home"}
+    assert rows["home"] == {"id": "home", "form": "group/project", "example": None, "token_variable": "HOME_TOKEN",
+                            "dialect": "gitlab", "site": "http://g.lan"}
+    assert rows["gems"]["token_variable"] is None and rows["github-npm"]["token_variable"] == "GITHUB_TOKEN"
+    assert "maven\tgroup:artifact\tcom.google.guava:guava\tMAVEN_TOKEN\tmaven" in done("providers")
+
+
 def test_adding_a_project_tells_when_there_is_none_and_does_not_wait_for_ever(serve, db, forge, listen):
     key, slow = first_key(db), listen(lambda seen: time.sleep(6) or 500)
     process = serve("--provider", forge.flag, "--provider", f"slow=forgejo:{slow.url}",
@@ -4997,8 +6413,9 @@ def test_projects_are_added_checked_listed_and_removed_and_what_is_new_is_told_a
     id_ = run("project", "add", "me@example.org", "forge", "acme/app", *flags).stdout
     assert re.fullmatch(r"[a-z2-7]{26}\n", id_)
     row, = json.loads(done("project", "list", "me@example.org", "--json", *flags))
-    assert row.pop("checked_at").endswith("Z")
-    assert row == {"provider": "forge", "name": "acme/app", "id": id_.strip(), "error": None}
+    assert all(row.pop(name).endswith("Z") for name in ("checked_at", "succeeded_at", "next_check_at"))
+    assert row == {"provider": "forge", "name": "acme/app", "id": id_.strip(), "quota_left": None,
+                   "missing_since": None, "error": None}
     assert run("project", "list", "me@example.org", *flags).stdout.split("\t")[:3] == ["forge", "acme/app", id_.strip()]
 
     assert ended(run("check", *flags, "--send")) == (0, "", "")
