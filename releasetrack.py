@@ -394,6 +394,7 @@ def timestamp(at: float) -> str:
     return (datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=int(at))).isoformat() + "Z"
 
 
+_PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?\s*([Zz]|UTC|[+-]\d\d:?\d\d)?", re.ASCII)
 
 
@@ -406,6 +407,9 @@ def utc(text: str | None) -> str | None:
     """
     if text is None:
         return None
+    if _PLAIN_TIME.fullmatch(text):     # as most providers write it; the rest takes five times as long
+        year = datetime.datetime.fromisoformat(text[:-1]).year
+        return text if 1980 <= year < 9999 else None
     match = _TIME.fullmatch(text)
     if not match:
         raise ValueError(f"{text[:40]!r} is no time")
@@ -1331,6 +1335,9 @@ ALTER TABLE source ADD COLUMN missing_times INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE source ADD COLUMN quota_left INTEGER;
 UPDATE source SET missing_since = checked_at, missing_times = 1, is_missing = 0 WHERE is_missing;
 
+-- Nobody asks for it, and writing it took two pages of three of what a first check writes.
+DROP INDEX release_newest_of_all;
+
 -- A project that was renamed may be at its new name already; then projects move to that source, which counts them
 -- and lets go of the one that they leave.
 CREATE TRIGGER project_moved AFTER UPDATE OF source_id ON project BEGIN
@@ -1582,8 +1589,11 @@ class Store:
             raise StoreUnavailable(f"the store cannot be read: {error}") from error
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write, whole or not at all. One at a time in a process: SQLite's own waiting is unfair."""
+    def _transaction(self, is_durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """A write, whole or not at all. One at a time in a process: SQLite's own waiting is unfair.
+
+        One that is not durable survives the process, but not a power failure that follows at once.
+        """
         began_at = time.monotonic()
         if not self._writing.acquire(timeout=5):
             raise StoreUnavailable("the store cannot be written: other writers take too long")
@@ -1591,6 +1601,8 @@ class Store:
             db = self._db
             if time.monotonic() - began_at > 0.5:       # so that nobody waits twice for what another process holds
                 db.execute("PRAGMA busy_timeout = 500")
+            if not is_durable:
+                db.execute("PRAGMA synchronous = NORMAL")
             try:
                 db.execute("BEGIN IMMEDIATE")
             finally:
@@ -1603,6 +1615,9 @@ class Store:
                 if db.in_transaction:   # a full disk has rolled back already
                     db.execute("ROLLBACK")
                 raise
+            finally:
+                if not is_durable:
+                    db.execute("PRAGMA synchronous = FULL")
         except sqlite3.OperationalError as error:
             raise StoreUnavailable(f"the store cannot be written: {error}") from error
         finally:
@@ -1935,7 +1950,7 @@ class Store:
         A claim that ends further off than a lease was made before the clock was set back; it counts for nothing.
         """
         ids: list[int] = []
-        with self._transaction() as db:
+        with self._transaction(is_durable=False) as db:
             for provider, limit in wanted.items():
                 ids += [id_ for id_, in db.execute("""
                     UPDATE source SET claimed_by = :claimant, claimed_until = :now + :lease
@@ -1951,7 +1966,7 @@ class Store:
 
     def claim_source(self, source_id: int, claimant: str, now: float) -> Source | None:
         """One source, due or not; None when another holds it, or it is gone."""
-        with self._transaction() as db:
+        with self._transaction(is_durable=False) as db:
             is_claimed = db.execute("""
                 UPDATE source SET claimed_by = :claimant, claimed_until = :now + :lease
                  WHERE id = :id AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + :lease)
@@ -1960,7 +1975,7 @@ class Store:
 
     def renew_sources(self, claimant: str, now: float, ids: Iterable[int]) -> None:
         """Hold on to the claims of these sources; others of the claimant run out."""
-        with self._transaction() as db:
+        with self._transaction(is_durable=False) as db:
             db.execute("""
                 UPDATE source SET claimed_until = ?
                  WHERE claimed_by = ? AND id IN (SELECT value FROM json_each(?))
@@ -2019,7 +2034,8 @@ class Store:
         False, and nothing written, when the claim has passed to another or the source is gone.
         """
         now = self.clock()
-        with self._transaction() as db:
+        is_durable = bool(found.new or found.updated or found.noted or found.evidenced or found.renamed)
+        with self._transaction(is_durable) as db:       # else what is lost costs one more check
             kept = db.execute("""
                 UPDATE source
                    SET checked_at = :now, succeeded_at = :now, failures = 0, error = NULL, is_missing = 0,
@@ -2031,8 +2047,11 @@ class Store:
                       "etag_url": found.etag_url, "etag": found.etag, "last_modified": found.last_modified,
                       "quota_left": found.quota_left}).rowcount
             if kept:
-                for release in found.new:
-                    self._insert_release(db, source_id, release)
+                db.executemany("""
+                    INSERT INTO release (source_id, version, date, is_prerelease, cve, evidence)
+                    VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+                    """, [(source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
+                           " ".join(release.cve) or None, release.evidence) for release in found.new])
                 for release in found.updated:
                     db.execute("""
                         UPDATE release SET is_updated = 1, is_prerelease = ?, evidence = ?
@@ -2040,8 +2059,15 @@ class Store:
                         """, (int(release.is_prerelease), release.evidence, source_id, release.version))
                 db.executemany("UPDATE release SET evidence = ? WHERE source_id = ? AND version = ?",
                                [(release.evidence, source_id, release.version) for release in found.evidenced])
-                for release in found.noted:
-                    self._write_note(db, source_id, release)
+                db.executemany("""
+                    INSERT INTO note (release_id, fingerprint, title, message, url)
+                    SELECT id, ?, ?, ?, ? FROM release WHERE source_id = ? AND version = ?
+                        ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, title = excluded.title,
+                                                  message = excluded.message, url = excluded.url
+                    """, [(note.fingerprint, note.title, note.message, note.url, source_id, release.version)
+                          for release in (*found.new, *found.noted) if (note := release.note)])
+                db.executemany("UPDATE release SET cve = ? WHERE source_id = ? AND version = ?",
+                               [(" ".join(release.cve) or None, source_id, release.version) for release in found.noted])
                 if found.new:
                     db.execute("""
                         UPDATE project SET newest_date = (SELECT max(date) FROM release WHERE source_id = :id)
@@ -2098,30 +2124,6 @@ class Store:
             self._checked.notify_all()
         if rings:
             self.send_bell.set()
-
-    def _insert_release(self, db: sqlite3.Connection, source_id: int, release: Release) -> None:
-        inserted = db.execute("""
-            INSERT INTO release (source_id, version, date, is_prerelease, cve, evidence)
-            VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
-            """, (source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
-                  " ".join(release.cve) or None, release.evidence))
-        if release.note and inserted.rowcount:
-            db.execute("INSERT INTO note (release_id, fingerprint, title, message, url) VALUES (?, ?, ?, ?, ?)",
-                       (inserted.lastrowid, release.note.fingerprint, release.note.title,
-                        release.note.message, release.note.url))
-
-    def _write_note(self, db: sqlite3.Connection, source_id: int, release: Release) -> None:
-        assert release.note
-        db.execute("""
-            INSERT INTO note (release_id, fingerprint, title, message, url)
-            SELECT id, :fingerprint, :title, :message, :url FROM release
-             WHERE source_id = :source AND version = :version
-                ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, title = excluded.title,
-                                          message = excluded.message, url = excluded.url
-            """, {"source": source_id, "version": release.version, "fingerprint": release.note.fingerprint,
-                  "title": release.note.title, "message": release.note.message, "url": release.note.url})
-        db.execute("UPDATE release SET cve = ? WHERE source_id = ? AND version = ?",
-                   (" ".join(release.cve) or None, source_id, release.version))
 
     def _insert_event(self, db: sqlite3.Connection, event: Event, now: float) -> None:
         """Insert an event with its deliveries; waiting ones of the project, older, become due before them."""
@@ -2228,7 +2230,7 @@ class Store:
         A destination of which another has a delivery claimed by now is left out.
         """
         found: dict[str, list[Delivery]] = {}
-        with self._transaction() as db:
+        with self._transaction(is_durable=False) as db:
             for destination_id, limit in wanted.items():
                 values = {"claimant": claimant, "now": now, "lease": LEASE, "destination": destination_id,
                           "limit": limit}
@@ -2259,7 +2261,7 @@ class Store:
         return found
 
     def renew_deliveries(self, claimant: str, now: float) -> None:
-        with self._transaction() as db:
+        with self._transaction(is_durable=False) as db:
             db.execute("""
                 UPDATE delivery SET claimed_until = ? WHERE claimed_until IS NOT NULL AND claimed_by = ?
                 """, (now + LEASE, claimant))
@@ -3095,8 +3097,10 @@ def gitlab(subject: Subject) -> Steps:
     no releases: https://docs.gitlab.com/api/tags/"""
     at = f"{subject.site}/api/v4/projects/{quote(subject.name, safe='')}"
     request = Request(f"{at}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
-                      subject.auth, passes=(404,) if _has_published(subject) else _UNAVAILABLE)
+                      subject.auth, passes=_UNAVAILABLE)
     first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"] in subject.known)
+    if first.status == 403 and _has_published(subject):
+        yield dataclasses.replace(request, passes=())       # its tags would all be news
     moved = yield from _name_now(first, "/releases?", "path_with_namespace", subject.auth)
     if entries:
         return Listing([
@@ -4172,13 +4176,28 @@ def _web_link(url: Any) -> str:
     return url[:2000] if isinstance(url, str) and re.match(r"https?://[^\s\"'<>\ud800-\udfff]+$", url) else ""
 
 
+def _sound_note(provider: Provider, name: str, version: str, note: Note) -> Note:
+    """The note with links that lead somewhere, and no script in its own."""
+    url = _web_link(note.url)
+    message = note.message
+    if "=" in message and "<" in message:
+        message = absolute_links(message, url or page_of(provider, name, version))[:NOTE_LIMIT]
+    return note if (url, message) == (note.url, note.message) else dataclasses.replace(note, url=url, message=message)
+
+
+def _date_of(release: Release) -> str:
+    return (release.date or "").rstrip("Z")
+
+
+def _by_version(releases: list[Release]) -> list[Release]:
+    """Those of one date, as people order versions. Mostly there is one, and a version costs much to be ordered."""
+    if len(releases) > 1:
+        releases.sort(key=lambda release: version_order(release.version), reverse=True)
+    return releases
+
+
 def _sound(provider: Provider, name: str, releases: Iterable[Release]) -> list[Release]:
     """The releases that can be kept, each version once, marked by the ecosystem's rule, newest first."""
-    def sound_note(version: str, note: Note) -> Note:
-        url = _web_link(note.url)
-        message = absolute_links(note.message, url or page_of(provider, name, version))
-        return dataclasses.replace(note, url=url, message=message[:NOTE_LIMIT])
-
     found: dict[str, Release] = {}
     for release in releases:
         version = release.version
@@ -4186,11 +4205,13 @@ def _sound(provider: Provider, name: str, releases: Iterable[Release]) -> list[R
             continue
         if version in found:
             continue
-        found[version] = dataclasses.replace(
-            release, is_prerelease=release.is_prerelease or provider.dialect.is_prerelease(version),
-            note=release.note and sound_note(version, release.note))
-    return sorted(found.values(), reverse=True,
-                  key=lambda release: ((release.date or "").rstrip("Z"), version_order(release.version)))
+        is_prerelease = release.is_prerelease or provider.dialect.is_prerelease(version)
+        note = release.note and _sound_note(provider, name, version, release.note)
+        if note is not release.note or is_prerelease != release.is_prerelease:
+            release = dataclasses.replace(release, is_prerelease=is_prerelease, note=note)
+        found[version] = release
+    by_date = sorted(found.values(), key=_date_of, reverse=True)
+    return [release for _, those in itertools.groupby(by_date, _date_of) for release in _by_version(list(those))]
 
 
 class _Unchanged(Exception):
@@ -4235,7 +4256,7 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
             validators = Validators()
         return answer
 
-    subject = Subject(provider.id, provider.site, name, token, known or {}, provider.auth(token))
+    subject = Subject(provider.id, provider.site, name, token, {} if known is None else known, provider.auth(token))
     try:
         found: Listing = _drive(provider, name, provider.dialect.read(subject), ask_conditionally)
     except _Unchanged:
@@ -4278,7 +4299,7 @@ def compare(known: Mapping[str, Known], listing: Listing, now: float,
     for release in reversed(listing.releases):
         before = known.get(release.version)
         if before is None:
-            new.append(dataclasses.replace(release, date=release.date or seen_at))
+            new.append(release if release.date else dataclasses.replace(release, date=seen_at))
             continue
         if release.note and release.note.fingerprint != before.fingerprint:
             noted.append(release)
@@ -4309,6 +4330,26 @@ def _tells_marks(provider: Provider) -> bool:
     return provider.dialect.marks is not None and bool(os.environ.get(provider.token_variable))
 
 
+class _Known(Mapping[str, Known]):
+    """What the store has of a source, read when a dialect first asks: after a 304 nobody does."""
+
+    def __init__(self, read: Callable[[], dict[str, Known]]) -> None:
+        self._read = read
+
+    @functools.cached_property
+    def _found(self) -> dict[str, Known]:
+        return self._read()
+
+    def __getitem__(self, version: str) -> Known:
+        return self._found[version]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 class Tracker:
     """Checks sources. ``clock`` and ``spread`` (in [0, 1)) are for tests to choose."""
 
@@ -4327,6 +4368,9 @@ class Tracker:
         self._stopping = threading.Event()
         self._under_way: dict[int, str] = {}        # source -> host
         self._jobs: Counter[str] = Counter()        # host -> how many ask it now
+        # One check computes while others wait for answers: threads that fight for the interpreter's lock are slower
+        # together, starve those who answer requests, and each hold what they have read.
+        self._computing = threading.Lock()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -4455,7 +4499,10 @@ class Tracker:
         interval = self._intervals.get(source.provider, self._interval)
         next_check_at = now + interval * (1 + self._spread() / 10)
         try:
-            return self._check(source, next_check_at, mark)
+            with self._computing:
+                if time.monotonic() - self.store.asked_at < 0.1:    # those who wait for an answer go first
+                    time.sleep(0.006)
+                return self._check(source, next_check_at, mark)
         except Stopped:     # the claim runs out, and the source is checked again by the next process
             pass
         except Throttled as error:
@@ -4473,6 +4520,15 @@ class Tracker:
             self._fail(source, "internal error, see the log", next_check_at)
         return []
 
+    @contextlib.contextmanager
+    def _let_go(self) -> Iterator[None]:
+        """Others may compute while a check waits."""
+        self._computing.release()
+        try:
+            yield
+        finally:
+            self._computing.acquire()
+
     def _fail(self, source: Source, error: str, next_check_at: float, **about: bool) -> None:
         log.warning("source %s/%s: %s", source.provider, source.name, error)
         with contextlib.suppress(StoreUnavailable):
@@ -4485,13 +4541,14 @@ class Tracker:
         if mark and (source.etag_url, source.etag) == (_MARK, mark):
             self.store.record_found(source.id, self._me, Findings(next_check_at, _MARK, mark))
             return []
-        known = self.store.known_releases(source.id)
+        known = _Known(functools.partial(self.store.known_releases, source.id))
         is_trusted = self.store.is_an_administrators(source.id)
         quota: int | None = None
 
         def ask(request: Request) -> Answer:
             nonlocal quota
-            answer = self.fetcher.fetch(request, is_trusted)
+            with self._let_go():
+                answer = self.fetcher.fetch(request, is_trusted)
             left = requests_left(answer.headers)
             quota = quota if left is None else left
             return answer
@@ -4513,8 +4570,9 @@ class Tracker:
             news = []
         events = [event for subscriber in (self.store.subscribers(source.id) if news else ())
                   for event in self._events(provider, subscriber, news)]
-        recorded = self.store.record_found(source.id, self._me, dataclasses.replace(
-            findings, events=events, renamed=self._renamed(provider, source, listing)))
+        findings = dataclasses.replace(findings, events=events, renamed=self._renamed(provider, source, listing))
+        with self._let_go():
+            recorded = self.store.record_found(source.id, self._me, findings)
         if recorded:
             for release in news:
                 log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
