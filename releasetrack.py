@@ -378,9 +378,10 @@ class Stopped(Unreachable):
 class Throttled(ProviderError):
     """The provider asks to wait ``seconds``."""
 
-    def __init__(self, message: str, seconds: float) -> None:
+    def __init__(self, message: str, seconds: float, quota_left: int | None = None) -> None:
         super().__init__(message)
         self.seconds = seconds
+        self.quota_left = quota_left
 
 
 def make_id() -> str:
@@ -645,7 +646,7 @@ class Health:
             name: timestamp(at) for name in ("checked_at", "succeeded_at", "next_check_at", "missing_since")
             if (at := getattr(self, name))}
         optional = {"error": self.error, "is_missing": self.is_missing, "quota_left": self.quota_left}
-        return about | {name: value for name, value in optional.items() if value not in (None, False)}
+        return about | {name: value for name, value in optional.items() if value is not None and value is not False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1126,7 +1127,8 @@ class Patterns:
 #
 # Everything that is remembered, and all SQL. Threads and processes meet here: each thread has a
 # connection of its own, writers of a process queue at one lock, work is claimed with a lease. What
-# is written is on the disk when the method returns. SQLite in WAL: https://www.sqlite.org/wal.html
+# is written is on the disk when the method returns, but for claims and checks that found nothing.
+# SQLite in WAL: https://www.sqlite.org/wal.html
 
 MIGRATIONS = ("""
 CREATE TABLE account (
@@ -1991,11 +1993,10 @@ class Store:
                   FROM (SELECT id AS wanted_by,
                                coalesce((SELECT value FROM json_each(:intervals) WHERE json_each.key = provider),
                                         :interval) AS wanted
-                          FROM source WHERE next_check_at > :now + 1.11 * :least)
+                          FROM source WHERE next_check_at > :now + 1.11 * :interval)
                  WHERE id = wanted_by
                    AND next_check_at > :now + 1.11 * CASE WHEN error IS NULL THEN wanted ELSE max(wanted, 86400) END
-                """, {"now": now, "interval": interval, "intervals": _as_json(intervals or {}),
-                      "least": min([interval, *(intervals or {}).values()])})
+                """, {"now": now, "interval": interval, "intervals": _as_json(intervals or {})})
 
     def is_an_administrators(self, source_id: int) -> bool:
         """Whether an administrator tracks the source."""
@@ -2028,10 +2029,10 @@ class Store:
             found.append(Subscriber(project, account, tuple(tags), tuple(ids)))
         return found
 
-    def record_found(self, source_id: int, claimant: str, found: Findings) -> bool:
-        """Whether the check was recorded: releases, notes and deliveries in one transaction.
+    def record_found(self, source_id: int, claimant: str, found: Findings) -> Findings | None:
+        """What was recorded of a check: releases, notes and deliveries in one transaction.
 
-        False, and nothing written, when the claim has passed to another or the source is gone.
+        None, and nothing written, when the claim has passed to another or the source is gone.
         """
         now = self.clock()
         is_durable = bool(found.new or found.updated or found.noted or found.evidenced or found.renamed)
@@ -2039,13 +2040,15 @@ class Store:
             kept = db.execute("""
                 UPDATE source
                    SET checked_at = :now, succeeded_at = :now, failures = 0, error = NULL, is_missing = 0,
-                       missing_since = NULL, missing_times = 0, quota_left = :quota_left,
+                       missing_since = NULL, missing_times = 0, quota_left = coalesce(:quota_left, quota_left),
                        next_check_at = :next, claimed_by = NULL, claimed_until = NULL,
                        etag_url = :etag_url, etag = :etag, last_modified = :last_modified
                  WHERE id = :id AND claimed_by = :claimant
                 """, {"now": now, "next": found.next_check_at, "id": source_id, "claimant": claimant,
                       "etag_url": found.etag_url, "etag": found.etag, "last_modified": found.last_modified,
                       "quota_left": found.quota_left}).rowcount
+            if kept and found.renamed:
+                found = self._rename_source(db, source_id, found, *found.renamed)
             if kept:
                 db.executemany("""
                     INSERT INTO release (source_id, version, date, is_prerelease, cve, evidence)
@@ -2075,13 +2078,11 @@ class Store:
                 for event in found.events:
                     if event.destination_ids:
                         self._insert_event(db, event, now)
-                if found.renamed:
-                    self._rename_source(db, source_id, *found.renamed)
         self._tell_checked(rings=bool(found.events))
-        return kept > 0
+        return found if kept else None
 
     def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
-                       counts: bool = True, is_not_found: bool = False) -> None:
+                       counts: bool = True, is_not_found: bool = False, quota_left: int | None = None) -> None:
         """A check that brought no releases; ``counts`` is False where it was only put off.
 
         A project that was not found is missing when that is the third time, and over a day since the first.
@@ -2094,30 +2095,40 @@ class Store:
                        missing_since = coalesce(missing_since, iif(:not_found, :now, NULL)),
                        is_missing = is_missing
                                     OR :not_found AND missing_times >= 2 AND :now - missing_since >= 86400,
+                       quota_left = coalesce(:quota_left, quota_left),
                        next_check_at = :next, claimed_by = NULL, claimed_until = NULL
                  WHERE id = :id AND claimed_by = :claimant
-                """, {"now": self.clock(), "counts": int(counts), "error": error[:1000],
+                """, {"now": self.clock(), "quota_left": quota_left, "counts": int(counts), "error": error[:1000],
                       "not_found": int(is_not_found), "next": next_check_at, "id": source_id, "claimant": claimant})
         self._tell_checked(rings=False)
 
-    def _rename_source(self, db: sqlite3.Connection, source_id: int, name: str, key: str) -> None:
-        """Call a source by its new name; where there is one of that name, its projects go there."""
+    def _rename_source(self, db: sqlite3.Connection, source_id: int, found: Findings, name: str,
+                       key: str) -> Findings:
+        """Call a source by its new name; what is left to be recorded of it.
+
+        Where there is one of that name, projects and history go there, and it is checked soon: what it does not
+        have yet it will tell all of them.
+        """
         others = db.execute("""
             SELECT other.id FROM source JOIN source AS other ON other.provider = source.provider AND other.key = ?
              WHERE source.id = ?""", (key, source_id)).fetchall()
         if not others or others[0][0] == source_id:
             db.execute("UPDATE source SET name = ?, key = ? WHERE id = ?", (name, key, source_id))
             db.execute("UPDATE project SET name = ? WHERE source_id = ?", (name, source_id))
-            return
+            return found
+        values = {"old": source_id, "new": others[0][0], "name": name, "now": self.clock()}
+        has = {version for version, in db.execute("SELECT version FROM release WHERE source_id = :new", values)}
+        db.execute("UPDATE OR IGNORE release SET source_id = :new WHERE source_id = :old", values)
+        db.execute("UPDATE source SET next_check_at = :now WHERE id = :new", values)
         db.execute("""
             DELETE FROM project
              WHERE source_id = :old AND account_id IN (SELECT account_id FROM project WHERE source_id = :new)
-            """, {"old": source_id, "new": others[0][0]})
+            """, values)
+        db.execute("UPDATE project SET source_id = :new, name = :name WHERE source_id = :old", values)
         db.execute("""
-            UPDATE project
-               SET source_id = :new, name = :name,
-                   newest_date = coalesce((SELECT max(date) FROM release WHERE source_id = :new), newest_date)
-             WHERE source_id = :old""", {"old": source_id, "new": others[0][0], "name": name})
+            UPDATE project SET newest_date = coalesce((SELECT max(date) FROM release WHERE source_id = :new), '')
+             WHERE source_id = :new""", values)
+        return Findings(found.next_check_at, events=[event for event in found.events if event.body["version"] in has])
 
     def _tell_checked(self, rings: bool) -> None:
         with self._checked:
@@ -2504,6 +2515,7 @@ class _Exchange:
         """A connection to one of the host's addresses; none is dialled if any of them may not be."""
         if not 0 < port < 65536:
             raise Unreachable(f"{port} is no port")
+        self.left()
         addresses = _look_up(host, port)
         for address in addresses:
             if reason := self.judge(address):
@@ -2775,7 +2787,8 @@ class Fetcher:
             self._await_turn(host, request)
             exchange = self._exchange(PROVIDER_TERMS, is_trusted=is_trusted or not request.is_guarded)
             headers = {"User-Agent": self._agent, "Accept-Encoding": "gzip"}
-            answer = self._follow(dataclasses.replace(request, headers=headers | dict(request.headers)), exchange)
+            request = dataclasses.replace(request, headers=headers | dict(request.headers))
+            answer = self._follow(request, exchange, is_trusted)
         finally:
             host.slots.release()
         return self._heed(request, answer)
@@ -2785,8 +2798,9 @@ class Fetcher:
         if not host.paces:
             return
         pace = host.paces[any(name.lower() in SECRET_HEADERS for name in request.headers)]
+        end = time.monotonic() + _PATIENCE
         while wait := pace.take(time.monotonic()):
-            if wait > _PATIENCE:
+            if time.monotonic() + wait > end:
                 until = timestamp(self._clock() + wait)
                 raise Throttled(f"{host_of(request.url)} is asked {pace}; there is room again at {until}", wait)
             if self.stopping.wait(wait):
@@ -2823,7 +2837,8 @@ class Fetcher:
             host.free_at = max(host.free_at, self._clock() + wait)
             if is_refused:
                 raise Throttled(f"{host_of(request.url)} is busy or its quota is spent (status {answer.status}); "
-                                f"it is asked again at {timestamp(host.free_at)}", wait)
+                                f"it is asked again at {timestamp(host.free_at)}", wait,
+                                requests_left(answer.headers))
         return answer
 
     def _judge_behind_proxy(self, url: str, is_trusted: bool) -> None:
@@ -2845,9 +2860,11 @@ class Fetcher:
                 self._hosts[name] = _Host(name, self._host_limit)
             return self._hosts[name]
 
-    def _follow(self, request: Request, exchange: _Exchange) -> Answer:
+    def _follow(self, request: Request, exchange: _Exchange, is_trusted: bool) -> Answer:
         asked = request.url
         for _ in range(exchange.terms.redirects + 1):
+            if request.is_guarded:
+                self._judge_behind_proxy(request.url, is_trusted)
             with self._open(request, exchange) as response:
                 target = response.headers.get("Location")
                 if response.status not in (301, 302, 303, 307, 308) or not target or request.method == "POST":
@@ -2948,13 +2965,14 @@ def _pages(request: Request, entries_of: Callable[[Answer], list[Any]], is_old: 
            most_pages: int = 10, next_of: Callable[[Answer], str | None] = _next_page) -> Steps:
     """``(first answer, entries)`` of page after page, newest first, up to the first page of which all is old."""
     first = answer = yield request
-    entries = list(entries_of(answer))
+    entries = page = list(entries_of(answer))
     for _ in range(most_pages - 1):
         url = next_of(answer)
-        if answer.status != 200 or not url or entries and all(map(is_old, entries_of(answer))):
+        if answer.status != 200 or not url or page and all(map(is_old, page)):
             break
         answer = yield dataclasses.replace(request, url=url)
-        entries += entries_of(answer)
+        page = entries_of(answer)
+        entries = [*entries, *page]
     return first, entries
 
 
@@ -2979,14 +2997,16 @@ def _has_published(subject: Subject) -> bool:
     return any((getattr(about, "evidence", None) or "").startswith("published:") for about in subject.known.values())
 
 
+def _list(value: Any) -> list[Any]:
+    """The value, which must be a list: a dictionary could be walked as well, and an empty one would be no error."""
+    if not isinstance(value, list):
+        raise ValueError(f"it answered no list but {type(value).__name__}")
+    return value
+
+
 def _json_list(answer: Answer) -> list[Any]:
     """The entries of an answer that is one JSON array; none of one that is not there."""
-    if answer.status in _UNAVAILABLE:
-        return []
-    entries = answer.json()
-    if not isinstance(entries, list):
-        raise ValueError(f"it answered no list but {type(entries).__name__}")
-    return entries
+    return [] if answer.status in _UNAVAILABLE else _list(answer.json())
 
 
 def _github_feed(subject: Subject) -> Steps:
@@ -3099,9 +3119,12 @@ def gitlab(subject: Subject) -> Steps:
     request = Request(f"{at}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
                       subject.auth, passes=_UNAVAILABLE)
     first, entries = yield from _pages(request, _json_list, lambda entry: entry["tag_name"] in subject.known)
-    if first.status == 403 and _has_published(subject):
-        yield dataclasses.replace(request, passes=())       # its tags would all be news
+    if first.status == 403 and _has_published(subject):     # its tags would all be news
+        raise ProviderError(f"{subject.provider} does not show the releases of {subject.name} any more (status 403)")
     moved = yield from _name_now(first, "/releases?", "path_with_namespace", subject.auth)
+    if subject.name.isdigit():      # one project has one name
+        about = yield Request(at, subject.auth, passes=_UNAVAILABLE)
+        moved = about.json()["path_with_namespace"] if about.status == 200 else None
     if entries:
         return Listing([
             released(entry["tag_name"], entry["released_at"], title=entry["name"],
@@ -3230,12 +3253,13 @@ def oci(subject: Subject) -> Steps:
     at, access = f"{subject.site}/v2/{subject.name}", dict[str, str]()
     answer = yield from _oci_ask(subject, Request(f"{at}/tags/list?n=1000"), access)
     pages = [answer.json()]
-    while (url := _next_page(answer)) and len(pages) < 20:
+    while (url := _next_page(answer)) and len(pages) < 100:
         answer = yield from _oci_ask(subject, Request(url), access)
         pages.append(answer.json())
     tags = dict.fromkeys(_image_tags(tag for page in pages for tag in page["tags"] or ()))
     dates, digests = dict[str, str](), dict[str, str]()
-    for digest, manifest in ((pages[0].get("manifest") or {}).items()):      # as Google's registries tell
+    for digest, manifest in itertools.chain.from_iterable(      # as Google's registries tell
+            (page.get("manifest") or {}).items() for page in pages):
         for tag in manifest["tag"]:
             digests[tag] = digest
             dates[tag] = timestamp(int(manifest.get("timeUploadedMs") or 0) / 1000)
@@ -3254,43 +3278,48 @@ def oci(subject: Subject) -> Steps:
 
 def _next_in_body(answer: Answer) -> str | None:
     """The address of the next page as the answer's ``next`` has it, if it is at the same place as this one."""
-    url = urljoin(answer.url, answer.json().get("next") or "")
-    return url if answer.json().get("next") and urlsplit(url)[:2] == urlsplit(answer.url)[:2] else None
+    said = answer.json().get("next")
+    url = urljoin(answer.url, said or "")
+    return url if said and urlsplit(url)[:2] == urlsplit(answer.url)[:2] else None
 
 
-def _is_known_image(subject: Subject, tag: str, digest: str | None) -> bool:
-    """Whether a tag is known with this image: a rebuilt one comes to the front again, with another digest."""
-    before = subject.known.get(tag)
-    return before is not None and before.evidence in (None, _mark("digest", digest))
+def _pushed_images(subject: Subject, request: Request, member: str, about: Callable[[Any], tuple[Any, Any]],
+                   next_of: Callable[[Answer], str | None]) -> Steps:
+    """The tags of an image, pushed last first. ``about``: date and digest of an entry in ``member``.
+
+    A rebuilt tag comes to the front again, with another digest, and keeps its date.
+    """
+    def is_old(entry: Any) -> bool:
+        before = subject.known.get(entry["name"])
+        return before is not None and before.evidence in (None, _mark("digest", about(entry)[1]))
+
+    def entries_of(answer: Answer) -> list[Any]:
+        return [entry for entry in _list(answer.json()[member]) if _image_tags([entry["name"]])]
+
+    first, entries = yield from _pages(request, entries_of, is_old, next_of=next_of)
+    return Listing([released(entry["name"], about(entry)[0], evidence=_mark("digest", about(entry)[1]))
+                    for entry in entries], first)
 
 
 def dockerhub(subject: Subject) -> Steps:
-    """https://docs.docker.com/reference/api/hub/latest/: tags, pushed last first; a rebuilt one keeps its date."""
-    request = Request(f"{subject.site}/v2/repositories/{subject.name}/tags?page_size=100&ordering=last_updated",
-                      subject.auth)
-    first, entries = yield from _pages(
-        request, lambda answer: answer.json()["results"],
-        lambda entry: _is_known_image(subject, entry["name"], entry.get("digest")), next_of=_next_in_body)
-    return Listing([
-        released(entry["name"], entry.get("tag_last_pushed") or entry["last_updated"],
-                 evidence=_mark("digest", entry.get("digest")))
-        for entry in entries if _image_tags([entry["name"]])], first)
+    """https://docs.docker.com/reference/api/hub/latest/"""
+    url = f"{subject.site}/v2/repositories/{subject.name}/tags?page_size=100&ordering=last_updated"
+    return (yield from _pushed_images(
+        subject, Request(url, subject.auth), "results",
+        lambda entry: (entry.get("tag_last_pushed") or entry["last_updated"], entry.get("digest")), _next_in_body))
 
 
 def quay(subject: Subject) -> Steps:
-    """https://docs.quay.io/api/swagger/: the tags that live, moved last first; a moved one keeps its date."""
+    """https://docs.quay.io/api/swagger/: of the tags those that live."""
     at = f"{subject.site}/api/v1/repository/{subject.name}/tag/?limit=100&onlyActiveTags=true"
 
     def next_of(answer: Answer) -> str | None:
         page = answer.json()
         return f"{at}&page={int(page['page']) + 1}" if page.get("has_additional") else None
 
-    first, entries = yield from _pages(
-        Request(f"{at}&page=1", subject.auth), lambda answer: answer.json()["tags"],
-        lambda entry: _is_known_image(subject, entry["name"], entry["manifest_digest"]), next_of=next_of)
-    return Listing([
-        released(entry["name"], timestamp(entry["start_ts"]), evidence=_mark("digest", entry["manifest_digest"]))
-        for entry in entries if _image_tags([entry["name"]])], first)
+    return (yield from _pushed_images(
+        subject, Request(f"{at}&page=1", subject.auth), "tags",
+        lambda entry: (timestamp(entry["start_ts"]), entry["manifest_digest"]), next_of))
 
 
 # Those of https://docs.deps.dev/api/v3/ that are asked here, by the provider's id.
@@ -3304,7 +3333,7 @@ def _depsdev_package(site: str, system: str, name: str) -> str:
 
 
 def _depsdev_dates(answer: Answer) -> dict[str, str | None]:
-    return {entry["versionKey"]["version"]: entry.get("publishedAt") for entry in answer.json()["versions"]}
+    return {entry["versionKey"]["version"]: entry.get("publishedAt") for entry in _list(answer.json()["versions"])}
 
 
 def depsdev(subject: Subject) -> Steps:
@@ -3321,7 +3350,11 @@ def npm(subject: Subject) -> Steps:
     url = f"{subject.site}/{quote(subject.name, safe='@')}"
     accept = "application/vnd.npm.install-v1+json, application/json;q=0.5"
     short = yield Request(url, {**subject.auth, "Accept": accept})
-    versions, times = short.json().get("versions") or {}, short.json().get("time")
+    package = short.json()
+    times = package.get("time")
+    versions = {} if times and "unpublished" in times else package["versions"]
+    if not isinstance(versions, dict):
+        raise ValueError("it answered no versions")
     if times is None and any(version not in subject.known for version in versions):
         answer = yield Request(url, {**subject.auth, "Accept": "application/json"})
         times = answer.json()["time"]
@@ -3354,11 +3387,12 @@ def pep503(name: str) -> str:
 def _version_of_file(filename: str, name: str) -> str | None:
     """The version in the name of a package's file; None for one that is no archive of it."""
     stem = _ARCHIVE.sub("", filename)
-    for at, letter in enumerate(stem if stem != filename else ""):
-        if letter == "-" and pep503(stem[:at]) == name:
-            version = stem[at + 1:]
-            return version.split("-")[0] if filename.endswith((".whl", ".egg")) else version
-    return None
+    spelled = "[-_.]+".join(map(re.escape, name.split("-")))
+    match = re.match(f"{spelled}-", stem, re.IGNORECASE) if stem != filename else None
+    if not match:
+        return None
+    version = stem[match.end():]
+    return version.split("-")[0] if filename.endswith((".whl", ".egg")) else version
 
 
 def simple(subject: Subject) -> Steps:
@@ -3374,7 +3408,7 @@ def simple(subject: Subject) -> Steps:
     versions: Iterable[str] = ()
     if "json" in answer.headers.get("content-type", ""):
         index = answer.json()
-        files, versions = index["files"], index.get("versions") or ()
+        files, versions = _list(index["files"]), index.get("versions") or ()
     else:
         files = _simple_files(answer.text())
     dates, yanked = dict[str, list[str]](), dict[str, bool]()
@@ -3391,7 +3425,7 @@ def bitbucket(subject: Subject) -> Steps:
     """https://developer.atlassian.com/cloud/bitbucket/rest/api-group-refs/: tags, for there are no releases."""
     request = Request(f"{subject.site}/2.0/repositories/{subject.name}/refs/tags?sort=-target.date&pagelen=100",
                       subject.auth)
-    first, entries = yield from _pages(request, lambda answer: answer.json()["values"],
+    first, entries = yield from _pages(request, lambda answer: _list(answer.json()["values"]),
                                        lambda entry: entry["name"] in subject.known, next_of=_next_in_body)
     return Listing([
         released(entry["name"], entry.get("date") or entry["target"]["date"],
@@ -3404,11 +3438,12 @@ def bitbucket(subject: Subject) -> Steps:
 def _rss_items(answer: Answer) -> list[dict[str, str]]:
     """The items of an RSS feed: title, link, date (ISO 8601) and description. Raises ValueError for no feed."""
     root = answer.xml()
-    if root.tag != "rss":
+    if root.tag != "rss" or root.find("channel") is None:
         raise ValueError("it answered no RSS feed")
     return [{"title": item.findtext("title", "").strip(), "link": item.findtext("link", "").strip(),
              "date": email.utils.parsedate_to_datetime(item.findtext("pubDate", "")).isoformat(),
-             "description": item.findtext("description", "")} for item in root.iter("item")]
+             "description": item.findtext("description", "")}
+            for item in root.iter("item") if item.findtext("pubDate")]
 
 
 def sourcehut(subject: Subject) -> Steps:
@@ -3422,6 +3457,7 @@ _MARKED = r"(?:[-_. ]?(?:alpha|beta|rc|pre|dev|a|b|p|patch)[-_.]?[0-9]*)?"
 _DOTTED = rf"[0-9]+(?:\.[0-9]+[a-z]?)+{_MARKED}"
 _IN_FILE = [re.compile(rf"[-_ ]v?({number})(?![0-9a-z])", re.ASCII | re.IGNORECASE)
             for number in (_DOTTED, "[0-9]+" + _MARKED)]
+_MACHINE = re.compile(r"(?i)x86[-_]64|amd64|arm64|(?:win|linux|mac|utf)[-_]?(?:8|16|32|64)(?![0-9])")
 _BESIDES = re.compile(r"(?i)readme.*|.*\.(?:asc|sig|sha[0-9]+|sha[0-9]+sums?|md5|txt)")
 
 
@@ -3430,6 +3466,7 @@ def _version_of_path(path: str, project: str) -> str | None:
     *folders, file = path.strip("/").split("/")
     if _BESIDES.fullmatch(file):
         return None
+    file = _MACHINE.sub("", file)
     in_folder = re.compile(rf"(?:{re.escape(project)}[-_ ]?)?v?({_DOTTED})", re.ASCII | re.IGNORECASE)
     found = next(filter(None, map(in_folder.fullmatch, reversed(folders))), None) or next(
         filter(None, (pattern.search(file) for pattern in _IN_FILE)), None)
@@ -3462,7 +3499,7 @@ def packagist(subject: Subject) -> Steps:
     """https://packagist.org/apidoc#get-package-data: each entry holds what has changed from the one before."""
     answer = yield Request(f"{subject.site}/p2/{subject.name}.json", subject.auth)
     entries, last = [], dict[str, Any]()
-    for entry in answer.json()["packages"][subject.name]:
+    for entry in _list(answer.json()["packages"][subject.name]):
         last = {name: value for name, value in {**last, **entry}.items() if value != "__unset"}
         entries.append(last)
     return Listing([released(entry["version"], entry.get("time"),
@@ -3477,14 +3514,15 @@ def nuget(subject: Subject) -> Steps:
     base = resources.get("RegistrationsBaseUrl/3.6.0") or resources["RegistrationsBaseUrl"]
     first = yield Request(f"{base.rstrip('/')}/{subject.name.lower()}/index.json")
     releases: list[Release] = []
-    for page in first.json()["items"][:-21:-1]:
+    for page in _list(first.json()["items"])[:-21:-1]:
         if "items" not in page:
             page = (yield Request(page["@id"])).json()
         entries = [(entry["version"].partition("+")[0], entry)
                    for entry in (leaf["catalogEntry"] for leaf in page["items"])]
         releases += [released(version, entry.get("published")) for version, entry in entries
                      if entry.get("listed", True)]
-        if all(version in subject.known for version, _ in entries):
+        if subject.known and all(
+                version in subject.known or not entry.get("listed", True) for version, entry in entries):
             break
     return Listing(releases, first)
 
@@ -3498,6 +3536,8 @@ def cargo(subject: Subject) -> Steps:
     folder = {1: "1", 2: "2", 3: f"3/{name[:1]}"}.get(len(name), f"{name[:2]}/{name[2:4]}")
     answer = yield Request(f"{subject.site}/{folder}/{name}")
     entries = [json.loads(line) for line in answer.text().splitlines() if line.strip()]
+    if not entries:
+        raise ValueError("it answered no versions")
     dates = {entry["vers"]: entry.get("pubtime") for entry in entries}
     if not subject.known and subject.site == "https://index.crates.io" and None in dates.values():
         api = yield Request(f"https://crates.io/api/v1/crates/{name}/versions?per_page=100&sort=date",
@@ -3511,7 +3551,7 @@ def hex_pm(subject: Subject) -> Steps:
     headers = {**subject.auth, "Accept": "application/json"}
     answer = yield Request(f"{subject.site}/api/packages/{subject.name}", headers)
     package = answer.json()
-    return Listing([released(entry["version"], entry.get("inserted_at")) for entry in package["releases"]
+    return Listing([released(entry["version"], entry.get("inserted_at")) for entry in _list(package["releases"])
                     if entry["version"] not in (package.get("retirements") or {})], answer)
 
 
@@ -3520,7 +3560,7 @@ def pub(subject: Subject) -> Steps:
     headers = {**subject.auth, "Accept": "application/vnd.pub.v2+json"}
     answer = yield Request(f"{subject.site}/api/packages/{subject.name}", headers)
     return Listing([released(entry["version"], entry.get("published"))
-                    for entry in answer.json()["versions"] if not entry.get("retracted")], answer)
+                    for entry in _list(answer.json()["versions"]) if not entry.get("retracted")], answer)
 
 
 def _section(changes: str, version: str) -> str:
@@ -3543,15 +3583,16 @@ def metacpan(subject: Subject) -> Steps:
     """
     at, name = f"{subject.site}/v1", subject.name
     answer = yield Request(f"{at}/release/versions/{name}")
-    if not answer.json()["releases"]:
-        module = yield Request(f"{at}/module/{name.replace('-', '::')}", passes=_UNAVAILABLE)
+    if not _list(answer.json()["releases"]):
+        module = yield Request(f"{at}/module/{name.replace('-', '::')}", passes=(404,))
         if module.status != 200 or module.json()["distribution"] == name:
             raise ProjectMissing(f"{subject.provider} has no distribution {name}")
         name = module.json()["distribution"]
         answer = yield Request(f"{at}/release/versions/{quote(name)}")
     releases = []
-    unknown = [one["version"] for one in answer.json()["releases"] if one["version"] not in subject.known]
-    for entry in (entry for entry in answer.json()["releases"] if entry.get("authorized", True)):
+    entries = [entry for entry in answer.json()["releases"] if entry.get("authorized", True)]
+    unknown = [entry["version"] for entry in entries if entry["version"] not in subject.known]
+    for entry in entries:
         path, notes = f"{quote(entry['author'])}/{quote(entry['name'])}", ""
         if entry["version"] in unknown[:_LOOKED_AT]:
             changes = yield Request(f"{at}/changes/{path}", passes=_UNAVAILABLE)
@@ -3593,20 +3634,21 @@ _GO_HEADERS = {"Disable-Module-Fetch": "true"}      # asked for what it has, the
 
 
 def _go_majors(subject: Subject) -> Steps:
-    """``(address, versions)`` of the module and of its next major versions, which are modules of their own: the
-    highest that is known, and those above it."""
+    """``(address, versions)`` of the module and of its next major versions, which are modules of their own."""
     base, _, major = subject.name.rpartition("/v")
     base, named = (base, int(major)) if re.fullmatch("[1-9][0-9]{0,5}", major) else (subject.name, 1)
     numbered = re.compile(r"v([0-9]{1,6})\.[0-9.]+[^+]*")
     known = [int(match[1]) for match in map(numbered.fullmatch, subject.known) if match]
+    highest = max([named, *known])
     lists: list[tuple[str, list[str]]] = []
-    for number in dict.fromkeys((named, *range(max([named + 1, *known]), max([named, *known]) + 20))):
+    for number in (named, *sorted(set(number for number in known if number > named)),
+                   *range(highest + 1, highest + 20)):
         module = base if number == 1 else f"{base}/v{number}"
         at = f"{subject.site}/{re.sub('[A-Z]', lambda letter: '!' + letter[0].lower(), module)}/@"
         answer = yield Request(f"{at}v/list", _GO_HEADERS, passes=(404, 410) if lists else ())
-        if answer.status != 200:
+        if answer.status != 200 and number > highest:
             break
-        versions = answer.text().split()
+        versions = answer.text().split() if answer.status == 200 else []
         if not all(_GO_VERSION.fullmatch(version) for version in versions):
             raise ValueError("it answered no list of versions")
         if versions and not answer.text().endswith("\n"):      # some leave it out; or the last line was cut short
@@ -3662,17 +3704,18 @@ def maven(subject: Subject) -> Steps:
     group, _, artifact = subject.name.partition(":")
     at = f"{subject.site}/{group.replace('.', '/')}/{artifact}"
     answer = yield Request(f"{at}/maven-metadata.xml", subject.auth)
-    if answer.xml().tag != "metadata":
+    versioning = answer.xml().find("versioning")
+    if versioning is None:
         raise ValueError("it answered no metadata of an artifact")
-    versions = [node.text or "" for node in answer.xml().iterfind("versioning/versions/version")]
+    named = [node.text or "" for node in versioning.iterfind("versions/version")]
+    versions = [version for version in named if not version.endswith("-SNAPSHOT")]
     dates: dict[str, str] = {}
     if any(version not in subject.known for version in versions):
         listing = yield Request(f"{at}/", subject.auth, passes=range(400, 600))
         dates = {unquote(version): f"{date}:00Z" for version, date in re.findall(
             r'<a href="([^"/<>]+)/"[^<>]*>[^<>]*</a>\s{1,200}([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2})',
             listing.text() if listing.status == 200 else "")}
-    return Listing([released(version, dates.get(version))
-                    for version in versions if not version.endswith("-SNAPSHOT")], answer)
+    return Listing([released(version, dates.get(version)) for version in versions], answer)
 
 
 def artifacthub(subject: Subject) -> Steps:
@@ -3683,7 +3726,7 @@ def artifacthub(subject: Subject) -> Steps:
     entries = package.get("available_versions") or [package]
     if any(entry["version"] not in subject.known for entry in entries):
         changes = yield Request(f"{at}/{quote(package['package_id'], safe='')}/changelog", subject.auth,
-                                passes=range(400, 600))
+                                passes=_UNAVAILABLE)
         for entry in changes.json() if changes.status == 200 else ():
             items = [f"<li>{html.escape(one.get('kind') or '')} {html.escape(one['description'])}</li>"
                      for one in entry.get("changes") or ()]
@@ -3691,7 +3734,7 @@ def artifacthub(subject: Subject) -> Steps:
     return Listing([
         released(entry["version"], timestamp(entry["ts"]), is_prerelease=entry.get("prerelease", False),
                  message=notes.get(entry["version"]),
-                 url=f"https://artifacthub.io/packages/{subject.name}/{quote(entry['version'])}")
+                 url=f"{subject.site}/packages/{subject.name}/{quote(entry['version'])}")
         for entry in entries], answer)
 
 
@@ -3741,6 +3784,12 @@ def _official(name: str) -> str:
     return name.lower() if "/" in name else f"library/{name.lower()}"
 
 
+def _coordinates(name: str) -> str:
+    """``group:artifact`` of that, of ``group/artifact``, or of a folder such as ``com/google/guava/guava``."""
+    group, _, artifact = name.rpartition("/")
+    return name if ":" in name or not group else f"{group.replace('/', '.')}:{artifact}"
+
+
 def _without_git(name: str) -> str:
     return name.removesuffix(".git")
 
@@ -3788,7 +3837,8 @@ def _key_pair(token: str) -> dict[str, str]:
 @dataclasses.dataclass(frozen=True)
 class Dialect:
     """A protocol, and what is true of whatever speaks it. ``{site}``, ``{name}`` and ``{version}`` in addresses;
-    ``{path}`` is the name with slashes alone, ``{segment}`` the name as one segment of a path."""
+    ``{segment}`` is the name as one segment of a path, ``{path}`` an artifact's with slashes, ``{folder}`` its
+    folder."""
 
     read: Callable[[Subject], Steps]
     form: str                               # what a project is called, for people
@@ -3819,22 +3869,19 @@ DIALECTS = {
         normalise=_helm_unless, is_prerelease=prerelease_by_semver, auth=_key_pair,
         pasted=(rf"{{site}}/packages/([^/]+/[^/]+/[^/]+){_MORE}",)),
     "bitbucket": Dialect(
-        bitbucket, "workspace/repository", _REPOSITORY, "https://bitbucket.org/{name}/downloads/?tab=tags",
-        "https://bitbucket.org/{name}/src/{version}", normalise=lambda name: _without_git(name.lower()), auth=_BEARER,
-        pasted=(rf"bitbucket\.org/{_PARTS}{_MORE}",)),
+        bitbucket, "workspace/repository", _REPOSITORY, "{site}/2.0/repositories/{name}/refs/tags",
+        normalise=lambda name: _without_git(name.lower()), auth=_BEARER,
+        pasted=(rf"{{site}}/2\.0/repositories/{_PARTS}{_MORE}",)),
     "cargo": Dialect(
-        cargo, "crate", r"[A-Za-z][A-Za-z0-9_-]*", "https://crates.io/crates/{name}/versions",
-        "https://crates.io/crates/{name}/{version}", key=lambda name: name.lower().replace("-", "_"),
-        is_prerelease=prerelease_by_semver,
-        pasted=(rf"(?:crates\.io|lib\.rs)/crates/{_PART}{_MORE}", rf"docs\.rs/(?:crate/)?{_PART}{_MORE}")),
+        cargo, "crate", r"[A-Za-z][A-Za-z0-9_-]*", "{site}", key=lambda name: name.lower().replace("-", "_"),
+        is_prerelease=prerelease_by_semver, pasted=(rf"{{site}}/(?:[123]|3/[^/]|[^/]{{2}}/[^/]{{2}})/{_PART}",)),
     "depsdev": Dialect(
         depsdev, "package", r"[^\s/]+(?:/[^\s/]+)*", "https://deps.dev/{provider}/{segment}",
         "https://deps.dev/{provider}/{segment}/{version}"),
     "dockerhub": Dialect(
-        dockerhub, "image, or owner/image", rf"{_IMAGE}/{_IMAGE}", "https://hub.docker.com/r/{name}/tags",
+        dockerhub, "image, or owner/image", rf"{_IMAGE}/{_IMAGE}", "{site}/r/{name}/tags",
         normalise=_official, auth=_BEARER,
-        pasted=(rf"hub\.docker\.com/_/{_PART}{_MORE}", rf"hub\.docker\.com/(?:r|repository/docker)/{_PARTS}{_MORE}",
-                rf"(?:index\.|registry-1\.)?docker\.io/{_TAGGED}")),
+        pasted=(rf"{{site}}/_/{_PART}{_MORE}", rf"{{site}}/(?:r|repository/docker)/{_PARTS}{_MORE}")),
     "forgejo": Dialect(
         forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases", "{site}/{name}/releases/tag/{version}",
         normalise=_without_git, key=str.lower, auth=_header("Authorization", "token "), pasted=(_FORGE,)),
@@ -3849,9 +3896,8 @@ DIALECTS = {
         "{site}/{name}/-/releases/{version}", normalise=_without_git, key=str.lower, auth=_header("PRIVATE-TOKEN"),
         pasted=(rf"{{site}}/(?!explore/|users/|groups/|-/|api/)(.+?)(?:/-{_MORE})?",)),
     "goproxy": Dialect(
-        goproxy, "module", r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*", "https://pkg.go.dev/{name}?tab=versions",
-        "https://pkg.go.dev/{name}@{version}", is_prerelease=prerelease_by_semver,
-        pasted=(r"pkg\.go\.dev/([^@]+)(?:@.*)?",)),
+        goproxy, "module", r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*", "{site}/{name}/@v/list",
+        is_prerelease=prerelease_by_semver, pasted=(r"{site}/([^@]+)/@.*",)),
     "hackage": Dialect(
         hackage, "package", r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", "{site}/package/{name}",
         "{site}/package/{name}-{version}", is_prerelease=lambda version: False,
@@ -3859,32 +3905,27 @@ DIALECTS = {
     "hex": Dialect(
         hex_pm, "package", r"[a-z][a-z0-9_]*", "{site}/packages/{name}", "{site}/packages/{name}/{version}",
         normalise=str.lower, is_prerelease=prerelease_by_semver, auth=_header("Authorization"),
-        pasted=(rf"{{site}}/packages/{_PART}{_MORE}", rf"hexdocs\.pm/{_PART}{_MORE}")),
+        pasted=(rf"{{site}}/packages/{_PART}{_MORE}",)),
     "maven": Dialect(
-        maven, "group:artifact", r"[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+",
-        "https://central.sonatype.com/artifact/{path}/versions",
-        "https://central.sonatype.com/artifact/{path}/{version}", normalise=lambda name: name.replace("/", ":"),
-        auth=_basic_auth("token"),
-        pasted=(rf"(?:central\.sonatype\.com|mvnrepository\.com|search\.maven\.org)/artifact/{_PARTS}{_MORE}",)),
+        maven, "group:artifact", r"[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+", "{site}/{folder}/",
+        normalise=_coordinates, auth=_basic_auth("token"),
+        pasted=(r"{site}/(.+)/(?:maven-metadata\.xml)?", r"{site}/(.+)")),
     "metacpan": Dialect(
-        metacpan, "distribution, or module", r"[A-Za-z0-9_.+-]+", "https://metacpan.org/dist/{name}",
-        normalise=lambda name: name.replace("::", "-"),
-        pasted=(r"metacpan\.org/release/[A-Z0-9]+/([^/]+?)-v?[0-9][^/]*" + _MORE,
-                rf"metacpan\.org/(?:dist|release|pod|module)/{_PART}{_MORE}")),
+        metacpan, "distribution, or module", r"[A-Za-z0-9_.+-]+", "{site}/v1/release/versions/{name}",
+        normalise=lambda name: name.replace("::", "-"), pasted=(rf"{{site}}/v1/release/(?:versions/)?{_PART}",)),
     "npm": Dialect(
         npm, "package, or @scope/package", _PACKAGE, "{site}/{segment}",
         is_prerelease=prerelease_by_semver, auth=_BEARER, pasted=(rf"{{site}}/{_SCOPED}",)),
     "nuget": Dialect(
-        nuget, "package", r"[A-Za-z0-9_.-]+", "https://www.nuget.org/packages/{name}",
-        "https://www.nuget.org/packages/{name}/{version}", key=str.lower, is_prerelease=prerelease_by_semver,
-        pasted=(rf"nuget\.org/packages/{_PART}{_MORE}",)),
+        nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, is_prerelease=prerelease_by_semver,
+        pasted=(rf"{{site}}/packages/{_PART}{_MORE}",)),
     "oci": Dialect(
         oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list", normalise=str.lower,
         auth=_basic_auth("token"), pasted=(r"{site}/v2/(.+?)/(?:tags/list|manifests/.*)", rf"{{site}}/{_TAGGED}")),
     "packagist": Dialect(
-        packagist, "vendor/package", _REPOSITORY, "https://packagist.org/packages/{name}",
-        "https://packagist.org/packages/{name}#{version}", normalise=str.lower, auth=_basic_auth("token"),
-        pasted=(rf"packagist\.org/packages/{_PARTS}{_MORE}",)),
+        packagist, "vendor/package", _REPOSITORY, "{site}/packages/{name}", normalise=str.lower,
+        auth=_basic_auth("token"),
+        pasted=(rf"{{site}}/packages/{_PARTS}{_MORE}", rf"{{site}}/p2/{_PARTS}\.json")),
     "pub": Dialect(
         pub, "package", r"[a-z_][a-z0-9_]*", "{site}/packages/{name}/versions",
         "{site}/packages/{name}/versions/{version}", normalise=str.lower, is_prerelease=prerelease_by_semver,
@@ -3898,19 +3939,14 @@ DIALECTS = {
     "savannah": Dialect(
         savannah, "repository", r"[A-Za-z0-9_.+-]+(?:/[A-Za-z0-9_.+-]+)*", "{site}/git/{name}.git",
         normalise=_without_git,
-        pasted=(r"{site}/git/(.+?)\.git" + _MORE,
-                r"(?:cgit\.)?(?:git\.)?(?:savannah|sv)\.(?:non)?gnu\.org/(?:git|cgit|r|gitweb)/(.+?)\.git" + _MORE,
-                rf"savannah\.(?:non)?gnu\.org/(?:projects|git)/{_PART}{_MORE}",
-                rf"(?:ftp\.)?gnu\.org/(?:gnu|software)/{_PART}{_MORE}")),
+        pasted=(r"{site}/(?:git|cgit|r|gitweb)/(.+?)\.git" + _MORE,)),
     "simple": Dialect(
         simple, "package", r"[a-z0-9]+(?:-[a-z0-9]+)*", "{site}/{name}/", normalise=pep503,
         is_prerelease=prerelease_by_pep440, auth=_basic_auth("__token__"),
         pasted=(rf"{{site}}/(?:simple/)?{_PART}/?",)),
     "sourceforge": Dialect(
         sourceforge, "project", r"[a-z0-9_.-]+", "{site}/projects/{name}/files/", normalise=str.lower,
-        pasted=(rf"{{site}}/(?:projects|p)/{_PART}{_MORE}",
-                rf"(?:pr)?downloads\.sourceforge\.net/(?:project/)?{_PART}{_MORE}",
-                rf"(?!(?:(?:pr)?downloads|lists)\.)([a-z0-9-]+)\.(?:sourceforge|sf)\.(?:net|io){_MORE}")),
+        pasted=(rf"{{site}}/(?:projects|p)/{_PART}{_MORE}",)),
     "sourcehut": Dialect(
         sourcehut, "~user/repository", rf"~{_REPOSITORY}", "{site}/{name}/refs", "{site}/{name}/refs/{version}",
         pasted=(rf"{{site}}/(~[^/]+/[^/]+){_MORE}",)),
@@ -3923,7 +3959,8 @@ class Provider:
     site: str                       # where its dialect is spoken
     dialect: Dialect
     example: str = ""               # what a project is called there, for people to see
-    page: str = ""                  # instead of the dialect's
+    page: str = ""                  # instead of the dialect's, where its people look elsewhere
+    release_page: str = ""          # and one of its releases
     token_from: str = ""            # the environment variable that may hold its token; "" for the id's own
     pasted: tuple[str, ...] = ()    # addresses that people paste, beyond the dialect's
     purl: tuple[str, ...] = ()      # types of https://github.com/package-url/purl-spec
@@ -3961,13 +3998,23 @@ PROVIDERS = _table(
     #    id                         at                                 speaks         for example
     _row("artifacthub",         "https://artifacthub.io",          "artifacthub", "helm/cert-manager/cert-manager"),
     _row("bitbucket",           "https://api.bitbucket.org",       "bitbucket",   "snakeyaml/snakeyaml",
-         purl=("bitbucket",)),
-    _row("cargo",               "https://index.crates.io",         "cargo",       "serde", purl=("cargo",)),
+         purl=("bitbucket",),
+         page="https://bitbucket.org/{name}/downloads/?tab=tags",
+         release_page="https://bitbucket.org/{name}/src/{version}",
+         pasted=(rf"bitbucket\.org/{_PARTS}{_MORE}",)),
+    _row("cargo",               "https://index.crates.io",         "cargo",       "serde", purl=("cargo",),
+         page="https://crates.io/crates/{name}/versions",
+         release_page="https://crates.io/crates/{name}/{version}",
+         pasted=(rf"(?:crates\.io|lib\.rs)/crates/{_PART}{_MORE}", rf"docs\.rs/(?:crate/)?{_PART}{_MORE}")),
     _row("codeberg",            "https://codeberg.org",            "forgejo",     "forgejo/forgejo"),
-    _row("cpan",                "https://fastapi.metacpan.org",    "metacpan",    "Mojolicious", purl=("cpan",)),
+    _row("cpan",                "https://fastapi.metacpan.org",    "metacpan",    "Mojolicious", purl=("cpan",),
+         page="https://metacpan.org/dist/{name}",
+         pasted=(r"metacpan\.org/release/[A-Z0-9]+/([^/]+?)-v?[0-9][^/]*" + _MORE,
+                 rf"metacpan\.org/(?:dist|release|pod|module)/{_PART}{_MORE}")),
     _row("debian-gitlab",       "https://salsa.debian.org",        "gitlab",      "debian/devscripts"),
     _row("dockerhub",           "https://hub.docker.com",          "dockerhub",   "nginx",
-         purl=("docker", "oci")),
+         purl=("docker", "oci"),
+         pasted=(rf"(?:index\.|registry-1\.)?docker\.io/{_TAGGED}",)),
     _row("ecr-public",          "https://public.ecr.aws",          "oci",         "docker/library/redis",
          page="https://gallery.ecr.aws/{name}", pasted=(rf"gallery\.ecr\.aws/{_TAGGED}",)),
     _row("exozyme",             "https://git.exozy.me",            "forgejo",     "owner/repository"),
@@ -3990,26 +4037,44 @@ PROVIDERS = _table(
     _row("gitlab",              "https://gitlab.com",              "gitlab",      "gitlab-org/gitlab-runner",
          purl=("gitlab",)),
     _row("gnome-gitlab",        "https://gitlab.gnome.org",        "gitlab",      "GNOME/gtk"),
-    _row("gnu-savannah",        "https://git.savannah.gnu.org",    "savannah",    "bash"),
+    _row("gnu-savannah",        "https://git.savannah.gnu.org",    "savannah",    "bash",
+         pasted=(r"(?:cgit\.)?(?:git\.)?(?:savannah|sv)\.(?:non)?gnu\.org/(?:git|cgit|r|gitweb)/(.+?)\.git" + _MORE,
+                 rf"savannah\.(?:non)?gnu\.org/(?:projects|git)/{_PART}{_MORE}",
+                 rf"(?:ftp\.)?gnu\.org/(?:gnu|software)/{_PART}{_MORE}")),
     _row("go",                  "https://proxy.golang.org",        "goproxy",     "golang.org/x/text",
-         purl=("golang",)),
+         purl=("golang",),
+         page="https://pkg.go.dev/{name}?tab=versions",
+         release_page="https://pkg.go.dev/{name}@{version}",
+         pasted=(r"pkg\.go\.dev/([^@]+)(?:@.*)?",)),
     _row("hackage",             "https://hackage.haskell.org",     "hackage",     "pandoc", purl=("hackage",)),
-    _row("hex",                 "https://hex.pm",                  "hex",         "plug", purl=("hex",)),
+    _row("hex",                 "https://hex.pm",                  "hex",         "plug", purl=("hex",),
+         pasted=(rf"hexdocs\.pm/{_PART}{_MORE}",)),
     _row("k8s",                 "https://registry.k8s.io",         "oci",         "kube-apiserver"),
     _row("kde-gitlab",          "https://invent.kde.org",          "gitlab",      "graphics/krita"),
     _row("maven",               "https://repo1.maven.org/maven2",  "maven",       "com.google.guava:guava",
-         purl=("maven",)),
+         purl=("maven",),
+         page="https://central.sonatype.com/artifact/{path}/versions",
+         release_page="https://central.sonatype.com/artifact/{path}/{version}",
+         pasted=(rf"(?:central\.sonatype\.com|mvnrepository\.com|search\.maven\.org)/artifact/{_PARTS}{_MORE}",)),
     _row("npm",                 "https://api.deps.dev",            _NPM,          "@angular/core", purl=("npm",),
          pasted=(rf"(?:[\w-]+\.)?npmjs\.\w+/package/{_SCOPED}",)),
     _row("nuget",               "https://api.nuget.org",           "nuget",       "Newtonsoft.Json",
-         purl=("nuget",)),
+         purl=("nuget",),
+         page="https://www.nuget.org/packages/{name}",
+         release_page="https://www.nuget.org/packages/{name}/{version}",
+         pasted=(rf"nuget\.org/packages/{_PART}{_MORE}",)),
     _row("packagist",           "https://repo.packagist.org",      "packagist",   "monolog/monolog",
-         purl=("composer",)),
+         purl=("composer",),
+         page="https://packagist.org/packages/{name}",
+         release_page="https://packagist.org/packages/{name}#{version}",
+         pasted=(rf"packagist\.org/packages/{_PARTS}{_MORE}",)),
     _row("pub",                 "https://pub.dev",                 "pub",         "http", purl=("pub",)),
     _row("pypi",                "https://api.deps.dev",            _PYPI,         "bottle", purl=("pypi",),
          pasted=(rf"pypi\.\w+/(?:project|simple|p)/{_PART}{_MORE}", rf"piwheels\.org/project/{_PART}{_MORE}")),
     _row("quay",                "https://quay.io",                 "quay",        "prometheus/prometheus"),
-    _row("sourceforge",         "https://sourceforge.net",         "sourceforge", "sevenzip"),
+    _row("sourceforge",         "https://sourceforge.net",         "sourceforge", "sevenzip",
+         pasted=(rf"(?:pr)?downloads\.sourceforge\.net/(?:project/)?{_PART}{_MORE}",
+                 rf"(?!(?:(?:pr)?downloads|lists)\.)([a-z0-9-]+)\.(?:sourceforge|sf)\.(?:net|io){_MORE}")),
     _row("sourcehut",           "https://git.sr.ht",               "sourcehut",   "~sircmpwn/scdoc"),
     _row("xfce-gitlab",         "https://gitlab.xfce.org",         "gitlab",      "xfce/xfce4-panel"),
     _row("yarn",                "https://registry.yarnpkg.com",    "npm",         "react",
@@ -4033,9 +4098,10 @@ def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider]
             raise SettingError(f"--provider {id_}={speaks}:{site}: deps.dev has no registry {id_!r}; "
                                f"it takes one of: {', '.join(sorted(_DEPSDEV_SYSTEMS))}")
         if old and old.dialect.read is dialect.read:
-            table[id_] = dataclasses.replace(old, site=site, page="")
+            table[id_] = dataclasses.replace(old, site=site, page="", release_page="")
         else:
-            table[id_] = Provider(id_, site, dialect, token_from=old.token_from if old else "")
+            table[id_] = Provider(id_, site, dialect, token_from=old.token_from if old else "",
+                                  pasted=old.pasted if old else (), purl=old.purl if old else ())
     return dict(sorted(table.items()))
 
 
@@ -4055,7 +4121,8 @@ def _pasted_at(provider: Provider, address: str) -> str | None:
     """The name of a project in the address of a page about it, which has neither scheme nor query."""
     host, slash, path = provider.site.partition("://")[2].partition("/")
     place = re.escape(f"{host.lower().removeprefix('www.')}{slash}{path}")
-    for pattern in (*provider.pasted, *provider.dialect.pasted, rf"deps\.dev/{provider.id}/{_PART}{_MORE}"):
+    system = _DEPSDEV_SYSTEMS.get(provider.id, "-").lower()
+    for pattern in (*provider.pasted, *provider.dialect.pasted, rf"deps\.dev/{system}/{_PART}{_MORE}"):
         if match := re.fullmatch(pattern.replace("{site}", place), address):
             with contextlib.suppress(Invalid):
                 return name_at(provider, unquote("/".join(match.groups())))[0]
@@ -4088,7 +4155,9 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
     text = text.strip()
     if text[:4].lower() == "pkg:":
         return _of_purl(providers, text)
-    text = re.sub(r"^(?:(?:git\+)?ssh://)?git@([^:/]+)[:/]", r"https://\1/", text)      # as git clone takes it
+    ssh = re.match(r"(?:(?:git\+)?ssh://git@([^:/]+)(?::[0-9]+)?/|git@([^:/]+):)", text)       # as git clone takes it
+    if ssh:
+        text = f"https://{ssh[1] or ssh[2]}/{text[ssh.end():]}"
     address, _, query = re.sub(r"^(?:git\+)?\w+://", "", text).partition("#")[0].partition("?")
     host, _, path = address.partition("/")
     if re.fullmatch(r"[\w.-]+@[^@]+", host):     # a user without a password, as Bitbucket shows it
@@ -4112,8 +4181,8 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str) ->
 
     The name may be an address even so; it must be of that provider then. Raises Invalid.
     """
-    found = project_in(providers, text) if id_ != "git" else None
     if id_ is None:
+        found = project_in(providers, text)
         if found is None:
             raise Invalid("Provider is required, unless the project name is the address of a project's page, such as "
                           f"https://github.com/bottlepy/bottle, or a purl; {text[:NAME_LIMIT]!r} is none that is "
@@ -4121,26 +4190,26 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str) ->
         return (*found, name_at(*found)[1])
     if id_ not in providers:
         raise Invalid(f"Provider {id_[:60]!r} is not known; GET /v1/providers lists those that are.")
-    own = _pasted_at(providers[id_], text.strip()) if id_ != "git" else None
-    if found and found[0].id == id_:
-        own = found[1]
-    if own:
-        text = own
-    elif found and is_address(text):
-        raise Invalid(f"Project name {text[:NAME_LIMIT]!r} is an address of the provider {found[0].id}, not {id_}.")
+    if id_ != "git":        # whose names are addresses
+        own, other = project_in({id_: providers[id_]}, text), project_in(providers, text)
+        if own:
+            text = own[1]
+        elif other and is_address(text):
+            raise Invalid(f"Project name {text[:NAME_LIMIT]!r} is an address of the provider {other[0].id}, not {id_}.")
     return (providers[id_], *name_at(providers[id_], text))
 
 
 def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     """Where people see a project's releases, or one of them."""
-    dialect = provider.dialect
-    template = provider.page or version is not None and dialect.release_page or dialect.page
-    if dialect.read is dockerhub and name.startswith("library/"):
-        template, name = "https://hub.docker.com/_/{name}/tags", name.partition("/")[2]
+    row = provider if provider.page else provider.dialect
+    template = version is not None and row.release_page or row.page
+    if provider.dialect.read is dockerhub and name.startswith("library/"):
+        template, name = "{site}/_/{name}/tags", name.partition("/")[2]
     values = {"site": provider.site, "provider": provider.id, "name": quote(name, safe="/@~:+")}
-    if "segment}" in template or "path}" in template or version is not None:
+    if "{segment}" in template or ":" in name or version is not None:
+        group, _, artifact = name.partition(":")
         values |= {"segment": quote(name, safe=""), "path": quote(name.replace(":", "/"), safe="/"),
-                   "version": quote(version or "", safe="")}
+                   "folder": quote(f"{group.replace('.', '/')}/{artifact}"), "version": quote(version or "", safe="")}
     return template.format_map(values)      # a template of ours; what it is filled with is never read again
 
 
@@ -4330,7 +4399,7 @@ def _tells_marks(provider: Provider) -> bool:
     return provider.dialect.marks is not None and bool(os.environ.get(provider.token_variable))
 
 
-class _Known(Mapping[str, Known]):
+class _KnownLater(Mapping[str, Known]):
     """What the store has of a source, read when a dialect first asks: after a 304 nobody does."""
 
     def __init__(self, read: Callable[[], dict[str, Known]]) -> None:
@@ -4361,7 +4430,7 @@ class Tracker:
         self.beat_at = 0.0              # of the loop, on the monotonic clock
         self._interval, self._host_limit = settings.poll_interval, settings.host_limit
         self._intervals = {
-            id_: max(self._interval, limit.every) for id_, provider in providers.items()
+            id_: limit.every for id_, provider in providers.items()
             if (limit := HOST_LIMITS.get(host_of(provider.site))) and limit.every > self._interval}
         self._clock, self._spread = clock, spread
         self._me = make_id()
@@ -4460,6 +4529,8 @@ class Tracker:
         try:
             marks = self._marks(sources) if len(sources) > 1 else {}
             for source in sources:
+                if self._stopping.is_set():
+                    break
                 self.check(source, marks.get(source.name))
                 with self._lock:
                     del self._under_way[source.id]
@@ -4502,13 +4573,14 @@ class Tracker:
             with self._computing:
                 if time.monotonic() - self.store.asked_at < 0.1:    # those who wait for an answer go first
                     time.sleep(0.006)
-                return self._check(source, next_check_at, mark)
+                events, news = self._check(source, next_check_at, mark)
+            self._tell_listeners(events)
+            return news
         except Stopped:     # the claim runs out, and the source is checked again by the next process
             pass
         except Throttled as error:
-            free_at = now + error.seconds * (1 + self._spread() / 10)
-            self._fail(source, str(error), free_at if source.succeeded_at is None else max(next_check_at, free_at),
-                       counts=False)
+            # Without jitter, so that who was put off goes before who was served meanwhile.
+            self._fail(source, str(error), now + error.seconds, counts=False, quota_left=error.quota_left)
         except ProviderError as error:
             backed_off = min(interval * 2 ** min(source.failures + 1, 20), max(interval, 6 * HOUR))
             self._fail(source, str(error), now + backed_off * (1 + self._spread() / 10),
@@ -4529,19 +4601,19 @@ class Tracker:
         finally:
             self._computing.acquire()
 
-    def _fail(self, source: Source, error: str, next_check_at: float, **about: bool) -> None:
+    def _fail(self, source: Source, error: str, next_check_at: float, **about: Any) -> None:
         log.warning("source %s/%s: %s", source.provider, source.name, error)
         with contextlib.suppress(StoreUnavailable):
             self.store.record_failure(source.id, self._me, error, next_check_at, **about)
 
-    def _check(self, source: Source, next_check_at: float, mark: str | None) -> list[Release]:
+    def _check(self, source: Source, next_check_at: float,
+               mark: str | None) -> tuple[Sequence[Event], list[Release]]:
         provider = self.providers.get(source.provider)
         if provider is None:
             raise ProviderError(f"there is no provider {source.provider} any more; --provider can add it")
         if mark and (source.etag_url, source.etag) == (_MARK, mark):
-            self.store.record_found(source.id, self._me, Findings(next_check_at, _MARK, mark))
-            return []
-        known = _Known(functools.partial(self.store.known_releases, source.id))
+            return self._record(source, Findings(next_check_at, _MARK, mark), [])
+        known = _KnownLater(functools.partial(self.store.known_releases, source.id))
         is_trusted = self.store.is_an_administrators(source.id)
         quota: int | None = None
 
@@ -4563,26 +4635,32 @@ class Tracker:
         if mark:
             findings = dataclasses.replace(findings, etag_url=_MARK, etag=mark, last_modified=None)
         if listing is None:
-            self.store.record_found(source.id, self._me, findings)
-            return []
+            return self._record(source, findings, [])
         findings, news = compare(known, listing, self._clock(), findings)
         if source.succeeded_at is None:     # the first sight of a project is its history
             news = []
         events = [event for subscriber in (self.store.subscribers(source.id) if news else ())
                   for event in self._events(provider, subscriber, news)]
-        findings = dataclasses.replace(findings, events=events, renamed=self._renamed(provider, source, listing))
+        return self._record(source, dataclasses.replace(
+            findings, events=events, renamed=self._renamed(provider, source, listing)), news)
+
+    def _record(self, source: Source, found: Findings, news: list[Release]) -> tuple[Sequence[Event], list[Release]]:
+        """What is told and what is news, once it is recorded; nothing if the claim was lost."""
         with self._let_go():
-            recorded = self.store.record_found(source.id, self._me, findings)
-        if recorded:
-            for release in news:
-                log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
-                         "updated" if release.is_updated else "new")
-            for event, listener in itertools.product(events, self.listeners):
-                try:
-                    listener(event.body)
-                except Exception:       # of the embedding program; what is stored is stored, and others are told
-                    log.exception("listener %r: failed", listener)
-        return news if recorded else []
+            recorded = self.store.record_found(source.id, self._me, found)
+        if recorded is None:
+            return [], []
+        for release in news:
+            log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
+                     "updated" if release.is_updated else "new")
+        return recorded.events, news
+
+    def _tell_listeners(self, events: Sequence[Event]) -> None:
+        for event, listener in itertools.product(events, self.listeners):
+            try:
+                listener(event.body)
+            except Exception:       # of the embedding program; what is stored is stored, and others are told
+                log.exception("listener %r: failed", listener)
 
     def _renamed(self, provider: Provider, source: Source, listing: Listing) -> tuple[str, str] | None:
         """``(name, key)`` that a project has now, if it is another than it had."""

@@ -2790,6 +2790,18 @@ def test_a_public_host_is_asked_at_most_as_often_as_its_limit_says_and_oftener_w
     assert len(proxy.seen) == 47
 
 
+def test_behind_a_proxy_too_a_user_s_address_is_judged_and_where_it_leads(listen):
+    proxy = listen(lambda seen: (302, b"", {"Location": "http://169.254.169.254/x"}))
+    fetcher = rt.Fetcher(rt.Settings(outgoing_proxy=proxy.url))
+    for url in ("http://169.254.169.254/x.git", "http://127.0.0.1:1/x.git", "http://192.168.1.1/x.git"):
+        with pytest.raises(rt.Unreachable, match="address"):
+            fetcher.fetch(rt.Request(url, is_guarded=True), is_trusted=False)
+    assert not proxy.seen
+    with pytest.raises(rt.Unreachable, match="169.254.169.254 is a link-local"):
+        fetcher.fetch(rt.Request("http://git.example/x.git", is_guarded=True), is_trusted=False)
+    assert len(proxy.seen) == 1
+
+
 def test_a_short_wait_for_a_host_is_waited_for_and_ends_with_the_program(listen):
     proxy = listen(lambda seen: (200, {}))
     fetcher, began = rt.Fetcher(rt.Settings(outgoing_proxy=proxy.url)), time.monotonic()
@@ -2949,6 +2961,10 @@ LISTED = {
     "dockerhub": ("dockerhub", "library/i", None, {"/v2/repositories/library/i/tags": HUB_TAGS}, [
         ("2.0-rc1", JUNE, True, *NOTHING, "digest:sha256:b"), ("1.9-alpine", MAY, False, *NOTHING, "digest:sha256:a")]),
     "depsdev": ("depsdev", "@s/p", None, {"/v3/systems/NPM/packages/%40s%2Fp": DEPSDEV}, [
+        ("2.0.0-next.1", JUNE, True, *NOTHING, None), ("1.0.0", MAY, False, *NOTHING, None),
+        ("0.1.0", None, False, *NOTHING, None)]),
+    "depsdev of pypi": ("depsdev", "left-pad", None, {
+        "/v3/systems/PYPI/packages/left-pad": DEPSDEV, "/v3/systems/NPM/packages/left-pad": DEPSDEV}, [
         ("2.0.0-next.1", JUNE, True, *NOTHING, None), ("1.0.0", MAY, False, *NOTHING, None),
         ("0.1.0", None, False, *NOTHING, None)]),
     "npm": ("npm", "@s/p", None, {
@@ -3117,7 +3133,7 @@ LISTED |= {
         ("1.19.0", MAY, False, "1.19.0", "<ul><li>security CVE-2026-1234 &lt;fixed&gt;</li><li> Faster</li></ul>",
          None)]),
     "artifacthub without a list of changes": ("artifacthub", "helm/r/p", None, {
-        "/api/v1/packages/helm/r/p": ARTIFACT, "/api/v1/packages/0-1/changelog": (500, {})}, [
+        "/api/v1/packages/helm/r/p": ARTIFACT, "/api/v1/packages/0-1/changelog": (404, {})}, [
         ("1.20.0-alpha.0", JUNE, True, *NOTHING, None), ("1.19.0", MAY, False, *NOTHING, None)]),
     "bitbucket": ("bitbucket", "w/r", None, {"/2.0/repositories/w/r/refs/tags": bitbucket_tags}, [
         ("v1.1-rc1", JUNE, True, "v1.1-rc1", "<pre>Fixes CVE-2026-1 &lt;b&gt;\n</pre>", SECOND_TAG),
@@ -3245,7 +3261,7 @@ def test_of_a_log_of_all_changes_only_the_version_s_own_cves_are_named(listen, c
 
 
 @pytest.mark.parametrize("case, links", [
-    ("artifacthub", ["https://artifacthub.io/packages/helm/r/p/1.19.0"]),
+    ("artifacthub", ["{site}/packages/helm/r/p/1.19.0"]),
     ("bitbucket",   ["https://bitbucket.org/w/r/src/v1.1-rc1"]),
     ("hackage",     ["https://hackage.example/package/text-icu-3.1", "https://hackage.example/package/text-icu-3.10"]),
     ("metacpan",    ["https://metacpan.org/release/SRI/Mojo-Lite-9.40/changes"]),
@@ -3255,7 +3271,8 @@ def test_a_note_says_where_it_stands(listen, case, links):
     dialect, name, token, answers_by_path, _ = LISTED[case]
     row = row_of(dialect, listen(answering(answers_by_path)).url)
     listing = rt.releases_of(row, name, rt.Fetcher(rt.Settings()).fetch, token)
-    assert sorted(release.note.url for release in listing.releases if release.note) == links
+    assert sorted(release.note.url for release in listing.releases if release.note) == [
+        link.replace("{site}", row.site) for link in links]
 
 
 def test_a_module_s_distribution_is_what_is_tracked(listen):
@@ -3290,7 +3307,7 @@ def test_what_a_host_calls_a_project_that_it_moved_is_text_or_nothing(dialect, f
     ("artifacthub",                    ["1.20.0-alpha.0", "1.19.0"],   1),
     ("artifacthub",                    ["1.19.0"],                     2),
     ("bitbucket",                      ["v1.1-rc1"],                   1),
-    ("quay",                           ["v3.1-rc.1"],                  2),     # its page holds a signature as well
+    ("quay",                           ["v3.1-rc.1"],                  1),     # its page holds a signature as well
     ("nuget",                          [],                             2),
     ("nuget of many versions",         [],                             4),
     ("nuget of many versions",         ["2.0.0-beta.1"],               3),
@@ -3337,6 +3354,152 @@ def test_dates_that_a_public_registry_does_not_tell_are_asked_for_beside_it(prov
         return rt.Answer(request.url, 200 if body else 404, {}, (body or "").encode(), request.url)
     listing = rt.releases_of(rt.PROVIDERS[provider], name, ask)
     assert {release.version: release.date for release in listing.releases} == expected
+
+
+# What a dialect asks for first, to the letter: an order that is left out makes the newest be on no page that is read.
+@pytest.mark.parametrize("dialect, name, url", [
+    ("bitbucket", "w/r",  "/2.0/repositories/w/r/refs/tags?sort=-target.date&pagelen=100"),
+    ("dockerhub", "o/i",  "/v2/repositories/o/i/tags?page_size=100&ordering=last_updated"),
+    ("forgejo",   "o/r",  "/api/v1/repos/o/r/releases?draft=false&page=1&limit=50"),
+    ("gitlab",    "g/p",  "/api/v4/projects/g%2Fp/releases?per_page=100&order_by=released_at&sort=desc"
+                          "&include_html_description=true"),
+    ("oci",       "o/i",  "/v2/o/i/tags/list?n=1000"),
+    ("quay",      "o/i",  "/api/v1/repository/o/i/tag/?limit=100&onlyActiveTags=true&page=1"),
+    ("sourceforge", "p",  "/projects/p/rss?path=/"),
+])
+def test_what_is_asked_for_first_is_what_the_api_documents(listen, dialect, name, url):
+    provider = listen(404)
+    with pytest.raises(rt.ProviderError):
+        listed(dialect, provider.url, name)
+    assert provider.seen[0].path == url
+
+
+@pytest.mark.parametrize("case", ["github", "github feed", "gitlab", "forgejo", "hackage", "sourceforge", "sourcehut"])
+def test_a_list_of_the_newest_alone_says_that_it_is_one(listen, case):
+    dialect, name, token, answers_by_path, _ = LISTED[case]
+    site = listen(answering(answers_by_path)).url
+    assert rt.releases_of(row_of(dialect, site), name, rt.Fetcher(rt.Settings()).fetch, token).is_window
+
+
+@pytest.mark.parametrize("dialect, path, body", [
+    ("npm",         "/p",                                                   {}),
+    ("npm",         "/p",                                                   {"error": "x"}),
+    ("npm",         "/p",                                                   {"versions": []}),
+    ("cargo",       "/1/p",                                                 b""),
+    ("depsdev",     "/v3/systems/NPM/packages/p",                           {"versions": {}}),
+    ("hex",         "/api/packages/p",                                      {"releases": {}}),
+    ("pub",         "/api/packages/p",                                      {"versions": {}}),
+    ("metacpan",    "/v1/release/versions/p",                               {"releases": {}}),
+    ("packagist",   "/p2/p/p.json",                                         {"packages": {"p/p": {}}}),
+    ("bitbucket",   "/2.0/repositories/p/p/refs/tags",                      {"values": {}}),
+    ("dockerhub",   "/v2/repositories/p/p/tags",                            {"results": {}}),
+    ("quay",        "/api/v1/repository/p/p/tag/",                          {"tags": {}}),
+    ("hackage",     "/package/p.rss",                                       b"<rss></rss>"),
+    ("sourcehut",   "/~p/p/refs/rss.xml",                                   b"<rss></rss>"),
+    ("sourceforge", "/projects/p/rss",                                      b"<rss></rss>"),
+    ("maven",       "/p/p/maven-metadata.xml",                              b"<metadata/>"),
+])
+def test_what_lacks_its_list_is_no_project_without_releases(listen, dialect, path, body):
+    """Else the list that comes next would be news, all of it."""
+    name = {"packagist": "p/p", "bitbucket": "p/p", "dockerhub": "p/p", "quay": "p/p", "maven": "p:p",
+            "sourcehut": "~p/p"}.get(dialect, "p")
+    with pytest.raises(rt.ProviderError, match="answered no list of releases"):
+        listed(dialect, listen(answering({path: (200, body)})).url, name)
+
+
+def test_an_unpublished_package_is_there_without_a_version(listen):
+    site = listen(answering({"/p": {"name": "p", "time": {"unpublished": {"time": MAY}}}})).url
+    assert listed("npm", site, "p") == []
+
+
+def test_a_page_with_a_tag_that_is_no_release_is_known_all_the_same(listen):
+    def answer(seen: Seen) -> Any:
+        page = int((re.search(r"page=(\d+)$", seen.path) or [0, 1])[1])
+        entries = [{"name": f"{9 - page}.0{suffix}", "last_updated": MAY, "digest": f"sha256:{page}"}
+                   for suffix in ("", "-amd64")]
+        return 200, {"results": entries, "next": f"{provider.url}{seen.path.partition('&page')[0]}&page={page + 1}"}
+    provider = listen(answer)
+    first = listed("dockerhub", provider.url, "o/i")
+    assert len(provider.seen) == 10
+    provider.seen.clear()
+    listed("dockerhub", provider.url, "o/i", known={row[0]: rt.Known(row[1], row[5], None) for row in first})
+    assert len(provider.seen) == 1
+
+
+def test_releases_that_are_shown_no_more_do_not_make_tags_news_though_the_next_answer_is_another(listen):
+    answers = iter((403, (200, [])))
+    provider = listen(lambda seen: next(answers, 404) if "/releases?" in seen.path else (200, GITLAB_TAGS))
+    known = {"v1": rt.Known(MAY, f"published:{MAY}", None)}
+    with pytest.raises(rt.ProviderError, match="does not show the releases of g/p any more"):
+        listed("gitlab", provider.url, "g/p", known=known)
+
+
+def test_every_known_major_version_of_a_go_module_is_asked_for(listen):
+    lists = {"": "v1.0.0\n", "/v2": "v2.0.0\nv2.0.1\n", "/v3": "v3.0.0\n"}
+    answers = {f"/m{major}/@v/list": (200, text) for major, text in lists.items()}
+    provider = listen(answering(answers))
+    known = {version: rt.Known(MAY, None, None) for version in ("v1.0.0", "v2.0.0", "v3.0.0")}
+    assert "v2.0.1" in [row[0] for row in listed("goproxy", provider.url, "m", known=known)]
+    assert "/m/v5/@v/list" not in [seen.path for seen in provider.seen]
+
+
+def test_a_project_of_gitlab_s_that_is_named_by_its_number_gets_its_name(listen):
+    site = listen(answering({"/api/v4/projects/7/releases": GITLAB_RELEASES,
+                             "/api/v4/projects/7": {"path_with_namespace": "g/p"}})).url
+    assert rt.releases_of(row_of("gitlab", site), "7", rt.Fetcher(rt.Settings()).fetch).name == "g/p"
+
+
+def test_of_every_page_of_google_s_registries_the_dates_are_read(listen):
+    pages = {"/v2/p/i/tags/list?n=1000": (200, {**GOOGLE["/v2/p/i/tags/list"], "tags": ["v1"]}, {
+                 "Link": '</v2/p/i/tags/list?n=1000&last=v1>; rel="next"'}),
+             "/v2/p/i/tags/list?n=1000&last=v1": {"tags": ["v9"], "manifest": {
+                 "sha256:c": {"tag": ["v9"], "timeUploadedMs": "1780300800000"}}}}
+    found = {row[0]: row[1] for row in listed("oci", listen(answering(pages)).url, "p/i")}
+    assert found["v9"] == JUNE
+
+
+def test_an_item_of_a_feed_without_a_date_does_not_hide_the_others(listen):
+    feed = rss(("1.1", "https://x.example/1.1", "Fri, 01 May 2026 08:00:00 UT", ""))[1].replace(
+        "</channel>", "<item><title>2</title></item></channel>")
+    assert [row[0] for row in listed("sourcehut", listen(answering({"/~u/r/refs/rss.xml": (200, feed)})).url, "~u/r")] == [
+        "1.1"]
+
+
+@pytest.mark.parametrize("where", ["a realm that is not https", "another host that asked"])
+def test_a_registry_s_password_goes_to_nobody_who_could_have_been_listened_to_or_is_another(where):
+    row = dataclasses.replace(rt.PROVIDERS["ghcr"])
+    sent: list[rt.Request] = []
+
+    def ask(request: rt.Request) -> rt.Answer:
+        sent.append(request)
+        if "/token" in request.url:
+            return rt.Answer(request.url, 200, {}, b'{"token": "t"}', request.url)
+        elsewhere = request.url.replace("ghcr.io", "mirror.example") if where != "a realm that is not https" else request.url
+        realm = "http://ghcr.io/token" if where == "a realm that is not https" else "https://mirror.example/token"
+        return rt.Answer(elsewhere, 401, {"www-authenticate": f'Bearer realm="{realm}"'}, b"", request.url)
+    with pytest.raises(rt.ProviderError):
+        rt.releases_of(row, "o/i", ask, "me:word")
+    assert not [request for request in sent if any(
+        value.startswith("Basic") for name, value in request.headers.items() if name == "Authorization")]
+
+
+def test_names_of_files_that_a_hostile_index_lists_are_read_in_good_time():
+    begin = time.monotonic()
+    rt._version_of_file("a-" * 100_000 + "1.0.zip", "a")
+    for _ in range(20_000):
+        rt._version_of_file("x-" * 90 + "1.0.zip", "holy-grail")
+    assert time.monotonic() - begin < 5
+
+
+def test_a_provider_of_one_s_own_takes_nothing_from_the_public_one_of_its_dialect():
+    table = rt.providers_with([("acme", "packagist", "https://pk.example"), ("corp", "nuget", "https://nu.example")])
+    assert rt.project_in(table, "https://packagist.org/packages/v/p")[0].id == "packagist"
+    assert rt.project_at(table, "packagist", "https://packagist.org/packages/v/p")[1] == "v/p"
+    assert rt.project_in(table, "https://pk.example/packages/v/p")[0].id == "acme"
+    assert rt.page_of(table["acme"], "v/p", "1.0") == "https://pk.example/packages/v/p"
+    assert rt.page_of(table["corp"], "Inner") == "https://nu.example"
+    moved = rt.providers_with([("packagist", "packagist", "https://mirror.example")])
+    assert rt.project_in(moved, "https://packagist.org/packages/v/p")[0].site == "https://mirror.example"
 
 
 def test_any_repository_is_read_by_its_address_but_not_one_at_a_private_address_for_everybody(listen):
@@ -3913,7 +4076,7 @@ def test_the_page_of_a_project_leads_back_to_it(provider):
         assert rt.project_in(rt.PROVIDERS, page) == (row, name), page
 
 
-@pytest.mark.parametrize("dialect", sorted(id_ for id_, row in rt.DIALECTS.items() if "{site}" in row.page))
+@pytest.mark.parametrize("dialect", sorted(id_ for id_, row in rt.DIALECTS.items() if "{site}/" in row.page))
 def test_the_page_of_a_project_at_a_provider_of_the_operator_s_leads_back_to_it(dialect):
     example = next((row.example for row in rt.PROVIDERS.values() if row.dialect.read is rt.DIALECTS[dialect].read),
                    "holy-grail")
@@ -4748,6 +4911,58 @@ def test_a_project_that_was_renamed_to_one_that_is_tracked_joins_it(watch):
     assert len(store.releases(there.id, 1)[0]) == 2
 
 
+def test_what_is_released_while_two_names_become_one_is_told_to_each_once(watch):
+    store, forge = watch.board.store, watch.forge
+    other = an_account(store, "you@example.org")
+    watch.check()                                               # knows 1.0, 1.1
+    renamed(forge, "o/r", "new/name")
+    del forge.releases["new/name"][1:]                          # the new name has only the newest
+    there = store.add_project(other.id, "forge", "new/name", "new/name", {})[1]
+    watch.tracker.check_now(there.id)
+    forge.publish("new/name", "2.0")
+    watch.tracker.check_now(there.id)                           # you are told of it here
+    watch.heard.clear()
+    forge.publish("new/name", "3.0")
+    watch.check()                                               # and I of 2.0, as the names are joined
+    assert [(event["project"], event["version"]) for event in watch.heard] == [("o/r", "2.0")]
+    assert sorted(store.known_releases(there.id)) == ["1.0", "1.1", "2.0"]
+    watch.heard.clear()
+    watch.tracker.check_now(there.id)
+    assert sorted((event["project"], event["version"]) for event in watch.heard) == [("new/name", "3.0")] * 2
+    project, = store.projects(watch.board.account.id, "updated", False)[0]
+    assert (project.name, store.releases(project.source_id, 1)[0][0].version) == ("new/name", "3.0")
+
+
+def test_a_listener_holds_up_no_other_check_and_may_check_itself(watch):
+    other = watch.board.store.add_project(watch.board.account.id, "forge", "o/other", "o/other", {})[1]
+    watch.forge.publish("o/other", "1.0")
+    watch.check()
+    found: list[Any] = []
+    watch.tracker.listeners.append(lambda event: found.append(watch.tracker.check_now(other.id)))
+    watch.forge.publish("o/r", "2.0")
+    assert watch.check() == ["2.0"]
+    assert found[0][0].error is None and watch.board.store.known_releases(other.id)
+
+
+def test_a_project_is_asked_for_no_oftener_than_its_host_wishes(board):
+    """Artifact Hub: once an hour; others by the interval."""
+    settings = rt.Settings(poll_interval=60)
+    now = time.time()
+
+    class Public:
+        def fetch(self, request: rt.Request, is_trusted: bool = True) -> rt.Answer:
+            return rt.Answer(request.url, 200, {}, json.dumps(
+                {"version": "1.0.0", "ts": 1777622400, "package_id": "x"} if request.url.endswith("/p") else []).encode(),
+                             request.url)
+
+    tracker = rt.Tracker(board.store, Public(), rt.PROVIDERS, settings, board.service.patterns,   # type: ignore[arg-type]
+                         clock=lambda: now, spread=lambda: 0.0)
+    for id_, name, wait in (("artifacthub", "helm/r/p", 3600), ("gitlab", "g/p", 60)):
+        source = board.store.add_project(board.account.id, id_, name, name, {})[1]
+        after, _ = tracker.check_now(source.id)
+        assert round(after.next_check_at - now) == wait, after
+
+
 def test_a_host_whose_quota_is_spent_says_until_when_and_holds_back_no_other(watch, listen):
     reset = int(watch.now) + 1800
     watch.check()
@@ -4758,10 +4973,11 @@ def test_a_host_whose_quota_is_spent_says_until_when_and_holds_back_no_other(wat
     watch.forge.listener.answer = lambda seen: (403, b"", {
         "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(reset), "Date": email.utils.formatdate(watch.now)})
     watch.check()
+    assert watch.source.quota_left == 0 and watch.source.as_json()["quota_left"] == 0
     asked = len(watch.forge.listener.seen)
     for _ in range(2):
         assert rt.timestamp(reset)[:16] in watch.source.error and watch.source.failures == 0
-        assert 1700 < watch.wait() <= rt.HOUR + 60
+        assert 1700 < watch.wait() <= 1900
         watch.check()                                       # waits for the host, which is not asked
     assert len(watch.forge.listener.seen) == asked
     elsewhere = Forge()
@@ -6058,6 +6274,25 @@ def test_a_project_is_named_by_an_address_wherever_one_is_named(accounts, forge)
     assert status == 1 and "Provider is required, unless" in said and said.count("\n") == 1
     done("project", "remove", "me@example.org", address, *flags)
     assert done("project", "list", "me@example.org", *flags) == ""
+
+
+@pytest.mark.parametrize("id_", rt.PROVIDERS)
+def test_fetch_prints_what_each_provider_has(listen, capsys, id_):
+    dialect = next(name for name, about in rt.DIALECTS.items() if about.read is rt.PROVIDERS[id_].dialect.read)
+    _, name, _, answers_by_path, expected = next(
+        row for row in LISTED.values() if row[0] == dialect and row[2] is None and (id_ != "pypi" or row[1] == "left-pad"))
+    site = listen(answering(answers_by_path)).url
+    # A warning is as loud as it may be to others in this process: a command changes what the log says for good.
+    status = rt.main(["fetch", id_, name.replace("{site}", site), "--json", "--provider", f"{id_}={dialect}:{site}",
+                      "--log-level", "warning"])
+    assert status == 0
+    found = {row["version"]: row for row in json.loads(capsys.readouterr().out)}
+    assert found.keys() == {row[0] for row in expected}
+    for version, date, is_prerelease, title, message, _ in expected:
+        shown = found[version]
+        assert (shown["date"], shown["is_prerelease"]) == (date, is_prerelease)
+        if message is not None:
+            assert (shown["note"]["title"], shown["note"]["message"]) == (title, message)
 
 
 def test_the_providers_are_listed_with_those_that_the_operator_added():
