@@ -389,10 +389,15 @@ def make_id() -> str:
     return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
 
 
+@functools.lru_cache(maxsize=8192)      # a page of projects has sixty, and they stay the same for an hour
+def _second(at: int) -> str:
+    # Not fromtimestamp(), which raises OSError for some of what is beyond the calendar.
+    return (datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=at)).isoformat() + "Z"
+
+
 def timestamp(at: float) -> str:
     """An instant of ours as RFC 3339 text, to the second."""
-    # Not fromtimestamp(), which raises OSError for some of what is beyond the calendar.
-    return (datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=int(at))).isoformat() + "Z"
+    return _second(int(at))
 
 
 _PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -642,11 +647,20 @@ class Health:
 
     def as_json(self) -> dict[str, Any]:
         """For people and programs: instants as RFC 3339, and what is nothing or false left out."""
-        about: dict[str, Any] = {
-            name: timestamp(at) for name in ("checked_at", "succeeded_at", "next_check_at", "missing_since")
-            if (at := getattr(self, name))}
-        optional = {"error": self.error, "is_missing": self.is_missing, "quota_left": self.quota_left}
-        return about | {name: value for name, value in optional.items() if value is not None and value is not False}
+        about: dict[str, Any] = {"next_check_at": timestamp(self.next_check_at)}
+        if self.checked_at:
+            about["checked_at"] = timestamp(self.checked_at)
+        if self.succeeded_at:
+            about["succeeded_at"] = timestamp(self.succeeded_at)
+        if self.missing_since:
+            about["missing_since"] = timestamp(self.missing_since)
+        if self.is_missing:
+            about["is_missing"] = True
+        if self.error is not None:
+            about["error"] = self.error
+        if self.quota_left is not None:
+            about["quota_left"] = self.quota_left
+        return about
 
 
 @dataclasses.dataclass(frozen=True)
@@ -2448,7 +2462,7 @@ def refusal(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | N
     if parse_address(address) is None or in_networks(address, _NEVER) and not is_loopback6:
         return f"{address} is a link-local, metadata, reserved or wrapped address, which is never sent to"
     if in_networks(address, _PRIVATE) and not is_trusted and not in_networks(address, allowed):
-        return (f"{address} is a private address, which only administrators may have asked or sent to; "
+        return (f"{address} is a private address, which is asked or sent to for administrators alone; "
                 f"--allow-network {address} would allow it to every account")
     return None
 
@@ -4026,7 +4040,7 @@ PROVIDERS = _table(
          page="https://ghcr.io/{name}",
          pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/container/{_PART}{_MORE}",
                  rf"github\.com/(?:orgs|users)/{_PART}/packages/container/(?:package/)?{_PART}{_MORE}")),
-    _row("git",                 "https://git-scm.com",             "git",
+    _row("git",                 "",                                "git",
          "https://git.kernel.org/pub/scm/git/git.git"),
     _row("gitea",               "https://gitea.com",               "forgejo",     "gitea/tea"),
     _row("github",              "https://github.com",              "github",      "bottlepy/bottle",
@@ -4105,6 +4119,12 @@ def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider]
     return dict(sorted(table.items()))
 
 
+def unknown_provider(id_: str) -> str:
+    """What is wrong with a project of a provider that this process does not know, though another may."""
+    return (f"there is no provider {id_} here, so it is not asked; each command takes the same --provider {id_}=... as "
+            "serve, or RELEASETRACK_PROVIDERS")
+
+
 def name_at(provider: Provider, text: str) -> tuple[str, str]:
     """``(name, key)``: the name as the provider writes it, and what identifies it there. Raises Invalid."""
     dialect = provider.dialect
@@ -4181,6 +4201,8 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str) ->
 
     The name may be an address even so; it must be of that provider then. Raises Invalid.
     """
+    if re.search(r"://[^/@]*:[^/]*@", text):
+        raise Invalid("Project name must not hold user and password; a token comes from the environment.")
     if id_ is None:
         found = project_in(providers, text)
         if found is None:
@@ -4190,11 +4212,10 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str) ->
         return (*found, name_at(*found)[1])
     if id_ not in providers:
         raise Invalid(f"Provider {id_[:60]!r} is not known; GET /v1/providers lists those that are.")
-    if id_ != "git":        # whose names are addresses
-        own, other = project_in({id_: providers[id_]}, text), project_in(providers, text)
-        if own:
-            text = own[1]
-        elif other and is_address(text):
+    if own := project_in({id_: providers[id_]}, text):
+        text = own[1]
+    elif id_ != "git" and is_address(text):     # whose names are addresses
+        if other := project_in(providers, text):
             raise Invalid(f"Project name {text[:NAME_LIMIT]!r} is an address of the provider {other[0].id}, not {id_}.")
     return (providers[id_], *name_at(providers[id_], text))
 
@@ -4235,8 +4256,11 @@ def _classify(provider: Provider, name: str, asked: Request, answer: Answer) -> 
     if status in (404, 410, 451):
         raise ProjectMissing(f"{provider.id} has no project {name} (status {status})")
     if status in (401, 403):
-        raise ProviderError(f"{provider.id} does not show {name} (status {status}): it does not exist, is private "
-                            f"and needs a token in {provider.token_variable}, or programs are kept out")
+        token = f" and needs a token in {provider.token_variable}" if provider.takes_token else ""
+        if provider.auth("x").keys() & asked.headers.keys():
+            token = f" and the token in {provider.token_variable} does not open it"
+        raise ProviderError(f"{provider.id} does not show {name} (status {status}): it does not exist, is private"
+                            f"{token}, or programs are kept out")
     raise ProviderError(f"{provider.id} answered status {status} for {name}")
 
 
@@ -4610,7 +4634,7 @@ class Tracker:
                mark: str | None) -> tuple[Sequence[Event], list[Release]]:
         provider = self.providers.get(source.provider)
         if provider is None:
-            raise ProviderError(f"there is no provider {source.provider} any more; --provider can add it")
+            raise ProviderError(unknown_provider(source.provider))
         if mark and (source.etag_url, source.etag) == (_MARK, mark):
             return self._record(source, Findings(next_check_at, _MARK, mark), [])
         known = _KnownLater(functools.partial(self.store.known_releases, source.id))
@@ -5227,6 +5251,9 @@ def _project_settings(fields: Fields, call: Call) -> dict[str, Any]:
 
 def _shown(call: Call, project: Project) -> dict[str, Any]:
     provider = call.parts.providers.get(project.provider)
+    if provider is None:
+        project = dataclasses.replace(project, health=dataclasses.replace(
+            project.health, error=unknown_provider(project.provider)))
     return project.as_json(page_of(provider, project.name) if provider else "")
 
 
@@ -6121,6 +6148,9 @@ def _project_in(providers: Mapping[str, Provider], args: argparse.Namespace) -> 
     if args.provider and args.provider not in providers:
         raise CommandError(f"there is no provider {args.provider}; there are {', '.join(providers)}; --provider adds "
                            "one")
+    if args.provider is None and args.name in providers:
+        raise CommandError(f"{args.name} is a provider; the name of a project is missing behind it, such as "
+                           f"{providers[args.name].example or providers[args.name].dialect.form}")
     return project_at(providers, args.provider, args.name)
 
 
@@ -6152,8 +6182,10 @@ def project_add(settings: Settings, args: argparse.Namespace) -> int:
 
 @command(_EMAIL, _JSON)
 def project_list(settings: Settings, args: argparse.Namespace) -> int:
-    """List an account's projects: provider, name, id, last check, last success, next check, quota left, whether it
-    is missing, what is wrong."""
+    """List an account's projects, and how the checks of each go.
+
+    Provider, name, id, last check, last success, next check, quota left, since when it is missing, what is wrong.
+    """
     with opened(settings) as service:
         account = _account_at(service, args.email)
         rows = []
@@ -6162,7 +6194,7 @@ def project_list(settings: Settings, args: argparse.Namespace) -> int:
             for project in projects:
                 health = project.health.as_json()
                 if project.provider not in service.providers:
-                    health.setdefault("error", f"there is no provider {project.provider} any more; --provider adds it")
+                    health["error"] = unknown_provider(project.provider)
                 rows.append({"provider": project.provider, "name": project.name, "id": project.id} | {
                     name: health.get(name) for name in ("checked_at", "succeeded_at", "next_check_at", "quota_left")
                 } | {"missing_since": health.get("missing_since") if project.health.is_missing else None,
@@ -6242,14 +6274,24 @@ def fetch(settings: Settings, args: argparse.Namespace) -> int:
 
 @command(_JSON)
 def providers_(settings: Settings, args: argparse.Namespace) -> int:
-    """List the providers: id, what a project is called there, an example, the environment variable that a token is
-    taken from, the dialect, the address."""
+    """List the providers, what a project is called there, and where a token is taken from.
+
+    Id, form of a name, an example, the token's environment variable, dialect, address.
+    """
     dialects = {dialect.read: name for name, dialect in DIALECTS.items()}
     return _print_rows([
         {"id": provider.id, "form": provider.dialect.form, "example": provider.example or None,
          "token_variable": provider.token_variable if provider.takes_token else None,
          "dialect": dialects.get(provider.dialect.read), "site": provider.site}
         for provider in providers_with(settings.provider).values()], args.json)
+
+
+def _not_now(service: Service, source: Source, is_named: bool) -> str | None:
+    """Why a source is not to be checked: it is not known here, or its host asked to wait and nobody insists."""
+    if source.provider not in service.providers:
+        return unknown_provider(source.provider)
+    was_put_off = bool(source.error) and not source.failures and source.next_check_at > time.time()
+    return source.error if was_put_off and not is_named else None
 
 
 @command(argument("email", metavar="EMAIL", nargs="?", help="this account's projects; all without it"),
@@ -6273,6 +6315,10 @@ def check(settings: Settings, args: argparse.Namespace) -> int:
         for at, source in enumerate(sources, 1):
             if sys.stderr.isatty():
                 print(f"\r\x1b[K{at}/{len(sources)} {source.provider} {source.name}", end="", file=sys.stderr)
+            if reason := _not_now(service, source, bool(args.name)):
+                status = 1
+                print(f"releasetrack: {source.provider} {source.name}: {reason}", file=sys.stderr)
+                continue
             found = service.tracker.check_now(source.id)
             if sys.stderr.isatty():
                 print("\r\x1b[K", end="", file=sys.stderr)

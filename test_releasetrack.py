@@ -4050,7 +4050,7 @@ def test_a_text_that_is_no_project_s_address_is_none_in_no_time(text):
     ("github=https://ghe.example",           "https://ghe.example/o/r/releases/tag/1",          "o/r"),
     ("oci=http://localhost:5000",            "localhost:5000/o/i:1.2",                          "o/i"),
     ("oci=http://localhost:5000",            "http://localhost:5000/v2/o/i/tags/list",          "o/i"),
-    ("simple=https://index.example/root",    "https://index.example/root/simple/Holy.Grail/",   "holy-grail"),
+    ("simple=https://index.example/base",    "https://index.example/base/simple/Holy.Grail/",   "holy-grail"),
     ("simple=https://index.example/simple",  "https://index.example/simple/holy-grail/",        "holy-grail"),
     ("npm=https://npm.example",              "https://npm.example/@s%2Fp",                      "@s/p"),
     ("npm=https://npm.example",              "https://npm.example/@s/p",                        "@s/p"),
@@ -4116,7 +4116,7 @@ def test_the_page_of_a_project_at_a_provider_of_the_operator_s_leads_back_to_it(
     (None,           "",                                              None,           "Provider is required", ""),
     (None,           "https://github.com/owner",                      None,           "Provider is required", ""),
     ("git",          "o/r",                                           None,           "has not the form that git takes", ""),
-    ("git",          "https://me:word@git.example/a/b.git",           None,           "has not the form that git takes", ""),
+    ("git",          "https://me:word@git.example/a/b.git",           None,           "must not hold user and password", ""),
 ])
 def test_a_project_is_named_by_a_provider_and_its_name_or_by_an_address(id_, text, provider, name, key):
     if provider is None:
@@ -5050,7 +5050,7 @@ def test_github_with_a_token_is_asked_for_many_repositories_in_one_query(serve, 
 def test_a_source_whose_provider_was_taken_away_says_so(watch):
     watch.check()
     watch.tracker.providers = dict(rt.PROVIDERS)
-    assert watch.check() == [] and "no provider forge any more; --provider" in watch.source.error
+    assert watch.check() == [] and "no provider forge here" in watch.source.error
 
 
 def test_a_source_that_another_process_checks_is_left_to_it(watch):
@@ -6295,6 +6295,57 @@ def test_fetch_prints_what_each_provider_has(listen, capsys, id_):
             assert (shown["note"]["title"], shown["note"]["message"]) == (title, message)
 
 
+def test_a_command_that_does_not_know_a_provider_leaves_its_projects_as_they_are(accounts, forge):
+    forge.publish("acme/app", "v1.0")
+    flags = ("--db", accounts, "--provider", forge.flag)
+    done("project", "add", "me@example.org", "forge", "acme/app", *flags)
+    before = json.loads(done("project", "list", "me@example.org", "--json", *flags))
+    status, said, wrong = ended(run("check", "--db", accounts))
+    assert (status, said) == (1, "") and "no provider forge here" in wrong and "--provider forge=..." in wrong
+    assert json.loads(done("project", "list", "me@example.org", "--json", *flags)) == before
+    row, = json.loads(done("project", "list", "me@example.org", "--json", "--db", accounts))
+    assert "no provider forge here" in row["error"]
+
+
+def test_a_host_that_asked_to_wait_is_waited_for_by_the_next_command_too_unless_the_project_is_named(accounts, forge):
+    forge.publish("acme/app", "v1.0")
+    flags = ("--db", accounts, "--provider", forge.flag)
+    done("project", "add", "me@example.org", "forge", "acme/app", *flags)
+    forge.fault = (429, b"", {"Retry-After": "600"})
+    assert ended(run("check", *flags))[0] == 1
+    asked = len(forge.listener.seen)
+    status, _, wrong = ended(run("check", *flags))
+    assert status == 1 and "it is asked again at" in wrong and len(forge.listener.seen) == asked
+    assert ended(run("check", "me@example.org", "forge", "acme/app", *flags))[0] == 1
+    assert len(forge.listener.seen) > asked
+
+
+@pytest.mark.parametrize("words, says", [
+    (("github",),                                           "github is a provider; the name of a project is missing"),
+    (("git", "https://me:secret@git.example/x.git"),        "must not hold user and password"),
+    (("https://me:secret@git.example/x.git",),              "must not hold user and password"),
+    (("git", "pkg:npm/x"),                                  "has not the form that git takes"),
+])
+def test_a_project_that_is_named_wrongly_is_told_how_and_no_password_is_repeated(words, says):
+    status, _, wrong = ended(run("fetch", *words))
+    assert status == 1 and says in wrong and wrong.count("\n") == 1 and "secret" not in wrong
+
+
+def test_the_address_of_a_repository_may_be_written_as_git_takes_it():
+    for text in ("git@git.example:o/r.git", "https://git.example/o/r.git", "git+https://git.example/o/r.git"):
+        assert rt.project_at(rt.PROVIDERS, "git", text)[1] == "https://git.example/o/r.git"
+
+
+def test_who_asks_with_a_token_is_told_that_it_does_not_open_the_project(listen):
+    site = listen(401).url
+    with pytest.raises(rt.ProviderError, match="private and needs a token in MY_FORGEJO_TOKEN"):
+        listed("forgejo", site, "o/r")
+    with pytest.raises(rt.ProviderError, match="the token in MY_FORGEJO_TOKEN does not open it"):
+        listed("forgejo", site, "o/r", "t")
+    with pytest.raises(rt.ProviderError, match="it does not exist, is private, or programs are kept out"):
+        listed("cargo", site, "r")
+
+
 def test_the_providers_are_listed_with_those_that_the_operator_added():
     rows = {row["id"]: row for row in json.loads(done("providers", "--json", "--provider", "home=gitlab:http://g.lan"))}
     assert set(rows) == {*rt.PROVIDERS, "home"}
@@ -6316,7 +6367,8 @@ def test_adding_a_project_tells_when_there_is_none_and_does_not_wait_for_ever(se
     began = time.monotonic()
     assert api.post("/v1/projects", {"provider": "slow", "name": "o/p"})["name"] == "o/p"
     assert time.monotonic() - began < rt.ADD_WAIT + 1
-    listed = json.loads(done("project", "list", "me@example.org", "--db", db, "--json"))
+    listed = json.loads(done("project", "list", "me@example.org", "--db", db, "--json",
+                             "--provider", "dead=forgejo:http://127.0.0.1:9"))
     assert "refused the connection" in next(one["error"] for one in listed if one["provider"] == "dead")
 
 
