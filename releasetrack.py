@@ -4652,10 +4652,10 @@ class Tracker:
         listing = releases_of(provider, source.name, ask, os.environ.get(provider.token_variable), known,
                               Validators(source.etag_url, source.etag, source.last_modified))
         findings = Findings(next_check_at, source.etag_url, source.etag, source.last_modified, quota)
-        if listing and listing.vouched:
-            headers = listing.vouched.headers
-            findings = dataclasses.replace(findings, etag_url=listing.vouched.asked, etag=headers.get("etag"),
-                                           last_modified=headers.get("last-modified"))
+        if listing:
+            vouched = listing.vouched.headers if listing.vouched else {}
+            findings = Findings(next_check_at, listing.vouched.asked if listing.vouched else None, vouched.get("etag"),
+                                vouched.get("last-modified"), quota)
         if mark:
             findings = dataclasses.replace(findings, etag_url=_MARK, etag=mark, last_modified=None)
         if listing is None:
@@ -4663,8 +4663,9 @@ class Tracker:
         findings, news = compare(known, listing, self._clock(), findings)
         if source.succeeded_at is None:     # the first sight of a project is its history
             news = []
-        events = [event for subscriber in (self.store.subscribers(source.id) if news else ())
-                  for event in self._events(provider, subscriber, news)]
+        with self._let_go():        # a user's pattern may take its time, in a process of its own
+            events = [event for subscriber in (self.store.subscribers(source.id) if news else ())
+                      for event in self._events(provider, subscriber, news)]
         return self._record(source, dataclasses.replace(
             findings, events=events, renamed=self._renamed(provider, source, listing)), news)
 

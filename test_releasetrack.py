@@ -4944,6 +4944,18 @@ def test_a_listener_holds_up_no_other_check_and_may_check_itself(watch):
     assert found[0][0].error is None and watch.board.store.known_releases(other.id)
 
 
+def test_what_nothing_vouches_for_is_asked_in_full_the_next_time(board, listen):
+    """Else a 304 of what vouched before would hide whatever is elsewhere."""
+    site = listen(answering({"/m/@v/list": (200, "v1.0.0\n")})).url
+    tracker = board.service.tracker
+    tracker.providers = rt.providers_with([("go", "goproxy", site)])
+    source = board.store.add_project(board.account.id, "go", "m", "m", {})[1]
+    assert board.store.claim_source(source.id, "test", time.time())
+    board.store.record_found(source.id, "test", rt.Findings(time.time(), f"{site}/m/@v/list", '"1"', None))
+    after, _ = tracker.check_now(source.id)
+    assert (after.error, after.etag_url, after.etag) == (None, None, None)
+
+
 def test_a_project_is_asked_for_no_oftener_than_its_host_wishes(board):
     """Artifact Hub: once an hour; others by the interval."""
     settings = rt.Settings(poll_interval=60)
