@@ -259,7 +259,8 @@ class Settings:
         (), _provider_row, "ID=DIALECT:URL", "add a provider, or move a built-in one",
         repeatable=True, variable="RELEASETRACK_PROVIDERS")
     allow_network: tuple[str, ...] = _setting(
-        (), _network, "CIDR", "a private network that webhooks of every account may reach, not only administrators'",
+        (), _network, "CIDR", "a private network that webhooks and git repositories of every account may be in, not "
+        "only administrators'",
         repeatable=True)
     outgoing_proxy: str = _setting("", _proxy, "URL", "an HTTP proxy for everything that is fetched and sent")
     threads: int = _setting(8, _whole(1, 64), "N", "requests answered at once", serving=True)
@@ -1354,8 +1355,8 @@ UPDATE source SET missing_since = checked_at, missing_times = 1, is_missing = 0 
 -- Nobody asks for it, and writing it took two pages of three of what a first check writes.
 DROP INDEX release_newest_of_all;
 
--- A project that was renamed may be at its new name already; then projects move to that source, which counts them
--- and lets go of the one that they leave.
+-- A project that was renamed may be at its new name already; then its projects move to that source, and the one that
+-- they leave goes.
 CREATE TRIGGER project_moved AFTER UPDATE OF source_id ON project BEGIN
     DELETE FROM source
      WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id);
@@ -1461,6 +1462,18 @@ class _StoreConnection(sqlite3.Connection):
     def __del__(self) -> None:
         with contextlib.suppress(sqlite3.Error):    # it was never opened
             self.close()
+
+
+def _begin(db: sqlite3.Connection, began_at: float) -> None:
+    """Begin to write. Who has waited since ``began_at`` does not wait again for what another process holds."""
+    is_late = time.monotonic() - began_at > 0.5
+    if is_late:
+        db.execute("PRAGMA busy_timeout = 500")
+    try:
+        db.execute("BEGIN IMMEDIATE")
+    finally:
+        if is_late:
+            db.execute("PRAGMA busy_timeout = 5000")
 
 
 class Store:
@@ -1597,6 +1610,11 @@ class Store:
 
     # How statements are run
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a request was served a moment ago, so that work in the background shall go at a walk."""
+        return time.monotonic() - self.asked_at < 0.1
+
     def _rows(self, sql: str, values: Mapping[str, Any] | Sequence[Any] = ()) -> list[Any]:
         """All rows: an unfinished cursor would keep the write-ahead log from shrinking."""
         try:
@@ -1615,23 +1633,17 @@ class Store:
             raise StoreUnavailable("the store cannot be written: other writers take too long")
         try:
             db = self._db
-            if time.monotonic() - began_at > 0.5:       # so that nobody waits twice for what another process holds
-                db.execute("PRAGMA busy_timeout = 500")
             if not is_durable:
                 db.execute("PRAGMA synchronous = NORMAL")
             try:
-                db.execute("BEGIN IMMEDIATE")
-            finally:
-                if time.monotonic() - began_at > 0.5:
-                    db.execute("PRAGMA busy_timeout = 5000")
-            try:
+                _begin(db, began_at)
                 yield db
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:   # a full disk has rolled back already
                     db.execute("ROLLBACK")
                 raise
-            finally:
+            finally:                    # also where the lock was not to be had: the connection is the thread's next one
                 if not is_durable:
                     db.execute("PRAGMA synchronous = FULL")
         except sqlite3.OperationalError as error:
@@ -4459,7 +4471,7 @@ class Tracker:
         self._clock, self._spread = clock, spread
         self._me = make_id()
         self._stopping = threading.Event()
-        self._under_way: dict[int, str] = {}        # source -> host
+        self._under_way: set[int] = set()           # sources whose claims are held
         self._jobs: Counter[str] = Counter()        # host -> how many ask it now
         # One check computes while others wait for answers: threads that fight for the interpreter's lock are slower
         # together, starve those who answer requests, and each hold what they have read.
@@ -4471,8 +4483,7 @@ class Tracker:
     def start(self) -> None:
         for id_ in self.store.providers_tracked():
             if id_ not in self.providers:
-                log.warning("provider %s: it is tracked, but not known any more, so it is not asked; "
-                            "--provider adds it", id_)
+                log.warning("provider %s: %s", id_, unknown_provider(id_))
         self._me = make_id()            # anew: this may be a process forked from the one that made us
         self._pool = ThreadPoolExecutor(max(16, self._host_limit), thread_name_prefix="releasetrack-check")
         self._thread = threading.Thread(target=self._run, name="releasetrack-tracker", daemon=True)
@@ -4544,7 +4555,7 @@ class Tracker:
         """Have the pool check these sources of one provider, one after the other."""
         host = host_of(self.providers[sources[0].provider].site)
         with self._lock:
-            self._under_way |= {source.id: host for source in sources}
+            self._under_way |= {source.id for source in sources}
             self._jobs[host] += 1
         assert self._pool
         self._pool.submit(self._check_claimed, host, sources)
@@ -4557,11 +4568,10 @@ class Tracker:
                     break
                 self.check(source, marks.get(source.name))
                 with self._lock:
-                    del self._under_way[source.id]
+                    self._under_way.discard(source.id)
         finally:
             with self._lock:
-                for source in sources:
-                    self._under_way.pop(source.id, None)
+                self._under_way -= {source.id for source in sources}
                 self._jobs[host] -= 1
             self.store.poll_bell.set()
 
@@ -4595,7 +4605,7 @@ class Tracker:
         next_check_at = now + interval * (1 + self._spread() / 10)
         try:
             with self._computing:
-                if time.monotonic() - self.store.asked_at < 0.1:    # those who wait for an answer go first
+                if self.store.is_asked:     # those who wait for an answer go first
                     time.sleep(0.006)
                 events, news = self._check(source, next_check_at, mark)
             self._tell_listeners(events)
@@ -4997,7 +5007,7 @@ class Courier:
     def _give_way(self) -> None:
         """While requests are served, send at a walk: threads that send without pause starve those that answer
         of the interpreter's lock."""
-        if time.monotonic() - self.store.asked_at < 0.1:
+        if self.store.is_asked:
             with self._walking:
                 time.sleep(0.001)
 

@@ -1626,6 +1626,19 @@ def test_a_project_is_missing_when_it_was_not_found_three_times_over_a_day(tmp_p
         assert check(1, True) == (False, now[0])                                                # counted anew
 
 
+def test_a_claim_that_another_process_prevents_does_not_make_later_writes_less_durable(stored, tmp_path):
+    project = a_project(stored, an_account(stored), "acme/app")
+    stored._db.execute("PRAGMA busy_timeout = 10")
+    with contextlib.closing(sqlite3.connect(stored.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(rt.StoreUnavailable):
+            stored.claim_source(project.source_id, "a", NOW)
+        other.execute("ROLLBACK")
+    assert stored._db.execute("PRAGMA synchronous").fetchone() == (2,)     # FULL
+    assert stored.claim_source(project.source_id, "a", NOW)
+    assert stored._db.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
 def test_a_provider_that_is_to_be_asked_seldom_is_not_brought_forward_to_the_others_interval(stored):
     account = an_account(stored)
     for provider in ("forge", "slow"):
@@ -4494,6 +4507,9 @@ def test_a_dialect_without_tokens_sends_none(listen, dialect):
 
 @pytest.mark.parametrize("path, version", [
     ("/stable/1.2/foo-1.2.tar.gz",               "1.2"),
+    ("/foo-setup-x86_64.exe",                    None),
+    ("/foo-win-32.zip",                          None),
+    ("/foo-utf-8.zip",                           None),
     ("/1.2/1.2.3/foo-1.2.3.tar.gz",              "1.2.3"),
     ("/v2.0-rc1/foo.zip",                        "2.0-rc1"),
     ("/foo-3.1/setup.exe",                       "3.1"),
