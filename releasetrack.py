@@ -33,6 +33,9 @@ import binascii
 import contextlib
 import dataclasses
 import datetime
+import email.headerregistry
+import email.message
+import email.policy
 import email.utils
 import functools
 import getpass
@@ -45,6 +48,7 @@ import ipaddress
 import itertools
 import json
 import logging
+import math
 import os
 import queue
 import random
@@ -52,6 +56,7 @@ import re
 import secrets
 import select
 import signal
+import smtplib
 import socket
 import sqlite3
 import ssl
@@ -65,6 +70,7 @@ import urllib.request
 import weakref
 import xml.etree.ElementTree
 import zlib
+import zoneinfo
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -99,8 +105,14 @@ ADD_WAIT = 3.0                  # seconds that adding a project waits for the pr
 LEASE = 3.0                     # seconds that a claim in the store lasts unless it is renewed
 RETRY_LONGEST, RETRY_FOR = 6 * HOUR, 3 * DAY
 KEPT_FOR = 30 * DAY             # deliveries and attempts
+TOLD_AFTER = 10, 3 * DAY        # failed checks of a source, and how long it fails, before its accounts are told
+RENEWAL = 1 * DAY               # for which a webhook's former secret signs beside the new one
+RESENT_EVERY = 0.1              # seconds between deliveries of one destination that are sent again together
 LOGIN_TRIES = 30                # an hour, for an account and for an address
 USER_AGENT = f"releasetrack/{__version__}"
+# What goes into an envelope and a header as it is: https://www.rfc-editor.org/rfc/rfc5321#section-4.1.2, quoted forms
+# aside.
+MAIL_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,188}[A-Za-z0-9])?")
 
 
 class SettingError(ValueError):
@@ -155,6 +167,28 @@ def _own_address(value: str) -> str:
 def _proxy(value: str) -> str:
     if value and (not value.startswith("http://") or not _web_address(value)):
         raise ValueError("takes the address of an HTTP proxy, such as http://127.0.0.1:3128")
+    return value
+
+
+def _mail_server(value: str) -> str:
+    if not value:
+        return value
+    try:
+        url = urlsplit(value)
+        is_whole = url.scheme in ("smtp", "smtp+starttls", "smtps") and url.hostname and url.port != 0
+        is_whole = is_whole and url.path in ("", "/") and not (url.query or url.fragment)
+        is_whole = is_whole and (url.username is None) is (url.password is None)
+    except ValueError:
+        is_whole = False
+    if not is_whole or re.search(r"[^!-~]", value):
+        raise ValueError("takes a mail server such as smtp+starttls://user:password@mail.example.org:587, what is "
+                         "special in user and password written as %40 and so on")
+    return value
+
+
+def _mail_address(value: str) -> str:
+    if value and not MAIL_ADDRESS.fullmatch(value):
+        raise ValueError("takes a mail address, such as releases@example.org")
     return value
 
 
@@ -221,7 +255,8 @@ def _read_one(row: dataclasses.Field[Any], given: Any, called: str) -> Any:
     try:
         return row.metadata["read"](text)
     except ValueError as error:
-        raise SettingError(f"{called}: {text!r} will not do; it {error}") from None
+        shown = re.sub(r"//[^/@]*@", "//***@", text)        # a password
+        raise SettingError(f"{called}: {shown!r} will not do; it {error}") from None
 
 
 def read_setting(row: dataclasses.Field[Any], given: Any, called: str) -> Any:
@@ -258,6 +293,9 @@ class Settings:
     provider: tuple[tuple[str, str, str], ...] = _setting(
         (), _provider_row, "ID=DIALECT:URL", "add a provider, or move a built-in one",
         repeatable=True, variable="RELEASETRACK_PROVIDERS")
+    smtp_url: str = _setting("", _mail_server, "URL", "the mail server: smtp://, smtp+starttls:// or smtps://, with "
+                             "user:password@ where it wants a log-in; no mail without it")
+    mail_from: str = _setting("", _mail_address, "ADDRESS", "the sender of mail, if not the user of --smtp-url")
     allow_network: tuple[str, ...] = _setting(
         (), _network, "CIDR", "a private network that webhooks and git repositories of every account may be in, not "
         "only administrators'",
@@ -516,11 +554,22 @@ class Request:
     body: bytes | None = None
     passes: Collection[int] = ()
     is_guarded: bool = False        # its address is a user's: judged as a webhook's is
+    reads: int = KIB                # bytes of the answer to a notification
+
+
+@dataclasses.dataclass(frozen=True)
+class Mail:
+    """What the mail server is given: the addresses of the envelope, and the message in 7 bits with CR LF."""
+
+    sender: str
+    recipient: str
+    content: bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What came back. Readers raise ValueError for a body that is not what it should be."""
+    """What came back; of a mail server the code and words of its last reply. Readers raise ValueError for a body that
+    is not what it should be."""
 
     url: str                        # after redirects
     status: int
@@ -596,7 +645,8 @@ class Account:
     email: str
     name: str
     is_admin: bool
-    email_notification: str
+    email_notification: str     # of new projects that leave it to the account
+    time_zone: str              # as in the IANA's database, such as Europe/Berlin: of digests
     password: str = dataclasses.field(repr=False)       # the hash
 
 
@@ -623,15 +673,44 @@ class Tag:
         return {"id": self.id, "name": self.name}
 
 
-# Each kind of destination: the field of a project that lists it. The tables hold every kind.
-KINDS = {
+# Each kind of destination: the field of a project that lists it, and with hyphens the path of the API's own list.
+KIND_FIELDS = {
     "slack": "slack_channels", "telegram": "telegram_chats", "discord": "discord_channels",
     "hangouts_chat": "hangouts_chat_webhooks", "microsoft_teams": "microsoft_teams_webhooks",
     "mattermost": "mattermost_webhooks", "rocketchat": "rocketchat_webhooks", "matrix": "matrix_rooms",
     "webhook": "webhooks", "ntfy": "ntfy_topics", "gotify": "gotify_applications",
     "pushover": "pushover_users", "apprise": "apprise_urls", "email": "emails",
 }
-EMAIL_NOTIFICATIONS = ("none", "instant", "hourly", "daily", "weekly", "default")
+SCHEDULES = ("instant", "hourly", "daily", "weekly")
+EMAIL_NOTIFICATIONS = ("none", *SCHEDULES, "default")
+HOLD_LIMIT = 365                # days
+
+
+def zone_of(name: str) -> datetime.tzinfo:
+    """The zone of a name of the IANA's database. Raises ValueError, which says what it takes."""
+    try:
+        return datetime.timezone.utc if name == "UTC" else zoneinfo.ZoneInfo(name)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):     # also of a folder, or of no good file
+        raise ValueError(f"there is no time zone {name[:60]!r} on this machine; it takes a name such as "
+                         "Europe/Berlin or UTC") from None
+
+
+def next_boundary(schedule: str, now: float, zone: str) -> float:
+    """When what comes at ``now`` is told by a schedule: at once, with the next full hour, at the next 08:00, on the
+    next Monday at 08:00, by the clocks of the zone."""
+    if schedule == "instant":
+        return now
+    there: datetime.tzinfo = datetime.timezone.utc
+    with contextlib.suppress(ValueError):       # the machine that the store came from knew it
+        there = zone_of(zone)
+    local = datetime.datetime.fromtimestamp(now, there)
+    if schedule == "hourly":
+        offset = (local.utcoffset() or datetime.timedelta()).total_seconds()
+        return (now + offset) // HOUR * HOUR + HOUR - offset
+    days = (datetime.datetime.combine(local.date() + datetime.timedelta(days=day), datetime.time(8), local.tzinfo)
+            for day in range(9))
+    return next(day.timestamp() for day in days
+                if day.timestamp() > now and (schedule == "daily" or day.weekday() == 0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -676,6 +755,7 @@ class Project:
     exclude_updated: bool
     exclude_version_regexp: tuple[tuple[str, bool], ...]    # (pattern, inverse)
     note: str
+    hold_days: int                                          # that a release must have been out before it is told
     tags: tuple[str, ...]                                   # ids
     destinations: Mapping[str, tuple[str, ...]]             # kind -> ids; a kind with none is absent
 
@@ -686,12 +766,12 @@ class Project:
         about: dict[str, Any] = {"id": self.id, "name": self.name, "provider": self.provider, "url": url,
                                  "email_notification": self.email_notification, "source": self.health.as_json()}
         for kind, ids in self.destinations.items():
-            about[KINDS[kind]] = ids
+            about[KIND_FIELDS[kind]] = ids
         if self.exclude_version_regexp:
             about["exclude_version_regexp"] = [
                 {"value": value, "inverse": True} if inverse else {"value": value}
                 for value, inverse in self.exclude_version_regexp]
-        for name in ("exclude_prereleases", "exclude_updated", "note", "tags"):
+        for name in ("exclude_prereleases", "exclude_updated", "note", "hold_days", "tags"):
             if value := getattr(self, name):
                 about[name] = value
         return about
@@ -706,6 +786,8 @@ class Source(Health):
     key: str                        # tells it from others there, however the name is spelled
     name: str
     failures: int                   # since the last success
+    failing_since: float | None
+    is_told: bool                   # its accounts were told that it keeps failing
     etag_url: str | None            # the request that ``etag`` and ``last_modified`` belong to
     etag: str | None
     last_modified: str | None
@@ -717,8 +799,15 @@ class Destination:
     account_id: str
     kind: str
     name: str
-    settings: Mapping[str, Any] = dataclasses.field(repr=False)
-    secret: str = dataclasses.field(repr=False)
+    settings: Mapping[str, Any] = dataclasses.field(repr=False)     # what its kind asks for; "shown": in the API's list
+    secret: str = dataclasses.field(repr=False)                     # of a webhook's signatures
+    schedule: str = "instant"           # one of SCHEDULES; of an e-mail destination each project has its own
+    is_for_every_project: bool = True   # else only for those that list it
+    tags: tuple[str, ...] = ()          # ids; it is for projects that have one of them
+    without_tags: tuple[str, ...] = ()  # ids; and for none that has one of these
+    is_security_only: bool = False      # only for releases that name a CVE
+    previous_secret: str | None = dataclasses.field(default=None, repr=False)
+    previous_until: float | None = None     # until then the previous secret signs too
 
     def as_json(self) -> dict[str, Any]:
         """What a list of the API shows: id, name, and what the kind's settings add to it."""
@@ -732,17 +821,29 @@ class Subscriber:
     project: Project
     account: Account
     tags: tuple[Tag, ...]
-    destination_ids: tuple[str, ...]
+    destinations: tuple[Destination, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipient:
+    """A destination that is told of an event, and when."""
+
+    destination_id: str
+    due_at: float
+    is_digested: bool = False       # together with what else is due there
+    is_held: bool = False           # only if the release is still there then
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """A release that a project is told of. ``body`` is the contract's JSON object (spec.md part 6)."""
+    """What a project is told of. ``body``: of a release the contract's JSON object (spec.md part 6); of a source's
+    health its members ``provider``, ``project``, ``time``, ``account`` and so on, and ``error``."""
 
     project_id: str
     body: Mapping[str, Any]
     url: str
-    destination_ids: tuple[str, ...]
+    recipients: tuple[Recipient, ...]
+    kind: str = "release"           # or "failing", "recovered"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -751,25 +852,75 @@ class Delivery:
 
     id: str
     destination: Destination
+    account_email: str
     account_is_admin: bool
     body: Mapping[str, Any]         # of the event
     url: str
-    attempts: int
-    created_at: float
+    kind: str                       # of the event
+    attempts: int                   # since it was queued
+    queued_at: float                # when it was first to be sent, or sent again by hand
+    digest_id: str | None = None    # what it is sent together with
 
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """How one attempt went, and what it makes of its delivery."""
+    """How one attempt went."""
 
-    delivery_id: str
     attempted_at: float
-    status: int | None              # None: no HTTP answer
+    status: int | None              # None: no answer
     error: str | None
     duration: float                 # seconds
     address: str | None             # dialled
+    answer: str | None              # its first KiB, secrets masked
+
+    def as_json(self) -> dict[str, Any]:
+        return {**vars(self), "attempted_at": timestamp(self.attempted_at), "duration": round(self.duration, 3)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome(Attempt):
+    """An attempt, and what it makes of its delivery."""
+
+    delivery_id: str
     state: str                      # "delivered", "pending" or "failed"
     next_attempt_at: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A delivery as the journal shows it."""
+
+    id: str
+    kind: str                       # of its destination
+    destination: str                # the name
+    destination_id: str
+    event: str                      # "release", "failing" or "recovered"
+    provider: str
+    project: str
+    version: str
+    state: str                      # "pending", "delivered", "failed" or "skipped"
+    attempts: int
+    created_at: float
+    next_attempt_at: float
+    settled_at: float | None
+    digest_id: str | None
+    error: str | None               # of the last attempt
+
+    def as_json(self) -> dict[str, Any]:
+        about = dict(vars(self))
+        for name in ("created_at", "next_attempt_at", "settled_at"):
+            about[name] = about[name] and timestamp(about[name])
+        if self.state != "pending":
+            about["next_attempt_at"] = None
+        return about
+
+
+def health_body(subscriber: Subscriber, error: str, now: float) -> dict[str, Any]:
+    """What is told of a source that keeps failing, or has recovered; then ``error`` is what was wrong at last."""
+    project, account = subscriber.project, subscriber.account
+    return {"provider": project.provider, "project": project.name, "time": timestamp(now), "error": error,
+            "account": {"type": account.type, "id": account.id, "name": account.name},
+            "tags": [tag.as_json() for tag in subscriber.tags], "project_note": project.note}
 
 
 def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
@@ -1362,6 +1513,44 @@ CREATE TRIGGER project_moved AFTER UPDATE OF source_id ON project BEGIN
      WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id);
 END;
 PRAGMA user_version = 2;
+""", """
+ALTER TABLE project ADD COLUMN hold_days INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE release ADD COLUMN gone_at REAL;
+ALTER TABLE source ADD COLUMN failing_since REAL;
+ALTER TABLE source ADD COLUMN is_told INTEGER NOT NULL DEFAULT 0 CHECK (is_told IN (0, 1));
+UPDATE source SET failing_since = coalesce(succeeded_at, checked_at) WHERE failures > 0;
+
+ALTER TABLE destination ADD COLUMN is_security_only INTEGER NOT NULL DEFAULT 0 CHECK (is_security_only IN (0, 1));
+ALTER TABLE destination ADD COLUMN previous_secret TEXT;
+ALTER TABLE destination ADD COLUMN previous_until REAL;
+CREATE TABLE destination_tag (
+    destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE,
+    tag_id         TEXT NOT NULL REFERENCES tag ON DELETE CASCADE,
+    is_without     INTEGER NOT NULL CHECK (is_without IN (0, 1)),
+    PRIMARY KEY (destination_id, tag_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX destination_tag_of_tag ON destination_tag (tag_id);
+
+ALTER TABLE event ADD COLUMN kind TEXT NOT NULL DEFAULT 'release' CHECK (kind IN ('release', 'failing', 'recovered'));
+ALTER TABLE event ADD COLUMN release_id INTEGER REFERENCES release ON DELETE SET NULL;
+CREATE INDEX event_of_release ON event (release_id) WHERE release_id IS NOT NULL;
+
+-- queued_at: when it was first to be sent, or was sent again by hand; the schedule of attempts counts from it.
+ALTER TABLE delivery ADD COLUMN queued_at REAL NOT NULL DEFAULT 0;
+ALTER TABLE delivery ADD COLUMN is_digested INTEGER NOT NULL DEFAULT 0 CHECK (is_digested IN (0, 1));
+ALTER TABLE delivery ADD COLUMN is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1));
+ALTER TABLE delivery ADD COLUMN digest_id TEXT;
+UPDATE delivery SET queued_at = created_at;
+CREATE INDEX delivery_undigested ON delivery (next_attempt_at)
+ WHERE state = 'pending' AND is_digested AND digest_id IS NULL;
+CREATE INDEX delivery_held ON delivery (next_attempt_at) WHERE state = 'pending' AND is_held;
+CREATE INDEX delivery_of_digest ON delivery (digest_id) WHERE digest_id IS NOT NULL;
+ALTER TABLE attempt ADD COLUMN answer TEXT;
+
+-- Each account has its own address among its destinations; mail goes there once there is a mail server.
+INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
+SELECT make_id(), id, 'email', 'account', '{"to":""}', '', created_at FROM account;
+PRAGMA user_version = 3;
 """)
 
 # The ids of a page of an account's projects: by order, and whether it is reversed.
@@ -1394,6 +1583,7 @@ class Known:
     evidence: str | None
     fingerprint: int | None     # of the note
     is_prerelease: int = 0
+    gone_at: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1410,6 +1600,8 @@ class Findings:
     updated: Sequence[Release] = ()
     evidenced: Sequence[Release] = ()   # known ones, unchanged, whose evidence is new or of another kind
     noted: Sequence[Release] = ()       # known ones whose note is new or has changed
+    gone: Sequence[str] = ()            # versions of known ones that are listed no more
+    back: Sequence[str] = ()            # and of those that were gone and are listed again
     events: Sequence[Event] = ()
 
 
@@ -1418,8 +1610,8 @@ def _as_json(value: Any) -> str:
 
 
 def _account(row: Sequence[Any]) -> Account:
-    id_, type_, address, name, is_admin, email_notification, password = row
-    return Account(id_, type_, address, name, bool(is_admin), email_notification, password)
+    id_, type_, address, name, is_admin, email_notification, zone, password = row
+    return Account(id_, type_, address, name, bool(is_admin), email_notification, zone, password)
 
 
 def _health(row: Sequence[Any]) -> list[Any]:
@@ -1428,16 +1620,18 @@ def _health(row: Sequence[Any]) -> list[Any]:
 
 def _project(row: Sequence[Any]) -> Project:
     destinations: dict[str, tuple[str, ...]] = {}
-    for kind, id_ in json.loads(row[11]) if row[11] != "[]" else ():
+    for kind, id_ in json.loads(row[12]) if row[12] != "[]" else ():
         destinations[kind] = (*destinations.get(kind, ()), id_)
     rules = tuple((value, bool(inverse)) for value, inverse in json.loads(row[8])) if row[8] != "[]" else ()
-    tags = tuple(json.loads(row[10])) if row[10] != "[]" else ()
-    return Project(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), bool(row[7]), rules, row[9],
-                   tags, destinations, Health(*_health(row[12:])))
+    tags = tuple(json.loads(row[11])) if row[11] != "[]" else ()
+    return Project(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), bool(row[7]), rules, row[9], row[10],
+                   tags, destinations, Health(*_health(row[13:])))
 
 
 def _source(row: Sequence[Any]) -> Source:
-    return Source(*_health(row))
+    about = _health(row)
+    about[13] = bool(about[13])     # is_told
+    return Source(*about)
 
 
 def _release(row: Sequence[Any]) -> Release:
@@ -1446,9 +1640,13 @@ def _release(row: Sequence[Any]) -> Release:
                    bool(is_updated), note_id is not None)
 
 
-def _delivery(row: Sequence[Any]) -> Delivery:
-    destination = Destination(row[5], row[6], row[7], row[8], json.loads(row[9]), row[10])
-    return Delivery(row[0], destination, bool(row[11]), json.loads(row[3]), row[4], row[1], row[2])
+def _destination(row: Sequence[Any]) -> Destination:
+    id_, account_id, kind, name, settings, secret, schedule, is_for_all, tags, is_security_only, *previous = row
+    wanted: tuple[list[str], list[str]] = [], []
+    for tag, is_without in json.loads(tags) if tags != "[]" else ():
+        wanted[is_without].append(tag)
+    return Destination(id_, account_id, kind, name, json.loads(settings), secret, schedule, bool(is_for_all),
+                       tuple(wanted[0]), tuple(wanted[1]), bool(is_security_only), *previous)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -1476,8 +1674,8 @@ def _begin(db: sqlite3.Connection, began_at: float) -> None:
             db.execute("PRAGMA busy_timeout = 5000")
 
 
-class Store:
-    """The database. Methods return values, never rows; each is one statement or one transaction."""
+class _Database:
+    """The file: how it is opened, read and written."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
         self.path = path
@@ -1494,8 +1692,6 @@ class Store:
         self._inherited: Any = None             # of the process that this one was forked from: not ours to close
         self._used_keys: dict[str, float] = {}
         self._open()
-
-    # Opening and closing
 
     def _open(self) -> None:
         if sqlite3.sqlite_version_info < (3, 37):
@@ -1564,6 +1760,7 @@ class Store:
         db.execute("BEGIN EXCLUSIVE")
         try:
             version = db.execute("PRAGMA user_version").fetchone()[0]
+            db.create_function("make_id", 0, make_id)
             for script in MIGRATIONS[version:]:
                 statement = ""
                 for line in script.splitlines(keepends=True):
@@ -1608,8 +1805,6 @@ class Store:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(part)
 
-    # How statements are run
-
     @property
     def is_asked(self) -> bool:
         """Whether a request was served a moment ago, so that work in the background shall go at a walk."""
@@ -1651,20 +1846,26 @@ class Store:
         finally:
             self._writing.release()
 
-    # Accounts, keys
 
-    def add_account(self, type: str, email: str, name: str, password: str, is_admin: bool) -> Account:
-        """The new account; the first of all is an administrator. ``password`` is its hash.
-        Raises Invalid when the address has one already."""
+class _Members(_Database):
+    """Accounts, and what is theirs alone: keys and tags."""
+
+    def add_account(self, type: str, email: str, name: str, password: str, is_admin: bool,
+                    zone: str = "UTC") -> Account:
+        """The new account, with its own address among its destinations; the first of all is an administrator.
+        ``password`` is its hash, ``zone`` its time zone. Raises Invalid when the address has one already."""
         account_id = make_id()
         with self._transaction() as db:
             is_first = not db.execute("SELECT 1 FROM account LIMIT 1").fetchall()
             try:
                 db.execute("""
-                    INSERT INTO account (id, type, email, name, password, is_admin, created_at)
-                    VALUES (:id, :type, :email, :name, :password, :is_admin, :now)
+                    INSERT INTO account (id, type, email, name, password, is_admin, time_zone, created_at)
+                    VALUES (:id, :type, :email, :name, :password, :is_admin, :zone, :now)
                     """, {"id": account_id, "type": type, "email": email, "name": name, "password": password,
-                          "is_admin": int(is_admin or is_first), "now": self.clock()})
+                          "is_admin": int(is_admin or is_first), "zone": zone, "now": self.clock()})
+                db.execute("""
+                    INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
+                    VALUES (?, ?, 'email', 'account', '{"to":""}', '', ?)""", (make_id(), account_id, self.clock()))
             except sqlite3.IntegrityError:
                 raise Invalid(f"There is an account {email} already.") from None
         account = self.account(email)
@@ -1683,9 +1884,15 @@ class Store:
 
     def account_of(self, account_id: str) -> Account | None:
         rows = self._rows("""
-            SELECT id, type, email, name, is_admin, email_notification, password FROM account WHERE id = ?
+            SELECT id, type, email, name, is_admin, email_notification, time_zone, password FROM account WHERE id = ?
             """, (account_id,))
         return _account(rows[0]) if rows else None
+
+    def update_account(self, account: Account) -> None:
+        """Write an account's name, time zone and setting of mail."""
+        with self._transaction() as db:
+            db.execute("UPDATE account SET name = ?, time_zone = ?, email_notification = ? WHERE id = ?",
+                       (account.name, account.time_zone, account.email_notification, account.id))
 
     def set_password(self, account_id: str, password: str) -> None:
         """Set the hash of the password, and end the account's sessions."""
@@ -1750,7 +1957,352 @@ class Store:
                     break
                 time.sleep(0.02)
 
-    # Projects and their sources
+    def tags(self, account_id: str) -> list[Tag]:
+        """An account's tags, sorted by name."""
+        return [Tag(*row) for row in self._rows(
+            "SELECT id, name FROM tag WHERE account_id = ? ORDER BY name", (account_id,))]
+
+    def tag(self, account_id: str, tag_id: str) -> Tag | None:
+        rows = self._rows("SELECT id, name FROM tag WHERE id = ? AND account_id = ?", (tag_id, account_id))
+        return Tag(*rows[0]) if rows else None
+
+    def add_tag(self, account_id: str, name: str) -> Tag:
+        """The new tag. Raises Invalid when the account has one of that name."""
+        tag = Tag(make_id(), name)
+        with self._transaction() as db:
+            try:
+                db.execute("INSERT INTO tag (id, account_id, name) VALUES (?, ?, ?)", (tag.id, account_id, name))
+            except sqlite3.IntegrityError:
+                raise Invalid(f"There is a tag {name} already.") from None
+        return tag
+
+    def rename_tag(self, account_id: str, tag_id: str, name: str) -> Tag | None:
+        """The tag with its new name; None when the account has no such tag. Raises Invalid as ``add_tag``."""
+        with self._transaction() as db:
+            try:
+                changed = db.execute("UPDATE tag SET name = ? WHERE id = ? AND account_id = ?",
+                                     (name, tag_id, account_id)).rowcount
+            except sqlite3.IntegrityError:
+                raise Invalid(f"There is a tag {name} already.") from None
+        return Tag(tag_id, name) if changed else None
+
+    def remove_tag(self, account_id: str, tag_id: str) -> bool:
+        """Whether there was such a tag; projects lose it."""
+        with self._transaction() as db:
+            return db.execute("DELETE FROM tag WHERE id = ? AND account_id = ?", (tag_id, account_id)).rowcount > 0
+
+
+class _Outbox(_Members):
+    """Destinations, and the events on their way to them."""
+
+    def add_destination(self, account_id: str, kind: str, name: str, settings: Mapping[str, Any], secret: str = "",
+                        **about: Any) -> Destination:
+        """The new destination, for every project unless ``about``, fields of a Destination, says otherwise. Raises
+        Invalid when there is one of that kind and name."""
+        destination = Destination(make_id(), account_id, kind, name, settings, secret, **about)
+        with self._transaction() as db:
+            db.execute("""
+                INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
+                VALUES (?, ?, ?, ?, '', ?, ?)
+                """, (destination.id, account_id, kind, destination.id, secret, self.clock()))
+            self._write_destination(db, destination)
+        return destination
+
+    def update_destination(self, destination: Destination) -> None:
+        """Write all of a destination but its secrets. Raises Invalid as ``add_destination``."""
+        with self._transaction() as db:
+            self._write_destination(db, destination)
+
+    def _write_destination(self, db: sqlite3.Connection, destination: Destination) -> None:
+        try:
+            db.execute("""
+                UPDATE destination
+                   SET name = :name, settings = :settings, schedule = :schedule,
+                       is_for_every_project = :is_for_every_project, is_security_only = :is_security_only
+                 WHERE id = :id
+                """, {**vars(destination), "settings": _as_json(destination.settings)})
+        except sqlite3.IntegrityError:
+            raise Invalid(f"There is a {destination.kind} {destination.name} already.") from None
+        db.execute("DELETE FROM destination_tag WHERE destination_id = ?", (destination.id,))
+        db.executemany("""
+            INSERT INTO destination_tag (destination_id, tag_id, is_without)
+            SELECT destination.id, tag.id, :is_without
+              FROM destination JOIN tag ON tag.account_id = destination.account_id
+             WHERE destination.id = :destination AND tag.id = :tag
+            """, [{"destination": destination.id, "tag": tag, "is_without": is_without}
+                  for is_without, tags in enumerate((destination.tags, destination.without_tags)) for tag in tags])
+
+    def renew_secret(self, destination_id: str) -> str:
+        """A webhook's new secret; the one that it had signs too for ``RENEWAL`` seconds."""
+        secret = make_signing_secret()
+        with self._transaction() as db:
+            db.execute("""
+                UPDATE destination SET previous_secret = secret, previous_until = ?, secret = ? WHERE id = ?
+                """, (self.clock() + RENEWAL, secret, destination_id))
+        return secret
+
+    def destinations(self, account_id: str, kind: str | None = None, name: str | None = None) -> list[Destination]:
+        """An account's destinations, or those of a kind, or the one of a kind and name; in the order in which they
+        came."""
+        ids = self._rows("""
+            SELECT id FROM destination
+             WHERE account_id = :account AND (:kind IS NULL OR kind = :kind) AND (:name IS NULL OR name = :name)
+             ORDER BY rowid""", {"account": account_id, "kind": kind, "name": name})
+        return [destination for id_, in ids if (destination := self.destination(id_))]
+
+    def destination(self, destination_id: str) -> Destination | None:
+        rows = self._rows("""
+            SELECT id, account_id, kind, name, settings, secret, schedule, is_for_every_project,
+                   (SELECT json_group_array(json_array(tag_id, is_without))
+                      FROM destination_tag WHERE destination_id = destination.id),
+                   is_security_only, previous_secret, previous_until
+              FROM destination WHERE id = ?""", (destination_id,))
+        return _destination(rows[0]) if rows else None
+
+    def remove_destination(self, destination_id: str) -> None:
+        """Remove a destination. Its deliveries go with it, and nothing of its secrets stays."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM destination WHERE id = ?", (destination_id,))
+        self._empty_log()
+
+    def prepare_due(self, now: float) -> None:
+        """Skip what was held and is there no more; and bind what is due at one destination into a digest.
+
+        A digest stays as it was bound, so that each of its attempts sends the same under the same id.
+        """
+        if not self._rows("""
+                SELECT 1 WHERE EXISTS (SELECT 1 FROM delivery
+                                        WHERE state = 'pending' AND is_held AND next_attempt_at <= :now)
+                            OR EXISTS (SELECT 1 FROM delivery
+                                        WHERE state = 'pending' AND is_digested AND digest_id IS NULL
+                                          AND next_attempt_at <= :now)""", {"now": now}):
+            return
+        with self._transaction() as db:
+            db.execute("""
+                UPDATE delivery SET state = 'skipped', settled_at = :now
+                 WHERE state = 'pending' AND is_held AND next_attempt_at <= :now
+                   AND event_id IN (SELECT event.id FROM event JOIN release ON release.id = release_id
+                                     WHERE gone_at IS NOT NULL)
+                """, {"now": now})
+            db.execute("UPDATE delivery SET is_held = 0 WHERE state = 'pending' AND is_held AND next_attempt_at <= ?",
+                       (now,))
+            for destination_id, in db.execute("""
+                    SELECT DISTINCT destination_id FROM delivery
+                     WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= ?
+                    """, (now,)).fetchall():
+                db.execute("""
+                    UPDATE delivery SET digest_id = :digest
+                     WHERE destination_id = :destination AND state = 'pending' AND is_digested
+                       AND digest_id IS NULL AND next_attempt_at <= :now
+                    """, {"digest": make_id(), "destination": destination_id, "now": now})
+
+    def due_destinations(self, now: float) -> dict[str, str]:
+        """The destinations with a delivery due at ``now`` of which nobody has one claimed, and their kinds."""
+        return dict(self._rows("""
+            SELECT id, kind FROM destination
+             WHERE EXISTS (SELECT 1 FROM delivery
+                            WHERE destination_id = destination.id AND state = 'pending' AND next_attempt_at <= :now)
+               AND NOT EXISTS (SELECT 1 FROM delivery
+                                WHERE destination_id = destination.id
+                                  AND claimed_until BETWEEN :now AND :now + :lease)
+            """, {"now": now, "lease": LEASE}))
+
+    def claim_deliveries(self, wanted: Mapping[str, int], claimant: str, now: float) -> dict[str, list[Delivery]]:
+        """Up to so many due deliveries of each destination, in the order in which they came, claimed.
+
+        A destination of which another has a delivery claimed by now is left out.
+        """
+        found: dict[str, list[Delivery]] = {}
+        with self._transaction(is_durable=False) as db:
+            for destination_id, limit in wanted.items():
+                values = {"claimant": claimant, "now": now, "lease": LEASE, "destination": destination_id,
+                          "limit": limit}
+                claimed = db.execute("""
+                    UPDATE delivery SET claimed_by = :claimant, claimed_until = :now + :lease
+                     WHERE id IN (SELECT id FROM delivery
+                                   WHERE destination_id = :destination AND state = 'pending'
+                                     AND next_attempt_at <= :now
+                                     AND NOT is_held AND (NOT is_digested OR digest_id IS NOT NULL)
+                                   ORDER BY next_attempt_at, rowid LIMIT :limit)
+                       AND NOT EXISTS (SELECT 1 FROM delivery
+                                        WHERE destination_id = :destination
+                                          AND claimed_until BETWEEN :now AND :now + :lease)
+                    RETURNING digest_id
+                    """, values).fetchall()
+                if any(digest_id for digest_id, in claimed):        # whole ones only
+                    db.execute("""
+                        UPDATE delivery SET claimed_by = :claimant, claimed_until = :now + :lease
+                         WHERE state = 'pending'
+                           AND digest_id IN (SELECT digest_id FROM delivery
+                                              WHERE destination_id = :destination AND claimed_by = :claimant
+                                                AND claimed_until = :now + :lease AND digest_id IS NOT NULL)
+                        """, values)
+                if claimed:
+                    found[destination_id] = self._claimed(db, values)
+        return found
+
+    def _claimed(self, db: sqlite3.Connection, values: Mapping[str, Any]) -> list[Delivery]:
+        """What was just claimed of a destination. A digest has the beginning of long notes alone."""
+        destination = self.destination(values["destination"])
+        account = self.account_of(destination.account_id) if destination else None
+        if not destination or not account:      # removed since
+            return []
+        return [
+            Delivery(id_, destination, account.email, account.is_admin, json.loads(body), url, kind, attempts,
+                     queued_at, digest_id)
+            for id_, body, url, kind, attempts, queued_at, digest_id in db.execute("""
+                SELECT delivery.id,
+                       CASE WHEN digest_id IS NULL OR json_extract(body, '$.note.message') IS NULL THEN body
+                            ELSE json_set(body, '$.note.message',
+                                          substr(json_extract(body, '$.note.message'), 1, 16000)) END,
+                       url, kind, attempts, queued_at, digest_id
+                  FROM delivery JOIN event ON event.id = event_id
+                 WHERE destination_id = :destination AND claimed_until = :now + :lease AND claimed_by = :claimant
+                 ORDER BY next_attempt_at, delivery.rowid
+                """, values).fetchall()]
+
+    def renew_deliveries(self, claimant: str, now: float) -> None:
+        with self._transaction(is_durable=False) as db:
+            db.execute("""
+                UPDATE delivery SET claimed_until = ? WHERE claimed_until IS NOT NULL AND claimed_by = ?
+                """, (now + LEASE, claimant))
+
+    def record_attempts(self, claimant: str, attempts: Sequence[Outcome], unclaimed: Sequence[str] = ()) -> None:
+        """What came of attempts; and the deliveries of which none was made after all, for others to claim.
+
+        A claim that has passed to another meanwhile stays with it.
+        """
+        values = [{**vars(attempt), "claimant": claimant} for attempt in attempts]
+        with self._transaction() as db:
+            db.executemany("""
+                INSERT INTO attempt (delivery_id, attempted_at, status, error, duration, address, answer)
+                SELECT id, :attempted_at, :status, :error, :duration, :address, :answer
+                  FROM delivery WHERE id = :delivery_id
+                """, values)
+            db.executemany("""
+                UPDATE delivery
+                   SET state = :state, next_attempt_at = :next_attempt_at, attempts = attempts + 1,
+                       settled_at = CASE WHEN :state != 'pending' THEN :attempted_at END
+                 WHERE id = :delivery_id AND state = 'pending'
+                """, values)
+            db.executemany("""
+                UPDATE delivery SET claimed_by = NULL, claimed_until = NULL WHERE id = ? AND claimed_by = ?
+                """, [(id_, claimant) for id_ in (*unclaimed, *(attempt.delivery_id for attempt in attempts))])
+
+    def seconds_until_due(self, now: float, at_most: float) -> float:
+        """Until the next delivery becomes due that is not due yet."""
+        (first,), = self._rows("""
+            SELECT min(next_attempt_at) FROM delivery WHERE state = 'pending' AND next_attempt_at > ?
+            """, (now,))
+        return at_most if first is None else min(first - now, at_most)
+
+    def journal(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
+                project_id: str | None = None, state: str | None = None, since: float = 0.0,
+                until: float = math.inf, limit: int = 100) -> list[Entry]:
+        """An account's deliveries that came between two instants, newest first: of a destination, of a project, in a
+        state."""
+        return [Entry(*row) for row in self._rows("""
+            SELECT delivery.id, destination.kind, destination.name, destination_id, event.kind,
+                   json_extract(body, '$.provider'), json_extract(body, '$.project'),
+                   coalesce(json_extract(body, '$.version'), ''),
+                   state, (SELECT count(*) FROM attempt WHERE delivery_id = delivery.id),
+                   delivery.created_at, next_attempt_at, settled_at, digest_id,
+                   (SELECT error FROM attempt WHERE delivery_id = delivery.id ORDER BY attempt.id DESC LIMIT 1)
+              FROM delivery
+              JOIN destination ON destination.id = destination_id
+              JOIN event       ON event.id = event_id
+             WHERE destination.account_id = :account AND (:id IS NULL OR delivery.id = :id)
+               AND (:destination IS NULL OR destination_id = :destination)
+               AND (:project IS NULL OR project_id = :project) AND (:state IS NULL OR state = :state)
+               AND delivery.created_at BETWEEN :since AND :until
+             ORDER BY delivery.rowid DESC
+             LIMIT :limit
+            """, {"account": account_id, "id": delivery_id, "destination": destination_id, "project": project_id,
+                  "state": state, "since": since, "until": until, "limit": limit})]
+
+    def event_of(self, delivery_id: str) -> tuple[dict[str, Any], str] | None:
+        """``(body, url)`` of what a delivery tells."""
+        rows = self._rows("SELECT body, url FROM event WHERE id = (SELECT event_id FROM delivery WHERE id = ?)",
+                          (delivery_id,))
+        return (json.loads(rows[0][0]), rows[0][1]) if rows else None
+
+    def attempts(self, delivery_id: str) -> list[Attempt]:
+        """A delivery's attempts, oldest first."""
+        return [Attempt(*row) for row in self._rows("""
+            SELECT attempted_at, status, error, duration, address, answer FROM attempt
+             WHERE delivery_id = ? ORDER BY id""", (delivery_id,))]
+
+    def resend(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
+               state: str | None = None, since: float = 0.0, until: float = math.inf) -> int:
+        """Queue deliveries again, under the ids that they have, and what was sent together with them; how many.
+
+        Those of one destination are due a little apart. What is being sent just now is left to that.
+        """
+        now = self.clock()
+        with self._transaction() as db:
+            count = db.execute("""
+                WITH wanted AS (
+                    SELECT delivery.id, digest_id
+                      FROM delivery JOIN destination ON destination.id = destination_id
+                     WHERE account_id = :account AND (:id IS NULL OR delivery.id = :id)
+                       AND (:destination IS NULL OR destination_id = :destination)
+                       AND (:state IS NULL OR state = :state) AND delivery.created_at BETWEEN :since AND :until)
+                UPDATE delivery
+                   SET state = 'pending', attempts = 0, settled_at = NULL, is_held = 0,
+                       next_attempt_at = :now + place * :every, queued_at = :now + place * :every
+                  FROM (SELECT id AS placed,
+                               row_number() OVER (PARTITION BY destination_id ORDER BY delivery.rowid) - 1 AS place
+                          FROM delivery
+                         WHERE id IN (SELECT id FROM wanted)
+                            OR digest_id IN (SELECT digest_id FROM wanted WHERE digest_id IS NOT NULL))
+                 WHERE id = placed AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + :lease)
+                """, {"account": account_id, "id": delivery_id, "destination": destination_id, "state": state,
+                      "since": since, "until": until, "now": now, "every": RESENT_EVERY, "lease": LEASE}).rowcount
+        self.send_bell.set()
+        return count
+
+    def _insert_event(self, db: sqlite3.Connection, event: Event, now: float) -> None:
+        """Insert an event with its deliveries; waiting ones of the project, older, become due before them."""
+        db.execute("""
+            UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
+             WHERE state = 'pending' AND attempts > 0 AND claimed_until IS NULL
+               AND event_id IN (SELECT id FROM event WHERE project_id = ?)
+            """, (event.project_id,))
+        recipients = self._told_before(db, event, now) if event.kind == "recovered" else event.recipients
+        inserted = db.execute("""
+            INSERT INTO event (account_id, project_id, release_id, kind, body, url, created_at)
+            SELECT account_id, project.id, release.id, :kind, :body, :url, :now
+              FROM project LEFT JOIN release ON release.source_id = project.source_id AND version = :version
+             WHERE project.id = :project
+            """, {"kind": event.kind, "body": _as_json(event.body), "url": event.url, "now": now,
+                  "version": event.body.get("version"), "project": event.project_id})
+        if inserted.rowcount:       # the project may have been removed since
+            db.executemany("""
+                INSERT INTO delivery (id, event_id, destination_id, next_attempt_at, queued_at, created_at, is_digested,
+                                      is_held)
+                SELECT :id, :event, id, :due_at, :due_at, :now, :is_digested, :is_held
+                  FROM destination WHERE id = :destination_id
+                """, [{**vars(recipient), "id": make_id(), "event": inserted.lastrowid, "now": now}
+                      for recipient in recipients])
+
+    def _told_before(self, db: sqlite3.Connection, event: Event, now: float) -> list[Recipient]:
+        """Those of the recipients who were told that the source fails. Who was not yet need not be told any more."""
+        values = {"project": event.project_id, "now": now}
+        db.execute("""
+            UPDATE delivery SET state = 'skipped', settled_at = :now
+             WHERE state = 'pending' AND claimed_until IS NULL
+               AND event_id IN (SELECT id FROM event WHERE project_id = :project AND kind = 'failing')
+            """, values)
+        told = {id_ for id_, in db.execute("""
+            SELECT destination_id FROM delivery
+             WHERE state != 'skipped'
+               AND event_id = (SELECT max(id) FROM event WHERE project_id = :project AND kind = 'failing')
+            """, values)}
+        return [recipient for recipient in event.recipients if recipient.destination_id in told]
+
+
+class _Projects(_Outbox):
+    """What accounts track, and how."""
 
     def add_project(self, account_id: str, provider: str, key: str, name: str,
                     settings: Mapping[str, Any]) -> tuple[Project, Source]:
@@ -1787,7 +2339,7 @@ class Store:
 
     def _write_settings(self, db: sqlite3.Connection, project_id: str, settings: Mapping[str, Any]) -> None:
         """``settings``: columns of a project by name; ``tags``: ids; ``destinations``: kind -> ids."""
-        columns = {"email_notification": None, "exclude_prereleases": None, "exclude_updated": None, "note": None}
+        columns = dict.fromkeys(("email_notification", "exclude_prereleases", "exclude_updated", "note", "hold_days"))
         columns |= {name: settings[name] for name in columns if name in settings}
         rules = settings.get("exclude_version_regexp")
         db.execute("""
@@ -1796,7 +2348,8 @@ class Store:
                    exclude_prereleases    = coalesce(:exclude_prereleases, exclude_prereleases),
                    exclude_updated        = coalesce(:exclude_updated, exclude_updated),
                    exclude_version_regexp = coalesce(:rules, exclude_version_regexp),
-                   note                   = coalesce(:note, note)
+                   note                   = coalesce(:note, note),
+                   hold_days              = coalesce(:hold_days, hold_days)
              WHERE id = :project
             """, {**columns, "rules": None if rules is None else _as_json(rules), "project": project_id})
         if "tags" in settings:
@@ -1819,8 +2372,13 @@ class Store:
                 """, [(project_id, kind, one) for one in ids])
 
     def remove_project(self, project_id: str) -> None:
-        """Remove a project, and its source if nobody else tracks it."""
+        """Remove a project, and its source if nobody else tracks it. What was to be told of it later is not."""
         with self._transaction() as db:
+            db.execute("""
+                UPDATE delivery SET state = 'skipped', settled_at = :now
+                 WHERE state = 'pending' AND next_attempt_at > :now AND attempts = 0
+                   AND event_id IN (SELECT id FROM event WHERE project_id = :project)
+                """, {"now": self.clock(), "project": project_id})
             db.execute("DELETE FROM project WHERE id = ?", (project_id,))
 
     def project(self, account_id: str, project_id: str) -> Project | None:
@@ -1874,7 +2432,7 @@ class Store:
         """The account's projects of these ids, in their order."""
         rows = self._rows("""
             SELECT project.id, account_id, source_id, project.provider, project.name, email_notification,
-                   exclude_prereleases, exclude_updated, exclude_version_regexp, note,
+                   exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id),
                    (SELECT json_group_array(json_array(kind, destination_id))
                       FROM project_destination JOIN destination ON destination.id = destination_id
@@ -1889,7 +2447,7 @@ class Store:
     def source(self, source_id: int) -> Source | None:
         rows = self._rows("""
             SELECT checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
-                   id, provider, key, name, failures, etag_url, etag, last_modified
+                   id, provider, key, name, failures, failing_since, is_told, etag_url, etag, last_modified
               FROM source WHERE id = ?""", (source_id,))
         return _source(rows[0]) if rows else None
 
@@ -1915,7 +2473,9 @@ class Store:
                     return source
                 self._checked.wait(min(left, 0.25))
 
-    # Releases
+
+class Store(_Projects):
+    """The database. Methods return values, never rows; each is one statement or one transaction."""
 
     def releases(self, source_id: int, page: int) -> tuple[list[Release], int]:
         """A page of a source's releases, newest first, without their notes; and how many pages there are."""
@@ -1950,12 +2510,10 @@ class Store:
     def known_releases(self, source_id: int) -> dict[str, Known]:
         """What the store has of a source's releases, newest first."""
         return {version: Known(*about) for version, *about in self._rows("""
-            SELECT version, date || 'Z', evidence, fingerprint, is_prerelease
+            SELECT version, date || 'Z', evidence, fingerprint, is_prerelease, gone_at
               FROM release LEFT JOIN note ON release_id = release.id
              WHERE source_id = ?
              ORDER BY date DESC, release.id DESC""", (source_id,))}
-
-    # What the tracker asks and tells
 
     def providers_tracked(self) -> list[str]:
         """The ids of the providers at which anybody tracks anything."""
@@ -2031,11 +2589,7 @@ class Store:
             """, (source_id,)))
 
     def subscribers(self, source_id: int) -> list[Subscriber]:
-        """The projects that track a source, with their accounts, tags and the destinations they are told at.
-
-        For a kind of which the project lists destinations, those; for others, the account's that are for
-        every project.
-        """
+        """The projects that track a source, with their accounts, tags, and the accounts' destinations."""
         found = []
         for project_id, account_id in self._rows(
                 "SELECT id, account_id FROM project WHERE source_id = ?", (source_id,)):
@@ -2045,14 +2599,7 @@ class Store:
             tags = [Tag(id_, name) for id_, name in self._rows("""
                 SELECT tag.id, name FROM tag JOIN project_tag ON tag_id = tag.id
                  WHERE project_id = ? ORDER BY name""", (project_id,))]
-            ids = [id_ for id_, in self._rows("""
-                SELECT id FROM destination
-                 WHERE account_id = :account
-                   AND CASE WHEN kind IN (SELECT value FROM json_each(:kinds))
-                            THEN id IN (SELECT destination_id FROM project_destination WHERE project_id = :project)
-                            ELSE is_for_every_project END
-                """, {"account": account_id, "project": project_id, "kinds": _as_json(list(project.destinations))})]
-            found.append(Subscriber(project, account, tuple(tags), tuple(ids)))
+            found.append(Subscriber(project, account, tuple(tags), tuple(self.destinations(account_id))))
         return found
 
     def record_found(self, source_id: int, claimant: str, found: Findings) -> Findings | None:
@@ -2061,12 +2608,14 @@ class Store:
         None, and nothing written, when the claim has passed to another or the source is gone.
         """
         now = self.clock()
-        is_durable = bool(found.new or found.updated or found.noted or found.evidenced or found.renamed)
+        is_durable = any((found.new, found.updated, found.noted, found.evidenced, found.renamed, found.gone, found.back,
+                          found.events))
         with self._transaction(is_durable) as db:       # else what is lost costs one more check
             kept = db.execute("""
                 UPDATE source
-                   SET checked_at = :now, succeeded_at = :now, failures = 0, error = NULL, is_missing = 0,
-                       missing_since = NULL, missing_times = 0, quota_left = coalesce(:quota_left, quota_left),
+                   SET checked_at = :now, succeeded_at = :now, failures = 0, failing_since = NULL, is_told = 0,
+                       error = NULL, is_missing = 0, missing_since = NULL, missing_times = 0,
+                       quota_left = coalesce(:quota_left, quota_left),
                        next_check_at = :next, claimed_by = NULL, claimed_until = NULL,
                        etag_url = :etag_url, etag = :etag, last_modified = :last_modified
                  WHERE id = :id AND claimed_by = :claimant
@@ -2097,26 +2646,33 @@ class Store:
                           for release in (*found.new, *found.noted) if (note := release.note)])
                 db.executemany("UPDATE release SET cve = ? WHERE source_id = ? AND version = ?",
                                [(" ".join(release.cve) or None, source_id, release.version) for release in found.noted])
+                db.executemany("UPDATE release SET gone_at = ? WHERE source_id = ? AND version = ?",
+                               [(gone_at, source_id, version) for gone_at, versions in ((now, found.gone),
+                                (None, found.back)) for version in versions])
                 if found.new:
                     db.execute("""
                         UPDATE project SET newest_date = (SELECT max(date) FROM release WHERE source_id = :id)
                          WHERE source_id = :id""", {"id": source_id})
                 for event in found.events:
-                    if event.destination_ids:
+                    if event.recipients:
                         self._insert_event(db, event, now)
         self._tell_checked(rings=bool(found.events))
         return found if kept else None
 
     def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
-                       counts: bool = True, is_not_found: bool = False, quota_left: int | None = None) -> None:
+                       counts: bool = True, is_not_found: bool = False, quota_left: int | None = None,
+                       events: Sequence[Event] = ()) -> None:
         """A check that brought no releases; ``counts`` is False where it was only put off.
 
         A project that was not found is missing when that is the third time, and over a day since the first.
+        ``events`` tell the accounts of it.
         """
+        now = self.clock()
         with self._transaction() as db:
-            db.execute("""
+            kept = db.execute("""
                 UPDATE source
                    SET checked_at = :now, failures = failures + :counts, error = :error,
+                       failing_since = coalesce(failing_since, iif(:counts, :now, NULL)), is_told = is_told OR :tells,
                        missing_times = missing_times + :not_found,
                        missing_since = coalesce(missing_since, iif(:not_found, :now, NULL)),
                        is_missing = is_missing
@@ -2124,9 +2680,12 @@ class Store:
                        quota_left = coalesce(:quota_left, quota_left),
                        next_check_at = :next, claimed_by = NULL, claimed_until = NULL
                  WHERE id = :id AND claimed_by = :claimant
-                """, {"now": self.clock(), "quota_left": quota_left, "counts": int(counts), "error": error[:1000],
-                      "not_found": int(is_not_found), "next": next_check_at, "id": source_id, "claimant": claimant})
-        self._tell_checked(rings=False)
+                """, {"now": now, "quota_left": quota_left, "counts": int(counts), "error": error[:1000],
+                      "not_found": int(is_not_found), "tells": int(bool(events)), "next": next_check_at,
+                      "id": source_id, "claimant": claimant}).rowcount
+            for event in events if kept else ():
+                self._insert_event(db, event, now)
+        self._tell_checked(rings=bool(events))
 
     def _rename_source(self, db: sqlite3.Connection, source_id: int, found: Findings, name: str,
                        key: str) -> Findings:
@@ -2154,198 +2713,14 @@ class Store:
         db.execute("""
             UPDATE project SET newest_date = coalesce((SELECT max(date) FROM release WHERE source_id = :new), '')
              WHERE source_id = :new""", values)
-        return Findings(found.next_check_at, events=[event for event in found.events if event.body["version"] in has])
+        return Findings(found.next_check_at, events=[
+            event for event in found.events if event.kind != "release" or event.body["version"] in has])
 
     def _tell_checked(self, rings: bool) -> None:
         with self._checked:
             self._checked.notify_all()
         if rings:
             self.send_bell.set()
-
-    def _insert_event(self, db: sqlite3.Connection, event: Event, now: float) -> None:
-        """Insert an event with its deliveries; waiting ones of the project, older, become due before them."""
-        db.execute("""
-            UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
-             WHERE state = 'pending' AND attempts > 0 AND claimed_until IS NULL
-               AND event_id IN (SELECT id FROM event WHERE project_id = ?)
-            """, (event.project_id,))
-        inserted = db.execute("""
-            INSERT INTO event (account_id, project_id, body, url, created_at)
-            SELECT account_id, id, :body, :url, :now FROM project WHERE id = :project
-            """, {"body": _as_json(event.body), "url": event.url, "now": now, "project": event.project_id})
-        if inserted.rowcount:       # the project may have been removed since
-            db.executemany("""
-                INSERT INTO delivery (id, event_id, destination_id, next_attempt_at, created_at)
-                SELECT :id, :event, id, :now, :now FROM destination WHERE id = :destination
-                """, [{"id": make_id(), "event": inserted.lastrowid, "destination": one, "now": now}
-                      for one in event.destination_ids])
-
-    # Tags
-
-    def tags(self, account_id: str) -> list[Tag]:
-        """An account's tags, sorted by name."""
-        return [Tag(*row) for row in self._rows(
-            "SELECT id, name FROM tag WHERE account_id = ? ORDER BY name", (account_id,))]
-
-    def tag(self, account_id: str, tag_id: str) -> Tag | None:
-        rows = self._rows("SELECT id, name FROM tag WHERE id = ? AND account_id = ?", (tag_id, account_id))
-        return Tag(*rows[0]) if rows else None
-
-    def add_tag(self, account_id: str, name: str) -> Tag:
-        """The new tag. Raises Invalid when the account has one of that name."""
-        tag = Tag(make_id(), name)
-        with self._transaction() as db:
-            try:
-                db.execute("INSERT INTO tag (id, account_id, name) VALUES (?, ?, ?)", (tag.id, account_id, name))
-            except sqlite3.IntegrityError:
-                raise Invalid(f"There is a tag {name} already.") from None
-        return tag
-
-    def rename_tag(self, account_id: str, tag_id: str, name: str) -> Tag | None:
-        """The tag with its new name; None when the account has no such tag. Raises Invalid as ``add_tag``."""
-        with self._transaction() as db:
-            try:
-                changed = db.execute("UPDATE tag SET name = ? WHERE id = ? AND account_id = ?",
-                                     (name, tag_id, account_id)).rowcount
-            except sqlite3.IntegrityError:
-                raise Invalid(f"There is a tag {name} already.") from None
-        return Tag(tag_id, name) if changed else None
-
-    def remove_tag(self, account_id: str, tag_id: str) -> bool:
-        """Whether there was such a tag; projects lose it."""
-        with self._transaction() as db:
-            return db.execute("DELETE FROM tag WHERE id = ? AND account_id = ?", (tag_id, account_id)).rowcount > 0
-
-    # Destinations
-
-    def add_destination(self, account_id: str, kind: str, name: str, settings: Mapping[str, Any],
-                        secret: str) -> Destination:
-        """The new destination, for every project. Raises Invalid when there is one of that kind and name."""
-        destination = Destination(make_id(), account_id, kind, name, settings, secret)
-        with self._transaction() as db:
-            try:
-                db.execute("""
-                    INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
-                    VALUES (?, ?, ?, ?, ?, ?, ?)
-                    """, (destination.id, account_id, kind, name, _as_json(settings), secret, self.clock()))
-            except sqlite3.IntegrityError:
-                raise Invalid(f"There is a {kind} {name} already.") from None
-        return destination
-
-    def destinations(self, account_id: str, kind: str | None = None) -> list[Destination]:
-        """An account's destinations, in the order in which they came."""
-        return [Destination(id_, account_id, kind_, name, json.loads(settings), secret)
-                for id_, kind_, name, settings, secret in self._rows("""
-                    SELECT id, kind, name, settings, secret FROM destination
-                     WHERE account_id = :account AND (:kind IS NULL OR kind = :kind)
-                     ORDER BY rowid""", {"account": account_id, "kind": kind})]
-
-    def remove_destination(self, account_id: str, kind: str, name: str) -> bool:
-        """Whether there was such a destination; its deliveries go with it, and nothing of its secret stays."""
-        with self._transaction() as db:
-            removed = db.execute("DELETE FROM destination WHERE account_id = ? AND kind = ? AND name = ?",
-                                 (account_id, kind, name)).rowcount
-        self._empty_log()
-        return removed > 0
-
-    # What the courier asks and tells
-
-    def due_destinations(self, now: float) -> list[str]:
-        """The destinations with a delivery due at ``now`` of which nobody has one claimed."""
-        return [id_ for id_, in self._rows("""
-            SELECT id FROM destination
-             WHERE EXISTS (SELECT 1 FROM delivery
-                            WHERE destination_id = destination.id AND state = 'pending' AND next_attempt_at <= :now)
-               AND NOT EXISTS (SELECT 1 FROM delivery
-                                WHERE destination_id = destination.id
-                                  AND claimed_until BETWEEN :now AND :now + :lease)
-            """, {"now": now, "lease": LEASE})]
-
-    def claim_deliveries(self, wanted: Mapping[str, int], claimant: str, now: float) -> dict[str, list[Delivery]]:
-        """Up to so many due deliveries of each destination, in the order in which they came, claimed.
-
-        A destination of which another has a delivery claimed by now is left out.
-        """
-        found: dict[str, list[Delivery]] = {}
-        with self._transaction(is_durable=False) as db:
-            for destination_id, limit in wanted.items():
-                values = {"claimant": claimant, "now": now, "lease": LEASE, "destination": destination_id,
-                          "limit": limit}
-                claimed = db.execute("""
-                    UPDATE delivery SET claimed_by = :claimant, claimed_until = :now + :lease
-                     WHERE id IN (SELECT id FROM delivery
-                                   WHERE destination_id = :destination AND state = 'pending'
-                                     AND next_attempt_at <= :now
-                                   ORDER BY next_attempt_at, rowid LIMIT :limit)
-                       AND NOT EXISTS (SELECT 1 FROM delivery
-                                        WHERE destination_id = :destination
-                                          AND claimed_until BETWEEN :now AND :now + :lease)
-                    """, values).rowcount
-                if claimed:
-                    rows = db.execute("""
-                        SELECT delivery.id, attempts, delivery.created_at, body, url,
-                               destination.id, destination.account_id, kind, destination.name, settings, secret,
-                               is_admin
-                          FROM delivery
-                          JOIN destination ON destination.id = destination_id
-                          JOIN account     ON account.id = destination.account_id
-                          JOIN event       ON event.id = event_id
-                         WHERE destination_id = :destination AND claimed_until = :now + :lease
-                           AND claimed_by = :claimant
-                         ORDER BY next_attempt_at, delivery.rowid
-                        """, values).fetchall()
-                    found[destination_id] = [_delivery(row) for row in rows]
-        return found
-
-    def renew_deliveries(self, claimant: str, now: float) -> None:
-        with self._transaction(is_durable=False) as db:
-            db.execute("""
-                UPDATE delivery SET claimed_until = ? WHERE claimed_until IS NOT NULL AND claimed_by = ?
-                """, (now + LEASE, claimant))
-
-    def record_attempts(self, claimant: str, attempts: Sequence[Attempt], unclaimed: Sequence[str] = ()) -> None:
-        """What came of attempts; and the deliveries of which none was made after all, for others to claim.
-
-        A claim that has passed to another meanwhile stays with it.
-        """
-        values = [{**vars(attempt), "claimant": claimant} for attempt in attempts]
-        with self._transaction() as db:
-            db.executemany("""
-                INSERT INTO attempt (delivery_id, attempted_at, status, error, duration, address)
-                SELECT id, :attempted_at, :status, :error, :duration, :address
-                  FROM delivery WHERE id = :delivery_id
-                """, values)
-            db.executemany("""
-                UPDATE delivery
-                   SET state = :state, next_attempt_at = :next_attempt_at, attempts = attempts + 1,
-                       settled_at = CASE WHEN :state != 'pending' THEN :attempted_at END
-                 WHERE id = :delivery_id AND state = 'pending'
-                """, values)
-            db.executemany("""
-                UPDATE delivery SET claimed_by = NULL, claimed_until = NULL WHERE id = ? AND claimed_by = ?
-                """, [(id_, claimant) for id_ in (*unclaimed, *(attempt.delivery_id for attempt in attempts))])
-
-    def seconds_until_due(self, now: float, at_most: float) -> float:
-        """Until the next delivery becomes due that is not due yet."""
-        (first,), = self._rows("""
-            SELECT min(next_attempt_at) FROM delivery WHERE state = 'pending' AND next_attempt_at > ?
-            """, (now,))
-        return at_most if first is None else min(first - now, at_most)
-
-    def deliveries(self, account_id: str) -> list[tuple[str, str, str, int]]:
-        """``(delivery id, destination name, state, attempts)`` of an account's deliveries, oldest first."""
-        return self._rows("""
-            SELECT delivery.id, destination.name, state, attempts
-              FROM destination JOIN delivery ON destination_id = destination.id
-             WHERE account_id = ? ORDER BY delivery.rowid""", (account_id,))
-
-    def attempts(self, delivery_id: str) -> list[tuple[float, int | None, str | None, float, str | None]]:
-        """``(attempted_at, status, error, duration, address)`` of a delivery's attempts, oldest first."""
-        return self._rows("""
-            SELECT attempted_at, status, error, duration, address FROM attempt
-             WHERE delivery_id = ? ORDER BY id""", (delivery_id,))
-
-    # Housekeeping
 
     def sweep(self, now: float, at_most: int = 500) -> None:
         """Write down which keys were used, drop a little of what is past keeping, and bring back what a clock
@@ -2364,8 +2739,11 @@ class Store:
                        AND NOT EXISTS (SELECT 1 FROM delivery WHERE event_id = event.id AND state = 'pending')
                      ORDER BY created_at LIMIT ?)
                 """, (now - KEPT_FOR, at_most))
-            db.execute("UPDATE delivery SET next_attempt_at = :now WHERE state = 'pending' "
-                       "AND next_attempt_at > :now + 90000", {"now": now})
+            db.execute("""
+                UPDATE delivery SET next_attempt_at = :now, queued_at = min(queued_at, :now)
+                 WHERE state = 'pending' AND next_attempt_at > :now + 90000
+                   AND (attempts > 0 OR created_at > :now + 90000)
+                """, {"now": now})
 
     def counts(self) -> dict[str, int]:
         """How much there is, for the metrics."""
@@ -2415,6 +2793,7 @@ class Terms:
 
 PROVIDER_TERMS = Terms(seconds=30, most_bytes=20 * MIB, redirects=5)
 NOTIFICATION_TERMS = Terms(seconds=15, most_bytes=64 * KIB, redirects=0)
+MAIL_TERMS = Terms(seconds=30, most_bytes=64 * KIB, redirects=0)
 _CONNECT, _LOOKUP = 5.0, 3.0        # seconds for a TCP or TLS handshake, and for a name's addresses
 _SLICE = 1.0                        # seconds after which a waiting exchange looks whether it shall stop
 _HEADERS = 64 * KIB                 # on top of a body's bound
@@ -2588,23 +2967,23 @@ class _Socket:
     """What http.client needs of a socket. Its reader closes it, since urllib lets go of it before the body."""
 
     def __init__(self, raw: socket.socket, exchange: _Exchange, closes: bool = True) -> None:
-        self._raw, self._exchange, self._closes = raw, exchange, closes
+        self.raw, self._exchange, self._closes = raw, exchange, closes
         self._is_read = False
 
     def makefile(self, mode: str) -> io.BufferedReader:
         self._is_read = self._closes
-        return io.BufferedReader(_Reader(self._raw, self._exchange, self._closes))
+        return io.BufferedReader(_Reader(self.raw, self._exchange, self._closes))
 
     def sendall(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            self._raw.settimeout(self._exchange.left())
+            self.raw.settimeout(self._exchange.left())
             with contextlib.suppress(TimeoutError):
-                rest = rest[self._raw.send(rest):]
+                rest = rest[self.raw.send(rest):]
 
     def close(self) -> None:
         if not self._is_read:
-            self._raw.close()
+            self.raw.close()
 
 
 class _Connection(http.client.HTTPConnection):
@@ -2628,6 +3007,31 @@ class _Connection(http.client.HTTPConnection):
             self.sock = _Socket(raw, self._exchange)
         except BaseException:
             raw.close()
+            raise
+
+
+class _MailConnection(smtplib.SMTP):
+    """A conversation with a mail server that keeps to its exchange."""
+
+    def __init__(self, exchange: _Exchange, tls: ssl.SSLContext, is_wrapped: bool) -> None:
+        # The name that it greets with is not looked up: that may take half a minute.
+        name = socket.gethostname()
+        super().__init__(local_hostname=name if "." in name else "[127.0.0.1]")
+        self._exchange, self._tls, self._is_wrapped = exchange, tls, is_wrapped
+
+    def _get_socket(self, host: str, port: int, timeout: Any) -> Any:
+        """As smtplib calls it to connect."""
+        self._name = host
+        raw = self._exchange.dial(host, port)
+        return self.wrap_socket(_Socket(raw, self._exchange)) if self._is_wrapped else _Socket(raw, self._exchange)
+
+    def wrap_socket(self, plain: _Socket, server_hostname: str = "") -> _Socket:
+        """As ``starttls`` calls it of its context, which would not know our socket."""
+        try:
+            plain.raw.settimeout(self._exchange.left(_CONNECT))
+            return _Socket(self._tls.wrap_socket(plain.raw, server_hostname=self._name), self._exchange)
+        except BaseException:
+            plain.raw.close()
             raise
 
 
@@ -2774,6 +3178,7 @@ class Fetcher:
         self._agent = f"{USER_AGENT} (self-hosted release tracker{contact})"
         self._hosts: dict[str, _Host] = {}
         self._lock = threading.Lock()
+        self._mail_server = settings.smtp_url
         self._is_proxied = bool(settings.outgoing_proxy)
         self._opener = urllib.request.OpenerDirector()
         self._opener.addheaders = []
@@ -2832,16 +3237,51 @@ class Fetcher:
             if self.stopping.wait(wait):
                 raise Stopped("the program is being stopped")
 
-    def post(self, request: Request, is_trusted: bool) -> Answer:
-        """What a receiver answers to a notification, with the first KiB of its body. Raises Unreachable."""
+    def post(self, request: Request | Mail, is_trusted: bool) -> Answer:
+        """What a receiver answers to a notification, with the beginning of its body. Raises Unreachable."""
+        if isinstance(request, Mail):
+            return self._mail(request)
         exchange = self._exchange(NOTIFICATION_TERMS, is_trusted)
         _check_url(request.url)
         self._judge_behind_proxy(request.url, is_trusted)
         with self._open(request, exchange) as response:
             body = b""
             with contextlib.suppress(Unreachable, OSError, http.client.HTTPException, ValueError):
-                body = response.read(KIB)   # for the journal; the status alone decides
+                body = response.read(request.reads)
             return Answer(request.url, response.status, _headers(response), body, request.url, exchange.address)
+
+    def _mail(self, mail: Mail) -> Answer:
+        """The mail server's last word on a message. Raises Unreachable.
+
+        The server is the operator's choice, so it may be anywhere; TLS is never left out where it was asked for.
+        """
+        if not self._mail_server:
+            raise Unreachable("there is no mail server; --smtp-url names one")
+        url = urlsplit(self._mail_server)
+        exchange = self._exchange(MAIL_TERMS, is_trusted=True)
+        try:
+            server = _MailConnection(exchange, self._tls(), is_wrapped=url.scheme == "smtps")
+            with contextlib.closing(server):
+                code, words = server.connect(
+                    url.hostname or "", url.port or {"smtp": 25, "smtps": 465}.get(url.scheme, 587))
+                if code == 220:
+                    server.ehlo_or_helo_if_needed()
+                    if url.scheme == "smtp+starttls":
+                        server.starttls(context=server)     # type: ignore[call-overload]
+                    if url.username is not None:
+                        server.login(unquote(url.username), unquote(url.password or ""))
+                    code, words = server.mail(mail.sender)
+                if code == 250:
+                    code, words = server.rcpt(mail.recipient)
+                if code in (250, 251):
+                    code, words = server.data(mail.content)
+                with contextlib.suppress(OSError, Unreachable):
+                    server.quit()
+        except smtplib.SMTPResponseException as error:
+            code, words = error.smtp_code, error.smtp_error if isinstance(error.smtp_error, bytes) else b""
+        except (OSError, ValueError) as error:
+            raise Unreachable(_fault(error)) from error
+        return Answer("", code, {}, words, address=exchange.address)
 
     def refusal_of(self, url: str, is_trusted: bool) -> str | None:
         """Why a notification may not go to a URL, as far as its name resolves now."""
@@ -4385,6 +4825,15 @@ def marks_of(provider: Provider, names: Sequence[str], ask: Callable[[Request], 
 # that does it; a provider's host is never asked by more than the limit at once.
 
 
+def _gone_and_back(known: Mapping[str, Known], there_are: Collection[str]) -> tuple[list[str], list[str]]:
+    """The known versions that are listed no more, and those that were gone and are listed again. A listing may end
+    with what is known, so of what is older than all of it nothing can be said."""
+    oldest = min((about.date for version, about in known.items() if version in there_are), default="")
+    return ([version for version, about in known.items()
+             if about.gone_at is None and version not in there_are and about.date > oldest],
+            [version for version, about in known.items() if about.gone_at is not None and version in there_are])
+
+
 def compare(known: Mapping[str, Known], listing: Listing, now: float,
             found: Findings = Findings(0.0)) -> tuple[Findings, list[Release]]:
     """``(what to record, which of it is news)``; lists oldest first. ``found``: what is to be recorded besides.
@@ -4414,7 +4863,9 @@ def compare(known: Mapping[str, Known], listing: Listing, now: float,
         if release.evidence and release.evidence != before.evidence or is_promoted:
             (updated if is_same_kind else evidenced).append(
                 dataclasses.replace(release, date=before.date, is_updated=is_same_kind))
-    findings = dataclasses.replace(found, new=new, updated=updated, evidenced=evidenced, noted=noted)
+    gone, back = _gone_and_back(known, {release.version for release in listing.releases})
+    findings = dataclasses.replace(found, new=new, updated=updated, evidenced=evidenced, noted=noted, gone=gone,
+                                   back=back)
     return findings, [release for release in new if (release.date or "") >= oldest] + updated
 
 
@@ -4427,12 +4878,49 @@ def excluded(project: Project, releases: Sequence[Release], patterns: Patterns) 
 
 
 _AT_ONCE = 50           # projects that one query asks for
+_LAST_CALL = 10.0       # seconds before a digest's time from which on all goes into the next: recording takes a moment
 _MARK = "mark"          # stands for an address where a source's ``etag`` is its mark
 
 
 def _tells_marks(provider: Provider) -> bool:
     """Whether a provider can be asked for many projects at once: it knows how, and there is a token."""
     return provider.dialect.marks is not None and bool(os.environ.get(provider.token_variable))
+
+
+def is_meant(destination: Destination, project: Project, release: Release | None) -> bool:
+    """Whether a destination hears of a project's release, or where there is none of how its source is.
+
+    Of a kind of which the project lists destinations those do; else the account's that are for every project.
+    """
+    listed, tags = project.destinations.get(destination.kind), set(project.tags)
+    if destination.kind == "email" and project.email_notification == "none":
+        return False
+    return ((destination.id in listed if listed else destination.is_for_every_project)
+            and (not destination.tags or not tags.isdisjoint(destination.tags))
+            and tags.isdisjoint(destination.without_tags)
+            and (release is None or bool(release.cve) or not destination.is_security_only))
+
+
+def recipients_of(subscriber: Subscriber, release: Release | None, now: float, has_mail: bool) -> tuple[Recipient, ...]:
+    """Who is told of a project's release, or where there is none of how its source is, and when.
+
+    Webhooks hear of releases alone. A project may have its releases held for some days, but not security fixes.
+    """
+    project, held_until = subscriber.project, now
+    if release and project.hold_days and not release.cve:
+        out_since = datetime.datetime.fromisoformat((release.date or "").rstrip("Z") + "+00:00").timestamp()
+        out_since = now if release.is_updated else min(out_since, now)
+        held_until = max(now, out_since + project.hold_days * DAY)
+    found = []
+    for destination in subscriber.destinations:
+        if not is_meant(destination, project, release) or not has_mail and destination.kind == "email" or (
+                release is None and destination.kind == "webhook"):
+            continue
+        schedule = project.email_notification if destination.kind == "email" else destination.schedule
+        is_digested = schedule != "instant"
+        due_at = next_boundary(schedule, held_until + is_digested * _LAST_CALL, subscriber.account.time_zone)
+        found.append(Recipient(destination.id, due_at, is_digested, held_until > now))
+    return tuple(found)
 
 
 class _KnownLater(Mapping[str, Known]):
@@ -4465,6 +4953,7 @@ class Tracker:
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self.beat_at = 0.0              # of the loop, on the monotonic clock
         self._interval, self._host_limit = settings.poll_interval, settings.host_limit
+        self._has_mail = bool(settings.smtp_url)
         self._intervals = {
             id_: limit.every for id_, provider in providers.items()
             if (limit := HOST_LIMITS.get(host_of(provider.site))) and limit.every > self._interval}
@@ -4635,10 +5124,22 @@ class Tracker:
         finally:
             self._computing.acquire()
 
-    def _fail(self, source: Source, error: str, next_check_at: float, **about: Any) -> None:
+    def _fail(self, source: Source, error: str, next_check_at: float, counts: bool = True, **about: Any) -> None:
+        """Record a check that failed; where that has gone on for long, its accounts are told, once."""
         log.warning("source %s/%s: %s", source.provider, source.name, error)
+        now, (times, seconds) = self._clock(), TOLD_AFTER
+        is_news = counts and not source.is_told and source.failures + 1 >= times and (
+            now - (source.failing_since or now) >= seconds)
         with contextlib.suppress(StoreUnavailable):
-            self.store.record_failure(source.id, self._me, error, next_check_at, **about)
+            events = self._health_events("failing", source, error) if is_news else []
+            self.store.record_failure(source.id, self._me, error, next_check_at, counts=counts, events=events, **about)
+
+    def _health_events(self, kind: str, source: Source, error: str) -> list[Event]:
+        now, provider = self._clock(), self.providers.get(source.provider)
+        return [Event(subscriber.project.id, health_body(subscriber, error, now),
+                      page_of(provider, source.name) if provider else "",
+                      recipients_of(subscriber, None, now, self._has_mail), kind)
+                for subscriber in self.store.subscribers(source.id)]
 
     def _check(self, source: Source, next_check_at: float,
                mark: str | None) -> tuple[Sequence[Event], list[Release]]:
@@ -4682,13 +5183,16 @@ class Tracker:
     def _record(self, source: Source, found: Findings, news: list[Release]) -> tuple[Sequence[Event], list[Release]]:
         """What is told and what is news, once it is recorded; nothing if the claim was lost."""
         with self._let_go():
+            if source.is_told:
+                found = dataclasses.replace(found, events=[
+                    *self._health_events("recovered", source, source.error or ""), *found.events])
             recorded = self.store.record_found(source.id, self._me, found)
         if recorded is None:
             return [], []
         for release in news:
             log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
                      "updated" if release.is_updated else "new")
-        return recorded.events, news
+        return [event for event in recorded.events if event.kind == "release"], news
 
     def _tell_listeners(self, events: Sequence[Event]) -> None:
         for event, listener in itertools.product(events, self.listeners):
@@ -4713,13 +5217,15 @@ class Tracker:
             if not is_excluded:
                 url = release.note.url if release.note and release.note.url else page_of(
                     provider, project.name, release.version)
-                yield Event(project.id, event_body(subscriber, release), url, subscriber.destination_ids)
+                yield Event(project.id, event_body(subscriber, release), url,
+                            recipients_of(subscriber, release, self._clock(), self._has_mail))
 
 
 # == notifications =============================================================
 #
-# What is sent, and when again: bodies, signatures and the retry schedule. Pure: no thread, no
-# clock, no network. The signature is the contract's; beside it that of Standard Webhooks 1.0.0
+# What is sent, and when again: a row for each kind of destination, what it asks for and how it is
+# spoken to; signatures, digests and the retry schedule. Pure: no thread, no clock, no network. The
+# signature is the contract's; beside it that of Standard Webhooks 1.0.0
 # (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -4730,8 +5236,8 @@ FILLED_LIMIT = 64 * KIB     # characters of a custom field
 
 
 def retry_delay(failures: int, first: float, age: float, spread: float) -> float | None:
-    """Seconds to wait after the ``failures``-th failed attempt (1, 2, ...) of a delivery that is ``age`` seconds
-    old; None: give up, three days have gone.
+    """Seconds to wait after the ``failures``-th failed attempt (1, 2, ...) of a delivery that was queued ``age``
+    seconds ago; None: give up, three days have gone.
 
     ``spread`` in [0, 1) lengthens the wait by up to a tenth, so that deliveries which failed together do not
     all come back together.
@@ -4740,59 +5246,224 @@ def retry_delay(failures: int, first: float, age: float, spread: float) -> float
     return None if age + wait > RETRY_FOR else wait
 
 
-def outcome(status: int | None, retry_after: float | None, failures: int, first: float, age: float,
+def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: float, age: float,
             spread: float) -> tuple[str, float]:
     """What an attempt makes of its delivery: the new state, and in how many seconds to attempt again if ever.
-
-    ``status``: what the receiver answered; None where it did not answer HTTP. ``retry_after`` only lengthens.
-    """
-    if status is not None and 200 <= status < 300:
+    ``retry_after``, what the receiver asked for, only lengthens."""
+    if is_accepted:
         return "delivered", 0.0
     wait = retry_delay(failures, first, age, spread)
     return ("failed", 0.0) if wait is None else ("pending", max(wait, retry_after or 0.0))
 
 
-def webhook_settings(url: str, headers: Sequence[str], fields: Sequence[str], brand: str) -> dict[str, Any]:
-    """The settings of a webhook: its URL, its headers as ``K: V`` and its custom fields as ``K=TEMPLATE``.
+@dataclasses.dataclass(frozen=True)
+class Sender:
+    """Who we are to receivers."""
 
-    Raises Invalid with every fault there is.
-    """
-    faults: list[str] = []
-    try:
-        ascii_url(checked_url(url))
-    except ValueError as error:
-        faults.append(f"URL {url[:200]!r}: {error}.")
-    taken = {f"x-{brand.lower()}-signature", f"x-{brand.lower()}-timestamp"}
-    named: dict[str, str] = {}
-    for line in headers:
-        name, colon, value = line.partition(":")
-        name, value = name.strip(), value.strip(" ")
-        if not colon or not _HEADER_NAME.fullmatch(name):
-            faults.append(f"Header {line[:80]!r}: it takes 'Name: value', the name of letters, digits and hyphens.")
-        elif not _HEADER_VALUE.fullmatch(value):
-            faults.append(f"Header {name}: its value takes up to 4,096 printable characters of Latin-1.")
-        elif _OWN_HEADERS.fullmatch(name.lower()) or name.lower() in taken:
-            faults.append(f"Header {name}: it is set by the request itself.")
-        else:
-            named[name] = value
-    templates: dict[str, str] = {}
-    for line in fields:
-        name, equals, template = line.partition("=")
-        unknown = unknown_names(template)
-        if not equals or not 0 < len(name) <= NAME_LIMIT:
-            faults.append(f"Field {line[:80]!r}: it takes NAME=TEMPLATE.")
-        elif len(template) > FILLED_LIMIT:
-            faults.append(f"Field {name}: its template takes up to {FILLED_LIMIT} characters.")
-        elif unknown:
-            faults.append(f"Field {name}: there is no variable {{{unknown[0]}}}; there are "
-                          + ", ".join(sorted(TEMPLATE_NAMES)) + ".")
-        else:
-            templates[name] = template
-    if len(named) > 20 or len(templates) > 50:
-        faults.append("A webhook takes at most 20 headers and 50 fields.")
-    if faults:
-        raise Invalid(*faults)
-    return {"url": url, "headers": named, "fields": templates}
+    brand: str                      # of the headers X-BRAND-Signature and X-BRAND-Timestamp
+    address: str                    # of mail
+    domain: str                     # of message ids
+    base_url: str                   # where people reach the service, if that is known
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """What is told of one event, as plain text; each kind escapes it by its own rules."""
+
+    project: str
+    heading: str                    # the project and the version, or what has happened to the project
+    marks: tuple[str, ...]          # "pre-release", "updated", "fixes CVE-2026-0001"
+    url: str
+    time: str                       # RFC 3339
+    memo: str                       # the project's own note
+    text: str                       # the release's note, or what is wrong
+    is_security: bool
+
+    @property
+    def line(self) -> str:
+        return f"{self.heading} ({', '.join(self.marks)})" if self.marks else self.heading
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    """What is sent at once: a delivery, or a digest of several."""
+
+    id: str
+    parcel: Sequence[Delivery]
+    items: Sequence[Item]           # in the order in which they are shown
+    sender: Sender
+    now: float
+
+    @property
+    def destination(self) -> Destination:
+        return self.parcel[0].destination
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self.destination.settings
+
+    @property
+    def is_security(self) -> bool:
+        return any(item.is_security for item in self.items)
+
+    @property
+    def title(self) -> str:
+        """One line that says all."""
+        if len(self.items) == 1:
+            return self.items[0].line
+        releases = sum(delivery.kind == "release" for delivery in self.parcel)
+        fixes = sum(item.is_security for item in self.items)
+        parts = [f"{releases} release{'s' * (releases != 1)}"] if releases else []
+        parts += [f"{fixes} with security fixes"] if fixes else []
+        if others := len(self.items) - releases:
+            parts.append(f"{others} notice{'s' * (others != 1)} about projects")
+        return ", ".join(parts)
+
+    @property
+    def link(self) -> str:
+        """Where to read on."""
+        return self.items[0].url if len(self.items) == 1 else self.sender.base_url or self.items[0].url
+
+
+_NOTICES = {"failing": "has not been checked for days", "recovered": "is being checked again"}
+
+
+def item_of(delivery: Delivery) -> Item:
+    body = delivery.body
+    url = delivery.url if re.match("https?://", delivery.url, re.IGNORECASE) else ""
+    if delivery.kind != "release":
+        said = "what is wrong: " if delivery.kind == "failing" else "what was wrong: "
+        return Item(body["project"], f"{body['project']} ({body['provider']}) {_NOTICES[delivery.kind]}", (), url,
+                    body["time"], body.get("project_note", ""), said + body["error"], False)
+    note, cves = body.get("note", {}), body.get("cve", ())
+    marks = [f"fixes {', '.join(cves)}"] if cves else []
+    marks += ["pre-release"] if body.get("is_prerelease") else []
+    marks += ["updated"] if body.get("is_updated") else []
+    title = note.get("title", "").strip()
+    text = plain_text(note.get("message", ""))
+    if title and body["version"] not in title and not text.startswith(title):
+        text = f"{title}\n{text}"
+    return Item(body["project"], f"{body['project']} {body['version']}", tuple(marks), url, body["time"],
+                body.get("project_note", ""), text.strip(), bool(cves))
+
+
+def items_in_order(items: Sequence[Item]) -> list[Item]:
+    """Newest first, those of a project together, projects with security fixes on top."""
+    by_project: dict[str, list[Item]] = {}
+    for item in sorted(items, key=lambda item: item.time, reverse=True):
+        by_project.setdefault(item.project, []).append(item)
+    groups = sorted(by_project.values(), key=lambda group: not any(item.is_security for item in group))
+    return [item for group in groups for item in group]
+
+
+def utf16_units(text: str) -> int:
+    """The length of a text as most of these services count it."""
+    return len(text) + sum(letter > "\uffff" for letter in text)
+
+
+def utf8_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def shortened(text: str, room: int, escape: Callable[[str], str] = str, size: Callable[[str], int] = len) -> str:
+    """As much of the text, escaped, as there is room for; an ellipsis where it was cut, if possible at a space."""
+    whole = escape(text) if len(text) <= room else None
+    if whole is not None and size(whole) <= room:
+        return whole
+    low, high = 0, min(len(text), max(room, 0))
+    while low < high:       # the longest beginning that fits
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if size(escape(text[:middle])) + size("…") <= room else (low, middle - 1)
+    cut = text[:low]
+    cut = cut[:max(cut.rfind(" "), cut.rfind("\n"))] if max(cut.rfind(" "), cut.rfind("\n")) > low * 0.8 else cut
+    return escape(cut.rstrip()) + "…" if cut.strip() else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Markup:
+    """How a service writes text: ``escape`` makes anybody's text harmless, ``bold`` and ``link`` take escaped text."""
+
+    escape: Callable[[str], str] = str
+    bold: Callable[[str], str] = str
+    link: Callable[[str, str], str] = lambda text, url: text
+    size: Callable[[str], int] = utf16_units
+
+
+def blocks_of(message: Message, markup: Markup, limit: int, each: int = 10**9) -> list[str]:
+    """A block for each item, under a title where there are several: ``limit`` for all, ``each`` for one, in what the
+    service counts. Notes are cut first; what has no room at all is counted at the end."""
+    def block(item: Item, room: int) -> str:
+        heading = markup.bold(shortened(item.heading, 250, markup.escape))
+        heading = markup.link(heading, item.url) if item.url else heading
+        marks = markup.escape(f" ({', '.join(item.marks)})") if item.marks else ""
+        head = heading + shortened(marks, 500)
+        if item.memo and room:
+            head += "\n" + shortened(item.memo, min(500, room), markup.escape)
+        text = shortened(item.text, min(room, each - markup.size(head) - 1), markup.escape, markup.size)
+        return f"{head}\n{text}" if text else head
+
+    if len(message.items) == 1:
+        item = message.items[0]
+        return [block(item, max(0, limit - markup.size(block(dataclasses.replace(item, text=""), limit)) - 1))]
+    title = markup.bold(markup.escape(message.title))
+    for room in (1000, 400, 160, 0):
+        blocks = [title, *(block(item, room) for item in message.items)]
+        if sum(markup.size(one) + 2 for one in blocks) <= limit:
+            return blocks
+    left = limit - markup.size(title) - 60
+    kept: list[str] = []
+    for one in blocks[1:]:
+        left -= markup.size(one) + 2
+        if left < 0:
+            break
+        kept.append(one)
+    return [title, *kept, markup.escape(f"… and {len(blocks) - 1 - len(kept)} more")]
+
+
+def text_of(message: Message, markup: Markup, limit: int) -> str:
+    return "\n\n".join(blocks_of(message, markup, limit))
+
+
+def _entities(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def _unmentioned(text: str) -> str:
+    """Nobody is called by what a stranger wrote: an invisible space stands behind each @."""
+    return text.replace("@", "@\u200b")
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]()#+\-.!|~>])", r"\\\1", text)
+
+
+def _markdown_link(text: str, url: str) -> str:
+    return f"[{text}]({quote(url, safe=_URL_SAFE)})"
+
+
+def _html_link(text: str, url: str) -> str:
+    return f'<a href="{html.escape(url)}">{text}</a>'
+
+
+_URL_SAFE = "/:?&=%#@!$,;+~-._"      # no bracket, quote, pipe or space, which would end a link early
+_MRKDWN = Markup(_entities, "*{}*".format, lambda text, url: f"<{quote(url, safe=_URL_SAFE)}|{text}>", utf8_bytes)
+_TELEGRAM = Markup(lambda text: _unmentioned(_entities(text)), "<b>{}</b>".format, _html_link)
+_DISCORD = Markup(lambda text: _markdown(text).replace("<", "\\<"), "**{}**".format, _markdown_link)
+_MATTERMOST = Markup(lambda text: _unmentioned(_markdown(text).replace("&", "&amp;").replace("<", "&lt;")),
+                     "**{}**".format, _markdown_link)
+# It has no escapes that every version knows; what would make a link, or call somebody, is broken instead.
+_ROCKETCHAT = Markup(lambda text: _unmentioned(text).replace("](", "]\u200b(").replace("<", "<\u200b"),
+                     "*{}*".format, _markdown_link)
+_HTML = Markup(html.escape, "<b>{}</b>".format, _html_link, utf8_bytes)
+_PLAIN = Markup()
+_PLAIN_BYTES = Markup(size=utf8_bytes)
+
+
+def _json_request(url: str, content: Mapping[str, Any], method: str = "POST", **headers: str) -> Request:
+    body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Request(url, {"Content-Type": "application/json; charset=utf-8", "Accept": "application/json",
+                         "User-Agent": USER_AGENT, **named}, method, body, reads=64 * KIB)
 
 
 def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
@@ -4809,6 +5480,41 @@ def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
         "url": url}
     assert values.keys() == TEMPLATE_NAMES
     return values
+
+
+def sample(given: Sequence[str], account: Account) -> tuple[dict[str, Any], str]:
+    """``(body, url)`` of an event to test with: what ``given`` says as NAME=VALUE, in the names of templates, and for
+    the rest a made-up release. Raises Invalid."""
+    values = {"provider": "github", "project": "octocat/hello-world", "version": "1.2.3",
+              "time": "2026-01-31T08:00:00Z", "cve": "", "is_prerelease": "false", "is_updated": "false",
+              "note_title": "Hello World 1.2.3", "note_message": "<p>This is a <b>test</b> of a notification.</p>",
+              "account_type": account.type, "account_id": account.id, "account_name": account.name, "tags": "",
+              "project_note": "", "url": "https://github.com/octocat/hello-world/releases/tag/1.2.3"}
+    faults = []
+    for line in given:
+        name, _, value = line.partition("=")
+        if name not in values:
+            faults.append(f"Data {line[:60]!r}: it takes NAME=VALUE, NAME one of {', '.join(sorted(values))}.")
+        values[name] = value
+    for name in ("is_prerelease", "is_updated"):
+        if values[name] not in ("true", "false"):
+            faults.append(f"Data {name}: it takes true or false.")
+    if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", values["time"], re.ASCII):
+        faults.append("Data time: it takes a time such as 2026-01-31T08:00:00Z.")
+    if values["account_type"] not in ("user", "organization"):
+        faults.append("Data account_type: it takes user or organization.")
+    if faults:
+        raise Invalid(*faults)
+    body: dict[str, Any] = {name: values[name] for name in ("provider", "project", "version", "time")}
+    body |= {"cve": cve} if (cve := [one for one in re.split("[, ]+", values["cve"]) if one]) else {}
+    body |= {name: True for name in ("is_prerelease", "is_updated") if values[name] == "true"}
+    if values["note_title"] or values["note_message"]:
+        body["note"] = {"title": values["note_title"], "message": values["note_message"]}
+    body["account"] = {name: values[f"account_{name}"] for name in ("type", "id", "name")}
+    names = [name.strip() for name in values["tags"].split(",") if name.strip()]
+    body |= {"tags": [{"id": secret_hash(name).hex()[:26], "name": name} for name in names]} if names else {}
+    body |= {"project_note": values["project_note"]} if values["project_note"] else {}
+    return body, values["url"]
 
 
 def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url: str) -> bytes:
@@ -4831,27 +5537,640 @@ def standard_signature(secret: str, id_: str, moment: int, body: bytes) -> str:
     return "v1," + base64.b64encode(digest).decode()
 
 
-def webhook_request(delivery: Delivery, brand: str, now: float) -> Request:
-    """The signed request of one attempt. Its body is the same at every attempt; its time is the attempt's."""
-    destination, moment = delivery.destination, int(now)
+def _webhook(message: Message) -> Request:
+    """The signed request of one attempt. Its body is the same at every attempt; its time is the attempt's. For a day
+    after its secret was renewed the former one signs too, as Standard Webhooks has it."""
+    delivery, destination, moment = message.parcel[0], message.destination, int(message.now)
+    brand = message.sender.brand
     body = notification_body(destination.settings, delivery.body, delivery.url)
+    keys = [destination.secret]
+    if destination.previous_secret and message.now < (destination.previous_until or 0.0):
+        keys.append(destination.previous_secret)
     return Request(destination.settings["url"], {
         **destination.settings["headers"],
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
         f"X-{brand}-Timestamp": str(moment),
         f"X-{brand}-Signature": signature(destination.secret, moment, body),
-        "webhook-id": delivery.id,
+        "webhook-id": message.id,
         "webhook-timestamp": str(moment),
-        "webhook-signature": standard_signature(destination.secret, delivery.id, moment, body),
+        "webhook-signature": " ".join(standard_signature(key, message.id, moment, body) for key in keys),
     }, "POST", body)
+
+
+def _slack(message: Message) -> Request:
+    """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks and
+    https://docs.slack.dev/reference/methods/chat.postMessage; 3,000 characters to a section, some 12,000 in all."""
+    sections = blocks_of(message, _MRKDWN, 10_000, each=2900)
+    sections = [*sections[:46], f"… and {len(sections) - 46} more"] if len(sections) > 47 else sections
+    content = {
+        "text": shortened(message.title, 1000, _entities), "unfurl_links": False, "unfurl_media": False,
+        "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": one, "verbatim": True}} for one in sections]}
+    about = message.settings
+    if about["url"]:
+        return _json_request(about["url"], content)
+    return _json_request(f"{about['server'] or 'https://slack.com'}/api/chat.postMessage",
+                         {"channel": about["channel"], **content}, Authorization=f"Bearer {about['token']}")
+
+
+def _telegram(message: Message) -> Request:
+    """https://core.telegram.org/bots/api#sendmessage; 4,096 characters."""
+    about = message.settings
+    thread = {"message_thread_id": int(about["thread"])} if about["thread"] else {}
+    return _json_request(f"{about['server']}/bot{about['token']}/sendMessage", {
+        "chat_id": about["chat"], **thread, "text": text_of(message, _TELEGRAM, 4000), "parse_mode": "HTML",
+        "link_preview_options": {"is_disabled": True}})
+
+
+_COLOURS = {True: 0xC0392B, False: 0x2E86C1}
+
+
+def _discord(message: Message) -> Request:
+    """https://docs.discord.com/developers/resources/webhook; with ``wait`` it answers once the message is stored."""
+    url, single = message.settings["url"], len(message.items) == 1
+    item = message.items[0]
+    text = text_of(message, _DISCORD, 3900)
+    embed = {"title": shortened(message.title, 250), "color": _COLOURS[message.is_security],
+             "description": text.partition("\n")[2] if single else text.partition("\n\n")[2]}
+    embed |= {"url": item.url} if single and item.url else {}
+    embed |= {"timestamp": item.time} if single else {}
+    return _json_request(url + ("&" if "?" in url else "?") + "wait=true", {
+        "embeds": [embed], "allowed_mentions": {"parse": []}})
+
+
+def _hangouts_chat(message: Message) -> Request:
+    """https://developers.google.com/workspace/chat/api/reference/rest/v1/cards: 32,000 bytes; in a card no text of a
+    stranger can mention anybody."""
+    first, *rest = blocks_of(message, _HTML, 12_000)
+    return _json_request(message.settings["url"], {"cardsV2": [{"cardId": message.id, "card": {
+        "header": {"title": shortened(message.title, 200)},
+        "sections": [{"widgets": [{"textParagraph": {"text": one.replace("\n", "<br>")}}]}
+                     for one in rest or [first]]}}]})
+
+
+def _microsoft_teams(message: Message) -> Request:
+    """https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using: an Adaptive
+    Card, 28 KB; a TextRun knows no markup. An answer of success says that the card was queued, no more."""
+    def rich(*runs: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", **run} for run in runs]}
+
+    is_digest, elements = len(message.items) > 1, []
+    if is_digest:
+        elements.append(rich({"text": message.title, "weight": "bolder", "size": "large"}))
+    room = min(8000, 9000 // len(message.items) - 300)
+    for item in message.items[:40]:
+        marks = [{"text": f"  {', '.join(item.marks)}", "color": "attention" if item.is_security else "accent"}]
+        elements.append(rich({"text": shortened(item.heading, 250), "weight": "bolder"}, *marks * bool(item.marks))
+                        | {"separator": is_digest})
+        for text in (shortened(item.memo, 300), shortened(item.text, max(room, 0), size=utf8_bytes)):
+            elements += [rich({"text": text})] if text else []
+        if 0 < len(item.url) < 500:
+            elements.append({"type": "TextBlock", "text": _markdown_link("Read on", item.url)})
+    if len(message.items) > 40:
+        elements.append(rich({"text": f"… and {len(message.items) - 40} more"}))
+    card = {"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4",
+            "fallbackText": shortened(message.title, 250), "msteams": {"width": "Full"}, "body": elements}
+    return _json_request(message.settings["url"], {"type": "message", "attachments": [
+        {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}]})
+
+
+def _mattermost(message: Message) -> Request:
+    """https://developers.mattermost.com/integrate/webhooks/incoming/; 16,383 characters, then it splits."""
+    return _json_request(message.settings["url"], {"text": text_of(message, _MATTERMOST, 12_000)})
+
+
+def _rocketchat(message: Message) -> Request:
+    """https://docs.rocket.chat/docs/integrations; 5,000 characters."""
+    return _json_request(message.settings["url"], {"text": text_of(message, _ROCKETCHAT, 4500), "parseUrls": False})
+
+
+def _matrix(message: Message) -> Request:
+    """https://spec.matrix.org/latest/client-server-api/#put_matrixclientv3roomsroomidsendeventtypetxnid: 64 KiB. The
+    transaction's id stays, so that the homeserver knows a repeat."""
+    about = message.settings
+    return _json_request(
+        f"{about['homeserver_url']}/_matrix/client/v3/rooms/{quote(about['internal_room_id'], safe='')}"
+        f"/send/m.room.message/{message.id}",
+        {"msgtype": "m.text", "body": text_of(message, _PLAIN_BYTES, 8000), "format": "org.matrix.custom.html",
+         "formatted_body": text_of(message, _HTML, 12_000).replace("\n", "<br>"), "m.mentions": {}},
+        "PUT", Authorization=f"Bearer {about['token']}")
+
+
+def _ntfy(message: Message) -> Request:
+    """https://docs.ntfy.sh/publish/#publish-as-json: 4,096 bytes of text, 8,192 of all."""
+    about, headers = message.settings, {}
+    if about["token"]:
+        basic = base64.b64encode(about["token"].encode()).decode()
+        headers["Authorization"] = f"Basic {basic}" if ":" in about["token"] else f"Bearer {about['token']}"
+    text = text_of(message, _PLAIN_BYTES, 3500)
+    priority = max(int(about["priority"]), 4 if message.is_security else 1)
+    return _json_request(f"{about['server']}/", {
+        "topic": about["topic"], "title": shortened(message.title, 250),
+        "message": text.partition("\n")[2].strip() or text,
+        "tags": ["rotating_light" if message.is_security else "package"], "priority": priority,
+        **({"click": message.link} if message.link else {})}, **headers)
+
+
+def _gotify(message: Message) -> Request:
+    """https://gotify.net/docs/pushmsg and https://gotify.net/docs/msgextras"""
+    about = message.settings
+    extras: dict[str, Any] = {"client::display": {"contentType": "text/plain"}}
+    extras |= {"client::notification": {"click": {"url": message.link}}} if message.link else {}
+    text = text_of(message, _PLAIN, 8000)
+    return _json_request(f"{about['url']}/message", {
+        "title": shortened(message.title, 250), "message": text.partition("\n")[2].strip() or text,
+        "priority": max(int(about["priority"]), 8 if message.is_security else 0), "extras": extras},
+        X_Gotify_Key=about["token"])
+
+
+def _pushover(message: Message) -> Request:
+    """https://pushover.net/api: 1,024 characters of text, 250 of title, 512 of address."""
+    about, text = message.settings, text_of(message, Markup(size=len), 1000)
+    return _json_request(f"{about['server']}/1/messages.json", {
+        "token": about["token"], "user": about["user"], "title": shortened(message.title, 250),
+        "message": text.partition("\n")[2].strip() or text,
+        "priority": max(int(about["priority"]), 1 if message.is_security else -2),
+        **({"device": about["device"]} if about["device"] else {}),
+        **({"url": message.link, "url_title": "Read on"} if 0 < len(message.link) <= 512 else {})})
+
+
+def _apprise(message: Message) -> Request:
+    """https://github.com/caronc/apprise-api: a key's configuration, or addresses that are sent along."""
+    about = message.settings
+    return _json_request(about["url"], {
+        "title": shortened(message.title, 250), "body": text_of(message, _PLAIN, 8000), "format": "text",
+        "type": "warning" if message.is_security else "info",
+        **{name: about[name] for name in ("urls", "tag") if about[name]}})
+
+
+MAIL_PAGE = bottle.SimpleTemplate("""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width">
+  <meta name="color-scheme" content="light dark">
+  <title>{{title}}</title>
+</head>
+<body style="margin:0;padding:16px;font:16px/1.5 system-ui,-apple-system,'Segoe UI',sans-serif">
+  <div style="max-width:640px;margin:0 auto">
+    % if len(items) > 1:
+    <h1 style="font-size:20px;margin:0 0 16px">{{title}}</h1>
+    % end
+    % for item, text in items:
+    <div style="margin:0 0 20px;padding:0 0 16px;border-bottom:1px solid #8886">
+      <h2 style="font-size:17px;margin:0">
+        % if item.url:
+        <a href="{{item.url}}" style="color:#2471a3;text-decoration:none">{{item.heading}}</a>
+        % else:
+        {{item.heading}}
+        % end
+      </h2>
+      % if item.marks:
+      % colour = "#c0392b" if item.is_security else "#b9770e"
+      <p style="margin:4px 0 0;font-weight:600;color:{{colour}}">{{", ".join(item.marks)}}</p>
+      % end
+      <p style="margin:4px 0 0;font-size:13px;opacity:.75">{{item.time[:10]}}</p>
+      % if item.memo:
+      <p style="margin:8px 0 0;font-style:italic;white-space:pre-wrap">{{item.memo}}</p>
+      % end
+      % if text:
+      <p style="margin:8px 0 0;white-space:pre-wrap;overflow-wrap:anywhere">{{text}}</p>
+      % end
+    </div>
+    % end
+    <p style="font-size:13px;opacity:.75">Sent by releasetrack, which tracks these projects for you.</p>
+  </div>
+</body>
+</html>
+""")
+
+
+def _one_line(text: str, at_most: int) -> str:
+    """A text that may stand in a header of a mail: no line ends, no halves of surrogates, and nothing that Python's
+    e-mail package would decode into some (https://github.com/python/cpython/issues/121650)."""
+    plain = re.sub("[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+", " ", text).strip()
+    return shortened(plain.replace("=?", "= ?"), at_most)
+
+
+def _email(message: Message) -> Mail:
+    """Text and HTML: RFC 5322, 2369 (List-Unsubscribe), 2919 (List-Id), 3834 (Auto-Submitted). The Message-ID stays,
+    so that mail programs know a repeat."""
+    sender, mail = message.sender, email.message.EmailMessage(email.policy.SMTP.clone(cte_type="7bit"))
+    recipient = message.settings["to"] or message.parcel[0].account_email
+    room = 20_000 if len(message.items) == 1 else 1500
+    texts = [shortened(item.text, room) for item in message.items]
+    mail["Subject"] = _one_line(message.title, 150)
+    mail["From"] = email.headerregistry.Address("releasetrack", addr_spec=sender.address)
+    mail["To"] = email.headerregistry.Address(addr_spec=recipient)
+    mail["Date"] = email.utils.formatdate(message.now)
+    mail["Message-ID"] = f"<{message.id}@{sender.domain}>"
+    mail["List-Id"] = f"releases <releases.{sender.domain}>"
+    ways = [f"<{sender.base_url}/>"] if 0 < len(sender.base_url) < 70 else []
+    mail["List-Unsubscribe"] = ", ".join([*ways, f"<mailto:{sender.address}?subject=unsubscribe>"])
+    mail["Auto-Submitted"] = "auto-generated"
+    parts = [[item.line, "=" * min(len(item.line), 70), *filter(None, (item.url, item.memo, text))]
+             for item, text in zip(message.items, texts)]
+    mail.set_content("\n\n\n".join("\n".join(part) for part in parts) + "\n\n-- \nSent by releasetrack\n")
+    mail.add_alternative(MAIL_PAGE.render(title=message.title, items=list(zip(message.items, texts))), subtype="html")
+    return Mail(sender.address, recipient, mail.as_bytes())
+
+
+def _members(answer: Answer) -> dict[str, Any]:
+    """The JSON object that an answer is, if it is one."""
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(found := json.loads(answer.body), dict):
+            return found
+    return {}
+
+
+def _any(answer: Answer) -> bool:
+    return True
+
+
+def _has(name: str) -> Callable[[Answer], bool]:
+    """Whether a member of the answer says that all is well: some of these services answer 200 to everything, and so
+    does a portal that wants a log-in first."""
+    return lambda answer: bool(_members(answer).get(name))
+
+
+def _says_ok(answer: Answer) -> bool:
+    return answer.body.strip() == b"ok"
+
+
+def _is_queued(answer: Answer) -> bool:
+    """Teams' flows answer nothing, or what their owner chose; its old connectors a number, or words where they have
+    failed."""
+    try:
+        return not answer.body.strip() or json.loads(answer.body) is not None
+    except (ValueError, RecursionError):
+        return False
+
+
+def _was_sent(answer: Answer) -> bool:
+    """Apprise says 204 when there was nobody to send to."""
+    return answer.status == 200
+
+
+def _words_of(answer: Answer) -> str:
+    """What a service says of a failure, wherever it says it."""
+    found = _members(answer)
+    for name in ("errors", "errorDescription", "description", "error", "message"):
+        value = found.get(name)
+        value = value.get("message") if isinstance(value, dict) and "message" in value else value
+        if value and value is not True:
+            return shortened(" ".join((value if isinstance(value, str) else json.dumps(value)).split()), 300)
+    text = answer.text().strip()
+    return "" if text.startswith(("<", "{")) else shortened(" ".join(text.split()), 300)
+
+
+def wait_asked(answer: Answer, now: float) -> float | None:
+    """Seconds that a receiver asks to wait: by its header, or as Telegram, Discord, Matrix and Rocket.Chat do."""
+    found, waits = _members(answer), [retry_after_seconds(answer.headers.get("retry-after"), now)]
+    parameters = found.get("parameters")
+    for value, unit in ((found.get("retry_after"), 1), (found.get("retry_after_ms"), 1000),
+                        (parameters.get("retry_after") if isinstance(parameters, dict) else None, 1)):
+        if isinstance(value, (int, float)) and 0 < value < 10**12:
+            waits.append(min(value / unit, DAY))
+    reset = answer.headers.get("x-ratelimit-reset", "")
+    if answer.status == 429 and re.fullmatch("[0-9]{13}", reset):       # milliseconds since the epoch
+        waits.append(min(int(reset) / 1000 - now, DAY))
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ask:
+    """A setting that a kind of destination asks for."""
+
+    name: str
+    about: str                                  # what it is, and where to find it
+    read: Callable[[str], Any]                  # its value; raises ValueError, which says what it takes
+    default: str | None = None                  # None: it must be given
+    is_secret: bool = False
+    kept_as: str = ""                           # of one that may be given several times: where its values are kept
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of destination: what it asks for, how it is spoken to, and what it answers when all is well."""
+
+    about: str
+    make: Callable[[Message], Request | Mail]
+    is_taken: Callable[[Answer], bool]          # of an answer of 2xx
+    asks: tuple[Ask, ...]
+    address: str = ""                           # the pattern of an address at the service's own hosts
+    example: str = ""                           # of one
+    every: float = 0.0                          # least seconds between two messages
+    shown: Callable[[Mapping[str, Any]], dict[str, str]] = lambda settings: {}     # in the API's list, beside the name
+    fault: Callable[[Mapping[str, Any]], str | None] = lambda settings: None       # of settings that exclude each other
+
+
+def _matching(pattern: str, shape: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"it takes {shape}")
+        return text
+    return read
+
+
+def _post_address(text: str) -> str:
+    ascii_url(checked_url(text))
+    return text
+
+
+def _server_address(text: str) -> str:
+    return _post_address(_web_address(text)) if text else ""
+
+
+def _chosen(least: int, most: int) -> Callable[[str], str]:
+    numbers = "|".join(str(number) for number in range(least, most + 1))
+    return _matching(numbers, f"a whole number from {least} to {most}")
+
+
+def _label_text(text: str) -> str:
+    if len(text) > NAME_LIMIT or not text.isprintable():
+        raise ValueError(f"it takes up to {NAME_LIMIT} printable characters")
+    return text
+
+
+def _mail_recipient(text: str) -> str:
+    if text and not MAIL_ADDRESS.fullmatch(text):
+        raise ValueError("it takes a mail address, or nothing for the account's own")
+    return text
+
+
+def _header_line(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    name, value = name.strip(), value.strip(" ")
+    if not colon or not _HEADER_NAME.fullmatch(name):
+        raise ValueError(f"{line[:80]!r} takes 'Name: value', the name of letters, digits and hyphens")
+    if not _HEADER_VALUE.fullmatch(value):
+        raise ValueError(f"{name} takes a value of up to 4,096 printable characters of Latin-1")
+    if _OWN_HEADERS.fullmatch(name.lower()):
+        raise ValueError(f"{name} is set by the request itself")
+    return name, value
+
+
+def _field_line(line: str) -> tuple[str, str]:
+    name, equals, template = line.partition("=")
+    if not equals or not 0 < len(name) <= NAME_LIMIT:
+        raise ValueError(f"{line[:80]!r} takes NAME=TEMPLATE")
+    if len(template) > FILLED_LIMIT:
+        raise ValueError(f"{name} takes a template of up to {FILLED_LIMIT} characters")
+    if unknown := unknown_names(template):
+        raise ValueError(f"{name}: there is no variable {{{unknown[0]}}}; there are "
+                         + ", ".join(sorted(TEMPLATE_NAMES)))
+    return name, template
+
+
+def _slack_fault(about: Mapping[str, Any]) -> str | None:
+    if bool(about["url"]) is bool(about["token"]) or about["token"] and not about["channel"]:
+        return "Settings of slack: it takes url, or token and channel."
+    return None
+
+
+def _webhook_fault(about: Mapping[str, Any]) -> str | None:
+    if len(about["headers"]) > 20 or len(about["fields"]) > 50:
+        return "A webhook takes at most 20 headers and 50 fields."
+    return None
+
+
+def _chat_type(about: Mapping[str, Any]) -> dict[str, str]:
+    chat = about["chat"]
+    return {"type": "channel" if chat.startswith("@") else "supergroup" if chat.startswith("-100") else
+            "group" if chat.startswith("-") else "private"}
+
+
+_WORD = r"[!-~]{8,500}"
+_HOOK = r"https?://[^\s/?#]+(?:/[^\s/?#]+)*"
+_SERVER = Ask("server", "where the service is reached, if not at its public hosts", _server_address, "")
+
+
+def _hook(about: str, **more: Any) -> Ask:
+    """The address of an incoming webhook, which whoever knows it can post to."""
+    return Ask("url", about, _post_address, is_secret=True, **more)
+
+
+# To add a kind, add a row, a line to KIND_FIELDS, and a migration of the table's CHECK.
+KINDS = {
+    "slack": Kind(
+        "a channel of a Slack workspace", _slack, lambda answer: _says_ok(answer) or _has("ok")(answer), (
+            Ask("url", "an app's incoming webhook: api.slack.com/apps, Incoming Webhooks", _post_address, "", True),
+            Ask("token", "or a bot's token with the scope chat:write, xoxb-...", lambda text: text and _matching(
+                r"xox[a-z][.-][A-Za-z0-9.-]{8,300}", "a token such as xoxb-...")(text), "", True),
+            Ask("channel", "what the channel is called; with a token its id, C...", _label_text, ""),
+            Ask("team_name", "what the workspace is called", _label_text, ""), _SERVER),
+        r"https://hooks\.slack(?:-gov)?\.com/services/[A-Za-z0-9]+/[A-Za-z0-9]+/[A-Za-z0-9]+/?",
+        "https://hooks.slack.com/services/T000/B000/XXXX", every=1.0, fault=_slack_fault,
+        shown=lambda about: {"channel": about["channel"], "team_name": about["team_name"]}),
+    "telegram": Kind(
+        "a chat of a Telegram bot", _telegram, _has("ok"), (
+            Ask("token", "the bot's, as @BotFather gave it", _matching(
+                r"\d{5,20}:[A-Za-z0-9_-]{30,100}", "a token such as 123456789:AAF..."), is_secret=True),
+            Ask("chat", "the chat's number, as @userinfobot says it (groups begin with -), or @name of a channel",
+                _matching(r"-?\d{1,19}|@[A-Za-z][A-Za-z0-9_]{3,31}", "a number such as -1001234567890, or @name")),
+            Ask("thread", "the number of a topic, in a group that has them", _matching(r"\d{0,18}", "a number"), ""),
+            dataclasses.replace(_SERVER, default="https://api.telegram.org")), every=3.0, shown=_chat_type),
+    "discord": Kind(
+        "a channel of a Discord server", _discord, _has("id"), (
+            _hook("the channel's settings, Integrations, Webhooks, Copy Webhook URL"), _SERVER),
+        r"https://(?:(?:www|ptb|canary)\.)?discord(?:app)?\.com/api(?:/v\d{1,2})?/webhooks/\d{15,21}/[A-Za-z0-9_-]{20,}"
+        r"/?(?:\?[!-~]*)?", "https://discord.com/api/webhooks/123456789012345678/XXXX", every=2.0),
+    "hangouts_chat": Kind(
+        "a space of Google Chat", _hangouts_chat, _has("name"), (
+            _hook("the space's menu, Apps & integrations, Webhooks"), _SERVER),
+        r"https://chat\.googleapis\.com/v1/spaces/[A-Za-z0-9_-]+/messages\?(?=[!-~]*\bkey=)(?=[!-~]*\btoken=)[!-~]+",
+        "https://chat.googleapis.com/v1/spaces/AAAA/messages?key=XXXX&token=XXXX", every=1.0),
+    "microsoft_teams": Kind(
+        "a channel or chat of Microsoft Teams", _microsoft_teams, _is_queued, (
+            _hook("the channel's menu, Workflows, Send webhook alerts to a channel"), _SERVER),
+        r"(?i:https://(?:(?:[a-z0-9-]+\.)+(?:logic\.azure\.(?:com|us|cn)|api\.(?:[a-z]+\.)?powerplatform\.(?:com|us|"
+        r"microsoft\.us|partner\.microsoftonline\.cn)|api\.appsplatform\.us|azure-api\.net)(?::443)?/(?:[^\s?#]+/)?"
+        r"workflows/[^\s?#]+/invoke/?\?[!-~]+|(?:[a-z0-9-]+\.webhook\.office\.com|outlook\.office(?:365)?\.com)"
+        r"/webhook[^\s]*))",
+        "https://xxxx.environment.api.powerplatform.com/powerautomate/automations/direct/workflows/xxxx/triggers/"
+        "manual/paths/invoke?api-version=1&sig=xxxx", every=1.0),
+    "mattermost": Kind(
+        "a channel of Mattermost", _mattermost, _says_ok, (_hook("Integrations, Incoming Webhooks: .../hooks/..."),),
+        _HOOK + r"/hooks/[A-Za-z0-9]+/?", "https://chat.example.org/hooks/xxxx", every=0.2),
+    "rocketchat": Kind(
+        "a channel of Rocket.Chat", _rocketchat, _has("success"), (
+            _hook("Administration, Workspace, Integrations, Incoming: its Webhook URL"),),
+        _HOOK + r"/hooks/[A-Za-z0-9]+/(?:[A-Za-z0-9]+/)?[^\s/?#]+", "https://chat.example.org/hooks/xxxx/yyyy",
+        every=6.0),
+    "matrix": Kind(
+        "a room of Matrix, not encrypted", _matrix, _has("event_id"), (
+            Ask("homeserver_url", "of the account that posts, such as https://matrix.org", _server_address),
+            Ask("internal_room_id", "the room's settings, Advanced: !...; the account must have joined it", _matching(
+                r"![^\x00-\x20:\ud800-\udfff]{1,250}(?::[^\x00-\x20]{1,250})?",
+                "the internal id, such as !abcdef:example.org, not an address such as #room:example.org")),
+            Ask("token", "the account's access token: Element's settings, Help & About", _matching(
+                _WORD, "an access token"), is_secret=True)),
+        shown=lambda about: {"homeserver_url": about["homeserver_url"], "internal_room_id": about["internal_room_id"]}),
+    "webhook": Kind(
+        "an address of yours that takes signed JSON", _webhook, _any, (
+            Ask("url", "where it is sent", _post_address),
+            Ask("header", "a header of every request, 'Name: value'", _header_line, "", True, "headers"),
+            Ask("field", "a field of a body of your own, NAME=TEMPLATE", _field_line, "", False, "fields")),
+        fault=_webhook_fault),
+    "ntfy": Kind(
+        "a topic of ntfy", _ntfy, _has("id"), (
+            Ask("topic", "as you have subscribed to it", _matching("[-_A-Za-z0-9]{1,64}", "up to 64 letters, digits, - "
+                                                                   "and _")),
+            Ask("token", "an access token, tk_..., or user:password, where the server wants one",
+                lambda text: text and _matching("[!-~]{1,500}", "a token, or user:password")(text), "", True),
+            Ask("priority", "from 1 to 5; security fixes have at least 4", _chosen(1, 5), "3"),
+            dataclasses.replace(_SERVER, default="https://ntfy.sh"))),
+    "gotify": Kind(
+        "an application of Gotify", _gotify, _has("id"), (
+            Ask("url", "the server's address", _server_address),
+            Ask("token", "the application's, from the page Apps", _matching(r"[A-Za-z0-9._-]{5,500}", "a token"),
+                is_secret=True),
+            Ask("priority", "from 0 to 10; security fixes have at least 8", _chosen(0, 10), "5"))),
+    "pushover": Kind(
+        "a user or group of Pushover", _pushover, _has("status"), (
+            Ask("token", "an application's API token: pushover.net/apps/build", _matching(
+                "[A-Za-z0-9]{30}", "30 letters and digits"), is_secret=True),
+            Ask("user", "the user or group key, as the dashboard shows it", _matching(
+                "[A-Za-z0-9]{30}", "30 letters and digits"), is_secret=True),
+            Ask("device", "one device alone, by its name", _matching("[A-Za-z0-9_,-]{0,200}", "a device's name"), ""),
+            Ask("priority", "from -2 to 1; security fixes have 1", _chosen(-2, 1), "0"),
+            dataclasses.replace(_SERVER, default="https://api.pushover.net"))),
+    "apprise": Kind(
+        "an Apprise API server", _apprise, _was_sent, (
+            _hook("where it takes notifications: .../notify/KEY, or .../notify with urls"),
+            Ask("urls", "Apprise addresses, with spaces or commas between, if it keeps none under a key", _matching(
+                "[!-~ ]{0,4000}", "addresses such as tgram://token/chat"), "", True),
+            Ask("tag", "only what its configuration has tagged so", _label_text, "")),
+        _HOOK + "/notify(?:/[A-Za-z0-9_-]{1,128})?/?", "http://apprise.example.org:8000/notify/home"),
+    "email": Kind(
+        "a mail address", _email, _any, (
+            Ask("to", "the address; the account's own without it", _mail_recipient, ""),)),
+}
+
+
+def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "Service") -> dict[str, Any]:
+    """The settings of a destination from names and texts; what is not given has its default.
+
+    Raises Invalid with every fault there is.
+    """
+    kind, faults = KINDS[kind_id], []
+    asks = {ask.name: ask for ask in kind.asks}
+    about: dict[str, Any] = {ask.kept_as: {} for ask in kind.asks if ask.kept_as}
+    for name, text in given:
+        if name not in asks:
+            faults.append(f"There is no setting {name!r:.60} of {kind_id}; there are {', '.join(asks)}.")
+            continue
+        try:
+            value = asks[name].read(text)
+            if asks[name].kept_as:
+                about[asks[name].kept_as].update([value])
+            else:
+                about[name] = value
+        except ValueError as error:
+            shown = "" if asks[name].is_secret or asks[name].kept_as else f" {text[:200]!r}"
+            faults.append(f"Setting {name}{shown}: {error}.")
+            about[name] = text
+    for ask in kind.asks:
+        if not ask.kept_as and ask.name not in about:
+            if ask.default is None:
+                faults.append(f"Setting {ask.name} is required: {ask.about}.")
+            about[ask.name] = ask.default or ""
+    taken = {f"x-{brand.lower()}-signature", f"x-{brand.lower()}-timestamp"}
+    faults += [f"Setting header: {name} is set by the request itself." for name in about.get("headers", {})
+               if name.lower() in taken]
+    if not faults and (fault := _fault_of(kind, about)):
+        faults.append(fault)
+    if faults:
+        raise Invalid(*faults)
+    return about | {"shown": kind.shown(about)}
+
+
+def _fault_of(kind: Kind, about: Mapping[str, Any]) -> str | None:
+    """What is wrong with settings that are each sound by themselves."""
+    url, server = about.get("url"), about.get("server")
+    if kind.address and url and server and urlsplit(url)[:2] != urlsplit(server)[:2]:
+        return f"Setting url: it is not at the server {server}."
+    if kind.address and url and not server and not re.fullmatch(kind.address, url):
+        way_out = "; where the service is elsewhere, server says where" if "server" in about else ""
+        return f"Setting url: it takes an address such as {kind.example}{way_out}."
+    return kind.fault(about)
+
+
+def settings_as_given(destination: Destination) -> list[tuple[str, str]]:
+    """The names and texts that would make the settings of a destination anew."""
+    found = []
+    for ask in KINDS[destination.kind].asks:
+        if ask.kept_as:
+            joint = ": " if ask.name == "header" else "="
+            found += [(ask.name, joint.join(pair)) for pair in destination.settings.get(ask.kept_as, {}).items()]
+        else:
+            found.append((ask.name, destination.settings.get(ask.name, ask.default or "")))
+    return found
+
+
+def address_of(destination: Destination) -> str | None:
+    """The address that its messages go to, for it to be judged; None of mail, which goes to the operator's server."""
+    about = destination.settings
+    return None if destination.kind == "email" else (
+        about.get("url") or about.get("homeserver_url") or about.get("server") or "https://slack.com")
+
+
+def secrets_of(destination: Destination) -> list[str]:
+    """What must not be shown of a destination, longest first."""
+    found = {destination.secret, destination.previous_secret or ""}
+    for ask in KINDS[destination.kind].asks:
+        value = destination.settings.get(ask.kept_as or ask.name, "") if ask.is_secret else ""
+        for text in value.values() if isinstance(value, dict) else (value,):
+            found |= {text, quote(text), base64.b64encode(text.encode("utf-8", "replace")).decode()}
+            if re.match("https?://", text):
+                parts = urlsplit(text)
+                found |= {part for part in re.split("[/&=]", f"{parts.path}/{parts.query}") if len(part) >= 16}
+    return sorted((text for text in found if len(text) >= 4), key=len, reverse=True)
+
+
+def masked(text: str, destination: Destination) -> str:
+    """The text without the destination's secrets."""
+    for secret in secrets_of(destination):
+        text = text.replace(secret, "***")
+    return text
+
+
+def verdict(destination: Destination, answer: Answer) -> str | None:
+    """What is wrong, if an answer does not say that the message was taken."""
+    if 200 <= answer.status < 300 and KINDS[destination.kind].is_taken(answer):
+        return None
+    words = "" if destination.kind == "webhook" else _words_of(answer)
+    if 200 <= answer.status < 300 and not words:
+        words = "which does not say that it took the message"
+    return f"it answered {answer.status}" + (f": {words}" if words else "")
+
+
+def message_of(parcel: Sequence[Delivery], sender: Sender, now: float) -> Message:
+    """What is sent of deliveries that go out together: one, or those of a digest."""
+    items = items_in_order([item_of(delivery) for delivery in parcel])
+    return Message(parcel[0].digest_id or parcel[0].id, parcel, items, sender, now)
+
+
+def notification(message: Message) -> Request | Mail:
+    return KINDS[message.destination.kind].make(message)
 
 
 # == courier ===================================================================
 #
 # Sends what is due, until it is accepted. One loop claims and records, a pool sends: at most one
-# request at a time to a destination, in the order in which its deliveries came, and different
-# destinations side by side. A destination that failed or was slow may hold half of the pool at most.
+# request at a time to a destination, in the order in which its deliveries came and no oftener than its
+# kind wishes, and different destinations side by side. One that failed or was slow may hold half of
+# the pool at most. What goes out together - a digest - is attempted and recorded together.
+
+
+def sender_of(settings: Settings) -> Sender:
+    """Who we are to receivers, as far as the settings say it; else this machine's name stands in."""
+    user = unquote(urlsplit(settings.smtp_url).username or "")
+    host = urlsplit(settings.base_url).hostname or socket.gethostname()
+    host = host if MAIL_ADDRESS.fullmatch(f"releasetrack@{host}") else "localhost"
+    address = settings.mail_from or (user if MAIL_ADDRESS.fullmatch(user) else f"releasetrack@{host}")
+    return Sender(settings.brand, address, address.partition("@")[2], settings.base_url)
 
 
 class Courier:
@@ -4863,20 +6182,21 @@ class Courier:
     _LIVELY = 3             # destinations served at once as long as they answer: more threads only fight for the
     _STUCK = 0.03           # interpreter's lock; one that has not answered for so many seconds is not counted
 
-    def __init__(self, store: Store, post: Callable[[Request, bool], Answer], settings: Settings,
+    def __init__(self, store: Store, post: Callable[[Request | Mail, bool], Answer], settings: Settings,
                  clock: Callable[[], float] = time.time, spread: Callable[[], float] = random.random,
                  workers: int = 24) -> None:
         self.store, self.post = store, post
         self.beat_at = 0.0              # of the loop, on the monotonic clock
-        self._brand, self._first, self._workers = settings.brand, settings.retry_first, workers
+        self._sender, self._first, self._workers = sender_of(settings), settings.retry_first, workers
         self._clock, self._spread = clock, spread
         self._me = make_id()
         self._stopping = threading.Event()
         self._busy: dict[str, float] = {}               # destination -> when it last got on
         self._suspect: set[str] = set()                 # destinations that failed or were slow at last
         self._served_at: dict[str, float] = {}          # destination -> when it was last handed something
+        self._rests_until: dict[str, float] = {}        # destination -> when its kind lets it have another message
         self._walking = threading.Lock()
-        self._done: deque[Attempt | str] = deque()      # to be recorded: attempts, and ids that were not attempted
+        self._done: deque[Outcome | str] = deque()      # to be recorded: attempts, and ids that were not attempted
         self._finished: deque[str] = deque()            # destinations whose batch is at its end
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -4903,17 +6223,40 @@ class Courier:
         has_beaten = bool(self.beat_at) and time.monotonic() - self.beat_at < 30
         return self._thread is not None and self._thread.is_alive() and has_beaten
 
-    def send_due(self) -> list[tuple[Delivery, Attempt]]:
+    def send_due(self) -> list[tuple[Delivery, Outcome]]:
         """Send what is due now, without threads, until nothing is due any more; what was attempted."""
-        made: list[tuple[Delivery, Attempt]] = []
+        made: list[tuple[Delivery, Outcome]] = []
         with renewing(lambda: self.store.renew_deliveries(self._me, self._clock())):
-            while destinations := self.store.due_destinations(self._clock()):
-                claimed = self.store.claim_deliveries({destinations[0]: 1}, self._me, self._clock())
-                attempts = [(delivery, attempt) for batch in claimed.values() for delivery in batch
-                            if (attempt := self.attempt(delivery))]
-                self.store.record_attempts(self._me, [attempt for _, attempt in attempts])
-                made += attempts
+            while due := self._due(self._clock()):
+                first = min(due, key=lambda one: self._rests_until.get(one, 0.0))
+                self._stopping.wait(max(0.0, self._rests_until.get(first, 0.0) - time.monotonic()))
+                for batch in self.store.claim_deliveries({first: 1}, self._me, self._clock()).values():
+                    outcomes = self.attempt(batch) or []
+                    self.store.record_attempts(self._me, outcomes)
+                    made += zip(batch, outcomes)
         return made
+
+    def try_out(self, destination: Destination, account: Account, body: Mapping[str, Any],
+                url: str) -> tuple[Request | Mail, Answer | None, str | None]:
+        """``(what was sent, what was answered if anything was, what is wrong if anything is)`` of a message that is
+        no release: no delivery comes of it."""
+        now = self._clock()
+        message = message_of([Delivery(make_id(), destination, account.email, account.is_admin, body, url, "release",
+                                       0, now)], self._sender, now)
+        try:
+            request = notification(message)
+        except ValueError as error:
+            raise Invalid(f"{destination.kind} {destination.name}: {error}") from None
+        try:
+            answer = self.post(request, account.is_admin)
+        except Unreachable as error:
+            return request, None, str(error)
+        return request, answer, verdict(destination, answer)
+
+    def _due(self, now: float) -> dict[str, str]:
+        """The destinations that have something to be sent at ``now``, and their kinds."""
+        self.store.prepare_due(now)
+        return self.store.due_destinations(now)
 
     def _run(self) -> None:
         renewed_at = swept_at = 0.0
@@ -4932,6 +6275,8 @@ class Courier:
                 are_waiting = self._hand_out()
                 wait = self.store.seconds_until_due(
                     self._clock(), self._STUCK / 3 if are_waiting else LEASE / 3 if self._busy else 2.0)
+                wait = min([wait, *(max(0.01, until - time.monotonic())
+                                    for until in list(self._rests_until.values()))])
             except StoreUnavailable as error:
                 log.warning("courier: %s", error)
                 self._stopping.wait(1)
@@ -4947,7 +6292,7 @@ class Courier:
         done = [self._done.popleft() for _ in range(len(self._done))]
         if done:
             try:
-                self.store.record_attempts(self._me, [one for one in done if isinstance(one, Attempt)],
+                self.store.record_attempts(self._me, [one for one in done if isinstance(one, Outcome)],
                                            [one for one in done if isinstance(one, str)])
             except StoreUnavailable:
                 self._done.extendleft(reversed(done))
@@ -4960,7 +6305,10 @@ class Courier:
         """Claim what is due at destinations that are free, those first that have waited longest for a turn;
         whether any has to wait for room."""
         now, at = self._clock(), time.monotonic()
-        free = [one for one in self.store.due_destinations(now) if one not in self._busy]
+        for one in [one for one, until in list(self._rests_until.items()) if until <= at]:
+            del self._rests_until[one]
+        due = self._due(now)
+        free = [one for one in due if one not in self._busy and one not in self._rests_until]
         lively = sum(at - got_on_at < self._STUCK for got_on_at in self._busy.values())
         room = min(self._workers - len(self._busy), self._LIVELY - lively)
         room_for_suspects = self._workers // 2 - len(self._busy.keys() & self._suspect)
@@ -4972,7 +6320,7 @@ class Courier:
                 if room_for_suspects <= 0:
                     continue
                 room_for_suspects -= 1
-            wanted[one] = 1 if one in self._suspect else self._BATCH
+            wanted[one] = 1 if one in self._suspect or KINDS[due[one]].every else self._BATCH
         for one, batch in (self.store.claim_deliveries(wanted, self._me, now) if wanted else {}).items():
             self._busy[one] = self._served_at[one] = at
             assert self._pool
@@ -4982,25 +6330,28 @@ class Courier:
     def _send(self, destination_id: str, batch: Sequence[Delivery]) -> None:
         """Attempt a batch in its order, as long as it is taken and its turn lasts."""
         told_at = began_at = time.monotonic()
-        rest = deque(batch)
+        parcels: dict[str, list[Delivery]] = {}
+        for delivery in batch:
+            parcels.setdefault(delivery.digest_id or delivery.id, []).append(delivery)
+        rest = deque(parcels.values())
         try:
             while rest and not self._stopping.is_set():
                 self._give_way()
-                attempt = self.attempt(rest[0])
-                if attempt is None:
+                outcomes = self.attempt(rest[0])
+                if outcomes is None:
                     break
                 rest.popleft()
-                self._done.append(attempt)
+                self._done.extend(outcomes)
                 self._busy[destination_id] = now = time.monotonic()
-                is_willing = attempt.state == "delivered" and attempt.duration < self._SLOW
+                is_willing = outcomes[0].state == "delivered" and outcomes[0].duration < self._SLOW
                 (self._suspect.discard if is_willing else self._suspect.add)(destination_id)
-                if not is_willing or now - began_at > self._TURN:
+                if not is_willing or destination_id in self._rests_until or now - began_at > self._TURN:
                     break
                 if now - told_at > 0.05:        # recorded several at a time, and not long after
                     told_at = now
                     self.store.send_bell.set()
         finally:
-            self._done.extend(delivery.id for delivery in rest)
+            self._done.extend(delivery.id for parcel in rest for delivery in parcel)
             self._finished.append(destination_id)
             self.store.send_bell.set()
 
@@ -5011,33 +6362,37 @@ class Courier:
             with self._walking:
                 time.sleep(0.001)
 
-    def attempt(self, delivery: Delivery) -> Attempt | None:
-        """Send once; how it went, to be recorded. A receiver's fault is an outcome, never an exception.
+    def attempt(self, parcel: Sequence[Delivery]) -> list[Outcome] | None:
+        """Send once what goes out together; how it went, for each of it, to be recorded. A receiver's fault is an
+        outcome, never an exception.
 
-        None when the program's end cut it short: the delivery stays as it was.
+        None when the program's end cut it short: the deliveries stay as they were.
         """
-        now, began_at = self._clock(), time.monotonic()
-        status, error, retry_after, address = None, None, None, None
+        now, began_at, first = self._clock(), time.monotonic(), parcel[0]
+        destination, answer, error, retry_after = first.destination, None, None, None
         try:
-            answer = self.post(webhook_request(delivery, self._brand, now), delivery.account_is_admin)
-            status, address = answer.status, answer.address
-            retry_after = retry_after_seconds(answer.headers.get("retry-after"), now)
-            if not 200 <= status < 300:
-                error = f"it answered {status}"
+            answer = self.post(notification(message_of(parcel, self._sender, now)), first.account_is_admin)
+            error, retry_after = verdict(destination, answer), wait_asked(answer, now)
         except Stopped:
             return None
         except Unreachable as failure:
             error = str(failure)
         except Exception:   # a fault of ours costs this delivery an attempt, not the thread its life
-            log.exception("delivery %s: attempt failed", delivery.id)
+            log.exception("delivery %s: attempt failed", first.id)
             error = "internal error, see the log"
-        state, wait = outcome(status, retry_after, delivery.attempts + 1, self._first,
-                              now - delivery.created_at, self._spread())
+        duration = time.monotonic() - began_at
+        if KINDS[destination.kind].every:
+            self._rests_until[destination.id] = time.monotonic() + KINDS[destination.kind].every
+        state, wait = outcome(error is None, retry_after, first.attempts + 1, self._first, now - first.queued_at,
+                              self._spread())
+        error = masked(error, destination) if error else None
         if error:
-            log.warning("delivery %s to %s: %s", delivery.id, delivery.destination.name, error)
+            log.warning("delivery %s to %s: %s", first.id, destination.name, error)
         else:
-            log.info("delivery %s to %s: accepted", delivery.id, delivery.destination.name)
-        return Attempt(delivery.id, now, status, error, time.monotonic() - began_at, address, state, now + wait)
+            log.info("delivery %s to %s: accepted", first.id, destination.name)
+        said = masked(answer.body[:KIB].decode("utf-8", "replace"), destination) if answer else None
+        return [Outcome(now, answer.status if answer else None, error, duration, answer.address if answer else None,
+                        said, delivery.id, state, now + wait) for delivery in parcel]
 
 
 # == api =======================================================================
@@ -5195,6 +6550,13 @@ class Fields:
             return None
         return value
 
+    def whole(self, name: str, at_most: int) -> int | None:
+        value = self._given.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= at_most):
+            self.faults.append(f"Field {name} takes a whole number from 0 to {at_most}.")
+            return None
+        return value
+
     def one_of(self, name: str, choices: Sequence[str]) -> str | None:
         value = self._given.get(name)
         if value is not None and value not in choices:
@@ -5247,10 +6609,11 @@ def _project_settings(fields: Fields, call: Call) -> dict[str, Any]:
         "exclude_updated": fields.flag("exclude_updated"),
         "exclude_version_regexp": fields.rules("exclude_version_regexp"),
         "note": fields.text("note", at_most=10_000),
+        "hold_days": fields.whole("hold_days", HOLD_LIMIT),
         "tags": fields.ids("tags", "tag", lambda: {tag.id for tag in call.store.tags(call.account_id)}),
     }
     destinations = {}
-    for kind, name in KINDS.items():
+    for kind, name in KIND_FIELDS.items():
         there_are = functools.partial(_destination_ids, call, kind)
         if (ids := fields.ids(name, f"{kind} destination", there_are)) is not None:
             destinations[kind] = ids
@@ -5453,17 +6816,9 @@ def _destination_list(kind: str, *keys: str) -> Handler:
 
 
 # Telegram's and Matrix' lists stand twice: under the contract's key, and where its public client looks.
-for _path, _kind, *_keys in (
-        ("slack-channels", "slack", "channels"),
-        ("telegram-chats", "telegram", "channels", "chats"),
-        ("discord-channels", "discord", "channels"),
-        ("hangouts-chat-webhooks", "hangouts_chat", "webhooks"),
-        ("microsoft-teams-webhooks", "microsoft_teams", "webhooks"),
-        ("mattermost-webhooks", "mattermost", "webhooks"),
-        ("rocketchat-webhooks", "rocketchat", "webhooks"),
-        ("matrix-rooms", "matrix", "webhooks", "rooms"),
-        ("webhooks", "webhook", "webhooks")):
-    ROUTES[_path] = {"GET": _destination_list(_kind, *_keys)}
+for _kind, _field in KIND_FIELDS.items():
+    _more = {"telegram": ("channels",), "matrix": ("webhooks",)}.get(_kind, ())
+    ROUTES[_field.replace("_", "-")] = {"GET": _destination_list(_kind, *_more, _field.rpartition("_")[2])}
 
 
 @route("GET", "tags")
@@ -6076,7 +7431,28 @@ def _label(name: str) -> str:
     return name.strip()
 
 
-@command(_EMAIL, argument("--name", help="what the account is called; the address without it"),
+def _own_zone() -> str:
+    """The time zone that this machine keeps, if it says so; else UTC."""
+    named = os.environ.get("TZ", "").lstrip(":") or os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    with contextlib.suppress(ValueError):
+        zone_of(named)
+        return named
+    return "UTC"
+
+
+def _zone(name: str) -> str:
+    try:
+        zone_of(name)
+    except ValueError as error:
+        raise CommandError(f"--time-zone: {error}") from None
+    return name
+
+
+_TIME_ZONE = argument("--time-zone", metavar="ZONE", help="of its digests, such as Europe/Berlin; at first this "
+                                                          "machine's")
+
+
+@command(_EMAIL, argument("--name", help="what the account is called; the address without it"), _TIME_ZONE,
          argument("--type", choices=("user", "organization"), default="user", help="what webhooks say of it"),
          argument("--admin", action="store_true", help="an administrator; the first account always is"),
          _PASSWORD_STDIN)
@@ -6088,17 +7464,34 @@ def account_add(settings: Settings, args: argparse.Namespace) -> int:
         if service.store.account(args.email):
             raise CommandError(f"there is an account {args.email} already")
         account = service.store.add_account(args.type, args.email, _label(args.name or args.email),
-                                            hash_password(_read_password(args)), args.admin)
+                                            hash_password(_read_password(args)), args.admin,
+                                            _zone(args.time_zone or _own_zone()))
         print(f"account {account.email} made" + (", an administrator" if account.is_admin else ""))
     return 0
 
 
 @command(_JSON)
 def account_list(settings: Settings, args: argparse.Namespace) -> int:
-    """List the accounts: e-mail address, name, type, whether an administrator."""
+    """List the accounts: e-mail address, name, type, whether an administrator, time zone, default setting of mail."""
     with opened(settings) as service:
         return _print_rows([{"email": account.email, "name": account.name, "type": account.type,
-                             "is_admin": account.is_admin} for account in service.store.accounts()], args.json)
+                             "is_admin": account.is_admin, "time_zone": account.time_zone,
+                             "email_notification": account.email_notification}
+                            for account in service.store.accounts()], args.json)
+
+
+@command(_EMAIL, argument("--name", help="what the account is called"), _TIME_ZONE,
+         argument("--email-notification", choices=EMAIL_NOTIFICATIONS[:-1],
+                  help="what a project has whose email_notification is set to default"))
+def account_change(settings: Settings, args: argparse.Namespace) -> int:
+    """Change an account's name, time zone or default setting of mail."""
+    with opened(settings) as service:
+        account = _account_at(service, args.email)
+        service.store.update_account(dataclasses.replace(
+            account, name=_label(args.name) if args.name else account.name,
+            time_zone=_zone(args.time_zone) if args.time_zone else account.time_zone,
+            email_notification=args.email_notification or account.email_notification))
+    return 0
 
 
 @command(_EMAIL, _PASSWORD_STDIN)
@@ -6230,6 +7623,193 @@ def project_remove(settings: Settings, args: argparse.Namespace) -> int:
     return 0
 
 
+_KIND = argument("kind", metavar="KIND", choices=list(KINDS), help=f"one of {', '.join(KINDS)}")
+_DESTINATION_NAME = argument("name", metavar="NAME", help="what it is called")
+_SET = argument("--set", action="append", default=[], metavar="SETTING=VALUE", dest="given",
+                help="a setting of its kind (repeatable); 'destination kinds' lists them")
+_SELECTION = (
+    argument("--schedule", choices=SCHEDULES, help="when it is told: at once, or by an hourly, daily or weekly digest"),
+    argument("--only-listed", action="store_const", const=False, dest="is_for_every_project",
+             help="only of projects that list it"),
+    argument("--tag", action="append", metavar="TAG", help="only of projects that have one of these tags (repeatable)"),
+    argument("--without-tag", action="append", metavar="TAG", help="not of those that have one of these (repeatable)"),
+    argument("--security-only", action="store_const", const=True, dest="is_security_only",
+             help="only of releases that name a CVE"))
+
+
+def _given_settings(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What --set says, as names and texts. Raises CommandError."""
+    pairs = [line.partition("=") for line in args.given]
+    for name, equals, _ in pairs:
+        if not equals:
+            raise CommandError(f"--set {name[:60]!r}: it takes SETTING=VALUE")
+    return [(name, text) for name, _, text in pairs]
+
+
+def _selection(service: Service, account: Account, args: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a destination that the arguments of ``_SELECTION`` set. Raises CommandError."""
+    found = {name: getattr(args, name) for name in ("schedule", "is_for_every_project", "is_security_only")
+             if getattr(args, name, None) is not None}
+    if args.schedule not in (None, "instant") and args.kind in ("webhook", "email"):
+        raise CommandError("--schedule: a webhook is told at once" if args.kind == "webhook" else
+                           "--schedule: mail goes by each project's email_notification")
+    tags = {tag.name.lower(): tag.id for tag in service.store.tags(account.id)}
+    for field, names in (("tags", args.tag), ("without_tags", args.without_tag)):
+        for name in names or ():
+            if name and name.lower() not in tags:
+                raise CommandError(f"there is no tag {name}; there are {', '.join(sorted(tags)) or 'none yet'}")
+        if names is not None:
+            found[field] = tuple(tags[name.lower()] for name in names if name)
+    return found
+
+
+def _judged(service: Service, account: Account, destination: Destination) -> Destination:
+    """The destination, if its address may be sent to. Raises CommandError."""
+    address = address_of(destination)
+    if reason := address and service.fetcher.refusal_of(address, account.is_admin):
+        raise CommandError(f"{destination.kind} {destination.name}: {reason}")
+    return destination
+
+
+def _destination_at(service: Service, account: Account, kind: str, name: str) -> Destination:
+    found = service.store.destinations(account.id, kind, name)
+    if not found:
+        names = ", ".join(one.name for one in service.store.destinations(account.id, kind)) or "none yet"
+        raise CommandError(f"{account.email} has no {kind} {name}; there are {names}")
+    return found[0]
+
+
+def _add_destination(service: Service, account: Account, kind: str, name: str, given: Sequence[tuple[str, str]],
+                     **about: Any) -> Destination:
+    secret = make_signing_secret() if kind == "webhook" else ""
+    destination = Destination("", account.id, kind, _label(name),
+                              read_settings(kind, given, service.settings.brand), secret, **about)
+    _judged(service, account, destination)
+    if kind == "email" and not service.settings.smtp_url:
+        print("releasetrack: there is no mail server yet; --smtp-url names one", file=sys.stderr)
+    return service.store.add_destination(account.id, kind, destination.name, destination.settings, secret, **about)
+
+
+@command(_EMAIL, _KIND, _DESTINATION_NAME, _SET, *_SELECTION)
+def destination_add(settings: Settings, args: argparse.Namespace) -> int:
+    """Make a destination that hears of every project unless told otherwise, and print its id; of a webhook, the
+    signing secret.
+
+    'destination test' without a name tries settings before.
+    """
+    with opened(settings) as service:
+        account = _account_at(service, args.email)
+        made = _add_destination(service, account, args.kind, args.name, _given_settings(args),
+                                **_selection(service, account, args))
+        print(made.secret or made.id)
+    return 0
+
+
+@command(_EMAIL, _KIND, _DESTINATION_NAME, _SET, *_SELECTION,
+         argument("--rename", metavar="NAME", help="what it is called from now on"),
+         argument("--every-project", action="store_const", const=True, dest="is_for_every_project",
+                  help="of every project again"),
+         argument("--all-releases", action="store_const", const=False, dest="is_security_only",
+                  help="of all releases again"))
+def destination_change(settings: Settings, args: argparse.Namespace) -> int:
+    """Change a destination; what is not named stays. --set SETTING= and --tag '' take a setting or the tags away."""
+    with opened(settings) as service:
+        account = _account_at(service, args.email)
+        before = _destination_at(service, account, args.kind, args.name)
+        given = _given_settings(args)
+        named = {name for name, _ in given}
+        kept = [(name, text) for name, text in settings_as_given(before) if name not in named]
+        defaults = {ask.name: ask for ask in KINDS[args.kind].asks}
+        given = [(name, text) for name, text in given if text or name not in defaults or defaults[name].default is None
+                 and not defaults[name].kept_as]
+        service.store.update_destination(_judged(service, account, dataclasses.replace(
+            before, name=_label(args.rename) if args.rename else before.name,
+            settings=read_settings(args.kind, [*kept, *given], settings.brand), **_selection(service, account, args))))
+    return 0
+
+
+def _destination_row(service: Service, destination: Destination, as_json: bool) -> dict[str, Any]:
+    tags = {tag.id: tag.name for tag in service.store.tags(destination.account_id)}
+    about = {name: masked(text, destination) for name, text in settings_as_given(destination) if text}
+    row: dict[str, Any] = {
+           "kind": destination.kind, "name": destination.name, "id": destination.id,
+           "schedule": "by project" if destination.kind == "email" else destination.schedule,
+           "is_for_every_project": destination.is_for_every_project,
+           "tags": [tags[id_] for id_ in destination.tags],
+           "without_tags": [tags[id_] for id_ in destination.without_tags],
+           "is_security_only": destination.is_security_only}
+    if as_json:
+        return row | {"settings": about}
+    scope = ["every project" if destination.is_for_every_project else "listed projects"]
+    scope += [f"tag {' or '.join(row['tags'])}"] * bool(row["tags"])
+    scope += [f"without tag {' or '.join(row['without_tags'])}"] * bool(row["without_tags"])
+    scope += ["security fixes"] * destination.is_security_only
+    return {name: row[name] for name in ("kind", "name", "schedule", "id")} | {
+        "scope": ", ".join(scope), "settings": " ".join(f"{name}={text}" for name, text in about.items())}
+
+
+@command(_EMAIL, _JSON)
+def destination_list(settings: Settings, args: argparse.Namespace) -> int:
+    """List an account's destinations: kind, name, schedule, id, of what it hears, settings without secrets."""
+    with opened(settings) as service:
+        account = _account_at(service, args.email)
+        return _print_rows([_destination_row(service, one, args.json)
+                            for one in service.store.destinations(account.id)], args.json)
+
+
+@command(_JSON)
+def destination_kinds(settings: Settings, args: argparse.Namespace) -> int:
+    """List the kinds of destination and what each asks for: kind, setting, default or 'required', what it is."""
+    return _print_rows([{"kind": id_, "setting": ask.name,
+                         "default": "required" if ask.default is None and not ask.kept_as else ask.default,
+                         "about": ask.about} for id_, kind in KINDS.items() for ask in kind.asks], args.json)
+
+
+def _print_exchange(destination: Destination, sent: Request | Mail, answer: Answer | None) -> None:
+    """What was sent and what was answered, without secrets."""
+    if isinstance(sent, Mail):
+        lines = [f"from {sent.sender} to {sent.recipient}", "", sent.content.decode("ascii", "replace")]
+    else:
+        lines = [f"{sent.method} {sent.url}", *(f"{name}: {value}" for name, value in sent.headers.items()), "",
+                 (sent.body or b"").decode("utf-8", "replace")]
+    if answer:
+        lines += ["", f"-- answered by {answer.address}: {answer.status}",
+                  *(f"{name}: {value}" for name, value in answer.headers.items()), "", answer.text()[:KIB]]
+    print(masked("\n".join(lines), destination).rstrip())
+
+
+@command(_EMAIL, _KIND, argument("name", metavar="NAME", nargs="?", help="of one that there is; without it, --set says "
+                                                                         "what is tried"), _SET,
+         argument("--data", action="append", default=[], metavar="NAME=VALUE",
+                  help="what the message says (repeatable), in the names of a webhook's variables: project, version, "
+                       "cve, note_message and so on"))
+def destination_test(settings: Settings, args: argparse.Namespace) -> int:
+    """Send a test message, and print what was sent and what was answered; secrets are masked. It enters no journal."""
+    with opened(settings) as service:
+        account = _account_at(service, args.email)
+        if args.name:
+            destination = _destination_at(service, account, args.kind, args.name)
+        else:
+            secret = make_signing_secret() if args.kind == "webhook" else ""
+            destination = Destination(make_id(), account.id, args.kind, "test", read_settings(
+                args.kind, _given_settings(args), settings.brand), secret)
+        body, url = sample(args.data, account)
+        sent, answer, error = service.courier.try_out(_judged(service, account, destination), account, body, url)
+        _print_exchange(destination, sent, answer)
+        if error:
+            raise CommandError(f"{args.kind} {destination.name}: {masked(error, destination)}")
+    return 0
+
+
+@command(_EMAIL, _KIND, _DESTINATION_NAME)
+def destination_remove(settings: Settings, args: argparse.Namespace) -> int:
+    """Remove a destination, with its deliveries."""
+    with opened(settings) as service:
+        service.store.remove_destination(_destination_at(service, _account_at(service, args.email), args.kind,
+                                                         args.name).id)
+    return 0
+
+
 @command(_EMAIL, argument("name", metavar="NAME", help="a label for the webhook"),
          argument("url", metavar="URL", help="where it is sent"),
          argument("--header", action="append", default=[], metavar="'K: V'",
@@ -6240,12 +7820,9 @@ def webhook_add(settings: Settings, args: argparse.Namespace) -> int:
     """Make a webhook that hears of every project, and print its signing secret."""
     with opened(settings) as service:
         account = _account_at(service, args.email)
-        about = webhook_settings(args.url, args.header, args.field, settings.brand)
-        if reason := service.fetcher.refusal_of(args.url, account.is_admin):
-            raise CommandError(f"URL {args.url}: {reason}")
-        secret = make_signing_secret()
-        service.store.add_destination(account.id, "webhook", _label(args.name), about, secret)
-        print(secret)
+        given = [("url", args.url), *(("header", line) for line in args.header),
+                 *(("field", line) for line in args.field)]
+        print(_add_destination(service, account, "webhook", args.name, given).secret)
     return 0
 
 
@@ -6257,12 +7834,116 @@ def webhook_list(settings: Settings, args: argparse.Namespace) -> int:
                             service.store.destinations(_account_at(service, args.email).id, "webhook")], args.json)
 
 
+@command(_EMAIL, argument("name", metavar="NAME"),
+         argument("--renew", action="store_true", help="make a new one; the old one signs too for 24 hours"))
+def webhook_secret(settings: Settings, args: argparse.Namespace) -> int:
+    """Print the secret that a webhook's requests are signed with."""
+    with opened(settings) as service:
+        destination = _destination_at(service, _account_at(service, args.email), "webhook", args.name)
+        print(service.store.renew_secret(destination.id) if args.renew else destination.secret)
+    return 0
+
+
 @command(_EMAIL, argument("name", metavar="NAME"))
 def webhook_remove(settings: Settings, args: argparse.Namespace) -> int:
-    """Remove a webhook, with what waits to be sent to it."""
+    """Remove a webhook, with its deliveries."""
+    args.kind = "webhook"
+    return destination_remove(settings, args)
+
+
+def _instant(text: str) -> float:
+    """Of an argument: a time, a day, or so many hours or days ago."""
+    if match := re.fullmatch(r"([0-9]{1,4})([hd])", text):
+        return time.time() - int(match[1]) * {"h": HOUR, "d": DAY}[match[2]]
+    with contextlib.suppress(ValueError):
+        at = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+        return (at if at.tzinfo else at.replace(tzinfo=datetime.timezone.utc)).timestamp()
+    raise argparse.ArgumentTypeError(f"{text!r} will not do; it takes a time such as 2026-01-31T08:00:00Z, a day such "
+                                     "as 2026-01-31, or 24h or 7d for so long ago")
+
+
+_RANGE = (
+    argument("--destination", nargs=2, metavar=("KIND", "NAME"), help="of this destination"),
+    argument("--since", type=_instant, default=0.0, metavar="TIME", help="made since: a time in UTC, or 24h or 7d ago"),
+    argument("--until", type=_instant, default=math.inf, metavar="TIME", help="and until"))
+
+
+def _range(service: Service, account: Account, args: argparse.Namespace) -> dict[str, Any]:
+    """What the arguments of ``_RANGE`` say to the journal."""
+    found: dict[str, Any] = {"since": args.since, "until": args.until}
+    if args.destination:
+        kind, name = args.destination
+        if kind not in KINDS:
+            raise CommandError(f"--destination: there is no kind {kind}; there are {', '.join(KINDS)}")
+        found["destination_id"] = _destination_at(service, account, kind, name).id
+    return found
+
+
+@command(_EMAIL, *_RANGE,
+         argument("--project", nargs=2, metavar=("PROVIDER", "NAME"), help="of this project"),
+         argument("--state", choices=("pending", "delivered", "failed", "skipped"), help="in this state"),
+         argument("--limit", type=int, default=50, metavar="N", help="so many at most (default 50)"), _JSON)
+def deliveries_list(settings: Settings, args: argparse.Namespace) -> int:
+    """List an account's deliveries of 30 days, newest first.
+
+    Id, when it was made, state, attempts, kind and name of the destination, provider, project, version, last error.
+    """
     with opened(settings) as service:
-        if not service.store.remove_destination(_account_at(service, args.email).id, "webhook", args.name):
-            raise CommandError(f"{args.email} has no webhook {args.name}")
+        account = _account_at(service, args.email)
+        about = _range(service, account, args)
+        if args.project:
+            args.provider, args.name = args.project
+            provider, name, key = _project_in(service.providers, args)
+            found = service.store.project_by_names(account.id, provider.id, [key])
+            if found is None:
+                raise CommandError(f"{args.email} does not track {name} of {provider.id}")
+            about["project_id"] = found[0]
+        entries = service.store.journal(account.id, state=args.state, limit=min(max(args.limit, 0), 10**6), **about)
+        names = ("id", "created_at", "state", "attempts", "kind", "destination", "provider", "project", "version",
+                 "error") if not args.json else list(Entry.__dataclass_fields__)
+        return _print_rows([{name: row[name] or None if name == "version" else row[name] for name in names}
+                            for row in (entry.as_json() for entry in entries)], args.json)
+
+
+def _entry_at(service: Service, account: Account, id_: str) -> Entry:
+    found = service.store.journal(account.id, delivery_id=id_)
+    if not found:
+        raise CommandError(f"{account.email} has no delivery {id_}; 'deliveries list' shows those of 30 days")
+    return found[0]
+
+
+@command(_EMAIL, argument("id", metavar="ID"), _JSON)
+def deliveries_show(settings: Settings, args: argparse.Namespace) -> int:
+    """Show a delivery: what it tells, and each attempt with what was answered."""
+    with opened(settings) as service:
+        entry = _entry_at(service, _account_at(service, args.email), args.id).as_json()
+        body, url = service.store.event_of(args.id) or ({}, "")
+        attempts = [attempt.as_json() for attempt in service.store.attempts(args.id)]
+        if args.json:
+            print(json.dumps(entry | {"body": body, "url": url, "attempts": attempts}, ensure_ascii=False, indent=2))
+            return 0
+        for name, value in (entry | {"body": json.dumps(body, ensure_ascii=False), "url": url}).items():
+            if value not in (None, ""):
+                print(name, value, sep="\t")
+        for attempt in attempts:
+            print("attempt", *("-" if value is None else " ".join(str(value).split()) for value in attempt.values()),
+                  sep="\t")
+    return 0
+
+
+@command(_EMAIL, argument("id", metavar="ID", nargs="?", help="of one delivery, with what was sent together with it"),
+         argument("--failed", action="store_true", help="all that have failed, of --destination"), *_RANGE)
+def deliveries_resend(settings: Settings, args: argparse.Namespace) -> int:
+    """Send deliveries again, under the ids that they had, and print how many; their attempts stay in the journal."""
+    with opened(settings) as service:
+        account = _account_at(service, args.email)
+        if bool(args.id) is args.failed or args.failed and not args.destination:
+            raise SettingError("deliveries resend takes the ID of one, or --failed with --destination KIND NAME")
+        if args.id:
+            count = service.store.resend(account.id, delivery_id=_entry_at(service, account, args.id).id)
+        else:
+            count = service.store.resend(account.id, state="failed", **_range(service, account, args))
+        print(count)
     return 0
 
 

@@ -414,13 +414,14 @@ def add_deliveries(path: pathlib.Path, count: int, urls: Sequence[str]) -> None:
     rt = program()
     store = rt.Store(str(path))
     account, = store.accounts()
-    ids = [store.add_destination(account.id, "webhook", url, rt.webhook_settings(url, [], [], "Service"),
+    ids = [store.add_destination(account.id, "webhook", url, rt.read_settings("webhook", [("url", url)]),
                                  rt.make_signing_secret()).id for url in urls]
     for at, source in enumerate(store.sources()):
         subscriber, = store.subscribers(source.id)
         body = body_of_1_kib(rt, subscriber)
         record(store, source.id, events=[
-            rt.Event(subscriber.project.id, body, "https://example.org/", (ids[number % len(ids)],))
+            rt.Event(subscriber.project.id, body, "https://example.org/", (
+                rt.Recipient(ids[number % len(ids)], time.time()),))
             for number in range(at, count, PROJECTS)])
     store.close()
 
