@@ -104,6 +104,7 @@ NOTE_LIMIT = 256 * KIB          # characters of a release note that are kept
 ADD_WAIT = 3.0                  # seconds that adding a project waits for the provider's word
 LEASE = 3.0                     # seconds that a claim in the store lasts unless it is renewed
 RETRY_LONGEST, RETRY_FOR = 6 * HOUR, 3 * DAY
+RETRY_LEAST = 10                # failures before a delivery is given up, however much time has gone
 KEPT_FOR = 30 * DAY             # deliveries and attempts
 TOLD_AFTER = 10, 3 * DAY        # failed checks of a source, and how long it fails, before its accounts are told
 RENEWAL = 1 * DAY               # for which a webhook's former secret signs beside the new one
@@ -111,8 +112,10 @@ RESENT_EVERY = 0.1              # seconds between deliveries of one destination 
 LOGIN_TRIES = 30                # an hour, for an account and for an address
 USER_AGENT = f"releasetrack/{__version__}"
 # What goes into an envelope and a header as it is: https://www.rfc-editor.org/rfc/rfc5321#section-4.1.2, quoted forms
-# aside.
-MAIL_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,188}[A-Za-z0-9])?")
+# aside; "=?" would be read as the beginning of an encoded word.
+MAIL_ADDRESS = re.compile(
+    r"(?=[^@]{1,64}@.{1,190}\Z)(?!.*=\?)[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+    r"@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*")
 
 
 class SettingError(ValueError):
@@ -232,12 +235,12 @@ def _provider_row(value: str) -> tuple[str, str, str]:
     return match[1], match[2], _web_address(match[3])
 
 
-def _setting(default: Any, read: Callable[[str], Any], shape: str, about: str, *,
-             repeatable: bool = False, serving: bool = False, variable: str = "") -> Any:
+def _setting(default: Any, read: Callable[[str], Any], shape: str, about: str, *, repeatable: bool = False,
+             serving: bool = False, is_secret: bool = False, variable: str = "") -> Any:
     """A row: default, parser of one value, its placeholder, its help. ``serving``: only ``serve`` takes it."""
-    return dataclasses.field(default=default, metadata={
+    return dataclasses.field(default=default, repr=not is_secret, metadata={
         "read": read, "shape": shape, "about": about, "repeatable": repeatable, "serving": serving,
-        "variable": variable})
+        "variable": variable, "is_secret": is_secret})
 
 
 def flag_of(row: dataclasses.Field[Any]) -> str:
@@ -255,8 +258,8 @@ def _read_one(row: dataclasses.Field[Any], given: Any, called: str) -> Any:
     try:
         return row.metadata["read"](text)
     except ValueError as error:
-        shown = re.sub(r"//[^/@]*@", "//***@", text)        # a password
-        raise SettingError(f"{called}: {shown!r} will not do; it {error}") from None
+        shown = "what it says" if row.metadata["is_secret"] else repr(text)     # a password may be anywhere in it
+        raise SettingError(f"{called}: {shown} will not do; it {error}") from None
 
 
 def read_setting(row: dataclasses.Field[Any], given: Any, called: str) -> Any:
@@ -294,13 +297,14 @@ class Settings:
         (), _provider_row, "ID=DIALECT:URL", "add a provider, or move a built-in one",
         repeatable=True, variable="RELEASETRACK_PROVIDERS")
     smtp_url: str = _setting("", _mail_server, "URL", "the mail server: smtp://, smtp+starttls:// or smtps://, with "
-                             "user:password@ where it wants a log-in; no mail without it")
+                             "user:password@ where it wants a log-in; no mail without it", is_secret=True)
     mail_from: str = _setting("", _mail_address, "ADDRESS", "the sender of mail, if not the user of --smtp-url")
     allow_network: tuple[str, ...] = _setting(
         (), _network, "CIDR", "a private network that webhooks and git repositories of every account may be in, not "
         "only administrators'",
         repeatable=True)
-    outgoing_proxy: str = _setting("", _proxy, "URL", "an HTTP proxy for everything that is fetched and sent")
+    outgoing_proxy: str = _setting("", _proxy, "URL", "an HTTP proxy for everything that is fetched and sent but mail",
+                                   is_secret=True)
     threads: int = _setting(8, _whole(1, 64), "N", "requests answered at once", serving=True)
     log_level: str = _setting("info", _one_of("debug", "info", "warning", "error"), "LEVEL", "what is logged")
 
@@ -554,7 +558,7 @@ class Request:
     body: bytes | None = None
     passes: Collection[int] = ()
     is_guarded: bool = False        # its address is a user's: judged as a webhook's is
-    reads: int = KIB                # bytes of the answer to a notification
+    reads: int = 8 * KIB            # bytes of the answer to a notification
 
 
 @dataclasses.dataclass(frozen=True)
@@ -858,7 +862,7 @@ class Delivery:
     url: str
     kind: str                       # of the event
     attempts: int                   # since it was queued
-    queued_at: float                # when it was first to be sent, or sent again by hand
+    queued_at: float                # when it was first tried, or is to be if it was not; anew if sent again by hand
     digest_id: str | None = None    # what it is sent together with
 
 
@@ -1000,14 +1004,22 @@ def unknown_names(template: str) -> list[str]:
     return [match[1] for match in _TEMPLATE.finditer(template) if match[1] and match[1] not in TEMPLATE_NAMES]
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with its ``{name}`` replaced, in one pass: what a value holds is never read again.
+def fill(template: str, values: Mapping[str, str], at_most: int = sys.maxsize) -> str:
+    """The template with its ``{name}`` replaced, in one pass: what a value holds is never read again. No more than
+    ``at_most`` characters are made.
 
     Never ``str.format``: it walks attributes and pads to any width.
     """
-    def one(match: re.Match[str]) -> str:
-        return values.get(match[1], match[0]) if match[1] else match[0][0]
-    return _TEMPLATE.sub(one, template)
+    parts, at, left = list[str](), 0, at_most
+    for match in _TEMPLATE.finditer(template):
+        value = values.get(match[1], match[0]) if match[1] else match[0][0]
+        for part in (template[at:match.start()], value):
+            parts.append(part[:left])
+            left -= len(parts[-1])
+        if left <= 0:
+            break
+        at = match.end()
+    return "".join([*parts, template[at:at + left] if left > 0 else ""])
 
 
 # OWASP's password storage cheat sheet: of the choices of equal strength the one with the least memory.
@@ -1535,7 +1547,7 @@ ALTER TABLE event ADD COLUMN kind TEXT NOT NULL DEFAULT 'release' CHECK (kind IN
 ALTER TABLE event ADD COLUMN release_id INTEGER REFERENCES release ON DELETE SET NULL;
 CREATE INDEX event_of_release ON event (release_id) WHERE release_id IS NOT NULL;
 
--- queued_at: when it was first to be sent, or was sent again by hand; the schedule of attempts counts from it.
+-- queued_at: of the first attempt, anew if it was sent again by hand; the schedule of attempts counts from it.
 ALTER TABLE delivery ADD COLUMN queued_at REAL NOT NULL DEFAULT 0;
 ALTER TABLE delivery ADD COLUMN is_digested INTEGER NOT NULL DEFAULT 0 CHECK (is_digested IN (0, 1));
 ALTER TABLE delivery ADD COLUMN is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1));
@@ -1602,6 +1614,7 @@ class Findings:
     noted: Sequence[Release] = ()       # known ones whose note is new or has changed
     gone: Sequence[str] = ()            # versions of known ones that are listed no more
     back: Sequence[str] = ()            # and of those that were gone and are listed again
+    was_missing: bool = False           # the whole project
     events: Sequence[Event] = ()
 
 
@@ -1989,6 +2002,13 @@ class _Members(_Database):
     def remove_tag(self, account_id: str, tag_id: str) -> bool:
         """Whether there was such a tag; projects lose it."""
         with self._transaction() as db:
+            # Who heard of projects with this tag alone does not hear of every one from now on.
+            db.execute("""
+                UPDATE destination SET is_for_every_project = 0
+                 WHERE account_id = :account
+                   AND id IN (SELECT destination_id FROM destination_tag WHERE NOT is_without
+                               GROUP BY destination_id HAVING min(tag_id) = :tag AND max(tag_id) = :tag)
+                """, {"tag": tag_id, "account": account_id})
             return db.execute("DELETE FROM tag WHERE id = ? AND account_id = ?", (tag_id, account_id)).rowcount > 0
 
 
@@ -2066,7 +2086,8 @@ class _Outbox(_Members):
         self._empty_log()
 
     def prepare_due(self, now: float) -> None:
-        """Skip what was held and is there no more; and bind what is due at one destination into a digest.
+        """Skip what was held and is there no more, unless it comes back; and bind what is due at one destination into
+        a digest.
 
         A digest stays as it was bound, so that each of its attempts sends the same under the same id.
         """
@@ -2082,7 +2103,8 @@ class _Outbox(_Members):
                 UPDATE delivery SET state = 'skipped', settled_at = :now
                  WHERE state = 'pending' AND is_held AND next_attempt_at <= :now
                    AND event_id IN (SELECT event.id FROM event JOIN release ON release.id = release_id
-                                     WHERE gone_at IS NOT NULL)
+                                     WHERE gone_at IS NOT NULL
+                                        OR source_id IN (SELECT id FROM source WHERE missing_since IS NOT NULL))
                 """, {"now": now})
             db.execute("UPDATE delivery SET is_held = 0 WHERE state = 'pending' AND is_held AND next_attempt_at <= ?",
                        (now,))
@@ -2104,7 +2126,7 @@ class _Outbox(_Members):
                             WHERE destination_id = destination.id AND state = 'pending' AND next_attempt_at <= :now)
                AND NOT EXISTS (SELECT 1 FROM delivery
                                 WHERE destination_id = destination.id
-                                  AND claimed_until BETWEEN :now AND :now + :lease)
+                                  AND claimed_until BETWEEN :now AND :now + 4 * :lease)
             """, {"now": now, "lease": LEASE}))
 
     def claim_deliveries(self, wanted: Mapping[str, int], claimant: str, now: float) -> dict[str, list[Delivery]]:
@@ -2126,7 +2148,7 @@ class _Outbox(_Members):
                                    ORDER BY next_attempt_at, rowid LIMIT :limit)
                        AND NOT EXISTS (SELECT 1 FROM delivery
                                         WHERE destination_id = :destination
-                                          AND claimed_until BETWEEN :now AND :now + :lease)
+                                          AND claimed_until BETWEEN :now AND :now + 4 * :lease)
                     RETURNING digest_id
                     """, values).fetchall()
                 if any(digest_id for digest_id, in claimed):        # whole ones only
@@ -2158,7 +2180,7 @@ class _Outbox(_Members):
                        url, kind, attempts, queued_at, digest_id
                   FROM delivery JOIN event ON event.id = event_id
                  WHERE destination_id = :destination AND claimed_until = :now + :lease AND claimed_by = :claimant
-                 ORDER BY next_attempt_at, delivery.rowid
+                 ORDER BY iif(digest_id IS NULL, next_attempt_at, 0), delivery.rowid
                 """, values).fetchall()]
 
     def renew_deliveries(self, claimant: str, now: float) -> None:
@@ -2182,6 +2204,7 @@ class _Outbox(_Members):
             db.executemany("""
                 UPDATE delivery
                    SET state = :state, next_attempt_at = :next_attempt_at, attempts = attempts + 1,
+                       queued_at = CASE WHEN attempts = 0 THEN :attempted_at ELSE queued_at END,
                        settled_at = CASE WHEN :state != 'pending' THEN :attempted_at END
                  WHERE id = :delivery_id AND state = 'pending'
                 """, values)
@@ -2240,7 +2263,7 @@ class _Outbox(_Members):
         """
         now = self.clock()
         with self._transaction() as db:
-            count = db.execute("""
+            count = len(db.execute("""
                 WITH wanted AS (
                     SELECT delivery.id, digest_id
                       FROM delivery JOIN destination ON destination.id = destination_id
@@ -2255,19 +2278,15 @@ class _Outbox(_Members):
                           FROM delivery
                          WHERE id IN (SELECT id FROM wanted)
                             OR digest_id IN (SELECT digest_id FROM wanted WHERE digest_id IS NOT NULL))
-                 WHERE id = placed AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + :lease)
+                 WHERE id = placed AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + 4 * :lease)
+                RETURNING id
                 """, {"account": account_id, "id": delivery_id, "destination": destination_id, "state": state,
-                      "since": since, "until": until, "now": now, "every": RESENT_EVERY, "lease": LEASE}).rowcount
+                      "since": since, "until": until, "now": now, "every": RESENT_EVERY, "lease": LEASE}).fetchall())
         self.send_bell.set()
         return count
 
     def _insert_event(self, db: sqlite3.Connection, event: Event, now: float) -> None:
-        """Insert an event with its deliveries; waiting ones of the project, older, become due before them."""
-        db.execute("""
-            UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
-             WHERE state = 'pending' AND attempts > 0 AND claimed_until IS NULL
-               AND event_id IN (SELECT id FROM event WHERE project_id = ?)
-            """, (event.project_id,))
+        """Insert an event with its deliveries."""
         recipients = self._told_before(db, event, now) if event.kind == "recovered" else event.recipients
         inserted = db.execute("""
             INSERT INTO event (account_id, project_id, release_id, kind, body, url, created_at)
@@ -2290,7 +2309,7 @@ class _Outbox(_Members):
         values = {"project": event.project_id, "now": now}
         db.execute("""
             UPDATE delivery SET state = 'skipped', settled_at = :now
-             WHERE state = 'pending' AND claimed_until IS NULL
+             WHERE state = 'pending' AND claimed_until IS NULL AND digest_id IS NULL
                AND event_id IN (SELECT id FROM event WHERE project_id = :project AND kind = 'failing')
             """, values)
         told = {id_ for id_, in db.execute("""
@@ -2352,6 +2371,13 @@ class _Projects(_Outbox):
                    hold_days              = coalesce(:hold_days, hold_days)
              WHERE id = :project
             """, {**columns, "rules": None if rules is None else _as_json(rules), "project": project_id})
+        if settings.get("hold_days") == 0:
+            db.execute("""
+                UPDATE delivery SET next_attempt_at = min(next_attempt_at, ?)
+                 WHERE state = 'pending' AND is_held AND NOT is_digested
+                   AND event_id IN (SELECT id FROM event WHERE project_id = ?)
+                """, (self.clock(), project_id))
+            self.send_bell.set()
         if "tags" in settings:
             db.execute("DELETE FROM project_tag WHERE project_id = ?", (project_id,))
             db.executemany("""
@@ -2525,7 +2551,7 @@ class Store(_Projects):
             SELECT value FROM json_each(:providers)
              WHERE EXISTS (SELECT 1 FROM source
                             WHERE provider = value AND next_check_at <= :now
-                              AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + :lease))
+                              AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + 4 * :lease))
             """, {"providers": _as_json(list(providers)), "now": now, "lease": LEASE})]
 
     def claim_sources(self, wanted: Mapping[str, int], claimant: str, now: float,
@@ -2543,7 +2569,7 @@ class Store(_Projects):
                      WHERE id IN (SELECT id FROM source
                                    WHERE provider = :provider AND next_check_at <= :due_by
                                      AND (claimed_until IS NULL
-                                          OR claimed_until NOT BETWEEN :now AND :now + :lease)
+                                          OR claimed_until NOT BETWEEN :now AND :now + 4 * :lease)
                                    ORDER BY next_check_at LIMIT :limit)
                     RETURNING id
                     """, {"claimant": claimant, "now": now, "lease": LEASE, "provider": provider,
@@ -2555,7 +2581,7 @@ class Store(_Projects):
         with self._transaction(is_durable=False) as db:
             is_claimed = db.execute("""
                 UPDATE source SET claimed_by = :claimant, claimed_until = :now + :lease
-                 WHERE id = :id AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + :lease)
+                 WHERE id = :id AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + 4 * :lease)
                 """, {"claimant": claimant, "now": now, "lease": LEASE, "id": source_id}).rowcount
         return self.source(source_id) if is_claimed else None
 
@@ -2625,39 +2651,56 @@ class Store(_Projects):
             if kept and found.renamed:
                 found = self._rename_source(db, source_id, found, *found.renamed)
             if kept:
-                db.executemany("""
-                    INSERT INTO release (source_id, version, date, is_prerelease, cve, evidence)
-                    VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
-                    """, [(source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
-                           " ".join(release.cve) or None, release.evidence) for release in found.new])
-                for release in found.updated:
-                    db.execute("""
-                        UPDATE release SET is_updated = 1, is_prerelease = ?, evidence = ?
-                         WHERE source_id = ? AND version = ?
-                        """, (int(release.is_prerelease), release.evidence, source_id, release.version))
-                db.executemany("UPDATE release SET evidence = ? WHERE source_id = ? AND version = ?",
-                               [(release.evidence, source_id, release.version) for release in found.evidenced])
-                db.executemany("""
-                    INSERT INTO note (release_id, fingerprint, title, message, url)
-                    SELECT id, ?, ?, ?, ? FROM release WHERE source_id = ? AND version = ?
-                        ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, title = excluded.title,
-                                                  message = excluded.message, url = excluded.url
-                    """, [(note.fingerprint, note.title, note.message, note.url, source_id, release.version)
-                          for release in (*found.new, *found.noted) if (note := release.note)])
-                db.executemany("UPDATE release SET cve = ? WHERE source_id = ? AND version = ?",
-                               [(" ".join(release.cve) or None, source_id, release.version) for release in found.noted])
-                db.executemany("UPDATE release SET gone_at = ? WHERE source_id = ? AND version = ?",
-                               [(gone_at, source_id, version) for gone_at, versions in ((now, found.gone),
-                                (None, found.back)) for version in versions])
-                if found.new:
-                    db.execute("""
-                        UPDATE project SET newest_date = (SELECT max(date) FROM release WHERE source_id = :id)
-                         WHERE source_id = :id""", {"id": source_id})
+                self._write_releases(db, source_id, found, now)
                 for event in found.events:
                     if event.recipients:
                         self._insert_event(db, event, now)
         self._tell_checked(rings=bool(found.events))
         return found if kept else None
+
+    def _write_releases(self, db: sqlite3.Connection, source_id: int, found: Findings, now: float) -> None:
+        """Write the releases of a check; what waits of the projects is due at once, before what is told now."""
+        db.executemany("""
+            INSERT INTO release (source_id, version, date, is_prerelease, cve, evidence)
+            VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+            """, [(source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
+                   " ".join(release.cve) or None, release.evidence) for release in found.new])
+        for release in found.updated:
+            db.execute("""
+                UPDATE release SET is_updated = 1, is_prerelease = ?, evidence = ?
+                 WHERE source_id = ? AND version = ?
+                """, (int(release.is_prerelease), release.evidence, source_id, release.version))
+        db.executemany("UPDATE release SET evidence = ? WHERE source_id = ? AND version = ?",
+                       [(release.evidence, source_id, release.version) for release in found.evidenced])
+        db.executemany("""
+            INSERT INTO note (release_id, fingerprint, title, message, url)
+            SELECT id, ?, ?, ?, ? FROM release WHERE source_id = ? AND version = ?
+                ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, title = excluded.title,
+                                          message = excluded.message, url = excluded.url
+            """, [(note.fingerprint, note.title, note.message, note.url, source_id, release.version)
+                  for release in (*found.new, *found.noted) if (note := release.note)])
+        db.executemany("UPDATE release SET cve = ? WHERE source_id = ? AND version = ?",
+                       [(" ".join(release.cve) or None, source_id, release.version) for release in found.noted])
+        db.executemany("UPDATE release SET gone_at = ? WHERE source_id = ? AND version = ?",
+                       [(gone_at, source_id, version) for gone_at, versions in ((now, found.gone),
+                        (None, found.back)) for version in versions])
+        if found.new:
+            db.execute("""
+                UPDATE project SET newest_date = (SELECT max(date) FROM release WHERE source_id = :id)
+                 WHERE source_id = :id""", {"id": source_id})
+        if found.new or found.updated:
+            db.execute("""
+                UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
+                 WHERE state = 'pending' AND attempts > 0 AND claimed_until IS NULL
+                   AND event_id IN (SELECT event.id FROM event JOIN project ON project.id = project_id
+                                     WHERE source_id = ?)""", (source_id,))
+        if found.back or found.was_missing:
+            db.execute("""
+                UPDATE delivery SET state = 'pending', settled_at = NULL, next_attempt_at = max(queued_at, :now)
+                 WHERE state = 'skipped' AND is_held
+                   AND event_id IN (SELECT event.id FROM event JOIN release ON release.id = release_id
+                                     WHERE source_id = :id AND gone_at IS NULL AND project_id IS NOT NULL)
+                """, {"id": source_id, "now": now})
 
     def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
                        counts: bool = True, is_not_found: bool = False, quota_left: int | None = None,
@@ -2736,14 +2779,18 @@ class Store(_Projects):
                 DELETE FROM event WHERE id IN (
                     SELECT id FROM event
                      WHERE created_at < ?
-                       AND NOT EXISTS (SELECT 1 FROM delivery WHERE event_id = event.id AND state = 'pending')
+                       AND NOT EXISTS (SELECT 1 FROM delivery
+                                        WHERE event_id = event.id AND (state = 'pending' OR settled_at >= ?))
                      ORDER BY created_at LIMIT ?)
-                """, (now - KEPT_FOR, at_most))
+                """, (now - KEPT_FOR, now - KEPT_FOR, at_most))
             db.execute("""
                 UPDATE delivery SET next_attempt_at = :now, queued_at = min(queued_at, :now)
                  WHERE state = 'pending' AND next_attempt_at > :now + 90000
-                   AND (attempts > 0 OR created_at > :now + 90000)
+                   AND (attempts > 0 OR digest_id IS NOT NULL OR created_at > :now + 90000
+                        OR NOT (is_held OR is_digested))
                 """, {"now": now})
+            db.execute("UPDATE destination SET previous_secret = NULL, previous_until = NULL WHERE previous_until < ?",
+                       (now,))
 
     def counts(self) -> dict[str, int]:
         """How much there is, for the metrics."""
@@ -3025,6 +3072,30 @@ class _MailConnection(smtplib.SMTP):
         raw = self._exchange.dial(host, port)
         return self.wrap_socket(_Socket(raw, self._exchange)) if self._is_wrapped else _Socket(raw, self._exchange)
 
+    def log_in(self, user: str, password: str) -> None:
+        """As smtplib does it, but UTF-8 where it knows ASCII alone: https://www.rfc-editor.org/rfc/rfc4616#section-2"""
+        if f"{user}{password}".isascii():
+            self.login(user, password)
+            return
+        self.ehlo_or_helo_if_needed()
+        code, words = self.docmd("AUTH", "PLAIN " + base64.b64encode(f"\0{user}\0{password}".encode()).decode())
+        if code != 235:
+            raise smtplib.SMTPAuthenticationError(code, words)
+
+    def give(self, mail: Mail, with_starttls: bool, login: tuple[str, str] | None) -> tuple[int, bytes]:
+        """The server's last word on a message. Raises SMTPResponseException for any other than a step should get."""
+        self.ehlo_or_helo_if_needed()
+        if with_starttls:
+            self.starttls(context=self)         # type: ignore[call-overload]
+            self.ehlo_or_helo_if_needed()       # it has forgotten who we are: RFC 3207, part 4.2
+        if login:
+            self.log_in(*login)
+        for say, address, codes in ((self.mail, mail.sender, (250,)), (self.rcpt, mail.recipient, (250, 251))):
+            code, words = say(address)
+            if code not in codes:
+                raise smtplib.SMTPResponseException(code, words)
+        return self.data(mail.content)
+
     def wrap_socket(self, plain: _Socket, server_hostname: str = "") -> _Socket:
         """As ``starttls`` calls it of its context, which would not know our socket."""
         try:
@@ -3166,6 +3237,16 @@ class _Proxy(urllib.request.ProxyHandler):
         req.set_proxy(parts.netloc.rpartition("@")[2], "http")
 
 
+def _without(words: str, login: tuple[str, str] | None) -> str:
+    """The words without the log-in of the mail server, which it may have echoed."""
+    plain = {*login, f"\0{login[0]}\0{login[1]}"} if login else set()
+    forms = plain | {quote(text, safe="") for text in plain} | {
+        base64.b64encode(text.encode("utf-8", "replace")).decode() for text in plain}
+    for form in sorted((form for form in forms if len(form) >= 4), key=len, reverse=True):
+        words = words.replace(form, "***")
+    return words
+
+
 class Fetcher:
     """Sends requests of providers and of notifications. Shared by all threads."""
 
@@ -3258,30 +3339,29 @@ class Fetcher:
         if not self._mail_server:
             raise Unreachable("there is no mail server; --smtp-url names one")
         url = urlsplit(self._mail_server)
-        exchange = self._exchange(MAIL_TERMS, is_trusted=True)
+        login = None if url.username is None else (unquote(url.username), unquote(url.password or ""))
+        exchange, is_taken = self._exchange(MAIL_TERMS, is_trusted=True), False
         try:
             server = _MailConnection(exchange, self._tls(), is_wrapped=url.scheme == "smtps")
             with contextlib.closing(server):
-                code, words = server.connect(
-                    url.hostname or "", url.port or {"smtp": 25, "smtps": 465}.get(url.scheme, 587))
-                if code == 220:
-                    server.ehlo_or_helo_if_needed()
-                    if url.scheme == "smtp+starttls":
-                        server.starttls(context=server)     # type: ignore[call-overload]
-                    if url.username is not None:
-                        server.login(unquote(url.username), unquote(url.password or ""))
-                    code, words = server.mail(mail.sender)
-                if code == 250:
-                    code, words = server.rcpt(mail.recipient)
-                if code in (250, 251):
-                    code, words = server.data(mail.content)
+                try:
+                    code, words = server.connect(
+                        url.hostname or "", url.port or {"smtp": 25, "smtps": 465}.get(url.scheme, 587))
+                    if code == 220:
+                        code, words = server.give(mail, url.scheme == "smtp+starttls", login)
+                        is_taken = code == 250
+                except smtplib.SMTPResponseException as error:
+                    code, words = error.smtp_code, error.smtp_error if isinstance(error.smtp_error, bytes) else b""
                 with contextlib.suppress(OSError, Unreachable):
                     server.quit()
-        except smtplib.SMTPResponseException as error:
-            code, words = error.smtp_code, error.smtp_error if isinstance(error.smtp_error, bytes) else b""
         except (OSError, ValueError) as error:
-            raise Unreachable(_fault(error)) from error
-        return Answer("", code, {}, words, address=exchange.address)
+            raise Unreachable(_without(_fault(error), login)) from error
+        said = _without(words.decode("utf-8", "replace"), login)
+        if not 200 <= code < 600:
+            raise Unreachable(f"what answers there does not speak SMTP: {said[:100]!r}")
+        if not is_taken and code < 400:
+            raise Unreachable(f"it answered {code} out of turn: {said[:100]!r}")
+        return Answer("", code, {}, said.encode(), address=exchange.address)
 
     def refusal_of(self, url: str, is_trusted: bool) -> str | None:
         """Why a notification may not go to a URL, as far as its name resolves now."""
@@ -3353,7 +3433,9 @@ class Fetcher:
     @contextlib.contextmanager
     def _open(self, request: Request, exchange: _Exchange) -> Iterator[http.client.HTTPResponse]:
         """The answer's head. Raises Unreachable for every way in which none comes, there or in the body."""
-        log.debug("request %s %s", request.method, request.url.partition("?")[0])
+        # Where notifications are posted to, the path may be the secret.
+        log.debug("request %s %s", request.method,
+                  request.url.partition("?")[0] if request.method in ("GET", "HEAD") else host_of(request.url))
         try:
             sent = urllib.request.Request(ascii_url(request.url), request.body, dict(request.headers),
                                           method=request.method)
@@ -4825,10 +4907,12 @@ def marks_of(provider: Provider, names: Sequence[str], ask: Callable[[Request], 
 # that does it; a provider's host is never asked by more than the limit at once.
 
 
-def _gone_and_back(known: Mapping[str, Known], there_are: Collection[str]) -> tuple[list[str], list[str]]:
+def _gone_and_back(known: Mapping[str, Known], listing: Listing) -> tuple[list[str], list[str]]:
     """The known versions that are listed no more, and those that were gone and are listed again. A listing may end
     with what is known, so of what is older than all of it nothing can be said."""
-    oldest = min((about.date for version, about in known.items() if version in there_are), default="")
+    there_are = {release.version for release in listing.releases}
+    oldest = min((release.date or known[release.version].date for release in listing.releases
+                  if release.date or release.version in known), default="")
     return ([version for version, about in known.items()
              if about.gone_at is None and version not in there_are and about.date > oldest],
             [version for version, about in known.items() if about.gone_at is not None and version in there_are])
@@ -4863,7 +4947,7 @@ def compare(known: Mapping[str, Known], listing: Listing, now: float,
         if release.evidence and release.evidence != before.evidence or is_promoted:
             (updated if is_same_kind else evidenced).append(
                 dataclasses.replace(release, date=before.date, is_updated=is_same_kind))
-    gone, back = _gone_and_back(known, {release.version for release in listing.releases})
+    gone, back = _gone_and_back(known, listing)
     findings = dataclasses.replace(found, new=new, updated=updated, evidenced=evidenced, noted=noted, gone=gone,
                                    back=back)
     return findings, [release for release in new if (release.date or "") >= oldest] + updated
@@ -4916,7 +5000,8 @@ def recipients_of(subscriber: Subscriber, release: Release | None, now: float, h
         if not is_meant(destination, project, release) or not has_mail and destination.kind == "email" or (
                 release is None and destination.kind == "webhook"):
             continue
-        schedule = project.email_notification if destination.kind == "email" else destination.schedule
+        schedule = {"email": project.email_notification, "webhook": "instant"}.get(
+            destination.kind, destination.schedule)
         is_digested = schedule != "instant"
         due_at = next_boundary(schedule, held_until + is_digested * _LAST_CALL, subscriber.account.time_zone)
         found.append(Recipient(destination.id, due_at, is_digested, held_until > now))
@@ -5171,7 +5256,8 @@ class Tracker:
             findings = dataclasses.replace(findings, etag_url=_MARK, etag=mark, last_modified=None)
         if listing is None:
             return self._record(source, findings, [])
-        findings, news = compare(known, listing, self._clock(), findings)
+        findings, news = compare(known, listing, self._clock(), dataclasses.replace(
+            findings, was_missing=source.missing_since is not None))
         if source.succeeded_at is None:     # the first sight of a project is its history
             news = []
         with self._let_go():        # a user's pattern may take its time, in a process of its own
@@ -5232,18 +5318,18 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\xa0-\xff]{0,4096}")
 _OWN_HEADERS = re.compile(
     r"host|content-.*|transfer-encoding|connection|user-agent|webhook-.*|expect|te|trailer|upgrade")
-FILLED_LIMIT = 64 * KIB     # characters of a custom field
+FILLED_LIMIT = 64 * KIB     # characters of all custom fields
 
 
 def retry_delay(failures: int, first: float, age: float, spread: float) -> float | None:
     """Seconds to wait after the ``failures``-th failed attempt (1, 2, ...) of a delivery that was queued ``age``
-    seconds ago; None: give up, three days have gone.
+    seconds ago; None: give up: three days have gone, and not because somebody set the clock.
 
     ``spread`` in [0, 1) lengthens the wait by up to a tenth, so that deliveries which failed together do not
     all come back together.
     """
     wait = min(first * 2 ** min(failures - 1, 40), RETRY_LONGEST) * (1 + spread / 10)
-    return None if age + wait > RETRY_FOR else wait
+    return None if age + wait > RETRY_FOR and failures >= RETRY_LEAST else wait
 
 
 def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: float, age: float,
@@ -5270,6 +5356,7 @@ class Sender:
 class Item:
     """What is told of one event, as plain text; each kind escapes it by its own rules."""
 
+    provider: str
     project: str
     heading: str                    # the project and the version, or what has happened to the project
     marks: tuple[str, ...]          # "pre-release", "updated", "fixes CVE-2026-0001"
@@ -5284,15 +5371,58 @@ class Item:
         return f"{self.heading} ({', '.join(self.marks)})" if self.marks else self.heading
 
 
+_NOTICES = {"failing": "its releases could not be read for days", "recovered": "its releases are read again"}
+
+
+def _plain(text: str) -> str:
+    """A text without control characters, line ends aside, and halves of surrogates: they take six bytes each in JSON,
+    and services refuse them."""
+    return re.sub("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", "", text.replace("\t", " "))
+
+
+def item_of(delivery: Delivery) -> Item:
+    body: dict[str, Any] = {
+        name: _plain(value) if isinstance(value, str) else value for name, value in delivery.body.items()}
+    url = delivery.url if re.match("https?://", delivery.url, re.IGNORECASE) else ""
+    if delivery.kind != "release":
+        said = "what is wrong: " if delivery.kind == "failing" else "what was wrong: "
+        heading = f"{body['project']} ({body['provider']}): {_NOTICES[delivery.kind]}"
+        return Item(body["provider"], body["project"], heading, (), url, body["time"], body.get("project_note", ""),
+                    said + body["error"], False)
+    note, cves = body.get("note", {}), body.get("cve", ())
+    marks = [f"fixes {', '.join(cves)}"] if cves else []
+    marks += ["pre-release"] if body.get("is_prerelease") else []
+    marks += ["updated"] if body.get("is_updated") else []
+    title, text = _plain(note.get("title", "")).strip(), _plain(plain_text(note.get("message", "")))
+    if title and body["version"] not in title and not text.startswith(title):
+        text = f"{title}\n{text}"
+    return Item(body["provider"], body["project"], f"{body['project']} {body['version']}", tuple(marks), url,
+                body["time"],
+                body.get("project_note", ""), text.strip(), bool(cves))
+
+
+def items_in_order(items: Sequence[Item]) -> list[Item]:
+    """Newest first, those of a project together, projects with security fixes on top."""
+    by_project: dict[tuple[str, str], list[Item]] = {}
+    for item in sorted(reversed(items), key=lambda item: item.time, reverse=True):
+        by_project.setdefault((item.provider, item.project), []).append(item)
+    groups = sorted(by_project.values(), key=lambda group: not any(item.is_security for item in group))
+    return [item for group in groups for item in group]
+
+
 @dataclasses.dataclass(frozen=True)
 class Message:
     """What is sent at once: a delivery, or a digest of several."""
 
     id: str
     parcel: Sequence[Delivery]
-    items: Sequence[Item]           # in the order in which they are shown
     sender: Sender
     now: float
+
+    @functools.cached_property
+    def items(self) -> list[Item]:
+        """What it tells, in the order in which it is shown."""
+        return items_in_order([item_of(delivery) for delivery in self.parcel])
 
     @property
     def destination(self) -> Destination:
@@ -5325,37 +5455,6 @@ class Message:
         return self.items[0].url if len(self.items) == 1 else self.sender.base_url or self.items[0].url
 
 
-_NOTICES = {"failing": "has not been checked for days", "recovered": "is being checked again"}
-
-
-def item_of(delivery: Delivery) -> Item:
-    body = delivery.body
-    url = delivery.url if re.match("https?://", delivery.url, re.IGNORECASE) else ""
-    if delivery.kind != "release":
-        said = "what is wrong: " if delivery.kind == "failing" else "what was wrong: "
-        return Item(body["project"], f"{body['project']} ({body['provider']}) {_NOTICES[delivery.kind]}", (), url,
-                    body["time"], body.get("project_note", ""), said + body["error"], False)
-    note, cves = body.get("note", {}), body.get("cve", ())
-    marks = [f"fixes {', '.join(cves)}"] if cves else []
-    marks += ["pre-release"] if body.get("is_prerelease") else []
-    marks += ["updated"] if body.get("is_updated") else []
-    title = note.get("title", "").strip()
-    text = plain_text(note.get("message", ""))
-    if title and body["version"] not in title and not text.startswith(title):
-        text = f"{title}\n{text}"
-    return Item(body["project"], f"{body['project']} {body['version']}", tuple(marks), url, body["time"],
-                body.get("project_note", ""), text.strip(), bool(cves))
-
-
-def items_in_order(items: Sequence[Item]) -> list[Item]:
-    """Newest first, those of a project together, projects with security fixes on top."""
-    by_project: dict[str, list[Item]] = {}
-    for item in sorted(items, key=lambda item: item.time, reverse=True):
-        by_project.setdefault(item.project, []).append(item)
-    groups = sorted(by_project.values(), key=lambda group: not any(item.is_security for item in group))
-    return [item for group in groups for item in group]
-
-
 def utf16_units(text: str) -> int:
     """The length of a text as most of these services count it."""
     return len(text) + sum(letter > "\uffff" for letter in text)
@@ -5363,6 +5462,11 @@ def utf16_units(text: str) -> int:
 
 def utf8_bytes(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
+
+
+def json_bytes(text: str) -> int:
+    """What a text takes of a request in JSON, its line ends as HTML's."""
+    return len(json.dumps(text.replace("\n", "<br>"), ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def shortened(text: str, room: int, escape: Callable[[str], str] = str, size: Callable[[str], int] = len) -> str:
@@ -5381,47 +5485,66 @@ def shortened(text: str, room: int, escape: Callable[[str], str] = str, size: Ca
 
 @dataclasses.dataclass(frozen=True)
 class Markup:
-    """How a service writes text: ``escape`` makes anybody's text harmless, ``bold`` and ``link`` take escaped text."""
+    """How a service writes text: ``escape`` makes anybody's text harmless; the others take escaped text."""
 
     escape: Callable[[str], str] = str
     bold: Callable[[str], str] = str
-    link: Callable[[str, str], str] = lambda text, url: text
+    link: Callable[[str, str], str] | None = None       # None: addresses stand in lines of their own
     size: Callable[[str], int] = utf16_units
 
 
-def blocks_of(message: Message, markup: Markup, limit: int, each: int = 10**9) -> list[str]:
-    """A block for each item, under a title where there are several: ``limit`` for all, ``each`` for one, in what the
-    service counts. Notes are cut first; what has no room at all is counted at the end."""
-    def block(item: Item, room: int) -> str:
-        heading = markup.bold(shortened(item.heading, 250, markup.escape))
-        heading = markup.link(heading, item.url) if item.url else heading
-        marks = markup.escape(f" ({', '.join(item.marks)})") if item.marks else ""
-        head = heading + shortened(marks, 500)
-        if item.memo and room:
-            head += "\n" + shortened(item.memo, min(500, room), markup.escape)
-        text = shortened(item.text, min(room, each - markup.size(head) - 1), markup.escape, markup.size)
-        return f"{head}\n{text}" if text else head
+_LONGEST_LINK = 1000        # characters of an address in a message; one that is longer is left out
 
+
+def _linkable(url: str) -> str:
+    """An address as it may stand in any markup: no bracket, quote, pipe or space would end it early."""
+    safe = quote(url, safe="/:?&=%#@!$,;+~-._")
+    return safe if len(safe) <= _LONGEST_LINK else ""
+
+
+def _block(item: Item, markup: Markup, room: int, each: int) -> str:
+    """An item in at most ``each`` of what the service counts, with ``room`` for its note."""
+    heading, url = shortened(item.heading, 250, markup.escape, markup.size), _linkable(item.url)
+    head = markup.bold(markup.link(heading, url) if url and markup.link else heading)
+    if item.marks:
+        head += shortened(f" ({', '.join(item.marks)})", 300, markup.escape, markup.size)
+    if url and not markup.link:
+        head += f"\n{url}"
+    if item.memo and room:
+        head += "\n" + shortened(item.memo, min(500, room), markup.escape, markup.size)
+    text = shortened(item.text, min(room, each - markup.size(head) - 1), markup.escape, markup.size)
+    return f"{head}\n{text}" if text else head
+
+
+def blocks_of(message: Message, markup: Markup, limit: int, each: int = 10**9, most: int = 10**9) -> list[str]:
+    """A block for each item, under a title where there are several: ``limit`` for all, ``each`` for one, in what the
+    service counts, ``most`` in number. Notes are cut first; what has no room at all is counted at the end."""
     if len(message.items) == 1:
         item = message.items[0]
-        return [block(item, max(0, limit - markup.size(block(dataclasses.replace(item, text=""), limit)) - 1))]
+        bare = _block(dataclasses.replace(item, text=""), markup, limit, each)
+        return [_block(item, markup, max(0, limit - markup.size(bare) - 1), each)]
     title = markup.bold(markup.escape(message.title))
     for room in (1000, 400, 160, 0):
-        blocks = [title, *(block(item, room) for item in message.items)]
-        if sum(markup.size(one) + 2 for one in blocks) <= limit:
-            return blocks
+        blocks = [_block(item, markup, room, each) for item in message.items]
+        if sum(markup.size(one) + 2 for one in (title, *blocks)) <= limit and len(blocks) < most:
+            return [title, *blocks]
     left = limit - markup.size(title) - 60
     kept: list[str] = []
-    for one in blocks[1:]:
-        left -= markup.size(one) + 2
-        if left < 0:
-            break
-        kept.append(one)
-    return [title, *kept, markup.escape(f"… and {len(blocks) - 1 - len(kept)} more")]
+    for one in blocks:
+        if markup.size(one) + 2 <= left and len(kept) < most - 2:
+            left -= markup.size(one) + 2
+            kept.append(one)
+    return [title, *kept, markup.escape(f"… and {len(blocks) - len(kept)} more")]
 
 
 def text_of(message: Message, markup: Markup, limit: int) -> str:
     return "\n\n".join(blocks_of(message, markup, limit))
+
+
+def text_below_title(message: Message, markup: Markup, limit: int) -> str:
+    """The text without its first line, for a service that shows the title itself; all of it if there is no more."""
+    text = text_of(message, markup, limit)
+    return text.partition("\n")[2].strip() or text
 
 
 def _entities(text: str) -> str:
@@ -5434,19 +5557,21 @@ def _unmentioned(text: str) -> str:
 
 
 def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]()#+\-.!|~>])", r"\\\1", text)
+    """With all escaped that could be markup; but not within an address, which clients take as it stands."""
+    parts = re.split(r"(https?://[^\s<>\[\]()`\\]+)", text)
+    return "".join(part if at % 2 else re.sub(r"([\\`*_{}\[\]()#+\-.!|~>])", r"\\\1", part)
+                   for at, part in enumerate(parts))
 
 
 def _markdown_link(text: str, url: str) -> str:
-    return f"[{text}]({quote(url, safe=_URL_SAFE)})"
+    return f"[{text}]({url})"
 
 
 def _html_link(text: str, url: str) -> str:
     return f'<a href="{html.escape(url)}">{text}</a>'
 
 
-_URL_SAFE = "/:?&=%#@!$,;+~-._"      # no bracket, quote, pipe or space, which would end a link early
-_MRKDWN = Markup(_entities, "*{}*".format, lambda text, url: f"<{quote(url, safe=_URL_SAFE)}|{text}>", utf8_bytes)
+_MRKDWN = Markup(_entities, "*{}*".format, "<{1}|{0}>".format, utf8_bytes)
 _TELEGRAM = Markup(lambda text: _unmentioned(_entities(text)), "<b>{}</b>".format, _html_link)
 _DISCORD = Markup(lambda text: _markdown(text).replace("<", "\\<"), "**{}**".format, _markdown_link)
 _MATTERMOST = Markup(lambda text: _unmentioned(_markdown(text).replace("&", "&amp;").replace("<", "&lt;")),
@@ -5454,9 +5579,9 @@ _MATTERMOST = Markup(lambda text: _unmentioned(_markdown(text).replace("&", "&am
 # It has no escapes that every version knows; what would make a link, or call somebody, is broken instead.
 _ROCKETCHAT = Markup(lambda text: _unmentioned(text).replace("](", "]\u200b(").replace("<", "<\u200b"),
                      "*{}*".format, _markdown_link)
-_HTML = Markup(html.escape, "<b>{}</b>".format, _html_link, utf8_bytes)
-_PLAIN = Markup()
-_PLAIN_BYTES = Markup(size=utf8_bytes)
+_HTML = Markup(html.escape, "<b>{}</b>".format, _html_link, json_bytes)
+_PLAIN = Markup(size=json_bytes)
+_UNLINKED = Markup(link=lambda text, url: text, size=json_bytes)       # the address stands elsewhere
 
 
 def _json_request(url: str, content: Mapping[str, Any], method: str = "POST", **headers: str) -> Request:
@@ -5492,14 +5617,18 @@ def sample(given: Sequence[str], account: Account) -> tuple[dict[str, Any], str]
               "project_note": "", "url": "https://github.com/octocat/hello-world/releases/tag/1.2.3"}
     faults = []
     for line in given:
-        name, _, value = line.partition("=")
-        if name not in values:
+        name, equals, value = line.partition("=")
+        if name not in values or not equals:
             faults.append(f"Data {line[:60]!r}: it takes NAME=VALUE, NAME one of {', '.join(sorted(values))}.")
         values[name] = value
     for name in ("is_prerelease", "is_updated"):
         if values[name] not in ("true", "false"):
             faults.append(f"Data {name}: it takes true or false.")
-    if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", values["time"], re.ASCII):
+    try:
+        values["time"] = utc(values["time"]) or ""
+    except ValueError:
+        values["time"] = ""
+    if not values["time"]:
         faults.append("Data time: it takes a time such as 2026-01-31T08:00:00Z.")
     if values["account_type"] not in ("user", "organization"):
         faults.append("Data account_type: it takes user or organization.")
@@ -5520,8 +5649,11 @@ def sample(given: Sequence[str], account: Account) -> tuple[dict[str, Any], str]
 def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url: str) -> bytes:
     """What a webhook is sent: the standard body, or its custom fields. Compact JSON in UTF-8."""
     if settings["fields"]:
-        values = template_values(body, url)
-        body = {name: fill(template, values)[:FILLED_LIMIT] for name, template in settings["fields"].items()}
+        values, left, filled = template_values(body, url), FILLED_LIMIT, dict[str, str]()
+        for name, template in settings["fields"].items():
+            filled[name] = fill(template, values, left)
+            left -= len(filled[name])
+        body = filled
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
@@ -5561,8 +5693,7 @@ def _webhook(message: Message) -> Request:
 def _slack(message: Message) -> Request:
     """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks and
     https://docs.slack.dev/reference/methods/chat.postMessage; 3,000 characters to a section, some 12,000 in all."""
-    sections = blocks_of(message, _MRKDWN, 10_000, each=2900)
-    sections = [*sections[:46], f"… and {len(sections) - 46} more"] if len(sections) > 47 else sections
+    sections = blocks_of(message, _MRKDWN, 10_000, each=2900, most=48)
     content = {
         "text": shortened(message.title, 1000, _entities), "unfurl_links": False, "unfurl_media": False,
         "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": one, "verbatim": True}} for one in sections]}
@@ -5587,13 +5718,11 @@ _COLOURS = {True: 0xC0392B, False: 0x2E86C1}
 
 def _discord(message: Message) -> Request:
     """https://docs.discord.com/developers/resources/webhook; with ``wait`` it answers once the message is stored."""
-    url, single = message.settings["url"], len(message.items) == 1
-    item = message.items[0]
-    text = text_of(message, _DISCORD, 3900)
-    embed = {"title": shortened(message.title, 250), "color": _COLOURS[message.is_security],
-             "description": text.partition("\n")[2] if single else text.partition("\n\n")[2]}
-    embed |= {"url": item.url} if single and item.url else {}
-    embed |= {"timestamp": item.time} if single else {}
+    url, item = message.settings["url"], message.items[0]
+    embed = {"title": shortened(message.title, 250, _DISCORD.escape), "color": _COLOURS[message.is_security],
+             "description": text_below_title(message, _DISCORD, 3900)}
+    if len(message.items) == 1:
+        embed |= {"timestamp": item.time} | ({"url": _linkable(item.url)} if _linkable(item.url) else {})
     return _json_request(url + ("&" if "?" in url else "?") + "wait=true", {
         "embeds": [embed], "allowed_mentions": {"parse": []}})
 
@@ -5601,7 +5730,7 @@ def _discord(message: Message) -> Request:
 def _hangouts_chat(message: Message) -> Request:
     """https://developers.google.com/workspace/chat/api/reference/rest/v1/cards: 32,000 bytes; in a card no text of a
     stranger can mention anybody."""
-    first, *rest = blocks_of(message, _HTML, 12_000)
+    first, *rest = blocks_of(message, _HTML, 20_000, most=90)
     return _json_request(message.settings["url"], {"cardsV2": [{"cardId": message.id, "card": {
         "header": {"title": shortened(message.title, 200)},
         "sections": [{"widgets": [{"textParagraph": {"text": one.replace("\n", "<br>")}}]}
@@ -5614,20 +5743,27 @@ def _microsoft_teams(message: Message) -> Request:
     def rich(*runs: dict[str, Any]) -> dict[str, Any]:
         return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", **run} for run in runs]}
 
-    is_digest, elements = len(message.items) > 1, []
-    if is_digest:
-        elements.append(rich({"text": message.title, "weight": "bolder", "size": "large"}))
-    room = min(8000, 9000 // len(message.items) - 300)
-    for item in message.items[:40]:
-        marks = [{"text": f"  {', '.join(item.marks)}", "color": "attention" if item.is_security else "accent"}]
-        elements.append(rich({"text": shortened(item.heading, 250), "weight": "bolder"}, *marks * bool(item.marks))
-                        | {"separator": is_digest})
-        for text in (shortened(item.memo, 300), shortened(item.text, max(room, 0), size=utf8_bytes)):
-            elements += [rich({"text": text})] if text else []
-        if 0 < len(item.url) < 500:
-            elements.append({"type": "TextBlock", "text": _markdown_link("Read on", item.url)})
-    if len(message.items) > 40:
-        elements.append(rich({"text": f"… and {len(message.items) - 40} more"}))
+    def elements_of(item: Item, room: int) -> list[dict[str, Any]]:
+        runs = [{"text": shortened(item.heading, 250), "weight": "bolder"}]
+        if item.marks:
+            runs.append({"text": shortened(f"  {', '.join(item.marks)}", 300),
+                         "color": "attention" if item.is_security else "accent"})
+        found = [rich(*runs) | {"separator": is_digest}]
+        found += [rich({"text": text}) for text in (shortened(item.memo, 300 * bool(room)),
+                                                    shortened(item.text, room, size=json_bytes)) if text]
+        if url := _linkable(item.url):
+            found.append({"type": "TextBlock", "text": _markdown_link("Read on", url)})
+        return found
+
+    is_digest, left = len(message.items) > 1, 17_000
+    elements = [rich({"text": message.title, "weight": "bolder", "size": "large"})] * is_digest
+    room, kept = min(8000, max(0, 9000 // len(message.items) - 300)), 0
+    for item in message.items:
+        found = elements_of(item, room)
+        if (cost := utf8_bytes(json.dumps(found, ensure_ascii=False))) <= left:
+            left, kept, elements = left - cost, kept + 1, elements + found
+    if kept < len(message.items):
+        elements.append(rich({"text": f"… and {len(message.items) - kept} more"}))
     card = {"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4",
             "fallbackText": shortened(message.title, 250), "msteams": {"width": "Full"}, "body": elements}
     return _json_request(message.settings["url"], {"type": "message", "attachments": [
@@ -5651,7 +5787,7 @@ def _matrix(message: Message) -> Request:
     return _json_request(
         f"{about['homeserver_url']}/_matrix/client/v3/rooms/{quote(about['internal_room_id'], safe='')}"
         f"/send/m.room.message/{message.id}",
-        {"msgtype": "m.text", "body": text_of(message, _PLAIN_BYTES, 8000), "format": "org.matrix.custom.html",
+        {"msgtype": "m.text", "body": text_of(message, _PLAIN, 8000), "format": "org.matrix.custom.html",
          "formatted_body": text_of(message, _HTML, 12_000).replace("\n", "<br>"), "m.mentions": {}},
         "PUT", Authorization=f"Bearer {about['token']}")
 
@@ -5662,13 +5798,13 @@ def _ntfy(message: Message) -> Request:
     if about["token"]:
         basic = base64.b64encode(about["token"].encode()).decode()
         headers["Authorization"] = f"Basic {basic}" if ":" in about["token"] else f"Bearer {about['token']}"
-    text = text_of(message, _PLAIN_BYTES, 3500)
     priority = max(int(about["priority"]), 4 if message.is_security else 1)
+    link = _linkable(message.link)
     return _json_request(f"{about['server']}/", {
         "topic": about["topic"], "title": shortened(message.title, 250),
-        "message": text.partition("\n")[2].strip() or text,
+        "message": text_below_title(message, _PLAIN if len(message.items) > 1 else _UNLINKED, 3800),
         "tags": ["rotating_light" if message.is_security else "package"], "priority": priority,
-        **({"click": message.link} if message.link else {})}, **headers)
+        **({"click": link} if link else {})}, **headers)
 
 
 def _gotify(message: Message) -> Request:
@@ -5676,19 +5812,19 @@ def _gotify(message: Message) -> Request:
     about = message.settings
     extras: dict[str, Any] = {"client::display": {"contentType": "text/plain"}}
     extras |= {"client::notification": {"click": {"url": message.link}}} if message.link else {}
-    text = text_of(message, _PLAIN, 8000)
     return _json_request(f"{about['url']}/message", {
-        "title": shortened(message.title, 250), "message": text.partition("\n")[2].strip() or text,
+        "title": shortened(message.title, 250),
+        "message": text_below_title(message, _PLAIN if len(message.items) > 1 else _UNLINKED, 8000),
         "priority": max(int(about["priority"]), 8 if message.is_security else 0), "extras": extras},
         X_Gotify_Key=about["token"])
 
 
 def _pushover(message: Message) -> Request:
     """https://pushover.net/api: 1,024 characters of text, 250 of title, 512 of address."""
-    about, text = message.settings, text_of(message, Markup(size=len), 1000)
+    about = message.settings
     return _json_request(f"{about['server']}/1/messages.json", {
         "token": about["token"], "user": about["user"], "title": shortened(message.title, 250),
-        "message": text.partition("\n")[2].strip() or text,
+        "message": text_below_title(message, dataclasses.replace(_UNLINKED, size=len), 1000),
         "priority": max(int(about["priority"]), 1 if message.is_security else -2),
         **({"device": about["device"]} if about["device"] else {}),
         **({"url": message.link, "url_title": "Read on"} if 0 < len(message.link) <= 512 else {})})
@@ -5698,7 +5834,8 @@ def _apprise(message: Message) -> Request:
     """https://github.com/caronc/apprise-api: a key's configuration, or addresses that are sent along."""
     about = message.settings
     return _json_request(about["url"], {
-        "title": shortened(message.title, 250), "body": text_of(message, _PLAIN, 8000), "format": "text",
+        "title": shortened(message.title, 250), "body": text_below_title(message, _PLAIN, 8000),
+        "format": "text",
         "type": "warning" if message.is_security else "info",
         **{name: about[name] for name in ("urls", "tag") if about[name]}})
 
@@ -5739,6 +5876,9 @@ MAIL_PAGE = bottle.SimpleTemplate("""\
       % end
     </div>
     % end
+    % for line in more:
+    <p>{{line}}</p>
+    % end
     <p style="font-size:13px;opacity:.75">Sent by releasetrack, which tracks these projects for you.</p>
   </div>
 </body>
@@ -5753,27 +5893,40 @@ def _one_line(text: str, at_most: int) -> str:
     return shortened(plain.replace("=?", "= ?"), at_most)
 
 
+def _readable(text: str) -> str:
+    """A text that may stand in a mail: no NUL nor other controls, no halves of surrogates."""
+    return re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", "\ufffd", text)
+
+
 def _email(message: Message) -> Mail:
     """Text and HTML: RFC 5322, 2369 (List-Unsubscribe), 2919 (List-Id), 3834 (Auto-Submitted). The Message-ID stays,
     so that mail programs know a repeat."""
     sender, mail = message.sender, email.message.EmailMessage(email.policy.SMTP.clone(cte_type="7bit"))
     recipient = message.settings["to"] or message.parcel[0].account_email
-    room = 20_000 if len(message.items) == 1 else 1500
-    texts = [shortened(item.text, room) for item in message.items]
-    mail["Subject"] = _one_line(message.title, 150)
+    if not MAIL_ADDRESS.fullmatch(recipient):
+        raise Invalid(f"no mail can go to {recipient}; the setting to of the destination takes another address")
+    shown = message.items[:1000]
+    more = [f"… and {len(message.items) - len(shown)} more"] * (len(message.items) > len(shown))
+    room = 20_000 if len(shown) == 1 else min(1500, 500_000 // len(shown))
+    texts = [shortened(item.text, room) for item in shown]
+    names = list(dict.fromkeys(item.project for item in message.items))
+    mail["Subject"] = _one_line(message.title + (f": {', '.join(names)}" if len(message.items) > 1 else ""), 150)
     mail["From"] = email.headerregistry.Address("releasetrack", addr_spec=sender.address)
     mail["To"] = email.headerregistry.Address(addr_spec=recipient)
     mail["Date"] = email.utils.formatdate(message.now)
     mail["Message-ID"] = f"<{message.id}@{sender.domain}>"
-    mail["List-Id"] = f"releases <releases.{sender.domain}>"
-    ways = [f"<{sender.base_url}/>"] if 0 < len(sender.base_url) < 70 else []
-    mail["List-Unsubscribe"] = ", ".join([*ways, f"<mailto:{sender.address}?subject=unsubscribe>"])
     mail["Auto-Submitted"] = "auto-generated"
-    parts = [[item.line, "=" * min(len(item.line), 70), *filter(None, (item.url, item.memo, text))]
-             for item, text in zip(message.items, texts)]
-    mail.set_content("\n\n\n".join("\n".join(part) for part in parts) + "\n\n-- \nSent by releasetrack\n")
-    mail.add_alternative(MAIL_PAGE.render(title=message.title, items=list(zip(message.items, texts))), subtype="html")
-    return Mail(sender.address, recipient, mail.as_bytes())
+    ways = [f"<{ascii_url(sender.base_url)}/>,\r\n "] if 0 < len(sender.base_url) < 900 else []
+    # As they are: Python would encode their long words, which nobody decodes there.
+    ready = (f"List-Id: releases <releases.{sender.domain}>\r\n"
+             f"List-Unsubscribe: {''.join(ways)}<mailto:{quote(sender.address, safe='@')}?subject=unsubscribe>\r\n")
+    parts = ["\n".join([item.line, "=" * min(len(item.line), 70), *filter(None, (
+        item.url, item.memo and f"\nYour note: {item.memo}", text and f"\n{text}"))])
+        for item, text in zip(shown, texts)]
+    mail.set_content(_readable("\n\n\n".join([*parts, *more]) + "\n\n-- \nSent by releasetrack\n"))
+    mail.add_alternative(_readable(MAIL_PAGE.render(
+        title=message.title, items=list(zip(shown, texts)), more=more)), subtype="html")
+    return Mail(sender.address, recipient, ready.encode("ascii") + mail.as_bytes())
 
 
 def _members(answer: Answer) -> dict[str, Any]:
@@ -5798,18 +5951,21 @@ def _says_ok(answer: Answer) -> bool:
     return answer.body.strip() == b"ok"
 
 
+def _is_web_page(answer: Answer) -> bool:
+    return answer.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html"))
+
+
 def _is_queued(answer: Answer) -> bool:
-    """Teams' flows answer nothing, or what their owner chose; its old connectors a number, or words where they have
+    """Teams' flows answer what their owner chose, or nothing; its old connectors a number, or words where they have
     failed."""
-    try:
-        return not answer.body.strip() or json.loads(answer.body) is not None
-    except (ValueError, RecursionError):
-        return False
+    is_refused = _is_web_page(answer) or answer.body.startswith(b"Webhook message delivery failed")
+    is_connector = "/webhook" in urlsplit(answer.url).path
+    return not is_refused and (not is_connector or answer.body.strip().isdigit())
 
 
 def _was_sent(answer: Answer) -> bool:
     """Apprise says 204 when there was nobody to send to."""
-    return answer.status == 200
+    return answer.status == 200 and not _is_web_page(answer)
 
 
 def _words_of(answer: Answer) -> str:
@@ -5819,9 +5975,15 @@ def _words_of(answer: Answer) -> str:
         value = found.get(name)
         value = value.get("message") if isinstance(value, dict) and "message" in value else value
         if value and value is not True:
-            return shortened(" ".join((value if isinstance(value, str) else json.dumps(value)).split()), 300)
-    text = answer.text().strip()
-    return "" if text.startswith(("<", "{")) else shortened(" ".join(text.split()), 300)
+            words = value if isinstance(value, str) else json.dumps(value)
+            break
+    else:
+        words = "" if answer.text().lstrip().startswith(("<", "{")) else answer.text()
+    parameters = found.get("parameters")
+    for name, value in (("needed", found.get("needed")), ("the chat's number is now", parameters.get(
+            "migrate_to_chat_id") if isinstance(parameters, dict) else None)):      # of Slack, of Telegram
+        words += f" ({name}: {value})" if value else ""
+    return " ".join(words.split())
 
 
 def wait_asked(answer: Answer, now: float) -> float | None:
@@ -5867,7 +6029,7 @@ class Kind:
 
 def _matching(pattern: str, shape: str) -> Callable[[str], str]:
     def read(text: str) -> str:
-        if not re.fullmatch(pattern, text):
+        if not re.fullmatch(pattern, text, re.ASCII):
             raise ValueError(f"it takes {shape}")
         return text
     return read
@@ -5879,7 +6041,9 @@ def _post_address(text: str) -> str:
 
 
 def _server_address(text: str) -> str:
-    return _post_address(_web_address(text)) if text else ""
+    with contextlib.suppress(ValueError):
+        return _post_address(_web_address(text))
+    raise ValueError("it takes an address such as https://chat.example.org")
 
 
 def _chosen(least: int, most: int) -> Callable[[str], str]:
@@ -5956,8 +6120,8 @@ KINDS = {
     "slack": Kind(
         "a channel of a Slack workspace", _slack, lambda answer: _says_ok(answer) or _has("ok")(answer), (
             Ask("url", "an app's incoming webhook: api.slack.com/apps, Incoming Webhooks", _post_address, "", True),
-            Ask("token", "or a bot's token with the scope chat:write, xoxb-...", lambda text: text and _matching(
-                r"xox[a-z][.-][A-Za-z0-9.-]{8,300}", "a token such as xoxb-...")(text), "", True),
+            Ask("token", "or a bot's token with the scope chat:write, xoxb-...", _matching(
+                r"xox[a-z][.-][A-Za-z0-9.-]{8,300}", "a token such as xoxb-..."), "", True),
             Ask("channel", "what the channel is called; with a token its id, C...", _label_text, ""),
             Ask("team_name", "what the workspace is called", _label_text, ""), _SERVER),
         r"https://hooks\.slack(?:-gov)?\.com/services/[A-Za-z0-9]+/[A-Za-z0-9]+/[A-Za-z0-9]+/?",
@@ -6018,7 +6182,7 @@ KINDS = {
             Ask("topic", "as you have subscribed to it", _matching("[-_A-Za-z0-9]{1,64}", "up to 64 letters, digits, - "
                                                                    "and _")),
             Ask("token", "an access token, tk_..., or user:password, where the server wants one",
-                lambda text: text and _matching("[!-~]{1,500}", "a token, or user:password")(text), "", True),
+                _matching("[!-~]{1,500}", "a token, or user:password"), "", True),
             Ask("priority", "from 1 to 5; security fixes have at least 4", _chosen(1, 5), "3"),
             dataclasses.replace(_SERVER, default="https://ntfy.sh"))),
     "gotify": Kind(
@@ -6054,47 +6218,50 @@ def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "
 
     Raises Invalid with every fault there is.
     """
-    kind, faults = KINDS[kind_id], []
+    kind, faults, unsound = KINDS[kind_id], list[str](), set[str]()
     asks = {ask.name: ask for ask in kind.asks}
     about: dict[str, Any] = {ask.kept_as: {} for ask in kind.asks if ask.kept_as}
     for name, text in given:
         if name not in asks:
             faults.append(f"There is no setting {name!r:.60} of {kind_id}; there are {', '.join(asks)}.")
-            continue
-        try:
-            value = asks[name].read(text)
-            if asks[name].kept_as:
-                about[asks[name].kept_as].update([value])
-            else:
-                about[name] = value
-        except ValueError as error:
-            shown = "" if asks[name].is_secret or asks[name].kept_as else f" {text[:200]!r}"
-            faults.append(f"Setting {name}{shown}: {error}.")
-            about[name] = text
+        elif text or asks[name].kept_as:        # an empty one is as if it were not given
+            try:
+                value = asks[name].read(text)
+                if asks[name].kept_as:
+                    about[asks[name].kept_as].update([value])
+                else:
+                    about[name] = value
+            except ValueError as error:
+                shown = "" if asks[name].is_secret or asks[name].kept_as else f" {text[:200]!r}"
+                faults.append(f"Setting {name}{shown}: {error}.")
+                unsound.add(name)
     for ask in kind.asks:
         if not ask.kept_as and ask.name not in about:
-            if ask.default is None:
-                faults.append(f"Setting {ask.name} is required: {ask.about}.")
             about[ask.name] = ask.default or ""
+            if ask.default is None and ask.name not in unsound:
+                faults.append(f"Setting {ask.name} is required ({ask.about}).")
+                unsound.add(ask.name)
     taken = {f"x-{brand.lower()}-signature", f"x-{brand.lower()}-timestamp"}
     faults += [f"Setting header: {name} is set by the request itself." for name in about.get("headers", {})
                if name.lower() in taken]
-    if not faults and (fault := _fault_of(kind, about)):
-        faults.append(fault)
+    faults += filter(None, [None if unsound & {"url", "server"} else _address_fault(kind, about),
+                            None if unsound else kind.fault(about)])
     if faults:
         raise Invalid(*faults)
     return about | {"shown": kind.shown(about)}
 
 
-def _fault_of(kind: Kind, about: Mapping[str, Any]) -> str | None:
-    """What is wrong with settings that are each sound by themselves."""
+def _address_fault(kind: Kind, about: Mapping[str, Any]) -> str | None:
+    """What is wrong with an address of the right form: it is at no host of that service."""
     url, server = about.get("url"), about.get("server")
-    if kind.address and url and server and urlsplit(url)[:2] != urlsplit(server)[:2]:
+    if not kind.address or not url:
+        return None
+    if server and urlsplit(url)[:2] != urlsplit(server)[:2]:
         return f"Setting url: it is not at the server {server}."
-    if kind.address and url and not server and not re.fullmatch(kind.address, url):
+    if not server and not re.fullmatch(kind.address, url):
         way_out = "; where the service is elsewhere, server says where" if "server" in about else ""
         return f"Setting url: it takes an address such as {kind.example}{way_out}."
-    return kind.fault(about)
+    return None
 
 
 def settings_as_given(destination: Destination) -> list[tuple[str, str]]:
@@ -6105,51 +6272,77 @@ def settings_as_given(destination: Destination) -> list[tuple[str, str]]:
             joint = ": " if ask.name == "header" else "="
             found += [(ask.name, joint.join(pair)) for pair in destination.settings.get(ask.kept_as, {}).items()]
         else:
-            found.append((ask.name, destination.settings.get(ask.name, ask.default or "")))
-    return found
+            found.append((ask.name, destination.settings.get(ask.name, "")))
+    return [(name, text) for name, text in found if text]
+
+
+def changed_settings(destination: Destination, given: Sequence[tuple[str, str]], brand: str) -> dict[str, Any]:
+    """The settings of a destination after ``given``; one that is given empty is taken away. Raises Invalid."""
+    named = {name for name, _ in given}
+    kept = [pair for pair in settings_as_given(destination) if pair[0] not in named]
+    asks = {ask.name: ask for ask in KINDS[destination.kind].asks}
+    return read_settings(destination.kind, [*kept, *(
+        (name, text) for name, text in given if text or name not in asks or not asks[name].kept_as)], brand)
 
 
 def address_of(destination: Destination) -> str | None:
     """The address that its messages go to, for it to be judged; None of mail, which goes to the operator's server."""
     about = destination.settings
-    return None if destination.kind == "email" else (
-        about.get("url") or about.get("homeserver_url") or about.get("server") or "https://slack.com")
+    if destination.kind == "slack" and not about["url"]:
+        return about["server"] or "https://slack.com"
+    return about.get("url") or about.get("homeserver_url") or about.get("server")
 
 
-def secrets_of(destination: Destination) -> list[str]:
-    """What must not be shown of a destination, longest first."""
-    found = {destination.secret, destination.previous_secret or ""}
+_COMMON_PARTS = frozenset("messages invoke notify webhook IncomingWebhook Bearer Basic Token bearer basic".split())
+
+
+def _pieces(secret: str) -> set[str]:
+    """What a receiver may repeat of a secret: all of it, or a part that tells much."""
+    if re.match("https?://", secret):
+        url = urlsplit(secret)
+        last = [part for part in url.path.split("/") if part][-1:]
+        pieces = {*last, *(part for part in re.split("[/&=]", f"{url.path}/{url.query}") if len(part) >= 12)}
+    else:
+        pieces = {part for part in re.split(r"[\s,;:=/@?&]+", secret) if len(part) >= 6}
+        pieces.add(base64.b64encode(secret.encode("utf-8", "replace")).decode())
+    pieces = {secret, *pieces} - _COMMON_PARTS
+    return pieces | {form for piece in pieces for form in (
+        unquote(piece), quote(piece, safe=""), quote(unquote(piece), safe=""))}
+
+
+def secrets_of(destination: Destination) -> dict[str, str]:
+    """What must not be shown of a destination, longest first, and what is shown in its place."""
+    found = dict.fromkeys((destination.secret, destination.previous_secret or ""), "***")
     for ask in KINDS[destination.kind].asks:
         value = destination.settings.get(ask.kept_as or ask.name, "") if ask.is_secret else ""
         for text in value.values() if isinstance(value, dict) else (value,):
-            found |= {text, quote(text), base64.b64encode(text.encode("utf-8", "replace")).decode()}
+            found |= dict.fromkeys(_pieces(text), "***")
             if re.match("https?://", text):
-                parts = urlsplit(text)
-                found |= {part for part in re.split("[/&=]", f"{parts.path}/{parts.query}") if len(part) >= 16}
-    return sorted((text for text in found if len(text) >= 4), key=len, reverse=True)
+                found[text] = f"{urlsplit(text).scheme}://{urlsplit(text).netloc}/***"
+    return {text: found[text] for text in sorted(found, key=len, reverse=True) if len(text) >= 4}
 
 
 def masked(text: str, destination: Destination) -> str:
     """The text without the destination's secrets."""
-    for secret in secrets_of(destination):
-        text = text.replace(secret, "***")
-    return text
+    hidden = secrets_of(destination)
+    if not hidden:
+        return text
+    return re.sub("|".join(map(re.escape, hidden)), lambda match: hidden[match[0]], text)
 
 
 def verdict(destination: Destination, answer: Answer) -> str | None:
     """What is wrong, if an answer does not say that the message was taken."""
     if 200 <= answer.status < 300 and KINDS[destination.kind].is_taken(answer):
         return None
-    words = "" if destination.kind == "webhook" else _words_of(answer)
+    words = "" if destination.kind == "webhook" else shortened(masked(_words_of(answer), destination), 300)
     if 200 <= answer.status < 300 and not words:
-        words = "which does not say that it took the message"
+        return f"it answered {answer.status}, but does not say that it took the message"
     return f"it answered {answer.status}" + (f": {words}" if words else "")
 
 
 def message_of(parcel: Sequence[Delivery], sender: Sender, now: float) -> Message:
     """What is sent of deliveries that go out together: one, or those of a digest."""
-    items = items_in_order([item_of(delivery) for delivery in parcel])
-    return Message(parcel[0].digest_id or parcel[0].id, parcel, items, sender, now)
+    return Message(parcel[0].digest_id or parcel[0].id, parcel, sender, now)
 
 
 def notification(message: Message) -> Request | Mail:
@@ -6167,7 +6360,8 @@ def notification(message: Message) -> Request | Mail:
 def sender_of(settings: Settings) -> Sender:
     """Who we are to receivers, as far as the settings say it; else this machine's name stands in."""
     user = unquote(urlsplit(settings.smtp_url).username or "")
-    host = urlsplit(settings.base_url).hostname or socket.gethostname()
+    host = urlsplit(settings.base_url).hostname or ""
+    host = socket.gethostname() if not host or parse_address(host) else host
     host = host if MAIL_ADDRESS.fullmatch(f"releasetrack@{host}") else "localhost"
     address = settings.mail_from or (user if MAIL_ADDRESS.fullmatch(user) else f"releasetrack@{host}")
     return Sender(settings.brand, address, address.partition("@")[2], settings.base_url)
@@ -6243,10 +6437,7 @@ class Courier:
         now = self._clock()
         message = message_of([Delivery(make_id(), destination, account.email, account.is_admin, body, url, "release",
                                        0, now)], self._sender, now)
-        try:
-            request = notification(message)
-        except ValueError as error:
-            raise Invalid(f"{destination.kind} {destination.name}: {error}") from None
+        request = notification(message)
         try:
             answer = self.post(request, account.is_admin)
         except Unreachable as error:
@@ -6375,7 +6566,7 @@ class Courier:
             error, retry_after = verdict(destination, answer), wait_asked(answer, now)
         except Stopped:
             return None
-        except Unreachable as failure:
+        except (Unreachable, Invalid) as failure:
             error = str(failure)
         except Exception:   # a fault of ours costs this delivery an attempt, not the thread its life
             log.exception("delivery %s: attempt failed", first.id)
@@ -6383,14 +6574,14 @@ class Courier:
         duration = time.monotonic() - began_at
         if KINDS[destination.kind].every:
             self._rests_until[destination.id] = time.monotonic() + KINDS[destination.kind].every
-        state, wait = outcome(error is None, retry_after, first.attempts + 1, self._first, now - first.queued_at,
-                              self._spread())
+        age = now - first.queued_at if first.attempts else 0.0      # the service may have been off when it was due
+        state, wait = outcome(error is None, retry_after, first.attempts + 1, self._first, age, self._spread())
         error = masked(error, destination) if error else None
         if error:
             log.warning("delivery %s to %s: %s", first.id, destination.name, error)
         else:
             log.info("delivery %s to %s: accepted", first.id, destination.name)
-        said = masked(answer.body[:KIB].decode("utf-8", "replace"), destination) if answer else None
+        said = masked(answer.text(), destination)[:KIB] if answer else None
         return [Outcome(now, answer.status if answer else None, error, duration, answer.address if answer else None,
                         said, delivery.id, state, now + wait) for delivery in parcel]
 
@@ -7360,12 +7551,22 @@ def _account_at(service: Service, address: str) -> Account:
     return account
 
 
+def _printable(text: str, kept: str = "") -> str:
+    """The text with what a terminal would obey, or what would end a line, spelled out; but for what is ``kept``."""
+    return "".join(letter if letter.isprintable() or letter in kept else letter.encode("unicode_escape").decode()
+                   for letter in text)
+
+
+def _complain(error: Exception | str) -> None:
+    print(f"releasetrack: {_printable(str(error))}", file=sys.stderr)
+
+
 def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> int:
     """Rows as JSON, or a line each with tabs between."""
     if as_json:
         print(json.dumps(rows, ensure_ascii=False, indent=2))
     for row in () if as_json else rows:
-        print(*("-" if value is None else value for value in row.values()), sep="\t")
+        print(*("-" if value is None else _printable(str(value)) for value in row.values()), sep="\t")
     return 0
 
 
@@ -7465,7 +7666,7 @@ def account_add(settings: Settings, args: argparse.Namespace) -> int:
             raise CommandError(f"there is an account {args.email} already")
         account = service.store.add_account(args.type, args.email, _label(args.name or args.email),
                                             hash_password(_read_password(args)), args.admin,
-                                            _zone(args.time_zone or _own_zone()))
+                                            _own_zone() if args.time_zone is None else _zone(args.time_zone))
         print(f"account {account.email} made" + (", an administrator" if account.is_admin else ""))
     return 0
 
@@ -7488,8 +7689,8 @@ def account_change(settings: Settings, args: argparse.Namespace) -> int:
     with opened(settings) as service:
         account = _account_at(service, args.email)
         service.store.update_account(dataclasses.replace(
-            account, name=_label(args.name) if args.name else account.name,
-            time_zone=_zone(args.time_zone) if args.time_zone else account.time_zone,
+            account, name=account.name if args.name is None else _label(args.name),
+            time_zone=account.time_zone if args.time_zone is None else _zone(args.time_zone),
             email_notification=args.email_notification or account.email_notification))
     return 0
 
@@ -7579,7 +7780,7 @@ def project_add(settings: Settings, args: argparse.Namespace) -> int:
         if not service.store.project(account.id, project.id):
             raise CommandError(f"{name} is another name of a project that {account.email} tracks already")
         if after and after.error:
-            print(f"releasetrack: added, and tried again later: {after.error}", file=sys.stderr)
+            _complain(f"added, and tried again later: {after.error}")
         print(project.id)
     return 0
 
@@ -7657,7 +7858,8 @@ def _selection(service: Service, account: Account, args: argparse.Namespace) -> 
     for field, names in (("tags", args.tag), ("without_tags", args.without_tag)):
         for name in names or ():
             if name and name.lower() not in tags:
-                raise CommandError(f"there is no tag {name}; there are {', '.join(sorted(tags)) or 'none yet'}")
+                raise CommandError(f"there is no tag {name}; there are {', '.join(sorted(tags)) or 'none yet'}; POST "
+                                   "/v1/tags makes one")
         if names is not None:
             found[field] = tuple(tags[name.lower()] for name in names if name)
     return found
@@ -7686,16 +7888,15 @@ def _add_destination(service: Service, account: Account, kind: str, name: str, g
                               read_settings(kind, given, service.settings.brand), secret, **about)
     _judged(service, account, destination)
     if kind == "email" and not service.settings.smtp_url:
-        print("releasetrack: there is no mail server yet; --smtp-url names one", file=sys.stderr)
+        _complain("there is no mail server yet; --smtp-url names one")
     return service.store.add_destination(account.id, kind, destination.name, destination.settings, secret, **about)
 
 
 @command(_EMAIL, _KIND, _DESTINATION_NAME, _SET, *_SELECTION)
 def destination_add(settings: Settings, args: argparse.Namespace) -> int:
-    """Make a destination that hears of every project unless told otherwise, and print its id; of a webhook, the
-    signing secret.
+    """Make a destination that hears of every project unless told otherwise, and print its id.
 
-    'destination test' without a name tries settings before.
+    Of a webhook the signing secret is printed. 'destination test' without a name tries settings before.
     """
     with opened(settings) as service:
         account = _account_at(service, args.email)
@@ -7716,21 +7917,21 @@ def destination_change(settings: Settings, args: argparse.Namespace) -> int:
     with opened(settings) as service:
         account = _account_at(service, args.email)
         before = _destination_at(service, account, args.kind, args.name)
-        given = _given_settings(args)
-        named = {name for name, _ in given}
-        kept = [(name, text) for name, text in settings_as_given(before) if name not in named]
-        defaults = {ask.name: ask for ask in KINDS[args.kind].asks}
-        given = [(name, text) for name, text in given if text or name not in defaults or defaults[name].default is None
-                 and not defaults[name].kept_as]
+        given, about = _given_settings(args), _selection(service, account, args)
+        if not given and not about and args.rename is None:
+            raise SettingError("destination change takes what is to change, such as --schedule daily")
         service.store.update_destination(_judged(service, account, dataclasses.replace(
-            before, name=_label(args.rename) if args.rename else before.name,
-            settings=read_settings(args.kind, [*kept, *given], settings.brand), **_selection(service, account, args))))
+            before, name=before.name if args.rename is None else _label(args.rename),
+            settings=changed_settings(before, given, settings.brand), **about)))
     return 0
 
 
 def _destination_row(service: Service, destination: Destination, as_json: bool) -> dict[str, Any]:
     tags = {tag.id: tag.name for tag in service.store.tags(destination.account_id)}
-    about = {name: masked(text, destination) for name, text in settings_as_given(destination) if text}
+    asks = {ask.name: ask for ask in KINDS[destination.kind].asks}
+    about = [(name, text if not asks[name].is_secret else f"{text.partition(':')[0]}: ***" if asks[name].kept_as else
+              secrets_of(destination)[text] if text.startswith("http") else "***")
+             for name, text in settings_as_given(destination)]
     row: dict[str, Any] = {
            "kind": destination.kind, "name": destination.name, "id": destination.id,
            "schedule": "by project" if destination.kind == "email" else destination.schedule,
@@ -7739,13 +7940,15 @@ def _destination_row(service: Service, destination: Destination, as_json: bool) 
            "without_tags": [tags[id_] for id_ in destination.without_tags],
            "is_security_only": destination.is_security_only}
     if as_json:
-        return row | {"settings": about}
+        return row | {"settings": {
+            name: [text for other, text in about if other == name] if asks[name].kept_as else value
+            for name, value in about}}
     scope = ["every project" if destination.is_for_every_project else "listed projects"]
     scope += [f"tag {' or '.join(row['tags'])}"] * bool(row["tags"])
     scope += [f"without tag {' or '.join(row['without_tags'])}"] * bool(row["without_tags"])
     scope += ["security fixes"] * destination.is_security_only
     return {name: row[name] for name in ("kind", "name", "schedule", "id")} | {
-        "scope": ", ".join(scope), "settings": " ".join(f"{name}={text}" for name, text in about.items())}
+        "scope": ", ".join(scope), "settings": " ".join(f"{name}={text}" for name, text in about)}
 
 
 @command(_EMAIL, _JSON)
@@ -7774,12 +7977,13 @@ def _print_exchange(destination: Destination, sent: Request | Mail, answer: Answ
                  (sent.body or b"").decode("utf-8", "replace")]
     if answer:
         lines += ["", f"-- answered by {answer.address}: {answer.status}",
-                  *(f"{name}: {value}" for name, value in answer.headers.items()), "", answer.text()[:KIB]]
-    print(masked("\n".join(lines), destination).rstrip())
+                  *(f"{name}: {value}" for name, value in answer.headers.items()), "",
+                  masked(answer.text(), destination)[:KIB]]
+    print(_printable(masked("\n".join(lines).replace("\r\n", "\n"), destination).rstrip(), "\n"))
 
 
-@command(_EMAIL, _KIND, argument("name", metavar="NAME", nargs="?", help="of one that there is; without it, --set says "
-                                                                         "what is tried"), _SET,
+@command(_EMAIL, _KIND, argument("name", metavar="NAME", nargs="?", help="of one that there is; --set tries other "
+                                                                         "settings, also without it"), _SET,
          argument("--data", action="append", default=[], metavar="NAME=VALUE",
                   help="what the message says (repeatable), in the names of a webhook's variables: project, version, "
                        "cve, note_message and so on"))
@@ -7789,6 +7993,8 @@ def destination_test(settings: Settings, args: argparse.Namespace) -> int:
         account = _account_at(service, args.email)
         if args.name:
             destination = _destination_at(service, account, args.kind, args.name)
+            destination = dataclasses.replace(destination, settings=changed_settings(
+                destination, _given_settings(args), settings.brand))
         else:
             secret = make_signing_secret() if args.kind == "webhook" else ""
             destination = Destination(make_id(), account.id, args.kind, "test", read_settings(
@@ -7851,6 +8057,12 @@ def webhook_remove(settings: Settings, args: argparse.Namespace) -> int:
     return destination_remove(settings, args)
 
 
+def _count(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]{0,5}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} will not do; it takes a whole number from 1 to 999999")
+    return int(text)
+
+
 def _instant(text: str) -> float:
     """Of an argument: a time, a day, or so many hours or days ago."""
     if match := re.fullmatch(r"([0-9]{1,4})([hd])", text):
@@ -7862,10 +8074,15 @@ def _instant(text: str) -> float:
                                      "as 2026-01-31, or 24h or 7d for so long ago")
 
 
+def _end(text: str) -> float:
+    """Of an argument: as ``_instant``, but a day ends at its end."""
+    return _instant(text) + DAY * bool(re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII))
+
+
 _RANGE = (
     argument("--destination", nargs=2, metavar=("KIND", "NAME"), help="of this destination"),
     argument("--since", type=_instant, default=0.0, metavar="TIME", help="made since: a time in UTC, or 24h or 7d ago"),
-    argument("--until", type=_instant, default=math.inf, metavar="TIME", help="and until"))
+    argument("--until", type=_end, default=math.inf, metavar="TIME", help="and until, a day being included"))
 
 
 def _range(service: Service, account: Account, args: argparse.Namespace) -> dict[str, Any]:
@@ -7882,11 +8099,12 @@ def _range(service: Service, account: Account, args: argparse.Namespace) -> dict
 @command(_EMAIL, *_RANGE,
          argument("--project", nargs=2, metavar=("PROVIDER", "NAME"), help="of this project"),
          argument("--state", choices=("pending", "delivered", "failed", "skipped"), help="in this state"),
-         argument("--limit", type=int, default=50, metavar="N", help="so many at most (default 50)"), _JSON)
+         argument("--limit", type=_count, default=50, metavar="N", help="so many at most (default 50)"), _JSON)
 def deliveries_list(settings: Settings, args: argparse.Namespace) -> int:
     """List an account's deliveries of 30 days, newest first.
 
-    Id, when it was made, state, attempts, kind and name of the destination, provider, project, version, last error.
+    Id, when it was made, state, attempts, kind and name of the destination, provider, project, version - or failing or
+    recovered, of a project whose checks fail -, last error.
     """
     with opened(settings) as service:
         account = _account_at(service, args.email)
@@ -7898,10 +8116,10 @@ def deliveries_list(settings: Settings, args: argparse.Namespace) -> int:
             if found is None:
                 raise CommandError(f"{args.email} does not track {name} of {provider.id}")
             about["project_id"] = found[0]
-        entries = service.store.journal(account.id, state=args.state, limit=min(max(args.limit, 0), 10**6), **about)
+        entries = service.store.journal(account.id, state=args.state, limit=args.limit, **about)
         names = ("id", "created_at", "state", "attempts", "kind", "destination", "provider", "project", "version",
                  "error") if not args.json else list(Entry.__dataclass_fields__)
-        return _print_rows([{name: row[name] or None if name == "version" else row[name] for name in names}
+        return _print_rows([{name: row["event"] if name == "version" and not row[name] else row[name] for name in names}
                             for row in (entry.as_json() for entry in entries)], args.json)
 
 
@@ -7924,11 +8142,8 @@ def deliveries_show(settings: Settings, args: argparse.Namespace) -> int:
             return 0
         for name, value in (entry | {"body": json.dumps(body, ensure_ascii=False), "url": url}).items():
             if value not in (None, ""):
-                print(name, value, sep="\t")
-        for attempt in attempts:
-            print("attempt", *("-" if value is None else " ".join(str(value).split()) for value in attempt.values()),
-                  sep="\t")
-    return 0
+                print(name, _printable(str(value)), sep="\t")
+        return _print_rows([{"": "attempt"} | attempt for attempt in attempts], False)
 
 
 @command(_EMAIL, argument("id", metavar="ID", nargs="?", help="of one delivery, with what was sent together with it"),
@@ -7937,7 +8152,8 @@ def deliveries_resend(settings: Settings, args: argparse.Namespace) -> int:
     """Send deliveries again, under the ids that they had, and print how many; their attempts stay in the journal."""
     with opened(settings) as service:
         account = _account_at(service, args.email)
-        if bool(args.id) is args.failed or args.failed and not args.destination:
+        is_ranged = bool(args.destination) or (args.since, args.until) != (0.0, math.inf)
+        if bool(args.id) is args.failed or args.failed and not args.destination or args.id and is_ranged:
             raise SettingError("deliveries resend takes the ID of one, or --failed with --destination KIND NAME")
         if args.id:
             count = service.store.resend(account.id, delivery_id=_entry_at(service, account, args.id).id)
@@ -7986,6 +8202,15 @@ def _not_now(service: Service, source: Source, is_named: bool) -> str | None:
     return source.error if was_put_off and not is_named else None
 
 
+def _sent(service: Service) -> Iterator[tuple[Delivery, Outcome]]:
+    """What is sent of what is due, and of what is sent again a little apart."""
+    while True:
+        yield from service.courier.send_due()
+        if service.store.seconds_until_due(time.time(), DAY) > 2 * RESENT_EVERY:
+            break
+        time.sleep(RESENT_EVERY)
+
+
 @command(argument("email", metavar="EMAIL", nargs="?", help="this account's projects; all without it"),
          argument("provider", metavar="PROVIDER", nargs="?"), argument("name", metavar="NAME", nargs="?"),
          argument("--send", action="store_true", help="and send the notifications that are due"))
@@ -8009,27 +8234,26 @@ def check(settings: Settings, args: argparse.Namespace) -> int:
                 print(f"\r\x1b[K{at}/{len(sources)} {source.provider} {source.name}", end="", file=sys.stderr)
             if reason := _not_now(service, source, bool(args.name)):
                 status = 1
-                print(f"releasetrack: {source.provider} {source.name}: {reason}", file=sys.stderr)
+                _complain(f"{source.provider} {source.name}: {reason}")
                 continue
             found = service.tracker.check_now(source.id)
             if sys.stderr.isatty():
                 print("\r\x1b[K", end="", file=sys.stderr)
             if found is None:
-                print(f"releasetrack: {source.provider} {source.name}: is being checked by another process",
-                      file=sys.stderr)
+                _complain(f"{source.provider} {source.name}: is being checked by another process")
                 continue
             after, news = found
             if after.error:
                 status = 1
-                print(f"releasetrack: {source.provider} {source.name}: {after.error}", file=sys.stderr)
+                _complain(f"{source.provider} {source.name}: {after.error}")
             for release in news:
                 print(source.provider, source.name, release.version,
                       "updated" if release.is_updated else "new", sep="\t")
-        for delivery, attempt in service.courier.send_due() if args.send else ():
+        for delivery, attempt in _sent(service) if args.send else ():
             if attempt.error:
                 status = 1
-                print(f"releasetrack: {delivery.destination.kind} {delivery.destination.name}: {attempt.error}; "
-                      "it is tried again later", file=sys.stderr)
+                _complain(f"{delivery.destination.kind} {delivery.destination.name}: {attempt.error}; it is tried "
+                          "again later")
         return status
 
 
@@ -8074,7 +8298,8 @@ def make_parser() -> argparse.ArgumentParser:
         group, _, name = words.rpartition(" ")
         if group not in groups:
             members = [other.partition(" ")[2] for other in COMMANDS if other.startswith(f"{group} ")]
-            member = groups[""].add_parser(group, help=f"{group}s: {', '.join(members)}")
+            plural = group if group.endswith("s") else f"{group}s"
+            member = groups[""].add_parser(group, help=f"{plural}: {', '.join(members)}")
             groups[group] = member.add_subparsers(metavar="COMMAND", required=True)
         about = (function.__doc__ or "").strip()
         sub = groups[group].add_parser(name, help=about.split("\n")[0], description=about)
@@ -8107,10 +8332,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             log.setLevel(logging.ERROR)     # what a command has to say, it prints
         return args.function(settings, args)
     except SettingError as error:
-        print(f"releasetrack: {error}", file=sys.stderr)
+        _complain(error)
         return 2
     except ReleasetrackError as error:
-        print(f"releasetrack: {error}", file=sys.stderr)
+        _complain(error)
         return 1
     except KeyboardInterrupt:
         return 130
