@@ -5397,8 +5397,7 @@ def item_of(delivery: Delivery) -> Item:
     if title and body["version"] not in title and not text.startswith(title):
         text = f"{title}\n{text}"
     return Item(body["provider"], body["project"], f"{body['project']} {body['version']}", tuple(marks), url,
-                body["time"],
-                body.get("project_note", ""), text.strip(), bool(cves))
+                body["time"], body.get("project_note", ""), text.strip(), bool(cves))
 
 
 def items_in_order(items: Sequence[Item]) -> list[Item]:
