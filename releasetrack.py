@@ -908,7 +908,7 @@ class Entry:
     next_attempt_at: float
     settled_at: float | None
     digest_id: str | None
-    error: str | None               # of the last attempt
+    error: str | None               # of the last attempt; or why it was skipped
 
     def as_json(self) -> dict[str, Any]:
         about = dict(vars(self))
@@ -1614,7 +1614,6 @@ class Findings:
     noted: Sequence[Release] = ()       # known ones whose note is new or has changed
     gone: Sequence[str] = ()            # versions of known ones that are listed no more
     back: Sequence[str] = ()            # and of those that were gone and are listed again
-    was_missing: bool = False           # the whole project
     events: Sequence[Event] = ()
 
 
@@ -2042,7 +2041,7 @@ class _Outbox(_Members):
                  WHERE id = :id
                 """, {**vars(destination), "settings": _as_json(destination.settings)})
         except sqlite3.IntegrityError:
-            raise Invalid(f"There is a {destination.kind} {destination.name} already.") from None
+            raise Invalid(f"There is a destination {destination.kind} {destination.name} already.") from None
         db.execute("DELETE FROM destination_tag WHERE destination_id = ?", (destination.id,))
         db.executemany("""
             INSERT INTO destination_tag (destination_id, tag_id, is_without)
@@ -2079,11 +2078,27 @@ class _Outbox(_Members):
               FROM destination WHERE id = ?""", (destination_id,))
         return _destination(rows[0]) if rows else None
 
-    def remove_destination(self, destination_id: str) -> None:
-        """Remove a destination. Its deliveries go with it, and nothing of its secrets stays."""
+    def remove_destination(self, destination_id: str) -> list[str]:
+        """Remove a destination; the names of the projects that listed no other of its kind, and so tell all that are
+        for every project from now on. Its deliveries go with it, and nothing of its secrets stays."""
         with self._transaction() as db:
+            widened = db.execute("""
+                SELECT project.name
+                  FROM destination AS gone
+                  JOIN project_destination AS listing ON listing.destination_id = gone.id
+                  JOIN project ON project.id = listing.project_id
+                 WHERE gone.id = :gone
+                   AND NOT EXISTS (SELECT 1 FROM project_destination AS other
+                                     JOIN destination ON destination.id = other.destination_id
+                                    WHERE other.project_id = project.id AND kind = gone.kind
+                                      AND destination.id != :gone)
+                   AND EXISTS (SELECT 1 FROM destination
+                                WHERE account_id = gone.account_id AND kind = gone.kind AND id != :gone
+                                  AND is_for_every_project)
+                """, {"gone": destination_id}).fetchall()
             db.execute("DELETE FROM destination WHERE id = ?", (destination_id,))
         self._empty_log()
+        return sorted(name for name, in widened)
 
     def prepare_due(self, now: float) -> None:
         """Skip what was held and is there no more, unless it comes back; and bind what is due at one destination into
@@ -2102,14 +2117,15 @@ class _Outbox(_Members):
             db.execute("""
                 UPDATE delivery SET state = 'skipped', settled_at = :now
                  WHERE state = 'pending' AND is_held AND next_attempt_at <= :now
-                   AND event_id IN (SELECT event.id FROM event JOIN release ON release.id = release_id
-                                     WHERE gone_at IS NOT NULL
-                                        OR source_id IN (SELECT id FROM source WHERE missing_since IS NOT NULL))
+                   AND EXISTS (SELECT 1 FROM event
+                                 JOIN release ON release.id = release_id
+                                 JOIN source  ON source.id = source_id
+                                WHERE event.id = event_id AND (gone_at IS NOT NULL OR missing_since IS NOT NULL))
                 """, {"now": now})
             db.execute("UPDATE delivery SET is_held = 0 WHERE state = 'pending' AND is_held AND next_attempt_at <= ?",
                        (now,))
             for destination_id, in db.execute("""
-                    SELECT DISTINCT destination_id FROM delivery
+                    SELECT DISTINCT destination_id FROM delivery INDEXED BY delivery_undigested
                      WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= ?
                     """, (now,)).fetchall():
                 db.execute("""
@@ -2180,7 +2196,7 @@ class _Outbox(_Members):
                        url, kind, attempts, queued_at, digest_id
                   FROM delivery JOIN event ON event.id = event_id
                  WHERE destination_id = :destination AND claimed_until = :now + :lease AND claimed_by = :claimant
-                 ORDER BY iif(digest_id IS NULL, next_attempt_at, 0), delivery.rowid
+                 ORDER BY min(next_attempt_at) OVER (PARTITION BY coalesce(digest_id, delivery.id)), delivery.rowid
                 """, values).fetchall()]
 
     def renew_deliveries(self, claimant: str, now: float) -> None:
@@ -2230,7 +2246,8 @@ class _Outbox(_Members):
                    coalesce(json_extract(body, '$.version'), ''),
                    state, (SELECT count(*) FROM attempt WHERE delivery_id = delivery.id),
                    delivery.created_at, next_attempt_at, settled_at, digest_id,
-                   (SELECT error FROM attempt WHERE delivery_id = delivery.id ORDER BY attempt.id DESC LIMIT 1)
+                   iif(state = 'skipped', 'it was taken back, or its project is tracked no more',
+                       (SELECT error FROM attempt WHERE delivery_id = delivery.id ORDER BY attempt.id DESC LIMIT 1))
               FROM delivery
               JOIN destination ON destination.id = destination_id
               JOIN event       ON event.id = event_id
@@ -2256,10 +2273,11 @@ class _Outbox(_Members):
              WHERE delivery_id = ? ORDER BY id""", (delivery_id,))]
 
     def resend(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
-               state: str | None = None, since: float = 0.0, until: float = math.inf) -> int:
-        """Queue deliveries again, under the ids that they have, and what was sent together with them; how many.
+               since: float = 0.0, until: float = math.inf) -> int:
+        """Queue again, under the ids that they have, a delivery or all that have failed of a destination, for good or
+        at their last attempt, and what was sent together with them; how many.
 
-        Those of one destination are due a little apart. What is being sent just now is left to that.
+        Those of one destination are due a little apart. What was never due, or is being sent just now, is left to that.
         """
         now = self.clock()
         with self._transaction() as db:
@@ -2269,7 +2287,8 @@ class _Outbox(_Members):
                       FROM delivery JOIN destination ON destination.id = destination_id
                      WHERE account_id = :account AND (:id IS NULL OR delivery.id = :id)
                        AND (:destination IS NULL OR destination_id = :destination)
-                       AND (:state IS NULL OR state = :state) AND delivery.created_at BETWEEN :since AND :until)
+                       AND (:id IS NOT NULL OR state = 'failed' OR state = 'pending' AND attempts > 0)
+                       AND NOT (state = 'pending' AND attempts = 0) AND delivery.created_at BETWEEN :since AND :until)
                 UPDATE delivery
                    SET state = 'pending', attempts = 0, settled_at = NULL, is_held = 0,
                        next_attempt_at = :now + place * :every, queued_at = :now + place * :every
@@ -2280,14 +2299,32 @@ class _Outbox(_Members):
                             OR digest_id IN (SELECT digest_id FROM wanted WHERE digest_id IS NOT NULL))
                  WHERE id = placed AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + 4 * :lease)
                 RETURNING id
-                """, {"account": account_id, "id": delivery_id, "destination": destination_id, "state": state,
-                      "since": since, "until": until, "now": now, "every": RESENT_EVERY, "lease": LEASE}).fetchall())
+                """, {"account": account_id, "id": delivery_id, "destination": destination_id, "since": since,
+                      "until": until, "now": now, "every": RESENT_EVERY, "lease": LEASE}).fetchall())
         self.send_bell.set()
         return count
+
+    def _put_off(self, db: sqlite3.Connection, ids: Sequence[str], at: float) -> None:
+        """Have deliveries sent at an instant or, what goes into a digest, with the next one from then on."""
+        for id_, schedule, zone in db.execute("""
+                SELECT delivery.id,
+                       CASE WHEN NOT is_digested THEN 'instant' WHEN destination.kind = 'email' THEN
+                            coalesce(project.email_notification, 'daily') ELSE schedule END, time_zone
+                  FROM delivery
+                  JOIN destination  ON destination.id = destination_id
+                  JOIN account      ON account.id = destination.account_id
+                  JOIN event        ON event.id = event_id
+                  LEFT JOIN project ON project.id = project_id
+                 WHERE delivery.id IN (SELECT value FROM json_each(?))""", (_as_json(list(ids)),)).fetchall():
+            due_at = next_boundary(schedule if schedule in SCHEDULES else "instant", at, zone)
+            db.execute("UPDATE delivery SET next_attempt_at = ?, queued_at = ? WHERE id = ?", (due_at, due_at, id_))
+        self.send_bell.set()
 
     def _insert_event(self, db: sqlite3.Connection, event: Event, now: float) -> None:
         """Insert an event with its deliveries."""
         recipients = self._told_before(db, event, now) if event.kind == "recovered" else event.recipients
+        if not recipients:
+            return
         inserted = db.execute("""
             INSERT INTO event (account_id, project_id, release_id, kind, body, url, created_at)
             SELECT account_id, project.id, release.id, :kind, :body, :url, :now
@@ -2371,13 +2408,8 @@ class _Projects(_Outbox):
                    hold_days              = coalesce(:hold_days, hold_days)
              WHERE id = :project
             """, {**columns, "rules": None if rules is None else _as_json(rules), "project": project_id})
-        if settings.get("hold_days") == 0:
-            db.execute("""
-                UPDATE delivery SET next_attempt_at = min(next_attempt_at, ?)
-                 WHERE state = 'pending' AND is_held AND NOT is_digested
-                   AND event_id IN (SELECT id FROM event WHERE project_id = ?)
-                """, (self.clock(), project_id))
-            self.send_bell.set()
+        if "hold_days" in settings:
+            self._hold_anew(db, project_id, settings["hold_days"])
         if "tags" in settings:
             db.execute("DELETE FROM project_tag WHERE project_id = ?", (project_id,))
             db.executemany("""
@@ -2396,6 +2428,16 @@ class _Projects(_Outbox):
                   FROM project JOIN destination ON destination.account_id = project.account_id
                  WHERE project.id = ? AND destination.kind = ? AND destination.id = ?
                 """, [(project_id, kind, one) for one in ids])
+
+    def _hold_anew(self, db: sqlite3.Connection, project_id: str, days: int) -> None:
+        """Have what is held of a project told so many days after it came out."""
+        for id_, out_since in db.execute("""
+                SELECT delivery.id, iif(json_extract(body, '$.is_updated'), delivery.created_at,
+                                        min(delivery.created_at,
+                                            CAST(strftime('%s', json_extract(body, '$.time')) AS REAL)))
+                  FROM delivery JOIN event ON event.id = event_id
+                 WHERE project_id = ? AND delivery.state = 'pending' AND is_held""", (project_id,)).fetchall():
+            self._put_off(db, [id_], max(self.clock(), out_since + days * DAY))
 
     def remove_project(self, project_id: str) -> None:
         """Remove a project, and its source if nobody else tracks it. What was to be told of it later is not."""
@@ -2637,6 +2679,8 @@ class Store(_Projects):
         is_durable = any((found.new, found.updated, found.noted, found.evidenced, found.renamed, found.gone, found.back,
                           found.events))
         with self._transaction(is_durable) as db:       # else what is lost costs one more check
+            was_missing = db.execute("SELECT 1 FROM source WHERE id = ? AND missing_since IS NOT NULL",
+                                     (source_id,)).fetchall()
             kept = db.execute("""
                 UPDATE source
                    SET checked_at = :now, succeeded_at = :now, failures = 0, failing_since = NULL, is_told = 0,
@@ -2652,9 +2696,10 @@ class Store(_Projects):
                 found = self._rename_source(db, source_id, found, *found.renamed)
             if kept:
                 self._write_releases(db, source_id, found, now)
+                if found.back or was_missing:
+                    self._bring_back(db, source_id, now)
                 for event in found.events:
-                    if event.recipients:
-                        self._insert_event(db, event, now)
+                    self._insert_event(db, event, now)
         self._tell_checked(rings=bool(found.events))
         return found if kept else None
 
@@ -2694,13 +2739,32 @@ class Store(_Projects):
                  WHERE state = 'pending' AND attempts > 0 AND claimed_until IS NULL
                    AND event_id IN (SELECT event.id FROM event JOIN project ON project.id = project_id
                                      WHERE source_id = ?)""", (source_id,))
-        if found.back or found.was_missing:
-            db.execute("""
-                UPDATE delivery SET state = 'pending', settled_at = NULL, next_attempt_at = max(queued_at, :now)
-                 WHERE state = 'skipped' AND is_held
-                   AND event_id IN (SELECT event.id FROM event JOIN release ON release.id = release_id
-                                     WHERE source_id = :id AND gone_at IS NULL AND project_id IS NOT NULL)
-                """, {"id": source_id, "now": now})
+        for release in found.noted:
+            if release.cve:
+                self._free_security_fix(db, source_id, release, now)
+
+    def _bring_back(self, db: sqlite3.Connection, source_id: int, now: float) -> None:
+        """Have told what was held and then skipped, since its release was not there, but is there now."""
+        ids = db.execute("""
+            SELECT delivery.id FROM release
+              JOIN event    ON release_id = release.id AND project_id IS NOT NULL
+              JOIN delivery ON event_id = event.id AND delivery.state = 'skipped' AND is_held
+             WHERE source_id = ? AND gone_at IS NULL""", (source_id,)).fetchall()
+        db.executemany("UPDATE delivery SET state = 'pending', settled_at = NULL WHERE id = ?", ids)
+        self._put_off(db, [id_ for id_, in ids], now)
+
+    def _free_security_fix(self, db: sqlite3.Connection, source_id: int, release: Release, now: float) -> None:
+        """Have a release that is held told now: a CVE that it fixes has become known."""
+        ids = [id_ for id_, in db.execute("""
+            SELECT delivery.id FROM release
+              JOIN event    ON release_id = release.id
+              JOIN delivery ON event_id = event.id AND delivery.state = 'pending' AND is_held
+             WHERE source_id = ? AND version = ?""", (source_id, release.version)).fetchall()]
+        db.execute("""
+            UPDATE event SET body = json_set(body, '$.cve', json(?))
+             WHERE id IN (SELECT event_id FROM delivery WHERE id IN (SELECT value FROM json_each(?)))
+            """, (_as_json(release.cve), _as_json(ids)))
+        self._put_off(db, ids, now)
 
     def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
                        counts: bool = True, is_not_found: bool = False, quota_left: int | None = None,
@@ -3238,12 +3302,12 @@ class _Proxy(urllib.request.ProxyHandler):
 
 
 def _without(words: str, login: tuple[str, str] | None) -> str:
-    """The words without the log-in of the mail server, which it may have echoed."""
-    plain = {*login, f"\0{login[0]}\0{login[1]}"} if login else set()
-    forms = plain | {quote(text, safe="") for text in plain} | {
-        base64.b64encode(text.encode("utf-8", "replace")).decode() for text in plain}
-    for form in sorted((form for form in forms if len(form) >= 4), key=len, reverse=True):
-        words = words.replace(form, "***")
+    """The words without the password of the mail server, which it may have echoed."""
+    if not login or not login[1]:
+        return words
+    for text in (f"\0{login[0]}\0{login[1]}", login[1]):
+        for form in (base64.b64encode(text.encode("utf-8", "replace")).decode(), quote(text, safe=""), text):
+            words = words.replace(form, "***")
     return words
 
 
@@ -5256,8 +5320,7 @@ class Tracker:
             findings = dataclasses.replace(findings, etag_url=_MARK, etag=mark, last_modified=None)
         if listing is None:
             return self._record(source, findings, [])
-        findings, news = compare(known, listing, self._clock(), dataclasses.replace(
-            findings, was_missing=source.missing_since is not None))
+        findings, news = compare(known, listing, self._clock(), findings)
         if source.succeeded_at is None:     # the first sight of a project is its history
             news = []
         with self._let_go():        # a user's pattern may take its time, in a process of its own
@@ -5377,7 +5440,7 @@ _NOTICES = {"failing": "its releases could not be read for days", "recovered": "
 def _plain(text: str) -> str:
     """A text without control characters, line ends aside, and halves of surrogates: they take six bytes each in JSON,
     and services refuse them."""
-    return re.sub("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", "", text.replace("\t", " "))
+    return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]", "", text.replace("\t", " "))
 
 
 def item_of(delivery: Delivery) -> Item:
@@ -5389,7 +5452,7 @@ def item_of(delivery: Delivery) -> Item:
         heading = f"{body['project']} ({body['provider']}): {_NOTICES[delivery.kind]}"
         return Item(body["provider"], body["project"], heading, (), url, body["time"], body.get("project_note", ""),
                     said + body["error"], False)
-    note, cves = body.get("note", {}), body.get("cve", ())
+    note, cves = body.get("note", {}), [_plain(one) for one in body.get("cve", ())]
     marks = [f"fixes {', '.join(cves)}"] if cves else []
     marks += ["pre-release"] if body.get("is_prerelease") else []
     marks += ["updated"] if body.get("is_updated") else []
@@ -5614,12 +5677,15 @@ def sample(given: Sequence[str], account: Account) -> tuple[dict[str, Any], str]
               "note_title": "Hello World 1.2.3", "note_message": "<p>This is a <b>test</b> of a notification.</p>",
               "account_type": account.type, "account_id": account.id, "account_name": account.name, "tags": "",
               "project_note": "", "url": "https://github.com/octocat/hello-world/releases/tag/1.2.3"}
+    if any(line.startswith(("provider=", "project=", "version=")) for line in given):
+        values |= {"url": "", "note_title": ""}     # those of the made-up one would mislead
     faults = []
     for line in given:
         name, equals, value = line.partition("=")
         if name not in values or not equals:
             faults.append(f"Data {line[:60]!r}: it takes NAME=VALUE, NAME one of {', '.join(sorted(values))}.")
-        values[name] = value
+        else:
+            values[name] = value
     for name in ("is_prerelease", "is_updated"):
         if values[name] not in ("true", "false"):
             faults.append(f"Data {name}: it takes true or false.")
@@ -5631,6 +5697,8 @@ def sample(given: Sequence[str], account: Account) -> tuple[dict[str, Any], str]
         faults.append("Data time: it takes a time such as 2026-01-31T08:00:00Z.")
     if values["account_type"] not in ("user", "organization"):
         faults.append("Data account_type: it takes user or organization.")
+    faults += [f"Data {name}: it takes a text." for name in ("provider", "project", "version")
+               if not values[name].strip()]
     if faults:
         raise Invalid(*faults)
     body: dict[str, Any] = {name: values[name] for name in ("provider", "project", "version", "time")}
@@ -5892,11 +5960,6 @@ def _one_line(text: str, at_most: int) -> str:
     return shortened(plain.replace("=?", "= ?"), at_most)
 
 
-def _readable(text: str) -> str:
-    """A text that may stand in a mail: no NUL nor other controls, no halves of surrogates."""
-    return re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", "\ufffd", text)
-
-
 def _email(message: Message) -> Mail:
     """Text and HTML: RFC 5322, 2369 (List-Unsubscribe), 2919 (List-Id), 3834 (Auto-Submitted). The Message-ID stays,
     so that mail programs know a repeat."""
@@ -5922,8 +5985,8 @@ def _email(message: Message) -> Mail:
     parts = ["\n".join([item.line, "=" * min(len(item.line), 70), *filter(None, (
         item.url, item.memo and f"\nYour note: {item.memo}", text and f"\n{text}"))])
         for item, text in zip(shown, texts)]
-    mail.set_content(_readable("\n\n\n".join([*parts, *more]) + "\n\n-- \nSent by releasetrack\n"))
-    mail.add_alternative(_readable(MAIL_PAGE.render(
+    mail.set_content(("\n\n\n".join([*parts, *more]) + "\n\n-- \nSent by releasetrack\n"))
+    mail.add_alternative((MAIL_PAGE.render(
         title=message.title, items=list(zip(shown, texts)), more=more)), subtype="html")
     return Mail(sender.address, recipient, ready.encode("ascii") + mail.as_bytes())
 
@@ -5982,7 +6045,8 @@ def _words_of(answer: Answer) -> str:
     for name, value in (("needed", found.get("needed")), ("the chat's number is now", parameters.get(
             "migrate_to_chat_id") if isinstance(parameters, dict) else None)):      # of Slack, of Telegram
         words += f" ({name}: {value})" if value else ""
-    return " ".join(words.split())
+    # Right-to-left marks and controls would rearrange a log or a terminal.
+    return " ".join(re.sub("[\u202a-\u202e\u2066-\u2069]", "", _plain(words)).split())
 
 
 def wait_asked(answer: Answer, now: float) -> float | None:
@@ -6104,7 +6168,6 @@ def _chat_type(about: Mapping[str, Any]) -> dict[str, str]:
             "group" if chat.startswith("-") else "private"}
 
 
-_WORD = r"[!-~]{8,500}"
 _HOOK = r"https?://[^\s/?#]+(?:/[^\s/?#]+)*"
 _SERVER = Ask("server", "where the service is reached, if not at its public hosts", _server_address, "")
 
@@ -6168,13 +6231,15 @@ KINDS = {
                 r"![^\x00-\x20:\ud800-\udfff]{1,250}(?::[^\x00-\x20]{1,250})?",
                 "the internal id, such as !abcdef:example.org, not an address such as #room:example.org")),
             Ask("token", "the account's access token: Element's settings, Help & About", _matching(
-                _WORD, "an access token"), is_secret=True)),
+                "[!-~]{8,500}", "8 characters without spaces or more"), is_secret=True)),
         shown=lambda about: {"homeserver_url": about["homeserver_url"], "internal_room_id": about["internal_room_id"]}),
     "webhook": Kind(
         "an address of yours that takes signed JSON", _webhook, _any, (
             Ask("url", "where it is sent", _post_address),
-            Ask("header", "a header of every request, 'Name: value'", _header_line, "", True, "headers"),
-            Ask("field", "a field of a body of your own, NAME=TEMPLATE", _field_line, "", False, "fields")),
+            Ask("header", "a header of every request, 'Name: value' (repeatable; a change names all)", _header_line,
+                "", True, "headers"),
+            Ask("field", "a field of a body of your own, NAME=TEMPLATE (repeatable; a change names all)", _field_line,
+                "", False, "fields")),
         fault=_webhook_fault),
     "ntfy": Kind(
         "a topic of ntfy", _ntfy, _has("id"), (
@@ -6187,7 +6252,8 @@ KINDS = {
     "gotify": Kind(
         "an application of Gotify", _gotify, _has("id"), (
             Ask("url", "the server's address", _server_address),
-            Ask("token", "the application's, from the page Apps", _matching(r"[A-Za-z0-9._-]{5,500}", "a token"),
+            Ask("token", "the application's, from the page Apps", _matching(
+                r"[A-Za-z0-9._-]{5,500}", "5 letters, digits, '.', '_' and '-' or more"),
                 is_secret=True),
             Ask("priority", "from 0 to 10; security fixes have at least 8", _chosen(0, 10), "5"))),
     "pushover": Kind(
@@ -6306,7 +6372,8 @@ def _pieces(secret: str) -> set[str]:
         pieces.add(base64.b64encode(secret.encode("utf-8", "replace")).decode())
     pieces = {secret, *pieces} - _COMMON_PARTS
     return pieces | {form for piece in pieces for form in (
-        unquote(piece), quote(piece, safe=""), quote(unquote(piece), safe=""))}
+        unquote(piece), quote(piece, safe=""), quote(unquote(piece), safe=""), json.dumps(piece)[1:-1],
+        json.dumps(piece, ensure_ascii=False)[1:-1])}
 
 
 def secrets_of(destination: Destination) -> dict[str, str]:
@@ -6318,6 +6385,9 @@ def secrets_of(destination: Destination) -> dict[str, str]:
             found |= dict.fromkeys(_pieces(text), "***")
             if re.match("https?://", text):
                 found[text] = f"{urlsplit(text).scheme}://{urlsplit(text).netloc}/***"
+    if destination.kind == "webhook":       # its address is shown to its owner, but a long part of it may be a key
+        url = urlsplit(destination.settings["url"])
+        found |= {part: "***" for part in re.split("[/&=]", f"{url.path}/{url.query}") if len(part) >= 20}
     return {text: found[text] for text in sorted(found, key=len, reverse=True) if len(text) >= 4}
 
 
@@ -6388,6 +6458,7 @@ class Courier:
         self._suspect: set[str] = set()                 # destinations that failed or were slow at last
         self._served_at: dict[str, float] = {}          # destination -> when it was last handed something
         self._rests_until: dict[str, float] = {}        # destination -> when its kind lets it have another message
+        self._asked_until: dict[str, float] = {}        # destination -> until when it has asked to be left alone
         self._walking = threading.Lock()
         self._done: deque[Outcome | str] = deque()      # to be recorded: attempts, and ids that were not attempted
         self._finished: deque[str] = deque()            # destinations whose batch is at its end
@@ -6446,7 +6517,8 @@ class Courier:
     def _due(self, now: float) -> dict[str, str]:
         """The destinations that have something to be sent at ``now``, and their kinds."""
         self.store.prepare_due(now)
-        return self.store.due_destinations(now)
+        return {one: kind for one, kind in self.store.due_destinations(now).items()
+                if not now < self._asked_until.get(one, 0.0) <= now + 1.1 * DAY}
 
     def _run(self) -> None:
         renewed_at = swept_at = 0.0
@@ -6484,7 +6556,7 @@ class Courier:
             try:
                 self.store.record_attempts(self._me, [one for one in done if isinstance(one, Outcome)],
                                            [one for one in done if isinstance(one, str)])
-            except StoreUnavailable:
+            except Exception:       # whatever it is, what was sent is not forgotten
                 self._done.extendleft(reversed(done))
                 self._finished.extendleft(reversed(finished))
                 raise
@@ -6574,8 +6646,10 @@ class Courier:
         if KINDS[destination.kind].every:
             self._rests_until[destination.id] = time.monotonic() + KINDS[destination.kind].every
         age = now - first.queued_at if first.attempts else 0.0      # the service may have been off when it was due
+        if retry_after and error and destination.kind != "webhook":     # whose headers count for the delivery alone
+            self._asked_until[destination.id] = now + retry_after
         state, wait = outcome(error is None, retry_after, first.attempts + 1, self._first, age, self._spread())
-        error = masked(error, destination) if error else None
+        error = _plain(masked(error, destination)) if error else None
         if error:
             log.warning("delivery %s to %s: %s", first.id, destination.name, error)
         else:
@@ -7685,6 +7759,8 @@ def account_list(settings: Settings, args: argparse.Namespace) -> int:
                   help="what a project has whose email_notification is set to default"))
 def account_change(settings: Settings, args: argparse.Namespace) -> int:
     """Change an account's name, time zone or default setting of mail."""
+    if args.name is args.time_zone is args.email_notification is None:
+        raise SettingError("account change takes what is to change, such as --time-zone Europe/Berlin")
     with opened(settings) as service:
         account = _account_at(service, args.email)
         service.store.update_account(dataclasses.replace(
@@ -7970,9 +8046,13 @@ def destination_kinds(settings: Settings, args: argparse.Namespace) -> int:
 def _print_exchange(destination: Destination, sent: Request | Mail, answer: Answer | None) -> None:
     """What was sent and what was answered, without secrets."""
     if isinstance(sent, Mail):
-        lines = [f"from {sent.sender} to {sent.recipient}", "", sent.content.decode("ascii", "replace")]
+        plain = email.message_from_bytes(sent.content, policy=email.policy.default).get_body(("plain",))
+        lines = [f"from {sent.sender} to {sent.recipient}", "", sent.content.decode("ascii", "replace"),
+                 "-- which reads as text:", "", plain.get_content() if plain else ""]
     else:
-        lines = [f"{sent.method} {sent.url}", *(f"{name}: {value}" for name, value in sent.headers.items()), "",
+        hidden = destination.settings.get("headers", {})
+        lines = [f"{sent.method} {sent.url}",
+                 *(f"{name}: {'***' if name in hidden else value}" for name, value in sent.headers.items()), "",
                  (sent.body or b"").decode("utf-8", "replace")]
     if answer:
         lines += ["", f"-- answered by {answer.address}: {answer.status}",
@@ -8010,8 +8090,10 @@ def destination_test(settings: Settings, args: argparse.Namespace) -> int:
 def destination_remove(settings: Settings, args: argparse.Namespace) -> int:
     """Remove a destination, with its deliveries."""
     with opened(settings) as service:
-        service.store.remove_destination(_destination_at(service, _account_at(service, args.email), args.kind,
-                                                         args.name).id)
+        destination = _destination_at(service, _account_at(service, args.email), args.kind, args.name)
+        if widened := service.store.remove_destination(destination.id):
+            _complain(f"these projects listed it alone, and tell every {args.kind} destination now that is for every "
+                      f"project: {', '.join(widened)}")
     return 0
 
 
@@ -8045,6 +8127,8 @@ def webhook_secret(settings: Settings, args: argparse.Namespace) -> int:
     """Print the secret that a webhook's requests are signed with."""
     with opened(settings) as service:
         destination = _destination_at(service, _account_at(service, args.email), "webhook", args.name)
+        if args.renew and (destination.previous_until or 0.0) > time.time():
+            _complain("it was renewed within 24 hours already; the secret before that one signs no more")
         print(service.store.renew_secret(destination.id) if args.renew else destination.secret)
     return 0
 
@@ -8064,13 +8148,13 @@ def _count(text: str) -> int:
 
 def _instant(text: str) -> float:
     """Of an argument: a time, a day, or so many hours or days ago."""
-    if match := re.fullmatch(r"([0-9]{1,4})([hd])", text):
-        return time.time() - int(match[1]) * {"h": HOUR, "d": DAY}[match[2]]
+    if match := re.fullmatch(r"([0-9]{1,4})([mhd])", text):
+        return time.time() - int(match[1]) * {"m": MINUTE, "h": HOUR, "d": DAY}[match[2]]
     with contextlib.suppress(ValueError):
         at = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
         return (at if at.tzinfo else at.replace(tzinfo=datetime.timezone.utc)).timestamp()
     raise argparse.ArgumentTypeError(f"{text!r} will not do; it takes a time such as 2026-01-31T08:00:00Z, a day such "
-                                     "as 2026-01-31, or 24h or 7d for so long ago")
+                                     "as 2026-01-31, or 30m, 24h or 7d for so long ago")
 
 
 def _end(text: str) -> float:
@@ -8102,8 +8186,8 @@ def _range(service: Service, account: Account, args: argparse.Namespace) -> dict
 def deliveries_list(settings: Settings, args: argparse.Namespace) -> int:
     """List an account's deliveries of 30 days, newest first.
 
-    Id, when it was made, state, attempts, kind and name of the destination, provider, project, version - or failing or
-    recovered, of a project whose checks fail -, last error.
+    Id, when it was made, state, when it is tried next, attempts, kind and name of the destination, provider, project,
+    version - or failing or recovered, of a project whose checks fail -, last error.
     """
     with opened(settings) as service:
         account = _account_at(service, args.email)
@@ -8116,8 +8200,9 @@ def deliveries_list(settings: Settings, args: argparse.Namespace) -> int:
                 raise CommandError(f"{args.email} does not track {name} of {provider.id}")
             about["project_id"] = found[0]
         entries = service.store.journal(account.id, state=args.state, limit=args.limit, **about)
-        names = ("id", "created_at", "state", "attempts", "kind", "destination", "provider", "project", "version",
-                 "error") if not args.json else list(Entry.__dataclass_fields__)
+        names = list(Entry.__dataclass_fields__) if args.json else [
+            "id", "created_at", "state", "next_attempt_at", "attempts", "kind", "destination", "provider", "project",
+            "version", "error"]
         return _print_rows([{name: row["event"] if name == "version" and not row[name] else row[name] for name in names}
                             for row in (entry.as_json() for entry in entries)], args.json)
 
@@ -8146,7 +8231,8 @@ def deliveries_show(settings: Settings, args: argparse.Namespace) -> int:
 
 
 @command(_EMAIL, argument("id", metavar="ID", nargs="?", help="of one delivery, with what was sent together with it"),
-         argument("--failed", action="store_true", help="all that have failed, of --destination"), *_RANGE)
+         argument("--failed", action="store_true", help="all of --destination that have failed, for good or so far"),
+         *_RANGE)
 def deliveries_resend(settings: Settings, args: argparse.Namespace) -> int:
     """Send deliveries again, under the ids that they had, and print how many; their attempts stay in the journal."""
     with opened(settings) as service:
@@ -8155,9 +8241,13 @@ def deliveries_resend(settings: Settings, args: argparse.Namespace) -> int:
         if bool(args.id) is args.failed or args.failed and not args.destination or args.id and is_ranged:
             raise SettingError("deliveries resend takes the ID of one, or --failed with --destination KIND NAME")
         if args.id:
-            count = service.store.resend(account.id, delivery_id=_entry_at(service, account, args.id).id)
+            entry = _entry_at(service, account, args.id)
+            count = service.store.resend(account.id, delivery_id=entry.id)
+            if not count:
+                raise CommandError(f"{entry.id} is not sent again: it is being sent, or due only at "
+                                   f"{timestamp(entry.next_attempt_at)}")
         else:
-            count = service.store.resend(account.id, state="failed", **_range(service, account, args))
+            count = service.store.resend(account.id, **_range(service, account, args))
         print(count)
     return 0
 
@@ -8251,8 +8341,9 @@ def check(settings: Settings, args: argparse.Namespace) -> int:
         for delivery, attempt in _sent(service) if args.send else ():
             if attempt.error:
                 status = 1
-                _complain(f"{delivery.destination.kind} {delivery.destination.name}: {attempt.error}; it is tried "
-                          "again later")
+                what = " ".join((delivery.body["project"], delivery.body.get("version", delivery.kind)))
+                _complain(f"{delivery.destination.kind} {delivery.destination.name}: {what}: {attempt.error}"
+                          + "; it is tried again later" * (attempt.state == "pending"))
         return status
 
 

@@ -1430,6 +1430,11 @@ def an_outcome(delivery_id: str) -> rt.Outcome:
     return rt.Outcome(NOW, 204, None, 0.1, "127.0.0.1", "", delivery_id, "delivered", NOW)
 
 
+def a_held_digest(busy: Any) -> None:
+    """One that is due."""
+    busy.store._db.execute("UPDATE delivery SET is_held = 1, is_digested = 1 WHERE rowid IN (SELECT max(rowid) FROM delivery)")
+
+
 HOT_QUERIES = {
     "a key by its secret":        (False, lambda b: b.store.key_by_secret(b.key.secret)),
     "an account by its address":  (False, lambda b: b.store.account("ME@example.org")),
@@ -1447,6 +1452,7 @@ HOT_QUERIES = {
     "claims of deliveries":       (True, lambda b: b.store.claim_deliveries({b.hook.id: 5}, "me", NOW)),
     "renewals of deliveries":     (False, lambda b: b.store.renew_deliveries("me", NOW)),
     "when the next is due":       (False, lambda b: b.store.seconds_until_due(NOW, 2)),
+    "what is bound or skipped":   (True, lambda b: (a_held_digest(b), b.store.prepare_due(NOW))),
     "attempts":                   (False, lambda b: b.store.record_attempts("me", [an_outcome("x")], ["x"])),
     "what is past keeping":       (False, lambda b: b.store.sweep(NOW)),
     "an event":                   (False, lambda b: tell(b.store, b.project, events_for(b.project, b.hook))),
@@ -5971,6 +5977,14 @@ def test_each_service_s_no_is_a_failure_with_its_own_words(exchange, place, answ
     assert entry.error and words in entry.error and "<" not in entry.error and len(entry.error) < 500, entry.error
 
 
+@pytest.mark.parametrize("place", ["telegram", "ntfy", "slack bot", "matrix"])
+def test_words_that_cannot_be_stored_or_would_command_a_terminal_are_a_failure_like_any(exchange, place, caplog):
+    hostile = b'{"ok": false, "description": "bad \\ud800\\u001b[2J\\u202eword", "error": "bad \\ud800\\u001b[2J\\u202eword"}'
+    entry, attempt, wait = exchange.answered(place, (400, hostile))
+    assert (entry.state, wait) == ("pending", 30.0) and "bad" in entry.error and "word" in entry.error
+    assert not re.search("[\x1b\ud800\u202e]", entry.error + caplog.text)
+
+
 @pytest.mark.parametrize("place, answer, wait", [
     ("slack", (429, "", {"Retry-After": "120"}), 120),
     ("slack bot", (429, {"ok": False, "error": "ratelimited"}, {"Retry-After": "45"}), 45),
@@ -7330,13 +7344,12 @@ def test_an_account_whose_address_no_mail_can_go_to_is_told_so_in_words(mail_ser
     assert "Traceback" not in caplog.text and not [one for one in caplog.records if one.levelname == "ERROR"]
 
 
-def test_the_log_in_of_the_mail_server_is_nowhere_to_be_read(mail_server, mail_board, trusted, caplog):
+def test_the_password_of_the_mail_server_is_nowhere_to_be_read_and_the_server_s_other_words_are(mail_server, mail_board, trusted, caplog):
     user, password = "relay-user-77", "hunter2/secret word"
     encoded = base64.b64encode(f"\0{user}\0{password}".encode()).decode()
-    forms = [password, urllib.parse.quote(password, safe=""), encoded, base64.b64encode(password.encode()).decode(), user,
-             base64.b64encode(user.encode()).decode()]
+    forms = [password, urllib.parse.quote(password, safe=""), encoded, base64.b64encode(password.encode()).decode()]
     caplog.set_level("DEBUG")
-    echo = " ".join(forms)
+    echo = " ".join([*forms, user])
     for step, words in (("AUTH", f"535 5.7.8 not {echo}"), ("MAIL", f"550 5.7.1 sender not allowed for {echo}"),
                         ("MESSAGE", f"554 5.7.1 no {echo}")):
         server = mail_server("smtps", login=(user, password), **{step: words})
@@ -7350,6 +7363,7 @@ def test_the_log_in_of_the_mail_server_is_nowhere_to_be_read(mail_server, mail_b
         for form in forms:
             assert form not in caplog.text and form not in "".join(shown), (step, form)
             assert form not in str(tried[2]) and form not in tried[1].text(), (step, form)
+        assert user in tried[1].text()
 
 
 def test_a_test_mail_shows_what_was_sent_and_what_was_answered(mail_server, tmp_path, db):
@@ -8187,6 +8201,115 @@ def test_a_held_release_that_vanished_and_came_back_is_told(board, forge, pager)
     assert desk.states() == {"2.0": "delivered", "2.1": "delivered"}
 
 
+def test_a_held_release_that_was_skipped_for_a_moment_s_absence_is_told_though_nothing_else_changes(board, forge, pager):
+    """One 404 as its time comes, and answers of 304 from then on."""
+    desk, _ = holding(board, forge, pager)
+    desk.release("o/a", "2.0")
+    whole, tag = forge.releases["o/a"], '"same"'
+    listing = forge.listener.answer
+
+    def unchanged(seen: Seen) -> Any:
+        answer = listing(seen)
+        if answer[0] == 200 and seen.headers.get("if-none-match") == tag:
+            return 304, b"", {}
+        return (*answer[:2], {"ETag": tag}) if answer[0] == 200 else answer
+
+    forge.listener.answer = unchanged
+    desk.check()
+    del forge.releases["o/a"]
+    desk.clock.now = moment("2026-06-17T08:59:00+02:00")
+    desk.check()
+    desk.at("2026-06-17T09:01:00+02:00")
+    assert desk.states()["2.0"] == "skipped"
+    forge.releases["o/a"] = whole
+    desk.clock.now += 3 * rt.HOUR
+    desk.check()
+    desk.courier.send_due()
+    assert desk.states()["2.0"] == "delivered"
+
+
+def test_a_service_that_asks_for_patience_is_left_alone_by_all_that_waits_for_it(board, listen):
+    answers = [(429, {"error": "limit reached"}, {"Retry-After": "3600"})]
+    receiver, clock = listen(lambda seen: answers.pop() if answers else pushed(seen)), Clock()
+    courier, project = courier_of(board, clock), board.track("github", "o/p")
+    topic = an_ntfy_topic(board, receiver.url)
+    for n in range(5):
+        put_event(board, project, f"1.{n}", topic)
+    courier.send_due()
+    clock.now += 1800
+    assert courier.send_due() == [] and len(receiver.seen) == 1
+    clock.now += 1801
+    courier.send_due()
+    assert len(receiver.seen) == 6 and {entry.state for entry in board.store.journal(board.account.id)} == {"delivered"}
+
+
+def test_a_destination_for_security_fixes_alone_hears_of_a_source_that_fails_too(board):
+    """Else it would take silence for safety."""
+    hook = board.store.add_destination(board.account.id, "ntfy", "phone", {}, is_security_only=True)
+    project = board.track("github", "o/p")
+    subscriber, = board.store.subscribers(project.source_id)
+    assert [one.destination_id for one in rt.recipients_of(subscriber, None, time.time(), False)] == [hook.id]
+    assert rt.recipients_of(subscriber, rt.Release("1", "2026-03-01T10:00:00Z"), time.time(), False) == ()
+
+
+def test_a_held_release_waits_through_sweeps_and_is_told_when_the_hold_is_taken_away_or_shortened(board, forge, pager):
+    desk, _ = holding(board, forge, pager)
+    desk.release("o/a", "2.0")
+    desk.store.sweep(desk.clock.now)
+    desk.clock.now += rt.DAY
+    desk.store.sweep(desk.clock.now)
+    assert desk.courier.send_due() == []
+    desk.set("o/a", hold_days=3)
+    assert desk.courier.send_due() == []
+    desk.clock.now += 2 * rt.DAY
+    assert len(desk.courier.send_due()) == 1
+    desk.set("o/a", hold_days=300)
+    desk.release("o/a", "3.0")
+    desk.set("o/a", hold_days=0)
+    assert len(desk.courier.send_due()) == 1
+
+
+def test_a_held_release_whose_note_names_a_cve_later_is_told_then_with_it(board, forge, pager):
+    desk, _ = holding(board, forge, pager)
+    desk.release("o/a", "2.0")
+    forge.releases["o/a"][0]["body"] = "It turned out that this fixes CVE-2026-4711."
+    desk.clock.now += rt.HOUR
+    desk.check()
+    assert len(desk.courier.send_due()) == 1
+    assert "CVE-2026-4711" in pager.seen[-1].body.decode()
+
+
+def test_a_digest_waits_for_its_week_through_sweeps(board, forge, listen):
+    desk, receiver = Office(board, forge, "2026-06-10T09:00:00+02:00"), listen(homeserver)
+    desk.store.add_destination(board.account.id, "matrix", "room", rt.read_settings("matrix", [
+        ("homeserver_url", receiver.url), ("internal_room_id", "!room:example.org"), ("token", "syt_token")]), schedule="weekly")
+    desk.release("o/a", "2.0")
+    for _ in range(3):
+        desk.clock.now += rt.DAY
+        desk.store.sweep(desk.clock.now)
+        assert desk.courier.send_due() == []
+    assert len(desk.at("2026-06-15T08:00:01+02:00")) == len(receiver.seen) == 1
+
+
+def test_a_release_that_comes_back_does_not_make_a_second_digest_of_its_day(board, forge, listen):
+    desk, receiver = Office(board, forge, "2026-06-10T09:00:00+02:00"), listen(homeserver)
+    desk.store.add_destination(board.account.id, "matrix", "room", rt.read_settings("matrix", [
+        ("homeserver_url", receiver.url), ("internal_room_id", "!room:example.org"), ("token", "syt_token")]), schedule="daily")
+    desk.set("o/a", hold_days=1)
+    desk.release("o/a", "2.0"), desk.release("o/a", "2.1")
+    whole = list(forge.releases["o/a"])
+    forge.releases["o/a"] = [entry for entry in whole if entry["tag_name"] != "2.0"]
+    desk.check()
+    desk.at("2026-06-12T08:00:01+02:00")
+    assert desk.states() == {"2.0": "skipped", "2.1": "delivered"}
+    forge.releases["o/a"] = whole
+    desk.clock.now += 6 * rt.HOUR
+    desk.check()
+    assert desk.courier.send_due() == []
+    desk.at("2026-06-13T08:00:01+02:00")
+    assert desk.states()["2.0"] == "delivered" and len(receiver.seen) == 2
+
+
 def test_held_releases_of_a_project_that_vanished_whole_are_skipped(board, forge, pager):
     """As a registry does with a package that turned out to be malicious."""
     desk, _ = holding(board, forge, pager)
@@ -8440,9 +8563,12 @@ def test_whoever_sends_again_is_told_how_many(board, listen):
     courier.send_due()
     entries = board.store.journal(board.account.id)
     assert board.store.resend(board.account.id, delivery_id="no" * 13) == 0
-    assert board.store.resend(board.account.id, state="failed") == 0
+    assert board.store.resend(board.account.id) == 0
     assert board.store.resend(board.account.id, delivery_id=entries[0].id) == 1
-    assert board.store.resend(board.account.id, destination_id=hook.id, state="delivered") == 4
+    for n in range(3):
+        put_event(board, project, f"2.{n}", hook)
+    fail(board.store, hook, 4)
+    assert board.store.resend(board.account.id, destination_id=hook.id) == 4
 
 
 def test_one_delivery_is_sent_again_under_its_id_and_its_attempts_are_kept(board, listen):
@@ -8504,7 +8630,7 @@ def test_all_that_failed_at_a_destination_in_a_range_of_time_is_sent_again_and_n
         courier.send_due()
         clock.now += rt.DAY
     assert [seen.json()["version"] for seen in receiver.seen] == ["1.2"]
-    board.store.resend(board.account.id, destination_id=hook.id, state="failed", since=began + rt.HOUR, until=began + 3.5 * rt.DAY)
+    board.store.resend(board.account.id, destination_id=hook.id, since=began + rt.HOUR, until=began + 3.5 * rt.DAY)
     clock.now += 1
     courier.send_due()
     assert [seen.json()["version"] for seen in receiver.seen] == ["1.2", "1.1", "1.3"]
@@ -8530,7 +8656,7 @@ def test_ten_thousand_that_failed_are_queued_again_apart_under_their_ids_with_th
     before = {entry.id: entry.created_at for entry in board.store.journal(board.account.id, limit=20_000, state="failed")}
     clock.now += rt.DAY
     began = time.monotonic()
-    board.store.resend(board.account.id, destination_id=hook.id, state="failed")
+    board.store.resend(board.account.id, destination_id=hook.id)
     assert time.monotonic() - began < 5
     after = board.store.journal(board.account.id, limit=20_000)
     assert {entry.id: entry.created_at for entry in after} == before and len(before) == 10_000
@@ -8548,7 +8674,7 @@ def test_hundreds_that_are_sent_again_come_apart_in_their_order_under_their_ids(
     fail(board.store, hook, 300)
     ids = [entry.id for entry in reversed(board.store.journal(board.account.id, limit=999))]
     receiver.answer = 204
-    board.store.resend(board.account.id, destination_id=hook.id, state="failed")
+    board.store.resend(board.account.id, destination_id=hook.id)
     began, most = clock.now, 0
     while board.store.counts()["pending_deliveries"]:
         most = max(most, len(courier.send_due()))
@@ -10776,9 +10902,9 @@ def test_a_test_of_a_webhook_is_signed_and_takes_its_custom_fields_from_the_give
     assert [tag["name"] for tag in body["tags"]] == ["one", "two"] and all(tag["id"] for tag in body["tags"])
     assert body["account"] == {"type": "user", "id": typed.me.id, "name": "Me"} and "cve" not in body
     typed.ok("destination", "test", "me@example.org", "webhook", "own", "--data", "cve=CVE-2026-1 CVE-2026-2", "--data",
-             "version=2", "--data", "tags=one", "--data", "note_message=<b>n</b>", "--data", "project=")
+             "version=2", "--data", "tags=one", "--data", "note_message=<b>n</b>", "--data", "project=o/p")
     seen = receiver.seen[1]
-    assert seen.json() == {"text": " 2 {x}", "note": "n", "tags": "one", "cve": "CVE-2026-1, CVE-2026-2", "pre": "false"}
+    assert seen.json() == {"text": "o/p 2 {x}", "note": "n", "tags": "one", "cve": "CVE-2026-1, CVE-2026-2", "pre": "false"}
     assert seen.headers["x-room"] == "kitchen"
     assert is_genuine(typed.destination("webhook", "own").secret, cased(seen.headers), seen.body)
 
@@ -11056,6 +11182,17 @@ def test_the_journal_tells_each_delivery_from_the_failure_to_the_acceptance(type
     assert len(former) == row["attempts"] and {seen.body for seen in former} == {again.body}
     assert typed.json("deliveries", "show", me, row["id"])["attempts"][row["attempts"]]["status"] == 200
     assert count == "1\n"
+
+
+def test_who_removes_a_destination_is_told_which_projects_tell_others_from_now_on(typed):
+    for name in ("one", "two"):
+        typed.add("ntfy", name, f"topic={name}")
+    one = typed.destination("ntfy", "one")
+    for name, listed_ in (("o/alone", {"ntfy": [one.id]}), ("o/any", {})):
+        typed.store.add_project(typed.me.id, "github", name, name, {"destinations": listed_})
+    status, said, err = typed.type("destination", "remove", "me@example.org", "ntfy", "one")
+    assert (status, said) == (0, "") and "o/alone" in err and "o/any" not in err and err.count("\n") == 1
+    assert typed.type("destination", "remove", "me@example.org", "ntfy", "two") == (0, "", "")
 
 
 def test_all_that_failed_at_a_destination_is_sent_again_with_the_ids_that_it_had(typed, listen):
