@@ -6231,7 +6231,7 @@ KINDS = {
                 r"![^\x00-\x20:\ud800-\udfff]{1,250}(?::[^\x00-\x20]{1,250})?",
                 "the internal id, such as !abcdef:example.org, not an address such as #room:example.org")),
             Ask("token", "the account's access token: Element's settings, Help & About", _matching(
-                "[!-~]{8,500}", "8 characters without spaces or more"), is_secret=True)),
+                "[!-~]{8,500}", "an access token, without spaces"), is_secret=True)),
         shown=lambda about: {"homeserver_url": about["homeserver_url"], "internal_room_id": about["internal_room_id"]}),
     "webhook": Kind(
         "an address of yours that takes signed JSON", _webhook, _any, (
@@ -6253,7 +6253,7 @@ KINDS = {
         "an application of Gotify", _gotify, _has("id"), (
             Ask("url", "the server's address", _server_address),
             Ask("token", "the application's, from the page Apps", _matching(
-                r"[A-Za-z0-9._-]{5,500}", "5 letters, digits, '.', '_' and '-' or more"),
+                r"[A-Za-z0-9._-]{5,500}", "a token of letters, digits, '.', '_' and '-'"),
                 is_secret=True),
             Ask("priority", "from 0 to 10; security fixes have at least 8", _chosen(0, 10), "5"))),
     "pushover": Kind(
@@ -6552,14 +6552,16 @@ class Courier:
         """Record what came back, then let its destinations be served again."""
         finished = [self._finished.popleft() for _ in range(len(self._finished))]
         done = [self._done.popleft() for _ in range(len(self._done))]
-        if done:
-            try:
+        is_recorded = False
+        try:
+            if done:
                 self.store.record_attempts(self._me, [one for one in done if isinstance(one, Outcome)],
                                            [one for one in done if isinstance(one, str)])
-            except Exception:       # whatever it is, what was sent is not forgotten
+            is_recorded = True
+        finally:
+            if not is_recorded:     # whatever prevented it, what was sent is not forgotten
                 self._done.extendleft(reversed(done))
                 self._finished.extendleft(reversed(finished))
-                raise
         for one in finished:
             self._busy.pop(one, None)
 
