@@ -6515,7 +6515,8 @@ class Courier:
         return request, answer, verdict(destination, answer)
 
     def _due(self, now: float) -> dict[str, str]:
-        """The destinations that have something to be sent at ``now``, and their kinds."""
+        """The destinations that have something to be sent at ``now``, and their kinds; but for those that have asked
+        to be left alone. A wait of more than a day was asked for before the clock was set back."""
         self.store.prepare_due(now)
         return {one: kind for one, kind in self.store.due_destinations(now).items()
                 if not now < self._asked_until.get(one, 0.0) <= now + 1.1 * DAY}
