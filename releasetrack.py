@@ -300,8 +300,8 @@ class Settings:
                              "user:password@ where it wants a log-in; no mail without it", is_secret=True)
     mail_from: str = _setting("", _mail_address, "ADDRESS", "the sender of mail, if not the user of --smtp-url")
     allow_network: tuple[str, ...] = _setting(
-        (), _network, "CIDR", "a private network that webhooks and git repositories of every account may be in, not "
-        "only administrators'",
+        (), _network, "CIDR", "a private network that destinations and git repositories of every account may be in, "
+        "not only administrators'",
         repeatable=True)
     outgoing_proxy: str = _setting("", _proxy, "URL", "an HTTP proxy for everything that is fetched and sent but mail",
                                    is_secret=True)
@@ -5902,8 +5902,7 @@ def _apprise(message: Message) -> Request:
     about = message.settings
     return _json_request(about["url"], {
         "title": shortened(message.title, 250), "body": text_below_title(message, _PLAIN, 8000),
-        "format": "text",
-        "type": "warning" if message.is_security else "info",
+        "format": "text", "type": "warning" if message.is_security else "info",
         **{name: about[name] for name in ("urls", "tag") if about[name]}})
 
 
@@ -5985,9 +5984,9 @@ def _email(message: Message) -> Mail:
     parts = ["\n".join([item.line, "=" * min(len(item.line), 70), *filter(None, (
         item.url, item.memo and f"\nYour note: {item.memo}", text and f"\n{text}"))])
         for item, text in zip(shown, texts)]
-    mail.set_content(("\n\n\n".join([*parts, *more]) + "\n\n-- \nSent by releasetrack\n"))
-    mail.add_alternative((MAIL_PAGE.render(
-        title=message.title, items=list(zip(shown, texts)), more=more)), subtype="html")
+    mail.set_content("\n\n\n".join([*parts, *more]) + "\n\n-- \nSent by releasetrack\n")
+    page = MAIL_PAGE.render(title=message.title, items=list(zip(shown, texts)), more=more)
+    mail.add_alternative(page, subtype="html")
     return Mail(sender.address, recipient, ready.encode("ascii") + mail.as_bytes())
 
 
@@ -6187,7 +6186,7 @@ KINDS = {
             Ask("channel", "what the channel is called; with a token its id, C...", _label_text, ""),
             Ask("team_name", "what the workspace is called", _label_text, ""), _SERVER),
         r"https://hooks\.slack(?:-gov)?\.com/services/[A-Za-z0-9]+/[A-Za-z0-9]+/[A-Za-z0-9]+/?",
-        "https://hooks.slack.com/services/T000/B000/XXXX", every=1.0, fault=_slack_fault,
+        "https://hooks.slack.com/services/T024BE7LD/B024BE7LH/secret", every=1.0, fault=_slack_fault,
         shown=lambda about: {"channel": about["channel"], "team_name": about["team_name"]}),
     "telegram": Kind(
         "a chat of a Telegram bot", _telegram, _has("ok"), (
@@ -6201,12 +6200,12 @@ KINDS = {
         "a channel of a Discord server", _discord, _has("id"), (
             _hook("the channel's settings, Integrations, Webhooks, Copy Webhook URL"), _SERVER),
         r"https://(?:(?:www|ptb|canary)\.)?discord(?:app)?\.com/api(?:/v\d{1,2})?/webhooks/\d{15,21}/[A-Za-z0-9_-]{20,}"
-        r"/?(?:\?[!-~]*)?", "https://discord.com/api/webhooks/123456789012345678/XXXX", every=2.0),
+        r"/?(?:\?[!-~]*)?", "https://discord.com/api/webhooks/123456789012345678/a-token-of-68-letters", every=2.0),
     "hangouts_chat": Kind(
         "a space of Google Chat", _hangouts_chat, _has("name"), (
             _hook("the space's menu, Apps & integrations, Webhooks"), _SERVER),
         r"https://chat\.googleapis\.com/v1/spaces/[A-Za-z0-9_-]+/messages\?(?=[!-~]*\bkey=)(?=[!-~]*\btoken=)[!-~]+",
-        "https://chat.googleapis.com/v1/spaces/AAAA/messages?key=XXXX&token=XXXX", every=1.0),
+        "https://chat.googleapis.com/v1/spaces/AAAA/messages?key=key&token=secret", every=1.0),
     "microsoft_teams": Kind(
         "a channel or chat of Microsoft Teams", _microsoft_teams, _is_queued, (
             _hook("the channel's menu, Workflows, Send webhook alerts to a channel"), _SERVER),

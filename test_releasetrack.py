@@ -5572,6 +5572,13 @@ def test_a_bot_of_slack_that_is_stored_can_be_changed(db):
     assert row["schedule"] == "daily" and row["settings"]["channel"] == "C9876543210"
 
 
+@pytest.mark.parametrize("kind", [id_ for id_, kind in rt.KINDS.items() if kind.address])
+def test_an_address_that_a_refusal_shows_as_an_example_would_be_taken(kind):
+    example = [("url", rt.KINDS[kind].example)]
+    assert rt.read_settings(kind, example)["url"] == rt.KINDS[kind].example
+    assert rt.KINDS[kind].example in kind_faults(kind, [("url", "https://elsewhere.example/x")])[0]
+
+
 @pytest.mark.parametrize("kind", list(NEEDED))
 def test_a_refusal_never_repeats_a_secret(kind):
     secret = {ask.name for ask in rt.KINDS[kind].asks if ask.is_secret and not ask.kept_as}
@@ -10767,9 +10774,9 @@ def test_a_change_of_a_webhook_leaves_its_secrets_and_what_else_is_not_named(typ
 
 @pytest.mark.parametrize("settings, change, expected", [
     (["token=xoxb-1234567890", "channel=C1"],  ["channel=C2"],             {"channel": "C2", "token": "xoxb-1234567890", "url": ""}),
-    (["token=xoxb-1234567890", "channel=C1"],  ["token=", "url=https://hooks.slack.com/services/T0/B0/XXXXXXXX"],
-     {"channel": "C1", "token": "", "url": "https://hooks.slack.com/services/T0/B0/XXXXXXXX"}),
-    (["url=https://hooks.slack.com/services/T0/B0/XXXXXXXX"], ["url=", "token=xoxb-1234567890", "channel=C1"],
+    (["token=xoxb-1234567890", "channel=C1"],  ["token=", "url=https://hooks.slack.com/services/T0/B0/secret01"],
+     {"channel": "C1", "token": "", "url": "https://hooks.slack.com/services/T0/B0/secret01"}),
+    (["url=https://hooks.slack.com/services/T0/B0/secret01"], ["url=", "token=xoxb-1234567890", "channel=C1"],
      {"channel": "C1", "token": "xoxb-1234567890", "url": ""}),
 ])
 def test_a_change_may_go_from_one_way_of_reaching_a_service_to_the_other(typed, settings, change, expected):
