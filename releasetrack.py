@@ -5,7 +5,7 @@
 # ///
 """releasetrack: know when the software you depend on is released.
 
-    python releasetrack.py serve                            the API on http://127.0.0.1:8080
+    python releasetrack.py serve                            pages and API on http://127.0.0.1:8080
     python releasetrack.py fetch github bottlepy/bottle     what a provider has, without a store
     python releasetrack.py --help                           all commands, all settings
 
@@ -67,6 +67,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 import weakref
 import xml.etree.ElementTree
 import zlib
@@ -101,6 +102,7 @@ PAGE_SIZE = 20                  # projects or releases on a page of the API
 BODY_LIMIT = 1 * MIB            # of a request to us
 NAME_LIMIT = 200                # characters of a project's name, a version, a label
 NOTE_LIMIT = 256 * KIB          # characters of a release note that are kept
+NOTE_START = 2000               # of one that lists show
 ADD_WAIT = 3.0                  # seconds that adding a project waits for the provider's word
 LEASE = 3.0                     # seconds that a claim in the store lasts unless it is renewed
 RETRY_LONGEST, RETRY_FOR = 6 * HOUR, 3 * DAY
@@ -109,6 +111,9 @@ KEPT_FOR = 30 * DAY             # deliveries and attempts
 TOLD_AFTER = 10, 3 * DAY        # failed checks of a source, and how long it fails, before its accounts are told
 RENEWAL = 1 * DAY               # for which a webhook's former secret signs beside the new one
 RESENT_EVERY = 0.1              # seconds between deliveries of one destination that are sent again together
+TAKEN_BACK = 1 * MINUTE         # for which a project that was removed on a page can be taken back
+SESSION_IDLE, SESSION_LONGEST = 14 * DAY, 90 * DAY      # after which a browser has to sign in again
+VISIT = 30 * MINUTE             # without a look at the releases, after which the next one is another visit
 LOGIN_TRIES = 30                # an hour, for an account and for an address
 USER_AGENT = f"releasetrack/{__version__}"
 # What goes into an envelope and a header as it is: https://www.rfc-editor.org/rfc/rfc5321#section-4.1.2, quoted forms
@@ -195,7 +200,7 @@ def _mail_address(value: str) -> str:
     return value
 
 
-def _network(value: str) -> str:
+def read_network(value: str) -> str:
     """The network in CIDR notation: ``10.0.0.0/8``, or one address."""
     try:
         network = ipaddress.ip_network(value.strip(), strict=False)
@@ -207,7 +212,7 @@ def _network(value: str) -> str:
 
 
 def _proxy_network(value: str) -> str:
-    network = _network(value)
+    network = read_network(value)
     if network.endswith("/0"):
         raise ValueError("takes the proxy's own address or network; trusting every address would let "
                          "any client choose its own")
@@ -300,9 +305,8 @@ class Settings:
                              "user:password@ where it wants a log-in; no mail without it", is_secret=True)
     mail_from: str = _setting("", _mail_address, "ADDRESS", "the sender of mail, if not the user of --smtp-url")
     allow_network: tuple[str, ...] = _setting(
-        (), _network, "CIDR", "a private network that destinations and git repositories of every account may be in, "
-        "not only administrators'",
-        repeatable=True)
+        (), read_network, "CIDR", "a private network that destinations and git repositories of every account may be "
+        "in, not only administrators'", repeatable=True)
     outgoing_proxy: str = _setting("", _proxy, "URL", "an HTTP proxy for everything that is fetched and sent but mail",
                                    is_secret=True)
     threads: int = _setting(8, _whole(1, 64), "N", "requests answered at once", serving=True)
@@ -366,6 +370,10 @@ class Invalid(ReleasetrackError):
 
 class Unauthorized(ReleasetrackError):
     status = 401
+
+
+class Forbidden(ReleasetrackError):
+    status = 403
 
 
 class NotFound(ReleasetrackError):
@@ -652,6 +660,20 @@ class Account:
     email_notification: str     # of new projects that leave it to the account
     time_zone: str              # as in the IANA's database, such as Europe/Berlin: of digests
     password: str = dataclasses.field(repr=False)       # the hash
+    feed_secret: str = dataclasses.field(default="", repr=False)        # of the address of its feed
+    badge_secret: str = dataclasses.field(default="", repr=False)       # and of its badges
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """A browser that is signed in."""
+
+    id: str                     # the hash of its token, in hexadecimal
+    account_id: str
+    address: str                # that it signed in from
+    agent: str                  # what the browser calls itself
+    created_at: float
+    seen_at: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -672,6 +694,7 @@ class Key:
 class Tag:
     id: str
     name: str
+    feed_secret: str = dataclasses.field(default="", repr=False)        # of the address of its feed
 
     def as_json(self) -> dict[str, Any]:
         return {"id": self.id, "name": self.name}
@@ -688,6 +711,15 @@ KIND_FIELDS = {
 SCHEDULES = ("instant", "hourly", "daily", "weekly")
 EMAIL_NOTIFICATIONS = ("none", *SCHEDULES, "default")
 HOLD_LIMIT = 365                # days
+
+
+def own_zone() -> str:
+    """The time zone that this machine keeps, if it says so; else UTC."""
+    named = os.environ.get("TZ", "").lstrip(":") or os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    with contextlib.suppress(ValueError):
+        zone_of(named)
+        return named
+    return "UTC"
 
 
 def zone_of(name: str) -> datetime.tzinfo:
@@ -779,6 +811,16 @@ class Project:
             if value := getattr(self, name):
                 about[name] = value
         return about
+
+
+@dataclasses.dataclass(frozen=True)
+class Sighting:
+    """A release of one of an account's projects, as lists over all of them show it."""
+
+    project: Project
+    release: Release
+    found_at: float | None          # None: it was there when the project was first looked at
+    note: Note | None               # with the beginning of its message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1022,6 +1064,20 @@ def fill(template: str, values: Mapping[str, str], at_most: int = sys.maxsize) -
     return "".join([*parts, template[at:at + left] if left > 0 else ""])
 
 
+def read_label(text: str) -> str:
+    """A name that a person gave. Raises Invalid."""
+    if not 0 < len(text.strip()) <= NAME_LIMIT or not text.isprintable():
+        raise Invalid(f"the name {text[:40]!r} takes 1 to {NAME_LIMIT} printable characters")
+    return text.strip()
+
+
+def read_email(text: str) -> str:
+    """An account's e-mail address. Raises Invalid."""
+    if not re.fullmatch(r"[^@\s\x00-\x1f\ud800-\udfff]{1,64}@[^@\s\x00-\x1f\ud800-\udfff]{1,190}", text):
+        raise Invalid(f"{text[:260]!r} is no e-mail address, such as you@example.org")
+    return text
+
+
 # OWASP's password storage cheat sheet: of the choices of equal strength the one with the least memory.
 _SCRYPT = {"n": 2**14, "r": 8, "p": 5}
 
@@ -1052,6 +1108,11 @@ def password_problem(password: str) -> str | None:
 def make_key_secret() -> str:
     """A new API key: 256 random bits behind a prefix that secret scanners can look for."""
     return "rt_" + secrets.token_hex(32)
+
+
+def make_session_token() -> str:
+    """What a browser is known by: 256 random bits."""
+    return secrets.token_urlsafe(32)
 
 
 def make_signing_secret() -> str:
@@ -1563,13 +1624,58 @@ ALTER TABLE attempt ADD COLUMN answer TEXT;
 INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
 SELECT make_id(), id, 'email', 'account', '{"to":""}', '', created_at FROM account;
 PRAGMA user_version = 3;
+""", """
+-- What is read by whoever knows its address: an account's feed and badges, a tag's feed.
+ALTER TABLE account ADD COLUMN feed_secret TEXT NOT NULL DEFAULT '';
+ALTER TABLE account ADD COLUMN badge_secret TEXT NOT NULL DEFAULT '';
+ALTER TABLE tag ADD COLUMN feed_secret TEXT NOT NULL DEFAULT '';
+UPDATE account SET feed_secret = make_id(), badge_secret = make_id();
+UPDATE tag SET feed_secret = make_id();
+CREATE UNIQUE INDEX account_of_feed ON account (feed_secret);
+CREATE UNIQUE INDEX account_of_badge ON account (badge_secret);
+CREATE UNIQUE INDEX tag_of_feed ON tag (feed_secret);
+CREATE INDEX account_administrators ON account (id) WHERE is_admin;
+CREATE INDEX session_by_time ON session (created_at);
+
+-- visited_before: when the visit before the present one ended; what was found since is new to the account.
+ALTER TABLE account ADD COLUMN visited_at REAL;
+ALTER TABLE account ADD COLUMN visited_before REAL;
+ALTER TABLE release ADD COLUMN found_at REAL;     -- of news; a project's history has none
+CREATE INDEX release_with_cve ON release (source_id, date) WHERE cve IS NOT NULL;
+
+-- removed_at: put away by its account, which may take it back for a minute. Until it goes it is in no list.
+ALTER TABLE project ADD COLUMN removed_at REAL;
+CREATE INDEX project_put_away ON project (removed_at) WHERE removed_at IS NOT NULL;
+CREATE TRIGGER project_hidden AFTER UPDATE OF removed_at ON project
+ WHEN (OLD.removed_at IS NULL) != (NEW.removed_at IS NULL) BEGIN
+    INSERT INTO project_count (account_id, provider, projects)
+    VALUES (NEW.account_id, NEW.provider, iif(NEW.removed_at IS NULL, 1, -1))
+        ON CONFLICT DO UPDATE SET projects = projects + excluded.projects;
+    DELETE FROM project_count
+     WHERE account_id = NEW.account_id AND provider = NEW.provider AND projects = 0;
+END;
+DROP TRIGGER project_removed;
+CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN
+    UPDATE project_count SET projects = projects - 1
+     WHERE account_id = OLD.account_id AND provider = OLD.provider AND OLD.removed_at IS NULL;
+    DELETE FROM project_count
+     WHERE account_id = OLD.account_id AND provider = OLD.provider AND projects = 0;
+    DELETE FROM source
+     WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id);
+END;
+PRAGMA user_version = 4;
 """)
+
+_WANTED = """
+           account_id = :account AND removed_at IS NULL AND (:provider IS NULL OR provider = :provider)
+       AND (:tag IS NULL OR EXISTS (SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
+       AND (:text IS NULL OR name LIKE :text ESCAPE '\\')"""
 
 # The ids of a page of an account's projects: by order, and whether it is reversed.
 PROJECT_PAGES = {key: """
     SELECT id FROM project
-     WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
-       AND (:tag IS NULL OR EXISTS (SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
+     WHERE """ + _WANTED + """
+       AND (NOT :is_failing OR EXISTS (SELECT 1 FROM source WHERE id = source_id AND error IS NOT NULL))
      ORDER BY """ + columns + " LIMIT :limit OFFSET :offset" for key, columns in {
          ("updated", False): "newest_date DESC, rowid DESC",
          ("updated", True): "newest_date, rowid",
@@ -1578,6 +1684,26 @@ PROJECT_PAGES = {key: """
          ("name", False): "name COLLATE NOCASE, provider",
          ("name", True): "name COLLATE NOCASE DESC, provider DESC",
      }.items()}
+PROJECT_COUNT = {False: """
+    SELECT coalesce(sum(projects), 0) FROM project_count
+     WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)""", True: """
+    SELECT count(*) FROM project
+     WHERE """ + _WANTED + """
+       AND (NOT :is_failing OR EXISTS (SELECT 1 FROM source WHERE id = source_id AND error IS NOT NULL))"""}
+
+# The newest releases of an account's projects from a date on: all, or those that name a CVE. And the date that those of
+# a page are not older than, since so many projects have one.
+NEWEST_RELEASES = {name: """
+    SELECT release.id, project.id
+      FROM project JOIN release ON release.source_id = project.source_id AND date >= :least
+     WHERE """ + _WANTED + " AND newest_date >= :least" + condition + """
+     ORDER BY date DESC, release.id DESC
+     LIMIT :limit OFFSET :offset""" for name, condition in (
+         ("all", ""), ("security", " AND cve IS NOT NULL"))} | {"reach": """
+    SELECT newest_date FROM project
+     WHERE """ + _WANTED + """
+     ORDER BY newest_date DESC
+     LIMIT 1 OFFSET :offset + :limit - 1"""}
 
 
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
@@ -1614,6 +1740,7 @@ class Findings:
     noted: Sequence[Release] = ()       # known ones whose note is new or has changed
     gone: Sequence[str] = ()            # versions of known ones that are listed no more
     back: Sequence[str] = ()            # and of those that were gone and are listed again
+    news: Sequence[str] = ()            # versions, new or updated, that are no history
     events: Sequence[Event] = ()
 
 
@@ -1622,8 +1749,13 @@ def _as_json(value: Any) -> str:
 
 
 def _account(row: Sequence[Any]) -> Account:
-    id_, type_, address, name, is_admin, email_notification, zone, password = row
-    return Account(id_, type_, address, name, bool(is_admin), email_notification, zone, password)
+    id_, type_, address, name, is_admin, *about = row
+    return Account(id_, type_, address, name, bool(is_admin), *about)
+
+
+def _holding(text: str | None) -> str | None:
+    """The LIKE pattern of what holds a text."""
+    return text and "%" + re.sub(r"([%_\\])", r"\\\1", text) + "%"
 
 
 def _health(row: Sequence[Any]) -> list[Any]:
@@ -1702,7 +1834,10 @@ class _Database:
         self._connections: weakref.WeakSet[_StoreConnection] = weakref.WeakSet()
         self._process = os.getpid()
         self._inherited: Any = None             # of the process that this one was forked from: not ours to close
+        # Written with the next sweep, so that reading costs no write:
         self._used_keys: dict[str, float] = {}
+        self._seen_sessions: dict[str, float] = {}
+        self._visits: dict[str, tuple[float, float | None]] = {}        # account -> visited_at, visited_before
         self._open()
 
     def _open(self) -> None:
@@ -1863,18 +1998,23 @@ class _Members(_Database):
     """Accounts, and what is theirs alone: keys and tags."""
 
     def add_account(self, type: str, email: str, name: str, password: str, is_admin: bool,
-                    zone: str = "UTC") -> Account:
+                    zone: str = "UTC", as_first: bool = False) -> Account:
         """The new account, with its own address among its destinations; the first of all is an administrator.
-        ``password`` is its hash, ``zone`` its time zone. Raises Invalid when the address has one already."""
+        ``password`` is its hash, ``zone`` its time zone. Raises Invalid when the address has one already, or when it
+        is to be the first and is not."""
         account_id = make_id()
         with self._transaction() as db:
             is_first = not db.execute("SELECT 1 FROM account LIMIT 1").fetchall()
+            if as_first and not is_first:
+                raise Invalid("The first account has been made already.")
             try:
                 db.execute("""
-                    INSERT INTO account (id, type, email, name, password, is_admin, time_zone, created_at)
-                    VALUES (:id, :type, :email, :name, :password, :is_admin, :zone, :now)
+                    INSERT INTO account (id, type, email, name, password, is_admin, time_zone, feed_secret,
+                                         badge_secret, created_at)
+                    VALUES (:id, :type, :email, :name, :password, :is_admin, :zone, :feed, :badge, :now)
                     """, {"id": account_id, "type": type, "email": email, "name": name, "password": password,
-                          "is_admin": int(is_admin or is_first), "zone": zone, "now": self.clock()})
+                          "is_admin": int(is_admin or is_first), "zone": zone, "feed": make_id(),
+                          "badge": make_id(), "now": self.clock()})
                 db.execute("""
                     INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
                     VALUES (?, ?, 'email', 'account', '{"to":""}', '', ?)""", (make_id(), account_id, self.clock()))
@@ -1896,15 +2036,103 @@ class _Members(_Database):
 
     def account_of(self, account_id: str) -> Account | None:
         rows = self._rows("""
-            SELECT id, type, email, name, is_admin, email_notification, time_zone, password FROM account WHERE id = ?
-            """, (account_id,))
+            SELECT id, type, email, name, is_admin, email_notification, time_zone, password, feed_secret, badge_secret
+              FROM account WHERE id = ?""", (account_id,))
         return _account(rows[0]) if rows else None
 
     def update_account(self, account: Account) -> None:
-        """Write an account's name, time zone and setting of mail."""
+        """Write all of an account but its password and the secrets of its addresses. Raises Invalid when another has
+        the e-mail address, or no administrator would be left."""
         with self._transaction() as db:
-            db.execute("UPDATE account SET name = ?, time_zone = ?, email_notification = ? WHERE id = ?",
-                       (account.name, account.time_zone, account.email_notification, account.id))
+            try:
+                db.execute("""
+                    UPDATE account
+                       SET type = :type, email = :email, name = :name, is_admin = :is_admin, time_zone = :time_zone,
+                           email_notification = :email_notification
+                     WHERE id = :id""", vars(account))
+            except sqlite3.IntegrityError:
+                raise Invalid(f"There is an account {account.email} already.") from None
+            self._keep_an_administrator(db, account)
+
+    @staticmethod
+    def _keep_an_administrator(db: sqlite3.Connection, account: Account) -> None:
+        if not db.execute("SELECT 1 FROM account WHERE is_admin LIMIT 1").fetchall() and db.execute(
+                "SELECT max(rowid) FROM account").fetchone()[0] is not None:
+            raise Invalid(f"{account.email} is the only administrator; make another first")
+
+    def renew_feed(self, account_id: str, tag_id: str | None = None) -> None:
+        """Have the account's feed, or that of one of its tags, at another address; the old one is no more."""
+        with self._transaction() as db:
+            if tag_id is None:
+                db.execute("UPDATE account SET feed_secret = ? WHERE id = ?", (make_id(), account_id))
+            else:
+                db.execute("UPDATE tag SET feed_secret = ? WHERE id = ? AND account_id = ?",
+                           (make_id(), tag_id, account_id))
+
+    def renew_badges(self, account_id: str) -> None:
+        """Have the account's badges at other addresses; the old ones are no more."""
+        with self._transaction() as db:
+            db.execute("UPDATE account SET badge_secret = ? WHERE id = ?", (make_id(), account_id))
+
+    def feed_of(self, secret: str) -> tuple[str, Tag | None] | None:
+        """``(account id, the tag if the feed is a tag's)`` of a feed's secret."""
+        rows = self._rows("""
+            SELECT id, NULL, NULL FROM account WHERE feed_secret = :secret
+             UNION ALL SELECT account_id, id, name FROM tag WHERE feed_secret = :secret""", {"secret": secret})
+        return (rows[0][0], Tag(*rows[0][1:]) if rows[0][1] else None) if rows else None
+
+    def account_of_badge(self, secret: str) -> str | None:
+        """The id of the account whose badges have this secret."""
+        rows = self._rows("SELECT id FROM account WHERE badge_secret = ?", (secret,))
+        return rows[0][0] if rows else None
+
+    def add_session(self, account_id: str, token: str, address: str, agent: str) -> None:
+        with self._transaction() as db:
+            db.execute("""
+                INSERT INTO session (token_hash, account_id, address, agent, created_at, seen_at)
+                VALUES (:hash, :account, :address, :agent, :now, :now)
+                """, {"hash": secret_hash(token), "account": account_id, "address": address, "agent": agent[:300],
+                      "now": self.clock()})
+
+    def session(self, token: str) -> Session | None:
+        """The session of a token, unless it has run out."""
+        now = self.clock()
+        rows = self._rows("""
+            SELECT lower(hex(token_hash)), account_id, address, agent, created_at, seen_at FROM session
+             WHERE token_hash = ?""", (secret_hash(token),))
+        if not rows:
+            return None
+        found = Session(*rows[0])
+        if now - found.created_at > SESSION_LONGEST or now - found.seen_at > SESSION_IDLE:
+            return None
+        if now - found.seen_at > MINUTE:
+            self._seen_sessions[found.id] = now
+        return found
+
+    def sessions(self, account_id: str) -> list[Session]:
+        """An account's sessions that have not run out, those last that were seen longest ago."""
+        return [Session(*row) for row in self._rows("""
+            SELECT lower(hex(token_hash)), account_id, address, agent, created_at, seen_at FROM session
+             WHERE account_id = ? AND seen_at >= ? ORDER BY seen_at DESC
+            """, (account_id, self.clock() - SESSION_IDLE))]
+
+    def end_session(self, account_id: str, session_id: str) -> None:
+        with self._transaction() as db:
+            db.execute("DELETE FROM session WHERE account_id = ? AND lower(hex(token_hash)) = ?",
+                       (account_id, session_id))
+
+    def note_visit(self, account_id: str) -> float:
+        """The instant since which what was found is new to the account: its visit before this one ended then."""
+        now = self.clock()
+        if account_id not in self._visits:
+            (visit,) = self._rows("SELECT coalesce(visited_at, ?), visited_before FROM account WHERE id = ?",
+                                  (now, account_id))
+            self._visits[account_id] = visit
+        at, before = self._visits[account_id]
+        if now - at > VISIT:
+            before = at
+        self._visits[account_id] = now, before
+        return now if before is None else before
 
     def set_password(self, account_id: str, password: str) -> None:
         """Set the hash of the password, and end the account's sessions."""
@@ -1913,9 +2141,12 @@ class _Members(_Database):
             db.execute("DELETE FROM session WHERE account_id = ?", (account_id,))
 
     def remove_account(self, account_id: str) -> None:
-        """Remove an account and all that it owns."""
+        """Remove an account and all that it owns. Raises Invalid when it is the only administrator of several."""
+        account = self.account_of(account_id)
         with self._transaction() as db:
             db.execute("DELETE FROM account WHERE id = ?", (account_id,))
+            if account:
+                self._keep_an_administrator(db, account)
         self._empty_log()
 
     def add_key(self, account_id: str, name: str, networks: Sequence[str]) -> Key:
@@ -1972,18 +2203,20 @@ class _Members(_Database):
     def tags(self, account_id: str) -> list[Tag]:
         """An account's tags, sorted by name."""
         return [Tag(*row) for row in self._rows(
-            "SELECT id, name FROM tag WHERE account_id = ? ORDER BY name", (account_id,))]
+            "SELECT id, name, feed_secret FROM tag WHERE account_id = ? ORDER BY name", (account_id,))]
 
     def tag(self, account_id: str, tag_id: str) -> Tag | None:
-        rows = self._rows("SELECT id, name FROM tag WHERE id = ? AND account_id = ?", (tag_id, account_id))
+        rows = self._rows("SELECT id, name, feed_secret FROM tag WHERE id = ? AND account_id = ?",
+                          (tag_id, account_id))
         return Tag(*rows[0]) if rows else None
 
     def add_tag(self, account_id: str, name: str) -> Tag:
         """The new tag. Raises Invalid when the account has one of that name."""
-        tag = Tag(make_id(), name)
+        tag = Tag(make_id(), name, make_id())
         with self._transaction() as db:
             try:
-                db.execute("INSERT INTO tag (id, account_id, name) VALUES (?, ?, ?)", (tag.id, account_id, name))
+                db.execute("INSERT INTO tag (id, account_id, name, feed_secret) VALUES (?, ?, ?, ?)",
+                           (tag.id, account_id, name, tag.feed_secret))
             except sqlite3.IntegrityError:
                 raise Invalid(f"There is a tag {name} already.") from None
         return tag
@@ -2237,7 +2470,7 @@ class _Outbox(_Members):
 
     def journal(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
                 project_id: str | None = None, state: str | None = None, since: float = 0.0,
-                until: float = math.inf, limit: int = 100) -> list[Entry]:
+                until: float = math.inf, limit: int = 100, offset: int = 0) -> list[Entry]:
         """An account's deliveries that came between two instants, newest first: of a destination, of a project, in a
         state."""
         return [Entry(*row) for row in self._rows("""
@@ -2256,9 +2489,9 @@ class _Outbox(_Members):
                AND (:project IS NULL OR project_id = :project) AND (:state IS NULL OR state = :state)
                AND delivery.created_at BETWEEN :since AND :until
              ORDER BY delivery.rowid DESC
-             LIMIT :limit
+             LIMIT :limit OFFSET :offset
             """, {"account": account_id, "id": delivery_id, "destination": destination_id, "project": project_id,
-                  "state": state, "since": since, "until": until, "limit": limit})]
+                  "state": state, "since": since, "until": until, "limit": limit, "offset": offset})]
 
     def event_of(self, delivery_id: str) -> tuple[dict[str, Any], str] | None:
         """``(body, url)`` of what a delivery tells."""
@@ -2365,6 +2598,11 @@ class _Projects(_Outbox):
         """The new project and its source, which is due at once. Raises Invalid when the account has it."""
         project_id, now = make_id(), self.clock()
         with self._transaction() as db:
+            for away, in db.execute("""
+                    SELECT project.id FROM project JOIN source ON source.id = source_id
+                     WHERE account_id = ? AND source.provider = ? AND key = ? AND removed_at IS NOT NULL
+                    """, (account_id, provider, key)).fetchall():
+                self._remove_project(db, away)
             db.execute("""
                 INSERT INTO source (provider, key, name, next_check_at) VALUES (?, ?, ?, ?)
                     ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at
@@ -2442,12 +2680,46 @@ class _Projects(_Outbox):
     def remove_project(self, project_id: str) -> None:
         """Remove a project, and its source if nobody else tracks it. What was to be told of it later is not."""
         with self._transaction() as db:
+            self._remove_project(db, project_id)
+
+    def _remove_project(self, db: sqlite3.Connection, project_id: str) -> None:
+        db.execute("""
+            UPDATE delivery SET state = 'skipped', settled_at = :now
+             WHERE state = 'pending' AND next_attempt_at > :now AND attempts = 0
+               AND event_id IN (SELECT id FROM event WHERE project_id = :project)
+            """, {"now": self.clock(), "project": project_id})
+        db.execute("DELETE FROM project WHERE id = ?", (project_id,))
+
+    def put_away(self, account_id: str, ids: Sequence[str]) -> None:
+        """Hide projects of the account, which go for good after ``TAKEN_BACK`` seconds. Until then they are checked
+        and told as before, so that nothing is missed if they are taken back."""
+        with self._transaction() as db:
             db.execute("""
-                UPDATE delivery SET state = 'skipped', settled_at = :now
-                 WHERE state = 'pending' AND next_attempt_at > :now AND attempts = 0
-                   AND event_id IN (SELECT id FROM event WHERE project_id = :project)
-                """, {"now": self.clock(), "project": project_id})
-            db.execute("DELETE FROM project WHERE id = ?", (project_id,))
+                UPDATE project SET removed_at = ?
+                 WHERE account_id = ? AND removed_at IS NULL AND id IN (SELECT value FROM json_each(?))
+                """, (self.clock(), account_id, _as_json(list(ids))))
+
+    def projects_put_away(self, account_id: str) -> list[str]:
+        """The names of the projects that the account can take back."""
+        return [name for name, in self._rows("""
+            SELECT name FROM project
+             WHERE account_id = ? AND removed_at IS NOT NULL ORDER BY name""", (account_id,))]
+
+    def take_back(self, account_id: str) -> None:
+        """Show again what the account has put away and what has not gone yet."""
+        with self._transaction() as db:
+            db.execute("UPDATE project SET removed_at = NULL WHERE account_id = ? AND removed_at IS NOT NULL",
+                       (account_id,))
+
+    def check_soon(self, account_id: str, ids: Sequence[str]) -> None:
+        """Have projects of the account checked as soon as the tracker can."""
+        with self._transaction() as db:
+            db.execute("""
+                UPDATE source SET next_check_at = ?
+                 WHERE id IN (SELECT source_id FROM project
+                               WHERE account_id = ? AND id IN (SELECT value FROM json_each(?)))
+                """, (self.clock(), account_id, _as_json(list(ids))))
+        self.poll_bell.set()
 
     def project(self, account_id: str, project_id: str) -> Project | None:
         return next(iter(self._projects(account_id, [project_id])), None)
@@ -2457,6 +2729,7 @@ class _Projects(_Outbox):
         rows = self._rows("""
             SELECT project.id, source.key
               FROM source JOIN project ON project.source_id = source.id AND project.account_id = :account
+                                      AND removed_at IS NULL
              WHERE source.provider = :provider AND source.key IN (SELECT value FROM json_each(:keys))
              ORDER BY length(source.key) DESC
              LIMIT 1
@@ -2464,39 +2737,31 @@ class _Projects(_Outbox):
         return rows[0] if rows else None
 
     def projects(self, account_id: str, order: str, is_reversed: bool, provider: str | None = None,
-                 tag: str | None = None, page: int = 1) -> tuple[list[Project], int]:
-        """A page of an account's projects, and how many pages there are (at least 1)."""
-        values = {"account": account_id, "provider": provider, "tag": tag, "limit": PAGE_SIZE,
-                  "offset": (page - 1) * PAGE_SIZE}
+                 tag: str | None = None, page: int = 1, *, text: str | None = None, is_failing: bool = False,
+                 size: int = PAGE_SIZE) -> tuple[list[Project], int]:
+        """A page of an account's projects, and how many pages there are (at least 1): of a provider, with a tag, with
+        a text in the name, with a source that could not be checked."""
+        values = {"account": account_id, "provider": provider, "tag": tag, "text": _holding(text),
+                  "is_failing": is_failing, "limit": size, "offset": (page - 1) * size}
         ids = [id_ for id_, in self._rows(PROJECT_PAGES[order, is_reversed], values)]
-        if tag is None:
-            (count,), = self._rows("""
-                SELECT coalesce(sum(projects), 0) FROM project_count
-                 WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
-                """, values)
-        else:
-            (count,), = self._rows("""
-                SELECT count(*) FROM project_tag JOIN project ON project.id = project_id
-                 WHERE tag_id = :tag AND account_id = :account AND (:provider IS NULL OR provider = :provider)
-                """, values)
-        return self._projects(account_id, ids), max(1, -(-count // PAGE_SIZE))
+        (count,), = self._rows(PROJECT_COUNT[bool(tag or text or is_failing)], values)
+        return self._projects(account_id, ids), max(1, -(-count // size))
 
     def search_projects(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
         """The projects whose name holds the text, whatever the case of letters, sorted by name."""
-        pattern = re.sub(r"([%_\\])", r"\\\1", text)
         return self._projects(account_id, [id_ for id_, in self._rows("""
             SELECT id FROM project
-             WHERE account_id = :account AND name LIKE :pattern ESCAPE '\\'
+             WHERE account_id = :account AND removed_at IS NULL AND name LIKE :pattern ESCAPE '\\'
                AND (:provider IS NULL OR provider = :provider)
              ORDER BY name COLLATE NOCASE, provider
-            """, {"account": account_id, "pattern": f"%{pattern}%", "provider": provider})])
+            """, {"account": account_id, "pattern": _holding(text), "provider": provider})])
 
     def providers_of(self, account_id: str) -> list[str]:
         """The ids of the providers that the account has projects at, sorted."""
         return [id_ for id_, in self._rows(
             "SELECT provider FROM project_count WHERE account_id = ? ORDER BY provider", (account_id,))]
 
-    def _projects(self, account_id: str, ids: Sequence[str]) -> list[Project]:
+    def _projects(self, account_id: str, ids: Sequence[str], with_put_away: bool = False) -> list[Project]:
         """The account's projects of these ids, in their order."""
         rows = self._rows("""
             SELECT project.id, account_id, source_id, project.provider, project.name, email_notification,
@@ -2508,7 +2773,8 @@ class _Projects(_Outbox):
                    checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left
               FROM project JOIN source ON source.id = source_id
              WHERE project.id IN (SELECT value FROM json_each(:ids)) AND account_id = :account
-            """, {"ids": _as_json(ids), "account": account_id})
+               AND (removed_at IS NULL OR :with_put_away)
+            """, {"ids": _as_json(ids), "account": account_id, "with_put_away": with_put_away})
         found = {row[0]: _project(row) for row in rows}
         return [found[id_] for id_ in ids if id_ in found]
 
@@ -2542,10 +2808,79 @@ class _Projects(_Outbox):
                 self._checked.wait(min(left, 0.25))
 
 
-class Store(_Projects):
+class _Lists(_Projects):
+    """What pages show of many projects at once."""
+
+    def latest_releases(self, account_id: str, page: int = 1, provider: str | None = None, tag: str | None = None,
+                        text: str | None = None, is_security: bool = False,
+                        size: int = PAGE_SIZE) -> tuple[list[Sighting], bool]:
+        """A page of the releases of all of an account's projects, newest first, and whether there are more: of a
+        provider, with a tag, with a text in the project's name, that name a CVE. The cost follows the page's number,
+        not how many releases there are."""
+        values = {"account": account_id, "provider": provider, "tag": tag, "text": _holding(text),
+                  "limit": size + 1, "offset": (page - 1) * size}
+        reach = [] if is_security else self._rows(NEWEST_RELEASES["reach"], values)
+        found = self._rows(NEWEST_RELEASES["security" if is_security else "all"],
+                           values | {"least": reach[0][0] if reach else ""})
+        projects = {project.id: project for project in self._projects(account_id, [one for _, one in found])}
+        releases = {id_: about for id_, *about in self._rows("""
+            SELECT release.id, version, date, is_prerelease, is_updated, cve, release_id, found_at, title,
+                   substr(message, 1, :start), url
+              FROM release LEFT JOIN note ON release_id = release.id
+             WHERE release.id IN (SELECT value FROM json_each(:ids))
+            """, {"start": NOTE_START, "ids": _as_json([id_ for id_, _ in found])})}
+        return [Sighting(projects[project_id], _release(about[:6]), about[6],
+                         Note(*about[7:]) if about[5] is not None else None)
+                for id_, project_id in found[:size] if project_id in projects
+                and (about := releases.get(id_))], len(found) > size
+
+    def note_starts(self, source_id: int, versions: Sequence[str]) -> dict[str, Note]:
+        """The notes of these of a source's versions, by version, with the beginning of their messages."""
+        return {version: Note(*about) for version, *about in self._rows("""
+            SELECT version, title, substr(message, 1, :start), url FROM note JOIN release ON release.id = release_id
+             WHERE source_id = :source AND version IN (SELECT value FROM json_each(:versions))
+            """, {"start": NOTE_START, "source": source_id, "versions": _as_json(list(versions))})}
+
+    def newest_of(self, source_ids: Collection[int]) -> dict[int, Release]:
+        """The newest release of each of these sources that has any."""
+        return {source_id: _release(about) for source_id, *about in self._rows("""
+            SELECT source_id, version, date, is_prerelease, is_updated, cve, release_id
+              FROM release LEFT JOIN note ON release_id = release.id
+             WHERE release.id IN (
+                   SELECT (SELECT id FROM release WHERE source_id = value ORDER BY date DESC, id DESC LIMIT 1)
+                     FROM json_each(?))""", (_as_json(list(source_ids)),))}
+
+    def failing_sources(self, at_most: int = 50) -> list[Source]:
+        """Sources whose last check failed, those first that have failed longest."""
+        ids = self._rows("SELECT id FROM source WHERE error IS NOT NULL ORDER BY failing_since LIMIT ?", (at_most,))
+        return [source for id_, in ids if (source := self.source(id_))]
+
+    def quotas(self) -> list[tuple[str, int, float]]:
+        """``(provider, requests left to us, when it said so)`` of the providers that tell."""
+        return self._rows("""
+            SELECT provider, quota_left, max(checked_at) FROM source
+             WHERE quota_left IS NOT NULL GROUP BY provider ORDER BY provider""")
+
+    def backlog(self) -> dict[str, tuple[int, float | None]]:
+        """How many sources and deliveries are due, and how many have failed, each with the instant of the first."""
+        (row,) = self._rows("""
+            SELECT (SELECT count(*) FROM source WHERE next_check_at <= :now),
+                   (SELECT min(next_check_at) FROM source WHERE next_check_at <= :now),
+                   (SELECT count(*) FROM delivery WHERE state = 'pending' AND next_attempt_at <= :now),
+                   (SELECT min(next_attempt_at) FROM delivery WHERE state = 'pending' AND next_attempt_at <= :now),
+                   (SELECT count(*) FROM delivery WHERE state = 'failed'),
+                   (SELECT min(settled_at) FROM delivery WHERE state = 'failed')""", {"now": self.clock()})
+        return dict(zip(("sources", "deliveries", "failed"), zip(row[::2], row[1::2])))
+
+    def size(self) -> int:
+        """Bytes of the file and its write-ahead log."""
+        return sum(os.path.getsize(path) for path in (self.path, f"{self.path}-wal") if os.path.exists(path))
+
+
+class Store(_Lists):
     """The database. Methods return values, never rows; each is one statement or one transaction."""
 
-    def releases(self, source_id: int, page: int) -> tuple[list[Release], int]:
+    def releases(self, source_id: int, page: int, size: int = PAGE_SIZE) -> tuple[list[Release], int]:
         """A page of a source's releases, newest first, without their notes; and how many pages there are."""
         rows = self._rows("""
             SELECT version, date, is_prerelease, is_updated, cve, release_id
@@ -2553,9 +2888,9 @@ class Store(_Projects):
              WHERE source_id = ?
              ORDER BY date DESC, release.id DESC
              LIMIT ? OFFSET ?
-            """, (source_id, PAGE_SIZE, (page - 1) * PAGE_SIZE))
+            """, (source_id, size, (page - 1) * size))
         (count,), = self._rows("SELECT count(*) FROM release WHERE source_id = ?", (source_id,))
-        return [_release(row) for row in rows], max(1, -(-count // PAGE_SIZE))
+        return [_release(row) for row in rows], max(1, -(-count // size))
 
     def release_of(self, source_id: int, versions: Sequence[str]) -> Release | None:
         """The release of the longest of these versions that the source has, without its note."""
@@ -2661,7 +2996,8 @@ class Store(_Projects):
         found = []
         for project_id, account_id in self._rows(
                 "SELECT id, account_id FROM project WHERE source_id = ?", (source_id,)):
-            project, account = self.project(account_id, project_id), self.account_of(account_id)
+            project = next(iter(self._projects(account_id, [project_id], with_put_away=True)), None)
+            account = self.account_of(account_id)
             if project is None or account is None:      # removed since
                 continue
             tags = [Tag(id_, name) for id_, name in self._rows("""
@@ -2715,6 +3051,8 @@ class Store(_Projects):
                 UPDATE release SET is_updated = 1, is_prerelease = ?, evidence = ?
                  WHERE source_id = ? AND version = ?
                 """, (int(release.is_prerelease), release.evidence, source_id, release.version))
+        db.executemany("UPDATE release SET found_at = ? WHERE source_id = ? AND version = ?",
+                       [(now, source_id, version) for version in found.news])
         db.executemany("UPDATE release SET evidence = ? WHERE source_id = ? AND version = ?",
                        [(release.evidence, source_id, release.version) for release in found.evidenced])
         db.executemany("""
@@ -2813,6 +3151,11 @@ class Store(_Projects):
         db.execute("UPDATE OR IGNORE release SET source_id = :new WHERE source_id = :old", values)
         db.execute("UPDATE source SET next_check_at = :now WHERE id = :new", values)
         db.execute("""
+            UPDATE project SET removed_at = NULL
+             WHERE source_id = :new AND removed_at IS NOT NULL
+               AND account_id IN (SELECT account_id FROM project WHERE source_id = :old AND removed_at IS NULL)
+            """, values)
+        db.execute("""
             DELETE FROM project
              WHERE source_id = :old AND account_id IN (SELECT account_id FROM project WHERE source_id = :new)
             """, values)
@@ -2830,11 +3173,22 @@ class Store(_Projects):
             self.send_bell.set()
 
     def sweep(self, now: float, at_most: int = 500) -> None:
-        """Write down which keys were used, drop a little of what is past keeping, and bring back what a clock
-        that was wrong has put too far off."""
+        """Write down which keys and sessions were used, drop a little of what is past keeping, and bring back what a
+        clock that was wrong has put too far off."""
         used, self._used_keys = self._used_keys, {}
+        seen, self._seen_sessions = self._seen_sessions, {}
+        visits, self._visits = self._visits, {}
         with self._transaction() as db:
             db.executemany("UPDATE api_key SET used_at = ? WHERE id = ?", [(at, id_) for id_, at in used.items()])
+            db.executemany("UPDATE session SET seen_at = ? WHERE token_hash = ?",
+                           [(at, bytes.fromhex(id_)) for id_, at in seen.items()])
+            db.executemany("UPDATE account SET visited_at = ?, visited_before = ? WHERE id = ?",
+                           [(*visit, id_) for id_, visit in visits.items()])
+            db.execute("DELETE FROM session WHERE created_at < ?", (now - SESSION_LONGEST,))
+            for project_id, in db.execute("""
+                    SELECT id FROM project WHERE removed_at IS NOT NULL AND removed_at NOT BETWEEN ? AND ?
+                    """, (now - TAKEN_BACK, now + TAKEN_BACK)).fetchall():
+                self._remove_project(db, project_id)
             db.execute("""
                 DELETE FROM attempt WHERE id IN (
                     SELECT id FROM attempt WHERE attempted_at < ? ORDER BY attempted_at LIMIT ?)
@@ -3322,6 +3676,7 @@ class Fetcher:
         contact = f"; {settings.contact}" if settings.contact else ""
         self._agent = f"{USER_AGENT} (self-hosted release tracker{contact})"
         self._hosts: dict[str, _Host] = {}
+        self._skews: dict[str, float] = {}      # host -> seconds that its clock is ahead of ours
         self._lock = threading.Lock()
         self._mail_server = settings.smtp_url
         self._is_proxied = bool(settings.outgoing_proxy)
@@ -3367,7 +3722,16 @@ class Fetcher:
             answer = self._follow(request, exchange, is_trusted)
         finally:
             host.slots.release()
+        with contextlib.suppress(ValueError):       # one that gives no date, or none that can be read
+            told_at = email.utils.parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
+            self._skews[host_of(answer.url)] = told_at - self._clock()
         return self._heed(request, answer)
+
+    def clock_skew(self) -> float | None:
+        """Seconds that the clocks of the hosts asked last are ahead of ours: the middle one, since one may be wrong.
+        None before any has told."""
+        skews = sorted(list(self._skews.values())[-50:])
+        return skews[len(skews) // 2] if skews else None
 
     def _await_turn(self, host: _Host, request: Request) -> None:
         """Wait until the host's limit lets another request go; raise Throttled where that is far off."""
@@ -5327,7 +5691,8 @@ class Tracker:
             events = [event for subscriber in (self.store.subscribers(source.id) if news else ())
                       for event in self._events(provider, subscriber, news)]
         return self._record(source, dataclasses.replace(
-            findings, events=events, renamed=self._renamed(provider, source, listing)), news)
+            findings, events=events, renamed=self._renamed(provider, source, listing),
+            news=[release.version for release in news]), news)
 
     def _record(self, source: Source, found: Findings, news: list[Release]) -> tuple[Sequence[Event], list[Release]]:
         """What is told and what is news, once it is recorded; nothing if the claim was lost."""
@@ -5669,14 +6034,19 @@ def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
     return values
 
 
+def sample_values(account: Account) -> dict[str, str]:
+    """A made-up release to test with, in the names of templates."""
+    return {"provider": "github", "project": "octocat/hello-world", "version": "1.2.3",
+            "time": "2026-01-31T08:00:00Z", "cve": "", "is_prerelease": "false", "is_updated": "false",
+            "note_title": "Hello World 1.2.3", "note_message": "<p>This is a <b>test</b> of a notification.</p>",
+            "account_type": account.type, "account_id": account.id, "account_name": account.name, "tags": "",
+            "project_note": "", "url": "https://github.com/octocat/hello-world/releases/tag/1.2.3"}
+
+
 def sample(given: Sequence[str], account: Account) -> tuple[dict[str, Any], str]:
     """``(body, url)`` of an event to test with: what ``given`` says as NAME=VALUE, in the names of templates, and for
     the rest a made-up release. Raises Invalid."""
-    values = {"provider": "github", "project": "octocat/hello-world", "version": "1.2.3",
-              "time": "2026-01-31T08:00:00Z", "cve": "", "is_prerelease": "false", "is_updated": "false",
-              "note_title": "Hello World 1.2.3", "note_message": "<p>This is a <b>test</b> of a notification.</p>",
-              "account_type": account.type, "account_id": account.id, "account_name": account.name, "tags": "",
-              "project_note": "", "url": "https://github.com/octocat/hello-world/releases/tag/1.2.3"}
+    values = sample_values(account)
     if any(line.startswith(("provider=", "project=", "version=")) for line in given):
         values |= {"url": "", "note_title": ""}     # those of the made-up one would mislead
     faults = []
@@ -6390,12 +6760,36 @@ def secrets_of(destination: Destination) -> dict[str, str]:
     return {text: found[text] for text in sorted(found, key=len, reverse=True) if len(text) >= 4}
 
 
+def shown_settings(destination: Destination) -> list[tuple[str, str]]:
+    """``settings_as_given`` with secrets masked: of an address its host is shown, of a header its name."""
+    asks, hidden = {ask.name: ask for ask in KINDS[destination.kind].asks}, secrets_of(destination)
+    return [(name, text if not asks[name].is_secret else f"{text.partition(':')[0]}: ***" if asks[name].kept_as else
+             hidden[text] if text.startswith("http") else "***") for name, text in settings_as_given(destination)]
+
+
 def masked(text: str, destination: Destination) -> str:
     """The text without the destination's secrets."""
     hidden = secrets_of(destination)
     if not hidden:
         return text
     return re.sub("|".join(map(re.escape, hidden)), lambda match: hidden[match[0]], text)
+
+
+def shown_exchange(destination: Destination, sent: Request | Mail, answer: Answer | None) -> tuple[str, str]:
+    """What was sent and what was answered, as people read it, without secrets."""
+    if isinstance(sent, Mail):
+        plain = email.message_from_bytes(sent.content, policy=email.policy.default).get_body(("plain",))
+        lines = [f"from {sent.sender} to {sent.recipient}", "", sent.content.decode("ascii", "replace"),
+                 "-- which reads as text:", "", plain.get_content() if plain else ""]
+    else:
+        hidden = destination.settings.get("headers", {})
+        lines = [f"{sent.method} {sent.url}",
+                 *(f"{name}: {'***' if name in hidden else value}" for name, value in sent.headers.items()), "",
+                 (sent.body or b"").decode("utf-8", "replace")]
+    answered = [f"answered by {answer.address}: {answer.status}", *(
+        f"{name}: {value}" for name, value in answer.headers.items()), "", answer.text()] if answer else []
+    return (masked("\n".join(lines).replace("\r\n", "\n"), destination).rstrip(),
+            masked("\n".join(answered).replace("\r\n", "\n"), destination)[:2 * KIB].rstrip())
 
 
 def verdict(destination: Destination, answer: Answer) -> str | None:
@@ -6670,7 +7064,7 @@ class Courier:
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What the API works with."""
+    """What the API and the pages work with."""
 
     store: Store
     settings: Settings
@@ -6736,6 +7130,10 @@ class Query:
             self.faults.append(f"Parameter {name} takes one of: {', '.join(choices)}.")
         return value
 
+    def filter(self, name: str) -> str | None:
+        """The text of a field that may be left empty."""
+        return self.text(name) if self._given.get(name, "").strip() else None
+
     def page(self) -> int:
         value = self._given.get("page", "1")
         if not re.fullmatch(r"0{0,9}[1-9][0-9]{0,8}", value):
@@ -6752,14 +7150,14 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def _is_storable(text: str) -> bool:
+def is_storable(text: str) -> bool:
     """Whether a text has neither control characters, line breaks aside, nor halves of surrogate pairs."""
     return not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", text)
 
 
 def pattern_fault(pattern: str) -> str | None:
     """What is wrong with a regular expression, if anything."""
-    if len(pattern) > 500 or not _is_storable(pattern):
+    if len(pattern) > 500 or not is_storable(pattern):
         return "a pattern takes at most 500 characters."
     if "[[:" in pattern:        # Python would read it as a set of letters, without a word
         return f"{pattern!r} has a POSIX class such as [[:alpha:]]; write [a-z], \\w or \\d."
@@ -6770,27 +7168,38 @@ def pattern_fault(pattern: str) -> str | None:
     return None
 
 
-class Fields:
-    """The JSON object that a request sent. Collects every fault, which ``check`` raises as one Invalid."""
+def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
+    """The body of a request, which has to be of that type. Raises Invalid, TooLarge."""
+    if environ.get("CONTENT_TYPE", "").split(";")[0].strip().lower() != content_type:
+        raise Invalid(f"A POST takes the header Content-Type: {content_type}.")
+    size = environ.get("CONTENT_LENGTH", "")
+    if not (size.isascii() and size.isdigit()):     # sent in chunks, or nothing sent
+        size = str(BODY_LIMIT + 1) if environ.get("wsgi.input_terminated") else "0"
+    elif int(size) > BODY_LIMIT:
+        raise TooLarge
+    body = environ["wsgi.input"].read(int(size))    # bottle would put a larger one into a file
+    if len(body) > BODY_LIMIT:
+        raise TooLarge
+    return body
 
-    def __init__(self, environ: Mapping[str, Any]) -> None:
-        if environ.get("CONTENT_TYPE", "").split(";")[0].strip().lower() != "application/json":
-            raise Invalid("A POST takes the header Content-Type: application/json.")
-        size = environ.get("CONTENT_LENGTH", "")
-        if not (size.isascii() and size.isdigit()):     # sent in chunks, or nothing sent
-            size = str(BODY_LIMIT + 1) if environ.get("wsgi.input_terminated") else "0"
-        elif int(size) > BODY_LIMIT:
-            raise TooLarge
-        body = environ["wsgi.input"].read(int(size))    # bottle would put a larger one into a file
-        if len(body) > BODY_LIMIT:
-            raise TooLarge
+
+class Fields:
+    """A JSON object that is read by name. Collects every fault, which ``check`` raises as one Invalid."""
+
+    def __init__(self, given: Any) -> None:
+        if not isinstance(given, dict):
+            raise Invalid("The body takes a JSON object.")
+        self._given = given
+        self.faults: list[str] = []
+
+    @classmethod
+    def of(cls, environ: Mapping[str, Any]) -> Fields:
+        """Those that a request sent. Raises Invalid, TooLarge."""
+        body = read_body(environ, "application/json")
         try:
-            self._given = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+            return cls(json.loads(body.decode("utf-8"), parse_constant=_refuse_constant))
         except (ValueError, RecursionError):
             raise Invalid("The body could not be decoded as JSON.") from None
-        if not isinstance(self._given, dict):
-            raise Invalid("The body takes a JSON object.")
-        self.faults: list[str] = []
 
     def check(self) -> None:
         if self.faults:
@@ -6803,7 +7212,7 @@ class Fields:
             self.faults.append(f"{required} is required.")
         elif value is not None and not isinstance(value, str):
             self.faults.append(f"Field {name} takes a text.")
-        elif value is not None and (len(value) > at_most or not _is_storable(value)):
+        elif value is not None and (len(value) > at_most or not is_storable(value)):
             self.faults.append(f"Field {name} takes a text of at most {at_most} characters without control characters.")
         else:
             return value
@@ -6867,7 +7276,7 @@ def _destination_ids(call: Call, kind: str) -> set[str]:
     return {one.id for one in call.store.destinations(call.account_id, kind)}
 
 
-def _project_settings(fields: Fields, call: Call) -> dict[str, Any]:
+def project_settings(fields: Fields, call: Call) -> dict[str, Any]:
     """What a body sets of a project, for the store. Faults are left in ``fields``."""
     found: dict[str, Any] = {
         "email_notification": fields.one_of("email_notification", EMAIL_NOTIFICATIONS),
@@ -6940,11 +7349,28 @@ def search_projects(call: Call) -> dict[str, Any]:
     return {"q": text, "projects": [_shown(call, project) for project in found]}
 
 
+def settled(call: Call, project: Project, source: Source, asked_at: float, seconds: float) -> Project:
+    """A project that was added at ``asked_at``, after its first check if that ends in time. Raises Invalid, and the
+    project is gone, when its provider has no such project, or it is one that the account has."""
+    if source.succeeded_at is None and call.parts.adding.acquire(blocking=False):
+        try:
+            after = call.store.await_check(source.id, asked_at, seconds)
+        finally:
+            call.parts.adding.release()
+        if after and after.missing_since and after.succeeded_at is None:
+            call.store.remove_project(project.id)
+            raise Invalid(f"Project name {project.name!r} was not found: {after.error}.")
+    project_now = call.store.project(call.account_id, project.id)
+    if project_now is None:
+        raise Invalid(f"Project name {project.name!r} is another name of a project that is tracked already.")
+    return project_now
+
+
 @route("POST", "projects")
 def add_project(call: Call) -> dict[str, Any]:
     """The new project, by ``provider`` and ``name``, or by an address as the ``name``. 400: neither, one that is
     malformed, tracked already, or not at the provider."""
-    fields = Fields(call.environ)
+    fields = Fields.of(call.environ)
     id_ = fields.text("provider", at_most=100)
     names_none = not fields.faults and not (id_ or "").strip()
     text = fields.text("name", at_most=2000, required="Project name")
@@ -6956,24 +7382,13 @@ def add_project(call: Call) -> dict[str, Any]:
             found = project_at(call.parts.providers, (id_ or "").strip() or None, text)
         except Invalid as error:
             fields.faults += error.errors
-    settings = _project_settings(fields, call)
+    settings = project_settings(fields, call)
     fields.check()
     assert found
     provider, name, key = found
     asked_at = call.store.clock()
     project, source = call.store.add_project(call.account_id, provider.id, key, name, settings)
-    if source.succeeded_at is None and call.parts.adding.acquire(blocking=False):
-        try:
-            after = call.store.await_check(source.id, asked_at, ADD_WAIT)
-        finally:
-            call.parts.adding.release()
-        if after and after.missing_since and after.succeeded_at is None:
-            call.store.remove_project(project.id)
-            raise Invalid(f"Project name {name!r} was not found: {after.error}.")
-    project_now = call.store.project(call.account_id, project.id)
-    if project_now is None:
-        raise Invalid(f"Project name {name!r} is another name of a project that is tracked already.")
-    return _shown(call, project_now)
+    return _shown(call, settled(call, project, source, asked_at, ADD_WAIT))
 
 
 def _on_project(method: str, what: str) -> Callable[[Handler], Handler]:
@@ -7001,8 +7416,8 @@ def read_project(call: ProjectCall) -> dict[str, Any]:
 @_on_project("POST", "")
 def update_project(call: ProjectCall) -> dict[str, Any]:
     """The project as it is after the update; what is absent or null stays. 400: a field takes something else."""
-    fields = Fields(call.environ)
-    settings = _project_settings(fields, call)
+    fields = Fields.of(call.environ)
+    settings = project_settings(fields, call)
     fields.check()
     project = call.store.update_project(call.account_id, call.project.id, settings)
     if project is None:         # removed meanwhile
@@ -7036,17 +7451,22 @@ def list_releases(call: ProjectCall) -> dict[str, Any]:
     return {"releases": _shown_releases(call, releases), "total_pages": total}
 
 
+def newest_wanted(parts: Parts, project: Project) -> Release | None:
+    """The newest release that the project does not exclude."""
+    for page in itertools.count(1):
+        releases, total = parts.store.releases(project.source_id, page)
+        for release, is_excluded in zip(releases, excluded(project, releases, parts.patterns)):
+            if not is_excluded:
+                return release
+        if page >= total:
+            return None
+    raise AssertionError
+
+
 @_on_project("GET", "latest-release")
 def read_latest_release(call: ProjectCall) -> dict[str, Any]:
     """The newest release that the project does not exclude. 404: there is none."""
-    for page in itertools.count(1):
-        releases, total = call.store.releases(call.project.source_id, page)
-        for shown in _shown_releases(call, releases):
-            if "is_excluded" not in shown:
-                return shown
-        if page >= total:
-            break
-    raise NotFound
+    return _or_missing(newest_wanted(call.parts, call.project)).as_json()
 
 
 @_on_project("GET", "releases/{version}")
@@ -7094,7 +7514,7 @@ def list_tags(call: Call) -> dict[str, Any]:
 
 
 def _tag_name(call: Call) -> str:
-    fields = Fields(call.environ)
+    fields = Fields.of(call.environ)
     name = fields.text("name", at_most=100, required="Tag name")
     fields.check()
     return (name or "").strip()
@@ -7195,17 +7615,16 @@ def key_account(parts: Parts, environ: Mapping[str, Any]) -> tuple[str, str]:
     raise Unauthorized
 
 
-def log_in(parts: Parts, environ: Mapping[str, Any]) -> str:
-    """The id of the account whose e-mail address and password a request carries. Raises Unauthorized, TooMany."""
-    address, password = _basic(environ)
-    if not address or not password or not _is_storable(address):
+def log_in(parts: Parts, environ: Mapping[str, Any], address: str, password: str) -> Account:
+    """The account of an e-mail address and its password. Raises Unauthorized, TooMany."""
+    if not address or not password or not is_storable(address):
         raise Unauthorized
     account = parts.store.account(address)
     client = client_address(environ, parts.settings.trusted_proxy)
     if not parts.gate.check(address, client, password, account.password if account else None, time.monotonic()):
         raise Unauthorized
     assert account
-    return account.id
+    return account
 
 
 # What they ask for
@@ -7292,15 +7711,16 @@ def refuse(error: ReleasetrackError) -> dict[str, Any]:
     return error.as_message()
 
 
-def answer_api(parts: Parts) -> bytes:
-    """The answer to the current request under /v1, as JSON. Only here does an error become a status."""
+def answer_api(parts: Parts, rest: str = "") -> bytes:
+    """The answer to the current request under /v1, as JSON. Only here does an error become a status. ``rest`` of the
+    path is what bottle makes of it; it is read raw instead."""
     environ, response = bottle.request.environ, bottle.response
     response.content_type = "application/json"
     try:
         method = environ["REQUEST_METHOD"]
         segments = raw_segments(environ)[1:]
         if segments == ["auth", "keys"]:
-            account_id = log_in(parts, environ)
+            account_id = log_in(parts, environ, *_basic(environ)).id
             take_cost(parts, f"account {account_id}", method)
         else:
             key_id, account_id = key_account(parts, environ)
@@ -7327,62 +7747,2521 @@ def status_message(status: int, text: str = "") -> bytes:
 
 # == pages =====================================================================
 #
-# What a person sees in a browser: for now the front page, which says that the service runs and how
-# to go on. Plain HTML, one style sheet, nothing from elsewhere, nothing that needs a script.
+# What a person sees in a browser: plain HTML from the templates here, one style sheet, and a little script for
+# what also works without. Nothing is loaded from elsewhere. A browser is known by a random token; each form carries
+# another that is made of it, and must come from us. Notes are strangers' HTML, in a frame that may do nothing.
+
 
 STYLE = """\
-:root { color-scheme: light dark; --text: light-dark(#1c2330, #e6e9ef); --page: light-dark(#fff, #14181f); }
-:root { --soft: light-dark(#f1f3f7, #1f2530); --accent: light-dark(#0b5cad, #7db8f5); }
-body { margin: 0 auto; max-width: 44rem; padding: 2rem 1rem; color: var(--text); background: var(--page); }
-body { font: 1rem/1.6 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; }
-a { color: var(--accent); }
-pre { background: var(--soft); padding: .8rem 1rem; border-radius: .4rem; overflow-x: auto; }
+:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --text: #1b2230; --soft: #586273; --line: #d8dde5; }
+:root { --accent: #1756bd; --on-accent: #fff; --tint: #e9f0fc; --bad: #a3201b; --bad-tint: #fdeceb; --edge: #7b8596; }
+:root { --warn: #7a4a00; --warn-tint: #fcf1da; --good: #17663a; --good-tint: #e3f4e9; }
+@media (prefers-color-scheme: dark) { :root { --page: #11151b; --card: #191e26; --text: #e6e9ee; --soft: #a3adbb; } }
+@media (prefers-color-scheme: dark) { :root { --line: #303846; --accent: #8db8fa; --on-accent: #0d1a30; } }
+@media (prefers-color-scheme: dark) { :root { --tint: #1f2c42; --bad: #ffb1aa; --bad-tint: #3d1d1c; --edge: #76808f; } }
+@media (prefers-color-scheme: dark) { :root { --warn: #f3cf86; --warn-tint: #38290d; --good: #8fdcac; } }
+@media (prefers-color-scheme: dark) { :root { --good-tint: #14321f; } }
+* { box-sizing: border-box; }
+body { margin: 0; color: var(--text); background: var(--page); font: 1rem/1.55 system-ui; overflow-wrap: anywhere; }
+a { color: var(--accent); text-underline-offset: .15em; }
+:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
+.skip { position: absolute; left: -99rem; padding: .5rem 1rem; background: var(--card); } .skip:focus { left: 1rem; }
+body > header { background: var(--card); border-bottom: 1px solid var(--line); }
+body > header > div { display: flex; flex-wrap: wrap; align-items: center; gap: 0 1.2rem; padding: .4rem 1rem; }
+body > header > div, main { max-width: 66rem; margin: 0 auto; }
+.brand { font-weight: 700; color: inherit; text-decoration: none; padding: .4rem 0; }
+.brand::before { content: ""; display: inline-block; width: .7em; height: .7em; margin-right: .45em; }
+.brand::before { border-radius: 50%; background: var(--accent); box-shadow: 0 0 0 .18em var(--tint); }
+nav { display: flex; flex-wrap: wrap; flex: 1; gap: .1rem .2rem; }
+nav a { color: var(--soft); text-decoration: none; padding: .35rem .6rem; border-radius: .4rem; white-space: nowrap; }
+nav a:hover, nav a[aria-current] { color: var(--text); background: var(--tint); }
+main { padding: 1.4rem 1rem 4rem; }
+.narrow { max-width: 27rem; padding-top: 9vh; }
+h1 { font-size: 1.55rem; line-height: 1.25; margin: 0 0 1rem; }
+h2 { font-size: 1.05rem; margin: 1.9rem 0 .6rem; }
+p, ul, ol, dl, pre { margin: 0 0 .8rem; }
+.soft, .hint, small { color: var(--soft); }
+.hint, small { font-size: .875rem; }
+.card, .list > li, fieldset { background: var(--card); border: 1px solid var(--line); border-radius: .65rem; }
+.card, fieldset { padding: 1rem 1.1rem; margin: 0 0 1.1rem; }
+.card > :last-child, fieldset > :last-child { margin-bottom: 0; } table + .card { margin-top: 1rem; }
+.empty { text-align: center; padding: 2.6rem 1.2rem; } .empty h2 { margin-top: 0; }
+.list { list-style: none; padding: 0; display: grid; gap: .5rem; }
+.list > li { padding: .7rem 1rem; }
+.list > .unseen { border-left: .25rem solid var(--accent); }
+.line { display: flex; flex-wrap: wrap; align-items: baseline; gap: .15rem .6rem; margin: 0; }
+.line > .end { margin-left: auto; }
+.name { font-weight: 600; text-decoration: none; color: inherit; }
+.name:hover { text-decoration: underline; }
+.mark { font: 600 .78rem/1.5 system-ui; padding: .05rem .5rem; border-radius: 1rem; white-space: nowrap; }
+.mark { background: var(--tint); color: var(--accent); }
+.mark.bad { background: var(--bad-tint); color: var(--bad); }
+.mark.warn { background: var(--warn-tint); color: var(--warn); }
+.mark.good { background: var(--good-tint); color: var(--good); }
+.mark.plain { background: none; color: var(--soft); border: 1px solid var(--line); }
+.note > summary { color: var(--soft); font-size: .92rem; cursor: pointer; margin-top: .25rem; }
+.note iframe { width: 100%; border: 1px solid var(--line); border-radius: .4rem; resize: vertical; margin-top: .5rem; }
+table { width: 100%; border-collapse: collapse; background: var(--card); border: 1px solid var(--line); }
+th, td { padding: .5rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
+th { font-size: .85rem; color: var(--soft); } td:first-child:has(input) { width: 1%; }
+label, legend { font-weight: 600; }
+.check { font-weight: 400; display: inline-flex; gap: .45rem; align-items: baseline; margin: .1rem .9rem .1rem 0; }
+form p > label:not(.check), .filters label:not(.check) { display: block; }
+input, select, textarea, button { font: 400 1rem/1.4 system-ui; color: inherit; }
+input:not([type=checkbox]):not([type=radio]), select, textarea { width: 100%; max-width: 36rem; min-height: 2.5rem; }
+input:not([type=checkbox]):not([type=radio]), select, textarea { padding: .45rem .6rem; }
+form p > .hint { display: block; }
+input, select, textarea { background: var(--card); border: 1px solid var(--edge); border-radius: .4rem; }
+input[type=checkbox], input[type=radio] { accent-color: var(--accent); }
+textarea, pre, code, .mono { font-family: ui-monospace, monospace; font-size: .9rem; }
+button, .button { padding: .45rem .95rem; border: 1px solid var(--edge); border-radius: .4rem; cursor: pointer; }
+button, .button { background: var(--card); color: var(--text); text-decoration: none; display: inline-block; }
+button:hover, .button:hover { border-color: var(--accent); }
+.main { background: var(--accent); border-color: var(--accent); color: var(--on-accent); font-weight: 600; }
+.quiet { background: none; border-color: transparent; color: var(--soft); padding: .3rem .5rem; }
+.danger { color: var(--bad); }
+.row, .filters { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; margin: 0 0 1rem; }
+.row form, .line form { display: contents; }
+.filters > label { flex: 1 1 9rem; } .filters > .check { flex: none; padding: .45rem 0; }
+[role=alert], [role=status] { padding: .7rem 1rem; border-radius: .5rem; margin: 0 0 1.1rem; }
+[role=alert] { background: var(--bad-tint); color: var(--bad); } [role=status] { background: var(--good-tint); }
+[role=alert] ul { margin: 0; padding-left: 1.1rem; } [aria-invalid] { border-color: var(--bad); }
+pre { background: var(--tint); border-radius: .4rem; padding: .7rem; overflow: auto; white-space: pre-wrap; }
+dl { display: grid; grid-template-columns: minmax(7rem, auto) 1fr; gap: .25rem 1rem; } dd { margin: 0; }
+@media (max-width: 44rem) {
+nav { order: 1; flex: 0 0 100%; flex-wrap: nowrap; overflow-x: auto; } header form { margin-left: auto; }
+table, tbody, tr, td { display: block; } thead { display: none; } td { border: 0; padding: .1rem .8rem; }
+tr { border-bottom: 1px solid var(--line); padding: .5rem 0; } td:first-child:has(input) { float: left; width: auto; }
+}
 """
 
-FRONT_PAGE = bottle.SimpleTemplate("""\
+SCRIPT = """\
+"use strict";
+// What improves the pages where scripts run. All of it can be done without.
+let timer, asked = 0;
+addEventListener("input", event => {        // data-live: what a form finds or previews is shown while it is typed
+  const form = event.target.form, id = form && form.dataset.live;
+  if (!id) return;
+  clearTimeout(timer);
+  timer = setTimeout(async () => {
+    const mine = ++asked, data = new URLSearchParams(new FormData(form)), isGet = form.method === "get";
+    if (!isGet) data.set("do", form.dataset.do);
+    const url = form.getAttribute("action");
+    const answer = await fetch(isGet ? url + "?" + data : url, isGet ? {} : {method: "POST", body: data});
+    const text = await answer.text(), found = new DOMParser().parseFromString(text, "text/html").getElementById(id);
+    if (mine !== asked || !found) return;
+    document.getElementById(id).replaceWith(found);
+    if (isGet) history.replaceState(null, "", "?" + data);
+  }, 250);
+});
+addEventListener("click", async event => {  // data-copy: the field whose text is copied
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const field = document.getElementById(button.dataset.copy);
+  field.select();
+  try { await navigator.clipboard.writeText(field.value); } catch { document.execCommand("copy"); }
+  button.textContent = "Copied";
+});
+addEventListener("change", event => {       // data-all: ticks all boxes of that name
+  const name = event.target.dataset.all;
+  if (name) for (const box of document.getElementsByName(name)) box.checked = event.target.checked;
+});
+for (const button of document.querySelectorAll("[data-copy], [data-all]")) button.closest("[hidden]").hidden = false;
+"""
+
+ICON = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><circle cx="16" cy="16" r="15" fill="#e9f0fc"/>\
+<circle cx="16" cy="16" r="9" fill="#1756bd"/></svg>
+"""
+
+CONTENT_POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+                  "frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+# Of the frame of a note, wherever it is opened: neither scripts nor forms, nothing loaded but our style.
+NOTE_POLICY = ("sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'self'; "
+               "base-uri 'none'; form-action 'none'; frame-ancestors 'self'")
+NOTE_STYLE = """\
+:root { color-scheme: light dark; }
+body { margin: .8rem 1rem; font: .95rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+pre { white-space: pre-wrap; } img { display: none; } table { border-collapse: collapse; }
+td, th { border: 1px solid #8888; padding: .2rem .5rem; }
+"""
+
+TEMPLATES: dict[str, bottle.SimpleTemplate] = {}        # what a template may rebase on or include, by name
+
+
+def template_of(source: str, name: str = "") -> bottle.SimpleTemplate:
+    """A page's template, compiled once, when it is first shown. One with a name is for others to use; nothing is looked
+    up on disk."""
+    template = bottle.SimpleTemplate(source)
+    template.cache = TEMPLATES
+    if name:
+        TEMPLATES[name] = template
+    return template
+
+
+template_of("""\
 <!DOCTYPE html>
 <html lang="en">
 <head>
   <meta charset="utf-8">
   <meta name="viewport" content="width=device-width, initial-scale=1">
-  <title>releasetrack</title>
+  <title>{{title}} - releasetrack</title>
+  <link rel="icon" href="{{root}}/icon.svg" type="image/svg+xml">
   <link rel="stylesheet" href="{{root}}/style.css">
+  <script src="{{root}}/script.js" defer></script>
 </head>
 <body>
-  <main>
-    <h1>releasetrack is running</h1>
-    % if not has_account:
-    <p>There is no account yet. Make the first one, and a key for the API, on the command line:</p>
-    <pre>python releasetrack.py account add you@example.org
-python releasetrack.py key add you@example.org first-key</pre>
+  <a class="skip" href="#main">Skip to the content</a>
+  % if account:
+  <header>
+    <div>
+      <a class="brand" href="{{root}}/">releasetrack</a>
+      <nav aria-label="Pages">
+        % for path, name in links:
+        <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>{{name}}</a>
+        % end
+      </nav>
+      <form method="post" action="{{root}}/logout">
+        % include("token")
+        <button class="quiet">Sign out</button>
+      </form>
+    </div>
+  </header>
+  % end
+  <main id="main" {{"class=narrow" if not account else ""}}>
+    % if said:
+    <p role="status">{{said}}</p>
     % end
-    <p>The API answers at <code>{{base}}/v1</code>. With a key:</p>
-    <pre>curl -H "X-Key: $KEY" {{base}}/v1/providers
-curl -H "X-Key: $KEY" -H "Content-Type: application/json" \\
-     -d '{"provider": "github", "name": "bottlepy/bottle"}' {{base}}/v1/projects</pre>
+    {{!base}}
   </main>
 </body>
 </html>
+""", "layout")
+template_of("""\
+<input type="hidden" name="form_token" value="{{form_token}}">
+""", "token")
+template_of("""\
+% if faults:
+<div role="alert">
+  <ul>
+    % for fault in faults:
+    <li>{{fault}}</li>
+    % end
+  </ul>
+</div>
+% end
+""", "faults")
+template_of("""\
+% if previous or following:
+<nav class="row" aria-label="More">
+  % if previous:
+  <a class="button" rel="prev" href="{{root}}{{previous}}">Newer</a>
+  % end
+  % if following:
+  <a class="button" rel="next" href="{{root}}{{following}}">Older</a>
+  % end
+</nav>
+% end
+""", "pager")
+template_of("""\
+% if release.is_prerelease:
+<span class="mark warn">pre-release</span>
+% end
+% if release.is_updated:
+<span class="mark">updated</span>
+% end
+% for cve in release.cve[:3]:
+<span class="mark bad">{{cve}}</span>
+% end
+% if len(release.cve) > 3:
+<span class="mark bad">and {{len(release.cve) - 3}} more</span>
+% end
+% if is_excluded:
+<span class="mark plain">excluded</span>
+% end
+""", "marks")
+template_of("""\
+<details class="note" {{"open" if is_open else ""}}>
+  <summary>{{start.summary}}</summary>
+  <iframe sandbox="allow-popups allow-popups-to-escape-sandbox" loading="lazy" title="Notes of {{version}}"
+    height="{{start.height}}" src="{{root}}/projects/{{project_id}}/note?version={{quote(version, safe="")}}"></iframe>
+</details>
+""", "note")
+template_of("""\
+<div class="row">
+  <label>{{name}}
+    <input id="{{id}}" class="mono" value="{{value}}" readonly>
+  </label>
+  <span hidden><button type="button" data-copy="{{id}}">Copy</button></span>
+</div>
+""", "copied")
+template_of("""\
+% if error is None and sent:
+<p role="status">The test was sent, and taken.</p>
+% elif error is not None:
+<p role="alert">{{error}}</p>
+% end
+% if sent:
+<h2>What was sent</h2>
+<pre tabindex="0">{{sent}}</pre>
+<h2>What was answered</h2>
+<pre tabindex="0">{{reply or "Nothing."}}</pre>
+% end
+""", "exchange")
+template_of("""\
+% for tag in tags:
+<label class="check"><input type="checkbox" name="{{field}}" value="{{tag.id}}"
+  {{"checked" if tag.id in chosen else ""}}> {{tag.name}}</label>
+% end
+% if not tags:
+<p class="hint">There are no tags yet; <a href="{{root}}/tags">make one</a>.</p>
+% end
+""", "tag_boxes")
+
+ERROR_PAGE = template_of("""\
+% rebase("layout", title=heading)
+<h1>{{heading}}</h1>
+<p>{{text}}</p>
+<p><a class="button" href="{{root}}/">To the releases</a></p>
 """)
 
-CONTENT_POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'"
+
+# Who is there, and what they sent
 
 
-def front_page(store: Store, settings: Settings) -> str:
-    """The page at the root."""
-    response, request = bottle.response, bottle.request
-    response.set_header("Content-Security-Policy", CONTENT_POLICY)
-    response.set_header("X-Content-Type-Options", "nosniff")
-    root = request.environ.get("SCRIPT_NAME", "").rstrip("/")
-    base = settings.base_url or f"{request.urlparts.scheme}://{request.urlparts.netloc}{root}"
-    return FRONT_PAGE.render(root=root, base=base, has_account=bool(store.accounts()))
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """What the pages work with."""
+
+    parts: Parts
+    fetcher: Fetcher
+    try_out: Callable[[Destination, Account, Mapping[str, Any], str], tuple[Request | Mail, Answer | None, str | None]]
+    health: Callable[[], dict[str, str]]
+    setup_token: str                # of the link that makes the first account
 
 
-def style_sheet() -> str:
-    bottle.response.content_type = "text/css"
-    bottle.response.set_header("Cache-Control", "max-age=3600")
-    return STYLE
+class Form:
+    """What a form sent, read by name. Raises Invalid for what no form of ours sends, TooLarge."""
+
+    def __init__(self, environ: Mapping[str, Any]) -> None:
+        body = read_body(environ, "application/x-www-form-urlencoded")
+        self._given: dict[str, list[str]] = {}
+        try:
+            for name, value in urllib.parse.parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict",
+                                                      max_num_fields=3000):
+                self._given.setdefault(name, []).append(value.replace("\r\n", "\n"))
+        except ValueError:
+            raise Invalid("A form takes at most 3,000 fields in UTF-8.") from None
+        if faults := [f"{name[:60]!r} takes no control characters." for name, values in self._given.items()
+                      if not all(map(is_storable, (name, *values)))]:
+            raise Invalid(*faults)
+
+    def text(self, name: str) -> str:
+        return self.texts(name)[0].strip() if self.texts(name) else ""
+
+    def texts(self, name: str) -> list[str]:
+        return self._given.get(name, [])
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a field that say something."""
+        return [line.strip() for line in self.text(name).split("\n") if line.strip()]
+
+
+class SeeOther(Exception):
+    """Leave for another page of ours, which begins with what was ``said``."""
+
+    def __init__(self, path: str, said: str = "") -> None:
+        super().__init__(path)
+        self.path, self.said = path, said
+
+
+def _is_secure(environ: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether the browser speaks TLS, as far as we are told."""
+    if settings.base_url:
+        return settings.base_url.startswith("https:")
+    is_told = bool(settings.trusted_proxy) and in_networks(environ.get("REMOTE_ADDR", ""), settings.trusted_proxy)
+    return (environ.get("HTTP_X_FORWARDED_PROTO") if is_told else environ.get("wsgi.url_scheme")) == "https"
+
+
+def _set_cookie(environ: Mapping[str, Any], settings: Settings, name: str, value: str, seconds: float | None) -> None:
+    """Set a cookie that scripts do not see and other sites do not send; ``seconds`` None: until the browser ends."""
+    lasting = "" if seconds is None else f"; Max-Age={seconds:.0f}"
+    secure = "; Secure" if _is_secure(environ, settings) else ""
+    path = "/" if name.startswith("__Host-") else f"{environ.get('SCRIPT_NAME', '').rstrip('/')}/"
+    bottle.response.add_header(
+        "Set-Cookie", f"{name}={value}; Path={quote(path.encode('latin-1'))}; HttpOnly; SameSite=Lax{lasting}{secure}")
+
+
+def _cookie(environ: Mapping[str, Any], name: str) -> str:
+    """The value of a cookie. Not by http.cookies, which takes seconds for what is made to be slow."""
+    match = re.search(rf"(?:^|;) *{name}=([A-Za-z0-9_.%~-]{{1,2000}})(?:;|$)", environ.get("HTTP_COOKIE", ""))
+    return match[1] if match else ""
+
+
+_SAID = "releasetrack-said"
+
+
+class Visit:
+    """One request of a browser: who is there, what was sent, and how they are answered."""
+
+    def __init__(self, site: Site, environ: Mapping[str, Any]) -> None:
+        self.site, self.environ = site, environ
+        self.parts, self.store = site.parts, site.parts.store
+        self.settings, self.providers = site.parts.settings, site.parts.providers
+        self.root = quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
+        secure = _is_secure(environ, self.settings)
+        self._name = ("__Secure-" if self.root else "__Host-") * secure + "releasetrack"
+        self._token = _cookie(environ, self._name)
+        self.session = self.store.session(self._token) if self._token else None
+        self._account = self.store.account_of(self.session.account_id) if self.session else None
+        self.form = Form(environ) if environ["REQUEST_METHOD"] == "POST" else None
+        self._said = urllib.parse.unquote(_cookie(environ, _SAID))[:300]
+
+    @property
+    def is_known(self) -> bool:
+        return self._account is not None
+
+    @property
+    def account(self) -> Account:
+        assert self._account        # of pages that ask for one
+        return self._account
+
+    @functools.cached_property
+    def query(self) -> Query:
+        return Query(self.environ)
+
+    @functools.cached_property
+    def zone(self) -> datetime.tzinfo:
+        with contextlib.suppress(ValueError):       # the machine that the store came from knew it
+            return zone_of(self.account.time_zone)
+        return datetime.timezone.utc
+
+    @property
+    def form_token(self) -> str:
+        """What each form carries, and no other site knows: made of the browser's token."""
+        return hmac.new(self._token.encode(), b"form", hashlib.sha256).hexdigest()
+
+    @property
+    def base(self) -> str:
+        """The address that people reach us at."""
+        scheme = "https" if _is_secure(self.environ, self.settings) else self.environ["wsgi.url_scheme"]
+        return self.settings.base_url or f"{scheme}://{self.environ.get('HTTP_HOST', '')[:300]}{self.root}"
+
+    def check_form(self) -> None:
+        """Raise Forbidden for a form that is not one of ours, or was not sent from one of our pages."""
+        where = urlsplit(self.environ.get("HTTP_ORIGIN", ""))
+        ours = {self.environ.get("HTTP_HOST", "").lower(), urlsplit(self.settings.base_url).netloc.lower()} - {""}
+        is_ours = where.netloc.lower() in ours and where.scheme in (
+            ("https",) if _is_secure(self.environ, self.settings) else ("http", "https"))
+        if not is_ours or self.environ.get("HTTP_SEC_FETCH_SITE", "same-origin") != "same-origin":
+            raise Forbidden("The form did not come from a page of ours. If releasetrack is reached by another address "
+                            "than it listens on, --base-url has to name that.")
+        given = self.form.text("form_token") if self.form else ""
+        if not self._token or not hmac.compare_digest(given.encode(), self.form_token.encode()):
+            raise Forbidden("The form is too old, or cookies are refused. Go back, load the page anew and try again.")
+
+    def sign_in(self, account: Account) -> None:
+        """Make a session, under a token that nobody has seen before."""
+        self._token = make_session_token()
+        client = client_address(self.environ, self.settings.trusted_proxy)
+        agent = "".join(letter for letter in self.environ.get("HTTP_USER_AGENT", "") if letter.isprintable())
+        self.store.add_session(account.id, self._token, client, agent)
+        _set_cookie(self.environ, self.settings, self._name, self._token, SESSION_LONGEST)
+
+    def sign_out(self) -> None:
+        if self.session:
+            self.store.end_session(self.session.account_id, self.session.id)
+        _set_cookie(self.environ, self.settings, self._name, "", 0)
+
+    def attempt(self, **acts: Callable[[], Any]) -> list[str]:
+        """What is wrong with what a form asks for by its button ``do``; nothing where none was sent. What is done
+        leaves for another page when all is well."""
+        if self.form is None:
+            return []
+        try:
+            act = acts.get(self.form.text("do"))
+            if act is None:
+                raise Invalid(f"The form takes one of its buttons: {', '.join(acts)}.")
+            act()
+        except Invalid as error:
+            bottle.response.status = 400
+            return error.errors
+        return []
+
+    def typed(self, name: str, otherwise: str = "") -> str:
+        """What stands in a field: what was typed there, if anything was."""
+        return self.form.text(name) if self.form and self.form.texts(name) else otherwise
+
+    def moment(self, at: float | None) -> str:
+        """An instant by the account's clock, for people."""
+        if at is None:
+            return "never"
+        return f"{datetime.datetime.fromtimestamp(at, self.zone):%-d %b %Y, %H:%M}"
+
+    def instant_of(self, release: Release) -> datetime.datetime:
+        """When a release came out, by the account's clock."""
+        return datetime.datetime.fromisoformat((release.date or "")[:19] + "+00:00").astimezone(self.zone)
+
+    def show(self, template: bottle.SimpleTemplate, here: str = "", **values: Any) -> str:
+        """A page; ``here``: the path that the navigation shows as the present one."""
+        _set_page_headers()
+        if not self._token:
+            self._token = make_session_token()
+            _set_cookie(self.environ, self.settings, self._name, self._token, None)
+        if self._said:
+            _set_cookie(self.environ, self.settings, _SAID, "", 0)
+        links = [*_LINKS, *(_ADMIN_LINKS if self._account and self._account.is_admin else ())]
+        return template.render({
+            "root": self.root, "account": self._account, "form_token": self.form_token, "said": self._said,
+            "links": links, "here": here, "typed": self.typed, "moment": self.moment, "quote": quote,
+            "timestamp": timestamp, "faults": [], "following": "", "previous": ""} | values)
+
+    def pager(self, has_more: bool, number: int) -> dict[str, str]:
+        """The paths of the pages before and behind this one, for the template ``pager``."""
+        given = [(name, value) for name, value in urllib.parse.parse_qsl(self.environ.get("QUERY_STRING", ""))
+                 if name != "page"]
+        path = quote(self.environ.get("PATH_INFO", "").encode("latin-1"))
+
+        def at(page_number: int) -> str:
+            return f"{path}?{urllib.parse.urlencode([*given, ('page', str(page_number))])}"
+        return {"previous": at(number - 1) if number > 1 else "", "following": at(number + 1) if has_more else ""}
+
+
+_LINKS = (("/", "Releases"), ("/projects", "Projects"), ("/notifications", "Notifications"), ("/tags", "Tags"),
+          ("/keys", "API keys"), ("/account", "Account"))
+_ADMIN_LINKS = (("/accounts", "Accounts"), ("/status", "Status"))
+
+
+def _set_page_headers(policy: str = CONTENT_POLICY) -> None:
+    for name, value in (("Content-Security-Policy", policy), ("X-Content-Type-Options", "nosniff"),
+                        ("Referrer-Policy", "same-origin"), ("Cache-Control", "no-store"),
+                        ("X-Robots-Tag", "noindex")):
+        bottle.response.set_header(name, value)
+
+
+PageHandler = Callable[..., Any]        # of a Visit and what the path names
+PAGES: dict[str, tuple[PageHandler, str, tuple[str, ...]]] = {}       # path -> handler, who may see it, methods
+
+
+def page_at(path: str, who: str = "account", takes: str = "GET POST") -> Callable[[PageHandler], PageHandler]:
+    """Enter a page. ``who``: "anyone", "account" (who is signed in) or "admin"; ``takes``: its methods."""
+    def enter(handler: PageHandler) -> PageHandler:
+        PAGES[path] = handler, who, tuple(takes.split())
+        return handler
+    return enter
+
+
+def error_page(visit: Visit | None, root: str, status: int, text: str) -> str:
+    """The page of an error, with its status on the current response."""
+    bottle.response.status = status
+    heading, about = REASONS.get(status, "Error"), text or _ERROR_TEXTS.get(status, "")
+    if visit:
+        return visit.show(ERROR_PAGE, heading=heading, text=about)
+    _set_page_headers()
+    return ERROR_PAGE.render(root=root, account=None, said="", heading=heading, text=about)
+
+
+_ERROR_TEXTS = {
+    404: "There is no such page. What it showed may have been removed.",
+    405: "This page does not take that.",
+    413: "That is more than a form may send.",
+    500: "Something went wrong here. The log of releasetrack says what.",
+    503: "The store cannot be read or written for now: another process holds it, or the disk is full. Try again soon.",
+}
+
+
+def answer_page(site: Site, path: str, **names: str) -> Any:
+    """The answer to the current request of a page. Only here does an error become a page."""
+    handler, who, _ = PAGES[path]
+    environ, visit = bottle.request.environ, None
+    root = quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
+    try:
+        visit = Visit(site, environ)
+        if who != "anyone" and not visit.is_known:
+            if not site.parts.store.accounts():
+                raise SeeOther("/setup")
+            wanted = quote(environ.get("PATH_INFO", "").encode("latin-1")) + "?" + environ.get("QUERY_STRING", "")
+            raise SeeOther("/login" if visit.form else f"/login?{urllib.parse.urlencode({'next': wanted.rstrip('?')})}",
+                           "Sign in first; nothing was changed." if visit.form else "")
+        if visit.form:
+            visit.check_form()
+        if who == "admin" and not visit.account.is_admin:
+            raise Forbidden("This page is for administrators.")
+        return handler(visit, **names)
+    except SeeOther as leaving:
+        if leaving.said:
+            _set_cookie(environ, site.parts.settings, _SAID, quote(leaving.said, safe=""), 60)
+        bottle.response.status = 303
+        bottle.response.set_header("Location", root + leaving.path)
+        bottle.response.set_header("Cache-Control", "no-store")
+        return ""
+    except ReleasetrackError as error:
+        refuse(error)
+        text = str(error) if isinstance(error, (Invalid, Forbidden)) else (
+            f"Too many tries. Try again in {error.retry_after / 60:.0f} minutes." if isinstance(error, TooMany) else "")
+        return error_page(visit, root, error.status, text)
+
+
+# First run, signing in
+
+
+SETUP_PAGE = template_of("""\
+% rebase("layout", title="Welcome")
+<h1>Welcome to releasetrack</h1>
+% if is_open:
+<p>Make the first account. It is an administrator's.</p>
+% include("faults")
+<form method="post" action="{{root}}/setup">
+  % include("token")
+  <input type="hidden" name="token" value="{{token}}">
+  <p>
+    <label for="email">E-mail address</label>
+    <input id="email" name="email" type="email" value="{{typed("email")}}" autocomplete="username" required autofocus>
+  </p>
+  <p>
+    <label for="password">Password</label>
+    <input id="password" name="password" type="password" autocomplete="new-password" minlength="8" required
+      aria-describedby="password-hint">
+    <span class="hint" id="password-hint">At least 8 characters.</span>
+  </p>
+  <button class="main" name="do" value="make">Make the account</button>
+</form>
+% else:
+<p>It is running, and has no account yet. The first one is made with the link that <code>serve</code> printed when it
+started, which ends in <code>/setup?token=...</code>; started again, it prints another.</p>
+<p>Or on the command line:</p>
+<pre>python releasetrack.py account add you@example.org</pre>
+<p class="hint">The API answers at <code>{{base}}/v1</code>.</p>
+% end
+""")
+
+
+@page_at("/setup", "anyone")
+def setup_page(visit: Visit) -> str:
+    """The first account, for who has the link that was printed at the start."""
+    if visit.store.accounts():
+        raise SeeOther("/login")
+    given = visit.form.text("token") if visit.form else visit.query.filter("token") or ""
+    is_open = hmac.compare_digest(given.encode(), visit.site.setup_token.encode())
+
+    def make() -> None:
+        if not is_open:
+            raise Forbidden("The first account is made with the link that serve printed; this is not it.")
+        address, password = read_email(visit.typed("email")), visit.typed("password")
+        if problem := password_problem(password):
+            raise Invalid(problem)
+        account = visit.store.add_account("user", address, address, hash_password(password), True, own_zone(), True)
+        visit.sign_in(account)
+        raise SeeOther("/projects/add", "The account is made, and you are signed in. Now add your first project.")
+
+    faults = visit.attempt(make=make)
+    return visit.show(SETUP_PAGE, is_open=is_open, token=given, base=visit.base, faults=faults)
+
+
+LOGIN_PAGE = template_of("""\
+% rebase("layout", title="Sign in")
+<h1>Sign in to releasetrack</h1>
+% include("faults")
+<form method="post" action="{{root}}/login">
+  % include("token")
+  <input type="hidden" name="next" value="{{next}}">
+  <p>
+    <label for="email">E-mail address</label>
+    <input id="email" name="email" type="email" value="{{typed("email")}}" autocomplete="username" required autofocus>
+  </p>
+  <p>
+    <label for="password">Password</label>
+    <input id="password" name="password" type="password" autocomplete="current-password" required>
+  </p>
+  <button class="main" name="do" value="enter">Sign in</button>
+</form>
+<p class="hint">Forgotten? On the server, <code>python releasetrack.py account passwd</code> sets another password.</p>
+""")
+
+
+def _own_path(text: str) -> str:
+    """A path of ours that a link names; the first page for all that could lead elsewhere."""
+    return text if re.fullmatch(r"/(?![/\\\\])[!-~]{0,1500}", text) else "/"
+
+
+@page_at("/login", "anyone")
+def login_page(visit: Visit) -> str:
+    """Make a session of an e-mail address and a password. 429: too many tries."""
+    path = _own_path(visit.form.text("next") if visit.form else visit.query.filter("next") or "")
+
+    def enter() -> None:
+        assert visit.form
+        try:
+            account = log_in(visit.parts, visit.environ, visit.form.text("email"), visit.form.texts("password")[0])
+        except (Unauthorized, IndexError):
+            raise Invalid("The e-mail address or the password is wrong.") from None
+        visit.sign_in(account)
+        raise SeeOther(path)
+
+    if not visit.form and not visit.store.accounts():
+        raise SeeOther("/setup")
+    if not visit.form and visit.is_known:
+        raise SeeOther(path)
+    return visit.show(LOGIN_PAGE, next=path, faults=visit.attempt(enter=enter))
+
+
+@page_at("/logout", "anyone", "POST")
+def logout_page(visit: Visit) -> str:
+    """End the session."""
+    visit.sign_out()
+    raise SeeOther("/login", "You are signed out.")
+
+
+# Releases
+
+
+RELEASES_PAGE = template_of("""\
+% rebase("layout", title="Releases")
+<h1>Releases</h1>
+% if has_projects:
+<form class="filters" method="get" action="{{root}}/" data-live="found" role="search">
+  <label>Project <input type="search" name="q" value="{{text}}"></label>
+  <label>Tag
+    <select name="tag">
+      <option value="">All</option>
+      % for one in tags:
+      <option value="{{one.id}}" {{"selected" if one.id == tag else ""}}>{{one.name}}</option>
+      % end
+    </select>
+  </label>
+  <label>Provider
+    <select name="provider">
+      <option value="">All</option>
+      % for one in providers:
+      <option {{"selected" if one == provider else ""}}>{{one}}</option>
+      % end
+    </select>
+  </label>
+  <label class="check"><input type="checkbox" name="security" value="yes" {{"checked" if is_security else ""}}>
+    Security only</label>
+  <button>Show</button>
+</form>
+% end
+<div id="found">
+  % if not has_projects:
+  <div class="card empty">
+    <h2>Nothing is tracked yet</h2>
+    <p class="soft">Add the projects that you depend on. What they release is listed here, and told you.</p>
+    <p><a class="button main" href="{{root}}/projects/add">Add your first project</a></p>
+  </div>
+  % elif not days:
+  <p class="card empty soft">{{"No release fits." if is_filtered else "No release is known yet."}}</p>
+  % end
+  % for day, shown in days:
+  <h2>{{day}}</h2>
+  <ul class="list">
+    % for one in shown:
+    <li {{"class=unseen" if one["is_new"] else ""}}>
+      <p class="line">
+        <a class="name" href="{{root}}/projects/{{one["project"].id}}">{{one["project"].name}}</a>
+        <b>{{one["release"].version}}</b>
+        % include("marks", release=one["release"], is_excluded=one["is_excluded"])
+        % if one["is_new"]:
+        <span class="mark good">new</span>
+        % end
+        <small class="end">{{one["project"].provider}}, {{one["time"]}}</small>
+      </p>
+      % if one["start"]:
+      % include("note", project_id=one["project"].id, version=one["release"].version, start=one["start"], is_open=False)
+      % end
+    </li>
+    % end
+  </ul>
+  % end
+  % include("pager")
+</div>
+""")
+
+
+@dataclasses.dataclass(frozen=True)
+class NoteStart:
+    """How a note is shown while it is folded, and how high its frame is."""
+
+    summary: str                # of one line
+    height: int                 # pixels
+
+    @classmethod
+    def of(cls, note: Note) -> NoteStart:
+        """Of a note with the beginning of its message: ``NOTE_START`` characters."""
+        lines = [line for line in plain_text(note.message).split("\n") if line]
+        rows = 99 if len(note.message) >= NOTE_START else sum(1.3 + len(line) // 90 for line in lines)
+        text = " \u00b7 ".join(words for line in lines if (words := line.strip("#*->=_` \t")))
+        return cls(shortened(text or note.title or "Notes", 220), int(min(480, 50 + 24 * rows)))
+
+
+def _day_name(day: datetime.date, today: datetime.date) -> str:
+    if day == today:
+        return "Today"
+    if day == today - datetime.timedelta(days=1):
+        return "Yesterday"
+    return f"{day:%A, %-d %B %Y}"
+
+
+def _sightings(visit: Visit, found: Sequence[Sighting]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The releases by day, each with what the page says of it."""
+    since, patterns = visit.store.note_visit(visit.account.id), visit.parts.patterns
+    today = datetime.datetime.fromtimestamp(visit.store.clock(), visit.zone).date()
+    days: list[tuple[str, list[dict[str, Any]]]] = []
+    for one in found:
+        out_at = visit.instant_of(one.release)
+        name = _day_name(out_at.date(), today)
+        if not days or days[-1][0] != name:
+            days.append((name, []))
+        days[-1][1].append({
+            "project": one.project, "release": one.release, "time": f"{out_at:%H:%M}",
+            "is_excluded": excluded(one.project, [one.release], patterns)[0],
+            "is_new": one.found_at is not None and one.found_at > since,
+            "start": NoteStart.of(one.note) if one.note else None})
+    return days
+
+
+@page_at("/", takes="GET")
+def releases_page(visit: Visit) -> str:
+    """The latest releases of all projects, newest first."""
+    query, store, account_id = visit.query, visit.store, visit.account.id
+    text, tag, provider = query.filter("q"), query.filter("tag"), query.filter("provider")
+    is_security, number = query.flag("security"), query.page()
+    query.check()
+    found, has_more = store.latest_releases(account_id, number, provider, tag, text, is_security)
+    providers = store.providers_of(account_id)
+    return visit.show(RELEASES_PAGE, "/", text=text or "", tag=tag, provider=provider, is_security=is_security,
+                      tags=store.tags(account_id), providers=providers, has_projects=bool(providers),
+                      is_filtered=bool(text or tag or provider or is_security), days=_sightings(visit, found),
+                      **visit.pager(has_more, number))
+
+
+NOTE_PAGE = template_of("""\
+<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{{title}}</title>
+<base target="_blank">
+<link rel="stylesheet" href="{{root}}/note.css">
+""")
+_ELEMENTS_THAT_REACH_OUT = re.compile(r"<(?=/?(?:link|meta|base)\b)", re.IGNORECASE)
+
+
+@page_at("/projects/<project_id>/note", takes="GET")
+def note_page(visit: Visit, project_id: str) -> str:
+    """The document of a note's frame. What could look up or dial a host, which no policy governs, is shown as text."""
+    project = visit.store.project(visit.account.id, project_id)
+    note = visit.store.note(project.source_id, visit.query.filter("version") or "") if project else None
+    if note is None:
+        raise NotFound
+    _set_page_headers(NOTE_POLICY)
+    bottle.response.set_header("X-DNS-Prefetch-Control", "off")
+    return NOTE_PAGE.render(title=note.title, root=visit.root) + _ELEMENTS_THAT_REACH_OUT.sub("&lt;", note.message)
+
+
+# Projects
+
+
+PROJECTS_PAGE = template_of("""\
+% rebase("layout", title="Projects")
+<div class="line">
+  <h1>Projects</h1>
+  <a class="button main end" href="{{root}}/projects/add">Add projects</a>
+</div>
+% if put_away:
+<form class="card line" method="post" action="{{root}}/projects">
+  % include("token")
+  <span>{{", ".join(put_away[:5])}}{{" and others" if len(put_away) > 5 else ""}} will be gone in a minute.</span>
+  <button class="end" name="do" value="take_back">Take back</button>
+</form>
+% end
+% include("faults")
+% if has_projects:
+<form class="filters" method="get" action="{{root}}/projects" data-live="found" role="search">
+  <label>Name <input type="search" name="q" value="{{text}}"></label>
+  <label>Tag
+    <select name="tag">
+      <option value="">All</option>
+      % for one in tags:
+      <option value="{{one.id}}" {{"selected" if one.id == tag else ""}}>{{one.name}}</option>
+      % end
+    </select>
+  </label>
+  <label>Provider
+    <select name="provider">
+      <option value="">All</option>
+      % for one in providers:
+      <option {{"selected" if one == provider else ""}}>{{one}}</option>
+      % end
+    </select>
+  </label>
+  <label>Sorted by
+    <select name="sort">
+      % for id, name in sorts:
+      <option value="{{id}}" {{"selected" if id == sort else ""}}>{{name}}</option>
+      % end
+    </select>
+  </label>
+  <label class="check"><input type="checkbox" name="failing" value="yes" {{"checked" if is_failing else ""}}>
+    Failing only</label>
+  <button>Show</button>
+</form>
+% end
+<div id="found">
+  % if not has_projects and not put_away:
+  <div class="card empty">
+    <h2>Nothing is tracked yet</h2>
+    <p class="soft">Paste the addresses of what you depend on, at GitHub, Docker Hub, PyPI and others.</p>
+    <p><a class="button main" href="{{root}}/projects/add">Add your first project</a></p>
+  </div>
+  % elif not rows:
+  <p class="card empty soft">No project fits.</p>
+  % else:
+  <form method="post" action="{{root}}/projects">
+    % include("token")
+    <input type="hidden" name="back" value="{{back}}">
+    <table>
+      <thead>
+        <tr><th><span class="hint">Choose</span></th><th>Project</th><th>Latest</th><th>Tags</th><th>Source</th></tr>
+      </thead>
+      <tbody>
+        % for one in rows:
+        <tr>
+          <td><input type="checkbox" name="project" value="{{one["project"].id}}"
+            aria-label="{{one["project"].name}}"></td>
+          <td><a class="name" href="{{root}}/projects/{{one["project"].id}}">{{one["project"].name}}</a>
+            <small>{{one["project"].provider}}</small></td>
+          % if one["release"]:
+          <td><b>{{one["release"].version}}</b> <small>{{one["date"]}}</small></td>
+          % else:
+          <td class="soft">{{one["state"]}}</td>
+          % end
+          <td>
+            % for name in one["tags"]:
+            <span class="mark plain">{{name}}</span>
+            % end
+          </td>
+          % if one["project"].health.error:
+          <td><span class="mark bad" title="{{one["project"].health.error}}">failing</span></td>
+          % elif one["project"].health.succeeded_at:
+          <td><span class="mark good">ok</span></td>
+          % else:
+          <td><span class="mark">first check</span></td>
+          % end
+        </tr>
+        % end
+      </tbody>
+    </table>
+    <div class="row card">
+      <label class="check" hidden><input type="checkbox" data-all="project"> All on this page</label>
+      <label>Of those chosen
+        <select name="change">
+          % for heading, choices in changes:
+          <optgroup label="{{heading}}">
+            % for value, name in choices:
+            <option value="{{value}}">{{name}}</option>
+            % end
+          </optgroup>
+          % end
+        </select>
+      </label>
+      <button name="do" value="change">Apply</button>
+      <button name="do" value="check">Check now</button>
+      <button name="do" value="remove" class="danger">Remove</button>
+    </div>
+  </form>
+  % end
+  % include("pager")
+</div>
+""")
+_SORTS = {"updated": "Newest release", "updated-reverse": "Oldest release", "added": "Last added",
+          "added-reverse": "First added", "name": "Name", "name-reverse": "Name, from Z"}
+_SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
+                   "weekly": "weekly digest"}
+
+
+def _possible_changes(visit: Visit) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What can be changed of several projects at once, by headings: values and names."""
+    tags, destinations = visit.store.tags(visit.account.id), visit.store.destinations(visit.account.id)
+    return [(heading, choices) for heading, choices in (
+        ("Add a tag", [(f"tag:{one.id}", f"Tag: {one.name}") for one in tags]),
+        ("Take a tag away", [(f"untag:{one.id}", f"Not: {one.name}") for one in tags]),
+        ("E-mail", [(f"email:{name}", f"Mail: {about}") for name, about in _SCHEDULE_NAMES.items()]),
+        ("Pre-releases", [("prereleases:yes", "Tell pre-releases"), ("prereleases:no", "Do not tell pre-releases")]),
+        ("Tell only these of a kind", [(f"list:{one.id}", f"Tell {one.kind} {one.name}") for one in destinations]),
+        ("List no longer", [(f"unlist:{one.id}", f"Not only {one.kind} {one.name}") for one in destinations]),
+    ) if choices]
+
+
+def _changed(project: Project, what: str, value: str, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of a project after a change to several; ``kinds``: of the account's destinations, by id."""
+    if what == "tag":
+        return {"tags": [*project.tags, value]}
+    if what == "untag":
+        return {"tags": [one for one in project.tags if one != value]}
+    if what == "email" and value in _SCHEDULE_NAMES:
+        return {"email_notification": value}
+    if what == "prereleases":
+        return {"exclude_prereleases": value == "no"}
+    if what in ("list", "unlist") and value in kinds:
+        listed = [one for one in project.destinations.get(kinds[value], ()) if one != value]
+        return {"destinations": {kinds[value]: [*listed, value] if what == "list" else listed}}
+    raise Invalid("Choose what to change.")
+
+
+def _change_projects(visit: Visit) -> None:
+    """Do what the form below the list asks for."""
+    form, store, account_id = visit.form, visit.store, visit.account.id
+    assert form
+    chosen = [project for id_ in form.texts("project") if (project := store.project(account_id, id_))]
+    count = "1 project" if len(chosen) == 1 else f"{len(chosen)} projects"
+    back = "/projects?" + urllib.parse.urlencode(urllib.parse.parse_qsl(form.text("back")))
+    if not chosen:
+        raise Invalid("Choose projects first, by the boxes before their names.")
+    if form.text("do") == "check":
+        store.check_soon(account_id, [project.id for project in chosen])
+        raise SeeOther(back, f"{count} will be checked now.")
+    if form.text("do") == "remove":
+        store.put_away(account_id, [project.id for project in chosen])
+        raise SeeOther(back)
+    kinds = {one.id: one.kind for one in store.destinations(account_id)}
+    what, _, value = form.text("change").partition(":")
+    for project in chosen:
+        store.update_project(account_id, project.id, _changed(project, what, value, kinds))
+    raise SeeOther(back, f"{count} changed.")
+
+
+@page_at("/projects")
+def projects_page(visit: Visit) -> str:
+    """What the account tracks, and changes to several at once."""
+    store, account_id, query = visit.store, visit.account.id, visit.query
+
+    def take_back() -> None:
+        store.take_back(account_id)
+        raise SeeOther("/projects", "They are back.")
+
+    act = functools.partial(_change_projects, visit)
+    faults = visit.attempt(change=act, check=act, remove=act, take_back=take_back)
+    text, tag, provider = query.filter("q"), query.filter("tag"), query.filter("provider")
+    sort, number, is_failing = query.one_of("sort", *_SORTS), query.page(), query.flag("failing")
+    query.check()
+    order, _, reverse = sort.partition("-")
+    projects, total = store.projects(account_id, order, bool(reverse), provider, tag, number, text=text,
+                                     is_failing=is_failing, size=_ROWS)
+    newest = store.newest_of({project.source_id for project in projects})
+    tags = store.tags(account_id)
+    names = {one.id: one.name for one in tags}
+    rows = [{"project": project, "release": (release := newest.get(project.source_id)),
+             "date": f"{visit.instant_of(release):%-d %b %Y}" if release else "",
+             "tags": sorted(names[id_] for id_ in project.tags if id_ in names),
+             "state": "no release yet" if project.health.succeeded_at else
+                      "could not be checked" if project.health.error else "is being checked"}
+            for project in projects]
+    providers = store.providers_of(account_id)
+    return visit.show(PROJECTS_PAGE, "/projects", rows=rows, text=text or "", tag=tag, provider=provider, sort=sort,
+                      sorts=list(_SORTS.items()), is_failing=is_failing, tags=tags, providers=providers,
+                      has_projects=bool(providers), put_away=store.projects_put_away(account_id), faults=faults,
+                      back=visit.environ.get("QUERY_STRING", "")[:1000], changes=_possible_changes(visit),
+                      **visit.pager(number < total, number))
+
+
+_ROWS = 30          # projects on a page
+
+ADD_PAGE = template_of("""\
+% rebase("layout", title="Add projects")
+<h1>Add projects</h1>
+<form method="post" action="{{root}}/projects/add">
+  % include("token")
+  <div class="card">
+    <p>
+      <label for="projects">Projects, one a line</label>
+      <textarea id="projects" name="projects" rows="5" required autofocus spellcheck="false"
+        aria-describedby="how faults" placeholder="https://github.com/bottlepy/bottle"
+        {{"aria-invalid=true" if faults else ""}}>{{lines}}</textarea>
+    </p>
+    <div id="faults">
+      % include("faults")
+    </div>
+    <p class="hint" id="how">Paste the address of a project's page, of an image, a repository or a purl; or choose a
+      provider and type names.</p>
+    <p>
+      <label for="provider">Provider</label>
+      <select id="provider" name="provider">
+        <option value="">As the address says</option>
+        % for one in providers:
+        <option value="{{one.id}}" {{"selected" if one.id == typed("provider") else ""}}>
+          {{one.id}}: {{one.example or one.dialect.form}}</option>
+        % end
+      </select>
+    </p>
+    <fieldset>
+      <legend>Tags</legend>
+      % include("tag_boxes", field="tag", chosen=chosen)
+    </fieldset>
+    <button class="main" name="do" value="add">Add</button>
+  </div>
+</form>
+% if added:
+<h2>Added</h2>
+<ul class="list">
+  % for project in added:
+  <li><a class="name" href="{{root}}/projects/{{project.id}}">{{project.name}}</a>
+    <small>{{project.provider}}</small></li>
+  % end
+</ul>
+% end
+""")
+
+
+def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str]:
+    """``(provider, name, key)`` of a line of the form: an address, "provider name", or a name at the one chosen."""
+    first, _, rest = line.partition(" ")
+    if rest and first in visit.providers:
+        return project_at(visit.providers, first, rest.strip())
+    return project_at(visit.providers, None if is_address(line) else chosen or None, line)
+
+
+def _add_lines(visit: Visit, settings: Mapping[str, Any]) -> tuple[list[Project], dict[str, list[str]]]:
+    """The projects that were added, and by line what is wrong with the others. Waits a little for first checks."""
+    form, store, account_id = visit.form, visit.store, visit.account.id
+    assert form
+    lines, begun, faults = form.lines("projects"), [], dict[str, list[str]]()
+    if not 0 < len(lines) <= 200:
+        raise Invalid("Project names are required: one to 200 lines.")
+    asked_at, end = store.clock(), time.monotonic() + ADD_WAIT
+    for line in dict.fromkeys(lines):
+        try:
+            provider, name, key = _read_line(visit, form.text("provider"), line)
+            begun.append((line, *store.add_project(account_id, provider.id, key, name, settings)))
+        except Invalid as error:
+            faults[line] = error.errors
+    added, call = [], Call(visit.parts, account_id, (), visit.environ)
+    for line, project, source in begun:
+        try:
+            added.append(settled(call, project, source, asked_at, max(0.0, end - time.monotonic())))
+        except Invalid as error:
+            faults[line] = error.errors
+    return added, faults
+
+
+@page_at("/projects/add")
+def add_page(visit: Visit) -> str:
+    """Track projects, by addresses or names. What cannot be is told, and stays in the form."""
+    added: list[Project] = []
+    wrong: dict[str, list[str]] = {}
+    tags = visit.store.tags(visit.account.id)
+    chosen = [tag.id for tag in tags if visit.form and tag.id in visit.form.texts("tag")]
+
+    def add() -> None:
+        found, faulty = _add_lines(visit, {"tags": chosen})
+        added.extend(found)
+        wrong.update(faulty)
+        if faulty:
+            raise Invalid(*(fault for each in faulty.values() for fault in each))
+        if len(found) == 1:
+            raise SeeOther(f"/projects/{found[0].id}", f"{found[0].name} is tracked now.")
+        raise SeeOther("/projects?sort=added", f"{len(found)} projects are tracked now.")
+
+    faults = visit.attempt(add=add)
+    lines = "\n".join(wrong) if wrong else visit.typed("projects")
+    return visit.show(ADD_PAGE, "/projects", providers=list(visit.providers.values()), lines=lines, faults=faults,
+                      added=added, tags=tags, chosen=chosen)
+
+
+# One project
+
+
+PROJECT_PAGE = template_of("""\
+% rebase("layout", title=project.name)
+<p class="soft"><a href="{{root}}/projects">Projects</a> / {{project.provider}}</p>
+<div class="line">
+  <h1>{{project.name}}</h1>
+  % if url:
+  <a href="{{url}}" rel="noreferrer">At {{project.provider}}</a>
+  % end
+</div>
+% if project.note:
+<p>{{project.note}}</p>
+% end
+<div class="row">
+  <form method="post" action="{{root}}/projects/{{project.id}}">
+    % include("token")
+    <button name="do" value="check">Check now</button>
+    <a class="button" href="{{root}}/projects/{{project.id}}/options">Options</a>
+    <a class="button" href="{{root}}/journal?project={{project.id}}">Journal</a>
+    <button name="do" value="remove" class="danger">Remove</button>
+  </form>
+</div>
+% health = project.health
+% if error:
+<div role="alert">
+  <p><b>It could not be checked.</b> {{error}}</p>
+  <p>{{"It has been missing since " + moment(health.missing_since) + ". " if health.missing_since else ""}}It is tried
+    again at {{moment(health.next_check_at)}}.</p>
+</div>
+% elif not health.succeeded_at:
+<p role="status">The first check is under way. This page shows what it finds.</p>
+% end
+<p class="hint">Last checked: {{moment(health.checked_at)}}. Next: {{moment(health.next_check_at)}}.
+  {{"Requests left at the provider: %d." % health.quota_left if health.quota_left is not None else ""}}
+  {{"Tags: " + ", ".join(tags) + "." if tags else ""}}</p>
+<h2>Releases</h2>
+% if not rows:
+<p class="card empty soft">{{"The provider lists none." if health.succeeded_at else "None is known yet."}}</p>
+% end
+<ul class="list">
+  % for one in rows:
+  <li>
+    <p class="line">
+      <b>{{one["release"].version}}</b>
+      % include("marks", release=one["release"], is_excluded=one["is_excluded"])
+      <small class="end">{{one["date"]}}</small>
+      % if one["url"]:
+      <a class="hint" href="{{one["url"]}}" rel="noreferrer">original</a>
+      % end
+    </p>
+    % if one["start"]:
+    % include("note", project_id=project.id, version=one["release"].version, start=one["start"], is_open=one["is_open"])
+    % end
+  </li>
+  % end
+</ul>
+% include("pager")
+""")
+
+
+def _project_at(visit: Visit, project_id: str) -> Project:
+    project = visit.store.project(visit.account.id, project_id)
+    if project is None:
+        raise NotFound
+    return project
+
+
+@page_at("/projects/<project_id>")
+def project_page(visit: Visit, project_id: str) -> str:
+    """A project, how its source is, and its releases."""
+    project, store = _project_at(visit, project_id), visit.store
+
+    def check_now() -> None:
+        asked_at = store.clock()
+        store.check_soon(visit.account.id, [project.id])
+        store.await_check(project.source_id, asked_at, ADD_WAIT / 3)
+        raise SeeOther(f"/projects/{project.id}", "It is checked now.")
+
+    def remove() -> None:
+        store.put_away(visit.account.id, [project.id])
+        raise SeeOther("/projects")
+
+    faults, number = visit.attempt(check=check_now, remove=remove), visit.query.page()
+    visit.query.check()
+    releases, total = store.releases(project.source_id, number)
+    marks = excluded(project, releases, visit.parts.patterns)
+    provider = visit.providers.get(project.provider)
+    notes = store.note_starts(project.source_id, [release.version for release in releases])
+    rows = [{"release": release, "is_excluded": is_excluded, "is_open": number == 1 and at == 0,
+             "start": NoteStart.of(notes[release.version]) if release.version in notes else None,
+             "date": f"{visit.instant_of(release):%-d %b %Y, %H:%M}",
+             "url": page_of(provider, project.name, release.version) if provider else ""}
+            for at, (release, is_excluded) in enumerate(zip(releases, marks))]
+    if not project.health.checked_at:
+        bottle.response.set_header("Refresh", "2")
+    return visit.show(
+        PROJECT_PAGE, "/projects", project=project, rows=rows, faults=faults, **visit.pager(number < total, number),
+        error=project.health.error if provider else unknown_provider(project.provider),
+        url=page_of(provider, project.name) if provider else "",
+        tags=[tag.name for tag in store.tags(visit.account.id) if tag.id in project.tags])
+
+
+OPTIONS_PAGE = template_of("""\
+% rebase("layout", title="Options of " + project.name)
+<p class="soft"><a href="{{root}}/projects">Projects</a> /
+  <a href="{{root}}/projects/{{project.id}}">{{project.name}}</a></p>
+<h1>Options</h1>
+% include("faults")
+<form method="post" action="{{root}}/projects/{{project.id}}/options" data-live="preview" data-do="preview">
+  % include("token")
+  <fieldset>
+    <legend>What is not told</legend>
+    <p>
+      <label class="check"><input type="checkbox" name="exclude_prereleases" value="yes"
+        {{"checked" if given.exclude_prereleases else ""}}> Pre-releases</label>
+      <label class="check"><input type="checkbox" name="exclude_updated" value="yes"
+        {{"checked" if given.exclude_updated else ""}}> Versions that were published again</label>
+    </p>
+    <p>
+      <label for="matching">Versions in which one of these patterns is found, one a line</label>
+      <textarea id="matching" name="matching" rows="3" spellcheck="false" placeholder="-alpine$">{{matching}}</textarea>
+    </p>
+    <p>
+      <label for="others">Versions in which one of these is not found</label>
+      <textarea id="others" name="others" rows="2" spellcheck="false" placeholder="^v3\\.">{{others}}</textarea>
+      <span class="hint">Regular expressions, as Python takes them.</span>
+    </p>
+    <p>
+      <label for="hold_days">Days that a release must have been out before it is told</label>
+      <input id="hold_days" name="hold_days" inputmode="numeric" value="{{hold_days}}">
+      <span class="hint">Those that name a CVE are told at once.</span>
+    </p>
+  </fieldset>
+  <fieldset>
+    <legend>Who is told</legend>
+    <p>
+      <label for="email_notification">E-mail</label>
+      <select id="email_notification" name="email_notification">
+        % for id, name in schedules:
+        <option value="{{id}}" {{"selected" if id == given.email_notification else ""}}>{{name}}</option>
+        % end
+        <option value="default">as the account has it</option>
+      </select>
+      % if not has_mail:
+      <span class="hint">There is no mail server yet; <code>--smtp-url</code> names one.</span>
+      % end
+    </p>
+    % for kind, about, those in destinations:
+    <p>
+      <b>{{about[0].upper() + about[1:]}}</b><br>
+      % for one in those:
+      <label class="check"><input type="checkbox" name="{{field_of[kind]}}" value="{{one.id}}"
+        {{"checked" if one.id in given.destinations.get(kind, ()) else ""}}> {{one.name}}</label>
+      % end
+    </p>
+    % end
+    <p class="hint">Of a kind of which none is ticked, those are told that are for every project.</p>
+  </fieldset>
+  <fieldset>
+    <legend>Tags</legend>
+    % include("tag_boxes", field="tags", chosen=given.tags)
+  </fieldset>
+  <p>
+    <label for="note">A note of your own, which goes into each notification</label>
+    <textarea id="note" name="note" rows="2">{{given.note}}</textarea>
+  </p>
+  <div class="row">
+    <button class="main" name="do" value="save">Save</button>
+    <button name="do" value="preview">Preview</button>
+  </div>
+  <section id="preview" aria-live="polite">
+    <h2>With these options, of the last {{len(rows)}} versions</h2>
+    % if faults:
+    <p class="danger">{{" ".join(faults)}}</p>
+    % end
+    <table>
+      <thead><tr><th>Version</th><th>Out</th><th>Told</th></tr></thead>
+      <tbody>
+        % for one in rows:
+        <tr>
+          <td><b>{{one["release"].version}}</b>
+            % include("marks", release=one["release"], is_excluded=False)
+          </td>
+          <td>{{one["date"]}}</td>
+          <td class="{{"" if one["is_told"] else "soft"}}">{{one["outcome"]}}</td>
+        </tr>
+        % end
+      </tbody>
+    </table>
+  </section>
+</form>
+""")
+
+
+def _given_project(visit: Visit, project: Project) -> tuple[dict[str, Any], Project]:
+    """``(what the form sets, the project with it)``. Raises Invalid."""
+    form = visit.form
+    assert form
+    hold = form.text("hold_days") or "0"
+    rules: list[dict[str, Any]] = [{"value": value} for value in form.lines("matching")]
+    rules += [{"value": value, "inverse": True} for value in form.lines("others")]
+    about: dict[str, Any] = {
+        "email_notification": form.text("email_notification"), "exclude_version_regexp": rules,
+        "exclude_prereleases": bool(form.texts("exclude_prereleases")),
+        "exclude_updated": bool(form.texts("exclude_updated")), "note": form.text("note"),
+        "hold_days": int(hold) if re.fullmatch("[0-9]{1,9}", hold) else hold, "tags": form.texts("tags"),
+        **{name: form.texts(name) for name in KIND_FIELDS.values()}}
+    fields = Fields(about)
+    settings = project_settings(fields, Call(visit.parts, visit.account.id, (), visit.environ))
+    fields.check()
+    return settings, dataclasses.replace(project, **settings | {
+        "exclude_version_regexp": tuple(settings["exclude_version_regexp"]), "tags": tuple(settings["tags"])})
+
+
+def _preview(visit: Visit, project: Project) -> list[dict[str, Any]]:
+    """Of the last known versions, which would be told, and to whom."""
+    releases, _ = visit.store.releases(project.source_id, 1, 50)
+    account, destinations = visit.account, visit.store.destinations(visit.account.id)
+    names = {one.id: f"{one.kind} {one.name}" for one in destinations}
+    subscriber = Subscriber(project, account, (), tuple(destinations))
+    rows = []
+    for release, is_excluded in zip(releases, excluded(project, releases, visit.parts.patterns)):
+        told = recipients_of(subscriber, release, visit.store.clock(), bool(visit.settings.smtp_url))
+        reason = ("a pre-release" if release.is_prerelease and project.exclude_prereleases else
+                  "published again" if release.is_updated and project.exclude_updated else "by a pattern")
+        said = f"no, it is excluded: {reason}" if is_excluded else ", ".join(
+            names[one.destination_id] for one in told) or "no, nobody hears of it"
+        rows.append({"release": release, "date": f"{visit.instant_of(release):%-d %b %Y}", "outcome": said,
+                     "is_told": bool(told) and not is_excluded})
+    return rows
+
+
+@page_at("/projects/<project_id>/options")
+def options_page(visit: Visit, project_id: str) -> str:
+    """What of a project is told, and to whom; with a preview of what is typed, before it is saved."""
+    project = given = _project_at(visit, project_id)
+
+    def preview() -> None:
+        nonlocal given
+        _, given = _given_project(visit, project)
+
+    def save() -> None:
+        settings, _ = _given_project(visit, project)
+        visit.store.update_project(visit.account.id, project.id, settings)
+        raise SeeOther(f"/projects/{project.id}/options", "Saved.")
+
+    faults = visit.attempt(save=save, preview=preview)
+    rules = given.exclude_version_regexp
+    by_kind = [(kind, about.about, those) for kind, about in KINDS.items()
+               if (those := visit.store.destinations(visit.account.id, kind))]
+    return visit.show(
+        OPTIONS_PAGE, "/projects", project=project, given=given, faults=faults, rows=_preview(visit, given),
+        matching=visit.typed("matching", "\n".join(value for value, inverse in rules if not inverse)),
+        others=visit.typed("others", "\n".join(value for value, inverse in rules if inverse)),
+        hold_days=visit.typed("hold_days", str(given.hold_days)), schedules=list(_SCHEDULE_NAMES.items()),
+        destinations=by_kind, field_of=KIND_FIELDS, has_mail=bool(visit.settings.smtp_url),
+        tags=visit.store.tags(visit.account.id))
+
+
+# Notifications
+
+
+NOTIFICATIONS_PAGE = template_of("""\
+% rebase("layout", title="Notifications")
+<div class="line">
+  <h1>Notifications</h1>
+  <a class="button end" href="{{root}}/journal">Journal</a>
+</div>
+% if not rows:
+<div class="card empty">
+  <h2>Nobody is told yet</h2>
+  <p class="soft">Choose below where new releases are told: a chat, a telephone, a mail address, a webhook.</p>
+</div>
+% end
+<ul class="list">
+  % for one in rows:
+  <li>
+    <p class="line">
+      <a class="name" href="{{root}}/notifications/{{one["destination"].id}}">{{one["destination"].name}}</a>
+      <span class="mark plain">{{one["destination"].kind}}</span>
+      % if one["failed"]:
+      <span class="mark bad">last failed</span>
+      % end
+      <small class="end">{{one["when"]}}</small>
+    </p>
+    <p class="hint">{{one["scope"]}}</p>
+    % if one["failed"]:
+    <p class="hint danger">{{one["failed"]}}</p>
+    % end
+  </li>
+  % end
+</ul>
+% if not has_mail:
+<p class="hint">Mail is not sent: there is no mail server yet, which <code>serve --smtp-url</code> names.</p>
+% end
+<h2>Add one</h2>
+<ul class="list">
+  % for id, kind in kinds:
+  <li><a class="name" href="{{root}}/notifications/add/{{id}}">{{id}}</a> <span class="soft">{{kind.about}}</span></li>
+  % end
+</ul>
+""")
+
+
+def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
+    """Of what a destination hears, in words; ``tags``: names by ids."""
+    said = ["every project" if destination.is_for_every_project else "listed projects"]
+    for word, ids in (("tag", destination.tags), ("without tag", destination.without_tags)):
+        said += [f"{word} {' or '.join(tags[id_] for id_ in ids)}"] if ids else []
+    return ", ".join([*said, *["security fixes"] * destination.is_security_only])
+
+
+@page_at("/notifications", takes="GET")
+def notifications_page(visit: Visit) -> str:
+    """Where the account is told, and what could be added."""
+    store, account_id = visit.store, visit.account.id
+    tags = {tag.id: tag.name for tag in store.tags(account_id)}
+    rows = []
+    for one in store.destinations(account_id):
+        last = store.journal(account_id, destination_id=one.id, limit=1)
+        rows.append({"destination": one, "scope": f"Hears of {scope_of(one, tags)}.",
+                     "when": "as each project says" if one.kind == "email" else _SCHEDULE_NAMES[one.schedule],
+                     "failed": last[0].error if last and last[0].error and last[0].state != "skipped" else ""})
+    return visit.show(NOTIFICATIONS_PAGE, "/notifications", rows=rows, kinds=list(KINDS.items()),
+                      has_mail=bool(visit.settings.smtp_url))
+
+
+DESTINATION_PAGE = template_of("""\
+% rebase("layout", title=heading)
+<p class="soft"><a href="{{root}}/notifications">Notifications</a> / {{kind_id}}</p>
+<h1>{{heading}}</h1>
+<p class="soft">{{kind.about[0].upper() + kind.about[1:]}}.</p>
+% include("faults")
+<form method="post" action="{{root}}{{path}}" data-live="rendering" data-do="render">
+  % include("token")
+  <div class="card">
+    <p>
+      <label for="name">Name</label>
+      <input id="name" name="name" value="{{name}}" required maxlength="200" aria-describedby="about-name">
+      <span class="hint" id="about-name">What you call it.</span>
+    </p>
+    % for ask, texts in asks:
+    <p>
+      <label for="set-{{ask.name}}">{{"URL" if ask.name == "url" else ask.name.replace("_", " ").capitalize()}}
+        % if ask.default is not None or ask.kept_as:
+        <span class="hint">(may be left out)</span>
+        % end
+      </label>
+      % for at, text in enumerate(texts):
+      % if ask.kept_as:
+      <textarea id="set-{{ask.name}}{{at or ""}}" name="set.{{ask.name}}" rows="1" class="mono" spellcheck="false"
+        aria-label="{{ask.name.capitalize()}} {{at + 1}}">{{text}}</textarea>
+      % else:
+      <input id="set-{{ask.name}}" name="set.{{ask.name}}" value="{{text}}" autocomplete="off" spellcheck="false"
+        placeholder="{{ask.default or ""}}" aria-describedby="about-{{ask.name}}"
+        {{"aria-invalid=true" if ask.name in wrong else ""}}>
+      % end
+      % end
+      <span class="hint" id="about-{{ask.name}}">{{ask.about[0].upper() + ask.about[1:]}}.
+        {{"Shown as ***, which stays as it is." if ask.is_secret and destination else ""}}</span>
+    </p>
+    % end
+    % if kind_id == "email" and not has_mail:
+    <p class="hint">There is no mail server yet; <code>--smtp-url</code> names one. Until then nothing is sent.</p>
+    % end
+  </div>
+  <fieldset>
+    <legend>When, and of what</legend>
+    % if kind_id == "email":
+    <p class="hint">When mail is sent, each project says in its options.</p>
+    % elif kind_id == "webhook":
+    <p class="hint">Webhooks are told at once.</p>
+    % else:
+    <p>
+      <label for="schedule">When</label>
+      <select id="schedule" name="schedule">
+        % for id, about in schedules:
+        <option value="{{id}}" {{"selected" if id == schedule else ""}}>{{about}}</option>
+        % end
+      </select>
+    </p>
+    % end
+    <p>
+      <label class="check"><input type="radio" name="scope" value="all" {{"checked" if is_for_all else ""}}>
+        Every project</label>
+      <label class="check"><input type="radio" name="scope" value="listed" {{"" if is_for_all else "checked"}}>
+        Only projects that list it in their options</label>
+    </p>
+    <p><b>Only those with one of these tags</b><br></p>
+    % include("tag_boxes", field="tag", chosen=with_tags)
+    % if tags:
+    <p><b>None of those with one of these</b><br></p>
+    % include("tag_boxes", field="without", chosen=without_tags)
+    % end
+    <p><label class="check"><input type="checkbox" name="security" value="yes" {{"checked" if is_security else ""}}>
+      Only releases that name a CVE</label></p>
+  </fieldset>
+  <div class="row">
+    <button class="main" name="do" value="save">Save</button>
+    <button name="do" value="test">Send a test</button>
+    % if kind_id == "webhook":
+    <button name="do" value="render">Show what is sent</button>
+    % end
+  </div>
+  % include("exchange")
+  % if kind_id == "webhook":
+  <section id="rendering" aria-live="polite">
+    <h2>The body, of a made-up release</h2>
+    <pre tabindex="0">{{rendering}}</pre>
+    <p class="hint">Without fields of your own the standard body is sent. A field is NAME=TEMPLATE; a template may hold
+      {{", ".join("{%s}" % one for one in variables)}}. Two braces stand for one.</p>
+  </section>
+  % end
+</form>
+% if destination:
+% if kind_id == "webhook":
+<h2>Signing secret</h2>
+<form method="post" action="{{root}}{{path}}">
+  % include("token")
+  % if secret:
+  % include("copied", id="secret", name="Secret", value=secret)
+  % else:
+  <button name="do" value="reveal">Reveal</button>
+  % end
+  <button name="do" value="renew">Renew</button>
+  % if destination.previous_until:
+  <p class="hint">The former one signs too until {{moment(destination.previous_until)}}.</p>
+  % else:
+  <p class="hint">Once renewed, the former one signs beside it for a day.</p>
+  % end
+</form>
+% end
+<div class="row">
+  <a class="button" href="{{root}}{{path}}/test">Test with data of your own</a>
+  <a class="button" href="{{root}}/journal?destination={{destination.id}}">Journal</a>
+</div>
+<details class="note">
+  <summary>Remove it</summary>
+  <form class="row" method="post" action="{{root}}{{path}}">
+    % include("token")
+    <button name="do" value="remove" class="danger">Remove, with its journal</button>
+  </form>
+</details>
+% end
+""")
+
+
+def address_fault(fetcher: Fetcher, account: Account, destination: Destination) -> str | None:
+    """Why a destination's address may not be sent to, if so."""
+    address = address_of(destination)
+    return fetcher.refusal_of(address, account.is_admin) if address else None
+
+
+def _given_settings_of(visit: Visit, kind_id: str, before: Destination | None) -> list[tuple[str, str]]:
+    """The settings that the form sent, as names and texts; what is masked stays what it was."""
+    kept = dict(zip(shown_settings(before), settings_as_given(before))) if before else {}
+    given = [(ask.name, text if ask.name == "field" else text.strip()) for ask in KINDS[kind_id].asks
+             for text in (visit.form.texts(f"set.{ask.name}") if visit.form else ())]
+    return [kept.get(pair, pair) for pair in given if pair[1].strip()]
+
+
+def _given_destination(visit: Visit, kind_id: str, before: Destination | None) -> Destination:
+    """What the form describes. Raises Invalid with every fault."""
+    form, account, faults = visit.form, visit.account, list[str]()
+    assert form
+    settings: dict[str, Any] = {}
+    try:
+        read_label(form.text("name"))
+    except Invalid as error:
+        faults.append(f"Name: {error}.")
+    try:
+        settings = read_settings(kind_id, _given_settings_of(visit, kind_id, before), visit.settings.brand)
+    except Invalid as error:
+        faults += error.errors
+    schedule = form.text("schedule") or "instant"
+    if schedule not in SCHEDULES or schedule != "instant" and kind_id in ("webhook", "email"):
+        faults.append(f"When takes one of: {', '.join(SCHEDULES)}.")
+    tags = {tag.id for tag in visit.store.tags(account.id)}
+    secret = before.secret if before else make_signing_secret() if kind_id == "webhook" else ""
+    made = dataclasses.replace(
+        before or Destination(make_id(), account.id, kind_id, "", {}, secret), name=form.text("name"),
+        settings=settings, schedule=schedule, is_for_every_project=form.text("scope") != "listed",
+        tags=tuple(one for one in form.texts("tag") if one in tags),
+        without_tags=tuple(one for one in form.texts("without") if one in tags),
+        is_security_only=bool(form.texts("security")))
+    if not faults and (reason := address_fault(visit.site.fetcher, account, made)):
+        faults.append(f"Setting address: {reason}.")
+    if faults:
+        raise Invalid(*faults)
+    return made
+
+
+def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url: str) -> dict[str, Any]:
+    """What the template ``exchange`` shows of a test. Raises Invalid when too many are under way."""
+    if not visit.parts.adding.acquire(blocking=False):
+        raise Invalid("Other tests are under way; try again in a moment.")
+    try:
+        request, reply, error = visit.site.try_out(destination, visit.account, body, url)
+    finally:
+        visit.parts.adding.release()
+    sent, said = shown_exchange(destination, request, reply)
+    return {"sent": sent, "reply": said, "error": error and masked(error, destination)}
+
+
+_NOTHING_TRIED = {"sent": "", "reply": "", "error": None}
+
+
+def _show_destination(visit: Visit, kind_id: str, before: Destination | None, given: Destination | None,
+                      faults: list[str], **about: Any) -> str:
+    """The form of a destination: as it was typed, or as it is, or empty."""
+    kind, shown = KINDS[kind_id], given or before
+    texts: dict[str, list[str]] = {ask.name: [] for ask in kind.asks}
+    pairs = [(ask.name, text) for ask in kind.asks for text in visit.form.texts(f"set.{ask.name}") if text.strip()] if (
+        visit.form and visit.form.texts("name")) else shown_settings(before) if before else []
+    for name, text in pairs:
+        texts[name].append(text)
+    asks = [(ask, [*texts[ask.name], "", ""] if ask.kept_as else texts[ask.name] or [""]) for ask in kind.asks]
+    settings = shown.settings if shown else {"fields": {}}
+    body = notification_body(settings, *sample([], visit.account)) if kind_id == "webhook" else b"{}"
+    form = visit.form if visit.form and visit.form.texts("name") else None
+    return visit.show(DESTINATION_PAGE, "/notifications", **{
+        "kind_id": kind_id, "kind": kind, "destination": before, "faults": faults, "asks": asks, "secret": "",
+        "wrong": {match[1] for fault in faults if (match := re.match(r"Setting (\w+)", fault))},
+        "heading": before.name if before else f"Add {kind_id}", "has_mail": bool(visit.settings.smtp_url),
+        "path": f"/notifications/{before.id}" if before else f"/notifications/add/{kind_id}",
+        "name": visit.typed("name", before.name if before else ""),
+        "schedules": [(id_, _SCHEDULE_NAMES[id_]) for id_ in SCHEDULES],
+        "schedule": visit.typed("schedule", shown.schedule if shown else "instant"),
+        "is_for_all": form.text("scope") != "listed" if form else shown.is_for_every_project if shown else True,
+        "tags": visit.store.tags(visit.account.id),
+        "with_tags": form.texts("tag") if form else shown.tags if shown else (),
+        "without_tags": form.texts("without") if form else shown.without_tags if shown else (),
+        "is_security": bool(form.texts("security")) if form else bool(shown and shown.is_security_only),
+        "rendering": json.dumps(json.loads(body), ensure_ascii=False, indent=2), "variables": sorted(TEMPLATE_NAMES),
+        **_NOTHING_TRIED, **about})
+
+
+@page_at("/notifications/add/<kind_id>")
+def add_destination_page(visit: Visit, kind_id: str) -> str:
+    """A new destination of a kind; it can be tried before it is saved."""
+    if kind_id not in KINDS:
+        raise NotFound
+    given: Destination | None = None
+    about: dict[str, Any] = {}
+
+    def render() -> None:
+        nonlocal given
+        given = _given_destination(visit, kind_id, None)
+
+    def test() -> None:
+        render()
+        assert given
+        about.update(_tried(visit, given, *sample([], visit.account)))
+
+    def save() -> None:
+        made = _given_destination(visit, kind_id, None)
+        added = visit.store.add_destination(
+            visit.account.id, kind_id, made.name, made.settings, made.secret, schedule=made.schedule, tags=made.tags,
+            is_for_every_project=made.is_for_every_project, without_tags=made.without_tags,
+            is_security_only=made.is_security_only)
+        raise SeeOther(f"/notifications/{added.id}", "It is saved, and hears of what is released from now on.")
+
+    faults = visit.attempt(save=save, test=test, render=render)
+    return _show_destination(visit, kind_id, None, given, faults, **about)
+
+
+def _own_destination(visit: Visit, destination_id: str) -> Destination:
+    found = visit.store.destination(destination_id)
+    if found is None or found.account_id != visit.account.id:
+        raise NotFound
+    return found
+
+
+@page_at("/notifications/<destination_id>")
+def destination_page(visit: Visit, destination_id: str) -> str:
+    """A destination: its settings, a test of what is typed, a webhook's secret."""
+    before, store, given = _own_destination(visit, destination_id), visit.store, None
+    about: dict[str, Any] = {}
+
+    def render() -> None:
+        nonlocal given
+        given = _given_destination(visit, before.kind, before)
+
+    def test() -> None:
+        render()
+        assert given
+        about.update(_tried(visit, given, *sample([], visit.account)))
+
+    def save() -> None:
+        store.update_destination(_given_destination(visit, before.kind, before))
+        raise SeeOther(f"/notifications/{before.id}", "Saved.")
+
+    def renew() -> None:
+        store.renew_secret(before.id)
+        raise SeeOther(f"/notifications/{before.id}", "The secret is renewed; the former one signs too for a day.")
+
+    def remove() -> None:
+        widened = store.remove_destination(before.id)
+        raise SeeOther("/notifications", f"{before.name} is removed." + (
+            f" These projects listed it alone, and tell every {before.kind} now: {', '.join(widened)[:150]}."
+            if widened else ""))
+
+    def reveal() -> None:
+        about["secret"] = before.secret
+
+    webhooks = {"renew": renew, "reveal": reveal} if before.kind == "webhook" else {}
+    faults = visit.attempt(save=save, test=test, render=render, remove=remove, **webhooks)
+    return _show_destination(visit, before.kind, before, given, faults, **about)
+
+
+TEST_PAGE = template_of("""\
+% rebase("layout", title="Test " + destination.name)
+<p class="soft"><a href="{{root}}/notifications">Notifications</a> /
+  <a href="{{root}}/notifications/{{destination.id}}">{{destination.name}}</a></p>
+<h1>Test with data of your own</h1>
+% include("faults")
+<form method="post" action="{{root}}/notifications/{{destination.id}}/test">
+  % include("token")
+  <div class="card">
+    % for name, value in values.items():
+    <p>
+      <label for="{{name}}">{{name}}</label>
+      % if value in ("true", "false"):
+      <select id="{{name}}" name="{{name}}">
+        <option {{"selected" if value == "false" else ""}}>false</option>
+        <option {{"selected" if value == "true" else ""}}>true</option>
+      </select>
+      % elif name == "note_message":
+      <textarea id="{{name}}" name="{{name}}" rows="4">{{value}}</textarea>
+      % else:
+      <input id="{{name}}" name="{{name}}" value="{{value}}">
+      % end
+      % if name in hints:
+      <span class="hint">{{hints[name]}}</span>
+      % end
+    </p>
+    % end
+    <button class="main" name="do" value="test">Send the test</button>
+  </div>
+  % include("exchange")
+</form>
+""")
+_TEST_HINTS = {"cve": "With commas between.", "tags": "Names, with commas between.", "note_message": "HTML.",
+               "time": "As RFC 3339 has it."}
+
+
+@page_at("/notifications/<destination_id>/test")
+def test_page(visit: Visit, destination_id: str) -> str:
+    """A test of a destination with every member of the body as it is typed."""
+    destination, about = _own_destination(visit, destination_id), dict[str, Any](_NOTHING_TRIED)
+    values = {name: visit.typed(name, value) for name, value in sample_values(visit.account).items()}
+
+    def test() -> None:
+        if reason := address_fault(visit.site.fetcher, visit.account, destination):
+            raise Invalid(f"Setting address: {reason}.")
+        about.update(_tried(visit, destination, *sample(
+            [f"{name}={value}" for name, value in values.items()], visit.account)))
+
+    faults = visit.attempt(test=test)
+    return visit.show(TEST_PAGE, "/notifications", destination=destination, values=values, hints=_TEST_HINTS,
+                      faults=faults, **about)
+
+
+# The journal
+
+
+JOURNAL_PAGE = template_of("""\
+% rebase("layout", title="Journal")
+<p class="soft"><a href="{{root}}/notifications">Notifications</a></p>
+<h1>Journal</h1>
+<form class="filters" method="get" action="{{root}}/journal">
+  % if project:
+  <input type="hidden" name="project" value="{{project.id}}">
+  % end
+  <label>Destination
+    <select name="destination">
+      <option value="">All</option>
+      % for one in destinations:
+      <option value="{{one.id}}" {{"selected" if one.id == destination_id else ""}}>{{one.kind}} {{one.name}}</option>
+      % end
+    </select>
+  </label>
+  <label>State
+    <select name="state">
+      <option value="">All</option>
+      % for one in states:
+      <option {{"selected" if one == state else ""}}>{{one}}</option>
+      % end
+    </select>
+  </label>
+  <button>Show</button>
+</form>
+% if project:
+<p class="soft">Of {{project.name}}. <a href="{{root}}/journal">Of all projects</a></p>
+% end
+% if not entries:
+<p class="card empty soft">Nothing was told{{" that fits" if state or destination_id or project else " yet"}}. What is,
+  stands here for 30 days.</p>
+% end
+<ul class="list">
+  % for one in entries:
+  <li>
+    <p class="line">
+      <a class="name" href="{{root}}/journal/{{one.id}}">{{one.project}} {{one.version or one.event}}</a>
+      <span class="mark {{marks[one.state]}}">{{one.state}}</span>
+      <span class="soft">to {{one.kind}} {{one.destination}}</span>
+      <small class="end">{{moment(one.created_at)}}</small>
+    </p>
+    % if one.error:
+    <p class="hint">{{one.error}}</p>
+    % end
+  </li>
+  % end
+</ul>
+% if destination_id and any(one.state == "failed" for one in entries):
+<form class="row" method="post" action="{{root}}/journal">
+  % include("token")
+  <input type="hidden" name="destination" value="{{destination_id}}">
+  <button name="do" value="resend">Send again all that failed there</button>
+</form>
+% end
+% include("pager")
+""")
+_STATE_MARKS = {"pending": "warn", "delivered": "good", "failed": "bad", "skipped": "plain"}
+
+
+@page_at("/journal")
+def journal_page(visit: Visit) -> str:
+    """What was told, is to be told, or could not be; newest first."""
+    query, store, account_id = visit.query, visit.store, visit.account.id
+
+    def resend() -> None:
+        assert visit.form
+        count = store.resend(account_id, destination_id=visit.form.text("destination"))
+        raise SeeOther(f"/journal?destination={quote(visit.form.text('destination'), safe='')}",
+                       f"{count} will be sent again.")
+
+    faults = visit.attempt(resend=resend)
+    destination_id, project_id, number = query.filter("destination"), query.filter("project"), query.page()
+    state = query.filter("state")
+    if state and state not in _STATE_MARKS:
+        query.faults.append(f"Parameter state takes one of: {', '.join(_STATE_MARKS)}.")
+    query.check()
+    entries = store.journal(account_id, destination_id=destination_id, project_id=project_id, state=state,
+                            limit=PAGE_SIZE + 1, offset=(number - 1) * PAGE_SIZE)
+    return visit.show(JOURNAL_PAGE, "/notifications", entries=entries[:PAGE_SIZE], faults=faults, state=state,
+                      states=list(_STATE_MARKS), marks=_STATE_MARKS, destination_id=destination_id,
+                      destinations=store.destinations(account_id),
+                      project=store.project(account_id, project_id) if project_id else None,
+                      **visit.pager(len(entries) > PAGE_SIZE, number))
+
+
+ENTRY_PAGE = template_of("""\
+% rebase("layout", title=entry.project + " " + entry.version)
+<p class="soft"><a href="{{root}}/notifications">Notifications</a> / <a href="{{root}}/journal">Journal</a></p>
+<h1>{{entry.project}} {{entry.version or entry.event}}</h1>
+% include("faults")
+<dl class="card">
+  <dt>State</dt><dd><span class="mark {{marks[entry.state]}}">{{entry.state}}</span></dd>
+  <dt>To</dt><dd><a href="{{root}}/notifications/{{entry.destination_id}}">{{entry.kind}} {{entry.destination}}</a></dd>
+  <dt>Provider</dt><dd>{{entry.provider}}</dd>
+  <dt>Queued</dt><dd>{{moment(entry.created_at)}}</dd>
+  % if entry.state == "pending":
+  <dt>Due</dt><dd>{{moment(entry.next_attempt_at)}}</dd>
+  % end
+  <dt>Id</dt><dd class="mono">{{entry.id}}</dd>
+  % if entry.digest_id:
+  <dt>In the digest</dt><dd class="mono">{{entry.digest_id}}</dd>
+  % end
+</dl>
+<form class="row" method="post" action="{{root}}/journal/{{entry.id}}">
+  % include("token")
+  <button class="main" name="do" value="resend">Send again</button>
+</form>
+<h2>Attempts</h2>
+% if not attempts:
+<p class="soft">{{entry.error or "None yet."}}</p>
+% end
+<ul class="list">
+  % for one in attempts:
+  <li>
+    <p class="line">
+      <b>{{moment(one.attempted_at)}}</b>
+      <span class="mark {{"bad" if one.error else "good"}}">{{one.status or "no answer"}}</span>
+      <small class="end">{{"%.2f s" % one.duration}}{{", " + one.address if one.address else ""}}</small>
+    </p>
+    % if one.error:
+    <p class="hint">{{one.error}}</p>
+    % end
+    % if one.answer:
+    <pre tabindex="0">{{one.answer}}</pre>
+    % end
+  </li>
+  % end
+</ul>
+<h2>What it tells</h2>
+<pre tabindex="0">{{body}}</pre>
+""")
+
+
+@page_at("/journal/<delivery_id>")
+def entry_page(visit: Visit, delivery_id: str) -> str:
+    """A delivery with its attempts."""
+    store, account_id = visit.store, visit.account.id
+    entry = next(iter(store.journal(account_id, delivery_id=delivery_id)), None)
+    event = store.event_of(delivery_id)
+    if entry is None or event is None:
+        raise NotFound
+
+    def resend() -> None:
+        if not store.resend(account_id, delivery_id=delivery_id):
+            raise Invalid("It is not due yet, or being sent just now.")
+        raise SeeOther(f"/journal/{delivery_id}", "It is sent again.")
+
+    faults = visit.attempt(resend=resend)
+    body = shortened(json.dumps(event[0], ensure_ascii=False, indent=2), 20_000)
+    return visit.show(ENTRY_PAGE, "/notifications", entry=entry, marks=_STATE_MARKS, faults=faults, body=body,
+                      attempts=store.attempts(delivery_id)[-50:])
+
+
+# Tags, keys, the account
+
+
+TAGS_PAGE = template_of("""\
+% rebase("layout", title="Tags")
+<h1>Tags</h1>
+% include("faults")
+<form class="row" method="post" action="{{root}}/tags">
+  % include("token")
+  <label>Name <input name="name" value="{{typed("name")}}" maxlength="100" required></label>
+  <button class="main" name="do" value="add">Add</button>
+</form>
+% if not tags:
+<p class="card empty soft">There are no tags yet. With tags you choose what is shown, and where it is told.</p>
+% end
+% for tag in tags:
+<div class="card">
+  <h2><a class="name" href="{{root}}/projects?tag={{tag.id}}">{{tag.name}}</a></h2>
+  <form class="row" method="post" action="{{root}}/tags">
+    % include("token")
+    <input type="hidden" name="tag" value="{{tag.id}}">
+    <label>Name <input name="name" value="{{tag.name}}" maxlength="100"></label>
+    <button name="do" value="rename">Rename</button>
+    <button name="do" value="renew">Renew the feed's address</button>
+    <button name="do" value="remove" class="danger">Remove</button>
+  </form>
+  % include("copied", id=tag.id, name="Feed of " + tag.name, value=base + "/feeds/" + tag.feed_secret + ".atom")
+</div>
+% end
+""")
+
+
+def _tag_label(text: str) -> str:
+    if not 0 < len(text) <= 100 or not text.isprintable():
+        raise Invalid("Tag name takes 1 to 100 printable characters.")
+    return text
+
+
+@page_at("/tags")
+def tags_page(visit: Visit) -> str:
+    """The account's tags, with their feeds."""
+    store, account_id = visit.store, visit.account.id
+    id_ = visit.form.text("tag") if visit.form else ""
+
+    def add() -> None:
+        made = store.add_tag(account_id, _tag_label(visit.typed("name")))
+        raise SeeOther("/tags", f"The tag {made.name} is made.")
+
+    def rename() -> None:
+        if not store.rename_tag(account_id, id_, _tag_label(visit.typed("name"))):
+            raise Invalid("There is no such tag any more.")
+        raise SeeOther("/tags", "Renamed.")
+
+    def renew() -> None:
+        store.renew_feed(account_id, id_)
+        raise SeeOther("/tags", "The feed is at another address now.")
+
+    def remove() -> None:
+        store.remove_tag(account_id, id_)
+        raise SeeOther("/tags", "The tag is removed.")
+
+    faults = visit.attempt(add=add, rename=rename, renew=renew, remove=remove)
+    return visit.show(TAGS_PAGE, "/tags", tags=store.tags(account_id), base=visit.base, faults=faults)
+
+
+KEYS_PAGE = template_of("""\
+% rebase("layout", title="API keys")
+<h1>API keys</h1>
+% include("faults")
+% for key in keys:
+<div class="card">
+  <p class="line">
+    <b>{{key.name}}</b> <span class="soft">from {{", ".join(key.networks)}}</span>
+    <small class="end">{{"last used " + moment(key.used_at) if key.used_at else "never used"}}</small>
+  </p>
+  % if key.name == revealed:
+  % include("copied", id=key.id, name="Key", value=key.secret)
+  % end
+  <form class="row" method="post" action="{{root}}/keys">
+    % include("token")
+    <input type="hidden" name="key" value="{{key.name}}">
+    <button name="do" value="reveal">Show</button>
+    <button name="do" value="revoke" class="danger">Revoke</button>
+  </form>
+</div>
+% end
+<h2>Make a key</h2>
+<form class="card" method="post" action="{{root}}/keys">
+  % include("token")
+  <p>
+    <label for="name">Name</label>
+    <input id="name" name="name" value="{{typed("name")}}" maxlength="200" required>
+  </p>
+  <p>
+    <label for="networks">Networks that it is accepted from, one a line</label>
+    <textarea id="networks" name="networks" rows="2" placeholder="192.168.0.0/16">{{typed("networks")}}</textarea>
+    <span class="hint">Without one it is accepted from anywhere.</span>
+  </p>
+  <button class="main" name="do" value="add">Make the key</button>
+</form>
+<h2>The API</h2>
+<pre tabindex="0">curl -H "X-Key: $KEY" {{base}}/v1/projects</pre>
+""")
+
+
+def read_networks(texts: Sequence[str], called: str = "Networks") -> list[str]:
+    """The networks that a key is accepted from; all, where none is named. Raises Invalid."""
+    try:
+        return [read_network(text) for text in texts] or ["0.0.0.0/0", "::/0"]
+    except ValueError as error:
+        raise Invalid(f"{called}: {error}") from None
+
+
+@page_at("/keys")
+def keys_page(visit: Visit) -> str:
+    """The account's API keys. A new one is shown at once, others when asked for."""
+    store, account_id, revealed = visit.store, visit.account.id, ""
+
+    def add() -> None:
+        nonlocal revealed
+        assert visit.form
+        revealed = store.add_key(account_id, read_label(visit.typed("name")),
+                                 read_networks(visit.form.lines("networks"))).name
+
+    def reveal() -> None:
+        nonlocal revealed
+        revealed = visit.typed("key")
+
+    def revoke() -> None:
+        store.remove_key(account_id, visit.typed("key"))
+        raise SeeOther("/keys", f"The key {visit.typed('key')[:100]} is revoked.")
+
+    faults = visit.attempt(add=add, reveal=reveal, revoke=revoke)
+    return visit.show(KEYS_PAGE, "/keys", keys=store.keys(account_id), revealed=revealed, base=visit.base,
+                      faults=faults)
+
+
+ACCOUNT_PAGE = template_of("""\
+% rebase("layout", title="Account")
+<h1>Account</h1>
+% include("faults")
+<form class="card" method="post" action="{{root}}/account">
+  % include("token")
+  <p><label for="name">Name</label> <input id="name" name="name" value="{{typed("name", account.name)}}" required></p>
+  <p>
+    <label for="email">E-mail address</label>
+    <input id="email" name="email" type="email" value="{{typed("email", account.email)}}" autocomplete="username"
+      required>
+  </p>
+  <p>
+    <label for="zone">Time zone</label>
+    <input id="zone" name="zone" value="{{typed("zone", account.time_zone)}}" required aria-describedby="zone-hint">
+    <span class="hint" id="zone-hint">Such as Europe/Berlin; of digests, and of times on these pages.</span>
+  </p>
+  <p>
+    <label for="mail">E-mail of projects that leave it to the account</label>
+    <select id="mail" name="mail">
+      % for id, about in schedules:
+      <option value="{{id}}" {{"selected" if id == account.email_notification else ""}}>{{about}}</option>
+      % end
+    </select>
+  </p>
+  <p>
+    <label for="present">Password</label>
+    <input id="present" name="present" type="password" autocomplete="current-password" aria-describedby="present-hint">
+    <span class="hint" id="present-hint">Only to change the e-mail address.</span>
+  </p>
+  <button class="main" name="do" value="save">Save</button>
+</form>
+<h2>Password</h2>
+<form class="card" method="post" action="{{root}}/account">
+  % include("token")
+  <p><label for="old">The present one</label>
+    <input id="old" name="old" type="password" autocomplete="current-password" required></p>
+  <p><label for="new">The new one</label>
+    <input id="new" name="new" type="password" autocomplete="new-password" minlength="8" required></p>
+  <button name="do" value="password">Change it</button>
+  <p class="hint">All other sessions end.</p>
+</form>
+<h2>Feed and badges</h2>
+<div class="card">
+  % include("copied", id="feed", name="Feed of all releases", value=base + "/feeds/" + account.feed_secret + ".atom")
+  % include("copied", id="badge", name="Badge with the latest version of a project", value=badge)
+  <p class="hint">Whoever knows these addresses can read them. Tags have feeds of their own, on the
+    <a href="{{root}}/tags">tags' page</a>. PROJECT is a project's id, as the address of its page has it.</p>
+  <form class="row" method="post" action="{{root}}/account">
+    % include("token")
+    <button name="do" value="feed">Renew the feed's address</button>
+    <button name="do" value="badges">Renew the badges' addresses</button>
+  </form>
+</div>
+<h2>Sessions</h2>
+<ul class="list">
+  % for one in sessions:
+  <li>
+    <form class="line" method="post" action="{{root}}/account">
+      % include("token")
+      <input type="hidden" name="session" value="{{one.id}}">
+      <span>{{one.agent or "A browser"}}</span>
+      % if one.id == session.id:
+      <span class="mark good">this one</span>
+      % end
+      <small>from {{one.address or "somewhere"}}, since {{moment(one.created_at)}},
+        last seen {{moment(one.seen_at)}}</small>
+      <button class="end" name="do" value="end">End</button>
+    </form>
+  </li>
+  % end
+</ul>
+""")
+
+
+@page_at("/account")
+def account_page(visit: Visit) -> str:
+    """What the account may change of itself."""
+    store, account = visit.store, visit.account
+
+    def confirm(password: str) -> None:
+        with contextlib.suppress(Unauthorized):
+            log_in(visit.parts, visit.environ, account.email, password)
+            return
+        raise Invalid("The present password is wrong.")
+
+    def save() -> None:
+        try:
+            zone_of(visit.typed("zone"))
+        except ValueError as error:
+            raise Invalid(f"Time zone: {error}.") from None
+        if visit.typed("mail") not in _SCHEDULE_NAMES:
+            raise Invalid(f"E-mail takes one of: {', '.join(_SCHEDULE_NAMES)}.")
+        if visit.typed("email") != account.email:
+            confirm(visit.form.texts("present")[0] if visit.form and visit.form.texts("present") else "")
+        store.update_account(dataclasses.replace(
+            account, name=read_label(visit.typed("name")), email=read_email(visit.typed("email")),
+            time_zone=visit.typed("zone"), email_notification=visit.typed("mail")))
+        raise SeeOther("/account", "Saved.")
+
+    def password() -> None:
+        assert visit.form
+        old, new = (visit.form.texts(name)[0] if visit.form.texts(name) else "" for name in ("old", "new"))
+        confirm(old)
+        if problem := password_problem(new):
+            raise Invalid(problem)
+        store.set_password(account.id, hash_password(new))
+        visit.sign_in(account)
+        raise SeeOther("/account", "The password is changed, and all other sessions are ended.")
+
+    def end() -> None:
+        store.end_session(account.id, visit.typed("session"))
+        raise SeeOther("/account", "The session is ended.")
+
+    def renew_feed() -> None:
+        store.renew_feed(account.id)
+        raise SeeOther("/account", "The feed is at another address now.")
+
+    def renew_badges() -> None:
+        store.renew_badges(account.id)
+        raise SeeOther("/account", "The badges are at other addresses now.")
+
+    faults = visit.attempt(save=save, password=password, end=end, feed=renew_feed, badges=renew_badges)
+    return visit.show(ACCOUNT_PAGE, "/account", faults=faults, sessions=store.sessions(account.id), base=visit.base,
+                      session=visit.session, schedules=list(_SCHEDULE_NAMES.items()),
+                      badge=f"{visit.base}/badge/{account.badge_secret}/PROJECT.svg")
+
+
+# For administrators
+
+
+ACCOUNTS_PAGE = template_of("""\
+% rebase("layout", title="Accounts")
+<h1>Accounts</h1>
+% include("faults")
+<ul class="list">
+  % for one in accounts:
+  <li>
+    <p class="line">
+      <b>{{one.name}}</b> <span class="soft">{{one.email if one.email != one.name else ""}}</span>
+      % if one.is_admin:
+      <span class="mark">administrator</span>
+      % end
+      <small class="end">{{one.type}}</small>
+    </p>
+    <details class="note">
+      <summary>Change</summary>
+      <form class="row" method="post" action="{{root}}/accounts">
+        % include("token")
+        <input type="hidden" name="account" value="{{one.id}}">
+        <label>New password <input name="password" type="password" autocomplete="new-password"></label>
+        <button name="do" value="password">Set it</button>
+        <button name="do" value="admin">{{"No administrator" if one.is_admin else "Make it an administrator"}}</button>
+        <button name="do" value="remove" class="danger">Remove, with all that it has</button>
+      </form>
+    </details>
+  </li>
+  % end
+</ul>
+<h2>Make an account</h2>
+<form class="card" method="post" action="{{root}}/accounts">
+  % include("token")
+  <p><label for="email">E-mail address</label>
+    <input id="email" name="email" type="email" value="{{typed("email")}}" autocomplete="off" required></p>
+  <p><label for="name">Name</label> <input id="name" name="name" value="{{typed("name")}}">
+    <span class="hint">The address without it.</span></p>
+  <p><label for="password">Password</label>
+    <input id="password" name="password" type="password" autocomplete="new-password" minlength="8" required></p>
+  <p>
+    <label for="type">Type</label>
+    <select id="type" name="type"><option>user</option><option>organization</option></select>
+  </p>
+  <p><label class="check"><input type="checkbox" name="admin" value="yes"> An administrator</label></p>
+  <button class="main" name="do" value="add">Make it</button>
+</form>
+""")
+
+
+def _new_password(visit: Visit) -> str:
+    """The hash of the password that the form sent. Raises Invalid."""
+    text = visit.form.texts("password")[0] if visit.form and visit.form.texts("password") else ""
+    if problem := password_problem(text):
+        raise Invalid(problem)
+    return hash_password(text)
+
+
+@page_at("/accounts", "admin")
+def accounts_page(visit: Visit) -> str:
+    """All accounts, for administrators."""
+    store = visit.store
+
+    def chosen() -> Account:
+        account = store.account_of(visit.typed("account"))
+        if account is None:
+            raise Invalid("There is no such account any more.")
+        return account
+
+    def add() -> None:
+        address, type_ = read_email(visit.typed("email")), visit.typed("type")
+        if type_ not in ("user", "organization"):
+            raise Invalid("Type takes one of: user, organization.")
+        store.add_account(type_, address, read_label(visit.typed("name") or address), _new_password(visit),
+                          bool(visit.typed("admin")), own_zone())
+        raise SeeOther("/accounts", f"The account {address} is made.")
+
+    def set_password() -> None:
+        store.set_password(chosen().id, _new_password(visit))
+        raise SeeOther("/accounts", "The password is set, and the account's sessions are ended.")
+
+    def change_admin() -> None:
+        store.update_account(dataclasses.replace(chosen(), is_admin=not chosen().is_admin))
+        raise SeeOther("/accounts", "Changed.")
+
+    def remove() -> None:
+        account = chosen()
+        store.remove_account(account.id)
+        raise SeeOther("/accounts", f"The account {account.email} is removed.")
+
+    faults = visit.attempt(add=add, password=set_password, admin=change_admin, remove=remove)
+    return visit.show(ACCOUNTS_PAGE, "/accounts", accounts=store.accounts(), faults=faults)
+
+
+STATUS_PAGE = template_of("""\
+% rebase("layout", title="Status")
+<h1>Status</h1>
+<dl class="card">
+  % for name, state in health.items():
+  <dt>{{name.capitalize()}}</dt><dd><span class="mark {{"good" if state == "ok" else "bad"}}">{{state}}</span></dd>
+  % end
+  <dt>Sources</dt><dd>{{counts["sources"]}}; {{late["sources"]}} due, {{counts["failing_sources"]}} failing</dd>
+  <dt>Deliveries</dt>
+  <dd>{{counts["pending_deliveries"]}} wait; {{late["deliveries"]}} due, {{late["failed"]}} failed</dd>
+  <dt>Accounts</dt><dd>{{counts["accounts"]}}, with {{counts["projects"]}} projects</dd>
+  <dt>Clock</dt><dd><span class="mark {{"bad" if is_skewed else "plain"}}">{{clock}}</span></dd>
+  <dt>Store</dt><dd>{{size}}, {{path}}</dd>
+  <dt>Version</dt><dd>{{version}}</dd>
+</dl>
+<form class="row" method="post" action="{{root}}/status/backup">
+  % include("token")
+  <button>Download a backup</button>
+</form>
+<h2>Sources that fail</h2>
+% if not failing:
+<p class="soft">None.</p>
+% end
+<ul class="list">
+  % for one in failing:
+  <li>
+    <p class="line"><b>{{one.name}}</b> <span class="soft">{{one.provider}}</span>
+      <small class="end">since {{moment(one.failing_since)}}, again at {{moment(one.next_check_at)}}</small></p>
+    <p class="hint">{{one.error}}</p>
+  </li>
+  % end
+</ul>
+<h2>Quotas</h2>
+% if not quotas:
+<p class="soft">No provider has told how many requests are left.</p>
+% else:
+<table>
+  <thead><tr><th>Provider</th><th>Requests left</th><th>It said so</th></tr></thead>
+  <tbody>
+    % for provider, left, at in quotas:
+    <tr><td>{{provider}}</td><td>{{left}}</td><td>{{moment(at)}}</td></tr>
+    % end
+  </tbody>
+</table>
+% end
+""")
+
+
+def _skew_in_words(skew: float | None) -> str:
+    if skew is None:
+        return "not compared with another yet"
+    if abs(skew) <= MINUTE:
+        return "agrees with those of the providers"
+    return f"{abs(skew):,.0f} s {'behind' if skew > 0 else 'ahead of'} those of the providers; set it right"
+
+
+@page_at("/status", "admin", "GET")
+def status_page(visit: Visit) -> str:
+    """How the service is, for administrators."""
+    store, skew, backlog = visit.store, visit.site.fetcher.clock_skew(), visit.store.backlog()
+    late = {name: f"{count}{f' (since {visit.moment(since)})' if since else ''}" for name, (count, since)
+            in backlog.items()}
+    return visit.show(
+        STATUS_PAGE, "/status", health=visit.site.health(), counts=store.counts(), late=late,
+        is_skewed=skew is not None and abs(skew) > MINUTE, clock=_skew_in_words(skew),
+        size=f"{store.size() / MIB:,.1f} MiB",
+        path=os.path.basename(store.path), version=__version__, failing=store.failing_sources(), quotas=store.quotas())
+
+
+@page_at("/status/backup", "admin", "POST")
+def backup_page(visit: Visit) -> Any:
+    """A consistent copy of the store, to be kept."""
+    path = f"{visit.store.path}.{make_id()}.download"
+    try:
+        visit.store.backup(path)
+        copy = open(path, "rb")
+        os.unlink(path)         # it is there as long as it is being read
+    except (OSError, sqlite3.Error) as error:
+        raise StoreUnavailable(f"no backup could be made: {error}") from error
+    day = datetime.datetime.fromtimestamp(visit.store.clock(), visit.zone)
+    for name, value in (("Content-Type", "application/vnd.sqlite3"), ("Cache-Control", "no-store"),
+                        ("Content-Length", str(os.fstat(copy.fileno()).st_size)),
+                        ("Content-Disposition", f'attachment; filename="releasetrack-{day:%Y-%m-%d}.db"')):
+        bottle.response.set_header(name, value)
+    return copy
+
+
+# What is read by whoever knows its address
+
+
+FEED = bottle.SimpleTemplate("""\
+<?xml version="1.0" encoding="utf-8"?>
+<feed xmlns="http://www.w3.org/2005/Atom">
+  <id>{{urn(address)}}</id>
+  <title>{{clean(title)}}</title>
+  <updated>{{updated}}</updated>
+  <link rel="self" type="application/atom+xml" href="{{address}}"/>
+  <link rel="alternate" type="text/html" href="{{base}}/"/>
+  <generator>releasetrack</generator>
+  <author><name>releasetrack</name></author>
+  % for one in entries:
+  <entry>
+    <id>{{urn(one["id"])}}</id>
+    <title>{{clean(one["title"])}}</title>
+    <updated>{{one["updated"]}}</updated>
+    <published>{{one["published"]}}</published>
+    % if one["url"]:
+    <link rel="alternate" href="{{one["url"]}}"/>
+    % end
+    <category term="{{clean(one["provider"])}}"/>
+    <content type="html">{{clean(one["content"])}}</content>
+  </entry>
+  % end
+</feed>
+""")
+_FEED_ENTRIES, _FEED_NOTE = 30, 64 * KIB
+
+
+def _urn(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).digest()
+    return uuid.UUID(bytes=digest[:16], version=4).urn
+
+
+def _xml_text(text: str) -> str:
+    """The text without what XML has no place for: https://www.w3.org/TR/xml/#charsets"""
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+
+
+def _unless_known(content: bytes, content_type: str, seconds: int) -> bytes:
+    """What is at an address that asks for no session; nothing, with 304, where the asker has it."""
+    etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    for name, value in (("ETag", etag), ("Content-Type", content_type),
+                        ("Cache-Control", f"private, max-age={seconds}"), ("X-Content-Type-Options", "nosniff"),
+                        ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")):
+        bottle.response.set_header(name, value)
+    known = {one.strip().removeprefix("W/") for one in bottle.request.environ.get("HTTP_IF_NONE_MATCH", "").split(",")}
+    if etag in known or "*" in known:
+        bottle.response.status = 304
+        del bottle.response.headers["Content-Type"]
+        return b""
+    return content
+
+
+def _feed_entry(visit: Visit, one: Sighting) -> dict[str, Any]:
+    project, release, provider = one.project, one.release, visit.providers.get(one.project.provider)
+    note = visit.store.note(project.source_id, release.version) if one.note else None
+    marks = [*(["pre-release"] if release.is_prerelease else []), *(["updated"] if release.is_updated else []),
+             *release.cve]
+    message = note.message if note else ""
+    return {
+        "id": f"{project.source_id} {release.version} {one.found_at if release.is_updated else ''}",
+        "title": f"{project.name} {release.version}" + (f" ({', '.join(marks)})" if marks else ""),
+        "provider": project.provider, "published": release.date,
+        "updated": timestamp(one.found_at) if one.found_at and release.is_updated else release.date,
+        "url": note.url if note and note.url else page_of(provider, project.name, release.version) if provider else "",
+        "content": message if len(message) <= _FEED_NOTE else preformatted(plain_text(message)[:_FEED_NOTE])}
+
+
+@page_at("/feeds/<secret>.atom", "anyone", "GET")
+def feed_page(visit: Visit, secret: str) -> bytes:
+    """The newest releases of an account or of one of its tags, but for those that are excluded, as Atom:
+    https://www.rfc-editor.org/rfc/rfc4287. 304: nothing is new."""
+    found = visit.store.feed_of(secret)
+    if found is None:
+        raise NotFound
+    account_id, tag = found
+    sightings, _ = visit.store.latest_releases(account_id, tag=tag.id if tag else None, size=_FEED_ENTRIES)
+    entries = [_feed_entry(visit, one) for one in sightings
+               if not excluded(one.project, [one.release], visit.parts.patterns)[0]]
+    feed = FEED.render(
+        address=f"{visit.base}/feeds/{secret}.atom", base=visit.base, entries=entries, urn=_urn, clean=_xml_text,
+        title=f"Releases: {tag.name}" if tag else "Releases",
+        updated=max((one["updated"] for one in entries), default="1970-01-01T00:00:00Z"))
+    return _unless_known(feed.encode("utf-8", "replace"), "application/atom+xml; charset=utf-8", 300)
+
+
+BADGE = bottle.SimpleTemplate("""\
+<svg xmlns="http://www.w3.org/2000/svg" width="{{left + right}}" height="20" role="img"
+  aria-label="{{name}}: {{version}}">
+  <title>{{name}}: {{version}}</title>
+  <rect width="{{left + right}}" height="20" rx="4" fill="#4a5261"/>
+  <path d="M{{left}} 0h{{right - 4}}a4 4 0 0 1 4 4v12a4 4 0 0 1-4 4h-{{right - 4}}z" fill="#1756bd"/>
+  <g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">
+    <text x="8" y="14" textLength="{{left - 16}}">{{name}}</text>
+    <text x="{{left + 8}}" y="14" textLength="{{right - 16}}">{{version}}</text>
+  </g>
+</svg>
+""")
+
+
+@page_at("/badge/<secret>/<project_id>.svg", "anyone", "GET")
+def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
+    """A picture of a project's latest version that is not excluded. 304: it is the same."""
+    account_id = visit.store.account_of_badge(secret)
+    project = visit.store.project(account_id, project_id) if account_id else None
+    if project is None:
+        raise NotFound
+    latest = newest_wanted(visit.parts, project)
+    name = shortened(_xml_text(project.name.rpartition("/")[2]), 40)
+    version = shortened(_xml_text(latest.version), 40) if latest else "none yet"
+    badge = BADGE.render(name=name, version=version, left=16 + 7 * len(name), right=16 + 7 * len(version))
+    return _unless_known(badge.encode("utf-8", "replace"), "image/svg+xml; charset=utf-8", 300)
+
+
+ASSETS = {
+    "/style.css": (STYLE, "text/css; charset=utf-8"), "/note.css": (NOTE_STYLE, "text/css; charset=utf-8"),
+    "/script.js": (SCRIPT, "text/javascript; charset=utf-8"), "/icon.svg": (ICON, "image/svg+xml; charset=utf-8"),
+}
+
+
+def answer_asset(path: str) -> bytes:
+    """A file that pages load."""
+    text, content_type = ASSETS[path]
+    return _unless_known(text.encode(), content_type, 3600)
 
 
 # == service ===================================================================
@@ -7415,14 +10294,15 @@ def _answer_metrics(parts: Parts, health: dict[str, str]) -> bytes:
                    for name, value in gauges.items()).encode()
 
 
-def _answer_in_turn(parts: Parts, rest: str = "") -> bytes:
-    """An answer of the API. Reads take turns: SQLite lets go of the interpreter's lock at each row, and eight
-    threads that fight for it answer half as much as one. Who has waited for 50 ms goes on: what holds the turn
+def _answer_in_turn(parts: Parts, respond: Callable[..., Any], **names: str) -> Any:
+    """An answer of the API, or a page. Reads take turns: SQLite lets go of the interpreter's lock at each row, and
+    eight threads that fight for it answer half as much as one. Who has waited for 50 ms goes on: what holds the turn
     is no quick read."""
     parts.store.asked_at = time.monotonic()
-    has_turn = bottle.request.method == "GET" and rest != "auth/keys" and parts.turn.acquire(timeout=0.05)
+    is_read = bottle.request.method == "GET" and names.get("rest") != "auth/keys"
+    has_turn = is_read and parts.turn.acquire(timeout=0.05)
     try:
-        return answer_api(parts)
+        return respond(**names)
     finally:
         if has_turn:
             parts.turn.release()
@@ -7449,21 +10329,30 @@ def _at_its_paths(app: Callable[..., Any], prefix: str) -> Callable[..., Any]:
     return application
 
 
-def make_app(parts: Parts, health: Callable[[], dict[str, str]]) -> Callable[..., Any]:
+def make_app(site: Site) -> Callable[..., Any]:
     """The WSGI application: API, pages, health and metrics."""
-    app = bottle.Bottle()
+    app, parts = bottle.Bottle(), site.parts
 
-    def message_of(error: bottle.HTTPError) -> bytes:
-        bottle.response.content_type = "application/json"
-        return status_message(error.status_code)
+    def in_words(error: bottle.HTTPError) -> bytes:
+        environ = bottle.request.environ
+        is_api = re.match(r"/(?:v1|healthz|metrics)(?:/|$)", environ.get("PATH_INFO", ""))
+        if is_api or "text/html" not in environ.get("HTTP_ACCEPT", ""):     # which each browser asks for
+            bottle.response.content_type = "application/json"
+            return status_message(error.status_code)
+        return error_page(None, quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1")),
+                          error.status_code, "").encode()
 
-    app.default_error_handler = message_of
+    app.default_error_handler = in_words
     for path in ("/v1", "/v1/<rest:path>"):
-        app.route(path, method="ANY", callback=functools.partial(_answer_in_turn, parts))
-    app.route("/healthz", callback=lambda: _answer_health(health()))
-    app.route("/metrics", callback=lambda: _answer_metrics(parts, health()))
-    app.route("/", callback=lambda: front_page(parts.store, parts.settings))
-    app.route("/style.css", callback=style_sheet)
+        app.route(path, method="ANY", callback=functools.partial(
+            _answer_in_turn, parts, functools.partial(answer_api, parts)))
+    app.route("/healthz", callback=lambda: _answer_health(site.health()))
+    app.route("/metrics", callback=lambda: _answer_metrics(parts, site.health()))
+    for path, (_, _, methods) in PAGES.items():
+        callback = functools.partial(_answer_in_turn, parts, functools.partial(answer_page, site, path))
+        app.route(path, method=list(methods), callback=callback)
+    for path in ASSETS:
+        app.route(path, callback=functools.partial(answer_asset, path))
     return _at_its_paths(app, urlsplit(parts.settings.base_url).path.rstrip("/"))
 
 
@@ -7485,7 +10374,13 @@ class Service:
         self._is_started = False
         parts = Parts(self.store, self.settings, self.providers, self.patterns, Windows(self.settings.rate_limit),
                       LoginGate(), threading.BoundedSemaphore(max(1, self.settings.threads // 2)), threading.Lock())
-        self.app = make_app(parts, self.health)
+        self._setup_token = make_session_token()
+        self.app = make_app(Site(parts, self.fetcher, self.courier.try_out, self.health, self._setup_token))
+
+    @property
+    def setup_path(self) -> str:
+        """The path of the page that makes the first account, once, for whoever has this link; "" when there is one."""
+        return "" if self.store.accounts() else f"/setup?token={self._setup_token}"
 
     def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
         """Have ``listener`` called with the standard body of each event (spec.md part 6), from a background
@@ -7649,9 +10544,14 @@ def _me() -> str:
     return f"python {os.path.basename(__file__)}"
 
 
+def _from_here(address: str) -> str:
+    """The address that a browser on this machine reaches the service at, which may listen on all there are."""
+    return address.replace("://0.0.0.0:", "://127.0.0.1:").replace("://[::]:", "://[::1]:")
+
+
 @command()
 def serve(settings: Settings, args: argparse.Namespace) -> int:
-    """Run the service: API, tracker and courier."""
+    """Run the service: pages, API, tracker and courier."""
     service = Service(settings)
     try:
         server, address = make_server(service.app, settings)
@@ -7669,9 +10569,9 @@ def serve(settings: Settings, args: argparse.Namespace) -> int:
         service.fetcher.check_certificates()
         service.start()
         print(f"releasetrack {__version__} listens on {settings.base_url or address}", flush=True)
-        if not service.store.accounts():
-            print(f"There is no account yet; make the first: {_me()} account add you@example.org "
-                  f"--db {settings.db}", flush=True)
+        if service.setup_path:
+            print("There is no account yet; this link makes the first: "
+                  f"{settings.base_url or _from_here(address)}{service.setup_path}", flush=True)
         server.run()
     except SystemExit:
         pass
@@ -7700,22 +10600,6 @@ def _read_password(args: argparse.Namespace) -> str:
 _PASSWORD_STDIN = argument("--password-stdin", action="store_true", help="read the password from standard input")
 
 
-def _label(name: str) -> str:
-    """A name that a person gave. Raises CommandError."""
-    if not 0 < len(name.strip()) <= NAME_LIMIT or not name.isprintable():
-        raise CommandError(f"the name {name[:40]!r} takes 1 to {NAME_LIMIT} printable characters")
-    return name.strip()
-
-
-def _own_zone() -> str:
-    """The time zone that this machine keeps, if it says so; else UTC."""
-    named = os.environ.get("TZ", "").lstrip(":") or os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
-    with contextlib.suppress(ValueError):
-        zone_of(named)
-        return named
-    return "UTC"
-
-
 def _zone(name: str) -> str:
     try:
         zone_of(name)
@@ -7734,14 +10618,13 @@ _TIME_ZONE = argument("--time-zone", metavar="ZONE", help="of its digests, such 
          _PASSWORD_STDIN)
 def account_add(settings: Settings, args: argparse.Namespace) -> int:
     """Make an account. The password is asked for."""
-    if not re.fullmatch(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,190}", args.email):
-        raise CommandError(f"{args.email!r} is no e-mail address, such as you@example.org")
+    read_email(args.email)
     with opened(settings, makes=True) as service:
         if service.store.account(args.email):
             raise CommandError(f"there is an account {args.email} already")
-        account = service.store.add_account(args.type, args.email, _label(args.name or args.email),
+        account = service.store.add_account(args.type, args.email, read_label(args.name or args.email),
                                             hash_password(_read_password(args)), args.admin,
-                                            _own_zone() if args.time_zone is None else _zone(args.time_zone))
+                                            own_zone() if args.time_zone is None else _zone(args.time_zone))
         print(f"account {account.email} made" + (", an administrator" if account.is_admin else ""))
     return 0
 
@@ -7766,7 +10649,7 @@ def account_change(settings: Settings, args: argparse.Namespace) -> int:
     with opened(settings) as service:
         account = _account_at(service, args.email)
         service.store.update_account(dataclasses.replace(
-            account, name=account.name if args.name is None else _label(args.name),
+            account, name=account.name if args.name is None else read_label(args.name),
             time_zone=account.time_zone if args.time_zone is None else _zone(args.time_zone),
             email_notification=args.email_notification or account.email_notification))
     return 0
@@ -7785,11 +10668,7 @@ def account_passwd(settings: Settings, args: argparse.Namespace) -> int:
 def account_remove(settings: Settings, args: argparse.Namespace) -> int:
     """Remove an account with all that it owns."""
     with opened(settings) as service:
-        account = _account_at(service, args.email)
-        others = [other for other in service.store.accounts() if other.id != account.id]
-        if others and not any(other.is_admin for other in others):
-            raise CommandError(f"{account.email} is the only administrator; make another first, with --admin")
-        service.store.remove_account(account.id)
+        service.store.remove_account(_account_at(service, args.email).id)
     return 0
 
 
@@ -7798,12 +10677,9 @@ def account_remove(settings: Settings, args: argparse.Namespace) -> int:
                   help="a network that the key is accepted from (repeatable); anywhere without it"))
 def key_add(settings: Settings, args: argparse.Namespace) -> int:
     """Make an API key, and print it."""
-    try:
-        networks = [_network(network) for network in args.network] or ["0.0.0.0/0", "::/0"]
-    except ValueError as error:
-        raise CommandError(f"--network: {error}") from None
+    networks = read_networks(args.network, "--network")
     with opened(settings) as service:
-        print(service.store.add_key(_account_at(service, args.email).id, _label(args.name), networks).secret)
+        print(service.store.add_key(_account_at(service, args.email).id, read_label(args.name), networks).secret)
     return 0
 
 
@@ -7944,8 +10820,7 @@ def _selection(service: Service, account: Account, args: argparse.Namespace) -> 
 
 def _judged(service: Service, account: Account, destination: Destination) -> Destination:
     """The destination, if its address may be sent to. Raises CommandError."""
-    address = address_of(destination)
-    if reason := address and service.fetcher.refusal_of(address, account.is_admin):
+    if reason := address_fault(service.fetcher, account, destination):
         raise CommandError(f"{destination.kind} {destination.name}: {reason}")
     return destination
 
@@ -7961,7 +10836,7 @@ def _destination_at(service: Service, account: Account, kind: str, name: str) ->
 def _add_destination(service: Service, account: Account, kind: str, name: str, given: Sequence[tuple[str, str]],
                      **about: Any) -> Destination:
     secret = make_signing_secret() if kind == "webhook" else ""
-    destination = Destination("", account.id, kind, _label(name),
+    destination = Destination("", account.id, kind, read_label(name),
                               read_settings(kind, given, service.settings.brand), secret, **about)
     _judged(service, account, destination)
     if kind == "email" and not service.settings.smtp_url:
@@ -7998,17 +10873,14 @@ def destination_change(settings: Settings, args: argparse.Namespace) -> int:
         if not given and not about and args.rename is None:
             raise SettingError("destination change takes what is to change, such as --schedule daily")
         service.store.update_destination(_judged(service, account, dataclasses.replace(
-            before, name=before.name if args.rename is None else _label(args.rename),
+            before, name=before.name if args.rename is None else read_label(args.rename),
             settings=changed_settings(before, given, settings.brand), **about)))
     return 0
 
 
 def _destination_row(service: Service, destination: Destination, as_json: bool) -> dict[str, Any]:
     tags = {tag.id: tag.name for tag in service.store.tags(destination.account_id)}
-    asks = {ask.name: ask for ask in KINDS[destination.kind].asks}
-    about = [(name, text if not asks[name].is_secret else f"{text.partition(':')[0]}: ***" if asks[name].kept_as else
-              secrets_of(destination)[text] if text.startswith("http") else "***")
-             for name, text in settings_as_given(destination)]
+    asks, about = {ask.name: ask for ask in KINDS[destination.kind].asks}, shown_settings(destination)
     row: dict[str, Any] = {
            "kind": destination.kind, "name": destination.name, "id": destination.id,
            "schedule": "by project" if destination.kind == "email" else destination.schedule,
@@ -8020,12 +10892,8 @@ def _destination_row(service: Service, destination: Destination, as_json: bool) 
         return row | {"settings": {
             name: [text for other, text in about if other == name] if asks[name].kept_as else value
             for name, value in about}}
-    scope = ["every project" if destination.is_for_every_project else "listed projects"]
-    scope += [f"tag {' or '.join(row['tags'])}"] * bool(row["tags"])
-    scope += [f"without tag {' or '.join(row['without_tags'])}"] * bool(row["without_tags"])
-    scope += ["security fixes"] * destination.is_security_only
     return {name: row[name] for name in ("kind", "name", "schedule", "id")} | {
-        "scope": ", ".join(scope), "settings": " ".join(f"{name}={text}" for name, text in about)}
+        "scope": scope_of(destination, tags), "settings": " ".join(f"{name}={text}" for name, text in about)}
 
 
 @command(_EMAIL, _JSON)
@@ -8043,24 +10911,6 @@ def destination_kinds(settings: Settings, args: argparse.Namespace) -> int:
     return _print_rows([{"kind": id_, "setting": ask.name,
                          "default": "required" if ask.default is None and not ask.kept_as else ask.default,
                          "about": ask.about} for id_, kind in KINDS.items() for ask in kind.asks], args.json)
-
-
-def _print_exchange(destination: Destination, sent: Request | Mail, answer: Answer | None) -> None:
-    """What was sent and what was answered, without secrets."""
-    if isinstance(sent, Mail):
-        plain = email.message_from_bytes(sent.content, policy=email.policy.default).get_body(("plain",))
-        lines = [f"from {sent.sender} to {sent.recipient}", "", sent.content.decode("ascii", "replace"),
-                 "-- which reads as text:", "", plain.get_content() if plain else ""]
-    else:
-        hidden = destination.settings.get("headers", {})
-        lines = [f"{sent.method} {sent.url}",
-                 *(f"{name}: {'***' if name in hidden else value}" for name, value in sent.headers.items()), "",
-                 (sent.body or b"").decode("utf-8", "replace")]
-    if answer:
-        lines += ["", f"-- answered by {answer.address}: {answer.status}",
-                  *(f"{name}: {value}" for name, value in answer.headers.items()), "",
-                  masked(answer.text(), destination)[:KIB]]
-    print(_printable(masked("\n".join(lines).replace("\r\n", "\n"), destination).rstrip(), "\n"))
 
 
 @command(_EMAIL, _KIND, argument("name", metavar="NAME", nargs="?", help="of one that there is; --set tries other "
@@ -8082,7 +10932,8 @@ def destination_test(settings: Settings, args: argparse.Namespace) -> int:
                 args.kind, _given_settings(args), settings.brand), secret)
         body, url = sample(args.data, account)
         sent, answer, error = service.courier.try_out(_judged(service, account, destination), account, body, url)
-        _print_exchange(destination, sent, answer)
+        request, reply = shown_exchange(destination, sent, answer)
+        print(_printable(request + (f"\n\n-- {reply}" if reply else ""), "\n"))
         if error:
             raise CommandError(f"{args.kind} {destination.name}: {masked(error, destination)}")
     return 0

@@ -22,6 +22,7 @@ import hmac
 import html
 import html.parser
 import http.client
+import http.cookiejar
 import io
 import json
 import os
@@ -368,6 +369,64 @@ class Board:
         self.service.stop()
 
 
+class Visitor:
+    """A browser without scripts at a board's pages: it keeps cookies, and fills in and sends forms as they stand."""
+
+    ORIGIN = "http://localhost:80"
+
+    def __init__(self, board: Board, email: str = "me@example.org", **environ: str) -> None:
+        self.app = webtest.TestApp(board.service.app, extra_environ={"REMOTE_ADDR": "127.0.0.1", **environ})
+        if email:
+            account = board.store.account(email)
+            assert account
+            token = rt.make_session_token()     # as signing in does, without the time that a password takes
+            board.store.add_session(account.id, token, "127.0.0.1", "a test")
+            self.app.cookiejar.set_cookie(http.cookiejar.Cookie(
+                0, "releasetrack", token, None, False, "localhost.local", False, False, "/", True, False, None, False,
+                None, None, {}))
+
+    def get(self, path: str, status: int = 200, **headers: str) -> webtest.TestResponse:
+        """A page; ``status``: that it must have."""
+        return self.app.get(path, status=status, headers={
+            name.replace("_", "-"): value for name, value in headers.items()})
+
+    def press(self, shown: webtest.TestResponse, button: str, status: int = 200, *, at: int = 0,
+              **fields: Any) -> webtest.TestResponse:
+        """What follows when a form of a page is sent by its button (its ``do``), with some fields filled in; redirects
+        are followed. ``at``: which of several such forms. A list fills in all fields of a name, or ticks those boxes."""
+        forms = [form for form in dict.fromkeys(shown.forms.values())
+                 if any(isinstance(one, webtest.forms.Submit) and one.value_if_submitted() == button
+                        for one in form.fields.get("do", ()))]
+        form = forms[at]
+        for name, value in fields.items():
+            those = form.fields[name]
+            for one, wanted in zip(those, value) if isinstance(value, list) and not isinstance(
+                    those[0], webtest.forms.Checkbox) else ():
+                one.value = wanted
+            if isinstance(those[0], webtest.forms.Checkbox):
+                wanted_ones = value if isinstance(value, list) else [value]
+                for one in those:
+                    one.checked = one._value in wanted_ones or wanted_ones == [True]
+            elif not isinstance(value, list):
+                form[name] = value
+        answer = form.submit("do", value=button, headers={"Origin": self.ORIGIN}, expect_errors=True)
+        while answer.status_int == 303:
+            assert answer.headers["Location"].startswith("/") and "//" not in answer.headers["Location"]
+            answer = self.app.get(answer.headers["Location"], expect_errors=True)
+        assert answer.status_int == status, (answer.status, text_of(answer))
+        return answer
+
+
+def text_of(shown: webtest.TestResponse, selector: str = "main") -> str:
+    """What a person reads of a part of a page."""
+    return " ".join(" ".join(part.get_text(" ") for part in shown.html.select(selector)).split())
+
+
+@pytest.fixture
+def visitor(board: Board) -> Visitor:
+    return Visitor(board)
+
+
 @pytest.fixture
 def board(tmp_path: pathlib.Path) -> Iterator[Board]:
     made = Board(tmp_path)
@@ -385,7 +444,7 @@ MAY_USE = {     # beside settings and values, which all may use
     "notifications": set(),
     "courier": {"store", "fetching", "notifications"},
     "api": {"limits", "store", "providers", "tracker"},
-    "pages": {"limits", "store", "fetching", "providers", "notifications", "api"},
+    "pages": {"limits", "store", "fetching", "providers", "tracker", "notifications", "api"},
     "service": set(), "cli": set(),     # all above
 }
 MAY_USE["service"] = set(MAY_USE) - {"service", "cli"}
@@ -443,7 +502,7 @@ def test_no_local_variable_takes_the_name_of_a_top_level_one():
 
 def test_no_sql_is_assembled():
     """What is executed is a text as it stands, or a row of a table of such texts."""
-    tables = {"PROJECT_PAGES"}
+    tables = {"PROJECT_PAGES", "PROJECT_COUNT", "NEWEST_RELEASES"}
     for call in (node for node in ast.walk(TREE) if isinstance(node, ast.Call)):
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if method in ("execute", "executemany", "executescript", "_rows") and call.args:
@@ -460,7 +519,7 @@ def test_exceptions_of_any_kind_are_caught_at_five_edges_only():
     # One check, one attempt, a turn of either loop, and an embedding program's listener.
     assert len(re.findall(r"except Exception\b", SOURCE)) == 5
     assert "except:" not in SOURCE
-    assert SOURCE.count("{{!") == 0     # raw output in a template
+    assert SOURCE.count("{{!") == 1     # raw output in a template: what a page puts into the layout
 
 
 def test_only_the_card_s_packages_are_imported_and_waitress_only_to_serve():
@@ -1459,6 +1518,15 @@ HOT_QUERIES = {
     "a failure":                  (False, lambda b: b.store.record_failure(b.project.source_id, "me", "no", NOW)),
     "an account's removal":       (False, lambda b: b.store.remove_account(b.account.id)),
     "a project's removal":        (False, lambda b: b.store.remove_project(b.project.id)),
+    "a browser's session":        (False, lambda b: b.store.session("x" * 43)),
+    "a feed's account":           (False, lambda b: b.store.feed_of("x")),
+    "a badge's account":          (False, lambda b: b.store.account_of_badge("x")),
+    "the latest releases":        (True, lambda b: b.store.latest_releases(b.account.id)),
+    "the latest security fixes":  (True, lambda b: b.store.latest_releases(b.account.id, is_security=True)),
+    "the newest of each":         (False, lambda b: b.store.newest_of([b.project.source_id])),
+    "the beginnings of notes":    (False, lambda b: b.store.note_starts(b.project.source_id, ["1.0"])),
+    "what is put away":           (True, lambda b: b.store.projects_put_away(b.account.id)),
+    "a check that is wished for": (False, lambda b: b.store.check_soon(b.account.id, [b.project.id])),
     "a destination's removal":    (False, lambda b: b.store.remove_destination(b.hook.id)),
     **{f"projects by {order}{', reversed' * is_reversed}, {about}": (
         False, lambda b, order=order, is_reversed=is_reversed, about=about: b.store.projects(
@@ -9044,7 +9112,7 @@ def test_the_use_of_a_key_is_remembered(board):
     (["10.0.0.0/8", "::1"], "::1",                  True),
 ])
 def test_a_key_is_accepted_from_its_networks_alone(board, networks, address, is_accepted):
-    secret = board.store.add_key(board.account.id, "narrow", [rt._network(one) for one in networks]).secret
+    secret = board.store.add_key(board.account.id, "narrow", [rt.read_network(one) for one in networks]).secret
     answer = board.app.get("/v1/tags", headers={"X-Key": secret}, extra_environ={"REMOTE_ADDR": address},
                            expect_errors=True)
     assert answer.status_int == (200 if is_accepted else 401)
@@ -10023,9 +10091,9 @@ def test_what_a_killed_process_was_doing_is_done_by_the_next(serve, db, forge, l
         assert store.execute("SELECT max(attempts) FROM delivery").fetchone()[0] <= kills + 1
 
 
-def test_the_first_start_says_how_to_make_an_account(serve, db):
+def test_the_first_start_prints_the_link_that_makes_an_account(serve, db):
     process = serve()
-    assert process.process.stdout and b"account add" in process.process.stdout.readline()
+    assert process.process.stdout and f"{process.address}/setup?token=".encode() in process.process.stdout.readline()
     assert oct(os.stat(db).st_mode & 0o777) == "0o600"
 
 
@@ -10048,7 +10116,7 @@ def test_it_can_be_mounted_under_a_path(tmp_path):
     assert app.get("/releases/v1/projects/github/a/b/releases/v%C3%A9", headers={"X-Key": board.key}).json["version"] == "vé"
     assert app.get("/releases/v1/x", headers={"X-Key": board.key}, expect_errors=True).json == {
         "message": "Not Found", "code": 404}
-    assert 'href="/releases/style.css"' in app.get("/releases/").text
+    assert 'href="/releases/style.css"' in app.get("/releases/").follow().text
     board.close()
 
 
@@ -10056,7 +10124,7 @@ def test_behind_a_proxy_that_keeps_the_path_the_base_url_s_is_its_root(tmp_path)
     board = Board(tmp_path, base_url="https://home.example/releases/")
     headers = {"X-Key": board.key}
     assert board.app.get("/releases/v1/tags", headers=headers).json == board.app.get("/v1/tags", headers=headers).json
-    assert "https://home.example/releases/v1" in board.app.get("/releases/").text
+    assert 'action="/releases/login"' in board.app.get("/releases/").follow().text
     board.close()
 
 

@@ -50,6 +50,7 @@ from typing import Any
 
 PROGRAM = pathlib.Path(__file__).resolve().parent.parent / "releasetrack.py"
 PROJECTS, RELEASES = 100, 50        # of the store that is served
+MANY_PROJECTS = 2000                # of the one whose pages are looked at
 RUNS = 5                            # of a figure and of its floor, in turn
 WARM_UP = 0.2                       # seconds of load that do not count
 PATIENCE = 60.0                     # seconds after which whatever does not come is given up
@@ -198,14 +199,26 @@ def fetch_all(job: dict[str, Any]) -> dict[str, float]:
 
 
 def serve_floor() -> None:
-    """A bare bottle app that answers a fixed 300-byte JSON, under the server that the program makes for itself."""
+    """A bare bottle app that answers a fixed 300-byte JSON, or at /rows 20 rows of a database as JSON, under the
+    server that the program makes for itself."""
     import bottle
     app, body = bottle.Bottle(), json.dumps({"filler": "x" * 286}).encode()
+    db = sqlite3.connect(":memory:", check_same_thread=False)
+    db.execute("CREATE TABLE project (id INTEGER PRIMARY KEY, provider TEXT, name TEXT, version TEXT, date TEXT)")
+    db.executemany("INSERT INTO project VALUES (?, 'bench', ?, 'v1.49.0', '2026-01-22T01:00:00Z')",
+                   [(number, project_name(number)) for number in range(PROJECTS)])
+    columns = ("id", "provider", "name", "version", "date")
 
     @app.route("/")
     def fixed() -> bytes:
         bottle.response.content_type = "application/json"
         return body
+
+    @app.route("/rows")
+    def rows() -> bytes:
+        bottle.response.content_type = "application/json"
+        found = db.execute("SELECT id, provider, name, version, date FROM project ORDER BY id DESC LIMIT 20").fetchall()
+        return json.dumps({"projects": [dict(zip(columns, row)) for row in found]}).encode()
 
     server, address = program().make_server(app, program().Settings(port=0))
     print(address.rpartition(":")[2], flush=True)
@@ -361,10 +374,11 @@ def serve_forge() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Filled:
-    """A store with an administrator's account: its file, a key of it, and the ids of its projects."""
+    """A store with an account of an administrator: its file, a key, a token of a browser, the ids of its projects."""
 
     path: pathlib.Path
     key: str
+    token: str
     ids: tuple[str, ...]
 
 
@@ -372,13 +386,15 @@ def project_name(number: int) -> str:
     return f"owner-{number % 7}/project-{number}"
 
 
-def fill(path: pathlib.Path) -> Filled:
-    """A new store of PROJECTS projects with RELEASES releases each, none of them due for a check."""
+def fill(path: pathlib.Path, count: int) -> Filled:
+    """A new store of so many projects with RELEASES releases each, none of them due for a check."""
     rt = program()
     store = rt.Store(str(path))
     account = store.add_account("user", "bench@example.org", "Bench", rt.NO_PASSWORD, True)
     key, ids = store.add_key(account.id, "bench", ["0.0.0.0/0", "::/0"]), []
-    for number in range(PROJECTS):
+    token = rt.make_session_token()
+    store.add_session(account.id, token, "127.0.0.1", "bench")
+    for number in range(count):
         name = project_name(number)
         project, source = store.add_project(account.id, "bench", name, name, {})
         releases = [rt.Release(f"v1.{at}.0", f"2026-01-{at % 28 + 1:02}T{at // 28:02}:{number % 60:02}:00Z",
@@ -387,7 +403,7 @@ def fill(path: pathlib.Path) -> Filled:
         record(store, source.id, new=releases)
         ids.append(project.id)
     store.close()
-    return Filled(path, key.secret, tuple(ids))
+    return Filled(path, key.secret, token, tuple(ids))
 
 
 def record(store: Any, source_id: int, **found: Any) -> None:
@@ -554,12 +570,14 @@ class Ask:
     path: str
     status: int = 200
     key: str = ""               # instead of the right one
+    is_page: bool = False       # asked for by a browser that is signed in
     body: str = ""              # with a place for a number; then it is a POST
 
     def texts(self, store: Filled) -> list[str]:
         """The requests as they go over the wire, one for each project where the path names one."""
         head = (f"{'POST' if self.body else 'GET'} %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-                f"X-Key: {self.key or store.key}\r\n")
+                + (f"Cookie: releasetrack={store.token}\r\n" if self.is_page else
+                   f"X-Key: {self.key or store.key}\r\n"))
         if self.body:
             size = len(self.body.encode() % 0)
             return [head % self.path + f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n{self.body}"]
@@ -574,6 +592,9 @@ PROJECT_PAGE = Ask("/v1/projects")
 RELEASE_PAGE = Ask("/v1/projects/{id}/releases")
 WRONG_KEY = Ask("/v1/projects/{id}", 401, key="rt_" + "0" * 64)
 UNKNOWN = Ask("/v1/projects/" + "a" * 26, 404)
+RELEASES_PAGE = Ask("/", is_page=True)
+PROJECTS_PAGE = Ask("/projects", is_page=True)
+ONE_PROJECT_PAGE = Ask("/projects/{id}", is_page=True)
 ADD_TAG = Ask("/v1/tags", body='{"name": "tag %012d"}')
 
 
@@ -622,7 +643,15 @@ class Bench:
 
     @functools.cached_property
     def store(self) -> Filled:
-        return fill(self._folder / "releases.db")
+        return fill(self._folder / "releases.db", PROJECTS)
+
+    @functools.cached_property
+    def large_store(self) -> Filled:
+        return fill(self._folder / "large.db", MANY_PROJECTS)
+
+    @functools.cached_property
+    def large_port(self) -> int:
+        return self._stack.enter_context(self.serving(self.large_store.path))[1]
 
     @functools.cached_property
     def floor_port(self) -> int:
@@ -704,6 +733,13 @@ class Bench:
 
     def against_floor(self, ask: Ask) -> Outcome:
         return in_turn(lambda: self.load(ask, 8)["rate"], lambda: self.floor(8)["rate"])
+
+    def page(self, ask: Ask) -> Outcome:
+        """A page of the large store, and the floor's answer of 20 rows, by one connection."""
+        job = {"connections": 1, "seconds": self._seconds, "status": 200}
+        return in_turn(
+            lambda: told("load", job | {"port": self.large_port, "requests": ask.texts(self.large_store)})["rate"],
+            lambda: told("load", job | {"port": self.floor_port, "requests": Ask("/rows").texts(self.store)})["rate"])
 
     def at_32(self, ask: Ask) -> Outcome:
         return in_turn(lambda: self.load(ask, 32)["rate"], lambda: self.load(ask, 8)["rate"])
@@ -913,6 +949,9 @@ ROWS = (
     Row("GET a page of 20 releases, c=8",                    "req/s", lambda b: b.against_floor(RELEASE_PAGE), 0.22),
     Row("401 for a wrong key, c=8",                          "req/s", lambda b: b.against_floor(WRONG_KEY),   0.60),
     Row("404 for an unknown project, c=8",                   "req/s", lambda b: b.against_floor(UNKNOWN),     0.38),
+    Row("the page of releases, 2,000 projects, to 20 rows",  "pages/s", lambda b: b.page(RELEASES_PAGE),      0.10),
+    Row("the page of projects, 2,000 projects, to 20 rows",  "pages/s", lambda b: b.page(PROJECTS_PAGE),      0.10),
+    Row("the page of a project, to 20 rows",                 "pages/s", lambda b: b.page(ONE_PROJECT_PAGE),   0.10),
     Row("POST a tag, durable, c=8",                          "req/s", lambda b: b.posting["rate"],            0.20),
     Row("POST a tag, durable, c=8: p99",                     "ms", lambda b: b.posting["p99"], None, 15, True),
     Row("c=32 against c=8: a project by id",                 "req/s", lambda b: b.at_32(BY_ID),               0.90),
