@@ -39,6 +39,7 @@ import email.policy
 import email.utils
 import functools
 import getpass
+import glob
 import hashlib
 import hmac
 import html
@@ -101,6 +102,7 @@ KIB, MIB = 1024, 1024 * 1024
 PAGE_SIZE = 20                  # projects or releases on a page of the API
 BODY_LIMIT = 1 * MIB            # of a request to us
 NAME_LIMIT = 200                # characters of a project's name, a version, a label
+TAG_LIMIT = 100                 # and of a tag's name
 NOTE_LIMIT = 256 * KIB          # characters of a release note that are kept
 NOTE_START = 2000               # of one that lists show
 ADD_WAIT = 3.0                  # seconds that adding a project waits for the provider's word
@@ -115,6 +117,7 @@ TAKEN_BACK = 1 * MINUTE         # for which a project that was removed on a page
 SESSION_IDLE, SESSION_LONGEST = 14 * DAY, 90 * DAY      # after which a browser has to sign in again
 VISIT = 30 * MINUTE             # without a look at the releases, after which the next one is another visit
 LOGIN_TRIES = 30                # an hour, for an account and for an address
+TESTS = 120                     # of notifications from the pages, an hour and account
 USER_AGENT = f"releasetrack/{__version__}"
 # What goes into an envelope and a header as it is: https://www.rfc-editor.org/rfc/rfc5321#section-4.1.2, quoted forms
 # aside; "=?" would be read as the beginning of an encoded word.
@@ -653,7 +656,7 @@ class Release:
 @dataclasses.dataclass(frozen=True)
 class Account:
     id: str
-    type: str                   # "user" or "organization"
+    type: str                   # one of ACCOUNT_TYPES
     email: str
     name: str
     is_admin: bool
@@ -708,6 +711,7 @@ KIND_FIELDS = {
     "webhook": "webhooks", "ntfy": "ntfy_topics", "gotify": "gotify_applications",
     "pushover": "pushover_users", "apprise": "apprise_urls", "email": "emails",
 }
+ACCOUNT_TYPES = ("user", "organization")
 SCHEDULES = ("instant", "hourly", "daily", "weekly")
 EMAIL_NOTIFICATIONS = ("none", *SCHEDULES, "default")
 HOLD_LIMIT = 365                # days
@@ -1022,6 +1026,17 @@ def preformatted(text: str) -> str:
 
 
 _LINK = re.compile(r"""(\s(?:href|src)\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
+# Wherever it stands: what is inside a tag and what is not, browsers see otherwise than any pattern.
+_HREF = re.compile(r"""((?<![\w-])(?:href|action|formaction)\s*=\s*)("[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
+
+
+def harmless_links(markup: str) -> str:
+    """The HTML with "#" in place of links that are script, or anything but web and mail addresses."""
+    def one(match: re.Match[str]) -> str:
+        link = re.sub(r"[\x00-\x20]", "", html.unescape(match[2].strip("\"'"))).lower()
+        scheme = re.match(r"([a-z][a-z0-9+.-]*):", link)
+        return f'{match[1]}"#"' if scheme and scheme[1] not in ("http", "https", "mailto") else match[0]
+    return _HREF.sub(one, markup)
 
 
 def absolute_links(markup: str, base: str) -> str:
@@ -1064,10 +1079,10 @@ def fill(template: str, values: Mapping[str, str], at_most: int = sys.maxsize) -
     return "".join([*parts, template[at:at + left] if left > 0 else ""])
 
 
-def read_label(text: str) -> str:
+def read_label(text: str, at_most: int = NAME_LIMIT) -> str:
     """A name that a person gave. Raises Invalid."""
-    if not 0 < len(text.strip()) <= NAME_LIMIT or not text.isprintable():
-        raise Invalid(f"the name {text[:40]!r} takes 1 to {NAME_LIMIT} printable characters")
+    if not 0 < len(text.strip()) <= at_most or not text.isprintable():
+        raise Invalid(f"the name {text[:40]!r} takes 1 to {at_most} printable characters")
     return text.strip()
 
 
@@ -1253,11 +1268,14 @@ class Pace:
 
 
 class LoginGate:
-    """Lets few passwords be tried: an hourly number for an account and for an address, two at a time."""
+    """Lets few passwords be tried: an hourly number for an account and for an address, two at a time, by two threads:
+    each thread that hashes keeps 16 MiB. Few may wait for their turn, since each holds one that answers requests."""
 
     def __init__(self) -> None:
         self._windows = Windows(LOGIN_TRIES)
-        self._two = threading.BoundedSemaphore(2)
+        self._room = threading.BoundedSemaphore(4)
+        self._pool: ThreadPoolExecutor | None = None        # made when it is first needed: its process may yet fork
+        self._lock = threading.Lock()
 
     def check(self, email: str, address: str, password: str, hashed: str | None, now: float) -> bool:
         """Whether the password is right; ``hashed`` is None where there is no such account, and takes as long.
@@ -1273,12 +1291,29 @@ class LoginGate:
                     self._windows.give_back(other, 1)
                 raise TooMany(window.reset)
             taken.append(name)
-        with self._two:
-            right = is_password(password[:1024], hashed or NO_PASSWORD) and hashed is not None
-        if right:
-            for name in names:
-                self._windows.give_back(name, 1)
+        is_tried = right = False
+        try:
+            right = self._hash(password[:1024], hashed or NO_PASSWORD) and hashed is not None
+            is_tried = True
+        finally:
+            if right or not is_tried:
+                for name in names:
+                    self._windows.give_back(name, 1)
         return right
+
+    def _hash(self, password: str, hashed: str) -> bool:
+        if not self._room.acquire(blocking=False):
+            raise TooMany(1)
+        try:
+            with self._lock:
+                self._pool = self._pool or ThreadPoolExecutor(2, thread_name_prefix="releasetrack-log-in")
+            return self._pool.submit(is_password, password, hashed).result()
+        finally:
+            self._room.release()
+
+    def close(self) -> None:
+        if self._pool:
+            self._pool.shutdown()
 
 
 class Patterns:
@@ -1306,9 +1341,10 @@ class Patterns:
         the third time it is not tried again.
         """
         found = [False] * len(versions)
-        end = time.monotonic() + self._ALL
+        left = self._ALL
         for pattern, inverse in rules if versions else ():
-            matches = self._search(pattern, versions, end)
+            matches, spent = self._search(pattern, versions, left)
+            left -= spent
             found = [before or match is not inverse for before, match in zip(found, matches)] if matches else found
         return found
 
@@ -1319,18 +1355,19 @@ class Patterns:
         with self._lock:
             self._end_helper()
 
-    def _search(self, pattern: str, versions: Sequence[str], end: float) -> list[bool] | None:
+    def _search(self, pattern: str, versions: Sequence[str], left: float) -> tuple[list[bool] | None, float]:
+        """What was found, and the seconds that it took; waiting for others' patterns does not count."""
         with self._lock:
-            left = min(self._ONE, end - time.monotonic())
             if self.too_slow(pattern) or left <= 0:
-                return None
-            answer = self._ask(json.dumps([pattern, list(versions)]).encode() + b"\n", left)
+                return None, 0.0
+            began_at = time.monotonic()
+            answer = self._ask(json.dumps([pattern, list(versions)]).encode() + b"\n", min(self._ONE, left))
             if answer is None:
                 self._end_helper()
-                if left == self._ONE:       # not held against one that had what others left of the time
+                if left >= self._ONE:       # not held against one that had what others left of the time
                     self._too_slow[pattern] = self._too_slow.get(pattern, 0) + 1
                 log.warning("pattern %r: takes too long, excludes nothing", pattern)
-            return answer
+            return answer, time.monotonic() - began_at
 
     def _ask(self, line: bytes, seconds: float) -> list[bool] | None:
         try:
@@ -1669,13 +1706,13 @@ PRAGMA user_version = 4;
 _WANTED = """
            account_id = :account AND removed_at IS NULL AND (:provider IS NULL OR provider = :provider)
        AND (:tag IS NULL OR EXISTS (SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
-       AND (:text IS NULL OR name LIKE :text ESCAPE '\\')"""
+       AND (:text IS NULL OR name LIKE :text ESCAPE '\\')
+       AND (NOT :is_failing OR EXISTS (SELECT 1 FROM source WHERE id = project.source_id AND error IS NOT NULL))"""
 
 # The ids of a page of an account's projects: by order, and whether it is reversed.
 PROJECT_PAGES = {key: """
     SELECT id FROM project
      WHERE """ + _WANTED + """
-       AND (NOT :is_failing OR EXISTS (SELECT 1 FROM source WHERE id = source_id AND error IS NOT NULL))
      ORDER BY """ + columns + " LIMIT :limit OFFSET :offset" for key, columns in {
          ("updated", False): "newest_date DESC, rowid DESC",
          ("updated", True): "newest_date, rowid",
@@ -1684,15 +1721,15 @@ PROJECT_PAGES = {key: """
          ("name", False): "name COLLATE NOCASE, provider",
          ("name", True): "name COLLATE NOCASE DESC, provider DESC",
      }.items()}
-PROJECT_COUNT = {False: """
+# How many there are: all, which is known without counting, or narrowed down.
+PROJECT_COUNT = {"all": """
     SELECT coalesce(sum(projects), 0) FROM project_count
-     WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)""", True: """
+     WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)""", "narrowed": """
     SELECT count(*) FROM project
-     WHERE """ + _WANTED + """
-       AND (NOT :is_failing OR EXISTS (SELECT 1 FROM source WHERE id = source_id AND error IS NOT NULL))"""}
+     WHERE """ + _WANTED}
 
-# The newest releases of an account's projects from a date on: all, or those that name a CVE. And the date that those of
-# a page are not older than, since so many projects have one.
+# The newest releases of an account's projects from a date on: all, or those that name a CVE. "reach" is a date from
+# which on there are enough for a page: as many projects as the page reaches down to have a release that is newer.
 NEWEST_RELEASES = {name: """
     SELECT release.id, project.id
       FROM project JOIN release ON release.source_id = project.source_id AND date >= :least
@@ -1806,15 +1843,17 @@ class _StoreConnection(sqlite3.Connection):
             self.close()
 
 
-def _begin(db: sqlite3.Connection, began_at: float) -> None:
+def _begin(db: sqlite3.Connection, began_at: float, waits: bool) -> None:
     """Begin to write. Who has waited since ``began_at`` does not wait again for what another process holds."""
     is_late = time.monotonic() - began_at > 0.5
-    if is_late:
+    if not waits:
+        db.execute("PRAGMA busy_timeout = 20")
+    elif is_late:
         db.execute("PRAGMA busy_timeout = 500")
     try:
         db.execute("BEGIN IMMEDIATE")
     finally:
-        if is_late:
+        if is_late or not waits:
             db.execute("PRAGMA busy_timeout = 5000")
 
 
@@ -1834,10 +1873,7 @@ class _Database:
         self._connections: weakref.WeakSet[_StoreConnection] = weakref.WeakSet()
         self._process = os.getpid()
         self._inherited: Any = None             # of the process that this one was forked from: not ours to close
-        # Written with the next sweep, so that reading costs no write:
         self._used_keys: dict[str, float] = {}
-        self._seen_sessions: dict[str, float] = {}
-        self._visits: dict[str, tuple[float, float | None]] = {}        # account -> visited_at, visited_before
         self._open()
 
     def _open(self) -> None:
@@ -1965,20 +2001,21 @@ class _Database:
             raise StoreUnavailable(f"the store cannot be read: {error}") from error
 
     @contextlib.contextmanager
-    def _transaction(self, is_durable: bool = True) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, is_durable: bool = True, waits: bool = True) -> Iterator[sqlite3.Connection]:
         """A write, whole or not at all. One at a time in a process: SQLite's own waiting is unfair.
 
-        One that is not durable survives the process, but not a power failure that follows at once.
+        One that is not durable survives the process, but not a power failure that follows at once. One that does not
+        wait is for what may as well be written later.
         """
         began_at = time.monotonic()
-        if not self._writing.acquire(timeout=5):
+        if not self._writing.acquire(timeout=5 if waits else 0.02):
             raise StoreUnavailable("the store cannot be written: other writers take too long")
         try:
             db = self._db
             if not is_durable:
                 db.execute("PRAGMA synchronous = NORMAL")
             try:
-                _begin(db, began_at)
+                _begin(db, began_at, waits)
                 yield db
                 db.execute("COMMIT")
             except BaseException:
@@ -2041,17 +2078,21 @@ class _Members(_Database):
         return _account(rows[0]) if rows else None
 
     def update_account(self, account: Account) -> None:
-        """Write all of an account but its password and the secrets of its addresses. Raises Invalid when another has
-        the e-mail address, or no administrator would be left."""
+        """Write what an account may change of itself. Raises Invalid when another has the e-mail address."""
         with self._transaction() as db:
             try:
                 db.execute("""
                     UPDATE account
-                       SET type = :type, email = :email, name = :name, is_admin = :is_admin, time_zone = :time_zone,
+                       SET email = :email, name = :name, time_zone = :time_zone,
                            email_notification = :email_notification
                      WHERE id = :id""", vars(account))
             except sqlite3.IntegrityError:
                 raise Invalid(f"There is an account {account.email} already.") from None
+
+    def set_admin(self, account: Account, is_admin: bool) -> None:
+        """Make an account an administrator's, or no more. Raises Invalid when none would be left."""
+        with self._transaction() as db:
+            db.execute("UPDATE account SET is_admin = ? WHERE id = ?", (int(is_admin), account.id))
             self._keep_an_administrator(db, account)
 
     @staticmethod
@@ -2105,16 +2146,17 @@ class _Members(_Database):
         found = Session(*rows[0])
         if now - found.created_at > SESSION_LONGEST or now - found.seen_at > SESSION_IDLE:
             return None
-        if now - found.seen_at > MINUTE:
-            self._seen_sessions[found.id] = now
+        if now - found.seen_at > HOUR:      # no oftener, so that reading costs hardly a write
+            with contextlib.suppress(StoreUnavailable), self._transaction(is_durable=False, waits=False) as db:
+                db.execute("UPDATE session SET seen_at = ? WHERE token_hash = ?", (now, secret_hash(token)))
         return found
 
     def sessions(self, account_id: str) -> list[Session]:
         """An account's sessions that have not run out, those last that were seen longest ago."""
         return [Session(*row) for row in self._rows("""
             SELECT lower(hex(token_hash)), account_id, address, agent, created_at, seen_at FROM session
-             WHERE account_id = ? AND seen_at >= ? ORDER BY seen_at DESC
-            """, (account_id, self.clock() - SESSION_IDLE))]
+             WHERE account_id = ? AND seen_at >= ? AND created_at >= ? ORDER BY seen_at DESC
+            """, (account_id, self.clock() - SESSION_IDLE, self.clock() - SESSION_LONGEST))]
 
     def end_session(self, account_id: str, session_id: str) -> None:
         with self._transaction() as db:
@@ -2124,15 +2166,15 @@ class _Members(_Database):
     def note_visit(self, account_id: str) -> float:
         """The instant since which what was found is new to the account: its visit before this one ended then."""
         now = self.clock()
-        if account_id not in self._visits:
-            (visit,) = self._rows("SELECT coalesce(visited_at, ?), visited_before FROM account WHERE id = ?",
-                                  (now, account_id))
-            self._visits[account_id] = visit
-        at, before = self._visits[account_id]
-        if now - at > VISIT:
+        ((at, before),) = self._rows("SELECT visited_at, coalesce(visited_before, ?) FROM account WHERE id = ?",
+                                     (now, account_id))
+        if at is not None and now - at > VISIT:
             before = at
-        self._visits[account_id] = now, before
-        return now if before is None else before
+        if at is None or now - at > VISIT / 6:      # no oftener, so that reading costs hardly a write
+            with contextlib.suppress(StoreUnavailable), self._transaction(is_durable=False, waits=False) as db:
+                db.execute("UPDATE account SET visited_at = ?, visited_before = ? WHERE id = ?",
+                           (now, before, account_id))
+        return before
 
     def set_password(self, account_id: str, password: str) -> None:
         """Set the hash of the password, and end the account's sessions."""
@@ -2468,31 +2510,6 @@ class _Outbox(_Members):
             """, (now,))
         return at_most if first is None else min(first - now, at_most)
 
-    def journal(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
-                project_id: str | None = None, state: str | None = None, since: float = 0.0,
-                until: float = math.inf, limit: int = 100, offset: int = 0) -> list[Entry]:
-        """An account's deliveries that came between two instants, newest first: of a destination, of a project, in a
-        state."""
-        return [Entry(*row) for row in self._rows("""
-            SELECT delivery.id, destination.kind, destination.name, destination_id, event.kind,
-                   json_extract(body, '$.provider'), json_extract(body, '$.project'),
-                   coalesce(json_extract(body, '$.version'), ''),
-                   state, (SELECT count(*) FROM attempt WHERE delivery_id = delivery.id),
-                   delivery.created_at, next_attempt_at, settled_at, digest_id,
-                   iif(state = 'skipped', 'it was taken back, or its project is tracked no more',
-                       (SELECT error FROM attempt WHERE delivery_id = delivery.id ORDER BY attempt.id DESC LIMIT 1))
-              FROM delivery
-              JOIN destination ON destination.id = destination_id
-              JOIN event       ON event.id = event_id
-             WHERE destination.account_id = :account AND (:id IS NULL OR delivery.id = :id)
-               AND (:destination IS NULL OR destination_id = :destination)
-               AND (:project IS NULL OR project_id = :project) AND (:state IS NULL OR state = :state)
-               AND delivery.created_at BETWEEN :since AND :until
-             ORDER BY delivery.rowid DESC
-             LIMIT :limit OFFSET :offset
-            """, {"account": account_id, "id": delivery_id, "destination": destination_id, "project": project_id,
-                  "state": state, "since": since, "until": until, "limit": limit, "offset": offset})]
-
     def event_of(self, delivery_id: str) -> tuple[dict[str, Any], str] | None:
         """``(body, url)`` of what a delivery tells."""
         rows = self._rows("SELECT body, url FROM event WHERE id = (SELECT event_id FROM delivery WHERE id = ?)",
@@ -2703,13 +2720,13 @@ class _Projects(_Outbox):
         """The names of the projects that the account can take back."""
         return [name for name, in self._rows("""
             SELECT name FROM project
-             WHERE account_id = ? AND removed_at IS NOT NULL ORDER BY name""", (account_id,))]
+             WHERE account_id = ? AND removed_at >= ? ORDER BY name""", (account_id, self.clock() - TAKEN_BACK))]
 
     def take_back(self, account_id: str) -> None:
         """Show again what the account has put away and what has not gone yet."""
         with self._transaction() as db:
-            db.execute("UPDATE project SET removed_at = NULL WHERE account_id = ? AND removed_at IS NOT NULL",
-                       (account_id,))
+            db.execute("UPDATE project SET removed_at = NULL WHERE account_id = ? AND removed_at >= ?",
+                       (account_id, self.clock() - TAKEN_BACK))
 
     def check_soon(self, account_id: str, ids: Sequence[str]) -> None:
         """Have projects of the account checked as soon as the tracker can."""
@@ -2744,7 +2761,7 @@ class _Projects(_Outbox):
         values = {"account": account_id, "provider": provider, "tag": tag, "text": _holding(text),
                   "is_failing": is_failing, "limit": size, "offset": (page - 1) * size}
         ids = [id_ for id_, in self._rows(PROJECT_PAGES[order, is_reversed], values)]
-        (count,), = self._rows(PROJECT_COUNT[bool(tag or text or is_failing)], values)
+        (count,), = self._rows(PROJECT_COUNT["narrowed" if tag or text or is_failing else "all"], values)
         return self._projects(account_id, ids), max(1, -(-count // size))
 
     def search_projects(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
@@ -2773,8 +2790,9 @@ class _Projects(_Outbox):
                    checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left
               FROM project JOIN source ON source.id = source_id
              WHERE project.id IN (SELECT value FROM json_each(:ids)) AND account_id = :account
-               AND (removed_at IS NULL OR :with_put_away)
-            """, {"ids": _as_json(ids), "account": account_id, "with_put_away": with_put_away})
+               AND (removed_at IS NULL OR :with_put_away AND removed_at >= :since)
+            """, {"ids": _as_json(ids), "account": account_id, "with_put_away": with_put_away,
+                  "since": self.clock() - TAKEN_BACK})
         found = {row[0]: _project(row) for row in rows}
         return [found[id_] for id_ in ids if id_ in found]
 
@@ -2809,7 +2827,7 @@ class _Projects(_Outbox):
 
 
 class _Lists(_Projects):
-    """What pages show of many projects at once."""
+    """What is shown of many projects or deliveries, or of the whole store, at once."""
 
     def latest_releases(self, account_id: str, page: int = 1, provider: str | None = None, tag: str | None = None,
                         text: str | None = None, is_security: bool = False,
@@ -2818,7 +2836,7 @@ class _Lists(_Projects):
         provider, with a tag, with a text in the project's name, that name a CVE. The cost follows the page's number,
         not how many releases there are."""
         values = {"account": account_id, "provider": provider, "tag": tag, "text": _holding(text),
-                  "limit": size + 1, "offset": (page - 1) * size}
+                  "is_failing": False, "limit": size + 1, "offset": (page - 1) * size}
         reach = [] if is_security else self._rows(NEWEST_RELEASES["reach"], values)
         found = self._rows(NEWEST_RELEASES["security" if is_security else "all"],
                            values | {"least": reach[0][0] if reach else ""})
@@ -2849,6 +2867,53 @@ class _Lists(_Projects):
              WHERE release.id IN (
                    SELECT (SELECT id FROM release WHERE source_id = value ORDER BY date DESC, id DESC LIMIT 1)
                      FROM json_each(?))""", (_as_json(list(source_ids)),))}
+
+    def journal(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
+                project_id: str | None = None, state: str | None = None, since: float = 0.0,
+                until: float = math.inf, limit: int = 100, offset: int = 0) -> list[Entry]:
+        """An account's deliveries that came between two instants, newest first: of a destination, of a project, in a
+        state."""
+        return [Entry(*row) for row in self._rows("""
+            WITH chosen AS MATERIALIZED (
+                SELECT delivery.rowid AS place
+                  FROM delivery
+                  JOIN destination ON destination.id = destination_id
+                  JOIN event       ON event.id = event_id
+                 WHERE destination.account_id = :account AND (:id IS NULL OR delivery.id = :id)
+                   AND (:destination IS NULL OR destination_id = :destination)
+                   AND (:project IS NULL OR project_id = :project) AND (:state IS NULL OR state = :state)
+                   AND delivery.created_at BETWEEN :since AND :until
+                 ORDER BY delivery.rowid DESC
+                 LIMIT :limit OFFSET :offset)
+            SELECT delivery.id, destination.kind, destination.name, destination_id, event.kind,
+                   json_extract(body, '$.provider'), json_extract(body, '$.project'),
+                   coalesce(json_extract(body, '$.version'), ''),
+                   state, (SELECT count(*) FROM attempt WHERE delivery_id = delivery.id),
+                   delivery.created_at, next_attempt_at, settled_at, digest_id,
+                   iif(state = 'skipped', 'it was taken back, or its project is tracked no more',
+                       (SELECT error FROM attempt WHERE delivery_id = delivery.id ORDER BY attempt.id DESC LIMIT 1))
+              FROM chosen
+              JOIN delivery    ON delivery.rowid = place
+              JOIN destination ON destination.id = destination_id
+              JOIN event       ON event.id = event_id
+             ORDER BY place DESC
+            """, {"account": account_id, "id": delivery_id, "destination": destination_id, "project": project_id,
+                  "state": state, "since": since, "until": until, "limit": limit, "offset": offset})]
+
+    def last_errors(self, account_id: str) -> dict[str, str]:
+        """What was wrong with the last attempt at each of an account's destinations at which anything was."""
+        return dict(self._rows("""
+            SELECT id, fault
+              FROM (SELECT destination.id, (SELECT error FROM attempt WHERE delivery_id = delivery.id
+                                             ORDER BY attempt.id DESC LIMIT 1) AS fault
+                      FROM destination
+                      JOIN delivery ON delivery.rowid = (
+                           SELECT rowid FROM delivery
+                            WHERE destination_id = destination.id
+                              AND (state IN ('delivered', 'failed') OR state = 'pending' AND attempts > 0)
+                            ORDER BY rowid DESC LIMIT 1)
+                     WHERE account_id = ?)
+             WHERE fault IS NOT NULL""", (account_id,)))
 
     def failing_sources(self, at_most: int = 50) -> list[Source]:
         """Sources whose last check failed, those first that have failed longest."""
@@ -3139,6 +3204,13 @@ class Store(_Lists):
         Where there is one of that name, projects and history go there, and it is checked soon: what it does not
         have yet it will tell all of them.
         """
+        for away, in db.execute("""
+                SELECT project.id FROM project JOIN source ON source.id = source_id
+                 WHERE removed_at IS NOT NULL AND key = :key AND source.id != :old
+                   AND source.provider = (SELECT provider FROM source WHERE id = :old)
+                   AND account_id IN (SELECT account_id FROM project WHERE source_id = :old AND removed_at IS NULL)
+                """, {"old": source_id, "key": key}).fetchall():
+            self._remove_project(db, away)
         others = db.execute("""
             SELECT other.id FROM source JOIN source AS other ON other.provider = source.provider AND other.key = ?
              WHERE source.id = ?""", (key, source_id)).fetchall()
@@ -3150,11 +3222,6 @@ class Store(_Lists):
         has = {version for version, in db.execute("SELECT version FROM release WHERE source_id = :new", values)}
         db.execute("UPDATE OR IGNORE release SET source_id = :new WHERE source_id = :old", values)
         db.execute("UPDATE source SET next_check_at = :now WHERE id = :new", values)
-        db.execute("""
-            UPDATE project SET removed_at = NULL
-             WHERE source_id = :new AND removed_at IS NOT NULL
-               AND account_id IN (SELECT account_id FROM project WHERE source_id = :old AND removed_at IS NULL)
-            """, values)
         db.execute("""
             DELETE FROM project
              WHERE source_id = :old AND account_id IN (SELECT account_id FROM project WHERE source_id = :new)
@@ -3173,17 +3240,11 @@ class Store(_Lists):
             self.send_bell.set()
 
     def sweep(self, now: float, at_most: int = 500) -> None:
-        """Write down which keys and sessions were used, drop a little of what is past keeping, and bring back what a
-        clock that was wrong has put too far off."""
+        """Write down which keys were used, drop a little of what is past keeping, and bring back what a clock
+        that was wrong has put too far off."""
         used, self._used_keys = self._used_keys, {}
-        seen, self._seen_sessions = self._seen_sessions, {}
-        visits, self._visits = self._visits, {}
         with self._transaction() as db:
             db.executemany("UPDATE api_key SET used_at = ? WHERE id = ?", [(at, id_) for id_, at in used.items()])
-            db.executemany("UPDATE session SET seen_at = ? WHERE token_hash = ?",
-                           [(at, bytes.fromhex(id_)) for id_, at in seen.items()])
-            db.executemany("UPDATE account SET visited_at = ?, visited_before = ? WHERE id = ?",
-                           [(*visit, id_) for id_, visit in visits.items()])
             db.execute("DELETE FROM session WHERE created_at < ?", (now - SESSION_LONGEST,))
             for project_id, in db.execute("""
                     SELECT id FROM project WHERE removed_at IS NOT NULL AND removed_at NOT BETWEEN ? AND ?
@@ -3676,7 +3737,7 @@ class Fetcher:
         contact = f"; {settings.contact}" if settings.contact else ""
         self._agent = f"{USER_AGENT} (self-hosted release tracker{contact})"
         self._hosts: dict[str, _Host] = {}
-        self._skews: dict[str, float] = {}      # host -> seconds that its clock is ahead of ours
+        self._skews: deque[tuple[str, float]] = deque(maxlen=100)       # host, seconds that its clock is ahead of ours
         self._lock = threading.Lock()
         self._mail_server = settings.smtp_url
         self._is_proxied = bool(settings.outgoing_proxy)
@@ -3722,15 +3783,15 @@ class Fetcher:
             answer = self._follow(request, exchange, is_trusted)
         finally:
             host.slots.release()
-        with contextlib.suppress(ValueError):       # one that gives no date, or none that can be read
+        with contextlib.suppress(ValueError, OverflowError):        # it gives no date, or none that can be read
             told_at = email.utils.parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
-            self._skews[host_of(answer.url)] = told_at - self._clock()
+            self._skews.append((host_of(answer.url), told_at - self._clock()))
         return self._heed(request, answer)
 
     def clock_skew(self) -> float | None:
         """Seconds that the clocks of the hosts asked last are ahead of ours: the middle one, since one may be wrong.
         None before any has told."""
-        skews = sorted(list(self._skews.values())[-50:])
+        skews = sorted(dict(list(self._skews)).values())
         return skews[len(skews) // 2] if skews else None
 
     def _await_turn(self, host: _Host, request: Request) -> None:
@@ -5228,7 +5289,7 @@ def _classify(provider: Provider, name: str, asked: Request, answer: Answer) -> 
 
 def _web_link(url: Any) -> str:
     """A note's link, or nothing: what a page would follow must not be script."""
-    return url[:2000] if isinstance(url, str) and re.match(r"https?://[^\s\"'<>\ud800-\udfff]+$", url) else ""
+    return url[:2000] if isinstance(url, str) and re.match(r"https?://[^\s\"'<>\ud800-\udfff]+\Z", url) else ""
 
 
 def _sound_note(provider: Provider, name: str, version: str, note: Note) -> Note:
@@ -5236,7 +5297,7 @@ def _sound_note(provider: Provider, name: str, version: str, note: Note) -> Note
     url = _web_link(note.url)
     message = note.message
     if "=" in message and "<" in message:
-        message = absolute_links(message, url or page_of(provider, name, version))[:NOTE_LIMIT]
+        message = harmless_links(absolute_links(message, url or page_of(provider, name, version)))[:NOTE_LIMIT]
     return note if (url, message) == (note.url, note.message) else dataclasses.replace(note, url=url, message=message)
 
 
@@ -6065,7 +6126,7 @@ def sample(given: Sequence[str], account: Account) -> tuple[dict[str, Any], str]
         values["time"] = ""
     if not values["time"]:
         faults.append("Data time: it takes a time such as 2026-01-31T08:00:00Z.")
-    if values["account_type"] not in ("user", "organization"):
+    if values["account_type"] not in ACCOUNT_TYPES:
         faults.append("Data account_type: it takes user or organization.")
     faults += [f"Data {name}: it takes a text." for name in ("provider", "project", "version")
                if not values[name].strip()]
@@ -6662,7 +6723,10 @@ def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "
             try:
                 value = asks[name].read(text)
                 if asks[name].kept_as:
-                    about[asks[name].kept_as].update([value])
+                    there = about[asks[name].kept_as]
+                    if value[0] in there or name == "header" and value[0].lower() in map(str.lower, there):
+                        raise ValueError(f"{value[0]} is there twice")
+                    there.update([value])
                 else:
                     about[name] = value
             except ValueError as error:
@@ -6719,12 +6783,13 @@ def changed_settings(destination: Destination, given: Sequence[tuple[str, str]],
         (name, text) for name, text in given if text or name not in asks or not asks[name].kept_as)], brand)
 
 
-def address_of(destination: Destination) -> str | None:
-    """The address that its messages go to, for it to be judged; None of mail, which goes to the operator's server."""
+def address_of(destination: Destination) -> tuple[str, str] | None:
+    """``(setting, the address there)`` that its messages go to, for it to be judged; None of mail, which goes to the
+    operator's server."""
     about = destination.settings
     if destination.kind == "slack" and not about["url"]:
-        return about["server"] or "https://slack.com"
-    return about.get("url") or about.get("homeserver_url") or about.get("server")
+        return "server", about["server"] or "https://slack.com"
+    return next(((name, about[name]) for name in ("url", "homeserver_url", "server") if about.get(name)), None)
 
 
 _COMMON_PARTS = frozenset("messages invoke notify webhook IncomingWebhook Bearer Basic Token bearer basic".split())
@@ -6753,7 +6818,7 @@ def secrets_of(destination: Destination) -> dict[str, str]:
         for text in value.values() if isinstance(value, dict) else (value,):
             found |= dict.fromkeys(_pieces(text), "***")
             if re.match("https?://", text):
-                found[text] = f"{urlsplit(text).scheme}://{urlsplit(text).netloc}/***"
+                found[text] = f"{urlsplit(text).scheme}://{urlsplit(text).netloc.rpartition('@')[2]}/***"
     if destination.kind == "webhook":       # its address is shown to its owner, but a long part of it may be a key
         url = urlsplit(destination.settings["url"])
         found |= {part: "***" for part in re.split("[/&=]", f"{url.path}/{url.query}") if len(part) >= 20}
@@ -7072,7 +7137,7 @@ class Parts:
     patterns: Patterns
     windows: Windows
     gate: LoginGate
-    adding: threading.BoundedSemaphore      # requests that may wait for a provider at once
+    waiting: threading.BoundedSemaphore     # requests that may wait for a provider or a receiver at once
     turn: threading.Lock                    # of a request that only reads
 
 
@@ -7132,7 +7197,7 @@ class Query:
 
     def filter(self, name: str) -> str | None:
         """The text of a field that may be left empty."""
-        return self.text(name) if self._given.get(name, "").strip() else None
+        return (self.text(name) or "").strip() or None if self._given.get(name, "").strip() else None
 
     def page(self) -> int:
         value = self._given.get("page", "1")
@@ -7349,14 +7414,23 @@ def search_projects(call: Call) -> dict[str, Any]:
     return {"q": text, "projects": [_shown(call, project) for project in found]}
 
 
-def settled(call: Call, project: Project, source: Source, asked_at: float, seconds: float) -> Project:
+@contextlib.contextmanager
+def room_to_wait(parts: Parts) -> Iterator[bool]:
+    """Whether a request may wait for somebody else: few may at once, since each holds a thread that answers."""
+    may_wait = parts.waiting.acquire(blocking=False)
+    try:
+        yield may_wait
+    finally:
+        if may_wait:
+            parts.waiting.release()
+
+
+def await_first_check(call: Call, project: Project, source: Source, asked_at: float, seconds: float) -> Project:
     """A project that was added at ``asked_at``, after its first check if that ends in time. Raises Invalid, and the
     project is gone, when its provider has no such project, or it is one that the account has."""
-    if source.succeeded_at is None and call.parts.adding.acquire(blocking=False):
-        try:
-            after = call.store.await_check(source.id, asked_at, seconds)
-        finally:
-            call.parts.adding.release()
+    if source.succeeded_at is None:
+        with room_to_wait(call.parts) as may_wait:
+            after = call.store.await_check(source.id, asked_at, seconds) if may_wait else None
         if after and after.missing_since and after.succeeded_at is None:
             call.store.remove_project(project.id)
             raise Invalid(f"Project name {project.name!r} was not found: {after.error}.")
@@ -7388,7 +7462,7 @@ def add_project(call: Call) -> dict[str, Any]:
     provider, name, key = found
     asked_at = call.store.clock()
     project, source = call.store.add_project(call.account_id, provider.id, key, name, settings)
-    return _shown(call, settled(call, project, source, asked_at, ADD_WAIT))
+    return _shown(call, await_first_check(call, project, source, asked_at, ADD_WAIT))
 
 
 def _on_project(method: str, what: str) -> Callable[[Handler], Handler]:
@@ -7451,16 +7525,16 @@ def list_releases(call: ProjectCall) -> dict[str, Any]:
     return {"releases": _shown_releases(call, releases), "total_pages": total}
 
 
-def newest_wanted(parts: Parts, project: Project) -> Release | None:
-    """The newest release that the project does not exclude."""
-    for page in itertools.count(1):
+def newest_wanted(parts: Parts, project: Project, pages: int = sys.maxsize) -> Release | None:
+    """The newest release that the project does not exclude, among those of so many pages."""
+    for page in range(1, pages + 1):
         releases, total = parts.store.releases(project.source_id, page)
         for release, is_excluded in zip(releases, excluded(project, releases, parts.patterns)):
             if not is_excluded:
                 return release
         if page >= total:
-            return None
-    raise AssertionError
+            break
+    return None
 
 
 @_on_project("GET", "latest-release")
@@ -7515,7 +7589,7 @@ def list_tags(call: Call) -> dict[str, Any]:
 
 def _tag_name(call: Call) -> str:
     fields = Fields.of(call.environ)
-    name = fields.text("name", at_most=100, required="Tag name")
+    name = fields.text("name", at_most=TAG_LIMIT, required="Tag name")
     fields.check()
     return (name or "").strip()
 
@@ -7636,17 +7710,17 @@ def raw_segments(environ: Mapping[str, Any]) -> list[str]:
     From REQUEST_URI where the server gives it and it agrees with the decoded path. Raises Invalid for a path
     that is not UTF-8.
     """
-    path = environ.get("bottle.raw_path", environ.get("PATH_INFO", ""))      # bottle decodes PATH_INFO in place
-    decoded = (environ.get("SCRIPT_NAME", "") + path).encode("latin-1")
+    path = environ.get("bottle.raw_path", environ.get("PATH_INFO", "")).encode("latin-1")   # bottle decodes in place
+    mounted = environ.get("SCRIPT_NAME", "").encode("latin-1").rstrip(b"/")
     raw = re.sub(r"^https?://[^/?#]*", "", environ.get("REQUEST_URI", "")).partition("?")[0].partition("#")[0]
-    if not raw or urllib.parse.unquote_to_bytes(raw) != decoded:
-        raw = quote(decoded, safe="/")
+    asked = urllib.parse.unquote_to_bytes(raw)
+    if asked not in (path, mounted + path):     # a proxy may have cut off where we are mounted
+        raw, asked = quote(path, safe="/"), path
     try:
         segments = [unquote(segment, errors="strict") for segment in raw.split("/")[1:]]
-        mounted = environ.get("SCRIPT_NAME", "").encode("latin-1").decode("utf-8").strip("/")
     except UnicodeDecodeError:
         raise Invalid("The path takes UTF-8.") from None
-    return segments[mounted.count("/") + 1 if mounted else 0:]
+    return segments[mounted.count(b"/") if asked != path else 0:]
 
 
 def find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Handler], Call]:
@@ -7763,43 +7837,42 @@ STYLE = """\
 @media (prefers-color-scheme: dark) { :root { --good-tint: #14321f; } }
 * { box-sizing: border-box; }
 body { margin: 0; color: var(--text); background: var(--page); font: 1rem/1.55 system-ui; overflow-wrap: anywhere; }
-a { color: var(--accent); text-underline-offset: .15em; }
+a, .danger { color: var(--accent); text-underline-offset: .15em; } .danger { color: var(--bad); }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
 .skip { position: absolute; left: -99rem; padding: .5rem 1rem; background: var(--card); } .skip:focus { left: 1rem; }
 body > header { background: var(--card); border-bottom: 1px solid var(--line); }
-body > header > div { display: flex; flex-wrap: wrap; align-items: center; gap: 0 1.2rem; padding: .4rem 1rem; }
-body > header > div, main { max-width: 66rem; margin: 0 auto; }
+body > header > div, main { max-width: 66rem; margin: 0 auto; padding: .4rem 1rem; }
+body > header > div { display: flex; flex-wrap: wrap; align-items: center; gap: 0 1.2rem; }
 .brand { font-weight: 700; color: inherit; text-decoration: none; padding: .4rem 0; }
-.brand::before { content: ""; display: inline-block; width: .7em; height: .7em; margin-right: .45em; }
-.brand::before { border-radius: 50%; background: var(--accent); box-shadow: 0 0 0 .18em var(--tint); }
+.brand::before { content: "\\25cf"; color: var(--accent); margin-right: .35em; }
 nav { display: flex; flex-wrap: wrap; flex: 1; gap: .1rem .2rem; }
 nav a { color: var(--soft); text-decoration: none; padding: .35rem .6rem; border-radius: .4rem; white-space: nowrap; }
 nav a:hover, nav a[aria-current] { color: var(--text); background: var(--tint); }
 main { padding: 1.4rem 1rem 4rem; }
 .narrow { max-width: 27rem; padding-top: 9vh; }
-h1 { font-size: 1.55rem; line-height: 1.25; margin: 0 0 1rem; }
-h2 { font-size: 1.05rem; margin: 1.9rem 0 .6rem; }
+h1 { font-size: 1.55rem; line-height: 1.25; margin: 0 0 1rem; } h2 { font-size: 1.05rem; margin: 1.9rem 0 .6rem; }
 p, ul, ol, dl, pre { margin: 0 0 .8rem; }
 .soft, .hint, small { color: var(--soft); }
 .hint, small { font-size: .875rem; }
 .card, .list > li, fieldset { background: var(--card); border: 1px solid var(--line); border-radius: .65rem; }
 .card, fieldset { padding: 1rem 1.1rem; margin: 0 0 1.1rem; }
-.card > :last-child, fieldset > :last-child { margin-bottom: 0; } table + .card { margin-top: 1rem; }
+.card > :last-child, fieldset > :last-child { margin-bottom: 0; } table + .card, button + .hint { margin-top: .8rem; }
+.card > :first-child { margin-top: 0; } .card.line { margin-bottom: 1.1rem; } [role=group] { margin-bottom: .8rem; }
 .empty { text-align: center; padding: 2.6rem 1.2rem; } .empty h2 { margin-top: 0; }
-.list { list-style: none; padding: 0; display: grid; gap: .5rem; }
-.list > li { padding: .7rem 1rem; }
-.list > .unseen { border-left: .25rem solid var(--accent); }
+.list { list-style: none; padding: 0; display: grid; gap: .5rem; grid-template-columns: minmax(0, 1fr); }
+.list > li { padding: .7rem 1rem; } .list > li > :last-child { margin-bottom: 0; }
+.grid { grid-template-columns: repeat(auto-fill, minmax(min(18rem, 100%), 1fr)); }
 .line { display: flex; flex-wrap: wrap; align-items: baseline; gap: .15rem .6rem; margin: 0; }
-.line > .end { margin-left: auto; }
-.name { font-weight: 600; text-decoration: none; color: inherit; }
-.name:hover { text-decoration: underline; }
-.mark { font: 600 .78rem/1.5 system-ui; padding: .05rem .5rem; border-radius: 1rem; white-space: nowrap; }
-.mark { background: var(--tint); color: var(--accent); }
+.line > .end { margin-left: auto; } .list > .unseen { border-left: .25rem solid var(--accent); }
+.name { font-weight: 600; text-decoration: none; color: inherit; } .name:hover { text-decoration: underline; }
+.mark { font: 600 .78rem/1.5 system-ui; padding: .05rem .5rem; border-radius: 1rem; display: inline-block; }
+.mark { background: var(--tint); color: var(--accent); max-width: 100%; }
 .mark.bad { background: var(--bad-tint); color: var(--bad); }
 .mark.warn { background: var(--warn-tint); color: var(--warn); }
 .mark.good { background: var(--good-tint); color: var(--good); }
 .mark.plain { background: none; color: var(--soft); border: 1px solid var(--line); }
 .note > summary { color: var(--soft); font-size: .92rem; cursor: pointer; margin-top: .25rem; }
+.note:not([open]) > summary { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .note iframe { width: 100%; border: 1px solid var(--line); border-radius: .4rem; resize: vertical; margin-top: .5rem; }
 table { width: 100%; border-collapse: collapse; background: var(--card); border: 1px solid var(--line); }
 th, td { padding: .5rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
@@ -7815,21 +7888,22 @@ input, select, textarea { background: var(--card); border: 1px solid var(--edge)
 input[type=checkbox], input[type=radio] { accent-color: var(--accent); }
 textarea, pre, code, .mono { font-family: ui-monospace, monospace; font-size: .9rem; }
 button, .button { padding: .45rem .95rem; border: 1px solid var(--edge); border-radius: .4rem; cursor: pointer; }
+.button { font: 400 1rem/1.4 system-ui; } ::placeholder { color: var(--soft); }
 button, .button { background: var(--card); color: var(--text); text-decoration: none; display: inline-block; }
 button:hover, .button:hover { border-color: var(--accent); }
 .main { background: var(--accent); border-color: var(--accent); color: var(--on-accent); font-weight: 600; }
 .quiet { background: none; border-color: transparent; color: var(--soft); padding: .3rem .5rem; }
-.danger { color: var(--bad); }
 .row, .filters { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; margin: 0 0 1rem; }
 .row form, .line form { display: contents; }
 .filters > label { flex: 1 1 9rem; } .filters > .check { flex: none; padding: .45rem 0; }
+.row label:has(.mono) { flex: 0 1 36rem; } .row select { display: block; width: auto; max-width: 18rem; }
 [role=alert], [role=status] { padding: .7rem 1rem; border-radius: .5rem; margin: 0 0 1.1rem; }
 [role=alert] { background: var(--bad-tint); color: var(--bad); } [role=status] { background: var(--good-tint); }
 [role=alert] ul { margin: 0; padding-left: 1.1rem; } [aria-invalid] { border-color: var(--bad); }
 pre { background: var(--tint); border-radius: .4rem; padding: .7rem; overflow: auto; white-space: pre-wrap; }
 dl { display: grid; grid-template-columns: minmax(7rem, auto) 1fr; gap: .25rem 1rem; } dd { margin: 0; }
 @media (max-width: 44rem) {
-nav { order: 1; flex: 0 0 100%; flex-wrap: nowrap; overflow-x: auto; } header form { margin-left: auto; }
+nav { order: 1; flex: 0 0 100%; } header form { margin-left: auto; } td:nth-child(n+4) { display: inline-block; }
 table, tbody, tr, td { display: block; } thead { display: none; } td { border: 0; padding: .1rem .8rem; }
 tr { border-bottom: 1px solid var(--line); padding: .5rem 0; } td:first-child:has(input) { float: left; width: auto; }
 }
@@ -7850,7 +7924,9 @@ addEventListener("input", event => {        // data-live: what a form finds or p
     const answer = await fetch(isGet ? url + "?" + data : url, isGet ? {} : {method: "POST", body: data});
     const text = await answer.text(), found = new DOMParser().parseFromString(text, "text/html").getElementById(id);
     if (mine !== asked || !found) return;
-    document.getElementById(id).replaceWith(found);
+    const place = document.getElementById(id);
+    place.replaceChildren(...found.childNodes);
+    reveal(place);
     if (isGet) history.replaceState(null, "", "?" + data);
   }, 250);
 });
@@ -7866,7 +7942,11 @@ addEventListener("change", event => {       // data-all: ticks all boxes of that
   const name = event.target.dataset.all;
   if (name) for (const box of document.getElementsByName(name)) box.checked = event.target.checked;
 });
-for (const button of document.querySelectorAll("[data-copy], [data-all]")) button.closest("[hidden]").hidden = false;
+function reveal(root) {                     // what would do nothing without scripts is hidden until here
+  for (const part of root.querySelectorAll("[data-copy], [data-all]"))
+    part.closest("[hidden]")?.removeAttribute("hidden");
+}
+reveal(document);
 """
 
 ICON = """\
@@ -7883,6 +7963,7 @@ NOTE_STYLE = """\
 :root { color-scheme: light dark; }
 body { margin: .8rem 1rem; font: .95rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 pre { white-space: pre-wrap; } img { display: none; } table { border-collapse: collapse; }
+h1, h2, h3 { font-size: 1.1rem; }
 td, th { border: 1px solid #8888; padding: .2rem .5rem; }
 """
 
@@ -7890,8 +7971,8 @@ TEMPLATES: dict[str, bottle.SimpleTemplate] = {}        # what a template may re
 
 
 def template_of(source: str, name: str = "") -> bottle.SimpleTemplate:
-    """A page's template, compiled once, when it is first shown. One with a name is for others to use; nothing is looked
-    up on disk."""
+    """A page's template, which is compiled once, when it is first shown: most processes show none. One with a name is
+    for others to use; nothing is looked up on disk."""
     template = bottle.SimpleTemplate(source)
     template.cache = TEMPLATES
     if name:
@@ -7955,10 +8036,10 @@ template_of("""\
 % if previous or following:
 <nav class="row" aria-label="More">
   % if previous:
-  <a class="button" rel="prev" href="{{root}}{{previous}}">Newer</a>
+  <a class="button" rel="prev" href="{{root}}{{previous}}">Previous page</a>
   % end
   % if following:
-  <a class="button" rel="next" href="{{root}}{{following}}">Older</a>
+  <a class="button" rel="next" href="{{root}}{{following}}">Next page</a>
   % end
 </nav>
 % end
@@ -8009,6 +8090,31 @@ template_of("""\
 % end
 """, "exchange")
 template_of("""\
+% for value, name in choices:
+<option value="{{value}}" {{"selected" if value == chosen else ""}}>{{name}}</option>
+% end
+""", "options")
+template_of("""\
+<label>{{label}} <input type="search" name="q" value="{{text}}"></label>
+<label>Tag
+  <select name="tag">
+    % include("options", choices=[("", "All"), *((one.id, one.name) for one in tags)], chosen=tag)
+  </select>
+</label>
+<label>Provider
+  <select name="provider">
+    % include("options", choices=[("", "All"), *((one, one) for one in providers)], chosen=provider)
+  </select>
+</label>
+""", "filters")
+template_of("""\
+<div class="card empty">
+  <h2>Nothing is tracked yet</h2>
+  <p class="soft">Add what you depend on, at GitHub, Docker Hub, PyPI and others: its releases are listed here.</p>
+  <p><a class="button main" href="{{root}}/projects/add">Add your first project</a></p>
+</div>
+""", "nothing_tracked")
+template_of("""\
 % for tag in tags:
 <label class="check"><input type="checkbox" name="{{field}}" value="{{tag.id}}"
   {{"checked" if tag.id in chosen else ""}}> {{tag.name}}</label>
@@ -8038,6 +8144,7 @@ class Site:
     try_out: Callable[[Destination, Account, Mapping[str, Any], str], tuple[Request | Mail, Answer | None, str | None]]
     health: Callable[[], dict[str, str]]
     setup_token: str                # of the link that makes the first account
+    tests: Windows                  # of notifications, an hour and account: a test says what its sender likes
 
 
 class Form:
@@ -8052,15 +8159,16 @@ class Form:
                 self._given.setdefault(name, []).append(value.replace("\r\n", "\n"))
         except ValueError:
             raise Invalid("A form takes at most 3,000 fields in UTF-8.") from None
-        if faults := [f"{name[:60]!r} takes no control characters." for name, values in self._given.items()
-                      if not all(map(is_storable, (name, *values)))]:
-            raise Invalid(*faults)
 
     def text(self, name: str) -> str:
         return self.texts(name)[0].strip() if self.texts(name) else ""
 
     def texts(self, name: str) -> list[str]:
         return self._given.get(name, [])
+
+    def password(self, name: str) -> str:
+        """As it was typed: blanks may belong to it."""
+        return self.texts(name)[0] if self.texts(name) else ""
 
     def lines(self, name: str) -> list[str]:
         """The lines of a field that say something."""
@@ -8075,6 +8183,16 @@ class SeeOther(Exception):
         self.path, self.said = path, said
 
 
+def _path_of(environ: Mapping[str, Any]) -> str:
+    """The path below that which we are mounted at, as it stands in addresses."""
+    return quote(environ.get("bottle.raw_path", environ.get("PATH_INFO", "")).encode("latin-1"))
+
+
+def _root_of(environ: Mapping[str, Any]) -> str:
+    """The path that we are mounted at, as it stands in addresses; "" at the root."""
+    return quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
+
+
 def _is_secure(environ: Mapping[str, Any], settings: Settings) -> bool:
     """Whether the browser speaks TLS, as far as we are told."""
     if settings.base_url:
@@ -8087,18 +8205,21 @@ def _set_cookie(environ: Mapping[str, Any], settings: Settings, name: str, value
     """Set a cookie that scripts do not see and other sites do not send; ``seconds`` None: until the browser ends."""
     lasting = "" if seconds is None else f"; Max-Age={seconds:.0f}"
     secure = "; Secure" if _is_secure(environ, settings) else ""
-    path = "/" if name.startswith("__Host-") else f"{environ.get('SCRIPT_NAME', '').rstrip('/')}/"
     bottle.response.add_header(
-        "Set-Cookie", f"{name}={value}; Path={quote(path.encode('latin-1'))}; HttpOnly; SameSite=Lax{lasting}{secure}")
+        "Set-Cookie", f"{name}={value}; Path={_root_of(environ)}/; HttpOnly; SameSite=Lax{lasting}{secure}")
 
 
 def _cookie(environ: Mapping[str, Any], name: str) -> str:
     """The value of a cookie. Not by http.cookies, which takes seconds for what is made to be slow."""
-    match = re.search(rf"(?:^|;) *{name}=([A-Za-z0-9_.%~-]{{1,2000}})(?:;|$)", environ.get("HTTP_COOKIE", ""))
+    match = re.search(rf"(?:^|;) *{name}=([A-Za-z0-9_.%~-]{{1,4000}})(?:;|$)", environ.get("HTTP_COOKIE", ""))
     return match[1] if match else ""
 
 
-_SAID = "releasetrack-said"
+def _cookie_name(environ: Mapping[str, Any], settings: Settings, name: str) -> str:
+    """The name with the prefix that keeps other hosts, or plain HTTP, from setting it:
+    https://www.rfc-editor.org/rfc/rfc6265#section-5 and the prefixes of its successor."""
+    prefix = ("__Secure-" if _root_of(environ) else "__Host-") if _is_secure(environ, settings) else ""
+    return f"{prefix}releasetrack{name}"
 
 
 class Visit:
@@ -8108,14 +8229,13 @@ class Visit:
         self.site, self.environ = site, environ
         self.parts, self.store = site.parts, site.parts.store
         self.settings, self.providers = site.parts.settings, site.parts.providers
-        self.root = quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
-        secure = _is_secure(environ, self.settings)
-        self._name = ("__Secure-" if self.root else "__Host-") * secure + "releasetrack"
+        self.root = _root_of(environ)
+        self._name = _cookie_name(environ, self.settings, "")
         self._token = _cookie(environ, self._name)
         self.session = self.store.session(self._token) if self._token else None
         self._account = self.store.account_of(self.session.account_id) if self.session else None
         self.form = Form(environ) if environ["REQUEST_METHOD"] == "POST" else None
-        self._said = urllib.parse.unquote(_cookie(environ, _SAID))[:300]
+        self._said = urllib.parse.unquote(_cookie(environ, _cookie_name(environ, self.settings, "-said")))[:300]
 
     @property
     def is_known(self) -> bool:
@@ -8125,6 +8245,11 @@ class Visit:
     def account(self) -> Account:
         assert self._account        # of pages that ask for one
         return self._account
+
+    @property
+    def sent(self) -> Form:
+        assert self.form            # where a form was sent
+        return self.form
 
     @functools.cached_property
     def query(self) -> Query:
@@ -8149,11 +8274,13 @@ class Visit:
 
     def check_form(self) -> None:
         """Raise Forbidden for a form that is not one of ours, or was not sent from one of our pages."""
-        where = urlsplit(self.environ.get("HTTP_ORIGIN", ""))
-        ours = {self.environ.get("HTTP_HOST", "").lower(), urlsplit(self.settings.base_url).netloc.lower()} - {""}
-        is_ours = where.netloc.lower() in ours and where.scheme in (
-            ("https",) if _is_secure(self.environ, self.settings) else ("http", "https"))
-        if not is_ours or self.environ.get("HTTP_SEC_FETCH_SITE", "same-origin") != "same-origin":
+        base = urlsplit(self.settings.base_url)     # browsers leave a scheme's own port out
+        named = base.netloc.lower().removesuffix(":443" if base.scheme == "https" else ":80")
+        hosts = {self.environ.get("HTTP_HOST", "").lower(), named} - {""}
+        schemes = ("https",) if _is_secure(self.environ, self.settings) else ("http", "https")
+        ours = {f"{scheme}://{host}" for scheme in schemes for host in hosts}
+        sent_from = self.environ.get("HTTP_SEC_FETCH_SITE", "same-origin")      # which old browsers do not say
+        if self.environ.get("HTTP_ORIGIN", "").lower() not in ours or sent_from != "same-origin":
             raise Forbidden("The form did not come from a page of ours. If releasetrack is reached by another address "
                             "than it listens on, --base-url has to name that.")
         given = self.form.text("form_token") if self.form else ""
@@ -8162,6 +8289,8 @@ class Visit:
 
     def sign_in(self, account: Account) -> None:
         """Make a session, under a token that nobody has seen before."""
+        if self.session:        # of which this browser will not know any more
+            self.store.end_session(self.session.account_id, self.session.id)
         self._token = make_session_token()
         client = client_address(self.environ, self.settings.trusted_proxy)
         agent = "".join(letter for letter in self.environ.get("HTTP_USER_AGENT", "") if letter.isprintable())
@@ -8185,8 +8314,16 @@ class Visit:
             act()
         except Invalid as error:
             bottle.response.status = 400
-            return error.errors
+            return [fault[:1].upper() + fault[1:] for fault in error.errors]
         return []
+
+    @contextlib.contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """For what waits for others, or may take its time. Raises Invalid when too much of that is under way."""
+        with room_to_wait(self.parts) as may_wait:
+            if not may_wait:
+                raise Invalid("The service is busy with such requests; try again in a moment.")
+            yield
 
     def typed(self, name: str, otherwise: str = "") -> str:
         """What stands in a field: what was typed there, if anything was."""
@@ -8196,11 +8333,15 @@ class Visit:
         """An instant by the account's clock, for people."""
         if at is None:
             return "never"
-        return f"{datetime.datetime.fromtimestamp(at, self.zone):%-d %b %Y, %H:%M}"
+        local = datetime.datetime.fromtimestamp(at, self.zone)
+        return f"{local.day} {local:%b %Y, %H:%M}"
 
     def instant_of(self, release: Release) -> datetime.datetime:
         """When a release came out, by the account's clock."""
-        return datetime.datetime.fromisoformat((release.date or "")[:19] + "+00:00").astimezone(self.zone)
+        out_at = datetime.datetime.fromisoformat((release.date or "")[:19] + "+00:00")
+        with contextlib.suppress(OverflowError):        # at an end of the calendar, by which some providers mean none
+            return out_at.astimezone(self.zone)
+        return out_at
 
     def show(self, template: bottle.SimpleTemplate, here: str = "", **values: Any) -> str:
         """A page; ``here``: the path that the navigation shows as the present one."""
@@ -8209,7 +8350,7 @@ class Visit:
             self._token = make_session_token()
             _set_cookie(self.environ, self.settings, self._name, self._token, None)
         if self._said:
-            _set_cookie(self.environ, self.settings, _SAID, "", 0)
+            _set_cookie(self.environ, self.settings, _cookie_name(self.environ, self.settings, "-said"), "", 0)
         links = [*_LINKS, *(_ADMIN_LINKS if self._account and self._account.is_admin else ())]
         return template.render({
             "root": self.root, "account": self._account, "form_token": self.form_token, "said": self._said,
@@ -8220,7 +8361,7 @@ class Visit:
         """The paths of the pages before and behind this one, for the template ``pager``."""
         given = [(name, value) for name, value in urllib.parse.parse_qsl(self.environ.get("QUERY_STRING", ""))
                  if name != "page"]
-        path = quote(self.environ.get("PATH_INFO", "").encode("latin-1"))
+        path = _path_of(self.environ)
 
         def at(page_number: int) -> str:
             return f"{path}?{urllib.parse.urlencode([*given, ('page', str(page_number))])}"
@@ -8232,10 +8373,12 @@ _LINKS = (("/", "Releases"), ("/projects", "Projects"), ("/notifications", "Noti
 _ADMIN_LINKS = (("/accounts", "Accounts"), ("/status", "Status"))
 
 
-def _set_page_headers(policy: str = CONTENT_POLICY) -> None:
-    for name, value in (("Content-Security-Policy", policy), ("X-Content-Type-Options", "nosniff"),
-                        ("Referrer-Policy", "same-origin"), ("Cache-Control", "no-store"),
-                        ("X-Robots-Tag", "noindex")):
+PAGE_HEADERS = {"Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Options": "nosniff",
+                "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
+
+
+def _set_page_headers() -> None:
+    for name, value in PAGE_HEADERS.items():
         bottle.response.set_header(name, value)
 
 
@@ -8251,36 +8394,56 @@ def page_at(path: str, who: str = "account", takes: str = "GET POST") -> Callabl
     return enter
 
 
-def error_page(visit: Visit | None, root: str, status: int, text: str) -> str:
-    """The page of an error, with its status on the current response."""
-    bottle.response.status = status
-    heading, about = REASONS.get(status, "Error"), text or _ERROR_TEXTS.get(status, "")
-    if visit:
-        return visit.show(ERROR_PAGE, heading=heading, text=about)
-    _set_page_headers()
-    return ERROR_PAGE.render(root=root, account=None, said="", heading=heading, text=about)
-
-
 _ERROR_TEXTS = {
     404: "There is no such page. What it showed may have been removed.",
     405: "This page does not take that.",
     413: "That is more than a form may send.",
+    431: "The browser sends too many or too long headers.",
     500: "Something went wrong here. The log of releasetrack says what.",
     503: "The store cannot be read or written for now: another process holds it, or the disk is full. Try again soon.",
 }
 
 
+def _bare_error_page(root: str, status: int, text: str = "") -> str:
+    """The page of an error, for whoever it is."""
+    return ERROR_PAGE.render(root=root, account=None, said="", heading=REASONS.get(status, "Error"),
+                             text=text or _ERROR_TEXTS.get(status, ""))
+
+
+def error_page(site: Site, environ: Mapping[str, Any], status: int, text: str = "") -> str:
+    """The page of an error, with its status on the current response, and the navigation if we can tell who asks."""
+    bottle.response.status = status
+    with contextlib.suppress(ReleasetrackError):
+        if status < 500:
+            return Visit(site, dict(environ, REQUEST_METHOD="GET")).show(
+                ERROR_PAGE, heading=REASONS.get(status, "Error"), text=text or _ERROR_TEXTS.get(status, ""))
+    _set_page_headers()
+    return _bare_error_page(_root_of(environ), status, text)
+
+
+def wants_page(path: str, accept: str) -> bool:
+    """Whether who asks for a path that has no answer is a browser, which names HTML, and not a client of the API."""
+    return "text/html" in accept and not re.match(r"/(?:v1|healthz|metrics)(?:/|$)", path)
+
+
+def refusal_of_server(status: int, text: str, path: str, accept: str) -> tuple[list[tuple[str, str]], bytes]:
+    """``(headers, body)`` of what is refused before it is known what it is for."""
+    if wants_page(path, accept):
+        headers = {"Content-Type": "text/html; charset=utf-8", **PAGE_HEADERS}
+        return list(headers.items()), _bare_error_page("", status, text if status == 400 else "").encode()
+    return [("Content-Type", "application/json")], status_message(status, text)
+
+
 def answer_page(site: Site, path: str, **names: str) -> Any:
     """The answer to the current request of a page. Only here does an error become a page."""
     handler, who, _ = PAGES[path]
-    environ, visit = bottle.request.environ, None
-    root = quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
+    environ = bottle.request.environ
     try:
         visit = Visit(site, environ)
         if who != "anyone" and not visit.is_known:
             if not site.parts.store.accounts():
                 raise SeeOther("/setup")
-            wanted = quote(environ.get("PATH_INFO", "").encode("latin-1")) + "?" + environ.get("QUERY_STRING", "")
+            wanted = f"{_path_of(environ)}?{environ.get('QUERY_STRING', '')}"
             raise SeeOther("/login" if visit.form else f"/login?{urllib.parse.urlencode({'next': wanted.rstrip('?')})}",
                            "Sign in first; nothing was changed." if visit.form else "")
         if visit.form:
@@ -8290,16 +8453,19 @@ def answer_page(site: Site, path: str, **names: str) -> Any:
         return handler(visit, **names)
     except SeeOther as leaving:
         if leaving.said:
-            _set_cookie(environ, site.parts.settings, _SAID, quote(leaving.said, safe=""), 60)
+            _set_cookie(environ, site.parts.settings, _cookie_name(environ, site.parts.settings, "-said"),
+                        quote(shortened(leaving.said, 300), safe=""), 60)
         bottle.response.status = 303
-        bottle.response.set_header("Location", root + leaving.path)
+        bottle.response.set_header("Location", _root_of(environ) + leaving.path)
         bottle.response.set_header("Cache-Control", "no-store")
         return ""
     except ReleasetrackError as error:
         refuse(error)
         text = str(error) if isinstance(error, (Invalid, Forbidden)) else (
-            f"Too many tries. Try again in {error.retry_after / 60:.0f} minutes." if isinstance(error, TooMany) else "")
-        return error_page(visit, root, error.status, text)
+            "Too many tries. Try again in " + (
+                f"{error.retry_after / MINUTE:.0f} minutes." if error.retry_after > MINUTE else "a moment.")
+            if isinstance(error, TooMany) else "")
+        return error_page(site, environ, error.status, text)
 
 
 # First run, signing in
@@ -8336,6 +8502,13 @@ started, which ends in <code>/setup?token=...</code>; started again, it prints a
 """)
 
 
+def _new_password(visit: Visit, name: str) -> str:
+    """The hash of a password that the form sent. Raises Invalid."""
+    if problem := password_problem(visit.sent.password(name)):
+        raise Invalid(problem)
+    return hash_password(visit.sent.password(name))
+
+
 @page_at("/setup", "anyone")
 def setup_page(visit: Visit) -> str:
     """The first account, for who has the link that was printed at the start."""
@@ -8347,10 +8520,9 @@ def setup_page(visit: Visit) -> str:
     def make() -> None:
         if not is_open:
             raise Forbidden("The first account is made with the link that serve printed; this is not it.")
-        address, password = read_email(visit.typed("email")), visit.typed("password")
-        if problem := password_problem(password):
-            raise Invalid(problem)
-        account = visit.store.add_account("user", address, address, hash_password(password), True, own_zone(), True)
+        address = read_email(visit.typed("email"))
+        account = visit.store.add_account("user", address, address, _new_password(visit, "password"), is_admin=True,
+                                          zone=own_zone(), as_first=True)
         visit.sign_in(account)
         raise SeeOther("/projects/add", "The account is made, and you are signed in. Now add your first project.")
 
@@ -8390,10 +8562,9 @@ def login_page(visit: Visit) -> str:
     path = _own_path(visit.form.text("next") if visit.form else visit.query.filter("next") or "")
 
     def enter() -> None:
-        assert visit.form
         try:
-            account = log_in(visit.parts, visit.environ, visit.form.text("email"), visit.form.texts("password")[0])
-        except (Unauthorized, IndexError):
+            account = log_in(visit.parts, visit.environ, visit.typed("email"), visit.sent.password("password"))
+        except Unauthorized:
             raise Invalid("The e-mail address or the password is wrong.") from None
         visit.sign_in(account)
         raise SeeOther(path)
@@ -8420,23 +8591,7 @@ RELEASES_PAGE = template_of("""\
 <h1>Releases</h1>
 % if has_projects:
 <form class="filters" method="get" action="{{root}}/" data-live="found" role="search">
-  <label>Project <input type="search" name="q" value="{{text}}"></label>
-  <label>Tag
-    <select name="tag">
-      <option value="">All</option>
-      % for one in tags:
-      <option value="{{one.id}}" {{"selected" if one.id == tag else ""}}>{{one.name}}</option>
-      % end
-    </select>
-  </label>
-  <label>Provider
-    <select name="provider">
-      <option value="">All</option>
-      % for one in providers:
-      <option {{"selected" if one == provider else ""}}>{{one}}</option>
-      % end
-    </select>
-  </label>
+  % include("filters", label="Project")
   <label class="check"><input type="checkbox" name="security" value="yes" {{"checked" if is_security else ""}}>
     Security only</label>
   <button>Show</button>
@@ -8444,13 +8599,9 @@ RELEASES_PAGE = template_of("""\
 % end
 <div id="found">
   % if not has_projects:
-  <div class="card empty">
-    <h2>Nothing is tracked yet</h2>
-    <p class="soft">Add the projects that you depend on. What they release is listed here, and told you.</p>
-    <p><a class="button main" href="{{root}}/projects/add">Add your first project</a></p>
-  </div>
+  % include("nothing_tracked")
   % elif not days:
-  <p class="card empty soft">{{"No release fits." if is_filtered else "No release is known yet."}}</p>
+  <p class="card empty soft">{{nothing}}</p>
   % end
   % for day, shown in days:
   <h2>{{day}}</h2>
@@ -8499,7 +8650,12 @@ def _day_name(day: datetime.date, today: datetime.date) -> str:
         return "Today"
     if day == today - datetime.timedelta(days=1):
         return "Yesterday"
-    return f"{day:%A, %-d %B %Y}"
+    return f"{day:%A}, {day.day} {day:%B %Y}"
+
+
+def _day_of(visit: Visit, release: Release) -> str:
+    day = visit.instant_of(release)
+    return f"{day.day} {day:%b %Y}"
 
 
 def _sightings(visit: Visit, found: Sequence[Sighting]) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -8531,8 +8687,9 @@ def releases_page(visit: Visit) -> str:
     providers = store.providers_of(account_id)
     return visit.show(RELEASES_PAGE, "/", text=text or "", tag=tag, provider=provider, is_security=is_security,
                       tags=store.tags(account_id), providers=providers, has_projects=bool(providers),
-                      is_filtered=bool(text or tag or provider or is_security), days=_sightings(visit, found),
-                      **visit.pager(has_more, number))
+                      nothing="There are no more." if number > 1 else "No release fits." if
+                      text or tag or provider or is_security else "No release is known yet.",
+                      days=_sightings(visit, found), **visit.pager(has_more, number))
 
 
 NOTE_PAGE = template_of("""\
@@ -8543,7 +8700,7 @@ NOTE_PAGE = template_of("""\
 <base target="_blank">
 <link rel="stylesheet" href="{{root}}/note.css">
 """)
-_ELEMENTS_THAT_REACH_OUT = re.compile(r"<(?=/?(?:link|meta|base)\b)", re.IGNORECASE)
+_ELEMENTS_THAT_REACH_OUT = re.compile(r"<(?=/?(?:link|meta|base|i?frame)\b)", re.IGNORECASE)
 
 
 @page_at("/projects/<project_id>/note", takes="GET")
@@ -8553,13 +8710,20 @@ def note_page(visit: Visit, project_id: str) -> str:
     note = visit.store.note(project.source_id, visit.query.filter("version") or "") if project else None
     if note is None:
         raise NotFound
-    _set_page_headers(NOTE_POLICY)
+    _set_page_headers()
+    bottle.response.set_header("Content-Security-Policy", NOTE_POLICY)
     bottle.response.set_header("X-DNS-Prefetch-Control", "off")
     return NOTE_PAGE.render(title=note.title, root=visit.root) + _ELEMENTS_THAT_REACH_OUT.sub("&lt;", note.message)
 
 
 # Projects
 
+
+_SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
+                   "weekly": "weekly digest"}
+_ROWS = 25          # projects on a page
+_SORTS = {"updated": "Newest release", "updated-reverse": "Oldest release", "added": "Last added",
+          "added-reverse": "First added", "name": "Name", "name-reverse": "Name, from Z"}
 
 PROJECTS_PAGE = template_of("""\
 % rebase("layout", title="Projects")
@@ -8577,28 +8741,10 @@ PROJECTS_PAGE = template_of("""\
 % include("faults")
 % if has_projects:
 <form class="filters" method="get" action="{{root}}/projects" data-live="found" role="search">
-  <label>Name <input type="search" name="q" value="{{text}}"></label>
-  <label>Tag
-    <select name="tag">
-      <option value="">All</option>
-      % for one in tags:
-      <option value="{{one.id}}" {{"selected" if one.id == tag else ""}}>{{one.name}}</option>
-      % end
-    </select>
-  </label>
-  <label>Provider
-    <select name="provider">
-      <option value="">All</option>
-      % for one in providers:
-      <option {{"selected" if one == provider else ""}}>{{one}}</option>
-      % end
-    </select>
-  </label>
+  % include("filters", label="Name")
   <label>Sorted by
     <select name="sort">
-      % for id, name in sorts:
-      <option value="{{id}}" {{"selected" if id == sort else ""}}>{{name}}</option>
-      % end
+      % include("options", choices=sorts, chosen=sort)
     </select>
   </label>
   <label class="check"><input type="checkbox" name="failing" value="yes" {{"checked" if is_failing else ""}}>
@@ -8608,20 +8754,16 @@ PROJECTS_PAGE = template_of("""\
 % end
 <div id="found">
   % if not has_projects and not put_away:
-  <div class="card empty">
-    <h2>Nothing is tracked yet</h2>
-    <p class="soft">Paste the addresses of what you depend on, at GitHub, Docker Hub, PyPI and others.</p>
-    <p><a class="button main" href="{{root}}/projects/add">Add your first project</a></p>
-  </div>
+  % include("nothing_tracked")
   % elif not rows:
-  <p class="card empty soft">No project fits.</p>
+  <p class="card empty soft">{{"No project fits." if has_projects else "None is left."}}</p>
   % else:
-  <form method="post" action="{{root}}/projects">
+  <form method="post" action="{{root}}/projects{{"?" + back if back else ""}}">
     % include("token")
     <input type="hidden" name="back" value="{{back}}">
     <table>
       <thead>
-        <tr><th><span class="hint">Choose</span></th><th>Project</th><th>Latest</th><th>Tags</th><th>Source</th></tr>
+        <tr><th aria-label="Choose"></th><th>Project</th><th>Latest</th><th>Tags</th><th>Source</th></tr>
       </thead>
       <tbody>
         % for one in rows:
@@ -8631,7 +8773,7 @@ PROJECTS_PAGE = template_of("""\
           <td><a class="name" href="{{root}}/projects/{{one["project"].id}}">{{one["project"].name}}</a>
             <small>{{one["project"].provider}}</small></td>
           % if one["release"]:
-          <td><b>{{one["release"].version}}</b> <small>{{one["date"]}}</small></td>
+          <td><b>{{one["release"].version}}</b> <small>{{one["date"]}}{{one["excluded"]}}</small></td>
           % else:
           <td class="soft">{{one["state"]}}</td>
           % end
@@ -8640,8 +8782,8 @@ PROJECTS_PAGE = template_of("""\
             <span class="mark plain">{{name}}</span>
             % end
           </td>
-          % if one["project"].health.error:
-          <td><span class="mark bad" title="{{one["project"].health.error}}">failing</span></td>
+          % if one["error"]:
+          <td><span class="mark bad" title="{{one["error"]}}">failing</span></td>
           % elif one["project"].health.succeeded_at:
           <td><span class="mark good">ok</span></td>
           % else:
@@ -8657,9 +8799,7 @@ PROJECTS_PAGE = template_of("""\
         <select name="change">
           % for heading, choices in changes:
           <optgroup label="{{heading}}">
-            % for value, name in choices:
-            <option value="{{value}}">{{name}}</option>
-            % end
+            % include("options", choices=choices, chosen="")
           </optgroup>
           % end
         </select>
@@ -8673,10 +8813,12 @@ PROJECTS_PAGE = template_of("""\
   % include("pager")
 </div>
 """)
-_SORTS = {"updated": "Newest release", "updated-reverse": "Oldest release", "added": "Last added",
-          "added-reverse": "First added", "name": "Name", "name-reverse": "Name, from Z"}
-_SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
-                   "weekly": "weekly digest"}
+
+
+def _error_of(visit: Visit, project: Project) -> str:
+    """Why a project could not be checked last; "" if it could."""
+    known = project.provider in visit.providers
+    return (project.health.error or "") if known else unknown_provider(project.provider)
 
 
 def _possible_changes(visit: Visit) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -8692,11 +8834,12 @@ def _possible_changes(visit: Visit) -> list[tuple[str, list[tuple[str, str]]]]:
     ) if choices]
 
 
-def _changed(project: Project, what: str, value: str, kinds: Mapping[str, str]) -> dict[str, Any]:
+def _changed(project: Project, what: str, value: str, kinds: Mapping[str, str],
+             tags: Collection[str]) -> dict[str, Any]:
     """The settings of a project after a change to several; ``kinds``: of the account's destinations, by id."""
-    if what == "tag":
-        return {"tags": [*project.tags, value]}
-    if what == "untag":
+    if what == "tag" and value in tags:
+        return {"tags": [*(one for one in project.tags if one != value), value]}
+    if what == "untag" and value in tags:
         return {"tags": [one for one in project.tags if one != value]}
     if what == "email" and value in _SCHEDULE_NAMES:
         return {"email_notification": value}
@@ -8710,8 +8853,7 @@ def _changed(project: Project, what: str, value: str, kinds: Mapping[str, str]) 
 
 def _change_projects(visit: Visit) -> None:
     """Do what the form below the list asks for."""
-    form, store, account_id = visit.form, visit.store, visit.account.id
-    assert form
+    form, store, account_id = visit.sent, visit.store, visit.account.id
     chosen = [project for id_ in form.texts("project") if (project := store.project(account_id, id_))]
     count = "1 project" if len(chosen) == 1 else f"{len(chosen)} projects"
     back = "/projects?" + urllib.parse.urlencode(urllib.parse.parse_qsl(form.text("back")))
@@ -8724,9 +8866,10 @@ def _change_projects(visit: Visit) -> None:
         store.put_away(account_id, [project.id for project in chosen])
         raise SeeOther(back)
     kinds = {one.id: one.kind for one in store.destinations(account_id)}
+    tags = {tag.id for tag in store.tags(account_id)}
     what, _, value = form.text("change").partition(":")
     for project in chosen:
-        store.update_project(account_id, project.id, _changed(project, what, value, kinds))
+        store.update_project(account_id, project.id, _changed(project, what, value, kinds, tags))
     raise SeeOther(back, f"{count} changed.")
 
 
@@ -8747,11 +8890,15 @@ def projects_page(visit: Visit) -> str:
     order, _, reverse = sort.partition("-")
     projects, total = store.projects(account_id, order, bool(reverse), provider, tag, number, text=text,
                                      is_failing=is_failing, size=_ROWS)
+    if number > total:      # those of the last page were removed
+        raise SeeOther("/projects")
     newest = store.newest_of({project.source_id for project in projects})
     tags = store.tags(account_id)
     names = {one.id: one.name for one in tags}
     rows = [{"project": project, "release": (release := newest.get(project.source_id)),
-             "date": f"{visit.instant_of(release):%-d %b %Y}" if release else "",
+             "date": _day_of(visit, release) if release else "",
+             "excluded": ", excluded" if release and excluded(project, [release], visit.parts.patterns)[0] else "",
+             "error": shortened(_error_of(visit, project), 200),
              "tags": sorted(names[id_] for id_ in project.tags if id_ in names),
              "state": "no release yet" if project.health.succeeded_at else
                       "could not be checked" if project.health.error else "is being checked"}
@@ -8764,11 +8911,18 @@ def projects_page(visit: Visit) -> str:
                       **visit.pager(number < total, number))
 
 
-_ROWS = 30          # projects on a page
-
 ADD_PAGE = template_of("""\
 % rebase("layout", title="Add projects")
 <h1>Add projects</h1>
+% if added:
+<h2>Added</h2>
+<ul class="list">
+  % for project in added:
+  <li><a class="name" href="{{root}}/projects/{{project.id}}">{{project.name}}</a>
+    <small>{{project.provider}}</small></li>
+  % end
+</ul>
+% end
 <form method="post" action="{{root}}/projects/add">
   % include("token")
   <div class="card">
@@ -8786,11 +8940,7 @@ ADD_PAGE = template_of("""\
     <p>
       <label for="provider">Provider</label>
       <select id="provider" name="provider">
-        <option value="">As the address says</option>
-        % for one in providers:
-        <option value="{{one.id}}" {{"selected" if one.id == typed("provider") else ""}}>
-          {{one.id}}: {{one.example or one.dialect.form}}</option>
-        % end
+        % include("options", choices=providers, chosen=typed("provider"))
       </select>
     </p>
     <fieldset>
@@ -8800,30 +8950,23 @@ ADD_PAGE = template_of("""\
     <button class="main" name="do" value="add">Add</button>
   </div>
 </form>
-% if added:
-<h2>Added</h2>
-<ul class="list">
-  % for project in added:
-  <li><a class="name" href="{{root}}/projects/{{project.id}}">{{project.name}}</a>
-    <small>{{project.provider}}</small></li>
-  % end
-</ul>
-% end
 """)
 
 
 def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str]:
     """``(provider, name, key)`` of a line of the form: an address, "provider name", or a name at the one chosen."""
-    first, _, rest = line.partition(" ")
-    if rest and first in visit.providers:
-        return project_at(visit.providers, first, rest.strip())
-    return project_at(visit.providers, None if is_address(line) else chosen or None, line)
+    first, *rest = line.split(None, 1)
+    if rest and first.lower() in visit.providers:
+        return project_at(visit.providers, first.lower(), rest[0])
+    if not chosen and not is_address(line) and project_in(visit.providers, line) is None:
+        raise Invalid(f"{line[:NAME_LIMIT]!r} is no address that is known here; choose a provider below, or write its "
+                      "id before the name.")
+    return project_at(visit.providers, None if is_address(line) and chosen != "git" else chosen or None, line)
 
 
 def _add_lines(visit: Visit, settings: Mapping[str, Any]) -> tuple[list[Project], dict[str, list[str]]]:
     """The projects that were added, and by line what is wrong with the others. Waits a little for first checks."""
-    form, store, account_id = visit.form, visit.store, visit.account.id
-    assert form
+    form, store, account_id = visit.sent, visit.store, visit.account.id
     lines, begun, faults = form.lines("projects"), [], dict[str, list[str]]()
     if not 0 < len(lines) <= 200:
         raise Invalid("Project names are required: one to 200 lines.")
@@ -8837,7 +8980,7 @@ def _add_lines(visit: Visit, settings: Mapping[str, Any]) -> tuple[list[Project]
     added, call = [], Call(visit.parts, account_id, (), visit.environ)
     for line, project, source in begun:
         try:
-            added.append(settled(call, project, source, asked_at, max(0.0, end - time.monotonic())))
+            added.append(await_first_check(call, project, source, asked_at, max(0.0, end - time.monotonic())))
         except Invalid as error:
             faults[line] = error.errors
     return added, faults
@@ -8863,7 +9006,9 @@ def add_page(visit: Visit) -> str:
 
     faults = visit.attempt(add=add)
     lines = "\n".join(wrong) if wrong else visit.typed("projects")
-    return visit.show(ADD_PAGE, "/projects", providers=list(visit.providers.values()), lines=lines, faults=faults,
+    providers = [("", "As the address says"), *((one.id, f"{one.id}: {one.example or one.dialect.form}")
+                                                for one in visit.providers.values())]
+    return visit.show(ADD_PAGE, "/projects", providers=providers, lines=lines, faults=faults,
                       added=added, tags=tags, chosen=chosen)
 
 
@@ -8904,6 +9049,7 @@ PROJECT_PAGE = template_of("""\
 <p class="hint">Last checked: {{moment(health.checked_at)}}. Next: {{moment(health.next_check_at)}}.
   {{"Requests left at the provider: %d." % health.quota_left if health.quota_left is not None else ""}}
   {{"Tags: " + ", ".join(tags) + "." if tags else ""}}</p>
+% include("faults")
 <h2>Releases</h2>
 % if not rows:
 <p class="card empty soft">{{"The provider lists none." if health.succeeded_at else "None is known yet."}}</p>
@@ -8944,8 +9090,10 @@ def project_page(visit: Visit, project_id: str) -> str:
     def check_now() -> None:
         asked_at = store.clock()
         store.check_soon(visit.account.id, [project.id])
-        store.await_check(project.source_id, asked_at, ADD_WAIT / 3)
-        raise SeeOther(f"/projects/{project.id}", "It is checked now.")
+        with room_to_wait(visit.parts) as may_wait:
+            after = store.await_check(project.source_id, asked_at, ADD_WAIT / 3) if may_wait else None
+        is_done = after is not None and (after.checked_at or 0.0) >= asked_at
+        raise SeeOther(f"/projects/{project.id}", "It was checked." if is_done else "It is being checked.")
 
     def remove() -> None:
         store.put_away(visit.account.id, [project.id])
@@ -8959,14 +9107,14 @@ def project_page(visit: Visit, project_id: str) -> str:
     notes = store.note_starts(project.source_id, [release.version for release in releases])
     rows = [{"release": release, "is_excluded": is_excluded, "is_open": number == 1 and at == 0,
              "start": NoteStart.of(notes[release.version]) if release.version in notes else None,
-             "date": f"{visit.instant_of(release):%-d %b %Y, %H:%M}",
+             "date": f"{_day_of(visit, release)}, {visit.instant_of(release):%H:%M}",
              "url": page_of(provider, project.name, release.version) if provider else ""}
             for at, (release, is_excluded) in enumerate(zip(releases, marks))]
-    if not project.health.checked_at:
+    if not project.health.checked_at and provider and store.is_tracked:
         bottle.response.set_header("Refresh", "2")
     return visit.show(
         PROJECT_PAGE, "/projects", project=project, rows=rows, faults=faults, **visit.pager(number < total, number),
-        error=project.health.error if provider else unknown_provider(project.provider),
+        error=_error_of(visit, project),
         url=page_of(provider, project.name) if provider else "",
         tags=[tag.name for tag in store.tags(visit.account.id) if tag.id in project.tags])
 
@@ -9007,9 +9155,7 @@ OPTIONS_PAGE = template_of("""\
     <p>
       <label for="email_notification">E-mail</label>
       <select id="email_notification" name="email_notification">
-        % for id, name in schedules:
-        <option value="{{id}}" {{"selected" if id == given.email_notification else ""}}>{{name}}</option>
-        % end
+        % include("options", choices=schedules, chosen=given.email_notification)
         <option value="default">as the account has it</option>
       </select>
       % if not has_mail:
@@ -9017,13 +9163,14 @@ OPTIONS_PAGE = template_of("""\
       % end
     </p>
     % for kind, about, those in destinations:
-    <p>
-      <b>{{about[0].upper() + about[1:]}}</b><br>
+    <div role="group" aria-labelledby="kind-{{kind}}">
+      <input type="hidden" name="kind" value="{{kind}}">
+      <b id="kind-{{kind}}">{{about[0].upper() + about[1:]}}</b><br>
       % for one in those:
       <label class="check"><input type="checkbox" name="{{field_of[kind]}}" value="{{one.id}}"
         {{"checked" if one.id in given.destinations.get(kind, ()) else ""}}> {{one.name}}</label>
       % end
-    </p>
+    </div>
     % end
     <p class="hint">Of a kind of which none is ticked, those are told that are for every project.</p>
   </fieldset>
@@ -9060,13 +9207,14 @@ OPTIONS_PAGE = template_of("""\
     </table>
   </section>
 </form>
+<h2>Badge</h2>
+% include("copied", id="badge", name="A picture of the latest version, for a wiki or a dashboard", value=badge)
 """)
 
 
 def _given_project(visit: Visit, project: Project) -> tuple[dict[str, Any], Project]:
     """``(what the form sets, the project with it)``. Raises Invalid."""
-    form = visit.form
-    assert form
+    form = visit.sent
     hold = form.text("hold_days") or "0"
     rules: list[dict[str, Any]] = [{"value": value} for value in form.lines("matching")]
     rules += [{"value": value, "inverse": True} for value in form.lines("others")]
@@ -9075,12 +9223,31 @@ def _given_project(visit: Visit, project: Project) -> tuple[dict[str, Any], Proj
         "exclude_prereleases": bool(form.texts("exclude_prereleases")),
         "exclude_updated": bool(form.texts("exclude_updated")), "note": form.text("note"),
         "hold_days": int(hold) if re.fullmatch("[0-9]{1,9}", hold) else hold, "tags": form.texts("tags"),
-        **{name: form.texts(name) for name in KIND_FIELDS.values()}}
+        **{name: form.texts(name) for kind, name in KIND_FIELDS.items() if kind in form.texts("kind")}}
     fields = Fields(about)
     settings = project_settings(fields, Call(visit.parts, visit.account.id, (), visit.environ))
-    fields.check()
+    if fields.faults:
+        raise Invalid(*(re.sub(r"^Field (\w+)(?:\[(\d+)\])?", lambda match: _OPTION_NAMES.get(match[1], match[1]) + (
+            f" {int(match[2]) + 1}" if match[2] else ""), fault) for fault in fields.faults))
     return settings, dataclasses.replace(project, **settings | {
-        "exclude_version_regexp": tuple(settings["exclude_version_regexp"]), "tags": tuple(settings["tags"])})
+        "exclude_version_regexp": tuple(settings["exclude_version_regexp"]), "tags": tuple(settings["tags"]),
+        "destinations": {**project.destinations, **settings["destinations"]}})
+
+
+_OPTION_NAMES = {"exclude_version_regexp": "Pattern", "hold_days": "Days", "email_notification": "E-mail",
+                 "note": "Note", "tags": "Tags"}
+
+
+def _typed_project(visit: Visit, project: Project) -> Project:
+    """The project with what the form ticks and types, as far as that can stand; the rest is shown as it was typed."""
+    form = visit.sent
+    schedule = form.text("email_notification")
+    return dataclasses.replace(
+        project, exclude_prereleases=bool(form.texts("exclude_prereleases")), note=form.text("note"),
+        exclude_updated=bool(form.texts("exclude_updated")), tags=tuple(form.texts("tags")),
+        destinations={kind: tuple(form.texts(name)) for kind, name in KIND_FIELDS.items()
+                      if kind in form.texts("kind")},
+        email_notification=schedule if schedule in SCHEDULES or schedule == "none" else project.email_notification)
 
 
 def _preview(visit: Visit, project: Project) -> list[dict[str, Any]]:
@@ -9089,14 +9256,20 @@ def _preview(visit: Visit, project: Project) -> list[dict[str, Any]]:
     account, destinations = visit.account, visit.store.destinations(visit.account.id)
     names = {one.id: f"{one.kind} {one.name}" for one in destinations}
     subscriber = Subscriber(project, account, (), tuple(destinations))
+    has_mail = bool(visit.settings.smtp_url)
+    nobody = "no, nobody hears of it" + ("" if has_mail or {one.kind for one in destinations} != {"email"} else
+                                         "; there is no mail server")
     rows = []
     for release, is_excluded in zip(releases, excluded(project, releases, visit.parts.patterns)):
-        told = recipients_of(subscriber, release, visit.store.clock(), bool(visit.settings.smtp_url))
+        told = recipients_of(subscriber, release, visit.store.clock(), has_mail)
         reason = ("a pre-release" if release.is_prerelease and project.exclude_prereleases else
                   "published again" if release.is_updated and project.exclude_updated else "by a pattern")
+        more = f" and {len(told) - 8} more" if told[8:] else ""
         said = f"no, it is excluded: {reason}" if is_excluded else ", ".join(
-            names[one.destination_id] for one in told) or "no, nobody hears of it"
-        rows.append({"release": release, "date": f"{visit.instant_of(release):%-d %b %Y}", "outcome": said,
+            names[one.destination_id] for one in told[:8]) + more or nobody
+        if not is_excluded and any(one.is_held for one in told):
+            said += f"; once it has been out for {project.hold_days} days"
+        rows.append({"release": release, "date": _day_of(visit, release), "outcome": said,
                      "is_told": bool(told) and not is_excluded})
     return rows
 
@@ -9105,10 +9278,13 @@ def _preview(visit: Visit, project: Project) -> list[dict[str, Any]]:
 def options_page(visit: Visit, project_id: str) -> str:
     """What of a project is told, and to whom; with a preview of what is typed, before it is saved."""
     project = given = _project_at(visit, project_id)
+    rows: list[dict[str, Any]] = []
 
     def preview() -> None:
-        nonlocal given
+        nonlocal given, rows
         _, given = _given_project(visit, project)
+        with visit.in_turn():
+            rows = _preview(visit, given)
 
     def save() -> None:
         settings, _ = _given_project(visit, project)
@@ -9116,14 +9292,19 @@ def options_page(visit: Visit, project_id: str) -> str:
         raise SeeOther(f"/projects/{project.id}/options", "Saved.")
 
     faults = visit.attempt(save=save, preview=preview)
+    if faults:
+        given = _typed_project(visit, project)
     rules = given.exclude_version_regexp
     by_kind = [(kind, about.about, those) for kind, about in KINDS.items()
                if (those := visit.store.destinations(visit.account.id, kind))]
     return visit.show(
-        OPTIONS_PAGE, "/projects", project=project, given=given, faults=faults, rows=_preview(visit, given),
+        OPTIONS_PAGE, "/projects", project=project, given=given, faults=faults,
+        rows=rows or _preview(visit, dataclasses.replace(
+            given, exclude_version_regexp=project.exclude_version_regexp)),
         matching=visit.typed("matching", "\n".join(value for value, inverse in rules if not inverse)),
         others=visit.typed("others", "\n".join(value for value, inverse in rules if inverse)),
         hold_days=visit.typed("hold_days", str(given.hold_days)), schedules=list(_SCHEDULE_NAMES.items()),
+        badge=f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg",
         destinations=by_kind, field_of=KIND_FIELDS, has_mail=bool(visit.settings.smtp_url),
         tags=visit.store.tags(visit.account.id))
 
@@ -9137,7 +9318,7 @@ NOTIFICATIONS_PAGE = template_of("""\
   <h1>Notifications</h1>
   <a class="button end" href="{{root}}/journal">Journal</a>
 </div>
-% if not rows:
+% if not any(one["is_told"] for one in rows):
 <div class="card empty">
   <h2>Nobody is told yet</h2>
   <p class="soft">Choose below where new releases are told: a chat, a telephone, a mail address, a webhook.</p>
@@ -9148,8 +9329,10 @@ NOTIFICATIONS_PAGE = template_of("""\
   <li>
     <p class="line">
       <a class="name" href="{{root}}/notifications/{{one["destination"].id}}">{{one["destination"].name}}</a>
-      <span class="mark plain">{{one["destination"].kind}}</span>
-      % if one["failed"]:
+      <span class="mark plain">{{name_of[one["destination"].kind]}}</span>
+      % if not one["is_told"]:
+      <span class="mark warn">no mail server</span>
+      % elif one["failed"]:
       <span class="mark bad">last failed</span>
       % end
       <small class="end">{{one["when"]}}</small>
@@ -9165,12 +9348,18 @@ NOTIFICATIONS_PAGE = template_of("""\
 <p class="hint">Mail is not sent: there is no mail server yet, which <code>serve --smtp-url</code> names.</p>
 % end
 <h2>Add one</h2>
-<ul class="list">
+<ul class="list grid">
   % for id, kind in kinds:
-  <li><a class="name" href="{{root}}/notifications/add/{{id}}">{{id}}</a> <span class="soft">{{kind.about}}</span></li>
+  <li><a class="name" href="{{root}}/notifications/add/{{id}}">{{name_of[id]}}</a><br>
+    <span class="hint">{{kind.about[0].upper() + kind.about[1:]}}</span></li>
   % end
 </ul>
 """)
+
+
+_KIND_NAMES = {id_: id_.capitalize() for id_ in KINDS} | {
+    "hangouts_chat": "Google Chat", "microsoft_teams": "Microsoft Teams", "rocketchat": "Rocket.Chat", "ntfy": "ntfy",
+    "email": "E-mail"}
 
 
 def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
@@ -9186,28 +9375,28 @@ def notifications_page(visit: Visit) -> str:
     """Where the account is told, and what could be added."""
     store, account_id = visit.store, visit.account.id
     tags = {tag.id: tag.name for tag in store.tags(account_id)}
-    rows = []
+    rows, errors = [], store.last_errors(account_id)
     for one in store.destinations(account_id):
-        last = store.journal(account_id, destination_id=one.id, limit=1)
         rows.append({"destination": one, "scope": f"Hears of {scope_of(one, tags)}.",
+                     "is_told": one.kind != "email" or bool(visit.settings.smtp_url),
                      "when": "as each project says" if one.kind == "email" else _SCHEDULE_NAMES[one.schedule],
-                     "failed": last[0].error if last and last[0].error and last[0].state != "skipped" else ""})
-    return visit.show(NOTIFICATIONS_PAGE, "/notifications", rows=rows, kinds=list(KINDS.items()),
+                     "failed": errors.get(one.id, "")})
+    return visit.show(NOTIFICATIONS_PAGE, "/notifications", rows=rows, kinds=list(KINDS.items()), name_of=_KIND_NAMES,
                       has_mail=bool(visit.settings.smtp_url))
 
 
 DESTINATION_PAGE = template_of("""\
 % rebase("layout", title=heading)
-<p class="soft"><a href="{{root}}/notifications">Notifications</a> / {{kind_id}}</p>
+<p class="soft"><a href="{{root}}/notifications">Notifications</a> / {{kind_name}}</p>
 <h1>{{heading}}</h1>
 <p class="soft">{{kind.about[0].upper() + kind.about[1:]}}.</p>
 % include("faults")
-<form method="post" action="{{root}}{{path}}" data-live="rendering" data-do="render">
+<form method="post" action="{{root}}{{path}}" {{"data-live=rendering data-do=render" if kind_id == "webhook" else ""}}>
   % include("token")
   <div class="card">
     <p>
       <label for="name">Name</label>
-      <input id="name" name="name" value="{{name}}" required maxlength="200" aria-describedby="about-name">
+      <input id="name" name="name" value="{{shown.name}}" required maxlength="200" aria-describedby="about-name">
       <span class="hint" id="about-name">What you call it.</span>
     </p>
     % for ask, texts in asks:
@@ -9219,8 +9408,9 @@ DESTINATION_PAGE = template_of("""\
       </label>
       % for at, text in enumerate(texts):
       % if ask.kept_as:
-      <textarea id="set-{{ask.name}}{{at or ""}}" name="set.{{ask.name}}" rows="1" class="mono" spellcheck="false"
-        aria-label="{{ask.name.capitalize()}} {{at + 1}}">{{text}}</textarea>
+      <textarea id="set-{{ask.name}}{{at or ""}}" name="set.{{ask.name}}" rows="{{min(8, text.count(chr(10)) + 1)}}"
+        spellcheck="false" aria-label="{{ask.name.capitalize()}} {{at + 1}}" aria-describedby="about-{{ask.name}}"
+        {{"aria-invalid=true" if ask.name in wrong else ""}}>{{text}}</textarea>
       % else:
       <input id="set-{{ask.name}}" name="set.{{ask.name}}" value="{{text}}" autocomplete="off" spellcheck="false"
         placeholder="{{ask.default or ""}}" aria-describedby="about-{{ask.name}}"
@@ -9237,33 +9427,36 @@ DESTINATION_PAGE = template_of("""\
   </div>
   <fieldset>
     <legend>When, and of what</legend>
-    % if kind_id == "email":
-    <p class="hint">When mail is sent, each project says in its options.</p>
-    % elif kind_id == "webhook":
-    <p class="hint">Webhooks are told at once.</p>
+    % if fixed:
+    <p class="hint">{{fixed[0].upper() + fixed[1:]}}.</p>
     % else:
     <p>
       <label for="schedule">When</label>
       <select id="schedule" name="schedule">
-        % for id, about in schedules:
-        <option value="{{id}}" {{"selected" if id == schedule else ""}}>{{about}}</option>
-        % end
+        % include("options", choices=schedules, chosen=shown.schedule)
       </select>
     </p>
     % end
     <p>
-      <label class="check"><input type="radio" name="scope" value="all" {{"checked" if is_for_all else ""}}>
+      <label class="check"><input type="radio" name="scope" value="all"
+        {{"checked" if shown.is_for_every_project else ""}}>
         Every project</label>
-      <label class="check"><input type="radio" name="scope" value="listed" {{"" if is_for_all else "checked"}}>
+      <label class="check"><input type="radio" name="scope" value="listed"
+        {{"" if shown.is_for_every_project else "checked"}}>
         Only projects that list it in their options</label>
     </p>
-    <p><b>Only those with one of these tags</b><br></p>
-    % include("tag_boxes", field="tag", chosen=with_tags)
+    <div role="group" aria-labelledby="with">
+      <b id="with">Only those with one of these tags</b><br>
+      % include("tag_boxes", field="tag", chosen=shown.tags)
+    </div>
     % if tags:
-    <p><b>None of those with one of these</b><br></p>
-    % include("tag_boxes", field="without", chosen=without_tags)
+    <div role="group" aria-labelledby="without">
+      <b id="without">None of those with one of these</b><br>
+      % include("tag_boxes", field="without", chosen=shown.without_tags)
+    </div>
     % end
-    <p><label class="check"><input type="checkbox" name="security" value="yes" {{"checked" if is_security else ""}}>
+    <p><label class="check"><input type="checkbox" name="security" value="yes"
+      {{"checked" if shown.is_security_only else ""}}>
       Only releases that name a CVE</label></p>
   </fieldset>
   <div class="row">
@@ -9318,8 +9511,13 @@ DESTINATION_PAGE = template_of("""\
 
 def address_fault(fetcher: Fetcher, account: Account, destination: Destination) -> str | None:
     """Why a destination's address may not be sent to, if so."""
-    address = address_of(destination)
-    return fetcher.refusal_of(address, account.is_admin) if address else None
+    name, address = address_of(destination) or ("", "")
+    reason = fetcher.refusal_of(address, account.is_admin) if address else None
+    return reason and f"Setting {name}: {reason}."
+
+
+_FIXED_SCHEDULES = {"webhook": "a webhook is told at once",
+                    "email": "each project says in its options when mail is sent"}
 
 
 def _given_settings_of(visit: Visit, kind_id: str, before: Destination | None) -> list[tuple[str, str]]:
@@ -9327,48 +9525,62 @@ def _given_settings_of(visit: Visit, kind_id: str, before: Destination | None) -
     kept = dict(zip(shown_settings(before), settings_as_given(before))) if before else {}
     given = [(ask.name, text if ask.name == "field" else text.strip()) for ask in KINDS[kind_id].asks
              for text in (visit.form.texts(f"set.{ask.name}") if visit.form else ())]
+    secret = {ask.name for ask in KINDS[kind_id].asks if ask.is_secret}
+    if moved := [text for name, text in given if name in secret and "***" in text and (name, text) not in kept]:
+        raise Invalid(*(f"Setting {name}: {text[:80]!r} stands for what is not known here; type it anew."
+                        for name, text in given if text in moved))
     return [kept.get(pair, pair) for pair in given if pair[1].strip()]
 
 
+def _as_typed(visit: Visit, kind_id: str, before: Destination | None) -> Destination:
+    """A destination as its form describes it, its settings aside, or as it is, or a new one."""
+    secret = make_signing_secret() if kind_id == "webhook" else ""
+    known = before or Destination(make_id(), visit.account.id, kind_id, "", {}, secret)
+    form = visit.form
+    if not form or not form.texts("name"):      # none was sent, or another one of the page
+        return known
+    return dataclasses.replace(
+        known, name=form.text("name"), schedule=form.text("schedule") or "instant",
+        is_for_every_project=form.text("scope") != "listed", is_security_only=bool(form.texts("security")),
+        tags=tuple(dict.fromkeys(form.texts("tag"))), without_tags=tuple(dict.fromkeys(form.texts("without"))))
+
+
 def _given_destination(visit: Visit, kind_id: str, before: Destination | None) -> Destination:
-    """What the form describes. Raises Invalid with every fault."""
-    form, account, faults = visit.form, visit.account, list[str]()
-    assert form
-    settings: dict[str, Any] = {}
+    """What the form describes, settings and all. Raises Invalid with every fault."""
+    made, account, faults = _as_typed(visit, kind_id, before), visit.account, list[str]()
     try:
-        read_label(form.text("name"))
+        read_label(made.name)
     except Invalid as error:
         faults.append(f"Name: {error}.")
     try:
         settings = read_settings(kind_id, _given_settings_of(visit, kind_id, before), visit.settings.brand)
+        made = dataclasses.replace(made, settings=settings)
     except Invalid as error:
         faults += error.errors
-    schedule = form.text("schedule") or "instant"
-    if schedule not in SCHEDULES or schedule != "instant" and kind_id in ("webhook", "email"):
+    if made.schedule not in SCHEDULES:
         faults.append(f"When takes one of: {', '.join(SCHEDULES)}.")
-    tags = {tag.id for tag in visit.store.tags(account.id)}
-    secret = before.secret if before else make_signing_secret() if kind_id == "webhook" else ""
-    made = dataclasses.replace(
-        before or Destination(make_id(), account.id, kind_id, "", {}, secret), name=form.text("name"),
-        settings=settings, schedule=schedule, is_for_every_project=form.text("scope") != "listed",
-        tags=tuple(one for one in form.texts("tag") if one in tags),
-        without_tags=tuple(one for one in form.texts("without") if one in tags),
-        is_security_only=bool(form.texts("security")))
-    if not faults and (reason := address_fault(visit.site.fetcher, account, made)):
-        faults.append(f"Setting address: {reason}.")
+    elif made.schedule != "instant" and kind_id in _FIXED_SCHEDULES:
+        faults.append(f"When: {_FIXED_SCHEDULES[kind_id]}.")
+    tags = {tag.id: tag.name for tag in visit.store.tags(account.id)}
+    made = dataclasses.replace(made, tags=tuple(one for one in made.tags if one in tags),
+                               without_tags=tuple(one for one in made.without_tags if one in tags))
+    if both := [tags[one] for one in made.tags if one in made.without_tags]:
+        faults.append(f"The tag {both[0]} is ticked both ways.")
+    if not faults:
+        with visit.in_turn():
+            faults += filter(None, [address_fault(visit.site.fetcher, account, made)])
     if faults:
         raise Invalid(*faults)
     return made
 
 
 def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url: str) -> dict[str, Any]:
-    """What the template ``exchange`` shows of a test. Raises Invalid when too many are under way."""
-    if not visit.parts.adding.acquire(blocking=False):
-        raise Invalid("Other tests are under way; try again in a moment.")
-    try:
+    """What the template ``exchange`` shows of a test. Raises Invalid, TooMany."""
+    window = visit.site.tests.take(visit.account.id, 1, time.monotonic())
+    if not window.is_open:
+        raise TooMany(window.reset)
+    with visit.in_turn():
         request, reply, error = visit.site.try_out(destination, visit.account, body, url)
-    finally:
-        visit.parts.adding.release()
     sent, said = shown_exchange(destination, request, reply)
     return {"sent": sent, "reply": said, "error": error and masked(error, destination)}
 
@@ -9376,34 +9588,53 @@ def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url:
 _NOTHING_TRIED = {"sent": "", "reply": "", "error": None}
 
 
-def _show_destination(visit: Visit, kind_id: str, before: Destination | None, given: Destination | None,
-                      faults: list[str], **about: Any) -> str:
-    """The form of a destination: as it was typed, or as it is, or empty."""
-    kind, shown = KINDS[kind_id], given or before
+def _with_fields(lines: Iterable[str]) -> dict[str, Any]:
+    """The settings of a webhook with these fields, wherever it is. Raises Invalid."""
+    return read_settings("webhook", [("url", "https://example.org"), *(("field", line) for line in lines
+                                                                       if line.strip())])
+
+
+def _rendering(visit: Visit, lines: Sequence[str]) -> str:
+    """The body that a webhook with these fields would be sent of a made-up release, or what is wrong with them."""
+    try:
+        body = json.loads(notification_body(_with_fields(lines), *sample([], visit.account)))
+    except Invalid as error:
+        return " ".join(error.errors)
+    return json.dumps(body, ensure_ascii=False, indent=2)
+
+
+def _show_destination(visit: Visit, kind_id: str, before: Destination | None,
+                      **acts: Callable[[], Any]) -> str:
+    """The form of a destination: as it was typed, or as it is, or empty. ``acts``: what it can do besides a test."""
+    about: dict[str, Any] = {}
+
+    def test() -> None:
+        about.update(_tried(visit, _given_destination(visit, kind_id, before), *sample([], visit.account)))
+
+    def reveal() -> None:
+        if not before or not before.secret:
+            raise Invalid("Only a webhook has a secret.")
+        about["secret"] = before.secret
+
+    given = visit.form.texts("set.field") if visit.form else []
+    faults = visit.attempt(test=test, render=functools.partial(_with_fields, given), reveal=reveal, **acts)
+    kind, shown = KINDS[kind_id], _as_typed(visit, kind_id, before)
     texts: dict[str, list[str]] = {ask.name: [] for ask in kind.asks}
-    pairs = [(ask.name, text) for ask in kind.asks for text in visit.form.texts(f"set.{ask.name}") if text.strip()] if (
-        visit.form and visit.form.texts("name")) else shown_settings(before) if before else []
+    is_typed = visit.form is not None and bool(visit.form.texts("name"))
+    pairs = [(ask.name, text) for ask in kind.asks for text in visit.sent.texts(f"set.{ask.name}") if text.strip()] if (
+        is_typed) else shown_settings(before) if before else []
     for name, text in pairs:
         texts[name].append(text)
     asks = [(ask, [*texts[ask.name], "", ""] if ask.kept_as else texts[ask.name] or [""]) for ask in kind.asks]
-    settings = shown.settings if shown else {"fields": {}}
-    body = notification_body(settings, *sample([], visit.account)) if kind_id == "webhook" else b"{}"
-    form = visit.form if visit.form and visit.form.texts("name") else None
     return visit.show(DESTINATION_PAGE, "/notifications", **{
-        "kind_id": kind_id, "kind": kind, "destination": before, "faults": faults, "asks": asks, "secret": "",
+        "kind_id": kind_id, "kind": kind, "kind_name": _KIND_NAMES[kind_id], "destination": before, "shown": shown,
+        "heading": before.name if before else f"Add {_KIND_NAMES[kind_id]}", "faults": faults, "asks": asks,
         "wrong": {match[1] for fault in faults if (match := re.match(r"Setting (\w+)", fault))},
-        "heading": before.name if before else f"Add {kind_id}", "has_mail": bool(visit.settings.smtp_url),
         "path": f"/notifications/{before.id}" if before else f"/notifications/add/{kind_id}",
-        "name": visit.typed("name", before.name if before else ""),
-        "schedules": [(id_, _SCHEDULE_NAMES[id_]) for id_ in SCHEDULES],
-        "schedule": visit.typed("schedule", shown.schedule if shown else "instant"),
-        "is_for_all": form.text("scope") != "listed" if form else shown.is_for_every_project if shown else True,
-        "tags": visit.store.tags(visit.account.id),
-        "with_tags": form.texts("tag") if form else shown.tags if shown else (),
-        "without_tags": form.texts("without") if form else shown.without_tags if shown else (),
-        "is_security": bool(form.texts("security")) if form else bool(shown and shown.is_security_only),
-        "rendering": json.dumps(json.loads(body), ensure_ascii=False, indent=2), "variables": sorted(TEMPLATE_NAMES),
-        **_NOTHING_TRIED, **about})
+        "schedules": [(id_, _SCHEDULE_NAMES[id_]) for id_ in SCHEDULES], "fixed": _FIXED_SCHEDULES.get(kind_id),
+        "has_mail": bool(visit.settings.smtp_url), "tags": visit.store.tags(visit.account.id), "secret": "",
+        "rendering": _rendering(visit, texts["field"]) if kind_id == "webhook" else "",
+        "variables": sorted(TEMPLATE_NAMES), **_NOTHING_TRIED, **about})
 
 
 @page_at("/notifications/add/<kind_id>")
@@ -9411,28 +9642,15 @@ def add_destination_page(visit: Visit, kind_id: str) -> str:
     """A new destination of a kind; it can be tried before it is saved."""
     if kind_id not in KINDS:
         raise NotFound
-    given: Destination | None = None
-    about: dict[str, Any] = {}
-
-    def render() -> None:
-        nonlocal given
-        given = _given_destination(visit, kind_id, None)
-
-    def test() -> None:
-        render()
-        assert given
-        about.update(_tried(visit, given, *sample([], visit.account)))
 
     def save() -> None:
-        made = _given_destination(visit, kind_id, None)
-        added = visit.store.add_destination(
-            visit.account.id, kind_id, made.name, made.settings, made.secret, schedule=made.schedule, tags=made.tags,
-            is_for_every_project=made.is_for_every_project, without_tags=made.without_tags,
-            is_security_only=made.is_security_only)
+        made = vars(_given_destination(visit, kind_id, None))
+        fields = ("schedule", "is_for_every_project", "tags", "without_tags", "is_security_only")
+        added = visit.store.add_destination(visit.account.id, kind_id, made["name"], made["settings"], made["secret"],
+                                            **{name: made[name] for name in fields})
         raise SeeOther(f"/notifications/{added.id}", "It is saved, and hears of what is released from now on.")
 
-    faults = visit.attempt(save=save, test=test, render=render)
-    return _show_destination(visit, kind_id, None, given, faults, **about)
+    return _show_destination(visit, kind_id, None, save=save)
 
 
 def _own_destination(visit: Visit, destination_id: str) -> Destination:
@@ -9445,38 +9663,26 @@ def _own_destination(visit: Visit, destination_id: str) -> Destination:
 @page_at("/notifications/<destination_id>")
 def destination_page(visit: Visit, destination_id: str) -> str:
     """A destination: its settings, a test of what is typed, a webhook's secret."""
-    before, store, given = _own_destination(visit, destination_id), visit.store, None
-    about: dict[str, Any] = {}
-
-    def render() -> None:
-        nonlocal given
-        given = _given_destination(visit, before.kind, before)
-
-    def test() -> None:
-        render()
-        assert given
-        about.update(_tried(visit, given, *sample([], visit.account)))
+    before, store = _own_destination(visit, destination_id), visit.store
 
     def save() -> None:
         store.update_destination(_given_destination(visit, before.kind, before))
         raise SeeOther(f"/notifications/{before.id}", "Saved.")
 
     def renew() -> None:
+        if not before.secret:
+            raise Invalid("Only a webhook has a secret.")
         store.renew_secret(before.id)
         raise SeeOther(f"/notifications/{before.id}", "The secret is renewed; the former one signs too for a day.")
 
     def remove() -> None:
         widened = store.remove_destination(before.id)
-        raise SeeOther("/notifications", f"{before.name} is removed." + (
-            f" These projects listed it alone, and tell every {before.kind} now: {', '.join(widened)[:150]}."
-            if widened else ""))
+        names = ", ".join(shortened(name, 40) for name in widened[:4]) + f" and {len(widened) - 4} more" * (
+            len(widened) > 4)
+        raise SeeOther("/notifications", f"{shortened(before.name, 40)} is removed." + (
+            f" These projects listed it alone, and tell every {before.kind} now: {names}." if widened else ""))
 
-    def reveal() -> None:
-        about["secret"] = before.secret
-
-    webhooks = {"renew": renew, "reveal": reveal} if before.kind == "webhook" else {}
-    faults = visit.attempt(save=save, test=test, render=render, remove=remove, **webhooks)
-    return _show_destination(visit, before.kind, before, given, faults, **about)
+    return _show_destination(visit, before.kind, before, save=save, renew=renew, remove=remove)
 
 
 TEST_PAGE = template_of("""\
@@ -9491,9 +9697,9 @@ TEST_PAGE = template_of("""\
     % for name, value in values.items():
     <p>
       <label for="{{name}}">{{name}}</label>
-      % if value in ("true", "false"):
+      % if name in ("is_prerelease", "is_updated"):
       <select id="{{name}}" name="{{name}}">
-        <option {{"selected" if value == "false" else ""}}>false</option>
+        <option>false</option>
         <option {{"selected" if value == "true" else ""}}>true</option>
       </select>
       % elif name == "note_message":
@@ -9522,8 +9728,10 @@ def test_page(visit: Visit, destination_id: str) -> str:
     values = {name: visit.typed(name, value) for name, value in sample_values(visit.account).items()}
 
     def test() -> None:
-        if reason := address_fault(visit.site.fetcher, visit.account, destination):
-            raise Invalid(f"Setting address: {reason}.")
+        with visit.in_turn():
+            fault = address_fault(visit.site.fetcher, visit.account, destination)
+        if fault:
+            raise Invalid(fault)
         about.update(_tried(visit, destination, *sample(
             [f"{name}={value}" for name, value in values.items()], visit.account)))
 
@@ -9539,24 +9747,19 @@ JOURNAL_PAGE = template_of("""\
 % rebase("layout", title="Journal")
 <p class="soft"><a href="{{root}}/notifications">Notifications</a></p>
 <h1>Journal</h1>
+% include("faults")
 <form class="filters" method="get" action="{{root}}/journal">
   % if project:
   <input type="hidden" name="project" value="{{project.id}}">
   % end
   <label>Destination
     <select name="destination">
-      <option value="">All</option>
-      % for one in destinations:
-      <option value="{{one.id}}" {{"selected" if one.id == destination_id else ""}}>{{one.kind}} {{one.name}}</option>
-      % end
+      % include("options", choices=destinations, chosen=destination_id)
     </select>
   </label>
   <label>State
     <select name="state">
-      <option value="">All</option>
-      % for one in states:
-      <option {{"selected" if one == state else ""}}>{{one}}</option>
-      % end
+      % include("options", choices=[("", "All"), *((one, one) for one in marks)], chosen=state)
     </select>
   </label>
   <button>Show</button>
@@ -9601,9 +9804,8 @@ def journal_page(visit: Visit) -> str:
     query, store, account_id = visit.query, visit.store, visit.account.id
 
     def resend() -> None:
-        assert visit.form
-        count = store.resend(account_id, destination_id=visit.form.text("destination"))
-        raise SeeOther(f"/journal?destination={quote(visit.form.text('destination'), safe='')}",
+        count = store.resend(account_id, destination_id=visit.typed("destination"))
+        raise SeeOther(f"/journal?destination={quote(visit.typed('destination'), safe='')}",
                        f"{count} will be sent again.")
 
     faults = visit.attempt(resend=resend)
@@ -9615,8 +9817,8 @@ def journal_page(visit: Visit) -> str:
     entries = store.journal(account_id, destination_id=destination_id, project_id=project_id, state=state,
                             limit=PAGE_SIZE + 1, offset=(number - 1) * PAGE_SIZE)
     return visit.show(JOURNAL_PAGE, "/notifications", entries=entries[:PAGE_SIZE], faults=faults, state=state,
-                      states=list(_STATE_MARKS), marks=_STATE_MARKS, destination_id=destination_id,
-                      destinations=store.destinations(account_id),
+                      marks=_STATE_MARKS, destination_id=destination_id, destinations=[("", "All"), *(
+                          (one.id, f"{one.kind} {one.name}") for one in store.destinations(account_id))],
                       project=store.project(account_id, project_id) if project_id else None,
                       **visit.pager(len(entries) > PAGE_SIZE, number))
 
@@ -9721,12 +9923,6 @@ TAGS_PAGE = template_of("""\
 """)
 
 
-def _tag_label(text: str) -> str:
-    if not 0 < len(text) <= 100 or not text.isprintable():
-        raise Invalid("Tag name takes 1 to 100 printable characters.")
-    return text
-
-
 @page_at("/tags")
 def tags_page(visit: Visit) -> str:
     """The account's tags, with their feeds."""
@@ -9734,11 +9930,11 @@ def tags_page(visit: Visit) -> str:
     id_ = visit.form.text("tag") if visit.form else ""
 
     def add() -> None:
-        made = store.add_tag(account_id, _tag_label(visit.typed("name")))
+        made = store.add_tag(account_id, read_label(visit.typed("name"), TAG_LIMIT))
         raise SeeOther("/tags", f"The tag {made.name} is made.")
 
     def rename() -> None:
-        if not store.rename_tag(account_id, id_, _tag_label(visit.typed("name"))):
+        if not store.rename_tag(account_id, id_, read_label(visit.typed("name"), TAG_LIMIT)):
             raise Invalid("There is no such tag any more.")
         raise SeeOther("/tags", "Renamed.")
 
@@ -9796,10 +9992,15 @@ KEYS_PAGE = template_of("""\
 
 def read_networks(texts: Sequence[str], called: str = "Networks") -> list[str]:
     """The networks that a key is accepted from; all, where none is named. Raises Invalid."""
-    try:
-        return [read_network(text) for text in texts] or ["0.0.0.0/0", "::/0"]
-    except ValueError as error:
-        raise Invalid(f"{called}: {error}") from None
+    found, faults = [], []
+    for text in texts:
+        try:
+            found.append(read_network(text))
+        except ValueError as error:
+            faults.append(f"{called} {text[:60]!r}: it {error}.")
+    if faults:
+        raise Invalid(*faults)
+    return found or ["0.0.0.0/0", "::/0"]
 
 
 @page_at("/keys")
@@ -9809,9 +10010,8 @@ def keys_page(visit: Visit) -> str:
 
     def add() -> None:
         nonlocal revealed
-        assert visit.form
         revealed = store.add_key(account_id, read_label(visit.typed("name")),
-                                 read_networks(visit.form.lines("networks"))).name
+                                 read_networks(visit.sent.lines("networks"))).name
 
     def reveal() -> None:
         nonlocal revealed
@@ -9839,6 +10039,11 @@ ACCOUNT_PAGE = template_of("""\
       required>
   </p>
   <p>
+    <label for="present">Present password</label>
+    <input id="present" name="present" type="password" autocomplete="current-password" aria-describedby="present-hint">
+    <span class="hint" id="present-hint">Only to change the e-mail address.</span>
+  </p>
+  <p>
     <label for="zone">Time zone</label>
     <input id="zone" name="zone" value="{{typed("zone", account.time_zone)}}" required aria-describedby="zone-hint">
     <span class="hint" id="zone-hint">Such as Europe/Berlin; of digests, and of times on these pages.</span>
@@ -9846,15 +10051,8 @@ ACCOUNT_PAGE = template_of("""\
   <p>
     <label for="mail">E-mail of projects that leave it to the account</label>
     <select id="mail" name="mail">
-      % for id, about in schedules:
-      <option value="{{id}}" {{"selected" if id == account.email_notification else ""}}>{{about}}</option>
-      % end
+      % include("options", choices=schedules, chosen=account.email_notification)
     </select>
-  </p>
-  <p>
-    <label for="present">Password</label>
-    <input id="present" name="present" type="password" autocomplete="current-password" aria-describedby="present-hint">
-    <span class="hint" id="present-hint">Only to change the e-mail address.</span>
   </p>
   <button class="main" name="do" value="save">Save</button>
 </form>
@@ -9887,7 +10085,7 @@ ACCOUNT_PAGE = template_of("""\
     <form class="line" method="post" action="{{root}}/account">
       % include("token")
       <input type="hidden" name="session" value="{{one.id}}">
-      <span>{{one.agent or "A browser"}}</span>
+      <span title="{{one.agent}}">{{browser(one.agent)}}</span>
       % if one.id == session.id:
       <span class="mark good">this one</span>
       % end
@@ -9901,16 +10099,28 @@ ACCOUNT_PAGE = template_of("""\
 """)
 
 
+# Most browsers claim to be those that stand behind them here, too.
+_BROWSERS = {"Edg": "Edge", "OPR": "Opera", "Firefox": "Firefox", "Chrome": "Chrome", "Safari": "Safari"}
+_SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "CrOS", "Linux")
+
+
+def _browser_name(agent: str) -> str:
+    """What people call a browser that calls itself so."""
+    name = next((name for word, name in _BROWSERS.items() if word in agent), agent[:60] or "A browser")
+    system = next((word for word in _SYSTEMS if word in agent), "")
+    return f"{name} on {system}" if system else name
+
+
 @page_at("/account")
 def account_page(visit: Visit) -> str:
     """What the account may change of itself."""
     store, account = visit.store, visit.account
 
     def confirm(password: str) -> None:
-        with contextlib.suppress(Unauthorized):
-            log_in(visit.parts, visit.environ, account.email, password)
-            return
-        raise Invalid("The present password is wrong.")
+        # With tries of its own: somebody else may be guessing at the door.
+        who = f"session {visit.session.id}" if visit.session else ""
+        if not visit.parts.gate.check(who, who, password, account.password, time.monotonic()):
+            raise Invalid("The present password is wrong.")
 
     def save() -> None:
         try:
@@ -9920,19 +10130,15 @@ def account_page(visit: Visit) -> str:
         if visit.typed("mail") not in _SCHEDULE_NAMES:
             raise Invalid(f"E-mail takes one of: {', '.join(_SCHEDULE_NAMES)}.")
         if visit.typed("email") != account.email:
-            confirm(visit.form.texts("present")[0] if visit.form and visit.form.texts("present") else "")
+            confirm(visit.sent.password("present"))
         store.update_account(dataclasses.replace(
             account, name=read_label(visit.typed("name")), email=read_email(visit.typed("email")),
             time_zone=visit.typed("zone"), email_notification=visit.typed("mail")))
         raise SeeOther("/account", "Saved.")
 
     def password() -> None:
-        assert visit.form
-        old, new = (visit.form.texts(name)[0] if visit.form.texts(name) else "" for name in ("old", "new"))
-        confirm(old)
-        if problem := password_problem(new):
-            raise Invalid(problem)
-        store.set_password(account.id, hash_password(new))
+        confirm(visit.sent.password("old"))
+        store.set_password(account.id, _new_password(visit, "new"))
         visit.sign_in(account)
         raise SeeOther("/account", "The password is changed, and all other sessions are ended.")
 
@@ -9950,7 +10156,7 @@ def account_page(visit: Visit) -> str:
 
     faults = visit.attempt(save=save, password=password, end=end, feed=renew_feed, badges=renew_badges)
     return visit.show(ACCOUNT_PAGE, "/account", faults=faults, sessions=store.sessions(account.id), base=visit.base,
-                      session=visit.session, schedules=list(_SCHEDULE_NAMES.items()),
+                      session=visit.session, browser=_browser_name, schedules=list(_SCHEDULE_NAMES.items()),
                       badge=f"{visit.base}/badge/{account.badge_secret}/PROJECT.svg")
 
 
@@ -10004,14 +10210,6 @@ ACCOUNTS_PAGE = template_of("""\
 """)
 
 
-def _new_password(visit: Visit) -> str:
-    """The hash of the password that the form sent. Raises Invalid."""
-    text = visit.form.texts("password")[0] if visit.form and visit.form.texts("password") else ""
-    if problem := password_problem(text):
-        raise Invalid(problem)
-    return hash_password(text)
-
-
 @page_at("/accounts", "admin")
 def accounts_page(visit: Visit) -> str:
     """All accounts, for administrators."""
@@ -10025,22 +10223,25 @@ def accounts_page(visit: Visit) -> str:
 
     def add() -> None:
         address, type_ = read_email(visit.typed("email")), visit.typed("type")
-        if type_ not in ("user", "organization"):
-            raise Invalid("Type takes one of: user, organization.")
-        store.add_account(type_, address, read_label(visit.typed("name") or address), _new_password(visit),
+        if type_ not in ACCOUNT_TYPES:
+            raise Invalid(f"Type takes one of: {', '.join(ACCOUNT_TYPES)}.")
+        store.add_account(type_, address, read_label(visit.typed("name") or address), _new_password(visit, "password"),
                           bool(visit.typed("admin")), own_zone())
         raise SeeOther("/accounts", f"The account {address} is made.")
 
     def set_password() -> None:
-        store.set_password(chosen().id, _new_password(visit))
+        store.set_password(chosen().id, _new_password(visit, "password"))
         raise SeeOther("/accounts", "The password is set, and the account's sessions are ended.")
 
     def change_admin() -> None:
-        store.update_account(dataclasses.replace(chosen(), is_admin=not chosen().is_admin))
+        account = chosen()
+        store.set_admin(account, not account.is_admin)
         raise SeeOther("/accounts", "Changed.")
 
     def remove() -> None:
         account = chosen()
+        if len(store.accounts()) == 1:
+            raise Invalid("It is the only account; on the command line it can be removed.")
         store.remove_account(account.id)
         raise SeeOther("/accounts", f"The account {account.email} is removed.")
 
@@ -10058,7 +10259,8 @@ STATUS_PAGE = template_of("""\
   <dt>Sources</dt><dd>{{counts["sources"]}}; {{late["sources"]}} due, {{counts["failing_sources"]}} failing</dd>
   <dt>Deliveries</dt>
   <dd>{{counts["pending_deliveries"]}} wait; {{late["deliveries"]}} due, {{late["failed"]}} failed</dd>
-  <dt>Accounts</dt><dd>{{counts["accounts"]}}, with {{counts["projects"]}} projects</dd>
+  <dt>Accounts</dt><dd>{{counts["accounts"]}}</dd>
+  <dt>Projects</dt><dd>{{counts["projects"]}}</dd>
   <dt>Clock</dt><dd><span class="mark {{"bad" if is_skewed else "plain"}}">{{clock}}</span></dd>
   <dt>Store</dt><dd>{{size}}, {{path}}</dd>
   <dt>Version</dt><dd>{{version}}</dd>
@@ -10122,6 +10324,9 @@ def backup_page(visit: Visit) -> Any:
     """A consistent copy of the store, to be kept."""
     path = f"{visit.store.path}.{make_id()}.download"
     try:
+        for stray in glob.glob(f"{glob.escape(visit.store.path)}.*.download"):      # of a process that was killed
+            if os.path.getmtime(stray) < time.time() - HOUR:
+                os.unlink(stray)
         visit.store.backup(path)
         copy = open(path, "rb")
         os.unlink(path)         # it is there as long as it is being read
@@ -10141,7 +10346,7 @@ def backup_page(visit: Visit) -> Any:
 FEED = bottle.SimpleTemplate("""\
 <?xml version="1.0" encoding="utf-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom">
-  <id>{{urn(address)}}</id>
+  <id>{{urn(id)}}</id>
   <title>{{clean(title)}}</title>
   <updated>{{updated}}</updated>
   <link rel="self" type="application/atom+xml" href="{{address}}"/>
@@ -10164,6 +10369,7 @@ FEED = bottle.SimpleTemplate("""\
 </feed>
 """)
 _FEED_ENTRIES, _FEED_NOTE = 30, 64 * KIB
+_FEED_PAGES = 20        # of so many releases that are looked through for those that are not excluded
 
 
 def _urn(text: str) -> str:
@@ -10198,11 +10404,12 @@ def _feed_entry(visit: Visit, one: Sighting) -> dict[str, Any]:
              *release.cve]
     message = note.message if note else ""
     return {
-        "id": f"{project.source_id} {release.version} {one.found_at if release.is_updated else ''}",
+        "id": f"{project.id} {release.version} {one.found_at if release.is_updated else ''}",
         "title": f"{project.name} {release.version}" + (f" ({', '.join(marks)})" if marks else ""),
         "provider": project.provider, "published": release.date,
         "updated": timestamp(one.found_at) if one.found_at and release.is_updated else release.date,
-        "url": note.url if note and note.url else page_of(provider, project.name, release.version) if provider else "",
+        "url": _xml_text(note.url if note and note.url else
+                         page_of(provider, project.name, release.version) if provider else ""),
         "content": message if len(message) <= _FEED_NOTE else preformatted(plain_text(message)[:_FEED_NOTE])}
 
 
@@ -10214,11 +10421,17 @@ def feed_page(visit: Visit, secret: str) -> bytes:
     if found is None:
         raise NotFound
     account_id, tag = found
-    sightings, _ = visit.store.latest_releases(account_id, tag=tag.id if tag else None, size=_FEED_ENTRIES)
-    entries = [_feed_entry(visit, one) for one in sightings
-               if not excluded(one.project, [one.release], visit.parts.patterns)[0]]
+    wanted: list[Sighting] = []
+    for number in range(1, _FEED_PAGES + 1):
+        sightings, has_more = visit.store.latest_releases(account_id, number, tag=tag.id if tag else None,
+                                                          size=_FEED_ENTRIES)
+        wanted += [one for one in sightings if not excluded(one.project, [one.release], visit.parts.patterns)[0]]
+        if len(wanted) >= _FEED_ENTRIES or not has_more:
+            break
+    entries = [_feed_entry(visit, one) for one in wanted[:_FEED_ENTRIES]]
     feed = FEED.render(
-        address=f"{visit.base}/feeds/{secret}.atom", base=visit.base, entries=entries, urn=_urn, clean=_xml_text,
+        id=f"feed of {tag.id if tag else account_id}", address=f"{visit.base}/feeds/{secret}.atom", base=visit.base,
+        entries=entries, urn=_urn, clean=_xml_text,
         title=f"Releases: {tag.name}" if tag else "Releases",
         updated=max((one["updated"] for one in entries), default="1970-01-01T00:00:00Z"))
     return _unless_known(feed.encode("utf-8", "replace"), "application/atom+xml; charset=utf-8", 300)
@@ -10245,7 +10458,7 @@ def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
     project = visit.store.project(account_id, project_id) if account_id else None
     if project is None:
         raise NotFound
-    latest = newest_wanted(visit.parts, project)
+    latest = newest_wanted(visit.parts, project, pages=10)
     name = shortened(_xml_text(project.name.rpartition("/")[2]), 40)
     version = shortened(_xml_text(latest.version), 40) if latest else "none yet"
     badge = BADGE.render(name=name, version=version, left=16 + 7 * len(name), right=16 + 7 * len(version))
@@ -10308,8 +10521,11 @@ def _answer_in_turn(parts: Parts, respond: Callable[..., Any], **names: str) -> 
             parts.turn.release()
 
 
-def _at_its_paths(app: Callable[..., Any], prefix: str) -> Callable[..., Any]:
-    """The application with its paths set right: UTF-8 alone, and below the base URL's path as at the root."""
+def _at_its_paths(app: Callable[..., Any], base_url: str) -> Callable[..., Any]:
+    """The application with its paths set right: UTF-8 alone, and below the base URL's path, whether a proxy in front
+    keeps that or cuts it off."""
+    prefix = unquote(urlsplit(base_url).path).rstrip("/").encode().decode("latin-1")
+
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if "bottle.raw_path" in environ:    # mounted in a bottle application, which decodes paths in place
             for name in ("SCRIPT_NAME", "PATH_INFO"):
@@ -10318,12 +10534,12 @@ def _at_its_paths(app: Callable[..., Any], prefix: str) -> Callable[..., Any]:
         try:        # bottle would drop what is not UTF-8, and so take one path for another
             path.encode("latin-1").decode("utf-8")
         except UnicodeError:
-            body = status_message(400, "The path takes UTF-8.")
-            start_response("400 Bad Request", [("Content-Type", "application/json"),
-                                               ("Content-Length", str(len(body)))])
+            headers, body = refusal_of_server(400, "The path takes UTF-8.", path, environ.get("HTTP_ACCEPT", ""))
+            start_response("400 Bad Request", [*headers, ("Content-Length", str(len(body)))])
             return [body]
-        if prefix and not environ.get("SCRIPT_NAME") and (path == prefix or path.startswith(prefix + "/")):
-            environ["SCRIPT_NAME"], environ["PATH_INFO"] = prefix, path[len(prefix):] or "/"
+        if prefix and not environ.get("SCRIPT_NAME"):
+            is_kept = path == prefix or path.startswith(prefix + "/")
+            environ["SCRIPT_NAME"], environ["PATH_INFO"] = prefix, (path[len(prefix):] or "/") if is_kept else path
         return app(environ, start_response)
 
     return application
@@ -10335,12 +10551,10 @@ def make_app(site: Site) -> Callable[..., Any]:
 
     def in_words(error: bottle.HTTPError) -> bytes:
         environ = bottle.request.environ
-        is_api = re.match(r"/(?:v1|healthz|metrics)(?:/|$)", environ.get("PATH_INFO", ""))
-        if is_api or "text/html" not in environ.get("HTTP_ACCEPT", ""):     # which each browser asks for
-            bottle.response.content_type = "application/json"
-            return status_message(error.status_code)
-        return error_page(None, quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1")),
-                          error.status_code, "").encode()
+        if wants_page(environ.get("PATH_INFO", ""), environ.get("HTTP_ACCEPT", "")):
+            return error_page(site, environ, error.status_code).encode()
+        bottle.response.content_type = "application/json"
+        return status_message(error.status_code)
 
     app.default_error_handler = in_words
     for path in ("/v1", "/v1/<rest:path>"):
@@ -10353,7 +10567,7 @@ def make_app(site: Site) -> Callable[..., Any]:
         app.route(path, method=list(methods), callback=callback)
     for path in ASSETS:
         app.route(path, callback=functools.partial(answer_asset, path))
-    return _at_its_paths(app, urlsplit(parts.settings.base_url).path.rstrip("/"))
+    return _at_its_paths(app, parts.settings.base_url)
 
 
 class Service:
@@ -10368,14 +10582,18 @@ class Service:
         self.providers = providers_with(self.settings.provider, providers)
         self.store = Store(self.settings.db)
         self.fetcher = Fetcher(self.settings)
-        self.patterns = Patterns()
+        # Of their own: what people try out on pages must not keep the tracker from excluding anything.
+        self.patterns, self._shown_patterns = Patterns(), Patterns()
         self.tracker = Tracker(self.store, self.fetcher, self.providers, self.settings, self.patterns)
         self.courier = Courier(self.store, self.fetcher.post, self.settings)
         self._is_started = False
-        parts = Parts(self.store, self.settings, self.providers, self.patterns, Windows(self.settings.rate_limit),
-                      LoginGate(), threading.BoundedSemaphore(max(1, self.settings.threads // 2)), threading.Lock())
+        self._gate = LoginGate()
+        parts = Parts(self.store, self.settings, self.providers, self._shown_patterns,
+                      Windows(self.settings.rate_limit), self._gate,
+                      threading.BoundedSemaphore(max(1, self.settings.threads // 2)), threading.Lock())
         self._setup_token = make_session_token()
-        self.app = make_app(Site(parts, self.fetcher, self.courier.try_out, self.health, self._setup_token))
+        self.app = make_app(Site(parts, self.fetcher, self.courier.try_out, self.health, self._setup_token,
+                                 Windows(TESTS)))
 
     @property
     def setup_path(self) -> str:
@@ -10407,6 +10625,8 @@ class Service:
         self.tracker.join()
         self.courier.join()
         self.patterns.close()
+        self._shown_patterns.close()
+        self._gate.close()
         self.store.close()
 
     def health(self) -> dict[str, str]:
@@ -10435,24 +10655,26 @@ def make_server(application: Callable[..., Any], settings: Settings) -> tuple[An
         raise CannotServe("it needs the package waitress: pip install waitress") from None
 
     class Refusal:
-        """What waitress refuses by itself, as a Message."""
+        """What waitress refuses by itself, in our words."""
 
-        def __init__(self, error: Any) -> None:
-            self._error = error
+        def __init__(self, error: Any, path: str, accept: str) -> None:
+            self._error, self._path, self._accept = error, path, accept
 
         def to_response(self, _ident: str | None = None) -> tuple[str, list[tuple[str, str]], bytes]:
             code = self._error.code
             status = f"{code} {REASONS.get(code, self._error.reason)}"
-            body = status_message(code, f"The request could not be understood: {self._error.body}.")
-            return status, [("Content-Type", "application/json")], body
+            return status, *refusal_of_server(
+                code, f"The request could not be understood: {self._error.body}.", self._path, self._accept)
 
-    class JsonErrorTask(waitress.task.ErrorTask):
+    class OwnErrorTask(waitress.task.ErrorTask):
         def execute(self) -> None:
-            self.request.error = Refusal(self.request.error)
+            asked = self.request        # which may not have been read so far
+            self.request.error = Refusal(asked.error, getattr(asked, "path", ""),
+                                         getattr(asked, "headers", {}).get("ACCEPT", ""))
             super().execute()
 
     class Channel(waitress.channel.HTTPChannel):
-        error_task_class = JsonErrorTask
+        error_task_class = OwnErrorTask
 
     try:
         family, *_, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM,
@@ -10613,7 +10835,7 @@ _TIME_ZONE = argument("--time-zone", metavar="ZONE", help="of its digests, such 
 
 
 @command(_EMAIL, argument("--name", help="what the account is called; the address without it"), _TIME_ZONE,
-         argument("--type", choices=("user", "organization"), default="user", help="what webhooks say of it"),
+         argument("--type", choices=ACCOUNT_TYPES, default="user", help="what webhooks say of it"),
          argument("--admin", action="store_true", help="an administrator; the first account always is"),
          _PASSWORD_STDIN)
 def account_add(settings: Settings, args: argparse.Namespace) -> int:

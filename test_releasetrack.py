@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
@@ -23,6 +24,7 @@ import html
 import html.parser
 import http.client
 import http.cookiejar
+import http.server
 import io
 import json
 import os
@@ -30,6 +32,7 @@ import pathlib
 import random
 import re
 import resource
+import selectors
 import shutil
 import signal
 import socket
@@ -46,6 +49,7 @@ import urllib.parse
 import warnings
 import wsgiref.simple_server
 import wsgiref.validate
+import xml.etree.ElementTree
 import zoneinfo
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9833,6 +9837,5929 @@ def test_generated_requests_are_never_answered_with_an_error_of_ours(tmp_path):
     board.close()
 
 
+# == pages =====================================================================
+
+
+# Safe with strangers
+
+
+# What browsers and those who attack them send
+
+
+STRANGER = "http://evil.example"
+HTML_ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+def request_page(board: Any, method: str, path: str, token: str = "", body: bytes = b"", cookie: str | None = None,
+                 environ: dict[str, str] | None = None, **headers: str) -> webtest.TestResponse:
+    """The answer to one request of a browser, whose session has this token; no redirect is followed."""
+    # a copy, for bottle decodes the path in place, which WebTest then takes for what it has sent
+    app = webtest.TestApp(lambda given, start_response: board.service.app(dict(given), start_response),
+                          extra_environ={"REMOTE_ADDR": "127.0.0.1", **(environ or {})})
+    if (environ or {}).get("wsgi.url_scheme") == "https":
+        path = "https://localhost:80" + path
+    sent = {"Accept": HTML_ACCEPT} | {name.replace("_", "-"): value for name, value in headers.items()}
+    if token or cookie is not None:
+        sent["Cookie"] = cookie if cookie is not None else f"releasetrack={token}"
+    if method == "POST":
+        sent = {"Content-Type": "application/x-www-form-urlencoded", "Origin": Visitor.ORIGIN} | sent
+    return app.request(path, method=method, body=body, headers={name: value for name, value in sent.items() if value},
+                       expect_errors=True)
+
+
+def send_form(board: Any, path: str, token: str, fields: Any = (), **about: Any) -> webtest.TestResponse:
+    """The answer to a form that carries the token that the session's own forms carry."""
+    pairs = [*(fields.items() if isinstance(fields, dict) else fields)]
+    known = about.pop("form_token", None) or form_token_of(board, token)
+    return request_page(board, "POST", path, token, urllib.parse.urlencode([("form_token", known), *pairs]).encode(), **about)
+
+
+def token_in(shown: webtest.TestResponse) -> str:
+    """The token of the forms of a page."""
+    found = re.search(r'name="form_token" value="(\w+)"', shown.text)
+    assert found, shown
+    return found[1]
+
+
+def form_token_of(board: Any, token: str, path: str = "/tags") -> str:
+    shown = request_page(board, "GET", path, token)
+    assert shown.status_int == 200, shown.status
+    return token_in(shown)
+
+
+def session_token(board: Any, email: str = "me@example.org") -> str:
+    """The token of a new session, as signing in would make it."""
+    token, account = rt.make_session_token(), board.store.account(email)
+    board.store.add_session(account.id, token, "127.0.0.1", "a test")
+    return token
+
+
+def anonymous(board: Any, path: str = "/login") -> tuple[str, str]:
+    """The cookie's value and the form's token that who is not signed in gets."""
+    shown = request_page(board, "GET", path)
+    return (re.search(r"releasetrack=([^;]+)", shown.headers["Set-Cookie"])[1],
+            token_in(shown))
+
+
+def sign_in(board: Any, email: str = "me@example.org", password: str = PASSWORD, **about: Any) -> webtest.TestResponse:
+    """The answer to the log-in form."""
+    cookie, form_token = anonymous(board)
+    return request_page(board, "POST", "/login", cookie, urllib.parse.urlencode(
+        {"form_token": form_token, "do": "enter", "email": email, "password": password}).encode(), **about)
+
+
+def rows_of(board: Any) -> dict[str, list[Any]]:
+    """All that is in the store."""
+    with contextlib.closing(sqlite3.connect(board.store.path)) as file:
+        tables = [name for name, in file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        return {name: sorted(map(repr, file.execute(f"SELECT * FROM {name}"))) for name in tables}
+
+
+def furnish(board: Any, account: rt.Account, word: str, url: str = "http://127.0.0.1:9/hook", **more: Any) -> dict[str, str]:
+    """What an account may have, named after a word; the ids by what the paths of pages call them."""
+    store = board.store
+    tag = store.add_tag(account.id, f"{word} tag")
+    headers, fields = more.get("headers", {"X-Word": f"{word} header"}), more.get("fields", {"word": f"{word} field"})
+    hook = store.add_destination(account.id, "webhook", f"{word} hook", {"url": url, "headers": headers, "fields": fields},
+                                 rt.make_signing_secret())
+    project, source = store.add_project(account.id, "pypi", f"{word}-project", f"{word} project", {
+        "tags": [tag.id], "note": f"{word} remark", "destinations": {"webhook": [hook.id]}})
+    version = more.get("version", f"{word} 1.0")
+    note = rt.Note(f"{word} title", more.get("message", f"<p>{word} message</p>"), "https://forge.example/o/p")
+    body = {"provider": "pypi", "project": project.name, "version": version, "time": "2026-03-01T10:00:00Z",
+            "account": {"type": "user", "id": account.id, "name": account.name}, "tags": [{"id": tag.id, "name": tag.name}],
+            "note": {"title": note.title, "message": note.message}, "project_note": project.note}
+    board.record(source.id, rt.Release(version, "2026-03-01T10:00:00Z", note=note), events=[
+        rt.Event(project.id, body, note.url, (rt.Recipient(hook.id, store.clock()),))])
+    entry, = store.journal(account.id)
+    store.claim_deliveries({hook.id: 1}, "test", time.time())
+    store.record_attempts("test", [rt.Outcome(
+        time.time(), 500, f"{word} failure", 0.1, "127.0.0.1", f"{word} answer", entry.id, "failed", time.time() + 9)])
+    assert store.claim_source(source.id, "test", time.time())
+    store.record_failure(source.id, "test", f"{word} trouble", time.time() + rt.HOUR)
+    key = store.add_key(account.id, f"{word} key", ["127.0.0.0/8"])
+    token = rt.make_session_token()
+    store.add_session(account.id, token, "127.0.0.1", f"{word} browser")
+    session = next(one for one in store.sessions(account.id) if one.agent == f"{word} browser")
+    return {"project_id": project.id, "destination_id": hook.id, "delivery_id": entry.id, "kind_id": "webhook",
+            "tag": tag.id, "version": version, "key": key.name, "key_secret": key.secret, "session": session.id,
+            "secret": account.feed_secret, "badge": account.badge_secret, "token": token, "account": account.id}
+
+
+def path_at(pattern: str, ids: dict[str, str]) -> str:
+    """A page's path with ids in it."""
+    ids = ids | ({"secret": ids["badge"]} if pattern.startswith("/badge") else {})
+    path = re.sub(r"<(\w+)>", lambda match: ids[match[1]], pattern)
+    return path + f"?version={urllib.parse.quote(ids['version'])}" if pattern.endswith("/note") else path
+
+
+PAGES_READ = [path for path, (_, _, methods) in rt.PAGES.items() if "GET" in methods]
+PAGES_SENT = [path for path, (_, _, methods) in rt.PAGES.items() if "POST" in methods]
+
+
+@dataclasses.dataclass
+class Found:
+    """A form of a page, with one of its buttons."""
+
+    page: str
+    action: str
+    fields: list[tuple[str, str]]
+    button: str
+
+
+def forms_of(board: Any, token: str, ids: dict[str, str]) -> list[Found]:
+    """Every form that posts, of every page, once for each of its buttons."""
+    found: dict[Any, Found] = {}
+    for pattern in PAGES_READ:
+        path = path_at(pattern, ids) + (f"?destination={ids['destination_id']}" if pattern == "/journal" else "")
+        shown = request_page(board, "GET", path, token)
+        for form in shown.html.select("form[method=post]") if shown.content_type == "text/html" else ():
+            fields = [(one["name"], one.get("value") or one.get_text()) for one in form.select("input, textarea")
+                      if one.get("type") not in ("checkbox", "radio") or one.has_attr("checked")]
+            for chosen in form.select("select"):
+                choice = chosen.select_one("option[selected]") or chosen.select_one("option")
+                fields.append((chosen["name"], choice.get("value", choice.get_text(strip=True))))
+            for button in form.select("button[name=do]") or [{}]:
+                hidden = tuple(pair for pair in fields if pair[0] != "form_token")
+                found[form["action"], button.get("value", ""), hidden] = Found(
+                    pattern, form["action"], list(hidden), button.get("value", ""))
+    return list(found.values())
+
+
+@pytest.fixture
+def home(board: Board) -> Any:
+    """A board with two accounts that have everything, the second no administrator."""
+    board.mine = furnish(board, board.account, "MINE")
+    board.other = board.store.add_account("user", "other@example.org", "Other", HASHED, False)
+    board.theirs = furnish(board, board.other, "THEIRS")
+    return board
+
+
+@dataclasses.dataclass
+class Empty:
+    service: rt.Service
+    store: rt.Store
+
+
+@pytest.fixture
+def empty(tmp_path: pathlib.Path) -> Iterator[Any]:
+    """A service without an account."""
+    service = rt.Service(rt.Settings(db=str(tmp_path / "empty.db")))
+    yield Empty(service, service.store)
+    service.stop()
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A board with two accounts that have everything, a session of the first and the forms that it is shown: for
+    tests that do not ask what else is there. It is made once, which takes longer than most of them."""
+    board: Any = Board(tmp_path_factory.mktemp("attacked"), trusted_proxy=("127.0.0.1",))
+    board.mine = furnish(board, board.account, "MINE")
+    board.theirs = furnish(board, board.store.add_account("user", "other@example.org", "Other", HASHED, False), "THEIRS")
+    board.token = session_token(board)
+    board.forms = forms_of(board, board.token, board.mine)
+    yield board
+    board.close()
+
+
+# Sessions
+
+
+def test_signing_in_makes_a_new_token_and_one_that_was_put_there_beforehand_opens_nothing(board):
+    planted = "planted-by-somebody-else-00000000000000000000"
+    shown = request_page(board, "GET", "/login", planted)
+    answer = request_page(board, "POST", "/login", planted, urllib.parse.urlencode({
+        "form_token": token_in(shown), "do": "enter",
+        "email": "me@example.org", "password": PASSWORD}).encode())
+    assert answer.status_int == 303 and answer.headers["Location"] == "/"
+    token = re.search(r"releasetrack=([^;]+)", answer.headers["Set-Cookie"])[1]
+    assert token != planted and len(token) >= 43
+    assert request_page(board, "GET", "/", token).status_int == 200
+    assert request_page(board, "GET", "/", planted).status_int == 303
+
+
+def test_each_log_in_has_a_token_of_its_own_and_signing_in_again_ends_the_session_that_it_replaces(board):
+    tokens = [re.search(r"releasetrack=([^;]+)", sign_in(board).headers["Set-Cookie"])[1] for _ in range(2)]
+    assert tokens[0] != tokens[1]
+    assert [request_page(board, "GET", "/tags", token).status_int for token in tokens] == [200, 200]    # two browsers
+    shown = form_token_of(board, tokens[0])
+    answer = request_page(board, "POST", "/login", tokens[0], urllib.parse.urlencode({
+        "form_token": shown, "do": "enter", "email": "me@example.org", "password": PASSWORD}).encode())
+    assert answer.status_int == 303
+    assert request_page(board, "GET", "/tags", tokens[0]).status_int == 303, "the replaced token still opens the pages"
+    assert request_page(board, "GET", "/tags", tokens[1]).status_int == 200
+
+
+def test_a_token_opens_nothing_after_signing_out_and_the_cookie_is_taken_back(board):
+    token, kept = session_token(board), session_token(board)
+    answer = send_form(board, "/logout", token)
+    assert answer.status_int == 303 and answer.headers["Location"] == "/login"
+    cookie = next(one for one in answer.headers.getall("Set-Cookie") if one.startswith("releasetrack="))
+    assert "Max-Age=0" in cookie
+    before = rows_of(board)
+    assert request_page(board, "GET", "/", token).status_int == 303
+    assert request_page(board, "POST", "/tags", token, b"do=add&name=x").status_int in (303, 403)
+    assert rows_of(board) == before
+    assert request_page(board, "GET", "/", kept).status_int == 200
+
+
+@pytest.mark.parametrize("days_ago, opens", [(0, True), (13, True), (15, False), (400, False)])
+def test_a_session_that_was_not_used_for_a_fortnight_has_ended(board, days_ago, opens):
+    past = rt.Store(board.store.path, lambda: time.time() - days_ago * rt.DAY)
+    token = rt.make_session_token()
+    past.add_session(board.account.id, token, "127.0.0.1", "long ago")
+    past.close()
+    assert (request_page(board, "GET", "/", token).status_int == 200) == opens
+    shown = text_of(request_page(board, "GET", "/account", session_token(board)))
+    assert ("long ago" in shown) == opens
+
+
+@pytest.mark.parametrize("age, opens", [(89, True), (91, False)])
+def test_a_session_that_is_used_all_the_time_ends_after_ninety_days_all_the_same(board, age, opens):
+    days_ago = [age]
+    past = rt.Store(board.store.path, lambda: time.time() - days_ago[0] * rt.DAY)
+    token = rt.make_session_token()
+    past.add_session(board.account.id, token, "127.0.0.1", "always on")
+    for days_ago[0] in range(age, 1, -5):
+        assert past.session(token), days_ago
+        past.sweep(past.clock())
+    past.close()
+    assert (request_page(board, "GET", "/", token).status_int == 200) == opens
+    shown = text_of(request_page(board, "GET", "/account", session_token(board)))
+    assert ("always on" in shown) == opens
+
+
+def test_the_files_of_the_store_hold_no_token_of_a_session_or_form(board):
+    token = re.search(r"releasetrack=([^;]+)", sign_in(board).headers["Set-Cookie"])[1]
+    form_token = form_token_of(board, token)
+    assert request_page(board, "GET", "/", token).status_int == 200
+    board.store.sweep(time.time())
+    files = [path for path in pathlib.Path(board.store.path).parent.iterdir() if path.name.startswith("board.db")]
+    content = b"".join(path.read_bytes() for path in files)
+    assert hashlib.sha256(token.encode()).digest() in content
+    assert token.encode() not in content and form_token.encode() not in content
+    assert all(path.stat().st_mode & 0o077 == 0 for path in files)
+
+
+def test_a_changed_password_ends_all_other_sessions_but_not_the_one_that_changed_it(home):
+    mine, elsewhere, stranger = session_token(home), session_token(home), session_token(home, "other@example.org")
+    wrong = send_form(home, "/account", mine, {"do": "password", "old": "not it", "new": "another password"})
+    assert wrong.status_int == 400 and request_page(home, "GET", "/", elsewhere).status_int == 200
+    answer = send_form(home, "/account", mine, {"do": "password", "old": PASSWORD, "new": "another password"})
+    assert answer.status_int == 303
+    renewed = re.search(r"releasetrack=([^;]+)", next(
+        one for one in answer.headers.getall("Set-Cookie") if one.startswith("releasetrack=")))[1]
+    assert request_page(home, "GET", "/", renewed).status_int == 200
+    assert [request_page(home, "GET", "/", one).status_int for one in (mine, elsewhere, home.mine["token"])] == [303] * 3
+    assert request_page(home, "GET", "/", stranger).status_int == 200
+    assert len(home.store.sessions(home.account.id)) == 1
+    assert sign_in(home).status_int == 400 and sign_in(home, password="another password").status_int == 303
+
+
+def test_a_session_of_the_list_can_be_ended_and_that_of_another_account_cannot(home):
+    token = session_token(home)
+    assert request_page(home, "GET", "/", home.mine["token"]).status_int == 200
+    send_form(home, "/account", token, {"do": "end", "session": home.mine["session"]})
+    send_form(home, "/account", token, {"do": "end", "session": home.theirs["session"]})
+    assert request_page(home, "GET", "/", home.mine["token"]).status_int == 303
+    assert request_page(home, "GET", "/", home.theirs["token"]).status_int == 200
+    assert request_page(home, "GET", "/", token).status_int == 200
+
+
+def test_an_account_that_is_removed_or_given_a_password_by_an_administrator_is_signed_out(home):
+    token, theirs = session_token(home), session_token(home, "other@example.org")
+    assert send_form(home, "/accounts", token, {
+        "do": "password", "account": home.other.id, "password": "given by another"}).status_int == 303
+    assert request_page(home, "GET", "/", theirs).status_int == 303
+    theirs = session_token(home, "other@example.org")
+    assert send_form(home, "/accounts", token, {"do": "remove", "account": home.other.id}).status_int == 303
+    assert request_page(home, "GET", "/", theirs).status_int == 303
+    for method, path in (("GET", f"/feeds/{home.theirs['secret']}.atom"), ("GET", path_at("/badge/<secret>/<project_id>.svg", home.theirs))):
+        assert request_page(home, method, path).status_int == 404
+
+
+# Cookies
+
+
+def cookies_of(answer: webtest.TestResponse) -> dict[str, set[str]]:
+    """The attributes of the cookies that an answer sets, in lower case, by their names."""
+    found = {}
+    for line in answer.headers.getall("Set-Cookie"):
+        first, *attributes = line.split(";")
+        found[first.partition("=")[0]] = {one.strip().lower() for one in attributes}
+    return found
+
+
+@pytest.mark.parametrize("settings, environ, name, path", [
+    ({}, {},                                                                       "releasetrack", "/"),
+    ({}, {"wsgi.url_scheme": "https"},                                             "__Host-releasetrack", "/"),
+    ({}, {"HTTP_X_FORWARDED_PROTO": "https"},                                      "releasetrack", "/"),
+    ({"trusted_proxy": ("127.0.0.0/8",)}, {"HTTP_X_FORWARDED_PROTO": "https"},     "__Host-releasetrack", "/"),
+    ({"trusted_proxy": ("127.0.0.0/8",)}, {"HTTP_X_FORWARDED_PROTO": "http"},      "releasetrack", "/"),
+    ({"trusted_proxy": ("127.0.0.0/8",)}, {},                                      "releasetrack", "/"),
+    ({"trusted_proxy": ("192.0.2.0/24",)}, {"HTTP_X_FORWARDED_PROTO": "https"},    "releasetrack", "/"),
+    ({"base_url": "https://home.example"}, {},                                     "__Host-releasetrack", "/"),
+    ({"base_url": "https://home.example/releases"}, {},                            "__Secure-releasetrack", "/releases/"),
+    ({"base_url": "http://home.example/releases"}, {},                             "releasetrack", "/releases/"),
+])
+def test_cookies_are_kept_from_scripts_other_sites_and_where_there_is_tls_from_plain_http(tmp_path, settings, environ, name, path):
+    board = Board(tmp_path, **settings)
+    try:
+        prefix, is_secure = path.rstrip("/"), name != "releasetrack"
+        base = urllib.parse.urlsplit(settings.get("base_url", ""))
+        host = {"HTTP_HOST": base.netloc} if base.netloc else {}
+        shown = request_page(board, "GET", prefix + "/login", environ=environ | host)
+        cookies = cookies_of(shown)
+        value = re.search(f"{name}=([^;]+)", shown.headers["Set-Cookie"])[1]
+        answer = request_page(
+            board, "POST", prefix + "/login", cookie=f"{name}={value}", environ=environ | host, body=urllib.parse.urlencode({
+                "form_token": token_in(shown), "do": "enter",
+                "email": "me@example.org", "password": PASSWORD}).encode(),
+            Origin=f"{'https' if is_secure else 'http'}://{base.netloc or 'localhost:80'}")
+        assert (answer.status_int, answer.headers["Location"]) == (303, prefix + "/")
+        signed = re.search(f"{name}=([^;]+)", answer.headers["Set-Cookie"])[1]
+        assert request_page(board, "GET", prefix + "/", cookie=f"{name}={signed}", environ=environ | host).status_int == 200
+        for found in (cookies, cookies_of(answer)):
+            assert list(found) == [name]
+            attributes = found[name]
+            assert {"httponly", "samesite=lax", f"path={path}"} <= attributes and ("secure" in attributes) == is_secure
+            assert not any(one.startswith("domain") for one in attributes)
+        if is_secure:       # under another name it is not looked at: another host could have set that
+            assert request_page(board, "GET", prefix + "/", cookie=f"releasetrack={signed}", environ=environ | host).status_int == 303
+    finally:
+        board.close()
+
+
+def test_the_cookie_of_what_was_said_is_kept_from_scripts_too(board):
+    answer = send_form(board, "/tags", session_token(board), {"do": "add", "name": "infra"})
+    assert answer.status_int == 303
+    assert all({"httponly", "samesite=lax"} <= attributes for attributes in cookies_of(answer).values())
+
+
+def test_cookies_that_are_made_to_be_slow_or_many_hold_nobody_up(serve, db):
+    done("account", "add", "me@example.org", "--db", db, "--password-stdin", stdin=PASSWORD + "\n")
+    process = serve()
+    host = urllib.parse.urlsplit(process.address).netloc
+
+    def ask(cookie: str, statuses: list[int]) -> float:
+        began = time.monotonic()
+        connection = http.client.HTTPConnection(host, timeout=30)
+        connection.request("GET", "/login", headers={"Cookie": cookie})
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        statuses.append(answer.status)
+        return time.monotonic() - began
+
+    hostile = ['"' + "\\" * 15_000, 'releasetrack="' + "\\" * 15_000, "a=b;" * 3_800, "releasetrack;" * 1_100,
+               "releasetrack=" + "a" * 15_000, ";" + " " * 15_000, "; " * 7_500, "releasetrack=%" * 1_000]
+    statuses: list[int] = []
+    attackers = [threading.Thread(target=ask, args=(cookie, statuses)) for cookie in hostile * 3]
+    for one in attackers:
+        one.start()
+    longest = max(ask("", statuses) for _ in range(5))
+    for one in attackers:
+        one.join()
+    assert set(statuses) == {200} and longest < 1
+
+
+@pytest.mark.parametrize("cookie", [
+    "releasetrack=", "releasetrack", "=", ";;;", "releasetrack=\xff\xfe", "releasetrack=%00", "releasetrack=a b", "xreleasetrack=TOKEN",
+    "releasetrack=TOKEN\x01", "RELEASETRACK=TOKEN", 'releasetrack="TOKEN"', "a=releasetrack=TOKEN", "releasetrack=TOKEN%00",
+    "__Host-releasetrack=TOKEN", "releasetrack=TOKEN=", "releasetrack=TOKENX", "releasetrack-said=TOKEN"])
+def test_only_the_whole_token_under_its_own_name_is_a_session(attacked, cookie):
+    token = session_token(attacked)
+    assert request_page(attacked, "GET", "/", cookie=f"a=b; releasetrack={token}; c=d").status_int == 200
+    assert request_page(attacked, "GET", "/", cookie=cookie.replace("TOKEN", token)).status_int == 303
+
+
+# Forged requests
+
+
+FORGERIES = {
+    "no token":                     ({}, "none"),
+    "a wrong token":                ({}, "wrong"),
+    "a token that is no ASCII":     ({}, "foreign letters"),
+    "another session's token":      ({}, "another's"),
+    "no Origin":                    ({"Origin": ""}, "right"),
+    "Origin null":                  ({"Origin": "null"}, "right"),
+    "another site's Origin":        ({"Origin": STRANGER}, "right"),
+    "an Origin that begins alike":  ({"Origin": Visitor.ORIGIN + ".evil.example"}, "right"),
+    "an Origin of another port":    ({"Origin": "http://localhost:8080"}, "right"),
+    "an Origin with a user":        ({"Origin": "http://localhost:80@evil.example"}, "right"),
+    "an Origin of a file":          ({"Origin": "file://localhost:80"}, "right"),
+    "an Origin that is broken":     ({"Origin": "http://["}, "right"),
+    "sent from another site":       ({"Sec_Fetch_Site": "cross-site"}, "right"),
+    "sent from a sister site":      ({"Sec_Fetch_Site": "same-site"}, "right"),
+    "no Origin, but a Referer":     ({"Origin": "", "Referer": STRANGER + "/localhost:80/"}, "right"),
+}
+
+
+@pytest.mark.parametrize("headers, given", FORGERIES.values(), ids=FORGERIES)
+def test_a_form_that_is_forged_is_refused_on_every_page_and_changes_nothing(attacked, headers, given):
+    home, token = attacked, attacked.token
+    form_token = {"none": None, "wrong": "0" * 64, "foreign letters": "\xe9" * 64, "right": form_token_of(home, token),
+                  "another's": form_token_of(home, session_token(home, "other@example.org"))}[given]
+    reached = {one.action for one in home.forms}
+    assert {path_at(path, home.mine) for path in PAGES_SENT if path not in ("/setup", "/login")} <= reached
+    forms = home.forms + [Found("", path, [("email", "me@example.org"), ("password", PASSWORD), ("token", "x")], button)
+                          for path, button in (("/login", "enter"), ("/setup", "make"))]
+    before = rows_of(home)
+    answers = {(one.action, one.button): request_page(home, "POST", one.action, token, urllib.parse.urlencode(
+        [*one.fields, ("do", one.button), *([("form_token", form_token)] if form_token else [])]).encode(), **headers)
+        for one in forms}
+    assert {at: answer.status for at, answer in answers.items() if answer.status_int != 403} == {}
+    assert all("Location" not in answer.headers and "Set-Cookie" not in answer.headers for answer in answers.values())
+    assert rows_of(home) == before
+    assert request_page(home, "GET", "/", token).status_int == 200
+
+
+@pytest.mark.parametrize("headers, given", FORGERIES.values(), ids=FORGERIES)
+def test_nobody_is_signed_in_by_a_form_that_is_forged(attacked, headers, given):
+    cookie, right = anonymous(attacked)
+    form_token = {"none": "", "wrong": "0" * 64, "foreign letters": "\xe9", "right": right,
+                  "another's": anonymous(attacked)[1]}[given]
+    before = rows_of(attacked)
+    answer = request_page(attacked, "POST", "/login", cookie, urllib.parse.urlencode({
+        "form_token": form_token, "do": "enter", "email": "me@example.org", "password": PASSWORD}).encode(), **headers)
+    assert answer.status_int == 403 and rows_of(attacked) == before
+
+
+def test_a_browser_that_sends_no_cookie_signs_nobody_in_and_is_told_why(board):
+    _, form_token = anonymous(board)
+    answer = request_page(board, "POST", "/login", body=urllib.parse.urlencode({
+        "form_token": form_token, "do": "enter", "email": "me@example.org", "password": PASSWORD}).encode())
+    assert answer.status_int == 403 and "cookies" in text_of(answer)
+
+
+def test_under_https_a_form_from_the_same_host_without_tls_is_refused(tmp_path):
+    board = Board(tmp_path)
+    try:
+        token, secure = session_token(board), {"wsgi.url_scheme": "https"}
+        cookie = f"__Host-releasetrack={token}"
+        shown = request_page(board, "GET", "/tags", cookie=cookie, environ=secure)
+        body = urllib.parse.urlencode({"form_token": token_in(shown), "do": "add",
+                                       "name": "x"}).encode()
+        for origin, status in (("http://localhost:80", 403), ("https://localhost:80", 303)):
+            assert request_page(board, "POST", "/tags", cookie=cookie, body=body, environ=secure,
+                                Origin=origin).status_int == status
+    finally:
+        board.close()
+
+
+@pytest.mark.parametrize("pattern", PAGES_READ)
+def test_looking_at_a_page_changes_nothing_whatever_its_query_says(attacked, pattern):
+    token = session_token(attacked)
+    before = rows_of(attacked)
+    path = path_at(pattern, attacked.mine)
+    query = urllib.parse.urlencode({"do": "remove", "tag": attacked.mine["tag"], "form_token": form_token_of(attacked, token)})
+    for method in ("GET", "HEAD"):
+        answer = request_page(attacked, method, f"{path}{'&' if '?' in path else '?'}{query}", token)
+        assert answer.status_int in (200, 303)
+    assert rows_of(attacked) == before
+
+
+# Policy and headers
+
+
+def directives(answer: webtest.TestResponse) -> dict[str, set[str]]:
+    lines = answer.headers.getall("Content-Security-Policy")
+    assert len(lines) == 1, lines
+    return {name: set(values) for name, *values in (one.split() for one in lines[0].split(";"))}
+
+
+class Elements(html.parser.HTMLParser):
+    """The elements of a page with their attributes, in their order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    handle_startendtag = handle_starttag
+
+    @property
+    def skeleton(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(tag, tuple(attributes)) for tag, attributes in self.found]
+
+
+_LEADS = ("href", "src", "action", "formaction", "data", "poster", "cite", "background", "ping", "xlink:href", "srcset")
+
+
+def check_page(answer: webtest.TestResponse) -> Elements:
+    """Of any page that people see: nothing on it is run or loaded but what is ours, and its headers say so. Its
+    elements."""
+    policy = directives(answer)
+    assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == {"'none'"}
+    assert policy["script-src"] == policy["style-src"] == policy["form-action"] == policy["frame-src"] == {"'self'"}
+    assert not any(re.search(r"unsafe|\*|https?:|blob:|strict-dynamic", one) for those in policy.values() for one in those)
+    assert all("data:" not in those for name, those in policy.items() if name != "img-src")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Referrer-Policy"] in ("same-origin", "no-referrer", "strict-origin")
+    assert "no-store" in answer.headers["Cache-Control"]
+    assert re.fullmatch("text/html; charset=utf-8", answer.headers["Content-Type"], re.IGNORECASE)
+    elements = Elements(answer.text)
+    for tag, attributes in elements.found:
+        assert tag not in ("style", "base", "object", "embed", "svg", "math", "template"), tag
+        assert not any(name.startswith("on") or name in ("style", "srcdoc", "ping", "srcset") for name in attributes), (tag, attributes)
+        for name in _LEADS:
+            where = re.sub(r"[\x00-\x20]", "", attributes.get(name) or "")
+            if name in attributes and where:
+                assert re.match(r"/(?![/\\])|#|https?://", where), (tag, name, where)
+                assert tag == "a" or where.startswith("/"), (tag, name, where)
+        if tag == "iframe":
+            assert set((attributes["sandbox"] or "").split()) <= {"allow-popups", "allow-popups-to-escape-sandbox"}
+    assert "<script>" not in answer.text.lower()
+    return elements
+
+
+@pytest.mark.parametrize("pattern", [path for path in PAGES_READ if not re.match("/(?:feeds|badge)", path) and "/note" not in path])
+def test_each_page_has_a_strict_policy_and_loads_nothing_but_ours(attacked, pattern):
+    token = "" if pattern == "/login" else session_token(attacked)
+    answer = request_page(attacked, "GET", path_at(pattern, attacked.mine), token)
+    assert answer.status_int == (303 if pattern == "/setup" else 200)
+    if answer.status_int == 200:
+        check_page(answer)
+    else:
+        assert answer.headers["Location"] == "/login"
+
+
+@pytest.mark.parametrize("method, path, status, headers", [
+    ("GET",    "/nowhere",           404, {}),
+    ("GET",    "/projects/nowhere",  404, {}),
+    ("GET",    "/logout",            405, {}),
+    ("PUT",    "/tags",              405, {}),
+    ("POST",   "/tags",              403, {"Origin": STRANGER}),
+    ("POST",   "/tags",              400, {"Content_Type": "application/json"}),
+    ("GET",    "/?page=x",           400, {}),
+    ("GET",    "/?q=%FF",            400, {}),
+    ("GET",    "/projects/%FF",      400, {}),
+])
+def test_what_goes_wrong_in_a_browser_is_a_page_of_its_own_under_the_same_policy(attacked, method, path, status, headers):
+    answer = request_page(attacked, method, path, session_token(attacked), **headers)
+    assert answer.status_int == status
+    check_page(answer)
+    assert text_of(answer, "h1") and "Traceback" not in answer.text
+
+
+def test_a_form_that_is_too_large_is_refused_with_a_page(board):
+    answer = request_page(board, "POST", "/tags", session_token(board), b"name=" + b"x" * rt.BODY_LIMIT)
+    assert answer.status_int == 413
+    check_page(answer)
+
+
+@pytest.mark.parametrize("path", ["/style.css", "/script.js", "/note.css", "/icon.svg"])
+def test_what_pages_load_says_its_type_and_is_not_guessed_at(attacked, path):
+    answer = request_page(attacked, "GET", path)
+    assert answer.status_int == 200 and answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.content_type == {"css": "text/css", ".js": "text/javascript", "svg": "image/svg+xml"}[path[-3:]]
+
+
+def test_a_note_stands_in_a_frame_that_may_do_nothing_also_where_it_is_opened_by_itself(home):
+    token, evil = session_token(home), '<script src="//evil.example/x"></script><img src=//evil.example/y>'
+    project = home.track("pypi", "left-pad", rt.Release("1.0", "2026-03-01T10:00:00Z", note=rt.Note("t", evil, "")))
+    shown = request_page(home, "GET", f"/projects/{project.id}", token)
+    frame, = [attributes for tag, attributes in Elements(shown.text).found if tag == "iframe"]
+    assert "srcdoc" not in frame and set(frame["sandbox"].split()) <= {"allow-popups", "allow-popups-to-escape-sandbox"}
+    answer = request_page(home, "GET", frame["src"], token)
+    policy = directives(answer)
+    assert evil in answer.text
+    assert policy["default-src"] == policy["form-action"] == policy["base-uri"] == {"'none'"}
+    assert policy["sandbox"] <= {"allow-popups", "allow-popups-to-escape-sandbox"} and policy["frame-ancestors"] == {"'self'"}
+    assert set(policy) <= {"default-src", "form-action", "base-uri", "sandbox", "frame-ancestors", "style-src"}
+    assert policy.get("style-src", set()) <= {"'self'"}
+    assert answer.headers["X-Content-Type-Options"] == "nosniff" and "no-store" in answer.headers["Cache-Control"]
+    assert request_page(home, "GET", frame["src"], session_token(home, "other@example.org")).status_int == 404
+    assert request_page(home, "GET", frame["src"]).status_int == 303
+
+
+# Who gets in
+
+
+def all_at_once(calls: Sequence[Callable[[], Any]], workers: int = 6) -> list[Any]:
+    """What the calls gave, made by several threads."""
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        return [one.result() for one in [pool.submit(call) for call in calls]]
+
+
+def test_thirty_passwords_an_account_and_address_are_tried_in_an_hour_while_who_is_signed_in_goes_on(home):
+    known, here, elsewhere = session_token(home), {"REMOTE_ADDR": "198.51.100.1"}, {"REMOTE_ADDR": "198.51.100.2"}
+
+    def guess(number: int) -> webtest.TestResponse:
+        return sign_in(home, ("me@example.org", "ME@Example.ORG")[number % 2], f"guess {number}", environ=here,
+                       X_Forwarded_For=f"10.0.0.{number}")
+
+    statuses = [answer.status_int for first in range(0, 36, 4)        # as many as may be tried or wait at once
+                for answer in all_at_once([functools.partial(guess, number) for number in range(first, first + 4)])]
+    assert statuses.count(400) == 30 and statuses.count(429) == 6
+    refused = sign_in(home, environ=elsewhere)          # the account, even with the right password from another address
+    assert refused.status_int == 429 and 0 < int(refused.headers["Retry-After"]) <= 3601
+    check_page(refused)
+    assert sign_in(home, "other@example.org", environ=here).status_int == 429       # the address, whatever account
+    assert sign_in(home, "other@example.org", environ=elsewhere).status_int == 303  # right ones are not counted
+    assert sign_in(home, "other@example.org", environ=elsewhere).status_int == 303
+    for environ in (here, elsewhere):
+        assert request_page(home, "GET", "/", known, environ=environ).status_int == 200
+    assert send_form(home, "/tags", known, {"do": "add", "name": "still here"}, environ=here).status_int == 303
+
+
+def test_an_attack_from_everywhere_on_all_accounts_takes_little_memory_and_leaves_who_is_signed_in_alone(serve, db):
+    done("account", "add", "me@example.org", "--db", db, "--password-stdin", stdin=PASSWORD + "\n")
+    process = serve("--trusted-proxy", "127.0.0.1")
+    store = rt.Store(db)
+    token = rt.make_session_token()
+    store.add_session(store.account("me@example.org").id, token, "127.0.0.1", "a test")
+    store.close()
+    host = urllib.parse.urlsplit(process.address).netloc
+    status_of = {}
+
+    def ask(method: str, path: str, cookie: str, body: str = "", **headers: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(host, timeout=60)
+        connection.request(method, path, body, {"Cookie": f"releasetrack={cookie}", "Origin": f"http://{host}",
+                                                "Content-Type": "application/x-www-form-urlencoded", **headers})
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        return answer.status, data
+
+    planted = "attacker-0000000000000000000000000000000000"
+    form_token = re.search(rb'form_token" value="(\w+)"', ask("GET", "/login", planted)[1])[1].decode()
+    peak = rss_of(process.process.pid)
+
+    def attack(number: int) -> None:
+        body = urllib.parse.urlencode({"form_token": form_token, "do": "enter", "email": f"user{number}@example.org",
+                                       "password": "guess"})
+        status_of[number] = ask("POST", "/login", planted, body, **{"X-Forwarded-For": f"198.51.{number // 250}.{number % 250}"})[0]
+
+    attackers = [threading.Thread(target=attack, args=(number,)) for number in range(20)]
+    for one in attackers:
+        one.start()
+    until(lambda: status_of)
+    waits = []
+    for _ in range(5):
+        began = time.monotonic()
+        assert ask("GET", "/", token)[0] == 200
+        waits.append(time.monotonic() - began)
+    grown = rss_of(process.process.pid) - peak
+    for one in attackers:
+        one.join()
+    assert set(status_of.values()) <= {400, 429, 503}
+    assert (grown < 64 * rt.MIB, max(waits) < 1) == (True, True), (f"{grown / rt.MIB:.0f} MiB more", waits)
+
+
+def rss_of(pid: int) -> int:
+    pages = pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
+
+
+def test_a_wrong_password_and_an_unknown_account_are_answered_alike_and_take_as_long(board):
+    def tried(email: str, password: str = "not the password") -> tuple[int, str, float]:
+        began = time.monotonic()
+        answer = sign_in(board, email, password)
+        took = time.monotonic() - began
+        return answer.status_int, re.sub(r'form_token" value="\w+"', "", answer.text.replace(email, "EMAIL")), took
+
+    answers = [(tried("me@example.org"), tried("no@example.org")) for _ in range(3)]
+    assert {known[:2] for known, _ in answers} == {unknown[:2] for _, unknown in answers}
+    assert answers[0][0][0] == 400
+    known, unknown = (sorted(one[at][2] for one in answers)[1] for at in (0, 1))
+    assert unknown > known / 2 and known > unknown / 2
+
+
+@pytest.mark.parametrize("email, password", [
+    ("", ""), ("me@example.org", ""), ("", PASSWORD), (" me@example.org ", PASSWORD + " "), ("me@example.org\0", PASSWORD),
+    ("me@example.org' --", PASSWORD), ("%", PASSWORD), ("me@example.org", PASSWORD.upper()), ("\u212ae@example.org", PASSWORD),
+    ("me@example.org", "x" * 100_000)])
+def test_nothing_but_the_address_and_its_password_signs_in(board, email, password):
+    before = rows_of(board)
+    answer = sign_in(board, email, password)
+    assert answer.status_int == 400 and rows_of(board) == before
+    assert PASSWORD not in answer.text
+
+
+# Redirects
+
+
+NEXTS = ["//evil.example", "/\\evil.example", "\\\\evil.example", "/%09/evil.example", "/\t/evil.example", "https://evil.example",
+         "https:evil.example", "https:/evil.example", "javascript:alert(1)", "data:text/html,x", "///evil.example",
+         "/\r\nSet-Cookie: a=b", "/%0d%0aSet-Cookie:%20a=b", "\x00//evil.example", " //evil.example", "evil.example", "",
+         "http:\\\\evil.example", "/\u3000/evil.example", "//evil.example@localhost:80/", "/" + "a" * 5_000, "/\\\\evil.example",
+         "/;//evil.example", "http://localhost:80@evil.example", "?//evil.example", "/\n/evil.example", "/login?next=//evil.example"]
+
+
+def leads_home(location: str) -> bool:
+    """Whether a browser stays at our host, as https://url.spec.whatwg.org reads a Location."""
+    read = re.sub("[\t\r\n]", "", location.strip("".join(map(chr, range(33))))).replace("\\", "/")
+    return re.match(r"/(?!/)", read) is not None and location.isprintable()
+
+
+@pytest.mark.parametrize("next_", NEXTS)
+def test_signing_in_leads_to_no_other_site(attacked, next_):
+    query = urllib.parse.urlencode({"next": next_})
+    known = request_page(attacked, "GET", f"/login?{query}", session_token(attacked))
+    if known.status_int != 400:     # what no link of ours could hold
+        assert known.status_int == 303 and leads_home(known.headers["Location"]), known.headers["Location"]
+        assert "Set-Cookie" not in known.headers
+        shown = request_page(attacked, "GET", f"/login?{query}")
+        assert leads_home(shown.html.select_one("input[name=next]")["value"])
+    assert "a=b" not in known.headers.get("Set-Cookie", "")
+
+
+def test_where_somebody_wanted_to_go_is_where_they_are_after_signing_in(board):
+    asked = request_page(board, "GET", "/projects?tag=x&sort=name")
+    assert asked.status_int == 303 and asked.headers["Location"].startswith("/login?next=")
+    shown = request_page(board, "GET", asked.headers["Location"])
+    cookie = re.search(r"releasetrack=([^;]+)", shown.headers["Set-Cookie"])[1]
+    for given, wanted in ((shown.html.select_one("input[name=next]")["value"], "/projects?tag=x&sort=name"),
+                          ("//evil.example", "/"), ("/\t/evil.example", "/")):
+        answer = request_page(board, "POST", "/login", cookie, urllib.parse.urlencode({
+            "form_token": token_in(shown), "do": "enter", "next": given,
+            "email": "me@example.org", "password": PASSWORD}).encode())
+        assert (answer.status_int, answer.headers.get("Location")) in ((303, wanted), (400, None))
+        assert (answer.status_int == 303) or given != wanted
+
+
+@pytest.mark.parametrize("path", ["/", "/projects", "/%E6%97%A5%E6%9C%AC", "/projects/%E6%97%A5%E6%9C%AC", "/projects/%C3%A9?x=%E6%97%A5",
+                                  "/notifications/%F0%9F%98%80", "/setup", "/journal/x%0D%0ASet-Cookie:a=b", "/projects/%00", "/projects/x%22%3E"])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_no_host_that_a_request_names_is_led_to(attacked, path, is_known):
+    answer = request_page(attacked, "GET", path, session_token(attacked) if is_known else "", Host="evil.example")
+    assert answer.status_int in (200, 303, 404)
+    assert leads_home(answer.headers.get("Location", "/")) and "evil" not in answer.headers.get("Location", "")
+    assert answer.status_int == 303 or not re.search(r'(?:href|src|action)="[^"]*evil', answer.text)
+
+
+@pytest.mark.parametrize("back", ["//evil.example", "/../../evil", "\r\nSet-Cookie: a=b", "a=b&c=%0d%0a", "\\evil", "x" * 4000, "\u65e5"])
+def test_after_a_change_to_several_projects_the_list_is_shown_whatever_the_form_says(home, back):
+    token = session_token(home)
+    answer = send_form(home, "/projects", token, {"do": "check", "project": home.mine["project_id"], "back": back})
+    assert answer.status_int == 303 and answer.headers["Location"].startswith("/projects?")
+    assert leads_home(answer.headers["Location"]) and "a=b" not in str(answer.headers.getall("Set-Cookie"))
+    if len(back) < 1000:
+        assert request_page(home, "GET", answer.headers["Location"], token).status_int in (200, 400)
+
+
+def test_below_a_path_all_redirects_stay_below_it(tmp_path):
+    board = Board(tmp_path, base_url="http://home.example/releases")
+    try:
+        host = {"HTTP_HOST": "home.example"}
+        for path in ("/releases/", "/releases/projects", "/releases/login?next=//evil.example", "/releases/login?next=/tags"):
+            for token in ("", session_token(board)):
+                answer = request_page(board, "GET", path, token, environ=host)
+                assert answer.headers.get("Location", "/releases/").startswith("/releases/")
+                assert "//evil" not in answer.headers.get("Location", "")
+    finally:
+        board.close()
+
+
+# Keys are for the API, sessions for pages
+
+
+def test_an_api_key_opens_no_page_and_a_session_does_not_open_the_api(home):
+    token, basic = session_token(home), "Basic " + base64.b64encode(f"{home.key}:".encode()).decode()
+    login = "Basic " + base64.b64encode(f"me@example.org:{PASSWORD}".encode()).decode()
+    for pattern in PAGES_READ:
+        if rt.PAGES[pattern][1] != "anyone":
+            for headers in ({"X_Key": home.key}, {"Authorization": basic}, {"Authorization": login}):
+                answer = request_page(home, "GET", path_at(pattern, home.mine), **headers)
+                assert answer.status_int == 303 and answer.headers["Location"].startswith("/login"), (pattern, headers)
+    for path in ("/v1/projects", "/v1/tags", "/v1/auth/keys", f"/v1/projects/{home.mine['project_id']}", "/metrics"):
+        answer = request_page(home, "GET", path, token)
+        assert answer.status_int == 401 and "MINE" not in answer.text
+    before = rows_of(home)
+    assert request_page(home, "POST", "/v1/tags", token, b'{"name": "x"}', Content_Type="application/json").status_int == 401
+    assert request_page(home, "DELETE", f"/v1/projects/{home.mine['project_id']}", token).status_int == 401
+    assert rows_of(home) == before
+    assert request_page(home, "GET", "/v1/projects", cookie=f"releasetrack={home.key}").status_int == 401
+    assert request_page(home, "GET", "/", cookie=f"releasetrack={home.key}").status_int == 303
+
+
+def test_of_what_a_session_opens_nothing_is_shown_or_done_without_one(home):
+    before = rows_of(home)
+    for pattern, (_, who, methods) in rt.PAGES.items():
+        if who != "anyone":
+            for method in methods:
+                cookie, form_token = anonymous(home)
+                answer = request_page(home, method, path_at(pattern, home.mine), cookie, f"form_token={form_token}&do=remove".encode()
+                                      if method == "POST" else b"")
+                assert answer.status_int == 303 and answer.headers["Location"].startswith("/login"), (method, pattern)
+                assert "MINE" not in answer.text
+    assert rows_of(home) == before
+
+
+# Accounts apart
+
+
+OWNED = {   # what is an account's: its rows by table
+    "account": "id = :account", "tag": "account_id = :account", "api_key": "account_id = :account",
+    "session": "account_id = :account", "project": "account_id = :account", "destination": "account_id = :account",
+    "project_tag": "project_id IN (SELECT id FROM project WHERE account_id = :account)",
+    "project_destination": "project_id IN (SELECT id FROM project WHERE account_id = :account)",
+    "destination_tag": "destination_id IN (SELECT id FROM destination WHERE account_id = :account)",
+    "delivery": "destination_id IN (SELECT id FROM destination WHERE account_id = :account)",
+}
+
+
+def belongings(board: Any, account_id: str) -> dict[str, list[Any]]:
+    with contextlib.closing(sqlite3.connect(board.store.path)) as file:
+        there = {name for name, in file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        return {name: sorted(map(repr, file.execute(f"SELECT * FROM {name} WHERE {which}", {"account": account_id})))
+                for name, which in OWNED.items() if name in there}
+
+
+def test_no_page_shows_anything_of_another_account(home):
+    token = session_token(home, "other@example.org")
+    for pattern in PAGES_READ:
+        if pattern in ("/setup", "/login", "/feeds/<secret>.atom", "/badge/<secret>/<project_id>.svg"):
+            continue
+        answer = request_page(home, "GET", path_at(pattern, home.mine), token)
+        assert "MINE" not in answer.text, pattern
+        if "<" in pattern and "kind_id" not in pattern:
+            assert answer.status_int == 404, pattern
+    for query in (f"/?tag={home.mine['tag']}", f"/projects?tag={home.mine['tag']}", f"/journal?destination={home.mine['destination_id']}",
+                  f"/journal?project={home.mine['project_id']}", "/?q=MINE", "/projects?q=MINE", "/?q=%25"):
+        answer = request_page(home, "GET", query, token)
+        assert answer.status_int == 200
+        assert "MINE" not in re.sub(r'value="MINE"', "", answer.text), query
+    mixed = f"/badge/{home.theirs['badge']}/{home.mine['project_id']}.svg"
+    assert request_page(home, "GET", mixed).status_int == 404
+    assert "MINE" not in request_page(home, "GET", f"/feeds/{home.theirs['secret']}.atom").text
+
+
+def test_no_form_changes_anything_of_another_account(home):
+    token, mine, theirs = session_token(home, "other@example.org"), home.mine, home.theirs
+    before = belongings(home, home.account.id)
+    assert all(before[name] for name in ("project", "tag", "api_key", "session", "destination", "delivery", "project_tag"))
+    sent = 0
+    for form in forms_of(home, token, theirs):
+        if form.action in ("/logout", "/account") and form.button in ("", "password", "save"):
+            continue
+        swap = {theirs[name]: mine[name] for name in theirs if name not in ("token", "kind_id", "version")}
+        action = functools.reduce(lambda text, pair: text.replace(*pair), swap.items(), form.action)
+        given = {"session": mine["session"], "key": mine["key"], "account": mine["account"]}
+        extra = [("project", mine["project_id"]), ("tag", mine["tag"]), ("tags", mine["tag"]), ("without", mine["tag"]),
+                 ("webhooks", mine["destination_id"]), ("key", mine["key"]), ("session", mine["session"]), ("account", mine["account"])]
+        for where in {action, form.action}:
+            if form.button == "remove" and where == form.action and "/" in where.strip("/"):
+                continue        # of one's own, which is needed below
+            answer = send_form(home, where, token, [*((name, given.get(name) or swap.get(value, value)) for name, value in form.fields), *extra,
+                                                    ("do", form.button)])
+            sent += 1
+            assert answer.status_int < 500 and "MINE" not in re.sub(r"revoked|value=\"MINE key\"", "", answer.text), (where, form.button)
+            if where != form.action:
+                assert answer.status_int == 404, (where, form.button, answer.status)
+    changes = [f"{what}:{mine[of]}" for what, of in (("tag", "tag"), ("untag", "tag"), ("list", "destination_id"), ("unlist", "destination_id"))]
+    for change in changes:
+        for project in (mine["project_id"], theirs["project_id"]):
+            assert send_form(home, "/projects", token, {"do": "change", "project": project, "change": change}).status_int in (303, 400)
+    assert sent > 25
+    assert belongings(home, home.account.id) == before
+    for project in home.store.projects(home.other.id, "name", False)[0]:
+        assert mine["tag"] not in project.tags and mine["destination_id"] not in str(project.destinations)
+
+
+def test_the_pages_of_administrators_are_theirs_alone(home):
+    token = session_token(home, "other@example.org")
+    shown = request_page(home, "GET", "/", token)
+    assert not shown.html.select('a[href="/accounts"], a[href="/status"]')
+    before = rows_of(home)
+    pages = {path: methods for path, (_, who, methods) in rt.PAGES.items() if who == "admin"}
+    assert {"/accounts", "/status", "/status/backup"} <= set(pages)
+    for path, methods in pages.items():
+        for method in methods:
+            buttons = ("add", "password", "admin", "remove", "") if method == "POST" else ("",)
+            for button in buttons:
+                body = urllib.parse.urlencode({
+                    "form_token": form_token_of(home, token), "do": button, "account": home.other.id, "email": "new@example.org",
+                    "name": "New", "password": "a new password", "type": "user", "admin": "yes"}).encode()
+                answer = request_page(home, method, path, token, body if method == "POST" else b"")
+                assert answer.status_int == 403 and "me@example.org" not in answer.text
+                check_page(answer)
+    assert rows_of(home) == before
+    key = {"X_Key": home.theirs["key_secret"]}
+    assert request_page(home, "GET", "/metrics", **key).status_int == 401
+
+
+def test_nobody_makes_themselves_an_administrator_by_more_fields_than_the_form_has(home):
+    token = session_token(home, "other@example.org")
+    answer = send_form(home, "/account", token, {
+        "do": "save", "name": "Other", "email": "other@example.org", "zone": "UTC", "mail": "daily", "admin": "yes", "is_admin": "1",
+        "type": "organization", "account": home.account.id, "id": home.account.id})
+    assert answer.status_int == 303
+    after = home.store.account("other@example.org")
+    assert (after.is_admin, after.type, after.id) == (False, "user", home.other.id) and home.store.account("me@example.org").is_admin
+
+
+def test_the_address_of_an_account_changes_with_its_password_alone_and_to_none_that_is_taken(home):
+    token, about = session_token(home, "other@example.org"), {"do": "save", "name": "Other", "zone": "UTC", "mail": "daily"}
+    for wanted, present, status in (("new@example.org", "", 400), ("new@example.org", "wrong", 400),
+                                    ("me@example.org", PASSWORD, 400), ("new@example.org", PASSWORD, 303)):
+        assert send_form(home, "/account", token, about | {"email": wanted, "present": present}).status_int == status
+    assert home.store.account("me@example.org").id == home.account.id and home.store.account("new@example.org").id == home.other.id
+
+
+def test_who_is_no_administrator_reaches_no_private_address_by_any_form(home, listen):
+    inside, token = listen(200), session_token(home, "other@example.org")
+    for kind, about in rt.KINDS.items():
+        fields = {f"set.{ask.name}": inside.url if ask.name in ("url", "server", "homeserver") else "x" for ask in about.asks}
+        for button in ("test", "save"):
+            answer = send_form(home, f"/notifications/add/{kind}", token, {"do": button, "name": f"{kind} {button}", **fields})
+            assert answer.status_int < 500
+    home.store.update_destination(dataclasses.replace(
+        home.store.destination(home.theirs["destination_id"]), settings={"url": inside.url, "headers": {}, "fields": {}}))
+    path = f"/notifications/{home.theirs['destination_id']}"
+    for where, button in ((path, "test"), (path + "/test", "test")):
+        assert send_form(home, where, token, {"do": button, "name": "x", "set.url": inside.url}).status_int == 400
+    assert inside.seen == []
+
+
+# The first account
+
+
+def test_nobody_makes_the_first_account_without_the_link(empty):
+    for path in ("/", "/projects", "/login"):
+        assert request_page(empty, "GET", path).headers["Location"] == "/setup"
+    token = urllib.parse.parse_qs(urllib.parse.urlsplit(empty.service.setup_path).query)["token"][0]
+    wrong = ["", "x", token[:-1], token + "x", token.swapcase(), "\u65e5", "0" * len(token)]
+    cookie, form_token = anonymous(empty, empty.service.setup_path)
+    for one in wrong:
+        shown = request_page(empty, "GET", "/setup?" + urllib.parse.urlencode({"token": one}))
+        assert shown.status_int in (200, 400, 403) and not shown.html.select("form") and token not in shown.text
+        answer = request_page(empty, "POST", "/setup", cookie, urllib.parse.urlencode({
+            "form_token": form_token, "do": "make", "token": one, "email": "evil@example.org", "password": "long enough"}).encode())
+        assert answer.status_int == 403 and token not in answer.text
+    answer = request_page(empty, "POST", f"/setup?token={token}", cookie, urllib.parse.urlencode({
+        "form_token": form_token, "do": "make", "email": "evil@example.org", "password": "long enough"}).encode())
+    assert answer.status_int == 403
+    assert not empty.store.accounts()
+
+
+def test_the_link_makes_one_account_however_many_use_it_at_once_and_none_afterwards(empty):
+    token = urllib.parse.parse_qs(urllib.parse.urlsplit(empty.service.setup_path).query)["token"][0]
+    cookie, form_token = anonymous(empty, empty.service.setup_path)
+    barrier = threading.Barrier(4)
+
+    def make(number: int) -> webtest.TestResponse:
+        if number < 4:
+            barrier.wait()
+        return request_page(empty, "POST", "/setup", cookie, urllib.parse.urlencode({
+            "form_token": form_token, "do": "make", "token": token, "email": f"me{number}@example.org",
+            "password": "long enough"}).encode())
+
+    answers = all_at_once([functools.partial(make, number) for number in range(4)])
+    account, = empty.store.accounts()
+    assert account.is_admin and not empty.service.setup_path
+    made, = [answer for answer in answers if "releasetrack=" in str(answer.headers.getall("Set-Cookie"))]
+    assert made.headers["Location"] == "/projects/add"
+    assert {answer.status_int for answer in answers} <= {303, 400, 403}
+    after = make(9)
+    assert after.status_int in (303, 400, 403) and len(empty.store.accounts()) == 1
+    assert request_page(empty, "GET", f"/setup?token={token}").headers["Location"] == "/login"
+
+
+def test_each_start_prints_another_link_and_none_once_there_is_an_account(serve, db):
+    links = []
+    for _ in range(2):
+        process = serve()
+        line = process.process.stdout.readline().decode()
+        links.append(re.search(r"http\S+/setup\?token=(\S+)", line)[1])
+        assert links[-1] not in process.said()
+        process.end()
+    assert len(set(links)) == 2 and all(len(link) >= 43 for link in links)
+    done("account", "add", "me@example.org", "--db", db, "--password-stdin", stdin=PASSWORD + "\n")
+    process = serve()
+    process.end()
+    assert "/setup" not in process.said()
+
+
+# Strangers' text
+
+
+VECTORS = {
+    "script":           "<script src=//evil.example/1></script><script>alert(1)</script>",
+    "img onerror":      '<img src=x onerror="alert(1)">',
+    "img srcset":       "<img srcset='//evil.example/2 2x'>",
+    "svg onload":       "<svg/onload=alert(1)><image href=//evil.example/3>",
+    "iframe srcdoc":    "<iframe srcdoc='<script>parent.alert(1)</script>'></iframe>",
+    "object":           "<object data=//evil.example/4></object>",
+    "embed":            "<embed src=//evil.example/5>",
+    "video":            "<video autoplay poster=//evil.example/6 src=//evil.example/7>",
+    "prefetch":         "<link rel=prefetch href=//evil.example/8>",
+    "style sheet":      "<link rel=stylesheet href=//evil.example/9>",
+    "refresh":          "<meta http-equiv=refresh content='0;url=//evil.example/10'>",
+    "base":             "<base href=//evil.example/>",
+    "form":             "<form action=//evil.example/11 id=f><button form=f>x</button><input autofocus onfocus=alert(1)>",
+    "style import":     "<style>@import '//evil.example/12'; * { background: url(//evil.example/13) }</style>",
+    "javascript link":  "<a href=\"java\tscript:alert(1)\">x</a><a href=javascript:alert(1)>x</a>",
+    "data link":        "<a href='data:text/html,<script>alert(1)</script>'>x</a>",
+    "details":          "<details open ontoggle=alert(1)>",
+    "math":             "<math><annotation-xml encoding=text/html><img src=x onerror=alert(1)></annotation-xml></math>",
+    "breakouts":        "</title></textarea></script></style></noscript></template></iframe></select><script>alert(1)</script>",
+    "comment":          "--><img src=x onerror=alert(1)><!-- ]]><b>",
+    "double quote":     '" autofocus onfocus=alert(1) x="',
+    "single quote":     "' autofocus onfocus=alert(1) x='",
+    "bare attribute":   "x onmouseover=alert(1) style=color:red >",
+    "backtick":         "` onmouseover=alert(1) `<b>",
+    "template":         "{{!account.password}} % import os\n{{account.password}} <%= 1 %>",
+    "entities":         "&lt;script&gt;alert(1)&lt;/script&gt;&quot; onload=&#34;&#x3c;b",
+    "javascript":       "javascript:alert(1)",
+}
+
+
+def board_with(path: pathlib.Path, text: str) -> Any:
+    """A board on which a text stands wherever strangers or users can have put one."""
+    board = Board(path)
+    line = " ".join(text.split())
+    board.account = dataclasses.replace(board.account, name=line)
+    board.store.update_account(board.account)
+    board.mine = furnish(board, board.account, line[:150], url="http://127.0.0.1:9/hook?" + text.replace(" ", "/").replace("\n", "").replace("\t", ""),
+                         headers={"X-Text": line}, fields={"text": text.replace("{", "{{").replace("}", "}}")},
+                         version=line, message=text)
+    return board
+
+
+def pages_with(board: Any, text: str) -> dict[str, webtest.TestResponse]:
+    """Every page of such a board, and what forms and queries with the text are answered."""
+    token = session_token(board)
+    form_token = form_token_of(board, token)
+    shown = {pattern: request_page(board, "GET", path_at(pattern, board.mine), token) for pattern in PAGES_READ
+             if not re.match("/(?:feeds|badge|setup|login)", pattern) and not pattern.endswith("/note")}
+    encoded = urllib.parse.urlencode({"q": " ".join(text.split()), "tag": " ".join(text.split()), "provider": " ".join(text.split())})
+    said = urllib.parse.quote(text, safe="")
+    shown |= {f"asked {path}": request_page(board, "GET", f"{path}?{encoded}", token) for path in ("/", "/projects", "/journal")}
+    shown["wrong"] = request_page(board, "GET", f"/journal?state={urllib.parse.quote(text)}", token)
+    shown["said"] = request_page(board, "GET", "/tags", cookie=f"releasetrack={token}; releasetrack-said={said}")
+    shown["missing"] = request_page(board, "GET", "/projects/" + urllib.parse.quote(" ".join(text.split()), safe=""), token)
+    shown["no page"] = request_page(board, "GET", "/no/" + urllib.parse.quote(text, safe="/"), token)
+    shown["login"] = request_page(board, "GET", "/login?" + urllib.parse.urlencode({"next": " ".join(text.split())}))
+    hook = f"/notifications/{board.mine['destination_id']}"
+    for path, button, fields in (
+            ("/tags", "add", {"name": text * 20}), ("/tags", text, {}), ("/projects/add", "add", {"projects": text}),
+            ("/keys", "add", {"name": text * 20, "networks": text}),
+            ("/account", "save", {"name": text, "email": text, "zone": text, "mail": "daily"}),
+            ("/accounts", "add", {"name": text, "email": text, "password": "x", "type": text}),
+            (hook, "render", {"name": text, "set.url": text, "set.header": text, "set.field": f"a={text}", "schedule": text}),
+            (hook, "render", {"name": "x", "set.url": "http://127.0.0.1:9/", "set.field": "a=" + text.replace("{", "{{").replace("}", "}}")}),
+            (hook + "/test", "test", {"version": text, "time": text, "note_message": text, "project": text}),
+            ("/notifications/add/ntfy", "save", {"name": text, "set.topic": text, "set.server": text}),
+            (f"/projects/{board.mine['project_id']}/options", "preview", {
+                "note": text, "matching": text, "others": text, "hold_days": text, "email_notification": text})):
+        shown[f"sent {path} {button[:9]} {len(fields)}"] = send_form(board, path, token, {"do": button, **fields}, form_token=form_token)
+    bad_name = urllib.parse.urlencode({text: "\x00"}).encode()
+    shown["bad field"] = request_page(board, "POST", "/tags", token, bad_name)
+    cookie, form_token = anonymous(board)       # below, no password: it takes no time
+    shown["refused"] = request_page(board, "POST", "/login", cookie, urllib.parse.urlencode({
+        "form_token": form_token, "do": "enter", "email": text, "next": text}).encode())
+    return shown
+
+
+@pytest.fixture(scope="module")
+def harmless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The elements of all pages on which the text is plain words."""
+    board = board_with(tmp_path_factory.mktemp("harmless"), "plain words")
+    found: dict[str, Any] = {name: Elements(answer.text).skeleton for name, answer in pages_with(board, "plain words").items()}
+    yield found | {"": {one for each in found.values() for one in each}}
+    board.close()
+
+
+@pytest.mark.parametrize("text", VECTORS.values(), ids=VECTORS)
+def test_a_text_that_is_hostile_makes_no_element_attribute_or_link_on_any_page(tmp_path, harmless, text):
+    board = board_with(tmp_path, text)
+    try:
+        shown = pages_with(board, text)
+        for name, answer in shown.items():
+            assert answer.status_int < 500, (name, answer.status)
+            if answer.content_type != "text/html":
+                assert answer.status_int in (303, 400), (name, answer)
+                continue
+            found = set(check_page(answer).skeleton)
+            assert found <= harmless[""], (name, found - harmless[""])
+            assert board.store.account("me@example.org").password not in answer.text
+        for name in ("/", "/projects", "/projects/<project_id>", "/journal", "/journal/<delivery_id>", "/notifications", "/tags", "/keys",
+                     "/notifications/<destination_id>", "/account", "/status", "said", "asked /projects"):
+            skeleton = Elements(shown[name].text).skeleton
+            if name in harmless and len(skeleton) != len(harmless[name]):
+                differs = [one for one in skeleton if skeleton.count(one) > harmless[name].count(one)]
+                assert not differs, (name, differs)
+        words = " ".join(text.split())
+        for name in ("/", "/projects/<project_id>", "/journal/<delivery_id>"):
+            assert words in " ".join(html.unescape(re.sub("<[^>]*>", " ", shown[name].text)).split()), name    # as it is
+        feed = request_page(board, "GET", f"/feeds/{board.mine['secret']}.atom")
+        badge = request_page(board, "GET", path_at("/badge/<secret>/<project_id>.svg", board.mine))
+        check_feed(feed, text)
+        check_badge(badge)
+    finally:
+        board.close()
+
+
+def check_feed(answer: webtest.TestResponse, text: str) -> None:
+    space = "{http://www.w3.org/2005/Atom}"
+    root = xml.etree.ElementTree.fromstring(answer.body)
+    assert {one.tag.removeprefix(space) for one in root.iter()} <= {
+        "feed", "id", "title", "updated", "link", "generator", "author", "name", "entry", "published", "category", "content"}
+    assert all(re.match("https?://", one.get("href", "")) for one in root.iter(f"{space}link"))
+    assert all(set(one.attrib) <= {"rel", "type", "href", "term"} for one in root.iter())
+    content, = root.iter(f"{space}content")
+    assert content.text == text and len(content) == 0
+    assert answer.headers["X-Content-Type-Options"] == "nosniff" and "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+
+def check_badge(answer: webtest.TestResponse) -> None:
+    root = xml.etree.ElementTree.fromstring(answer.body)
+    assert {one.tag.rpartition("}")[2] for one in root.iter()} == {"svg", "title", "rect", "path", "g", "text"}
+    assert not any(name.lower().startswith("on") or "href" in name for one in root.iter() for name in one.attrib)
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff" and answer.content_type == "image/svg+xml"
+
+
+@pytest.mark.parametrize("link", [
+    "javascript:alert(1)", "JaVaScRiPt:alert(1)", " javascript:alert(1)", "java&#10;script:alert(1)", "java\tscript:alert(1)",
+    "&#x6a;&#x61;vascript:alert(1)", "\x01javascript:alert(1)", "vbscript:x", "data:text/html,x", "&Tab;javascript:alert(1)",
+    "javascript&colon;alert(1)"])
+def test_no_link_of_a_note_is_a_script(attacked, link):
+    message = "".join(form.format(link) for form in (
+        '<a href="{}">x</a>', "<a href='{}'>x</a>", '<A HREF="{}">x</A>', '<a\nhref = "{}">x</a>', '<a/href="{}">x</a>',
+        '<area href="{}">', '<a title=">" href="{}">x</a>'))
+    note = rt._sound_note(rt.PROVIDERS["github"], "o/p", "1.0", rt.Note("t", message, link))    # as the tracker stores it
+    assert note.url == ""
+    project = attacked.track("github", f"o/p{time.monotonic_ns()}", rt.Release("1.0", "2026-03-01T10:00:00Z", note=note))
+    shown = request_page(attacked, "GET", f"/projects/{project.id}/note?version=1.0", session_token(attacked))
+    links = [re.sub(r"[\x00-\x20]", "", attributes.get("href") or "").lower() for _, attributes in Elements(shown.text).found]
+    assert not [one for one in links if re.match("(?:java|vb)script:|data:", one)]
+
+
+# Whatever else can be sent
+
+
+def checked(answer: webtest.TestResponse, what: Any) -> None:
+    """Fails for an answer that is a fault of ours, or says more than it should."""
+    assert answer.status_int < 500, (what, answer.status)
+    assert "Traceback" not in answer.text if answer.content_type.startswith("text/html") else True
+    said = [value for name, value in answer.headers.items() if name.lower() in ("location", "set-cookie")]
+    assert all(value.isascii() and value.isprintable() for value in said), (what, said)
+
+
+HOSTILE_VALUES = ["", " ", "\r\nSet-Cookie: a=b", "\u65e5\u672c\U0001f600", "x" * 70_000, "-1", "9" * 400, "\u202e\u2066", "' OR 1=1 --", "%00%ff%",
+                  "{project.__class__}", "[", "(?P<x>a+)+$", "\t\r\r\n\n", "\ufeff\uffff", "http://[", "https://\u2100.example:99999/", "pkg:npm/%ff"]
+
+
+@pytest.mark.parametrize("values", [HOSTILE_VALUES[:6], HOSTILE_VALUES[6:12], HOSTILE_VALUES[12:]], ids=range(3))
+def test_no_form_of_any_page_is_answered_with_a_fault_of_ours(home, values):
+    token = session_token(home)
+    form_token = form_token_of(home, token)
+    for form in forms_of(home, token, home.mine):
+        if form.button == "remove" and "/" in form.action.strip("/") or form.action in ("/logout", "/status/backup"):
+            continue
+        for value in values:
+            pairs = [(name, "x" if name in ("password", "old", "new", "present") else value) for name, _ in form.fields]
+            answer = request_page(home, "POST", form.action, token, urllib.parse.urlencode(
+                [("form_token", form_token), ("do", form.button), *pairs]).encode())
+            checked(answer, (form.action, form.button, value[:40]))
+            if where := answer.headers.get("Location"):
+                assert leads_home(where)
+                said = next((one.split(";")[0] for one in answer.headers.getall("Set-Cookie") if "said" in one), "a=b")
+                checked(request_page(home, "GET", where, cookie=f"releasetrack={token}; {said}"), where)
+    assert request_page(home, "GET", "/", token).status_int == 200
+
+
+BODIES = {
+    "nothing":                      b"",
+    "bad percent":                  b"TOKEN&do=%zz&name=%&%=%%%",
+    "no UTF-8":                     b"TOKEN&do=add&name=\xff\xfe",
+    "no UTF-8, encoded":            b"TOKEN&do=add&name=%ff%fe",
+    "half a pair":                  b"TOKEN&do=add&name=%ed%a0%80",
+    "NUL":                          b"TOKEN&do=add&name=%00&\x00=1",
+    "fields twice":                 b"TOKEN&TOKEN&do=add&do=remove&name=a&name=b&email=a&email=b",
+    "tokens of both kinds":         b"form_token=x&TOKEN&do=add&name=late",
+    "many fields":                  b"TOKEN&" + b"a=b&" * 5_000,
+    "many equals":                  b"TOKEN&do=add&name" + b"=" * 100_000,
+    "only separators":              b"&" * 900_000,
+    "one large field":              b"TOKEN&do=add&name=" + b"x" * 900_000,
+    "semicolons":                   b"TOKEN;do=add;name=x",
+    "JSON":                         b'{"do": "add", "name": "x"}',
+    "a long button":                b"TOKEN&do=" + b"y" * 100_000,
+    "XML":                          b"<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><x>&a;</x>",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_no_body_of_a_form_is_answered_with_a_fault_of_ours(attacked, name):
+    token = session_token(attacked)
+    body = BODIES[name].replace(b"TOKEN", b"form_token=" + form_token_of(attacked, token).encode())
+    for pattern in PAGES_SENT:
+        if pattern in ("/logout", "/status/backup"):
+            continue
+        for cookie in (token, ""):
+            checked(request_page(attacked, "POST", path_at(pattern, attacked.mine), cookie, body), (pattern, name))
+
+
+@pytest.mark.parametrize("content_type", [
+    "multipart/form-data; boundary=x", "multipart/form-data", "text/plain", "application/json", "application/x-www-form-urlencoded; charset=utf-16",
+    "application/x-www-form-urlencoded;" + "a" * 5000, "APPLICATION/X-WWW-FORM-URLENCODED", "\xe9", ";", "application/x-www-form-urlencoded, text/plain"])
+def test_a_form_of_another_type_is_refused_or_read_but_never_a_fault_of_ours(attacked, content_type):
+    token = session_token(attacked)
+    plain = urllib.parse.urlencode({"form_token": form_token_of(attacked, token), "do": "add", "name": "x"}).encode()
+    parts = (b'--x\r\nContent-Disposition: form-data; name="do"; filename="../../x"\r\n\r\nadd\r\n'
+             b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nx\r\n--x--\r\n')
+    for body in (plain, parts):
+        for path in ("/tags", "/login", "/projects/add", "/setup"):
+            answer = request_page(attacked, "POST", path, token, body, Content_Type=content_type)
+            checked(answer, (path, content_type))
+            if content_type.lower().startswith(("multipart", "text", "application/json")):
+                assert answer.status_int == 400
+
+
+@pytest.mark.parametrize("headers", [
+    {"Origin": "http://["}, {"Origin": "http://[::1"}, {"Origin": "http://a]b"}, {"Origin": "\xff"}, {"Origin": "http://localhost:99999999"},
+    {"Host": ""}, {"Host": "["}, {"Host": "a" * 5000}, {"Host": "\xff<script>"}, {"Host": "x:y:z"}, {"Sec_Fetch_Site": "\xff"},
+    {"User_Agent": "\xff\t" + "u" * 9000}, {"Referer": "http://["}, {"Accept": "\xff"}, {"If_None_Match": '"' * 5000}, {"X_Forwarded_Proto": "\xff"},
+    {"X_Forwarded_For": "x" * 5000}, {"X_Forwarded_Host": "evil.example"}, {"Range": "bytes=0-1"}, {"Expect": "nonsense"},
+    {"X_Http_Method_Override": "DELETE"}, {"Cookie": "\xff"}, {"Accept_Language": "\xff"}, {"Accept_Encoding": "gzip;q=x"}],
+    ids=lambda headers: f"{[*headers][0]} {[*headers.values()][0][:20]!r}".encode("unicode_escape").decode())
+def test_no_header_is_answered_with_a_fault_of_ours(attacked, headers):
+    token = session_token(attacked)
+    cookie = {"cookie": headers["Cookie"]} if "Cookie" in headers else {}
+    sent = {name: value for name, value in headers.items() if name not in ("Cookie", "Host")}
+    environ = {"HTTP_HOST": headers["Host"]} if "Host" in headers else {}
+    secret = attacked.account.feed_secret
+    for path in ("/", "/login", "/tags", "/account", "/keys", "/nowhere", "/style.css", f"/feeds/{secret}.atom"):
+        answer = request_page(attacked, "GET", path, token, environ=environ, **cookie, **sent)
+        checked(answer, (path, headers))
+        assert "evil.example" not in answer.text and "<script>" not in answer.text
+    body = urllib.parse.urlencode({"form_token": form_token_of(attacked, token), "do": "add", "name": "x"}).encode()
+    for path in ("/tags", "/login", "/logout"):
+        checked(request_page(attacked, "POST", path, token, body, environ=environ, **cookie, **sent), (path, headers))
+
+
+HOSTILE_PATHS = ["/%E6%97%A5", "/projects/%E6%97%A5", "/projects/%C3%A9", "/projects/%F0%9F%98%80/options", "/projects/%00/note", "/projects/x/note",
+                 "/notifications/%E2%82%AC", "/notifications/add/%E2%82%AC", "/journal/%E2%82%AC", "/feeds/%E2%82%AC.atom",
+                 "/badge/%E2%82%AC/%E2%82%AC.svg",
+                 "//", "///", "/./", "/../", "/%2e%2e/%2e%2e/etc/passwd", "/projects//", "/projects/%2F", "/\\", "/;", "/%0d%0aX: y", "/projects/%FF",
+                 "/%C0%AE%C0%AE/", "/" + "a/" * 3000, "/" + "%E6%97%A5" * 1000, "/style.css/..", "/style.css%00", "/projects/" + "9" * 5000, "/%", "/%zz",
+                 "/projects/add/", "/notifications/add/", "/notifications/add/../x", "/v1/../projects", "/login/", "/PROJECTS", "/projects?", "/projects#x"]
+HOSTILE_QUERIES = ["?", "?&&&", "?page=\u0661", "?page=1e9", "?page=0x1", "?page=-1", "?page=999999999", "?q=%", "?q=%zz", "?q=%FF",
+                   "?q=%00", "?q=" + "%25" * 3000,
+                   "?q=" + "_%25" * 3000, "?tag=%ED%A0%80", "?q=%E6%97%A5", "?next=%FF", "?token=%E6%97%A5", "?token=%ED%A0%80", "?page=2&page=3",
+                   "?" + "a=b&" * 99,
+                   "?" + "a=b&" * 2000, "?version=%FF", "?version=%00", "?sort=%27", "?state=%27", "?q=%0d%0aX:y", "?security=no", "?failing", "?=",
+                   "?q[]=1", "?provider=%F0%9F%98%80"]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_no_path_or_query_is_answered_with_a_fault_of_ours(attacked, is_known):
+    token = session_token(attacked) if is_known else ""
+    faults = []
+    targets = [*HOSTILE_PATHS, *(path_at(pattern, attacked.mine).partition("?")[0] + query for pattern in PAGES_READ for query in HOSTILE_QUERIES)]
+    for target in targets:
+        try:
+            target = urllib.parse.quote(target, safe="/%?&=#;\\[]:")
+            for method in ("GET", "HEAD") if target in HOSTILE_PATHS else ("GET",):
+                checked(request_page(attacked, method, target, token), (method, target))
+        except AssertionError as error:
+            faults.append(str(error).split("\n")[0][:150])
+    assert not faults
+
+
+def test_over_a_real_socket_nothing_that_is_malformed_is_a_fault_of_ours_or_ends_the_service(serve, db):
+    done("account", "add", "me@example.org", "--db", db, "--password-stdin", stdin=PASSWORD + "\n")
+    process = serve()
+    host, _, port = urllib.parse.urlsplit(process.address).netloc.rpartition(":")
+    form = b"Content-Type: application/x-www-form-urlencoded\r\nOrigin: http://x\r\n"
+    requests = [
+        b"GET /projects/\xe6\x97\xa5 HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /projects/%e6%97%a5 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://evil.example/projects HTTP/1.1\r\nHost: x\r\n\r\n", b"GET * HTTP/1.1\r\nHost: x\r\n\r\n", b"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET //evil.example/%2e%2e HTTP/1.1\r\nHost: x\r\n\r\n", b"TRACE /login HTTP/1.1\r\nHost: x\r\nCookie: releasetrack=x\r\n\r\n",
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"POST /login HTTP/1.1\r\nHost: x\r\nOrigin: http://[\r\n" + form.split(b"Origin")[0] + b"Content-Length: 3\r\n\r\na=b",
+        b"POST /login HTTP/1.1\r\nHost: x\r\n" + form + b"Content-Length: " + b"9" * 4000 + b"\r\n\r\n",
+        b"POST /login HTTP/1.1\r\nHost: x\r\n" + form + b"Content-Length: -1\r\n\r\n",
+        b"POST /login HTTP/1.1\r\nHost: x\r\n" + form + b"Transfer-Encoding: chunked\r\n\r\n3\r\na=b\r\n0\r\n\r\n",
+        b"POST /login HTTP/1.1\r\nHost: x\r\n" + form + b"Content-Length: 4\r\n\r\n\xff\xfe%z",
+        b"POST /login HTTP/1.1\r\nHost: x\r\n" + form + b"\r\n", b"GET /?q=\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /login HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nCookie: releasetrack=\xff\xfe; releasetrack-said=%0d%0aSet-Cookie:a=b\r\n\r\n",
+        b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /login\x00 HTTP/1.1\r\nHost: x\r\n\r\n", b"POST /logout HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+    ]
+    faults = []
+    for request in requests:
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))
+            answer = b""
+            while more := connection.recv(65536):
+                answer += more
+        status, headers = answer[9:12], answer.partition(b"\r\n\r\n")[0].lower()
+        if status not in (b"200", b"303", b"400", b"403", b"404", b"405", b"413", b"431") or re.search(rb"location: (?:http|//)|set-cookie: ?a=b", headers):
+            faults.append((request[:60], answer[:60]))
+    assert not faults
+    assert process.end() == 0 and "Traceback" not in process.said()
+
+
+def test_what_another_host_puts_into_the_cookie_of_what_was_said_is_text_and_gone_after_one_page(board):
+    token = session_token(board)
+    for said in ("%0d%0aSet-Cookie:%20a=b", "%3Cscript%3Ealert(1)%3C/script%3E", "%ff%fe", "%ed%a0%80", "%00", "%", "%zz", "a" * 1990, "%E6%97%A5" * 200):
+        answer = request_page(board, "GET", "/tags", cookie=f"releasetrack={token}; releasetrack-said={said}")
+        checked(answer, said)
+        check_page(answer)
+        assert answer.status_int == 200 and len(text_of(answer, "[role=status]")) <= 300
+        taken_back = [one for one in answer.headers.getall("Set-Cookie") if one.startswith("releasetrack-said=;")]
+        assert bool(text_of(answer, "[role=status]")) <= bool(taken_back)
+
+
+def test_no_secret_stands_on_a_page_that_was_not_asked_to_show_it(home):
+    token = session_token(home)
+    secrets = [home.mine["key_secret"], home.key, home.store.destination(home.mine["destination_id"]).secret, HASHED, token, home.mine["token"]]
+    for pattern in PAGES_READ:
+        answer = request_page(home, "GET", path_at(pattern, home.mine), token)
+        assert not [one for one in secrets if one in answer.text], pattern
+    assert home.mine["key_secret"] in send_form(home, "/keys", token, {"do": "reveal", "key": home.mine["key"]}).text
+    for field in request_page(home, "GET", "/account", token).html.select("input[type=password]"):
+        assert not field.get("value")
+    typed = send_form(home, "/account", token, {"do": "password", "old": "wrong secret", "new": "short"})
+    assert "wrong secret" not in typed.text and 'value="short"' not in typed.text
+
+
+# Releases, projects, options
+
+
+# -- pages of releases and projects: helpers
+
+
+def record_findings(store: rt.Store, source_id: int, **found: Any) -> None:
+    """What a check of a source found; ``news``: versions that are no history."""
+    assert store.claim_source(source_id, "test", time.time())
+    assert store.record_found(source_id, "test", rt.Findings(time.time() + 3600, **found))
+
+
+def on_clock(board: Board, at: str, zone: str = "UTC") -> Clock:
+    """The board's store on a clock that the test moves, and its account in a zone."""
+    board.store.clock = clock = Clock(moment(at))
+    board.store.update_account(dataclasses.replace(board.account, time_zone=zone))
+    return clock
+
+
+def post(visitor: Visitor, page: webtest.TestResponse, path: str, *fields: tuple[str, str]) -> webtest.TestResponse:
+    """What follows when something is sent that no form of the page would let through; redirects are followed."""
+    token = page.html.select_one("[name=form_token]")["value"]
+    answer = visitor.app.post(path, params=[("form_token", token), *fields], headers={"Origin": Visitor.ORIGIN},
+                              expect_errors=True)
+    return answer.follow() if answer.status_int == 303 else answer
+
+
+def days_of(page: webtest.TestResponse) -> list[tuple[str, list[str]]]:
+    """The headings of the releases page, each with "name version" of what stands below it."""
+    return [(heading.get_text(strip=True), [
+        f"{item.select_one('.name').get_text(strip=True)} {item.select_one('b').get_text(strip=True)}"
+        for item in heading.find_next_sibling("ul").select("li")])
+        for heading in page.html.select("#found h2") if heading.find_next_sibling("ul")]
+
+
+def seen_on(page: webtest.TestResponse) -> list[str]:
+    return [one for _, those in days_of(page) for one in those]
+
+
+def marked_new(page: webtest.TestResponse) -> list[str]:
+    """The versions that a page marks as new, in words and by their looks."""
+    by_words = [item.select_one("b").get_text(strip=True) for item in page.html.select("#found li")
+                if "new" in [mark.get_text(strip=True) for mark in item.select(".mark")]]
+    assert by_words == [item.select_one("b").get_text(strip=True) for item in page.html.select("#found li.unseen")]
+    return by_words
+
+
+def listed_on(page: webtest.TestResponse) -> list[str]:
+    """The names in the list of projects."""
+    return [one.get_text(strip=True) for one in page.html.select("tbody .name")]
+
+
+def row_about(page: webtest.TestResponse, name: str) -> str:
+    row, = [row for row in page.html.select("tbody tr") if row.select_one(".name").get_text(strip=True) == name]
+    return " ".join(row.get_text(" ").split())
+
+
+def previewed(page: webtest.TestResponse) -> dict[str, str]:
+    """version -> what the preview says of it."""
+    rows = [row.select("td") for row in page.html.select("#preview tbody tr")]
+    return {cells[0].b.get_text(strip=True): " ".join(cells[2].get_text(" ").split()) for cells in rows}
+
+
+def walk(page: webtest.TestResponse, rel: str = "next") -> Iterator[webtest.TestResponse]:
+    """A page and those behind it."""
+    while True:
+        yield page
+        link = page.html.select_one(f"a[rel={rel}]")
+        if link is None:
+            return
+        page = page.goto(link["href"])
+
+
+@pytest.fixture
+def forged(tmp_path: pathlib.Path, forge: Forge) -> Iterator[Board]:
+    """A board that has the forge among its providers. Nothing is checked by itself."""
+    made = Board(tmp_path, provider=(forge.flag,))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def running(forged: Board) -> Board:
+    """The same, with its tracker and courier at work."""
+    forged.service.start()
+    return forged
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
+    """A board for many tests, each of which looks at it or at a project of its own there."""
+    made = Board(tmp_path_factory.mktemp("standing"))
+    made.track("github", "o/a", a_release("1.0"))
+    yield made
+    made.close()
+
+
+# -- the latest releases of all projects
+
+WORDS = ["alpha", "Beta", "100%", "snake_case", "back\\slash", "delta-alpha"]
+
+
+def fill_at_random(store: rt.Store, seed: int) -> dict[str, list[tuple[rt.Project, rt.Release]]]:
+    """Two accounts with projects of none, few and many releases, some shared, some put away: account id -> releases."""
+    random_ = random.Random(seed)
+    accounts = [an_account(store, f"{name}@example.org") for name in ("a", "b")]
+    tags = {account.id: [store.add_tag(account.id, name).id for name in ("t1", "t2")] for account in accounts}
+    known: dict[str, list[tuple[rt.Project, rt.Release]]] = {account.id: [] for account in accounts}
+    dates = [f"2026-03-{day:02}T10:00:{second:02}{fraction}Z" for day in range(1, 9) for second in (0, 1)
+             for fraction in ("", ".5", ".123456")]
+    for number in range(random_.choice([3, 30])):
+        provider, name = random_.choice(["github", "npm", "forge"]), f"{random_.choice(WORDS)}/{number}"
+        releases = [rt.Release(f"{n}.0", random_.choice(dates), cve=("CVE-2026-1234",) * (random_.random() < 0.2))
+                    for n in range(random_.choice([0, 1, 2, 5, 40]))]
+        for account in random_.sample(accounts, random_.choice([1, 1, 2])):
+            project, source = store.add_project(account.id, provider, name, name, {
+                "tags": random_.sample(tags[account.id], random_.choice([0, 1, 2]))})
+            if random_.random() < 0.15:
+                store.put_away(account.id, [project.id])
+            else:
+                known[account.id] += [(project, release) for release in releases]
+        record_findings(store, source.id, new=releases)
+    return known
+
+
+def pages_to_the_end(read: Callable[[int], tuple[list[rt.Sighting], bool]], size: int) -> list[rt.Sighting]:
+    found: list[rt.Sighting] = []
+    for number in range(1, 1000):
+        page, has_more = read(number)
+        assert len(page) == size if has_more else len(page) <= size, "only the last page may be short"
+        found += page
+        if not has_more:
+            assert read(number + 1) == ([], False)
+            return found
+    raise AssertionError("there is no last page")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_pages_of_latest_releases_hold_each_release_once_newest_first_whatever_is_asked_for(stored, seed):
+    known = fill_at_random(stored, seed)
+    for account_id, releases in known.items():
+        tags = [tag.id for tag in stored.tags(account_id)]
+        for provider, tag, text, is_security, size in [
+                (None, None, None, False, 1), (None, None, None, False, 20), (None, None, None, True, 7),
+                *((provider, None, None, False, 20) for provider in ("github", "npm", "gitlab")),
+                *((None, tag, None, False, 7) for tag in (*tags, "none")),
+                *((None, None, text, False, 20) for text in ("ALPHA", "%", "_", "\\", "beta/1", "zzz")),
+                ("github", tags[0], "a", False, 3), ("npm", tags[1], "A", True, 3)]:
+            wanted = [(project.id, release.version, release.date) for project, release in releases
+                      if (provider is None or project.provider == provider)
+                      and (tag is None or tag in project.tags)
+                      and (text is None or text.lower() in project.name.lower())
+                      and (not is_security or release.cve)]
+            found = pages_to_the_end(lambda number: stored.latest_releases(
+                account_id, number, provider, tag, text, is_security, size), size)
+            shown = [(one.project.id, one.release.version, one.release.date) for one in found]
+            assert sorted(shown) == sorted(wanted)
+            dates = [datetime.datetime.fromisoformat(date[:-1].ljust(26, "0") if "." in date else date[:-1])
+                     for _, _, date in shown]
+            assert dates == sorted(dates, reverse=True)
+            assert {one.project.account_id for one in found} <= {account_id}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_of_each_source_the_newest_release_is_known_if_it_has_any(stored, seed):
+    known = fill_at_random(stored, seed)
+    for account_id in known:
+        projects = [project for number in range(1, 4) for project in stored.projects(account_id, "name", False, page=number)[0]]
+        newest = stored.newest_of({project.source_id for project in projects})
+        for project in projects:
+            listed, _ = stored.releases(project.source_id, 1)
+            assert newest.get(project.source_id) == (listed[0] if listed else None)
+
+
+def test_a_first_look_at_a_new_board_leads_to_adding_a_project(visitor):
+    for path in ("/", "/projects"):
+        page = visitor.get(path)
+        assert "Nothing is tracked yet" in text_of(page)
+        assert page.html.select_one("main a[href='/projects/add']")
+        assert not page.html.select(".filters"), "there is nothing to filter"
+
+
+def test_lists_say_whether_nothing_is_known_or_nothing_fits(board, visitor):
+    board.track("github", "o/empty")
+    assert "No release is known yet" in text_of(visitor.get("/"))
+    assert "No release fits" in text_of(visitor.get("/?q=zzz"))
+    assert "No project fits" in text_of(visitor.get("/projects?q=zzz"))
+
+
+RELEASED = ["2026-06-11T22:00:00Z", "2026-06-10T08:00:00Z", "2026-06-09T23:30:00.5Z", "2026-06-09T21:59:59Z", "2026-06-08T23:30:00Z",
+            "2026-06-08T12:00:00Z", "2025-12-31T23:30:00Z"]
+HEADINGS = {
+    "UTC": [("Thursday, 11 June 2026", "0"), ("Today", "1"), ("Yesterday", "23"), ("Monday, 8 June 2026", "45"),
+            ("Wednesday, 31 December 2025", "6")],
+    "Europe/Berlin": [("Friday, 12 June 2026", "0"), ("Today", "12"), ("Yesterday", "34"), ("Monday, 8 June 2026", "5"),
+                      ("Thursday, 1 January 2026", "6")],
+    "America/New_York": [("Thursday, 11 June 2026", "0"), ("Today", "1"), ("Yesterday", "23"), ("Monday, 8 June 2026", "45"),
+                         ("Wednesday, 31 December 2025", "6")],
+}
+
+
+@pytest.mark.parametrize("zone", HEADINGS)
+def test_releases_stand_under_the_day_of_the_account_s_own_clock(board, zone):
+    on_clock(board, "2026-06-10T12:00:00Z", zone)
+    board.track("github", "o/a", *(rt.Release(str(n), date) for n, date in reversed(list(enumerate(RELEASED)))))
+    page = Visitor(board).get("/")
+    assert days_of(page) == [(heading, [f"o/a {n}" for n in numbers]) for heading, numbers in HEADINGS[zone]]
+
+
+def test_today_turns_at_midnight_of_the_account_not_of_utc(board):
+    clock = on_clock(board, "2026-06-10T21:30:00Z", "Europe/Berlin")
+    board.track("github", "o/a", rt.Release("1", "2026-06-10T21:00:00Z"))
+    visitor = Visitor(board)
+    assert days_of(visitor.get("/"))[0][0] == "Today"
+    clock.now += 3600       # half past midnight there
+    assert days_of(visitor.get("/"))[0][0] == "Yesterday"
+    clock.now += 86400
+    assert days_of(visitor.get("/"))[0][0] == "Wednesday, 10 June 2026"
+
+
+def test_history_is_not_new_and_what_is_found_after_a_visit_is_until_the_next_visit(board):
+    clock = on_clock(board, "2026-06-10T09:00:00Z")
+    project = board.track("github", "o/a", a_release("1.0"), a_release("1.1", 1))
+    visitor = Visitor(board)
+
+    def look(at: str) -> list[str]:
+        clock.now = moment(f"2026-06-10T{at}:00Z")
+        return marked_new(visitor.get("/"))
+
+    def find(at: str, version: str, minute: int) -> None:
+        clock.now = moment(f"2026-06-10T{at}:00Z")
+        record_findings(board.store, project.source_id, new=[a_release(version, minute)], news=[version])
+
+    assert look("09:00") == []
+    find("10:00", "1.2", 2)
+    assert look("11:00") == ["1.2"]
+    assert look("11:20") == ["1.2"], "a second look within the same visit"
+    find("11:25", "1.3", 3)
+    assert look("11:40") == ["1.3", "1.2"]
+    assert look("12:05") == ["1.3", "1.2"], "a visit lasts while its looks are less than half an hour apart"
+    assert look("12:36") == [], "another visit"
+    find("13:00", "1.4", 4)
+    assert look("13:10") == ["1.4"], "of the last visit on"
+    clock.now = moment("2026-06-10T13:11:00Z")
+    board.track("github", "o/b", a_release("9.0"))
+    assert look("13:50") == [], "the history of a project that was added since is no news"
+
+
+def test_what_comes_between_two_looks_of_the_very_first_visit_is_new(board):
+    clock = on_clock(board, "2026-06-10T09:00:00Z")
+    project, visitor = board.track("github", "o/a", a_release("1.0")), Visitor(board)
+    assert marked_new(visitor.get("/")) == []
+    clock.now += 600
+    record_findings(board.store, project.source_id, new=[a_release("1.1", 1)], news=["1.1"])
+    clock.now += 600
+    assert marked_new(visitor.get("/")) == ["1.1"]
+
+
+def test_a_version_that_was_published_again_is_new_and_marked_as_updated(board):
+    clock = on_clock(board, "2026-06-10T09:00:00Z")
+    project, visitor = board.track("github", "o/a", a_release("1.0", evidence="digest:a")), Visitor(board)
+    assert marked_new(visitor.get("/")) == []
+    clock.now += 3600
+    record_findings(board.store, project.source_id, updated=[a_release("1.0", evidence="digest:b")], news=["1.0"])
+    clock.now += 3600
+    page = visitor.get("/")
+    assert marked_new(page) == ["1.0"] and "updated" in text_of(page, "#found .mark")
+
+
+def test_each_account_has_visits_of_its_own(board):
+    clock = on_clock(board, "2026-06-10T09:00:00Z")
+    other = board.store.add_account("user", "you@example.org", "You", HASHED, False)
+    project = board.track("github", "o/a", a_release("1.0"))
+    board.store.add_project(other.id, "github", "o/a", "o/a", {})
+    mine, yours = Visitor(board), Visitor(board, "you@example.org")
+    for one in (mine, yours):
+        assert marked_new(one.get("/")) == []
+    clock.now += 3600
+    record_findings(board.store, project.source_id, new=[a_release("1.1", 1)], news=["1.1"])
+    clock.now += 3600
+    assert marked_new(mine.get("/")) == ["1.1"]
+    clock.now += 3600
+    assert marked_new(mine.get("/")) == []
+    assert marked_new(yours.get("/")) == ["1.1"], "it was not there to see it"
+
+
+@pytest.mark.parametrize("is_same_visit", [True, False])
+def test_visits_outlive_a_restart(board, is_same_visit):
+    clock = on_clock(board, "2026-06-10T09:00:00Z")
+    project, visitor = board.track("github", "o/a", a_release("1.0")), Visitor(board)
+    visitor.get("/")
+    clock.now += 3600
+    record_findings(board.store, project.source_id, new=[a_release("1.1", 1)], news=["1.1"])
+    clock.now += 3600
+    assert marked_new(visitor.get("/")) == ["1.1"]
+    board.store.sweep(clock.now)
+    service = rt.Service(board.service.settings)        # another process, as far as the store can tell
+    service.store.clock = clock
+    clock.now += 600 if is_same_visit else 3600
+    again = Visitor(board)
+    again.app.app = service.app
+    assert marked_new(again.get("/")) == (["1.1"] if is_same_visit else [])
+    service.stop()
+
+
+def test_each_release_has_the_marks_of_what_it_is(board, visitor):
+    project = board.track(
+        "github", "o/a", a_release("1.0"), a_release("1.1-rc1", 1, is_prerelease=True), a_release("1.2", 2, evidence="digest:a"),
+        a_release("1.3", 3, cve=("CVE-2026-1111",)), a_release("1.4", 4, cve=tuple(f"CVE-2026-000{n}" for n in range(5))),
+        exclude_prereleases=True)
+    record_findings(board.store, project.source_id, updated=[a_release("1.2", evidence="digest:b")])
+    wanted = {"1.0": [], "1.1-rc1": ["pre-release", "excluded"], "1.2": ["updated"], "1.3": ["CVE-2026-1111"],
+              "1.4": ["CVE-2026-0000", "CVE-2026-0001", "CVE-2026-0002", "and 2 more"]}
+    for path in ("/", f"/projects/{project.id}"):
+        assert {item.b.get_text(strip=True): [mark.get_text(strip=True) for mark in item.select(".mark")]
+                for item in visitor.get(path).html.select("main .list > li")} == wanted
+    assert seen_on(visitor.get("/?security=yes")) == ["o/a 1.4", "o/a 1.3"]
+
+
+@pytest.mark.parametrize("rules, marked", [
+    ([("-alpine$", False)],                 ["2-alpine"]),
+    ([("^1", True)],                        ["2-alpine", "2"]),
+    ([("^1", True), ("^2-", True)],         ["2-alpine", "2", "1"]),
+    ([],                                    []),
+])
+def test_what_a_pattern_excludes_is_shown_and_marked(board, visitor, rules, marked):
+    board.track("github", "o/a", a_release("1"), a_release("2", 1), a_release("2-alpine", 2), exclude_version_regexp=rules)
+    page = visitor.get("/")
+    assert seen_on(page) == ["o/a 2-alpine", "o/a 2", "o/a 1"]
+    assert [item.b.get_text(strip=True) for item in page.html.select("#found li") if "excluded" in item.get_text()] == marked
+
+
+UNTRUSTED = [
+    "<script>alert(1)</script>Words", "<img src=x onerror=alert(1)>Words", "<b>Words</b>", "&lt;img src=x onerror=alert(1)&gt; Words",
+    "</summary></details><h1>Words</h1>", "<svg/onload=alert(1)>Words", "\"'><iframe src=javascript:alert(1)>Words",
+    "<a href='javascript:alert(1)'>Words</a>", "Words {{1+1}} % end\n% import os", "<textarea><title>Words", "<!--<p>Words-->Words"]
+
+
+@pytest.mark.parametrize("markup", UNTRUSTED)
+def test_of_a_note_a_list_shows_words_alone_whatever_stands_in_it(standing, markup):
+    visitor, name = Visitor(standing), f"note/n{UNTRUSTED.index(markup)}"
+    project = standing.track("github", name, a_release("1.0", note=rt.Note(markup, markup, "javascript:alert(1)")))
+    for path in (f"/?q={name}", f"/projects/{project.id}"):
+        page = visitor.get(path)
+        summary, = page.html.select("details.note > summary")
+        assert "Words" in summary.get_text() and not summary.find_all(True)
+        assert not page.html.select("main script, main img, main svg, main h1 ~ h1, [onerror], [onload], main [href^=javascript]")
+        assert [" ".join(frame["sandbox"]) for frame in page.html.select("iframe")] == [
+            "allow-popups allow-popups-to-escape-sandbox"]
+        assert not page.html.select("iframe[srcdoc]")
+
+
+@pytest.mark.parametrize("title, message, start", [
+    ("Title",   "<h1>One</h1><ul><li>two</li><li>three</li></ul>",      "One · two · three"),
+    ("Title",   "",                                                     "Title"),
+    ("",        "",                                                     "Notes"),
+    ("",        "<p>" + "word " * 9999 + "</p>",                        "word word word"),
+])
+def test_the_start_of_a_note_is_one_short_line(board, visitor, title, message, start):
+    board.track("github", "o/a", a_release("1.0", note=rt.Note(title, message, "")))
+    shown = text_of(visitor.get("/"), "summary")
+    assert shown.startswith(start) and len(shown) <= 240
+
+
+def test_a_release_without_a_note_has_nothing_to_unfold(board, visitor):
+    project = board.track("github", "o/a", a_release("1.0"))
+    for path in ("/", f"/projects/{project.id}"):
+        assert not visitor.get(path).html.select("details, iframe")
+
+
+def test_pages_of_releases_lead_through_all_of_them_with_the_filters_kept(board, visitor):
+    tag = board.store.add_tag(board.account.id, "infra")
+    for name in ("o/a b", "o/other"):
+        board.store.add_project(board.account.id, "github", name, name, {"tags": [tag.id]})
+    project, other = board.store.projects(board.account.id, "name", False)[0]
+    board.record(project.source_id, *(rt.Release(f"1.{n}", f"2026-03-01T10:{n:02}:00Z", cve=("CVE-2026-1",)) for n in range(45)))
+    board.record(other.source_id, *(rt.Release(f"2.{n}", f"2026-03-01T10:{n:02}:00Z") for n in range(45)))
+    first = visitor.get(f"/?q=A+B&tag={tag.id}&provider=github&security=yes")
+    pages = list(walk(first))
+    assert [one for page in pages for one in seen_on(page)] == [f"o/a b 1.{n}" for n in reversed(range(45))]
+    assert len(pages) == 3
+    for page in pages:
+        form = page.forms[[key for key, form in page.forms.items() if "q" in form.fields][0]]
+        assert (form["q"].value, form["tag"].value, form["provider"].value, form["security"].checked) == (
+            "A B", tag.id, "github", True)
+    assert seen_on(pages[2].goto(pages[2].html.select_one("a[rel=prev]")["href"])) == seen_on(pages[1])
+    assert len(list(walk(visitor.get("/")))) == 5
+
+
+@pytest.mark.parametrize("path", ["/", "/projects"])
+def test_a_text_is_looked_for_as_it_stands_whatever_the_case_of_letters(board, visitor, path):
+    for name in ("o/Alpha", "o/snake_case", "o/snakeXcase", "o/a.b"):
+        board.track("github", name, a_release("1"))
+    board.store.add_project(board.account.id, "npm", "50%", "50%", {})
+    source = board.store.projects(board.account.id, "name", False, "npm")[0][0].source_id
+    board.record(source, a_release("1"))
+
+    def found(text: str) -> set[str]:
+        page = visitor.get(f"{path}?{urllib.parse.urlencode({'q': text})}")
+        return {one.get_text(strip=True) for one in page.html.select("#found .name")}
+
+    assert found("ALPHA") == {"o/Alpha"} and found("alpha") == {"o/Alpha"}
+    assert found("%") == {"50%"} and found("_") == {"o/snake_case"} and found(".") == {"o/a.b"}
+    assert found("\\") == found("o%a") == found("' OR 1=1") == set()
+    assert found(" alpha ") == {"o/Alpha"}, "a telephone's keyboard puts a blank behind a word"
+
+
+@pytest.mark.parametrize("path, parameter", [
+    ("/?page=0", "page"), ("/?page=x", "page"), ("/?page=-1", "page"), ("/?page=99999999999999999999", "page"), ("/?page=", "page"),
+    ("/?q=%00", "q"), ("/?tag=%0a1", "tag"), ("/?provider=%07", "provider"), ("/?q=%ff", "UTF-8"),
+    ("/projects?page=0", "page"), ("/projects?sort=size", "sort"), ("/projects?sort=", "sort"), ("/projects?q=%1b", "q"),
+    ("/projects?tag=%ff", "UTF-8"), ("/?" + "&".join(f"a{n}=1" for n in range(200)), "100 parameters"),
+])
+def test_a_parameter_that_takes_something_else_is_named_on_a_page(standing, path, parameter):
+    page = Visitor(standing).get(path, status=400)
+    assert parameter in text_of(page) and page.html.select_one("h1") and page.html.select("nav a")
+
+
+@pytest.mark.parametrize("path", [
+    "/?page=999999999", "/?tag=none", "/?provider=none", "/?q=" + "x" * 5000, "/?q=%F0%9F%98%80", "/?tag=&provider=&q=", "/?q=a&q=b",
+    "/?unknown=1", "/projects?tag=none", "/projects?provider=none", "/projects?failing", "/projects?q=%27%22%3C"])
+def test_what_fits_nothing_is_a_page_all_the_same(standing, path):
+    assert Visitor(standing).get(path).html.select_one("h1")
+
+
+@pytest.mark.parametrize("page", ["0", "x", "", "1.5", "-1", "99999999999"])
+def test_a_bad_page_number_of_a_project_s_releases_is_told(standing, page):
+    project, = standing.store.search_projects(standing.account.id, "o/a")
+    assert "page" in text_of(Visitor(standing).get(f"/projects/{project.id}?page={page}", status=400))
+
+
+def test_a_page_past_the_end_does_not_say_that_nothing_is_known(board, visitor):
+    board.track("github", "o/a", a_release("1"))
+    assert "No release is known yet" not in text_of(visitor.get("/?page=2"))
+
+
+# -- adding projects
+
+def add(visitor: Visitor, lines: str, status: int = 200, **fields: Any) -> webtest.TestResponse:
+    return visitor.press(visitor.get("/projects/add"), "add", status, projects=lines, **fields)
+
+
+def in_the_form(page: webtest.TestResponse) -> str:
+    return page.html.select_one("textarea[name=projects]").get_text().strip("\r\n")
+
+
+def tracked(board: Board) -> set[str]:
+    return {f"{one.provider} {one.name}" for number in range(1, 30)
+            for one in board.store.projects(board.account.id, "name", False, page=number)[0]}
+
+
+ADDED = {
+    # case: lines, the provider that is chosen, what is tracked then
+    "an address":                   ("https://github.com/bottlepy/bottle",                    "",         {"github bottlepy/bottle"}),
+    "of a release":                 ("https://github.com/bottlepy/bottle/releases/tag/0.13",  "",         {"github bottlepy/bottle"}),
+    "a purl":                       ("pkg:npm/react@18",                                      "",         {"npm react"}),
+    "a provider and a name":        ("github bottlepy/bottle",                                "",         {"github bottlepy/bottle"}),
+    "a name at the one chosen":     ("bottlepy/bottle",                                       "github",   {"github bottlepy/bottle"}),
+    "an address, others chosen":    ("https://github.com/bottlepy/bottle",                    "npm",      {"github bottlepy/bottle"}),
+    "another, one chosen":          ("npm react",                                             "github",   {"npm react"}),
+    "several":                      ("npm react\n\n  https://github.com/o/p  \r\npkg:npm/vue", "",        {"npm react", "github o/p", "npm vue"}),
+    "names at the one chosen":      ("react\nvue\n@scope/name",                               "npm",      {"npm react", "npm vue", "npm @scope/name"}),
+    "the same line twice":          ("npm react\nnpm react",                                  "",         {"npm react"}),
+    "an address that is a name":    ("https://git.example.org/some/repository",               "git",      {"git https://git.example.org/some/repository"}),
+}
+
+
+@pytest.mark.parametrize("case", ADDED)
+def test_projects_are_added_as_people_name_them(board, visitor, case):
+    lines, chosen, wanted = ADDED[case]
+    page = add(visitor, lines, provider=chosen)
+    assert tracked(board) == wanted
+    assert not page.html.select("[role=alert]"), "all is well"
+    assert all(one.partition(" ")[2] in text_of(page) for one in wanted)
+
+
+REFUSED = {
+    # case: lines, provider, words that are told
+    "unknown":                  ("https://unknown.example/x",               "",         ["https://unknown.example/x"]),
+    "a bare name":              ("react",                                   "",         ["react", "provider"]),
+    "malformed":                ("github not-a-repository",                 "",         ["not-a-repository", "github"]),
+    "too long":                 ("npm " + "x" * 201,                        "",         ["200"]),
+    "of the wrong form":        ("a/b/c/d",                                 "github",   ["a/b/c/d", "github"]),
+    "with a password":          ("https://me:secret@github.com/o/p",        "",         ["password"]),
+    "markup":                   ("<script>alert(1)</script>",               "npm",      ["<script>alert(1)</script>"]),
+    "climbing":                 ("github ../..",                            "",         ["../.."]),
+    "not ours":                 ("file:///etc/passwd",                      "",         ["file:///etc/passwd"]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_tracked_is_told_and_stays_in_the_form_while_the_others_are_added(board, visitor, case):
+    line, chosen, words = REFUSED[case]
+    page = add(visitor, f"npm vue\n{line}\nnpm react", 400, provider=chosen)
+    assert tracked(board) == {"npm react", "npm vue"}
+    assert all(word in text_of(page, "[role=alert]") for word in words)
+    assert in_the_form(page) == line
+    assert not page.html.select("main script")
+    added = text_of(page, "h2 + .list")
+    assert "vue" in added and "react" in added
+    assert page.html.select_one("select[name=provider] option[selected]")["value"] == chosen if chosen else True
+
+
+def test_what_is_tracked_already_is_told_by_name(board, visitor):
+    board.track("npm", "react")
+    page = add(visitor, "npm react\nnpm vue", 400)
+    assert "react" in text_of(page, "[role=alert]") and "already" in text_of(page, "[role=alert]")
+    assert in_the_form(page) == "npm react" and tracked(board) == {"npm react", "npm vue"}
+
+
+def test_nothing_typed_is_told(board, visitor):
+    page = add(visitor, " \n ", 400)
+    assert "required" in text_of(page, "[role=alert]") and tracked(board) == set()
+
+
+def test_two_hundred_lines_are_taken_at_once_and_no_more(board, visitor):
+    lines = [f"npm p{n}" for n in range(201)]
+    page = add(visitor, "\n".join(lines), 400)
+    assert "200" in text_of(page, "[role=alert]") and in_the_form(page).split("\n") == lines and tracked(board) == set()
+    page = add(visitor, "\n".join(lines[:200]))
+    assert "200 projects are tracked now" in text_of(page) and len(tracked(board)) == 200
+    assert len(listed_on(page)) < 200 and page.html.select_one("a[rel=next]")
+
+
+def test_projects_are_added_with_the_tags_that_are_ticked(board, visitor):
+    infra, _ = [board.store.add_tag(board.account.id, name) for name in ("infra", "other")]
+    add(visitor, "npm react\nnpm vue", tag=[infra.id])
+    assert [one.tags for one in board.store.projects(board.account.id, "name", False)[0]] == [(infra.id,)] * 2
+    page = add(visitor, "npm !", 400, tag=[infra.id])
+    assert [box["value"] for box in page.html.select("input[name=tag][checked]")] == [infra.id], "what was ticked is kept"
+
+
+def test_a_project_that_its_provider_does_not_have_is_told_at_the_form_within_seconds(running, forge):
+    forge.publish("o/a", "1.0", "1.1")
+    visitor, began_at = Visitor(running), time.monotonic()
+    page = add(visitor, "forge o/a\nforge o/none\nforge o/neither", 400)
+    assert time.monotonic() - began_at < 5
+    assert all(word in text_of(page, "[role=alert]") for word in ("o/none", "o/neither", "not found"))
+    assert in_the_form(page).split("\n") == ["forge o/none", "forge o/neither"]
+    assert tracked(running) == {"forge o/a"} and seen_on(visitor.get("/")) == ["o/a 1.1", "o/a 1.0"]
+
+
+def test_an_added_project_shows_its_releases_at_once_and_none_of_them_as_new(running, forge):
+    forge.publish("o/a", "1.0", "1.1")
+    visitor = Visitor(running)
+    page = add(visitor, f"{forge.listener.url}/o/a")
+    assert [one.get_text(strip=True) for one in page.html.select(".list b")] == ["1.1", "1.0"]
+    assert "o/a is tracked now" in text_of(page) and "Refresh" not in page.headers
+    assert marked_new(visitor.get("/")) == []
+
+
+def test_while_a_slow_provider_is_asked_the_page_says_so_and_looks_again(running, forge):
+    forge.publish("o/a", "1.0")
+    may_answer, answer = threading.Event(), forge.listener.answer
+    forge.listener.answer = lambda seen: (may_answer.wait(20), answer(seen))[1]
+    visitor, began_at = Visitor(running), time.monotonic()
+    page = add(visitor, "forge o/a")
+    assert time.monotonic() - began_at < 5
+    assert "first check is under way" in text_of(page) and page.headers["Refresh"].isdigit()
+    assert "first check" in row_about(visitor.get("/projects"), "o/a")
+    may_answer.set()
+    path = page.request.path
+    page = until(lambda: (now := visitor.get(path)) and "Refresh" not in now.headers and now)
+    assert "1.0" in text_of(page) and "under way" not in text_of(page)
+
+
+def test_a_provider_that_fails_is_told_on_the_project_s_page_in_words(running, forge):
+    forge.fault = 500, b""
+    visitor = Visitor(running)
+    page = add(visitor, "forge o/a")
+    page = until(lambda: (now := visitor.get(page.request.path)) and "Refresh" not in now.headers and now)
+    assert "could not be checked" in text_of(page, "[role=alert]") and "500" in text_of(page, "[role=alert]")
+    assert "tried again" in text_of(page, "[role=alert]")
+    assert "failing" in row_about(visitor.get("/projects"), "o/a")
+
+
+# -- the list of projects
+
+def some_projects(board: Board) -> dict[str, rt.Project]:
+    """Projects that were added in this order, with newest releases in another."""
+    found = {}
+    for name, minute in (("o/Mid", 5), ("o/alpha", 9), ("o/Zeta", 1), ("o/none", None)):
+        releases = [] if minute is None else [a_release("0.9"), a_release(f"1.{minute}", minute)]
+        found[name] = board.track("github", name, *releases)
+    return found
+
+
+@pytest.mark.parametrize("sort, names", [
+    ("",                "o/alpha o/Mid o/Zeta o/none"),
+    ("updated",         "o/alpha o/Mid o/Zeta o/none"),
+    ("updated-reverse", "o/none o/Zeta o/Mid o/alpha"),
+    ("added",           "o/none o/Zeta o/alpha o/Mid"),
+    ("added-reverse",   "o/Mid o/alpha o/Zeta o/none"),
+    ("name",            "o/alpha o/Mid o/none o/Zeta"),
+    ("name-reverse",    "o/Zeta o/none o/Mid o/alpha"),
+])
+def test_projects_are_sorted_as_asked_for(board, visitor, sort, names):
+    some_projects(board)
+    page = visitor.get(f"/projects?sort={sort}" if sort else "/projects")
+    assert listed_on(page) == names.split()
+    assert page.html.select_one("select[name=sort] option[selected]")["value"] == (sort or "updated")
+
+
+def test_the_list_shows_the_latest_version_its_date_tags_and_how_the_source_is(board, visitor):
+    projects = some_projects(board)
+    tags = [board.store.add_tag(board.account.id, name).id for name in ("zoo", "infra")]
+    board.store.update_project(board.account.id, projects["o/Mid"].id, {"tags": tags})
+    assert board.store.claim_source(projects["o/Zeta"].source_id, "test", time.time())
+    board.store.record_failure(projects["o/Zeta"].source_id, "test", "the <i>answer</i> was 500", time.time() + 60)
+    board.store.add_project(board.account.id, "github", "o/fresh", "o/fresh", {})
+    page = visitor.get("/projects")
+    assert row_about(page, "o/Mid") == "o/Mid github 1.5 1 Mar 2026 infra zoo ok"
+    assert row_about(page, "o/Zeta") == "o/Zeta github 1.1 1 Mar 2026 failing"
+    assert row_about(page, "o/none") == "o/none github no release yet ok"
+    assert row_about(page, "o/fresh") == "o/fresh github is being checked first check"
+    assert page.html.select("[title='the <i>answer</i> was 500']") and not page.html.select("tbody i")
+
+
+def test_a_date_in_the_list_is_that_of_the_account_s_own_clock(board):
+    on_clock(board, "2026-06-10T09:00:00Z", "Europe/Berlin")
+    board.track("github", "o/a", rt.Release("1.0", "2026-03-01T23:30:00Z"))
+    assert "2 Mar 2026" in row_about(Visitor(board).get("/projects"), "o/a")
+
+
+def test_a_project_of_a_provider_that_there_is_no_more_is_shown_as_failing(board, visitor):
+    project, source = board.store.add_project(board.account.id, "gone", "o/a", "o/a", {})
+    board.record(source.id, a_release("1.0"))
+    page = visitor.get(f"/projects/{project.id}")
+    assert "gone" in text_of(page, "[role=alert]") and "1.0" in text_of(page)
+    assert not page.html.select("main a[href^=http]")
+    assert "failing" in row_about(visitor.get("/projects"), "o/a")
+
+
+@pytest.mark.parametrize("query, names", [
+    ("tag={tag}",                       {"o/Mid", "o/alpha"}),
+    ("provider=npm",                    {"react"}),
+    ("provider=github&tag={tag}&q=MID", {"o/Mid"}),
+    ("failing=yes",                     {"o/Zeta"}),
+    ("failing=yes&q=mid",               set()),
+    ("q=o%2F",                          {"o/Mid", "o/alpha", "o/Zeta", "o/none"}),
+])
+def test_the_list_is_narrowed_by_tag_provider_health_and_text(board, visitor, query, names):
+    projects = some_projects(board)
+    board.track("npm", "react", a_release("1"))
+    tag = board.store.add_tag(board.account.id, "infra").id
+    for name in ("o/Mid", "o/alpha"):
+        board.store.update_project(board.account.id, projects[name].id, {"tags": [tag]})
+    assert board.store.claim_source(projects["o/Zeta"].source_id, "test", time.time())
+    board.store.record_failure(projects["o/Zeta"].source_id, "test", "no answer", time.time() + 60)
+    assert set(listed_on(visitor.get("/projects?" + query.replace("{tag}", tag)))) == names
+
+
+def test_pages_of_projects_lead_through_all_of_them_with_filters_and_order_kept(board, visitor):
+    for n in range(85):
+        board.store.add_project(board.account.id, "github", f"o/p{n:02}", f"o/p{n:02}", {})
+    board.store.add_project(board.account.id, "npm", "p", "p", {})
+    pages = list(walk(visitor.get("/projects?sort=name-reverse&provider=github&q=P")))
+    assert [name for page in pages for name in listed_on(page)] == [f"o/p{n:02}" for n in reversed(range(85))]
+    assert len(pages) > 2 and not pages[0].html.select("a[rel=prev]")
+    assert listed_on(pages[2].goto(pages[2].html.select_one("a[rel=prev]")["href"])) == listed_on(pages[1])
+
+
+# -- several at once
+
+def choose(visitor: Visitor, projects: Sequence[rt.Project], change: str, path: str = "/projects", **about: Any) -> webtest.TestResponse:
+    return visitor.press(visitor.get(path), "change", project=[one.id for one in projects], change=change, **about)
+
+
+def test_several_projects_are_changed_together_and_the_others_stay(board, visitor):
+    projects = some_projects(board)
+    infra = board.store.add_tag(board.account.id, "infra").id
+    other = board.store.add_tag(board.account.id, "other").id
+    hook, second = board.webhook("http://127.0.0.1:9/"), board.webhook("http://127.0.0.1:9/", "second")
+    mid, alpha, zeta, none = projects.values()
+    board.store.update_project(board.account.id, mid.id, {"tags": [other], "note": "mine", "destinations": {"webhook": [second.id]}})
+    before = board.store.project(board.account.id, none.id)
+
+    def now(project: rt.Project) -> rt.Project:
+        return board.store.project(board.account.id, project.id)
+
+    page = choose(visitor, [mid, alpha], f"tag:{infra}")
+    assert "2 projects changed" in text_of(page)
+    assert set(now(mid).tags) == {infra, other} and now(alpha).tags == (infra,) and now(zeta).tags == ()
+    assert "1 project changed" in text_of(choose(visitor, [mid], f"untag:{infra}"))
+    assert now(mid).tags == (other,) and now(alpha).tags == (infra,)
+    choose(visitor, [mid, zeta], "email:weekly")
+    assert [now(one).email_notification for one in (mid, alpha, zeta)] == ["weekly", "daily", "weekly"]
+    choose(visitor, [mid, zeta], "prereleases:no")
+    assert [now(one).exclude_prereleases for one in (mid, alpha, zeta)] == [True, False, True]
+    choose(visitor, [mid], "prereleases:yes")
+    assert [now(one).exclude_prereleases for one in (mid, alpha, zeta)] == [False, False, True]
+    choose(visitor, [mid, zeta], f"list:{hook.id}")
+    assert set(now(mid).destinations["webhook"]) == {hook.id, second.id} and now(zeta).destinations == {"webhook": (hook.id,)}
+    choose(visitor, [mid, zeta, alpha], f"unlist:{hook.id}")
+    assert now(mid).destinations == {"webhook": (second.id,)} and now(zeta).destinations == now(alpha).destinations == {}
+    assert now(mid).note == "mine" and now(none) == before
+
+
+def test_after_a_change_the_list_is_as_it_was_narrowed_and_sorted_before(board, visitor):
+    projects = some_projects(board)
+    infra = board.store.add_tag(board.account.id, "infra").id
+    path = "/projects?q=A&sort=name-reverse"
+    shown = listed_on(visitor.get(path))
+    assert shown == ["o/Zeta", "o/alpha"]
+    assert listed_on(choose(visitor, [projects["o/alpha"]], f"tag:{infra}", path)) == shown
+
+
+@pytest.mark.parametrize("button", ["change", "check", "remove"])
+def test_nothing_chosen_is_told_and_changes_nothing(board, visitor, button):
+    some_projects(board)
+    before = everything(board.store)
+    page = visitor.press(visitor.get("/projects"), button, 400)
+    assert "Choose projects" in text_of(page, "[role=alert]") and len(listed_on(page)) == 4
+    assert everything(board.store) == before
+
+
+def test_a_fault_leaves_the_list_narrowed_as_it_was(board, visitor):
+    some_projects(board)
+    page = visitor.press(visitor.get("/projects?q=alpha"), "change", 400)
+    assert listed_on(page) == ["o/alpha"]
+
+
+@pytest.mark.parametrize("change", ["", "x", "tag:none", "email:often", "list:none", "unlist:none", "remove:1"])
+def test_a_change_that_there_is_not_is_told(board, visitor, change):
+    project = board.track("github", "o/a")
+    before = everything(board.store)
+    page = post(visitor, visitor.get("/projects"), "/projects", ("project", project.id), ("change", change), ("do", "change"))
+    assert page.status_int == 400 and "Choose what to change" in text_of(page, "[role=alert]")
+    assert everything(board.store) == before
+
+
+def test_a_button_that_there_is_not_is_told(board, visitor):
+    project = board.track("github", "o/a")
+    for path in ("/projects", f"/projects/{project.id}", f"/projects/{project.id}/options", "/projects/add"):
+        assert post(visitor, visitor.get("/projects"), path, ("do", "explode"), ("project", project.id)).status_int == 400
+
+
+def test_projects_tags_and_destinations_of_another_account_stay_out_of_reach(board, visitor):
+    other = board.store.add_account("user", "you@example.org", "You", HASHED, False)
+    theirs, source = board.store.add_project(other.id, "github", "o/theirs", "o/theirs", {})
+    board.record(source.id, a_release("1.0", note=rt.Note("secret", "secret", "")))
+    tag = board.store.add_tag(other.id, "theirs")
+    hook = board.store.add_destination(other.id, "webhook", "theirs", {"url": "http://127.0.0.1:9/", "headers": {}, "fields": {}},
+                                       rt.make_signing_secret())
+    mine = board.track("github", "o/mine")
+    start = visitor.get("/projects")
+    before = everything(board.store)
+    for about in ((("change", "email:weekly"), ("do", "change")), (("do", "check"),), (("do", "remove"),)):
+        assert post(visitor, start, "/projects", ("project", theirs.id), *about).status_int == 400
+    for path in ("", "/options", "/note?version=1.0"):
+        visitor.get(f"/projects/{theirs.id}{path}", status=404)
+    for path, do in (("", "remove"), ("", "check"), ("/options", "save"), ("/options", "preview")):
+        assert post(visitor, start, f"/projects/{theirs.id}{path}", ("do", do), ("email_notification", "weekly")).status_int == 404
+    for change in (f"list:{hook.id}", f"unlist:{hook.id}", f"tag:{tag.id}"):
+        post(visitor, start, "/projects", ("project", mine.id), ("change", change), ("do", "change"))
+    page = post(visitor, start, f"/projects/{mine.id}/options", ("do", "save"), ("email_notification", "daily"),
+                ("webhooks", hook.id), ("tags", tag.id))
+    assert page.status_int == 400
+    assert everything(board.store) == before
+    for path in ("/", "/projects", f"/projects?tag={tag.id}", "/projects/add", f"/projects/{mine.id}/options"):
+        assert "theirs" not in visitor.get(path).html.select_one("main").get_text()
+    post(visitor, start, "/projects", ("project", theirs.id), ("project", mine.id), ("do", "remove"))
+    assert board.store.project(other.id, theirs.id) and not board.store.project(board.account.id, mine.id)
+
+
+def test_check_now_brings_a_new_release_of_those_chosen(running, forge):
+    forge.publish("o/a", "1.0")
+    forge.publish("o/b", "1.0")
+    visitor = Visitor(running)
+    add(visitor, "forge o/a\nforge o/b")
+    forge.publish("o/a", "1.1")
+    page = visitor.get("/projects?q=o/a")
+    page = visitor.press(page, "check", project=True)
+    assert "1 project will be checked now" in text_of(page)
+    until(lambda: "o/a 1.1" in seen_on(visitor.get("/")))
+    assert "1.1" in row_about(visitor.get("/projects"), "o/a")
+
+
+def test_tagging_projects_of_which_one_has_the_tag_tags_the_others(board, visitor):
+    first, second = board.track("github", "o/a"), board.track("github", "o/b")
+    tag = board.store.add_tag(board.account.id, "infra").id
+    board.store.update_project(board.account.id, first.id, {"tags": [tag]})
+    page = choose(visitor, [first, second], f"tag:{tag}")
+    assert "2 projects changed" in text_of(page)
+    assert [one.tags for one in board.store.projects(board.account.id, "name", False)[0]] == [(tag,)] * 2
+
+
+def test_check_now_on_a_project_s_page_shows_what_it_found(running, forge):
+    forge.publish("o/a", "1.0")
+    visitor = Visitor(running)
+    page = add(visitor, "forge o/a")
+    forge.publish("o/a", "1.1")
+    page = visitor.press(page, "check")
+    assert [one.get_text(strip=True) for one in page.html.select(".list b")] == ["1.1", "1.0"]
+
+
+def test_check_soon_makes_the_sources_of_these_projects_due_and_of_no_other_account(board):
+    other = board.store.add_account("user", "you@example.org", "You", HASHED, False)
+    mine, second = board.track("github", "o/a"), board.track("github", "o/b")
+    theirs, source = board.store.add_project(other.id, "github", "o/c", "o/c", {})
+    board.record(source.id)
+    board.store.poll_bell.clear()
+    board.store.check_soon(board.account.id, [mine.id, theirs.id])
+    now = time.time()
+    assert board.store.source(mine.source_id).next_check_at <= now and board.store.poll_bell.is_set()
+    assert board.store.source(second.source_id).next_check_at > now < board.store.source(source.id).next_check_at
+
+
+# -- removing, and a way back
+
+def remove(visitor: Visitor, project: rt.Project) -> webtest.TestResponse:
+    return visitor.press(visitor.get("/projects"), "remove", project=[project.id])
+
+
+def test_a_removed_project_is_hidden_at_once_everywhere(board, visitor):
+    project, other = board.track("github", "o/a", a_release("1.0")), board.track("npm", "react", a_release("2.0"))
+    tag = board.store.add_tag(board.account.id, "infra")
+    board.store.update_project(board.account.id, project.id, {"tags": [tag.id]})
+    for n in range(20):
+        board.track("npm", f"p{n}")
+    assert board.ask("GET", "/v1/projects")["total_pages"] == 2
+    page = remove(visitor, project)
+    page = visitor.press(visitor.get(f"/projects/{board.store.projects(board.account.id, 'name', False)[0][0].id}"), "remove")
+    assert "o/a" in text_of(page, "form.card") and "o/a" not in listed_on(page)
+    for path in ("/", "/?provider=github", f"/?tag={tag.id}", "/projects?q=o%2Fa", f"/projects?tag={tag.id}", "/projects?provider=github"):
+        page = visitor.get(path)
+        assert not [one for one in page.html.select("#found .name") if one.get_text(strip=True) == "o/a"], path
+    assert "github" not in [option.get_text(strip=True) for option in visitor.get("/").html.select("select[name=provider] option")]
+    for path in ("", "/options", "/note?version=1.0"):
+        visitor.get(f"/projects/{project.id}{path}", status=404)
+    listed = board.ask("GET", "/v1/projects")
+    assert listed["total_pages"] == 1 and len(listed["projects"]) == 20
+    assert board.ask("GET", "/v1/projects/search?q=o%2Fa")["projects"] == []
+    assert board.ask("GET", "/v1/projects?q=o%2Fa")["projects"] == [] == board.ask("GET", "/v1/projects/github")["projects"]
+    assert board.ask("GET", f"/v1/projects?tag={tag.id}")["projects"] == []
+    assert board.ask("GET", "/v1/providers?added")["providers"] == ["npm"]
+    for path in (f"/v1/projects/{project.id}", "/v1/projects/github/o/a", "/v1/projects/github/o/a/releases", "/v1/projects/github/o/a/releases/1.0",
+                 "/v1/projects/github/o/a/latest-release", f"/v1/projects/{project.id}/releases"):
+        board.ask("GET", path, status=404)
+    board.ask("POST", f"/v1/projects/{project.id}", {"note": "x"}, status=404)
+    board.ask("DELETE", f"/v1/projects/{project.id}", status=404)
+    assert board.store.counts()["projects"] == 20
+    assert other.id
+
+
+def test_the_only_project_can_be_taken_back_too(board, visitor):
+    project = board.track("github", "o/a", a_release("1.0"))
+    page = remove(visitor, project)
+    assert "o/a will be gone in a minute" in text_of(page)
+    assert "o/a" in listed_on(visitor.press(page, "take_back"))
+
+
+def test_what_is_taken_back_is_as_it_was(forged, forge, pager):
+    desk = Office(forged, forge, "2026-06-10T09:00:00Z", "o/a", "o/b", zone="UTC")
+    store, me = forged.store, forged.account.id
+    topic = an_ntfy_topic(forged, pager.url, schedule="daily")
+    hook, tag = forged.webhook(pager.url), store.add_tag(me, "infra")
+    store.update_project(me, desk.projects["o/a"].id, {
+        "tags": [tag.id], "note": "mine", "hold_days": 0, "exclude_prereleases": True, "email_notification": "weekly",
+        "exclude_version_regexp": [("y", False)], "destinations": {"webhook": [hook.id]}})
+    desk.release("o/a", "1.0")
+    desk.release("o/b", "1.0")
+    visitor = Visitor(forged)
+    before, about = everything(store), forged.ask("GET", "/v1/projects")
+    page = remove(visitor, desk.projects["o/a"])
+    assert forged.ask("GET", "/v1/projects") != about
+    desk.clock.now += 50
+    store.sweep(desk.clock.now)
+    page = visitor.press(page, "take_back")
+    assert "They are back" in text_of(page) and "o/a" in listed_on(page)
+    after = everything(store)
+    assert {table: rows for table, rows in after.items() if table not in ("session", "account", "api_key")} == {
+        table: rows for table, rows in before.items() if table not in ("session", "account", "api_key")}
+    assert forged.ask("GET", "/v1/projects") == about
+    desk.at("2026-06-11T08:00:00Z")
+    assert set(desk.states(topic).values()) == {"delivered"} and set(desk.states(hook).values()) == {"delivered"}
+    assert [seen.json()["title"] for seen in pager.seen if "topic" in seen.json()] == ["2 releases"]
+
+
+def test_a_release_that_is_found_within_the_minute_is_told_once_the_project_is_taken_back(forged, forge, pager):
+    desk = Office(forged, forge, "2026-06-10T09:00:00Z", zone="UTC")
+    topic, visitor = an_ntfy_topic(forged, pager.url), Visitor(forged)
+    page = remove(visitor, desk.projects["o/a"])
+    desk.clock.now += 10
+    desk.release("o/a", "1.0")
+    visitor.press(page, "take_back")
+    desk.at("2026-06-10T09:05:00Z")
+    assert desk.states(topic) == {"1.0": "delivered"} and len(pager.seen) == 1
+    assert "o/a 1.0" in seen_on(visitor.get("/"))
+
+
+@pytest.mark.parametrize("seconds, is_there", [(0, True), (59, True), (61, False), (86400, False), (-86400, False)])
+def test_a_removed_project_goes_for_good_after_a_minute(board, visitor, seconds, is_there):
+    """Also when the clock was set back meanwhile: it must not stay for a day."""
+    clock = on_clock(board, "2026-06-10T09:00:00Z")
+    visitor = Visitor(board)
+    project, other = board.track("github", "o/a", a_release("1.0", note=rt.Note("a", "b", ""))), board.track("github", "o/b")
+    remove(visitor, project)
+    clock.now += seconds
+    board.store.sweep(clock.now)
+    assert bool(board.store.source(project.source_id)) == is_there
+    assert bool(board.store.subscribers(project.source_id)) == is_there
+    assert bool(board.store.projects_put_away(board.account.id)) == is_there
+    assert bool(board.store._rows("SELECT 1 FROM release UNION SELECT 1 FROM note")) == is_there
+    board.store.take_back(board.account.id)
+    assert bool(board.store.project(board.account.id, project.id)) == is_there
+    assert board.store.project(board.account.id, other.id)
+    assert board.store.counts()["projects"] == 1 + is_there
+
+
+def test_a_source_that_another_account_tracks_stays_when_a_project_goes(board, visitor):
+    other = board.store.add_account("user", "you@example.org", "You", HASHED, False)
+    project = board.track("github", "o/a", a_release("1.0"))
+    theirs, _ = board.store.add_project(other.id, "github", "o/a", "o/a", {})
+    remove(visitor, project)
+    assert seen_on(Visitor(board, "you@example.org").get("/")) == ["o/a 1.0"]
+    board.store.sweep(time.time() + 61)
+    assert [one.project.id for one in board.store.subscribers(project.source_id)] == [theirs.id]
+    assert seen_on(Visitor(board, "you@example.org").get("/")) == ["o/a 1.0"]
+
+
+def test_nothing_is_offered_back_or_given_back_to_another_account(board, visitor):
+    board.store.add_account("user", "you@example.org", "You", HASHED, False)
+    project = board.track("github", "o/a")
+    remove(visitor, project)
+    yours = Visitor(board, "you@example.org")
+    page = yours.get("/projects")
+    assert "o/a" not in text_of(page)
+    post(yours, page, "/projects", ("do", "take_back"))
+    assert board.store.project(board.account.id, project.id) is None
+
+
+def test_what_waited_to_be_told_of_a_project_is_dropped_when_it_goes_for_good(forged, forge, pager):
+    desk = Office(forged, forge, "2026-06-10T09:00:00Z", zone="UTC")
+    topic = an_ntfy_topic(forged, pager.url, schedule="daily")
+    desk.release("o/a", "1.0")
+    remove(Visitor(forged), desk.projects["o/a"])
+    desk.clock.now += 61
+    forged.store.sweep(desk.clock.now)
+    desk.at("2026-06-11T08:00:00Z")
+    assert desk.states(topic) == {"1.0": "skipped"} and not pager.seen
+
+
+def test_a_project_that_is_added_again_within_the_minute_is_a_fresh_one(board, visitor):
+    project = board.track("npm", "react", a_release("1.0"), note="mine", exclude_prereleases=True)
+    remove(visitor, project)
+    page = add(visitor, "npm react")
+    fresh, = board.store.projects(board.account.id, "name", False)[0]
+    assert fresh.id != project.id and fresh.note == "" and not fresh.exclude_prereleases
+    assert "first check" in text_of(page)
+    assert "Take back" not in text_of(visitor.get("/projects")) and board.store.counts()["projects"] == 1
+    board.store.sweep(time.time() + 61)
+    assert [one.id for one in board.store.projects(board.account.id, "name", False)[0]] == [fresh.id]
+
+
+def test_counts_are_right_however_projects_come_go_and_come_back(board, visitor):
+    random_, me, ids = random.Random(4), board.account.id, dict[str, str]()
+    clock = on_clock(board, "2026-06-10T09:00:00Z")
+    for _ in range(150):
+        name = f"p{random_.randrange(6)}"
+        act = random_.randrange(6)
+        if act == 0 and name not in ids:
+            ids[name] = board.store.add_project(me, random_.choice(["npm"]), name, name, {})[0].id
+        elif act in (1, 2) and name in ids:
+            board.store.put_away(me, [ids.pop(name), "none"])
+        elif act == 3:
+            board.store.take_back(me)
+        elif act == 4:
+            clock.now += random_.choice([1, 61])
+            board.store.sweep(clock.now)
+        elif act == 5 and name in ids:
+            board.store.remove_project(ids.pop(name))
+        ids = {one.name: one.id for one in board.store.projects(me, "name", False)[0]}
+        assert board.store.counts()["projects"] == len(ids)
+        assert board.store.providers_of(me) == (["npm"] if ids else [])
+        assert board.store._rows("SELECT min(projects) FROM project_count") != [(0,)]
+
+
+def rename(store: rt.Store, project: rt.Project, name: str) -> None:
+    record_findings(store, project.source_id, renamed=(name, name), new=[a_release("2.0", 2), a_release("9.0", 50)])
+
+
+def test_a_rename_into_a_project_that_was_put_away_keeps_it_tracked_with_all_releases(board, visitor):
+    old = board.track("github", "o/old", a_release("1.0"), a_release("1.1", 1))
+    new = board.track("github", "o/new", a_release("1.1", 1), a_release("2.0", 2))
+    remove(visitor, new)
+    rename(board.store, old, "o/new")
+    page = visitor.get("/projects")
+    assert listed_on(page) == ["o/new"] and "Take back" not in text_of(page)
+    assert board.store.counts()["projects"] == 1
+    assert {"o/new 1.0", "o/new 1.1", "o/new 2.0"} <= set(seen_on(visitor.get("/")))
+    board.store.sweep(time.time() + 61)
+    assert listed_on(visitor.get("/projects")) == ["o/new"]
+
+
+def test_a_rename_into_a_project_that_was_put_away_keeps_the_options_of_the_one_that_was_kept(board, visitor):
+    tag = board.store.add_tag(board.account.id, "infra")
+    old = board.track("github", "o/old", a_release("1.0"), note="keep me", tags=[tag.id], exclude_prereleases=True)
+    new = board.track("github", "o/new", a_release("2.0", 2))
+    remove(visitor, new)
+    rename(board.store, old, "o/new")
+    kept, = board.store.projects(board.account.id, "name", False)[0]
+    assert (kept.name, kept.note, kept.tags, kept.exclude_prereleases) == ("o/new", "keep me", (tag.id,), True)
+
+
+def test_a_rename_of_a_project_that_was_put_away_leaves_it_put_away(board, visitor):
+    old = board.track("github", "o/old", a_release("1.0"))
+    page = remove(visitor, old)
+    rename(board.store, old, "o/new")
+    assert listed_on(visitor.get("/projects")) == []
+    assert listed_on(visitor.press(page, "take_back")) == ["o/new"]
+
+
+# -- one project
+
+def test_a_project_s_page_shows_its_releases_newest_first_with_notes_in_frames(board, visitor):
+    versions = [f"1.{n}" for n in range(25)] + ["2.0/β?&#+ <b>"]
+    project = board.track("github", "o/a", *(
+        a_release(version, n, note=rt.Note(f"t{n}", f"<p>Note of {n}</p>", "")) for n, version in enumerate(versions)))
+    pages = list(walk(visitor.get(f"/projects/{project.id}")))
+    assert [item.b.get_text(strip=True) for page in pages for item in page.html.select("main .list > li")] == versions[::-1]
+    frames = [frame for page in pages for frame in page.html.select("iframe")]
+    assert len(frames) == 26
+    for n, frame in zip(reversed(range(26)), frames):
+        note = visitor.get(frame["src"])
+        assert f"Note of {n}" in text_of(note, "p")
+        assert "sandbox" in note.headers["Content-Security-Policy"]
+        assert frame["title"] and frame.find_parent("details").summary.get_text(strip=True) == f"Note of {n}"
+    opened = [page.html.select("details[open]") for page in pages]
+    assert [len(one) for one in opened] == [1, 0] and opened[0][0].iframe is frames[0], "the newest is unfolded"
+
+
+def test_a_project_s_page_leads_to_the_provider_and_to_each_release_there(board, visitor):
+    project = board.track("github", "bottlepy/bottle", a_release("0.13/β"))
+    page = visitor.get(f"/projects/{project.id}")
+    links = [link["href"] for link in page.html.select("main a[href^=http]")]
+    assert links[0].startswith("https://github.com/bottlepy/bottle") and "0.13" in links[1] and "<" not in links[1]
+    assert all("noreferrer" in link["rel"] for link in page.html.select("main a[href^=http]"))
+    for word in ("options", "journal"):
+        assert page.html.select_one(f"main a[href*={word}]")
+
+
+def test_a_project_s_page_tells_how_the_source_is_in_words(board):
+    clock = on_clock(board, "2026-06-10T09:00:00Z", "Europe/Berlin")
+    visitor, project = Visitor(board), board.track("github", "o/a", a_release("1.0"), note="why <b>we</b> need it")
+    tag = board.store.add_tag(board.account.id, "infra")
+    board.store.update_project(board.account.id, project.id, {"tags": [tag.id]})
+    path = f"/projects/{project.id}"
+    page = visitor.get(path)
+    assert "Last checked: 10 Jun 2026, 11:00" in text_of(page) and not page.html.select("[role=alert]")
+    assert "infra" in text_of(page) and "why <b>we</b> need it" in text_of(page) and "Refresh" not in page.headers
+    clock.now = moment("2026-06-10T10:30:00Z")
+    assert board.store.claim_source(project.source_id, "test", clock.now + 1e9)
+    board.store.record_failure(project.source_id, "test", "the answer was <500>", moment("2026-06-10T11:30:00Z"), is_not_found=True,
+                               quota_left=41)
+    alert = text_of(visitor.get(path), "[role=alert]")
+    assert "the answer was <500>" in alert and "missing since 10 Jun 2026, 12:30" in alert and "10 Jun 2026, 13:30" in alert
+    assert "Requests left at the provider: 41" in text_of(visitor.get(path)) and "1.0" in text_of(visitor.get(path))
+    record_findings(board.store, project.source_id)
+    assert not visitor.get(path).html.select("[role=alert]")
+
+
+def test_a_project_without_releases_says_which_kind_of_nothing_it_is(board, visitor):
+    seen = board.track("github", "o/a")
+    fresh, _ = board.store.add_project(board.account.id, "github", "o/b", "o/b", {})
+    assert "lists none" in text_of(visitor.get(f"/projects/{seen.id}"))
+    assert "None is known yet" in text_of(visitor.get(f"/projects/{fresh.id}"))
+
+
+@pytest.mark.parametrize("path", ["", "/options", "/note?version=1"])
+@pytest.mark.parametrize("id_", ["none", "a" * 26, "%3Cscript%3E", "%F0%9F%98%80", "1%27%20OR%201=1"])
+def test_a_project_that_there_is_not_is_a_page_of_404(standing, id_, path):
+    assert "no such page" in text_of(Visitor(standing).get(f"/projects/{id_}{path}", status=404))
+
+
+@pytest.mark.parametrize("query", ["", "version=9", "version=%ff", "version=%00"])
+def test_a_note_that_there_is_not_is_no_fault_of_ours(standing, query):
+    project, = standing.store.search_projects(standing.account.id, "o/a")
+    assert Visitor(standing).app.get(f"/projects/{project.id}/note?{query}", expect_errors=True).status_int in (400, 404)
+
+
+# -- its options
+
+def options_of(visitor: Visitor, project: rt.Project) -> webtest.TestResponse:
+    return visitor.get(f"/projects/{project.id}/options")
+
+
+def options_form(page: webtest.TestResponse) -> webtest.Form:
+    return next(form for form in page.forms.values() if "hold_days" in form.fields)
+
+
+OPTIONS = {
+    # field of the form: what is filled in, the project's field, its value
+    "exclude_prereleases":  (True,              "exclude_prereleases",      True),
+    "exclude_updated":      (True,              "exclude_updated",          True),
+    "matching":             ("-alpine$\n\n rc ", "exclude_version_regexp",  (("-alpine$", False), ("rc", False))),
+    "others":               ("^v3\\.",          "exclude_version_regexp",   (("^v3\\.", True),)),
+    "hold_days":            ("7",               "hold_days",                7),
+    "email_notification":   ("weekly",          "email_notification",       "weekly"),
+    "note":                 ("why <b>\nwe do",  "note",                     "why <b>\nwe do"),
+}
+
+
+@pytest.mark.parametrize("field", OPTIONS)
+def test_each_option_is_saved_and_shown_again_and_the_others_stay(standing, field):
+    value, name, wanted = OPTIONS[field]
+    board, visitor = standing, Visitor(standing)
+    project = board.track("github", f"option/{field}")
+    page = visitor.press(options_of(visitor, project), "save", **{field: value})
+    assert "Saved" in text_of(page)
+    after = board.store.project(board.account.id, project.id)
+    assert getattr(after, name) == wanted
+    assert dataclasses.replace(after, **{name: getattr(project, name)}, health=project.health) == project
+    visitor.press(page, "save")
+    assert board.store.project(board.account.id, project.id) == after, "saved as it is shown"
+
+
+def test_tags_and_destinations_are_ticked_and_unticked(board, visitor):
+    project = board.track("github", "o/a")
+    tag, hook, topic = board.store.add_tag(board.account.id, "infra"), board.webhook("http://127.0.0.1:9/"), an_ntfy_topic(board, "http://127.0.0.1:9")
+    second = board.webhook("http://127.0.0.1:9/", "second")
+    page = visitor.press(options_of(visitor, project), "save", tags=[tag.id], webhooks=[hook.id, second.id], ntfy_topics=[topic.id])
+    after = board.store.project(board.account.id, project.id)
+    assert after.tags == (tag.id,) and after.destinations["ntfy"] == (topic.id,)
+    assert set(after.destinations["webhook"]) == {hook.id, second.id}
+    assert {box["value"] for box in page.html.select("input[checked]")} == {tag.id, hook.id, second.id, topic.id}
+    visitor.press(page, "save", tags=[], webhooks=[], ntfy_topics=[])
+    after = board.store.project(board.account.id, project.id)
+    assert after.tags == () and after.destinations == {}
+
+
+def test_e_mail_can_be_as_the_account_has_it(board, visitor):
+    board.store.update_account(dataclasses.replace(board.account, email_notification="hourly"))
+    project = board.track("github", "o/a")
+    visitor.press(options_of(visitor, project), "save", email_notification="default")
+    assert board.store.project(board.account.id, project.id).email_notification == "hourly"
+
+
+WRONG_OPTIONS = {
+    # field: what is typed, words that are told
+    "matching":             ("(",                   ["'('"]),
+    "others":               ("[[:alpha:]]",         ["[[:alpha:]]", "POSIX"]),
+    "hold_days":            ("soon",                ["Days"]),
+    "hold_days ":           ("-1",                  ["Days"]),
+    "hold_days  ":          ("99999999",            ["Days"]),
+    "email_notification":   ("often",               ["E-mail", "weekly"]),
+    "matching ":            ("\n".join(f"x{n}" for n in range(51)), ["50"]),
+    "note":                 ("x" * 10_001,          ["Note", "10000"]),
+}
+
+
+@pytest.mark.parametrize("button", ["save", "preview"])
+@pytest.mark.parametrize("field", WRONG_OPTIONS)
+def test_an_option_that_will_not_do_is_told_by_name_and_all_that_was_typed_is_kept(standing, field, button):
+    typed, words = WRONG_OPTIONS[field]
+    board, visitor, name = standing, Visitor(standing), f"{button}/n{list(WRONG_OPTIONS).index(field)}"
+    tag, hook = board.store.add_tag(board.account.id, name), board.webhook("http://127.0.0.1:9/", name)
+    project = board.track("github", name, a_release("1.0"))
+    before = everything(board.store)
+    about = [("exclude_prereleases", "yes"), ("note", "a note"), ("matching", "fine"), ("others", "^1"), ("hold_days", "3"),
+             ("email_notification", "weekly"), ("tags", tag.id), ("webhooks", hook.id), ("kind", "webhook"), ("do", button)]
+    about = [one for one in about if one[0] != field.strip()] + [(field.strip(), typed)]
+    page = post(visitor, options_of(visitor, project), f"/projects/{project.id}/options", *about)
+    assert page.status_int == 400
+    assert all(word in text_of(page, "[role=alert]") for word in words)
+    assert everything(board.store) == before
+    form = options_form(page)
+    for name, value in about:
+        if name in ("do", "tags", "webhooks", "kind", "exclude_prereleases") or (name == "email_notification" and value == "often"):
+            continue
+        assert form[name].value.strip() == value, name
+    assert form["exclude_prereleases"].checked and not form["exclude_updated"].checked
+    assert {box["value"] for box in page.html.select("fieldset input[checked]")} == {"yes", tag.id, hook.id}
+
+
+KINDS_OF_RELEASES = {
+    # version: what about it
+    "1.0":          {},
+    "1.1-rc1":      {"is_prerelease": True},
+    "1.2":          {"cve": ("CVE-2026-1234",)},
+    "1.3-alpine":   {},
+}
+ALL = {"hook", "topic", "untagged"}
+PREVIEWS: dict[str, tuple[dict[str, Any], dict[str, set[str]]]] = {
+    # case: what is filled in ({} stands for ids); whom each version would be told, of those that are no plain one
+    "nothing":              ({},                                                    {"1.2": ALL | {"urgent"}}),
+    "pre-releases":         ({"exclude_prereleases": True},                         {"1.2": ALL | {"urgent"}, "1.1-rc1": set()}),
+    "a pattern":            ({"matching": "-alpine$"},                              {"1.2": ALL | {"urgent"}, "1.3-alpine": set()}),
+    "an inverse pattern":   ({"others": "^[0-9.]+$"},                               {"1.2": ALL | {"urgent"}, "1.3-alpine": set(), "1.1-rc1": set()}),
+    "a tag":                ({"tags": ["infra"]},
+                             {"": {"hook", "topic", "tagged"}, "1.2": {"hook", "topic", "tagged", "urgent"}}),
+    "a list of one kind":   ({"ntfy_topics": ["listed"]},                           {"": {"hook", "listed"}, "1.2": {"hook", "listed"}}),
+    "security alone":       ({"ntfy_topics": ["urgent"]},                           {"": {"hook"}, "1.2": {"hook", "urgent"}}),
+    "of both kinds":        ({"ntfy_topics": ["topic", "listed"], "webhooks": ["quiet"]},
+                             {"": {"quiet", "topic", "listed"}, "1.2": {"quiet", "topic", "listed"}}),
+    "listed, but tagged":   ({"ntfy_topics": ["tagged"]},                           {"": {"hook"}, "1.2": {"hook"}}),
+    "all of it":            ({"exclude_prereleases": True, "matching": "alpine\n^[12]\\.0$", "tags": ["infra"], "hold_days": "7"},
+                             {"1.0": set(), "1.1-rc1": set(), "1.3-alpine": set(), "1.2": {"hook", "topic", "tagged", "urgent"}}),
+}
+
+
+def preview_desk(board: Board, forge: Forge) -> tuple[Office, dict[str, str]]:
+    """A project with a release of each kind; ids of destinations and of the tag by their names."""
+    desk = Office(board, forge, "2026-06-10T09:00:00Z", zone="UTC")
+    tag = board.store.add_tag(board.account.id, "infra")
+    about: dict[str, dict[str, Any]] = {
+        "topic": {}, "urgent": {"is_security_only": True}, "tagged": {"tags": (tag.id,)}, "untagged": {"without_tags": (tag.id,)},
+        "listed": {"is_for_every_project": False}}
+    ids = {name: an_ntfy_topic(board, "http://127.0.0.1:9", name, **each).id for name, each in about.items()}
+    ids |= {"infra": tag.id, "hook": board.webhook("http://127.0.0.1:9/").id}
+    ids["quiet"] = board.store.add_destination(board.account.id, "webhook", "quiet", {
+        "url": "http://127.0.0.1:9/", "headers": {}, "fields": {}}, rt.make_signing_secret(), is_for_every_project=False).id
+    record_findings(board.store, desk.projects["o/a"].source_id, new=[
+        a_release(version, n, **each) for n, (version, each) in enumerate(KINDS_OF_RELEASES.items())])
+    return desk, ids
+
+
+def told_in(outcome: str) -> set[str]:
+    return set() if outcome.startswith("no") else set(re.findall(r"(?:ntfy|webhook|e-?mail) (\w+)", outcome, re.IGNORECASE))
+
+
+@pytest.mark.parametrize("case", PREVIEWS)
+def test_a_preview_says_who_would_be_told_and_so_it_is_once_it_is_saved(forged, forge, case):
+    fields, told = PREVIEWS[case]
+    desk, ids = preview_desk(forged, forge)
+    project, visitor = desk.projects["o/a"], Visitor(forged)
+    fields = {name: [ids[one] for one in value] if isinstance(value, list) else value for name, value in fields.items()}
+    before = everything(forged.store)
+    page = visitor.press(options_of(visitor, project), "preview", **fields)
+    assert {version: told_in(outcome) for version, outcome in previewed(page).items() if version in KINDS_OF_RELEASES} == {
+        version: told.get(version, told.get("", ALL)) for version in KINDS_OF_RELEASES}
+    assert everything(forged.store) == before, "a preview changes nothing"
+    page = visitor.press(page, "save")      # as the preview shows it
+    for version, about in KINDS_OF_RELEASES.items():
+        if about.get("cve"):
+            desk.release("o/a", version.replace("1.", "2.", 1), f"Fixes {about['cve'][0]}")
+        else:
+            desk.release("o/a", version.replace("1.", "2.", 1), prerelease="rc" in version)
+    really: dict[str, set[str]] = {version: set() for version in KINDS_OF_RELEASES}
+    for entry in forged.store.journal(forged.account.id, limit=1000):
+        really[entry.version.replace("2.", "1.", 1)].add(entry.destination)
+    assert {version: told_in(outcome) for version, outcome in previewed(page).items() if version in KINDS_OF_RELEASES} == really
+    after = previewed(options_of(visitor, project))
+    assert {version: told_in(after[version]) for version in after if version.startswith("2.")} == {
+        entry: {one.destination for one in forged.store.journal(forged.account.id, limit=1000) if one.version == entry}
+        for entry in after if entry.startswith("2.")}
+
+
+@pytest.mark.parametrize("fields, version, words", [
+    ({"exclude_prereleases": True}, "1.1-rc1",      "pre-release"),
+    ({"exclude_updated": True},     "1.0",          "published again"),
+    ({"matching": "alpine"},        "1.3-alpine",   "pattern"),
+    ({"others": "^1.[0-2]"},        "1.3-alpine",   "pattern"),
+    ({"ntfy_topics": ["tagged"], "webhooks": ["quiet"], "matching": ""}, "1.0", "quiet"),
+])
+def test_a_preview_says_why_a_version_would_not_be_told(forged, forge, fields, version, words):
+    desk, ids = preview_desk(forged, forge)
+    record_findings(forged.store, desk.projects["o/a"].source_id, updated=[a_release("1.0")])
+    visitor = Visitor(forged)
+    page = visitor.press(options_of(visitor, desk.projects["o/a"]), "preview", **{
+        name: [ids[one] for one in value] if isinstance(value, list) else value for name, value in fields.items()})
+    outcome = previewed(page)[version]
+    assert words in outcome and (words == "quiet") != outcome.startswith("no")
+
+
+def test_a_preview_says_that_nobody_is_told_where_nobody_is(board, visitor):
+    project = board.track("github", "o/a", a_release("1.0"))
+    assert previewed(options_of(visitor, project)) == {"1.0": "no, nobody hears of it; there is no mail server"}
+
+
+@pytest.mark.parametrize("has_mail", [True, False])
+@pytest.mark.parametrize("schedule", ["none", "instant", "weekly"])
+def test_a_preview_counts_mail_only_where_there_is_a_mail_server_and_the_project_wants_it(tmp_path, has_mail, schedule):
+    board = Board(tmp_path, smtp_url="smtp://127.0.0.1:9" if has_mail else "")
+    board.store.add_destination(board.account.id, "email", "box", {"to": "me@example.org"})
+    project, visitor = board.track("github", "o/a", a_release("1.0")), Visitor(board)
+    page = visitor.press(options_of(visitor, project), "preview", email_notification=schedule)
+    assert ("box" in previewed(page)["1.0"]) == (has_mail and schedule != "none")
+    assert ("no mail server" in text_of(page)) != has_mail
+    board.close()
+
+
+def test_a_preview_shows_what_would_be_held_but_not_of_security_fixes(forged, forge):
+    desk, ids = preview_desk(forged, forge)
+    desk.release("o/a", "2.0")
+    desk.release("o/a", "2.1", "Fixes CVE-2026-1234")
+    visitor, project = Visitor(forged), desk.projects["o/a"]
+    at_once = previewed(options_of(visitor, project))
+    held = previewed(visitor.press(options_of(visitor, project), "preview", hold_days="7"))
+    assert held["2.1"] == at_once["2.1"], "a security fix is told at once"
+    assert held["2.0"] != at_once["2.0"], "seven days later is something else than at once"
+
+
+def test_a_preview_is_of_the_last_fifty_versions(board, visitor):
+    board.webhook("http://127.0.0.1:9/")
+    project = board.track("github", "o/a", *(rt.Release(f"1.{n}", f"2026-03-01T1{n // 60}:{n % 60:02}:00Z") for n in range(70)))
+    assert list(previewed(options_of(visitor, project))) == [f"1.{n}" for n in reversed(range(20, 70))]
+
+
+def test_a_preview_shows_in_the_form_what_was_typed(board, visitor):
+    tag, hook = board.store.add_tag(board.account.id, "infra"), board.webhook("http://127.0.0.1:9/")
+    project = board.track("github", "o/a", a_release("1.0"))
+    form = options_form(visitor.press(options_of(visitor, project), "preview", exclude_updated=True, note="my note", tags=[tag.id],
+                                      webhooks=[hook.id], matching="x\ny", others="z", hold_days="4", email_notification="instant"))
+    assert form["exclude_updated"].checked and form["tags"].checked and form["webhooks"].checked and not form["exclude_prereleases"].checked
+    assert [form[name].value for name in ("note", "matching", "others", "hold_days", "email_notification")] == [
+        "my note", "x\ny", "z", "4", "instant"]
+
+
+def test_an_evil_pattern_does_not_keep_a_preview_waiting(board, visitor):
+    board.webhook("http://127.0.0.1:9/")
+    project = board.track("github", "o/a", *(a_release("a" * 150 + f"{n}!", n) for n in range(50)))
+    began_at = time.monotonic()
+    page = visitor.press(options_of(visitor, project), "preview", matching="^(a+)+$")
+    assert time.monotonic() - began_at < 3
+    assert "hook" in previewed(page)["a" * 150 + "0!"], "no release is lost for it"
+
+
+# -- size and speed
+
+def test_each_page_stays_under_60_kb_with_long_names(board, visitor):
+    def long(text: str) -> str:
+        return text.ljust(200, "x")
+
+    note = rt.Note("n", "<p>" + "word " * 2000 + "</p>", "")
+    tags = [board.store.add_tag(board.account.id, f"tag {n}").id for n in range(8)]
+    for n in range(3):
+        an_ntfy_topic(board, "http://127.0.0.1:9", f"destination {n}")
+    for n in range(45):
+        name = long(f"o/{n}")
+        project, source = board.store.add_project(board.account.id, "github", name, name, {"tags": tags[:2]})
+        board.record(source.id, a_release(long("0."), n, note=note))
+    board.record(project.source_id, *(a_release(long(f"1.{m}."), m, note=note) for m in range(55)))
+    sizes = {path: len(visitor.get(path).body) for path in (
+        "/", "/projects", "/projects/add", f"/projects/{project.id}", f"/projects/{project.id}/options")}
+    assert max(sizes.values()) < 60_000, sizes
+
+
+def test_with_many_projects_and_releases_the_lists_are_quick(board, visitor):
+    board.track("github", "o/first", a_release("1.0"))
+    started = time.perf_counter()
+    for path in ("/", "/projects"):
+        visitor.get(path)
+    few = time.perf_counter() - started
+    fill_in_bulk(board.store, board.account.id, 400, 50)
+    started = time.perf_counter()
+    for path in ("/", "/projects"):
+        visitor.get(path)
+    assert time.perf_counter() - started < 0.5 + 10 * few
+
+
+def fill_in_bulk(store: rt.Store, account_id: str, projects: int, each: int) -> None:
+    """Projects, each with so many releases, as quick as SQL can."""
+    with store._transaction() as db:
+        first = db.execute("SELECT coalesce(max(id), 0) + 1 FROM source").fetchone()[0]
+        values = {"first": first, "last": first + projects - 1, "each": each, "account": account_id, "now": time.time()}
+        db.execute("""
+            WITH RECURSIVE n(i) AS (SELECT :first UNION ALL SELECT i + 1 FROM n WHERE i < :last)
+            INSERT INTO source (id, provider, key, name, next_check_at, checked_at, succeeded_at)
+            SELECT i, iif(i % 3, 'github', 'npm'), 'o/p' || i, 'o/p' || i, :now + 3600, :now, :now FROM n""", values)
+        db.execute("""
+            WITH RECURSIVE n(i) AS (SELECT :first UNION ALL SELECT i + 1 FROM n WHERE i < :last),
+                           m(j) AS (SELECT 0 UNION ALL SELECT j + 1 FROM m WHERE j < :each - 1)
+            INSERT INTO release (source_id, version, date, is_prerelease, cve)
+            SELECT i, '1.' || j,
+                   strftime('%Y-%m-%dT%H:%M:%S', 1700000000 + j * 86400 * 10 + (i * 7919) % 864000, 'unixepoch'), j % 7 = 0,
+                   iif((i * 31 + j) % 50 = 0, 'CVE-2026-1234', NULL) FROM n, m""", values)
+        db.execute("""
+            INSERT INTO note (release_id, fingerprint, title, message, url)
+            SELECT id, 1, 'Release ' || version, '<p>' || hex(zeroblob(400)) || '</p>', '' FROM release WHERE source_id >= :first""", values)
+        db.execute("""
+            INSERT INTO project (id, account_id, source_id, provider, name, email_notification, added_at, newest_date)
+            SELECT printf('%026d', id), :account, id, provider, name, 'daily', :now,
+                   (SELECT max(date) FROM release WHERE source_id = source.id) FROM source WHERE id >= :first""", values)
+
+
+# Notifications and the journal
+
+
+TOLD_PLACES = [*HTTP_KINDS, "email"]
+# Of Telegram's token the part that is not like the number of the chat.
+TOLD_SECRETS = {**PLANTED, "webhook": ["PLANTEDheadervalue"], "email": [], "telegram": ["AAPLANTED-telegram_token-"]}
+# Another value of each secret that stands in a form, for it to be replaced by.
+OTHER_SECRETS: dict[str, dict[str, Any]] = {
+    "slack": {"set.url": "/services/T01234567/B01234567/OTHERslackhook0123456789"}, "slack bot": {"set.token": "xoxb-1234567890-OTHERslackbot00"},
+    "telegram": {"set.token": "123456789:AAOTHER-telegram_token-000123456789"}, "discord": {"set.url": "/api/webhooks/123456789012345678/OTHER" + "z" * 60},
+    "hangouts_chat": {"set.url": "/v1/spaces/AAAAbbbb/messages?key=OTHERchatkey000000001&token=OTHERchattoken0000002"},
+    "microsoft_teams": {"set.url": "/workflows/0123456789abcdef/triggers/manual/paths/invoke?api-version=1&sig=OTHERteamssig000000000003"},
+    "mattermost": {"set.url": "/hooks/other5m4tt3rm05t5hook5abc"}, "rocketchat": {"set.url": "/hooks/64a1b2c3d4e5f60718293a4b/OTHERr0ck3t00000000005x"},
+    "matrix": {"set.token": "syt_OTHERmatrixtoken_0"}, "webhook": {"set.header": ["X-Mine: OTHERheadervalue"]},
+    "ntfy": {"set.token": "tk_OTHERntfytoken000000000000000"}, "gotify": {"set.token": "AOTHERgotifytoken."},
+    "pushover": {"set.token": "o" * 30, "set.user": "p" * 30},
+    "apprise": {"set.url": "/notify/otherapprisekey00001"},
+}
+
+
+class Teller:
+    """A board, a receiver and a visitor that many tests use, for each costs more than most of them: each test has
+    destinations of its own there."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.board, self.listener = Board(path, mail_from="releases@example.org"), Listener()
+        self.visitor = Visitor(self.board)
+
+    def fill(self, place: str, name: str = "", **more: Any) -> dict[str, Any]:
+        """What a person types for a destination at our receiver."""
+        kind = kind_of(place)
+        given = [("to", "team@example.org")] if place == "email" else settings_at(self.listener.url)[place]
+        filled: dict[str, Any] = {"name": name or rt.make_id()}
+        for setting, text in given:
+            is_kept = next(ask.kept_as for ask in rt.KINDS[kind].asks if ask.name == setting)
+            filled[f"set.{setting}"] = [text] if is_kept else text
+        return filled | more
+
+    def form(self, place: str) -> webtest.TestResponse:
+        return self.visitor.get(f"/notifications/add/{kind_of(place)}")
+
+    def save(self, place: str, **more: Any) -> rt.Destination:
+        """A destination that was made by the form."""
+        filled = self.fill(place, **more)
+        self.visitor.press(self.form(place), "save", **filled)
+        return self.named(place, filled["name"])
+
+    def named(self, place: str, name: str) -> rt.Destination:
+        found, = self.board.store.destinations(self.board.account.id, kind_of(place), name)
+        return found
+
+    def page(self, destination: rt.Destination) -> webtest.TestResponse:
+        return self.visitor.get(f"/notifications/{destination.id}")
+
+    @functools.cached_property
+    def form_token(self) -> str:
+        """Of the visitor's session, as every form of it has it."""
+        return self.visitor.get("/tags").html.select_one("[name=form_token]")["value"]
+
+    def tell(self, destination: rt.Destination, answer: Any, **more: Any) -> rt.Entry:
+        """The entry of a release that the destination was told of, and that was answered so."""
+        self.listener.answer = answer
+        tell_release(self.board, destination, **more)
+        send_now(self.board)
+        return self.board.store.journal(self.board.account.id, destination_id=destination.id)[0]
+
+
+def send_now(board: Board) -> list[Any]:
+    return rt.Courier(board.store, board.service.fetcher.post, board.service.settings, spread=lambda: 0.0).send_due()
+
+
+@pytest.fixture(scope="module")
+def teller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Teller]:
+    made = Teller(tmp_path_factory.mktemp("teller"))
+    yield made
+    made.listener.close()
+    made.board.close()
+
+
+def answer_of(place: str, faults: list[str]) -> Callable[[Seen], Any]:
+    """How the service answers; what it would not take is added to the faults."""
+    def answer(seen: Seen) -> Any:
+        if place in ("webhook", "email"):
+            return 204
+        try:
+            return SERVICES[kind_of(place)](seen)
+        except Exception as error:
+            faults.append(repr(error)[:400])
+            return 400, {"error": "not what the service takes"}
+    return answer
+
+
+def echoing(seen: Seen) -> Any:
+    """A receiver that repeats all it was sent."""
+    return 403, {"error": f"{seen.path} {json.dumps(seen.headers)} {seen.body.decode()}"}, {"X-Echo": seen.path}
+
+
+def value_in(shown: webtest.TestResponse, name: str) -> list[str]:
+    """What stands in the fields of a name, those aside that are empty."""
+    found = shown.html.select(f'[name="{name}"]')
+    return [text for one in found if (text := one.get("value", "") if one.name == "input" else one.get_text().removeprefix("\n"))]
+
+
+def ticked(shown: webtest.TestResponse, name: str) -> list[str]:
+    return [one["value"] for one in shown.html.select(f'input[name="{name}"]') if one.has_attr("checked")]
+
+
+def alert_of(shown: webtest.TestResponse) -> str:
+    return text_of(shown, "main [role=alert]")
+
+
+def posted(visitor: Visitor, path: str, *pairs: tuple[str, str], form_at: str = "") -> webtest.TestResponse:
+    """The answer to a form that holds these pairs and nothing else, as no page of ours would send it."""
+    token = visitor.get(form_at or path).html.select_one("[name=form_token]")["value"]
+    return visitor.app.post(path, [("form_token", token), *pairs], headers={"Origin": visitor.ORIGIN}, expect_errors=True)
+
+
+def no_secret(place: str, shown: str) -> None:
+    for secret in TOLD_SECRETS[place]:
+        for form in {secret, urllib.parse.unquote(secret)}:
+            assert not shown_of(form, html.unescape(shown)), shown_of(form, html.unescape(shown))
+
+
+def test_each_kind_can_be_added_from_the_list_of_notifications(teller):
+    shown = teller.visitor.get("/notifications")
+    for id_, kind in rt.KINDS.items():
+        link = shown.html.select_one(f'a[href$="/notifications/add/{id_}"]')
+        assert link and kind.about[1:] in " ".join(link.parent.get_text(" ").split())
+        assert teller.visitor.app.get(link["href"]).status_int == 200
+
+
+@pytest.mark.parametrize("kind", list(rt.KINDS))
+def test_the_form_of_a_kind_shows_each_setting_with_a_label_and_its_explanation(teller, kind):
+    shown = teller.form(kind)
+    for ask in rt.KINDS[kind].asks:
+        field = shown.html.select_one(f'[name="set.{ask.name}"]')
+        label = shown.html.select_one(f'label[for="{field["id"]}"]')
+        assert label and ask.name.split("_")[0] in label.get_text().lower()
+        assert ("may be left out" in label.get_text()) == (ask.default is not None or bool(ask.kept_as)), ask.name
+        assert ask.about[1:] in text_of(shown)
+    for field in shown.html.select("main input:not([type=hidden]), main select, main textarea"):
+        assert field.get("aria-label") or field.find_parent("label") or shown.html.select_one(f'label[for="{field.get("id")}"]'), field
+
+
+@pytest.mark.parametrize("kind", ["no-such-kind", "Slack", "webhook%20", "..%2Fkeys", "%00", "é"])
+def test_of_an_unknown_kind_there_is_no_form(teller, kind):
+    shown = teller.visitor.get(f"/notifications/add/{urllib.parse.quote(kind, safe='%')}", 404, Accept="text/html")
+    assert "no such page" in text_of(shown)
+
+
+@pytest.mark.parametrize("place", TOLD_PLACES)
+def test_what_is_saved_is_listed_by_the_api_and_works(teller, place):
+    filled = teller.fill(place)
+    shown = teller.visitor.press(teller.form(place), "save", **filled)
+    assert text_of(shown, "h1") == filled["name"] and "It is saved" in text_of(shown, "[role=status]")
+    made = teller.named(place, filled["name"])
+    assert made.settings == rt.read_settings(made.kind, [(name[4:], one) for name, text in filled.items() if name != "name"
+                                                         for one in (text if isinstance(text, list) else [text])])
+    assert (made.schedule, made.is_for_every_project, made.tags, made.is_security_only) == ("instant", True, (), False)
+    listed = teller.board.ask("GET", f"/v1/{rt.KIND_FIELDS[made.kind].replace('_', '-')}")
+    assert any(one["id"] == made.id for several in listed.values() if isinstance(several, list) for one in several)
+    if place != "email":        # there is no mail server here
+        faults: list[str] = []
+        entry = teller.tell(made, answer_of(place, faults))
+        assert (entry.state, faults) == ("delivered", []), entry.error
+
+
+def test_a_mail_address_that_is_saved_gets_mail(mail_server, mail_board):
+    server = mail_server()
+    board = mail_board(server.url(), mail_from="releases@example.org")
+    visitor = Visitor(board)
+    shown = visitor.press(visitor.get("/notifications/add/email"), "save", name="team", **{"set.to": "team@example.org"})
+    assert "no mail server yet" not in text_of(shown)
+    made, = board.store.destinations(board.account.id, "email", "team")
+    tell_release(board, made)
+    send_now(board)
+    taken, = server.taken
+    assert taken.recipient == "team@example.org" and "o/p 1.0" in parts_of(taken.content)[0]
+
+
+def test_without_a_mail_server_the_pages_say_so(teller):
+    for path in ("/notifications", "/notifications/add/email"):
+        assert "--smtp-url" in text_of(teller.visitor.get(path))
+
+
+@pytest.mark.parametrize("place, name, text", [
+    ("slack", "url", "https://hooks.slack.com/workflows/T01/A01/123/abc"), ("slack", "channel", "#a\tb"), ("slack bot", "token", "xoxb"),
+    ("slack", "server", "nowhere"), ("telegram", "token", "AAF-only-the-second-half"), ("telegram", "chat", "my_channel"),
+    ("telegram", "thread", "general"), ("telegram", "server", "ftp://x"), ("discord", "url", "https://discord.com/channels/1/2"),
+    ("discord", "server", "https://x/?y"), ("hangouts_chat", "url", "https://mail.google.com/chat/"), ("hangouts_chat", "server", "x"),
+    ("microsoft_teams", "url", "https://teams.microsoft.com/l/channel/19%3Aabc"), ("microsoft_teams", "server", "x"),
+    ("mattermost", "url", "https://chat.example.org/team"), ("rocketchat", "url", "https://chat.example.org/hooks/onlyanid"),
+    ("matrix", "homeserver_url", "matrix.org"), ("matrix", "internal_room_id", "#releases:matrix.org"), ("matrix", "token", "two words here"),
+    ("webhook", "url", "ftp://example.org/"), ("webhook", "url", "https://me:pw@example.org/"), ("webhook", "header", "no colon"),
+    ("webhook", "header", "Content-Type: text/plain"), ("webhook", "header", "X-A: ☃"), ("webhook", "header", "X-A: a\nX-B: b"),
+    ("webhook", "field", "x={secret}"), ("webhook", "field", "no equals sign"), ("webhook", "field", "=<b>\"&"), ("ntfy", "topic", "my topic"),
+    ("ntfy", "token", "two words"), ("ntfy", "priority", "6"), ("ntfy", "server", "ntfy.example.org"), ("gotify", "url", "gotify.example.org"),
+    ("gotify", "token", "<script>"), ("gotify", "priority", "-1"), ("pushover", "token", "short"), ("pushover", "user", "me@example.org"),
+    ("pushover", "device", "my phone"), ("pushover", "priority", "2"), ("pushover", "server", "x"), ("apprise", "url", "http://127.0.0.1/cfg/home"),
+    ("apprise", "urls", "tgram://é"), ("apprise", "tag", "a\tb"), ("email", "to", "not an address"), ("email", "to", "Me <me@example.org>")])
+def test_a_bad_value_is_told_by_the_setting_s_name_and_what_was_typed_stays(teller, place, name, text):
+    field, count = f"set.{name}", len(teller.board.store.destinations(teller.board.account.id))
+    filled = teller.fill(place)
+    filled[field] = [text] if name in ("header", "field") else text
+    for button in ("save", "test"):
+        seen = len(teller.listener.seen)
+        shown = teller.visitor.press(teller.form(place), button, 400, **filled)
+        assert f"Setting {name}" in alert_of(shown), alert_of(shown)
+        for one, typed in filled.items():
+            assert value_in(shown, one) == (typed if isinstance(typed, list) else [typed]), one
+        if name not in ("header", "field"):
+            assert shown.html.select_one(f'[name="{field}"]').get("aria-invalid") == "true"
+        assert len(teller.listener.seen) == seen and "What was sent" not in text_of(shown)
+    assert len(teller.board.store.destinations(teller.board.account.id)) == count
+
+
+@pytest.mark.parametrize("kind, name", [(kind, name) for kind, about in NEEDED.items() if kind != "slack" for name in about])
+def test_a_required_setting_that_is_missing_is_told_with_where_to_find_it(teller, kind, name):
+    shown = teller.visitor.press(teller.form(kind), "save", 400, **teller.fill(kind, **{f"set.{name}": " "}))
+    about = next(ask.about for ask in rt.KINDS[kind].asks if ask.name == name)
+    assert f"Setting {name} is required ({about})." in alert_of(shown)
+
+
+@pytest.mark.parametrize("about", [{"set.url": ""}, {"set.token": "xoxb-1234567890"}, {"set.url": "", "set.token": "xoxb-1234567890"}])
+def test_slack_s_form_takes_a_hook_or_a_bot(teller, about):
+    shown = teller.visitor.press(teller.form("slack"), "save", 400, **teller.fill("slack", **about))
+    assert "url, or token and channel" in alert_of(shown)
+
+
+@pytest.mark.parametrize("name", ["", "   ", "x" * 300, "x" * 201, "a\tb", "\u202eevil"])
+def test_a_name_that_cannot_be_is_told_and_stays_with_the_rest(teller, name):
+    shown = teller.visitor.press(teller.form("ntfy"), "save", 400, **teller.fill("ntfy") | {"name": name})
+    assert "Name" in alert_of(shown) and "200 printable characters" in alert_of(shown)
+    assert value_in(shown, "set.topic") == ["my-releases"] and "".join(value_in(shown, "name")) == name.strip()
+
+
+def test_a_name_of_200_letters_in_any_script_is_kept_and_shown_as_it_is(teller):
+    for name in ("語" * 200, '<b>"&\'{{1+1}}% if x' + "y" * 170):
+        made = teller.save("gotify", name=name)
+        assert made.name == name and text_of(teller.page(made), "h1") == name and name in text_of(teller.visitor.get("/notifications"))
+
+
+def test_two_destinations_of_a_kind_cannot_have_one_name_but_two_kinds_can(teller):
+    first = teller.save("gotify", name="the one name")
+    shown = teller.visitor.press(teller.form("gotify"), "save", 400, **teller.fill("gotify", "the one name"))
+    assert "gotify the one name" in alert_of(shown) and "already" in alert_of(shown)
+    assert value_in(shown, "set.token") == ["APLANTEDgotify."]
+    teller.save("ntfy", name="the one name")
+    other = teller.save("gotify", name="another name")
+    shown = teller.visitor.press(teller.page(other), "save", 400, name="the one name")
+    assert "already" in alert_of(shown) and teller.board.store.destination(other.id).name == "another name"
+    shown = teller.visitor.press(teller.page(first), "save", name="the one name")
+    assert "Saved." in text_of(shown)
+
+
+def test_all_that_is_wrong_is_told_at_once(teller):
+    shown = teller.visitor.press(teller.form("telegram"), "save", 400, name="", **{
+        "set.token": "x", "set.chat": "y", "set.thread": "z", "set.server": "w"})
+    assert len(shown.html.select("[role=alert] li")) == 5, alert_of(shown)
+
+
+@pytest.fixture(scope="module")
+def guest(teller: Teller) -> Visitor:
+    """One whose account is no administrator's."""
+    teller.board.store.add_account("user", "guest@example.org", "Guest", HASHED, False)
+    return Visitor(teller.board, "guest@example.org")
+
+
+@pytest.mark.parametrize("place", HTTP_KINDS)
+def test_a_private_address_is_refused_to_who_is_no_administrator_by_rule_and_flag(teller, guest, place):
+    filled, account = teller.fill(place), teller.board.store.account("guest@example.org")
+    for button in ("save", "test"):
+        seen = len(teller.listener.seen)
+        shown = guest.press(guest.get(f"/notifications/add/{kind_of(place)}"), button, 400, **filled)
+        said = alert_of(shown)
+        assert "127.0.0.1 is a private address" in said and "--allow-network 127.0.0.1" in said and "administrators" in said, said
+        assert len(teller.listener.seen) == seen and value_in(shown, "name") == [filled["name"]]
+    assert not teller.board.store.destinations(account.id, kind_of(place), filled["name"])
+
+
+@pytest.mark.parametrize("place, name", [("webhook", "url"), ("matrix", "homeserver_url"), ("ntfy", "server"), ("gotify", "url")])
+def test_which_setting_holds_an_address_that_is_refused_is_told(teller, guest, place, name):
+    shown = guest.press(guest.get(f"/notifications/add/{place}"), "save", 400, **teller.fill(place))
+    assert f"Setting {name}" in alert_of(shown), alert_of(shown)
+    assert shown.html.select_one(f'[name="set.{name}"]').get("aria-invalid") == "true"
+
+
+@pytest.mark.parametrize("url", ["http://169.254.169.254/latest/meta-data", "http://[fe80::1]/", "http://0x7f000001/", "http://0/",
+                                 "http://[::ffff:127.0.0.1]/"])
+def test_a_refused_address_is_refused_however_it_is_spelled(teller, guest, url):
+    shown = guest.press(guest.get("/notifications/add/webhook"), "save", 400, **teller.fill("webhook") | {"set.url": url})
+    assert "private address" in alert_of(shown) or "never sent to" in alert_of(shown), alert_of(shown)
+    if "169" in url:        # nobody may have that one
+        shown = teller.visitor.press(teller.form("webhook"), "save", 400, **teller.fill("webhook") | {"set.url": url})
+        assert "never sent to" in alert_of(shown)
+
+
+def test_who_is_no_administrator_any_more_can_neither_test_nor_keep_a_private_address(teller, guest):
+    account = teller.board.store.account("guest@example.org")
+    made = teller.board.store.add_destination(account.id, "webhook", "from before", {
+        "url": teller.listener.url, "headers": {}, "fields": {}}, rt.make_signing_secret())
+    seen = len(teller.listener.seen)
+    for path, button in ((f"/notifications/{made.id}", "save"), (f"/notifications/{made.id}", "test"), (f"/notifications/{made.id}/test", "test")):
+        shown = guest.press(guest.get(path), button, 400)
+        assert "--allow-network 127.0.0.1" in alert_of(shown)
+    assert len(teller.listener.seen) == seen
+
+
+@pytest.mark.parametrize("place", TOLD_PLACES)
+def test_secrets_stand_in_no_page_and_what_is_masked_stays_as_it_is(teller, place):
+    made = teller.save(place)
+    shown = teller.page(made)
+    no_secret(place, shown.text)
+    assert not made.secret or made.secret not in shown.text
+    for _ in range(2):
+        shown = teller.visitor.press(shown, "save", name=made.name + " renamed")
+        no_secret(place, shown.text)
+    now = teller.board.store.destination(made.id)
+    assert (now.settings, now.secret, now.name) == (made.settings, made.secret, made.name + " renamed")
+    shown = teller.visitor.press(shown, "save", 400, name="")
+    no_secret(place, shown.text)
+    assert teller.board.store.destination(made.id) == now
+    for path in (f"/journal?destination={made.id}", f"/notifications/{made.id}/test"):
+        no_secret(place, teller.visitor.get(path).text)
+
+
+@pytest.mark.parametrize("place", list(OTHER_SECRETS))
+def test_what_is_typed_over_a_mask_replaces_the_secret(teller, place):
+    made, typed = teller.save(place), OTHER_SECRETS[place]
+    typed = {name: teller.listener.url + text if str(text).startswith("/") else text for name, text in typed.items()}
+    shown = teller.visitor.press(teller.page(made), "save", **typed)
+    now = teller.board.store.destination(made.id)
+    kept = json.dumps(now.settings)
+    assert "PLANTED" not in kept.replace("planted", "PLANTED") and "OTHER" in kept.upper() or place == "pushover"
+    assert now.settings != made.settings and not any(str(one) in shown.text for one in typed.values())
+    assert [name for name in made.settings if made.settings[name] != now.settings[name]] == [
+        "headers" if place == "webhook" else name[4:] for name in typed]
+
+
+@pytest.mark.parametrize("place, name", [
+    (place, name) for place in HTTP_KINDS for name, _ in settings_at("http://x")[place]
+    if (place, name) != ("slack", "server") and kind_of(place) not in ("slack",)
+    and name not in ("server", "header") and next(ask.default for ask in rt.KINDS[kind_of(place)].asks if ask.name == name) is not None]
+    + [("email", "to")])
+def test_an_optional_setting_that_is_emptied_is_taken_away(teller, place, name):
+    made = teller.save(place)
+    assert made.settings[name]
+    shown = teller.visitor.press(teller.page(made), "save", **{f"set.{name}": ""})
+    now = teller.board.store.destination(made.id)
+    default = next(ask.default for ask in rt.KINDS[made.kind].asks if ask.name == name)
+    assert now.settings[name] == default and "".join(value_in(shown, f"set.{name}")) == default
+    assert {**now.settings, name: ""} == {**made.settings, name: ""}
+
+
+@pytest.mark.parametrize("place, name", [("telegram", "token"), ("mattermost", "url"), ("matrix", "token"), ("pushover", "user")])
+def test_a_required_secret_cannot_be_emptied(teller, place, name):
+    made = teller.save(place)
+    shown = teller.visitor.press(teller.page(made), "save", 400, **{f"set.{name}": ""})
+    assert f"Setting {name} is required" in alert_of(shown) and teller.board.store.destination(made.id) == made
+
+
+def test_a_password_in_the_addresses_of_apprise_is_masked(teller):
+    """One whose text begins as a web address would show all of its host's part."""
+    made = teller.save("apprise", **{"set.url": teller.listener.url + "/notify", "set.urls": "https://me:PLANTEDpassword@chat.example.org/PLANTEDroom"})
+    assert "PLANTED" not in teller.page(made).text, value_in(teller.page(made), "set.urls")
+    teller.visitor.press(teller.page(made), "save")
+    assert teller.board.store.destination(made.id).settings == made.settings
+
+
+def test_headers_of_a_webhook_are_added_changed_and_removed_and_their_values_masked(teller):
+    made = teller.save("webhook", **{"set.header": ["Authorization: Bearer PLANTEDone", "X-Two: PLANTEDtwo"]})
+    shown = teller.page(made)
+    assert value_in(shown, "set.header") == ["Authorization: ***", "X-Two: ***"] and "PLANTED" not in shown.text
+    shown = teller.visitor.press(shown, "save", **{"set.header": ["Authorization: ***", "X-Two: ***", "X-Three: PLANTEDthree"]})
+    assert teller.board.store.destination(made.id).settings["headers"] == {
+        "Authorization": "Bearer PLANTEDone", "X-Two": "PLANTEDtwo", "X-Three": "PLANTEDthree"}
+    shown = teller.visitor.press(shown, "save", **{"set.header": ["Authorization: Basic PLANTEDfour", "", "X-Three: ***"]})
+    assert teller.board.store.destination(made.id).settings["headers"] == {"Authorization": "Basic PLANTEDfour", "X-Three": "PLANTEDthree"}
+    assert "PLANTED" not in shown.text
+    shown = teller.visitor.press(shown, "save", **{"set.header": ["", ""]})
+    assert teller.board.store.destination(made.id).settings["headers"] == {} and value_in(shown, "set.header") == []
+
+
+def test_more_headers_and_fields_can_be_added_as_long_as_there_may_be_more(teller):
+    made, shown = None, None
+    for at in range(0, 20, 2):
+        lines = [f"X-{n}: PLANTED{n}" for n in range(at, at + 2)]
+        if made is None:
+            made = teller.save("webhook", **{"set.header": lines})
+            shown = teller.page(made)
+        else:
+            shown = teller.visitor.press(shown, "save", **{"set.header": [*value_in(shown, "set.header"), *lines]})
+    assert teller.board.store.destination(made.id).settings["headers"] == {f"X-{n}": f"PLANTED{n}" for n in range(20)}
+    shown = teller.visitor.press(shown, "save", 400, **{"set.header": [*value_in(shown, "set.header"), "X-More: 1"]})
+    assert "at most 20 headers and 50 fields" in alert_of(shown) and len(value_in(shown, "set.header")) == 21
+
+
+@pytest.mark.parametrize("line", ["X-Other: ***", "X-Mine:***", "X-Mine: Bearer ***"])
+def test_a_mask_that_was_moved_is_never_taken_for_the_value_of_a_header(teller, line):
+    """A header that is renamed keeps its value, or is told to be typed anew; the receiver would refuse three asterisks."""
+    made = teller.save("webhook")
+    answer = posted(teller.visitor, f"/notifications/{made.id}", ("name", made.name), ("set.url", made.settings["url"]), ("set.header", line), ("do", "save"))
+    now = teller.board.store.destination(made.id).settings["headers"]
+    assert "***" not in json.dumps(now), now
+    assert answer.status_int == 303 or "header" in alert_of(answer)
+
+
+@pytest.mark.parametrize("field, lines", [("set.field", ["text=one", "text=two"]), ("set.header", ["X-A: one", "X-A: two"]),
+                                          ("set.header", ["X-A: one", "x-a: two"])])
+def test_two_fields_or_headers_of_one_name_are_told_rather_than_one_of_them_lost(teller, field, lines):
+    shown = teller.visitor.press(teller.form("webhook"), "save", 400, **teller.fill("webhook") | {field: lines})
+    assert lines[0].partition("=")[0].partition(":")[0].lower() in alert_of(shown).lower()
+    assert value_in(shown, field) == lines
+
+
+def test_fields_of_a_webhook_keep_line_breaks_braces_and_markup(teller):
+    templates = {"text": "{project} {version}\n\n  {note_text}\n", "json": '{{"v": "{version}", {{{cve}}}}}', "html": "</textarea><b>&amp;{url}",
+                 "empty": "", " spaced ": " {tags} ", "\u200bodd=": "=="}
+    made = teller.save("webhook", **{"set.header": [""], "set.field": [f"{name}={text}" for name, text in list(templates.items())[:2]]})
+    shown = teller.page(made)
+    for at in (2, 4):
+        shown = teller.visitor.press(shown, "save", **{"set.field": [f"{name}={text}" for name, text in list(templates.items())[:at + 2]]})
+    now = teller.board.store.destination(made.id)
+    expected = {**templates, "\u200bodd": "==="}
+    del expected["\u200bodd="]
+    assert now.settings["fields"] == expected
+    for _ in range(2):
+        shown = teller.visitor.press(teller.page(made), "save")
+    assert teller.board.store.destination(made.id).settings["fields"] == expected
+    teller.listener.answer = 204
+    teller.visitor.press(shown, "test")
+    sent = teller.listener.seen[-1].json()
+    assert sent["json"] == '{"v": "1.2.3", {}}' and sent["text"].startswith("octocat/hello-world 1.2.3\n\n  This is a test")
+    assert sent["empty"] == "" and sent["html"].startswith("</textarea><b>&amp;https://")
+
+
+@pytest.mark.parametrize("template, variable", [("{nope}", "{nope}"), ("{version} {Version} {secret}", "{secret}"), ("{{{a}}}", "{a}")])
+def test_an_unknown_variable_is_told_with_those_that_there_are(teller, template, variable):
+    for button in ("save", "test", "render"):
+        shown = teller.visitor.press(teller.form("webhook"), button, 400, **teller.fill("webhook") | {"set.field": [f"text={template}"]})
+        assert variable in alert_of(shown) and all(name in alert_of(shown) for name in rt.TEMPLATE_NAMES)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in rt.KINDS if kind not in ("webhook", "email")])
+def test_schedule_scope_tags_and_security_are_saved_and_shown_again(teller, kind):
+    tags = [teller.board.store.add_tag(teller.board.account.id, f"{kind} <{n}>") for n in range(4)]
+    ids = [tag.id for tag in tags]
+    made = teller.save(kind, schedule="weekly", scope="listed", tag=ids[:2], without=ids[2:3], security=True)
+    assert (made.schedule, made.is_for_every_project, made.is_security_only) == ("weekly", False, True)
+    assert (sorted(made.tags), made.without_tags) == (sorted(ids[:2]), (ids[2],))
+    shown = teller.page(made)
+    assert shown.html.select_one("[name=schedule] [selected]")["value"] == "weekly" and ticked(shown, "scope") == ["listed"]
+    assert (ticked(shown, "tag"), ticked(shown, "without"), ticked(shown, "security")) == (ids[:2], [ids[2]], ["yes"])
+    item = next(one for one in teller.visitor.get("/notifications").html.select("li") if made.name in one.get_text())
+    said = " ".join(item.get_text(" ").split())
+    assert "weekly digest" in said and "listed projects" in said and all(f"{kind} <{n}>" in said.partition("without")[0] for n in range(2))
+    assert f"without tag {kind} <2>" in said and "security" in said
+    shown = teller.visitor.press(shown, "save", 400, name="", schedule="hourly", scope="all", tag=ids[3:], without=[], security=False)
+    assert shown.html.select_one("[name=schedule] [selected]")["value"] == "hourly" and ticked(shown, "scope") == ["all"]
+    assert (ticked(shown, "tag"), ticked(shown, "without"), ticked(shown, "security")) == (ids[3:], [], [])
+    teller.visitor.press(shown, "save", name=made.name, schedule="instant", scope="all", tag=[], without=[], security=False)
+    now = teller.board.store.destination(made.id)
+    assert (now.schedule, now.is_for_every_project, now.tags, now.without_tags, now.is_security_only) == ("instant", True, (), (), False)
+    for tag in tags:
+        teller.board.store.remove_tag(teller.board.account.id, tag.id)
+
+
+@pytest.mark.parametrize("place", ["webhook", "email"])
+def test_a_kind_without_a_schedule_refuses_one_and_does_not_say_that_it_takes_it(teller, place):
+    assert not teller.form(place).html.select("[name=schedule]")
+    pairs = [(name, one) for name, text in teller.fill(place).items() for one in (text if isinstance(text, list) else [text])]
+    answer = posted(teller.visitor, f"/notifications/add/{place}", *pairs, ("schedule", "daily"), ("do", "save"))
+    assert answer.status_int == 400 and "When" in alert_of(answer)
+    assert "daily" not in alert_of(answer).partition("takes")[2], alert_of(answer)
+
+
+def test_an_unknown_schedule_is_told(teller):
+    pairs = [*teller.fill("ntfy").items()]
+    for schedule in ("yearly", "none", "default", "INSTANT"):
+        answer = posted(teller.visitor, "/notifications/add/ntfy", *pairs, ("schedule", schedule), ("do", "save"))
+        assert answer.status_int == 400 and "instant, hourly, daily, weekly" in alert_of(answer)
+
+
+@pytest.mark.parametrize("names", [("tag", "tag"), ("without", "without"), ("tag", "without")])
+def test_a_tag_that_is_sent_twice_is_taken_once_and_one_that_is_ticked_both_ways_is_told(teller, names):
+    tag = teller.board.store.add_tag(teller.board.account.id, "both ways")
+    try:
+        pairs = [*teller.fill("ntfy").items(), *((name, tag.id) for name in names)]
+        answer = posted(teller.visitor, "/notifications/add/ntfy", *pairs, ("do", "save"))
+        if len(set(names)) == 1:
+            assert answer.status_int == 303
+        else:       # of what it hears nothing at all
+            assert answer.status_int == 400 and "both ways" in alert_of(answer)
+    finally:
+        teller.board.store.remove_tag(teller.board.account.id, tag.id)
+
+
+def test_the_tags_of_others_are_not_taken(teller):
+    other = teller.board.store.add_account("user", f"{rt.make_id()}@example.org", "Other", HASHED, False)
+    theirs = teller.board.store.add_tag(other.id, "theirs")
+    name = rt.make_id()
+    answer = posted(teller.visitor, "/notifications/add/ntfy", *teller.fill("ntfy", name).items(), ("tag", theirs.id), ("do", "save"))
+    assert answer.status_int in (303, 400)
+    assert not any(theirs.id in one.tags for one in teller.board.store.destinations(teller.board.account.id, "ntfy", name))
+
+
+@pytest.mark.parametrize("place", HTTP_KINDS)
+def test_a_test_sends_what_is_typed_and_saves_nothing(teller, place):
+    count, events = len(teller.board.store.destinations(teller.board.account.id)), len(teller.board.store.journal(teller.board.account.id, limit=10**6))
+    seen, filled = len(teller.listener.seen), teller.fill(place)
+    teller.listener.answer = echoing
+    shown = teller.visitor.press(teller.form(place), "test", **filled)
+    assert len(teller.listener.seen) == seen + 1 and "octocat/hello-world" in teller.listener.seen[-1].body.decode()
+    assert "it answered 403" in alert_of(shown)
+    sent, said = (one.get_text() for one in shown.html.select("form pre")[:2])
+    assert sent.startswith(("POST ", "PUT ")) and "octocat/hello-world" in sent and "User-Agent: releasetrack/" in sent
+    assert "403" in said and "x-echo:" in said.lower() and "octocat/hello-world" in said
+    pres = " ".join(one.get_text() for one in shown.html.select("pre")) + alert_of(shown)
+    no_secret(place, pres)
+    for one, typed in filled.items():
+        assert value_in(shown, one) == (typed if isinstance(typed, list) else [typed]), "what was typed stays, to be saved then"
+    assert len(teller.board.store.destinations(teller.board.account.id)) == count
+    assert len(teller.board.store.journal(teller.board.account.id, limit=10**6)) == events
+    shown = teller.visitor.press(shown, "save")
+    assert "It is saved" in text_of(shown)
+
+
+@pytest.mark.parametrize("place", HTTP_KINDS)
+def test_a_test_of_what_is_saved_uses_what_is_masked_and_what_is_typed(teller, place):
+    made = teller.save(place)
+    faults: list[str] = []
+    teller.listener.answer = echoing
+    shown = teller.visitor.press(teller.page(made), "test", name="renamed for the test")
+    no_secret(place, shown.text)
+    seen = teller.listener.seen[-1]
+    assert all(secret in f"{seen.path} {seen.headers} {seen.body.decode()}" for secret in TOLD_SECRETS[place])
+    assert teller.board.store.destination(made.id) == made and value_in(shown, "name") == ["renamed for the test"]
+    assert teller.board.store.journal(teller.board.account.id, destination_id=made.id) == []
+    data = {"url": "https://forge.example/o/p/releases/1.0"}
+    if place != "webhook":
+        teller.listener.answer = answer_of(place, faults)
+        shown = teller.visitor.press(teller.visitor.get(f"/notifications/{made.id}/test"), "test", **data)
+        assert faults == [] and "The test was sent, and taken." in text_of(shown), faults
+        no_secret(place, shown.text)
+    assert teller.board.store.journal(teller.board.account.id, destination_id=made.id) == []
+
+
+@pytest.mark.parametrize("answer, words", [
+    (404, "it answered 404"), ((500, "<h1>oops</h1>"), "it answered 500"), ((301, "", {"Location": "http://127.0.0.1:9/"}), "it answered 301"),
+    ((429, "", {"Retry-After": "3"}), "it answered 429")])
+def test_what_a_receiver_answers_is_shown_as_it_is_and_called_a_failure(teller, answer, words):
+    teller.listener.answer = answer
+    shown = teller.visitor.press(teller.form("webhook"), "test", **teller.fill("webhook"))
+    assert words in alert_of(shown) and "was sent, and taken" not in text_of(shown)
+    said = shown.html.select("form pre")[1].get_text()
+    assert str(answer if isinstance(answer, int) else answer[0]) in said and "answered by 127.0.0.1" in said
+    if isinstance(answer, tuple) and answer[0] == 500:
+        assert "<h1>oops</h1>" in said and len(shown.html.select("h1")) == 1
+
+
+def test_a_receiver_that_is_not_there_is_told_in_words(teller):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    shown = teller.visitor.press(teller.form("webhook"), "test", **teller.fill("webhook") | {"set.url": f"http://127.0.0.1:{port}/x"})
+    assert "refused" in alert_of(shown) and "Nothing." in text_of(shown, "form") and f"POST http://127.0.0.1:{port}/x" in text_of(shown, "pre")
+
+
+def test_a_receiver_that_never_answers_is_told_in_words(teller, talk):
+    def say_nothing(server: Raw, connection: socket.socket) -> None:
+        while connection.recv(65536):
+            pass
+
+    silent = talk(say_nothing)
+    usual = teller.board.service.courier.post
+    teller.board.service.courier.post = Hurried(teller.board.service.settings).post
+    try:
+        shown = teller.visitor.press(teller.form("webhook"), "test", **teller.fill("webhook") | {"set.url": silent.url})
+    finally:
+        teller.board.service.courier.post = usual
+    assert "took longer than" in alert_of(shown), alert_of(shown)
+    assert "What was sent" in text_of(shown) and "Nothing." in text_of(shown, "form")
+
+
+@pytest.mark.parametrize("leaf, words", [("self", "certificate is not valid"), ("expired", "expired"), ("other", "Hostname mismatch")])
+def test_a_certificate_that_is_not_good_is_told_in_words_and_nothing_is_sent(teller, talk, tmp_path, trusted, leaf, words):
+    server = tls_server(talk, tmp_path, leaf)
+    shown = teller.visitor.press(teller.form("webhook"), "test", **teller.fill("webhook") | {"set.url": f"https://localhost:{server.port}/"})
+    assert words in alert_of(shown) and not server.got
+
+
+def test_a_mail_is_tested_before_it_is_saved_and_shows_what_was_said(mail_server, mail_board):
+    server = mail_server()
+    board = mail_board(server.url(), mail_from="releases@example.org")
+    visitor = Visitor(board)
+    shown = visitor.press(visitor.get("/notifications/add/email"), "test", name="x", **{"set.to": "team@example.org"})
+    taken, = server.taken
+    assert taken.recipient == "team@example.org" and "The test was sent, and taken." in text_of(shown)
+    sent, said = (one.get_text() for one in shown.html.select("form pre"))
+    assert "from releases@example.org to team@example.org" in sent and "octocat/hello-world 1.2.3" in sent and "2.0.0 queued as 1" in said
+    assert len(board.store.destinations(board.account.id, "email")) == 1 and board.store.journal(board.account.id) == []
+    server.replies["RCPT"] = "550 5.1.1 <b>no such user</b>"
+    shown = visitor.press(shown, "test")
+    assert "550" in alert_of(shown) and "<b>no such user</b>" in alert_of(shown)
+    own, = board.store.destinations(board.account.id, "email", "account")
+    del server.replies["RCPT"]
+    visitor.press(visitor.get(f"/notifications/{own.id}"), "test")
+    assert server.taken[-1].recipient == "me@example.org"
+
+
+def test_a_test_of_mail_without_a_server_says_which_setting_names_one(teller):
+    shown = teller.visitor.press(teller.form("email"), "test", **teller.fill("email"))
+    assert "--smtp-url" in alert_of(shown)
+
+
+EVERY_MEMBER = {
+    "provider": "npm", "project": "@scope/näme", "version": "2.0.0-rc.1", "time": "2026-03-01T10:00:00+02:00", "cve": "CVE-2026-0001, CVE-2026-0002",
+    "is_prerelease": "true", "is_updated": "true", "note_title": "Title <b> & \"", "note_message": "<p>Line one</p>\n<p>Line two</p>",
+    "account_type": "organization", "account_id": "acc-1", "account_name": "Team Ü", "tags": "infra, web shop", "project_note": "mine {version}",
+    "url": "https://forge.example/x?a=b&c=d"}
+
+
+def test_every_member_of_the_standard_body_can_be_tested_with(teller):
+    made = teller.save("webhook")
+    teller.listener.answer = 204
+    form = teller.visitor.get(f"/notifications/{made.id}/test")
+    assert {one.get("name") for one in form.html.select("main .card [name]")} - {"form_token", "do", None} == set(EVERY_MEMBER)
+    shown = teller.visitor.press(form, "test", **EVERY_MEMBER)
+    assert "The test was sent, and taken." in text_of(shown)
+    body = teller.listener.seen[-1].json()
+    assert [tag.pop("name") for tag in body["tags"]] == ["infra", "web shop"] and all(tag.pop("id") and not tag for tag in body.pop("tags"))
+    assert body == {
+        "provider": "npm", "project": "@scope/näme", "version": "2.0.0-rc.1", "time": "2026-03-01T08:00:00Z",
+        "cve": ["CVE-2026-0001", "CVE-2026-0002"], "is_prerelease": True, "is_updated": True,
+        "note": {"title": "Title <b> & \"", "message": "<p>Line one</p>\n<p>Line two</p>"},
+        "account": {"type": "organization", "id": "acc-1", "name": "Team Ü"}, "project_note": "mine {version}"}
+    again = teller.visitor.press(shown, "test")
+    assert teller.listener.seen[-1].json()["note"] == body["note"], "what was typed stands there for the next test"
+    for name, value in EVERY_MEMBER.items():
+        stands = [one.get_text() for one in again.html.select(f"[name={name}] [selected]")] if name.startswith("is_") else value_in(again, name)
+        assert stands == [value], name
+
+
+def test_what_is_left_empty_is_left_out_of_the_body(teller):
+    made = teller.save("webhook")
+    teller.listener.answer = 204
+    teller.visitor.press(teller.visitor.get(f"/notifications/{made.id}/test"), "test", note_title="", note_message="", tags="", cve="", project_note="", url="")
+    assert set(teller.listener.seen[-1].json()) == {"provider", "project", "version", "time", "account"}
+
+
+def test_custom_fields_are_filled_with_the_data_of_a_test(teller):
+    made = teller.save("webhook", **{"set.field": ["all={project}|{version}|{cve}|{is_prerelease}|{tags}|{url}|{account_type}", "text={note_text}"]})
+    teller.listener.answer = 204
+    teller.visitor.press(teller.visitor.get(f"/notifications/{made.id}/test"), "test", **EVERY_MEMBER)
+    body = teller.listener.seen[-1].json()
+    body["text"] = re.sub("\n+", "\n", body["text"])
+    assert body == {
+        "all": "@scope/näme|2.0.0-rc.1|CVE-2026-0001, CVE-2026-0002|true|infra, web shop|https://forge.example/x?a=b&c=d|organization",
+        "text": "Line one\nLine two"}
+
+
+@pytest.mark.parametrize("place", CHATS)
+def test_chats_are_tested_with_data_of_one_s_own(teller, place):
+    made, faults = teller.save(place), list[str]()
+    teller.listener.answer = answer_of(place, faults)
+    shown = teller.visitor.press(teller.visitor.get(f"/notifications/{made.id}/test"), "test", **EVERY_MEMBER)
+    assert not faults and "The test was sent, and taken." in text_of(shown), (faults, text_of(shown))
+    teller = json.dumps(teller.listener.seen[-1].json(), ensure_ascii=False).replace("\\", "").replace("\u200b", "")
+    assert "2.0.0-rc.1" in teller and "CVE-2026-0001" in teller and "pre-release" in teller and "Line two" in teller
+
+
+def test_mail_is_tested_with_data_of_one_s_own(mail_server, mail_board):
+    server = mail_server()
+    board = mail_board(server.url(), mail_from="releases@example.org")
+    visitor = Visitor(board)
+    shown = visitor.press(visitor.get(f"/notifications/{mailbox(board).id}/test"), "test", **EVERY_MEMBER)
+    assert "The test was sent, and taken." in text_of(shown)
+    plain, page = parts_of(server.taken[0].content)
+    for words in ("@scope/näme 2.0.0-rc.1", "CVE-2026-0002", "pre-release", "mine {version}", "Line two"):
+        assert words in plain, words
+
+
+@pytest.mark.parametrize("name, value", [
+    ("provider", " "), ("project", ""), ("version", ""), ("time", "yesterday"), ("time", ""), ("time", "2026-99-99T99:99:99Z"),
+    ("account_type", "robot"), ("account_type", "")])
+def test_data_that_make_no_sense_are_told_by_name_and_stay(teller, name, value):
+    made, seen = teller.save("webhook"), len(teller.listener.seen)
+    shown = teller.visitor.press(teller.visitor.get(f"/notifications/{made.id}/test"), "test", 400, **EVERY_MEMBER | {name: value})
+    assert name in alert_of(shown) and len(teller.listener.seen) == seen
+    assert "".join(value_in(shown, name)) == value.strip() and value_in(shown, "project_note") == ["mine {version}"]
+
+
+def test_a_flag_that_is_neither_true_nor_false_is_told(teller):
+    made = teller.save("webhook")
+    answer = posted(teller.visitor, f"/notifications/{made.id}/test", ("is_updated", "banana"), ("do", "test"))
+    assert answer.status_int == 400 and "is_updated" in alert_of(answer) and "true or false" in alert_of(answer)
+
+
+def test_a_version_that_is_called_true_stays_a_text(teller):
+    made = teller.save("webhook")
+    teller.listener.answer = 204
+    shown = teller.visitor.press(teller.visitor.get(f"/notifications/{made.id}/test"), "test", version="true", project_note="false")
+    assert teller.listener.seen[-1].json()["version"] == "true"
+    assert value_in(shown, "version") == ["true"] and value_in(shown, "project_note") == ["false"]
+
+
+@pytest.mark.parametrize("fields", [[], ["text={project} {version}\n{note_text}", "html={note_message}", "brace={{x}} {{{url}}}", "né\"=<&>"]])
+def test_the_rendering_is_the_body_that_is_sent(teller, fields):
+    teller.listener.answer = 204
+    filled = teller.fill("webhook") | ({"set.field": fields[:2]} if fields else {})
+    shown = teller.form("webhook")
+    for button in ("render", "test", "save"):
+        shown = teller.visitor.press(shown, button, **(filled if button == "render" else {}))
+        rendered = json.loads(shown.html.select_one("#rendering pre").get_text())
+        if button == "test":
+            assert teller.listener.seen[-1].json() == rendered
+            assert list(teller.listener.seen[-1].json()) == list(rendered)
+    made = teller.named("webhook", filled["name"])
+    if fields:
+        shown = teller.visitor.press(teller.page(made), "render", **{"set.field": fields})
+        assert teller.board.store.destination(made.id) == made, "showing saves nothing"
+        rendered = json.loads(shown.html.select_one("#rendering pre").get_text())
+        assert rendered["brace"] == "{x} {https://github.com/octocat/hello-world/releases/tag/1.2.3}" and rendered["né\""] == "<&>"
+        shown = teller.visitor.press(shown, "save")
+    teller.visitor.press(teller.page(made), "test")
+    assert teller.listener.seen[-1].json() == json.loads(teller.page(made).html.select_one("#rendering pre").get_text())
+    teller.visitor.press(teller.visitor.get(f"/notifications/{made.id}/test"), "test")
+    assert teller.listener.seen[-1].json() == rendered, "the form's own data are those of the rendering"
+
+
+def test_the_variables_of_templates_are_listed_at_the_form(teller):
+    for shown in (teller.form("webhook"), teller.page(teller.save("webhook"))):
+        assert all(f"{{{name}}}" in text_of(shown, "#rendering") for name in rt.TEMPLATE_NAMES)
+    assert not teller.form("ntfy").html.select("#rendering")
+
+
+def test_a_rendering_while_it_is_typed_says_what_is_wrong_with_the_fields(teller):
+    """A script shows this part of the page alone, so it may not show another body than that of what is typed."""
+    shown = teller.visitor.press(teller.form("webhook"), "render", 400, **teller.fill("webhook") | {"set.field": ["text={nope}"]})
+    assert "there is no variable {nope}" in text_of(shown, "#rendering")
+
+
+def test_fields_are_rendered_before_name_and_address_are_there(teller):
+    shown = teller.form("webhook")
+    answer = posted(teller.visitor, "/notifications/add/webhook", ("name", ""), ("set.url", ""), ("set.field", "text={version}!"), ("do", "render"))
+    assert "1.2.3!" in text_of(answer, "#rendering") and "1.2.3!" not in text_of(shown)
+
+
+def is_signed(seen: Seen, secret: str) -> bool:
+    """By both signatures."""
+    moment = seen.headers["x-service-timestamp"]
+    message = moment.encode() + b"." + seen.body
+    keyed = hmac.new(base64.b64decode(secret[6:]), seen.headers["webhook-id"].encode() + b"." + message, hashlib.sha256).digest()
+    return hmac.new(secret.encode(), message, hashlib.sha256).hexdigest() == seen.headers["x-service-signature"] and (
+        "v1," + base64.b64encode(keyed).decode() in seen.headers["webhook-signature"].split())
+
+
+def test_a_secret_is_hidden_until_it_is_revealed_and_signs_the_test(teller):
+    made = teller.save("webhook")
+    assert made.secret.startswith("whsec_")
+    for path in (f"/notifications/{made.id}", f"/notifications/{made.id}?do=reveal", f"/notifications/{made.id}/test", "/notifications"):
+        assert made.secret not in teller.visitor.get(path).text
+    shown = teller.visitor.press(teller.page(made), "reveal")
+    assert shown.html.select_one("#secret")["value"] == made.secret and "no-store" in shown.headers["Cache-Control"]
+    teller.listener.answer = 204
+    shown = teller.visitor.press(teller.page(made), "test")
+    assert is_signed(teller.listener.seen[-1], made.secret) and made.secret not in shown.text
+
+
+def test_a_renewed_secret_signs_and_the_former_one_for_a_day_more(board, listen):
+    clock = Clock(time.time())
+    board.store.clock = clock
+    visitor, listener = Visitor(board), listen()
+    made = board.webhook(listener.url)
+    path = f"/notifications/{made.id}"
+    assert "former one signs" in text_of(visitor.get(path)), "what renewing does is said before"
+    shown = visitor.press(visitor.get(path), "renew")
+    now = board.store.destination(made.id)
+    assert "for a day" in text_of(shown, "[role=status]") and now.secret != made.secret
+    assert made.secret not in shown.text and now.secret not in shown.text
+    assert visitor.press(shown, "reveal").html.select_one("#secret")["value"] == now.secret
+    tomorrow = datetime.datetime.fromtimestamp(clock.now + 86400, rt.zone_of(board.account.time_zone))
+    assert f"{tomorrow:%-d %b %Y, %H:%M}" in text_of(shown)
+    visitor.press(shown, "test")
+    seen = listener.seen[-1]
+    assert is_signed(seen, now.secret) and len(seen.headers["webhook-signature"].split()) == 2
+    former = hmac.new(base64.b64decode(made.secret[6:]), f"{seen.headers['webhook-id']}.{seen.headers['webhook-timestamp']}.".encode() + seen.body,
+                      hashlib.sha256).digest()
+    assert "v1," + base64.b64encode(former).decode() in seen.headers["webhook-signature"]
+    clock.now += 86400 + 60
+    board.store.sweep(clock.now)        # as the courier does every minute
+    shown = visitor.get(path)
+    assert "signs too until" not in text_of(shown), "the day is over"
+
+
+@pytest.mark.parametrize("button", ["reveal", "renew"])
+def test_what_has_no_secret_neither_shows_nor_renews_one(teller, button):
+    made = teller.save("gotify")
+    assert not teller.page(made).html.select(f'button[value="{button}"]')
+    answer = posted(teller.visitor, f"/notifications/{made.id}", ("do", button))
+    assert answer.status_int == 400 and alert_of(answer) and teller.board.store.destination(made.id) == made
+
+
+def test_a_destination_is_removed_with_its_journal_and_who_listed_it_alone_is_named(board, visitor, listen):
+    listener = listen()
+    gone, stays = board.webhook(listener.url, "gone"), board.webhook(listener.url, "stays")
+    alone = board.track("github", "o/alone", destinations={"webhook": [gone.id]})
+    both = board.track("github", "o/both", destinations={"webhook": [gone.id, stays.id]})
+    put_event(board, alone, "1.0", gone)
+    put_event(board, both, "2.0", stays)
+    assert "o/alone 1.0" in text_of(visitor.get("/journal"))
+    shown = visitor.press(visitor.get(f"/notifications/{gone.id}"), "remove")
+    said = text_of(shown, "[role=status]")
+    assert "gone is removed" in said and "o/alone" in said and "o/both" not in said
+    assert "o/alone" not in text_of(visitor.get("/journal"), "main ul.list") and "o/both 2.0" in text_of(visitor.get("/journal"))
+    assert visitor.get(f"/notifications/{gone.id}", 404)
+    assert not text_of(visitor.get("/notifications"), "[role=status]"), "it is said once"
+
+
+@pytest.mark.parametrize("name", ["short", "x" * 200, "語" * 200])
+def test_what_a_removal_widens_is_said_however_long_the_names_are(board, visitor, listen, name):
+    listener = listen()
+    gone, _ = board.webhook(listener.url, name), board.webhook(listener.url, "stays")
+    names = [f"an-owner-{n:02}/alone-{n:02}" for n in range(12)]
+    for one in names:
+        board.track("github", one, destinations={"webhook": [gone.id]})
+    said = text_of(visitor.press(visitor.get(f"/notifications/{gone.id}"), "remove"), "[role=status]")
+    teller = [one for one in names if re.search(rf"{one}(?![\w-])", said)]
+    assert "is removed" in said and teller, said
+    assert len(teller) == len(names) or re.search(r"(?:others|more)\b", said.partition(teller[-1])[2]), "that there are more is not said"
+
+
+def test_only_a_post_of_the_form_removes(teller):
+    made = teller.save("ntfy")
+    teller.visitor.get(f"/notifications/{made.id}?do=remove")
+    assert teller.board.store.destination(made.id) == made
+    answer = teller.visitor.app.post(f"/notifications/{made.id}", {"do": "remove"}, headers={"Origin": Visitor.ORIGIN}, expect_errors=True)
+    assert answer.status_int == 403 and teller.board.store.destination(made.id) == made
+
+
+def test_what_belongs_to_another_account_is_not_there(teller, guest):
+    made = teller.save("webhook")
+    entry = teller.tell(made, 500)
+    seen = len(teller.listener.seen)
+    for path, buttons in ((f"/notifications/{made.id}", ("save", "test", "render", "reveal", "renew", "remove")),
+                          (f"/notifications/{made.id}/test", ("test",)), (f"/journal/{entry.id}", ("resend",))):
+        assert "no such page" in text_of(guest.get(path, 404))
+        for button in buttons:
+            answer = posted(guest, path, ("do", button), ("name", "stolen"), form_at="/tags")
+            assert answer.status_int == 404 and made.secret not in answer.text
+    assert posted(guest, "/journal", ("destination", made.id), ("do", "resend")).status_int in (303, 400, 404)
+    assert made.name not in guest.get(f"/journal?destination={made.id}").text
+    assert teller.board.store.destination(made.id) == made and len(teller.listener.seen) == seen
+    assert teller.board.store.journal(teller.board.account.id, delivery_id=entry.id)[0].attempts == 1
+
+
+def test_an_empty_journal_says_what_will_stand_there(board, visitor):
+    assert "Nothing was told yet" in text_of(visitor.get("/journal"))
+    assert "that fits" in text_of(visitor.get("/journal?state=failed"))
+
+
+def test_an_account_that_nothing_is_sent_to_is_told_so(board, visitor):
+    """The mail destination that every account has gets nothing without a mail server."""
+    assert "Nobody is told yet" in text_of(visitor.get("/notifications"))
+
+
+def journal_rows(shown: webtest.TestResponse) -> list[str]:
+    return [" ".join(one.get_text(" ").split()) for one in shown.html.select("main ul.list > li")]
+
+
+def test_the_journal_is_newest_first_filtered_and_paged(board, visitor, listen):
+    listener = listen(lambda seen: 204 if seen.path == "/good" else (500, "oops"))
+    good, bad = board.webhook(listener.url + "/good", "good one"), board.webhook(listener.url + "/bad", "bad one")
+    projects = [board.track("github", f"o/p{n}") for n in range(2)]
+    for n in range(23):
+        put_event(board, projects[n % 2], f"{n}.0", good, *[bad] * (n == 5))
+    send_now(board)
+    rows = journal_rows(visitor.get("/journal"))
+    assert len(rows) == 20 and rows[0].startswith("o/p0 22.0") and "delivered" in rows[0] and "webhook good one" in rows[0]
+    older = visitor.get("/journal").html.select_one("[rel=next]")["href"]
+    second = visitor.app.get(older)
+    assert [row.split()[1] for row in rows + journal_rows(second)] == ["22.0", *[f"{n}.0" for n in range(21, 5, -1)], "5.0", "5.0", *[
+        f"{n}.0" for n in range(4, -1, -1)]]
+    assert not second.html.select("[rel=next]") and journal_rows(visitor.app.get(second.html.select_one("[rel=prev]")["href"])) == rows
+    only, = journal_rows(visitor.get(f"/journal?destination={bad.id}"))
+    assert "o/p1 5.0" in only and "pending" in only and "it answered 500" in only
+    assert len(journal_rows(visitor.get("/journal?state=pending"))) == 1
+    assert journal_rows(visitor.get("/journal?state=failed")) == []
+    shown = visitor.get(f"/journal?project={projects[1].id}&state=delivered")
+    assert len(journal_rows(shown)) == 11 and all("o/p1" in row for row in journal_rows(shown)) and "Of o/p1" in text_of(shown)
+    assert shown.html.select_one("[name=project]")["value"] == projects[1].id, "another filter keeps it"
+    paged = visitor.get(f"/journal?destination={good.id}&state=delivered").html.select_one("[rel=next]")["href"]
+    assert good.id in paged and "state=delivered" in paged and len(journal_rows(visitor.app.get(paged))) == 3
+    assert journal_rows(visitor.get("/journal?page=99")) == []
+    assert "bad one" in text_of(visitor.get("/notifications")) and "it answered 500" in text_of(visitor.get("/notifications"))
+
+
+@pytest.mark.parametrize("query", ["state=lost", "page=0", "page=-1", "page=x", "page=99999999999999999999", "destination=%00", "project=%ff"])
+def test_what_the_journal_is_not_asked_is_told(board, visitor, query):
+    shown = visitor.get("/journal?" + query, 400, Accept="text/html")
+    assert "Parameter" in text_of(shown) or "UTF-8" in text_of(shown)
+
+
+def test_a_delivery_shows_its_attempts_and_hostile_answers_as_text(teller):
+    made = teller.save("webhook")
+    hostile = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>&amp;\u202e\x1b[31m"
+    entry = teller.tell(made, (500, hostile), version="<b>1.0", project="o/<i>p")
+    shown = teller.visitor.get(f"/journal/{entry.id}")
+    assert text_of(shown, "h1") == "o/<i>p <b>1.0" and "it answered 500" in text_of(shown) and "127.0.0.1" in text_of(shown)
+    assert "</pre><script>alert(1)</script>" in text_of(shown) and not shown.html.select("main script, main img, main i")
+    assert made.secret not in shown.text and "PLANTED" not in shown.text and entry.id in text_of(shown)
+    body = json.loads(shown.html.select("pre")[-1].get_text())
+    assert body["version"] == "<b>1.0" and body["note"]["title"] == "Out now"
+    listed = teller.visitor.get(f"/journal?destination={made.id}")
+    assert "o/<i>p <b>1.0" in text_of(listed) and not listed.html.select("main i")
+
+
+@pytest.mark.parametrize("place", HTTP_KINDS)
+def test_a_receiver_that_repeats_secrets_has_none_of_them_in_the_journal(teller, place):
+    made = teller.save(place)
+    entry = teller.tell(made, echoing)
+    for path in (f"/journal/{entry.id}", f"/journal?destination={made.id}"):
+        shown = teller.visitor.get(path)
+        no_secret(place, shown.text)
+    assert "it answered 403" in text_of(teller.visitor.get(f"/journal/{entry.id}"))
+
+
+def test_what_is_sent_again_arrives_under_the_id_that_it_had(teller):
+    made = teller.save("webhook")
+    entry = teller.tell(made, 204)
+    first = teller.listener.seen[-1]
+    shown = teller.visitor.press(teller.visitor.get(f"/journal/{entry.id}"), "resend")
+    assert "sent again" in text_of(shown, "[role=status]") and "pending" in text_of(shown)
+    send_now(teller.board)
+    again = teller.listener.seen[-1]
+    assert again is not first and again.headers["webhook-id"] == first.headers["webhook-id"] == entry.id and again.body == first.body
+    shown = teller.visitor.get(f"/journal/{entry.id}")
+    assert "delivered" in text_of(shown) and len(shown.html.select("main ul.list > li")) == 2
+
+
+def test_what_is_held_or_goes_into_a_digest_is_shown_as_waiting_and_not_sent_before(board, visitor, listen):
+    listener = listen()
+    about = rt.read_settings("webhook", [("url", listener.url)])
+    made = board.store.add_destination(board.account.id, "webhook", "hook", about, SECRET)
+    daily = board.store.add_destination(board.account.id, "gotify", "phone", rt.read_settings("gotify", [
+        ("url", listener.url), ("token", "APLANTEDgotify.")]), schedule="daily")
+    project, now = board.track("github", "o/p"), board.store.clock()
+    body = {"provider": "github", "project": "o/p", "version": "1.0", "time": "2026-03-01T10:00:00Z",
+            "account": {"type": "user", "id": board.account.id, "name": "Me"}}
+    board.record(project.source_id, rt.Release("1.0", "2026-03-01T10:00:00Z"), events=[rt.Event(project.id, body, "", (
+        rt.Recipient(made.id, now + 86400), rt.Recipient(daily.id, now + 43200, True)))])
+    rows = journal_rows(visitor.get("/journal"))
+    assert len(rows) == 2 and all("pending" in row for row in rows)
+    for entry in board.store.journal(board.account.id):
+        shown = visitor.get(f"/journal/{entry.id}")
+        due = datetime.datetime.fromtimestamp(entry.next_attempt_at, rt.zone_of(board.account.time_zone))
+        assert f"Due {due:%-d %b %Y, %H:%M}" in text_of(shown) and "None yet" in text_of(shown)
+        shown = visitor.press(shown, "resend", 400)
+        assert "not due yet" in alert_of(shown)
+    send_now(board)
+    assert listener.seen == []
+    clock = Clock(now + 2 * 86400)
+    board.store.clock = clock
+    listener.answer = 200, {"id": 1}
+    rt.Courier(board.store, board.service.fetcher.post, board.service.settings, clock, lambda: 0.0).send_due()
+    visitor = Visitor(board)
+    entry, = board.store.journal(board.account.id, destination_id=daily.id)
+    assert entry.state == "delivered" and entry.digest_id and entry.digest_id in text_of(visitor.get(f"/journal/{entry.id}"))
+
+
+def test_all_that_failed_at_a_destination_is_sent_again(board, listen):
+    clock = Clock(time.time() - 5 * 86400)
+    board.store.clock = clock
+    listener = listen(500)
+    bad, other = board.webhook(listener.url + "/bad", "bad"), board.webhook(listener.url + "/other", "other")
+    project = board.track("github", "o/p")
+    for n in range(3):
+        put_event(board, project, f"{n}.0", bad, *[other] * (n == 0))
+    courier = rt.Courier(board.store, board.service.fetcher.post, board.service.settings, clock, lambda: 0.0)
+    for _ in range(40):
+        courier.send_due()
+        clock.now += 7 * 3600
+        if {entry.state for entry in board.store.journal(board.account.id)} == {"failed"}:
+            break
+    visitor = Visitor(board)
+    assert len(journal_rows(visitor.get("/journal?state=failed"))) == 4
+    assert not visitor.get("/journal").html.select('button[value="resend"]'), "of which destination would not be clear"
+    shown = visitor.get(f"/journal?destination={bad.id}")
+    shown = visitor.press(shown, "resend")
+    assert "3 will be sent again" in text_of(shown, "[role=status]")
+    listener.answer = 204
+    listener.seen.clear()
+    clock.now += 10
+    courier.send_due()
+    assert [seen.path for seen in listener.seen] == ["/bad"] * 3
+    states = {(entry.destination, entry.state) for entry in board.store.journal(board.account.id)}
+    assert states == {("bad", "delivered"), ("other", "failed")}
+    assert "Nothing was told that fits" in text_of(visitor.get(f"/journal?state=failed&destination={bad.id}"))
+
+
+def test_send_again_without_a_destination_sends_nothing(board, visitor, listen):
+    listener = listen(500)
+    project = board.track("github", "o/p")
+    put_event(board, project, "1.0", board.webhook(listener.url))
+    send_now(board)
+    for pairs in ([], [("destination", "")], [("destination", "nothing-like-it")]):
+        answer = posted(visitor, "/journal", *pairs, ("do", "resend"))
+        assert answer.status_int in (303, 400, 404)
+    send_now(board)
+    assert len(listener.seen) == 1
+
+
+@pytest.mark.parametrize("id_", ["x", "a" * 26, "%27%20OR%201=1", "%00", "..", "é", "x" * 5000])
+def test_of_an_unknown_delivery_or_destination_there_is_no_page(teller, id_):
+    for path in (f"/journal/{id_}", f"/notifications/{id_}", f"/notifications/{id_}/test"):
+        if ".." not in path:
+            assert teller.visitor.get(urllib.parse.quote(path, safe="/%"), 404, Accept="text/html").html.select_one("h1")
+
+
+@pytest.mark.parametrize("path", ["/notifications/語", "/notifications/add/é", "/journal/\U0001f4a9"])
+def test_an_address_in_any_script_leads_who_is_not_signed_in_to_the_log_in_and_back(board, path):
+    answer = Visitor(board, "").app.get(urllib.parse.quote(path), headers={"Accept": "text/html"}, expect_errors=True)
+    assert answer.status_int == 303, answer.status
+    wanted = urllib.parse.parse_qs(urllib.parse.urlsplit(answer.headers["Location"]).query)["next"]
+    assert [urllib.parse.unquote(one) for one in wanted] == [path]
+
+
+def test_a_notice_about_a_project_has_a_page_in_the_journal(board, visitor, listen):
+    hook = board.store.add_destination(board.account.id, "gotify", "phone", rt.read_settings("gotify", [
+        ("url", listen(500).url), ("token", "APLANTEDgotify.")]))
+    project = board.track("github", "o/p")
+    body = {"provider": "github", "project": "o/p", "time": "2026-03-01T10:00:00Z", "error": "it <b>answers</b> 500",
+            "account": {"type": "user", "id": board.account.id, "name": "Me"}}
+    board.record(project.source_id, events=[rt.Event(project.id, body, "", (rt.Recipient(hook.id, time.time()),), "failing")])
+    row, = journal_rows(visitor.get("/journal"))
+    assert row.startswith("o/p failing")
+    entry, = board.store.journal(board.account.id)
+    assert "it <b>answers</b> 500" in text_of(visitor.get(f"/journal/{entry.id}"))
+
+
+def test_the_list_of_notifications_shows_what_failed_last_and_no_secret(board, visitor, listen):
+    listener = listen(echoing)
+    for place in HTTP_KINDS:
+        made = board.store.add_destination(board.account.id, kind_of(place), place, made_at(place, listener.url).settings, SECRET * (place == "webhook"))
+        tell_release(board, made)
+    send_now(board)
+    shown = visitor.get("/notifications")
+    for place in HTTP_KINDS:
+        no_secret(place, shown.text)
+        item, = [one for one in shown.html.select("main li") if one.select_one("a.name").get_text() == place and one.select(".mark")]
+        assert "last failed" in item.get_text() and "it answered 403" in item.get_text()
+    assert SECRET not in shown.text
+
+
+NASTY = ["", " ", "\n", "\r\n\t", "0", "-1", "1e9", "true", "\x00", "a\x00b", "\x1b[31m", "\ufffe", "\u202e", "é" * 300, "<script>alert(1)</script>",
+         "' OR 1=1 --", "{{7*7}}", "{version", "%s%n", "../../etc/passwd", "http://127.0.0.1:9/x", "http://[::1",
+         "X-A: b", "a=b", "=", ":", "9" * 5000, "[", "(a+)+$",
+         "https://github.com/o/p", "github o/p", "\n".join(f"o/p{n}" for n in range(201)), "10.0.0.0/8", "x@example.org", "Europe", "UTC", "/", "//evil", "***",
+         "tag:", "list:x", "email:never", "all", "listed", "daily", "1970-01-01T00:00:00Z", "9999-99-99", "\U0001f4a9" * 50, "save", "\ud800"]
+BASES = "http://127.0.0.1:9"
+
+
+def supplied(path: pathlib.Path) -> Board:
+    """A board that has something of everything; nothing of it is sent anywhere."""
+    made = Board(path)
+    tags = [made.store.add_tag(made.account.id, name) for name in ("one", "two")]
+    project = made.track("github", "o/p", *(rt.Release(f"{n}.0", f"2026-03-{n + 1:02}T10:00:00Z", note=rt.Note("n", "<p>x</p>", "")) for n in range(25)),
+                         tags=[tags[0].id])
+    for at, place in enumerate(HTTP_KINDS):
+        one = made.store.add_destination(made.account.id, kind_of(place), place, made_at(place, BASES).settings, rt.make_signing_secret())
+        put_event(made, project, f"9{at}.0", one)
+    made.store.add_account("user", "other@example.org", "Other", HASHED, False)
+    return made
+
+
+def places_of(board: Board, dice: random.Random) -> dict[str, str]:
+    """Paths of each page: of what there is, and of what there is not."""
+    def one_of(ids: Sequence[str]) -> str:
+        return dice.choice([*ids] * 9 + ["nothing", "a" * 26, "%00", "a b", "x" * 2000]) if ids else "nothing"
+    account = board.store.account_of(board.account.id) or board.account
+    names = {"project_id": [one.id for one in board.store.projects(account.id, "added", False)[0]], "kind_id": list(rt.KINDS),
+             "destination_id": [one.id for one in board.store.destinations(account.id)], "secret": [account.feed_secret, account.badge_secret],
+             "delivery_id": [one.id for one in board.store.journal(account.id)]}
+    return {page: re.sub("<([a-z_]+)>", lambda match: urllib.parse.quote(one_of(names[match[1]]), safe="%"), page) for page in rt.PAGES}
+
+
+def pairs_of(shown: webtest.TestResponse, dice: random.Random) -> list[tuple[str, str]]:
+    """What one of the forms of a page would send."""
+    forms = [form for form in dict.fromkeys(shown.forms.values()) if form.method.upper() == "POST" and form.action.partition("/logout")[1] == ""]
+    if not forms:
+        return [("do", "save")]
+    form = dice.choice(forms)
+    buttons = [one.value_if_submitted() for one in form.fields.get("do", ())]
+    return [(name, str(value)) for name, value in form.submit_fields() if name != "form_token"] + [("do", dice.choice(buttons or ["x"]))]
+
+
+def spoilt(pairs: list[tuple[str, str]], dice: random.Random) -> list[tuple[str, str]]:
+    """Fields that are missing, extra, repeated, or hold what they should not."""
+    found = list(pairs)
+    for _ in range(dice.randrange(4)):
+        at, how = dice.randrange(len(found) + 1), dice.randrange(6)
+        if how == 0 and at < len(found):
+            del found[at]
+        elif how == 1 and at < len(found):
+            found.insert(dice.randrange(len(found)), found[at])
+        elif how == 2:
+            found.insert(at, (dice.choice([*(name for name, _ in pairs), "colour", "", "\x00", "set.", "tag", "project"]), dice.choice(NASTY)))
+        elif at < len(found) and (found[at][0] != "do" or how == 3):
+            found[at] = found[at][0], dice.choice(NASTY)
+    if (size := dice.random()) < 0.02:
+        found += [(f"f{n}", "x") for n in range(dice.choice([2900, 3001]))]
+    elif size < 0.05:
+        found.insert(0, (dice.choice(found)[0] if found else "name", dice.choice(["x", "\n", "é"]) * dice.choice([200_000, 450_000, 2**20])))
+    # Where a service is reached is always here: nothing may leave this machine.
+    return [*found, ("set.server", BASES), ("set.server", dice.choice([BASES, BASES, "nowhere"]))]
+
+
+def words_of_error(answer: webtest.TestResponse) -> str:
+    """What a person is told of an error."""
+    if answer.content_type != "text/html":
+        return ""
+    page = re.sub("(?s)<(head|header)>.*?</\\1>", "", answer.text)
+    teller = re.findall(r'(?s)role="alert">(.*?)</div>', page) or re.findall(r"(?s)<h1>.*?</h1>\s*<p>(.*?)</p>", page)
+    return " ".join(re.sub("<[^>]*>", " ", " ".join(teller)).split())
+
+
+def test_no_form_whatever_it_holds_is_answered_but_by_a_page_with_words(tmp_path):
+    dice, board = random.Random(20261121), supplied(tmp_path)
+    faults, statuses = list[str](), dict[int, int]()
+    visitor, token, shown, paths = Visitor(board), "", dict[str, webtest.TestResponse](), dict[str, str]()
+    try:
+        for count in range(1000):
+            if count % 100 == 0 or not token:       # some forms end sessions, or change what there is
+                visitor, shown = Visitor(board), {}
+                token = visitor.get("/tags").html.select_one("[name=form_token]")["value"]
+            page = dice.choice([one for one, (_, _, takes) in rt.PAGES.items() if dice.random() < (
+                0.05 if one == "/logout" or "POST" not in takes else 2 if "notifications" in one else 0.5)] or ["/notifications/<destination_id>"])
+            paths = paths if count % 10 else places_of(board, dice)
+            path = paths[page]
+            if page not in shown:
+                query = "?destination=" + paths["/notifications/<destination_id>"].rpartition("/")[2] if page == "/journal" else ""
+                shown[page] = visitor.app.get(path + query, headers={"Accept": "text/html"}, expect_errors=True)
+                if shown[page].status_int >= 500:
+                    faults.append(f"GET {path[:80]}: {shown[page].status}")
+            pairs = spoilt(pairs_of(shown[page], dice) if shown[page].content_type == "text/html" else [("do", "x")], dice)
+            pairs = [("account", "nobody") if pair == ("account", board.account.id) else pair for pair in pairs]    # it is needed
+            if dice.random() < 0.97:
+                pairs.insert(0, ("form_token", token))
+            body = urllib.parse.urlencode(pairs, errors="surrogatepass").encode("ascii")
+            if dice.random() < 0.03:
+                body = body.replace(b"=", dice.choice([b"=%ff", b"=%ed%a0%80", b"=%zz", b"&", b"\xff="]), 1)
+            kind = "application/x-www-form-urlencoded" if dice.random() < 0.98 else dice.choice(["application/json", "multipart/form-data; boundary=x", ""])
+            answer = visitor.app.request(path, method="POST", body=body, expect_errors=True, headers={
+                "Origin": visitor.ORIGIN, "Accept": "text/html", "Content-Type": kind})
+            statuses[answer.status_int] = statuses.get(answer.status_int, 0) + 1
+            if answer.status_int >= 500 or answer.status_int >= 400 and len(words_of_error(answer)) < 10:
+                faults.append(f"{answer.status} {page}: {words_of_error(answer)!r} of {str(pairs[1:])[:400]}")
+            if answer.status_int == 303 and answer.headers["Location"].startswith("/login"):
+                token = ""
+    finally:
+        board.close()
+    teller = {fault.partition(":")[0]: fault for fault in faults}
+    assert not faults, "\n".join([f"{len(faults)} of 1000", *teller.values()])
+    assert statuses[303] > 100 and statuses[400] > 300 and statuses[200] > 50, statuses
+
+
+@pytest.mark.parametrize("kind", list(rt.KINDS))
+def test_every_form_of_a_destination_takes_anything_without_an_accident(teller, kind):
+    asks = [ask.name for ask in rt.KINDS[kind].asks]
+    made = teller.save(kind) if kind != "slack" else teller.save("slack bot")
+    for at, text in enumerate(NASTY):
+        name, path = asks[at % len(asks)], f"/notifications/add/{kind}" if at % 2 else f"/notifications/{made.id}"
+        pairs = [("name", text if at % 5 == 0 else rt.make_id()), ("set.server", BASES), (f"set.{name}", text), ("do", ("save", "render")[at // 2 % 2])]
+        body = urllib.parse.urlencode([("form_token", teller.form_token), *pairs], errors="surrogatepass").encode()
+        answer = teller.visitor.app.request(path, method="POST", body=body, expect_errors=True, headers={
+            "Origin": Visitor.ORIGIN, "Accept": "text/html", "Content-Type": "application/x-www-form-urlencoded"})
+        assert answer.status_int in (200, 303, 400), (name, text, answer.status)
+        assert answer.status_int != 400 or len(words_of_error(answer)) > 10
+    teller.board.store.remove_destination(made.id)
+
+
+@pytest.mark.parametrize("date, zone", [
+    ("0001-01-01T00:00:00Z", "America/New_York"), ("9999-12-31T23:59:59Z", "Asia/Tokyo"), ("0001-01-01T00:00:00Z", "UTC")])
+def test_a_release_at_an_end_of_the_calendar_is_shown_like_any_other(board, visitor, date, zone):
+    """Some providers mean no date by such a one."""
+    board.store.update_account(dataclasses.replace(board.account, time_zone=zone))
+    project = board.track("github", "o/p", rt.Release("1.0", date), rt.Release("2.0", "2026-03-01T10:00:00Z"))
+    for path in ("/", "/projects", f"/projects/{project.id}", f"/projects/{project.id}/options"):
+        assert "1.0" in text_of(visitor.get(path)) or path == "/projects"
+    assert b"1.0" in board.app.get(f"/feeds/{board.account.feed_secret}.atom").body
+
+
+@pytest.mark.parametrize("base_url, origin", [
+    ("https://home.example:443/releases", "https://home.example"), ("http://home.example:80", "http://home.example"),
+    ("https://home.example:8443", "https://home.example:8443")])
+def test_a_form_counts_from_the_base_url_s_address_as_browsers_spell_it(tmp_path, base_url, origin):
+    board = Board(tmp_path, base_url=base_url)
+    shown = board.app.get("/login", headers={"Host": "inside:8080"})
+    token = shown.html.select_one("[name=form_token]")["value"]
+    cookie = shown.headers["Set-Cookie"].partition(";")[0]
+    answer = board.app.post("/login", {"form_token": token, "do": "enter", "email": "me@example.org", "password": PASSWORD},
+                            headers={"Origin": origin, "Host": "inside:8080", "Cookie": cookie})
+    assert answer.status_int == 303
+    board.close()
+
+
+# Tags, keys, accounts, feeds
+
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"       # what browsers accept
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
+
+class Surfer:
+    """A browser at a real address: it keeps cookies as their paths say, and follows redirects.
+
+    ``site``: the address that it is at as far as it knows, where a proxy stands between.
+    """
+
+    def __init__(self, address: str, site: str = "") -> None:
+        self.host = urllib.parse.urlsplit(address).netloc
+        self.site = urllib.parse.urlsplit(site or address)
+        self.cookies: dict[tuple[str, str], str] = {}       # (path, name) -> value
+        self.set_cookies: list[str] = []
+        self.visited: list[str] = []
+
+    def _cookies_at(self, path: str) -> str:
+        fitting = [(at, name, value) for (at, name), value in self.cookies.items()
+                   if path == at or path.startswith(at if at.endswith("/") else at + "/")]
+        return "; ".join(f"{name}={value}" for _, name, value in sorted(fitting, key=lambda one: -len(one[0])))
+
+    def ask(self, method: str, path: str, fields: Any = None, follow: bool = True, **headers: str) -> tuple[
+            int, dict[str, str], bytes]:
+        """``(status, headers with names in lower case, body)``."""
+        connection = http.client.HTTPConnection(self.host, timeout=30)
+        sent = {"Host": self.site.netloc, "Accept": HTML, "Cookie": self._cookies_at(path.partition("?")[0])} | {
+            name.replace("_", "-"): value for name, value in headers.items()}
+        body = None
+        if fields is not None:
+            sent |= {"Origin": f"{self.site.scheme}://{self.site.netloc}", "Content-Type": "application/x-www-form-urlencoded"}
+            body = urllib.parse.urlencode(fields)
+        connection.request(method, path, body, sent)
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        self.visited.append(path)
+        for line in answer.headers.get_all("Set-Cookie", []):
+            self.set_cookies.append(line)
+            pair, *about = line.split("; ")
+            name, _, value = pair.partition("=")
+            at = next(one[5:] for one in about if one.startswith("Path="))
+            self.cookies[at, name] = value
+            if "Max-Age=0" in about:
+                del self.cookies[at, name]
+        if follow and answer.status == 303:
+            return self.ask("GET", urllib.parse.urljoin(path, answer.headers["Location"]))
+        return answer.status, {name.lower(): value for name, value in answer.headers.items()}, data
+
+    def page(self, path: str, **about: Any) -> Any:
+        status, headers, data = self.ask("GET", path, **about)
+        assert status == 200 and headers["content-type"].startswith("text/html"), (path, status, data[:300])
+        return webtest.TestResponse(data, content_type="text/html", charset="utf-8").html
+
+    def send(self, page: Any, button: str, **fields: str) -> tuple[int, dict[str, str], bytes]:
+        """Fill in and send the form of a page that has this button."""
+        form = next(form for form in page.select("form") if form.select(f"button[value={button}]"))
+        filled = {str(one["name"]): str(one.get("value", "")) for one in form.select("input[name]")
+                  if one.get("type") not in ("checkbox", "radio") or one.has_attr("checked")}
+        where = urllib.parse.urljoin(self.visited[-1], str(form["action"]))
+        return self.ask("POST", where, filled | fields | {"do": button})
+
+    def sign_in(self, path: str) -> None:
+        status, _, data = self.send(self.page(path), "enter", email="me@example.org", password=PASSWORD)
+        assert status == 200 and b"Sign out" in data, data[:300]
+
+
+def second_line(process: Process) -> str:
+    assert process.process.stdout
+    return process.process.stdout.readline().decode()
+
+
+def rest_of_output(process: Process) -> str:
+    """What else a process printed until it was asked to end."""
+    process.process.terminate()
+    assert process.process.stdout
+    text = process.process.stdout.read().decode()
+    process.end()
+    return text
+
+
+def link_in(line: str) -> str:
+    match = re.search(r"https?://\S+/setup\?token=\S+", line)
+    assert match, line
+    return match[0]
+
+
+def path_of(address: str) -> str:
+    return address[address.index("/", 8):]
+
+
+@pytest.fixture
+def http_server() -> Iterator[Callable[[Any], str]]:
+    """Serves WSGI applications at addresses on loopback."""
+    class Quiet(wsgiref.simple_server.WSGIRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with contextlib.ExitStack() as stack:
+        def start(application: Any) -> str:
+            server = stack.enter_context(wsgiref.simple_server.make_server("127.0.0.1", 0, application, handler_class=Quiet))
+            thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+            return f"http://127.0.0.1:{server.server_port}"
+        yield start
+
+
+def another(board: Board, email: str = "you@example.org", is_admin: bool = False) -> rt.Account:
+    return board.store.add_account("user", email, email, HASHED, is_admin)
+
+
+def field_of(shown: webtest.TestResponse, id_: str) -> str:
+    return shown.html.find(id=id_)["value"]
+
+
+def open_api(board: Board, secret: str, address: str = "127.0.0.1") -> int:
+    return board.app.get("/v1/tags", headers={"X-Key": secret}, extra_environ={"REMOTE_ADDR": address}, expect_errors=True).status_int
+
+
+# -- first run
+
+
+def test_the_printed_link_makes_the_first_account_and_leads_to_adding_a_project(serve, db):
+    process = serve()
+    link = link_in(second_line(process))
+    assert link.startswith(process.address + "/setup?token=")
+    surfer = Surfer(process.address)
+    stranger = surfer.page("/")
+    assert not stranger.select("input") and "/setup?token=" in stranger.text and surfer.visited[-1] == "/setup"
+    assert surfer.ask("GET", "/projects")[0] == 200 and surfer.visited[-1] == "/setup"
+
+    shown = surfer.page(path_of(link))
+    status, _, data = surfer.send(shown, "make", email="me@example.org", password="short")
+    assert status == 400 and b"me@example.org" in data and b"8" in data        # what was typed stands there still
+    status, _, data = surfer.send(shown, "make", email="me@example.org", password=PASSWORD)
+    assert status == 200 and surfer.visited[-1] == "/projects/add" and b"first project" in data, data
+    assert "me@example.org\tme@example.org\tuser\tTrue" in done("account", "list", "--db", db)
+    assert surfer.page("/accounts")                                 # an administrator
+    late = Surfer(process.address)
+    assert late.page(path_of(link)).select("#password") and late.visited[-1] == "/login"
+    assert rest_of_output(process) == ""
+    again = serve()
+    assert surfer.cookies and rest_of_output(again) == ""           # there is an account: no link
+
+
+@pytest.mark.parametrize("token", ["", "x", "%00", "%FF", "%ED%A0%80", "\u00e9", "a" * 3000])
+def test_without_the_token_of_the_link_nobody_makes_the_first_account(tmp_path, token):
+    service = rt.Service(rt.Settings(db=str(tmp_path / "new.db")))
+    app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "127.0.0.1"})
+    try:
+        shown = app.get(f"/setup?token={token if '%' in token else urllib.parse.quote(token)}", expect_errors=True)
+        assert shown.status_int in (200, 400) and not shown.html.select("#password")
+        opened = app.get(service.setup_path)
+        token_field = opened.html.find("input", {"name": "form_token"})["value"]
+        answer = app.post("/setup", {"form_token": token_field, "token": token, "do": "make", "email": "evil@example.org",
+                                     "password": PASSWORD}, headers={"Origin": "http://localhost:80"}, expect_errors=True)
+        assert 400 <= answer.status_int < 500 and not service.store.accounts()
+    finally:
+        service.stop()
+
+
+def test_started_again_another_link_holds_and_an_account_by_command_line_closes_it(serve, db):
+    first = serve()
+    old = link_in(second_line(first))
+    first.end()
+    process = serve()
+    new = link_in(second_line(process))
+    assert old.rpartition("=")[2] != new.rpartition("=")[2]
+    surfer = Surfer(process.address)
+    assert not surfer.page(path_of(old)).select("#password")
+    shown = surfer.page(path_of(new))
+    assert shown.select("#password")
+    done("account", "add", "cli@example.org", "--db", db, "--password-stdin", stdin=PASSWORD + "\n")
+    surfer.send(shown, "make", email="evil@example.org", password=PASSWORD)
+    assert surfer.visited[-1] == "/login"
+    assert "evil" not in done("account", "list", "--db", db)
+
+
+def test_the_link_begins_with_the_base_url(serve):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = serve("--port", str(port), "--base-url", "https://home.example/releases/")
+    assert link_in(second_line(process)).startswith("https://home.example/releases/setup?token=")
+
+
+@pytest.mark.parametrize("listens, shown", [
+    ("http://0.0.0.0:8080",     "http://127.0.0.1:8080"),
+    ("http://[::]:8080",        "http://[::1]:8080"),
+    ("http://127.0.0.1:8080",   "http://127.0.0.1:8080"),
+    ("http://192.168.1.5:80",   "http://192.168.1.5:80"),
+])
+def test_the_link_of_a_service_that_listens_everywhere_can_be_opened(listens, shown):
+    assert rt._from_here(listens) == shown
+
+
+def test_the_library_tells_where_the_first_account_is_made_until_there_is_one(tmp_path):
+    service = rt.Service(rt.Settings(db=str(tmp_path / "new.db")))
+    other = rt.Service(rt.Settings(db=str(tmp_path / "other.db")))
+    try:
+        assert re.fullmatch(r"/setup\?token=[\w-]{20,}", service.setup_path)
+        assert service.setup_path == service.setup_path != other.setup_path
+        service.store.add_account("user", "me@example.org", "Me", HASHED, False)
+        assert service.setup_path == "" and other.setup_path
+    finally:
+        service.stop()
+        other.stop()
+
+
+# -- signing in and out
+
+
+def test_signing_in_takes_the_right_password_and_leads_where_one_wanted_to_go(board):
+    visitor = Visitor(board, "")
+    shown = visitor.get("/projects?sort=name", status=303)
+    shown = visitor.get(shown.headers["Location"])
+    before = {cookie.value for cookie in visitor.app.cookiejar}
+    wrong = visitor.press(shown, "enter", 400, email="me@example.org", password="wrong horse battery")
+    unknown = visitor.press(shown, "enter", 400, email="nobody@example.org", password=PASSWORD)
+    assert text_of(wrong, "[role=alert]") == text_of(unknown, "[role=alert]") != ""
+    assert not board.store.sessions(board.account.id)
+    entered = visitor.press(wrong, "enter", email="ME@example.org", password=PASSWORD)
+    assert entered.request.path_qs == "/projects?sort=name" and "Projects" in text_of(entered, "h1")
+    assert not before & {cookie.value for cookie in visitor.app.cookiejar}      # a token that nobody knew before
+    assert visitor.get("/login", status=303).headers["Location"] == "/"
+
+
+def test_nobody_is_led_away_by_signing_in(visitor):
+    for wanted in ("https://evil.example/", "//evil.example/", "/\\evil.example", "\\\\evil.example", "javascript:alert(1)", "/%0d%0aX: y",
+                   "/\r\nX: y", "evil", "\u00e9", "/\t/evil.example", "/" + "a" * 5000, "/\x00", "/.//evil.example", "///evil.example"):
+        location = visitor.get("/login?" + urllib.parse.urlencode({"next": wanted}), status="*").headers.get("Location", "/")
+        assert location.startswith("/") and not re.match(r"/[/\\]", location) and "\r" not in location and "\t" not in location
+
+
+def test_a_session_that_was_ended_opens_nothing_any_more(board, visitor):
+    token = next(cookie.value for cookie in visitor.app.cookiejar)
+    shown = visitor.get("/")
+    form = next(form for form in shown.forms.values() if form.action == "/logout")
+    left = form.submit(headers={"Origin": visitor.ORIGIN})
+    assert left.status_int == 303 and left.headers["Location"] == "/login"
+    assert "signed out" in text_of(visitor.get("/login"))
+    assert "signed out" not in text_of(visitor.get("/login"))           # it is said once
+    assert not board.store.sessions(board.account.id)
+    replayed = board.app.get("/", headers={"Cookie": f"releasetrack={token}"})
+    assert replayed.status_int == 303 and replayed.headers["Location"].startswith("/login")
+    assert form.submit(headers={"Origin": visitor.ORIGIN}, expect_errors=True).status_int != 500     # pressed twice
+
+
+def test_a_key_opens_no_page_and_a_session_no_api(board, visitor):
+    board.app.reset()
+    for headers in ({"X-Key": board.key}, {"Authorization": "Basic " + base64.b64encode(f":{board.key}".encode()).decode()}):
+        assert board.app.get("/projects", headers=headers).status_int == 303
+    assert visitor.get("/v1/tags", status=401).json["code"] == 401
+
+
+# -- tags
+
+
+def test_tags_are_made_renamed_and_removed_and_what_cannot_be_is_told(board, visitor):
+    shown = visitor.press(visitor.get("/tags"), "add", name="infra")
+    shown = visitor.press(shown, "add", name="<b>\u00e9 & \"x\"</b>")
+    assert [one.get_text() for one in shown.html.select("main .card h2")] == ["<b>\u00e9 & \"x\"</b>", "infra"]
+    shown = visitor.press(shown, "add", 400, name="infra")
+    assert "infra" in text_of(shown, "[role=alert]") and shown.forms[1]["name"].value == "infra"
+    project = board.track("github", "a/b", release("1"), tags=[board.store.tags(board.account.id)[1].id])
+    shown = visitor.press(visitor.get("/tags"), "rename", at=1, name="exposed")
+    assert "exposed" in text_of(visitor.get("/projects"), "tbody")
+    visitor.press(shown, "rename", 400, at=0, name="exposed")
+    shown = visitor.press(visitor.get("/tags"), "remove", at=1)
+    assert "exposed" not in text_of(visitor.get("/projects")) and visitor.get(f"/projects/{project.id}")
+    gone = visitor.press(shown, "remove", at=0)
+    assert "no tags yet" in text_of(gone)
+    assert "no such tag" in text_of(visitor.press(shown, "rename", 400, at=0, name="x"), "[role=alert]")      # in an old tab
+
+
+@pytest.mark.parametrize("name", ["", "   ", "x" * 101, "a\nb", "a\tb"])
+def test_a_tag_without_a_usable_name_is_refused_in_words(visitor, name):
+    shown = visitor.get("/tags")
+    form = shown.forms[1]
+    answer = visitor.app.post("/tags", {"form_token": form["form_token"].value, "do": "add", "name": name},
+                              headers={"Origin": visitor.ORIGIN}, expect_errors=True)
+    assert answer.status_int == 400 and "The name" in text_of(answer, "[role=alert]")
+
+
+@pytest.mark.parametrize("button", ["rename", "renew", "remove"])
+def test_the_tags_of_another_account_are_out_of_reach(board, visitor, button):
+    foreign = board.store.add_tag(another(board).id, "theirs")
+    board.store.add_tag(board.account.id, "mine")
+    form = visitor.get("/tags").forms[2]
+    form["tag"].force_value(foreign.id)
+    form["name"] = "stolen"
+    form.submit("do", value=button, headers={"Origin": visitor.ORIGIN}, expect_errors=True)
+    yours = board.store.account("you@example.org")
+    assert board.store.tags(yours.id) == [foreign]
+
+
+# -- keys
+
+
+def test_a_key_is_made_shown_used_and_revoked(board, visitor):
+    before = visitor.get("/keys")
+    assert board.key not in before.text
+    shown = visitor.press(before, "add", name="laptop", networks="127.0.0.0/8\n\n  10.1.2.3 \nfd00::/8")
+    key = next(one for one in board.store.keys(board.account.id) if one.name == "laptop")
+    assert field_of(shown, key.id) == key.secret and key.networks == ("127.0.0.0/8", "10.1.2.3/32", "fd00::/8")
+    assert "127.0.0.0/8, 10.1.2.3/32, fd00::/8" in text_of(shown) and "never used" in text_of(shown)
+    assert key.secret not in visitor.get("/keys").text
+    assert [open_api(board, key.secret, address) for address in ("127.9.9.9", "10.1.2.3", "fd00::1", "10.1.2.4")] == [200, 200, 200, 401]
+    board.store.sweep(time.time())
+    assert "last used" in text_of(visitor.get("/keys"), "main .card:nth-of-type(2)")
+    revealed = visitor.press(visitor.get("/keys"), "reveal", at=1)
+    assert field_of(revealed, key.id) == key.secret and board.key not in revealed.text
+    gone = visitor.press(revealed, "revoke", at=1)
+    assert "laptop" in text_of(gone, "[role=status]") and key.secret not in gone.text
+    assert open_api(board, key.secret, "127.0.0.1") == 401 and open_api(board, board.key) == 200
+
+
+def test_a_key_is_not_shown_by_an_address(board, visitor):
+    for query in ("do=reveal&key=test", "key=test", "reveal=test&do=reveal"):
+        assert board.key not in visitor.get(f"/keys?{query}").text
+    form = next(form for form in visitor.get("/keys").forms.values() if form.fields.get("key"))
+    for headers in ({}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
+        answer = form.submit("do", value="reveal", headers=headers, expect_errors=True)
+        assert answer.status_int == 403 and board.key not in answer.text
+    assert "no-store" in visitor.press(visitor.get("/keys"), "reveal").headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("name, networks, words", [
+    ("x",        "10.0.0.0/8\nnonsense",     "network"),
+    ("x",        "10.0.0.0/33",              "network"),
+    ("x",        "10.0.0.0/8, 10.1.0.0/16",  "network"),
+    ("test",     "",                         "test"),
+    ("",         "",                         ""),
+    ("a\nb",     "",                         ""),
+    ("y" * 500,  "",                         ""),
+])
+def test_a_key_that_cannot_be_made_is_told_why_and_what_was_typed_stays(board, visitor, name, networks, words):
+    form = visitor.get("/keys").forms[2]
+    answer = visitor.app.post("/keys", {"form_token": form["form_token"].value, "do": "add", "name": name, "networks": networks},
+                              headers={"Origin": visitor.ORIGIN}, expect_errors=True)
+    assert answer.status_int == 400 and text_of(answer, "[role=alert]") and words in text_of(answer, "[role=alert]").lower()
+    assert answer.html.find(id="networks").get_text().strip() == networks and answer.html.find(id="name")["value"].strip() == name.strip()
+    assert len(board.store.keys(board.account.id)) == 1 and board.key not in answer.text
+
+
+def test_of_the_faulty_lines_of_networks_it_is_said_which(visitor):
+    shown = visitor.press(visitor.get("/keys"), "add", 400, name="x", networks="10.0.0.0/8\nnonsense\n10.1.0.0/16")
+    assert "nonsense" in text_of(shown, "[role=alert]")
+
+
+# -- the account
+
+
+def test_an_account_changes_its_name_zone_and_mail_setting(board, visitor):
+    shown = visitor.press(visitor.get("/account"), "save", name="Ada <L>", zone="Asia/Kathmandu", mail="weekly")
+    about = board.store.account_of(board.account.id)
+    assert (about.name, about.time_zone, about.email_notification, about.email) == ("Ada <L>", "Asia/Kathmandu", "weekly", "me@example.org")
+    assert field_of(shown, "name") == "Ada <L>" and shown.forms[1]["mail"].value == "weekly"
+    board.track("github", "a/b", release("1", "2026-03-01T20:00:00Z"))
+    assert "01:45" in text_of(visitor.get("/")) and "2 March 2026" in text_of(visitor.get("/"))
+
+
+@pytest.mark.parametrize("fields, words", [
+    ({"zone": "Mars/Olympus"},                                      "Mars/Olympus"),
+    ({"zone": "../../etc/passwd"},                                  "zone"),
+    ({"zone": ""},                                                  "zone"),
+    ({"name": ""},                                                  ""),
+    ({"email": "you@example.org", "present": PASSWORD},             "you@example.org"),
+    ({"email": "YOU@example.org", "present": PASSWORD},             "already"),
+    ({"email": "nonsense", "present": PASSWORD},                    "nonsense"),
+    ({"email": "new@example.org"},                                  "password"),
+    ({"email": "new@example.org", "present": "wrong horse"},        "password"),
+])
+def test_what_an_account_cannot_be_is_told_and_changes_nothing(board, visitor, fields, words):
+    another(board)
+    shown = visitor.press(visitor.get("/account"), "save", 400, **fields)
+    assert text_of(shown, "[role=alert]") and words in text_of(shown, "[role=alert]")
+    assert board.store.account_of(board.account.id) == board.account
+
+
+def test_the_e_mail_address_is_changed_with_the_password(board, visitor):
+    shown = visitor.press(visitor.get("/account"), "save", email="new@example.org", present=PASSWORD)
+    assert field_of(shown, "email") == "new@example.org" and PASSWORD not in shown.text
+    assert board.store.account("new@example.org") and not board.store.account("me@example.org")
+    assert "Releases" in text_of(Visitor(board, "new@example.org").get("/"), "h1")
+
+
+def test_a_changed_password_ends_all_other_sessions_and_the_old_one_opens_nothing(board, visitor):
+    other = Visitor(board)
+    old = next(cookie.value for cookie in visitor.app.cookiejar)
+    for fields, words in (({"old": "wrong horse", "new": "another battery"}, "wrong"), ({"old": PASSWORD, "new": "short"}, "8"),
+                          ({"old": PASSWORD, "new": "x" * 1025}, "1,024")):
+        assert words in text_of(visitor.press(visitor.get("/account"), "password", 400, **fields), "[role=alert]")
+    shown = visitor.press(visitor.get("/account"), "password", old=PASSWORD, new="another battery")
+    assert "changed" in text_of(shown, "[role=status]") and len(board.store.sessions(board.account.id)) == 1
+    other.get("/account", status=303)
+    assert next(cookie.value for cookie in visitor.app.cookiejar) != old
+    stranger = Visitor(board, "")
+    shown = stranger.get("/login")
+    stranger.press(shown, "enter", 400, email="me@example.org", password=PASSWORD)
+    stranger.press(shown, "enter", email="me@example.org", password="another battery")
+
+
+def test_sessions_are_listed_with_address_and_browser_and_can_be_ended(board, visitor):
+    elsewhere = Visitor(board, "", HTTP_USER_AGENT=FIREFOX, REMOTE_ADDR="198.51.100.7")
+    elsewhere.press(elsewhere.get("/login"), "enter", email="me@example.org", password=PASSWORD)
+    shown = visitor.get("/account")
+    rows = [" ".join(one.get_text(" ").split()) for one in shown.html.select("main .list > li")]
+    at = next(number for number, row in enumerate(rows) if "198.51.100.7" in row)
+    assert len(rows) == 2 and "Firefox" in rows[at] and "Linux" in rows[at] and sum("this one" in row for row in rows) == 1
+    assert "this one" not in rows[at]
+    shown = visitor.press(shown, "end", at=at)
+    assert "198.51.100.7" not in text_of(shown) and elsewhere.get("/", status=303)
+    visitor.press(visitor.get("/account"), "end")      # its own
+    visitor.get("/", status=303)
+
+
+@pytest.mark.parametrize("agent", ["<b>x</b>", "\u00e9<script>", "x" * 5000, "", "(((;;;", "Mozilla/5.0 (<i>"])
+def test_whatever_a_browser_calls_itself_it_is_listed(board, visitor, agent):
+    board.store.add_session(board.account.id, "t" * 43, "198.51.100.7", agent)
+    shown = visitor.get("/account")
+    row = next(one for one in shown.html.select("main .list > li") if "198.51.100.7" in one.get_text())
+    assert not row.select("b, i, script") and len(row.get_text(" ", strip=True)) < 500
+
+
+@pytest.mark.parametrize("days", [15, 91])
+def test_a_session_that_has_run_out_opens_nothing_and_is_listed_no_more(board, visitor, days):
+    asleep = Visitor(board)
+    board.store.clock = Clock(time.time() + days * 86400)
+    visitor = Visitor(board)
+    assert asleep.get("/", status=303)
+    board.store.sweep(board.store.clock())
+    assert len(visitor.get("/account").html.select("main .list > li")) == 1
+
+
+def test_the_session_of_another_account_cannot_be_ended(board, visitor):
+    yours = another(board)
+    board.store.add_session(yours.id, "a" * 43, "127.0.0.1", "theirs")
+    form = next(form for form in visitor.get("/account").forms.values() if form.fields.get("session"))
+    form["session"].force_value(board.store.sessions(yours.id)[0].id)
+    form.submit("do", value="end", headers={"Origin": visitor.ORIGIN}, expect_errors=True)
+    assert len(board.store.sessions(yours.id)) == 1
+
+
+@pytest.mark.parametrize("what, button", [("feed", "feed"), ("badge", "badges")])
+def test_a_renewed_address_is_another_and_the_old_one_is_not_found(board, visitor, what, button):
+    project = board.track("github", "a/b", release("1"))
+
+    def path() -> str:
+        return urllib.parse.urlsplit(field_of(visitor.get("/account"), what)).path.replace("PROJECT", project.id)
+
+    board.app.reset()
+    old = path()
+    other_kind = urllib.parse.urlsplit(field_of(visitor.get("/account"), "badge" if what == "feed" else "feed")).path.replace("PROJECT", project.id)
+    assert board.app.get(old).status_int == 200
+    visitor.press(visitor.get("/account"), button)
+    assert path() != old and board.app.get(path()).status_int == 200
+    assert board.app.get(old, expect_errors=True).status_int == 404
+    assert board.app.get(other_kind).status_int == 200
+
+
+def test_the_feed_of_a_tag_is_renewed_and_ends_with_it(board, visitor):
+    tag = board.store.add_tag(board.account.id, "infra")
+    old = urllib.parse.urlsplit(field_of(visitor.get("/tags"), tag.id)).path
+    shown = visitor.press(visitor.get("/tags"), "renew")
+    new = urllib.parse.urlsplit(field_of(shown, tag.id)).path
+    assert old != new and board.app.get(old, expect_errors=True).status_int == 404 and board.app.get(new).status_int == 200
+    renamed = visitor.press(visitor.get("/tags"), "rename", name="other")
+    assert urllib.parse.urlsplit(field_of(renamed, tag.id)).path == new
+    visitor.press(renamed, "remove")
+    assert board.app.get(new, expect_errors=True).status_int == 404
+
+
+# -- accounts, for administrators
+
+
+def test_an_administrator_makes_changes_and_removes_accounts(board, visitor):
+    shown = visitor.press(visitor.get("/accounts"), "add", email="team@example.org", name="The <team>", password=PASSWORD, type="organization")
+    team = board.store.account("team@example.org")
+    assert (team.name, team.type, team.is_admin) == ("The <team>", "organization", False)
+    assert "The <team>" in text_of(shown) and "organization" in text_of(shown)
+    theirs = Visitor(board, "team@example.org")
+    theirs.get("/accounts", status=403)
+    assert "/accounts" not in theirs.get("/").text
+    visitor.press(visitor.get("/accounts"), "admin", at=1)
+    theirs.get("/accounts")
+    visitor.press(visitor.get("/accounts"), "admin", at=1)
+    theirs.get("/status", status=403)
+    assert "8" in text_of(visitor.press(visitor.get("/accounts"), "password", 400, at=1, password="short"), "[role=alert]")
+    visitor.press(visitor.get("/accounts"), "password", at=1, password="another battery")
+    theirs.get("/", status=303)
+    theirs.press(theirs.get("/login"), "enter", email="team@example.org", password="another battery")
+    shown = visitor.press(visitor.get("/accounts"), "remove", at=1)
+    assert "team@example.org" in text_of(shown, "[role=status]") and len(board.store.accounts()) == 1
+    theirs.get("/", status=303)
+
+
+@pytest.mark.parametrize("fields, words", [
+    ({"email": "me@example.org", "password": PASSWORD},                     "already"),
+    ({"email": "nonsense", "password": PASSWORD},                           "nonsense"),
+    ({"email": "new@example.org", "password": "short"},                     "8"),
+    ({"email": "new@example.org", "password": PASSWORD, "name": "a\x7fb"},  ""),
+])
+def test_an_account_that_cannot_be_made_is_told_why(board, visitor, fields, words):
+    shown = visitor.press(visitor.get("/accounts"), "add", 400, **fields)
+    assert PASSWORD not in shown.text and words in text_of(shown)
+    assert len(board.store.accounts()) == 1
+
+
+@pytest.mark.parametrize("button", ["admin", "remove"])
+def test_the_last_administrator_stays_on_the_page_of_accounts(board, visitor, button):
+    another(board)
+    shown = visitor.press(visitor.get("/accounts"), button, 400, at=0)
+    assert "administrator" in text_of(shown, "[role=alert]") and board.store.account("me@example.org").is_admin
+    another(board, "third@example.org", is_admin=True)
+    visitor.press(visitor.get("/accounts"), button, status=403 if button == "admin" else 200, at=0)
+    assert button == "admin" or not board.store.account("me@example.org")
+
+
+def test_the_only_account_does_not_remove_itself_on_the_pages(board, visitor):
+    """The link of the first run was printed at the start, if at all: nobody could come in again."""
+    answer = visitor.get("/accounts")
+    form = next(form for form in answer.forms.values() if form.fields.get("account"))
+    answer = form.submit("do", value="remove", headers={"Origin": visitor.ORIGIN}, expect_errors=True)
+    assert board.store.accounts() and answer.status_int == 400, answer.status
+
+
+def test_the_last_administrator_of_several_is_not_removed_on_the_command_line(board):
+    another(board)
+    finished = run("account", "remove", "me@example.org", "--db", board.store.path)
+    assert finished.returncode == 1 and "administrator" in finished.stderr and finished.stderr.count("\n") == 1
+    assert board.store.account("me@example.org")
+
+
+# -- status
+
+
+class SkewedForge(http.server.ThreadingHTTPServer):
+    """A Forgejo whose clock differs, and which tells a quota."""
+
+    daemon_threads = True
+
+    def __init__(self, seconds: float) -> None:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps([{"tag_name": "1.0", "name": "1.0", "body": "", "draft": False, "prerelease": False,
+                                    "html_url": "", "published_at": "2026-03-01T10:00:00Z"}] if "releases" in self.path else []).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def date_time_string(self, timestamp: Any = None) -> str:
+                return super().date_time_string(time.time() + seconds)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+@pytest.mark.parametrize("seconds, words, is_bad", [
+    (120, r"(119|120|121) s behind", True), (-120, r"(119|120|121) s ahead", True), (2, "agrees", False)])
+def test_a_clock_that_is_wrong_is_told_on_the_status_page(tmp_path, seconds, words, is_bad):
+    with SkewedForge(seconds) as forge:
+        thread = threading.Thread(target=forge.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        board = Board(tmp_path, provider=(f"forge=forgejo:http://127.0.0.1:{forge.server_port}",))
+        try:
+            visitor = Visitor(board)
+            assert "not compared" in text_of(visitor.get("/status"))
+            _, source = board.store.add_project(board.account.id, "forge", "o/p", "o/p", {})
+            after, _ = board.service.tracker.check_now(source.id)
+            assert after.error is None
+            shown = visitor.get("/status")
+            assert re.search(words, text_of(shown)), text_of(shown)
+            assert any("behind" in one.get_text() or "ahead" in one.get_text() for one in shown.html.select("main .bad")) is is_bad
+        finally:
+            board.close()
+            forge.shutdown()
+            thread.join()
+
+
+def test_status_tells_health_counts_failing_sources_quotas_size_and_version(board, visitor, forge):
+    board.track("github", "a/b", release("1"))
+    _, source = board.store.add_project(board.account.id, "github", "c/d", "c/d", {})
+    assert board.store.claim_source(source.id, "me", time.time())
+    board.store.record_found(source.id, "me", rt.Findings(time.time() + 3600, quota_left=4321))
+    _, bad = board.store.add_project(board.account.id, "codeberg", "e/f", "e/f", {})
+    assert board.store.claim_source(bad.id, "me", time.time())
+    board.store.record_failure(bad.id, "me", "codeberg.org answered <502> Bad Gateway", time.time() + 900)
+    shown = visitor.get("/status")
+    text = text_of(shown)
+    for words in ("Store ok", "Tracker", "Courier", "3; ", "1 failing", "Projects 3", "MiB", "board.db", rt.__version__,
+                  "e/f", "answered <502> Bad Gateway", "4321"):
+        assert words in text, (words, text)
+    assert not shown.html.find("502")
+    Visitor(board, another(board).email).get("/status", status=403)
+
+
+def backup_of(visitor: Visitor) -> webtest.TestResponse:
+    shown = visitor.get("/status")
+    form = next(form for form in shown.forms.values() if form.action.endswith("/status/backup"))
+    return form.submit(headers={"Origin": visitor.ORIGIN})
+
+
+def test_a_backup_is_a_whole_store_and_leaves_nothing_behind_while_others_write(board, visitor, tmp_path):
+    tag, is_over = board.store.add_tag(board.account.id, "a tag that is there"), threading.Event()
+
+    def write() -> int:
+        count = 0
+        while not is_over.is_set():
+            board.store.rename_tag(board.account.id, tag.id, f"name {count}")
+            count += 1
+        return count
+
+    before = set(os.listdir(tmp_path))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        writer = pool.submit(write)
+        copies = [backup_of(visitor) for _ in range(5)]
+        is_over.set()
+        assert writer.result() > 5
+    assert set(os.listdir(tmp_path)) == before
+    for number, copy in enumerate(copies):
+        assert copy.headers["Content-Disposition"].startswith("attachment; filename=\"releasetrack-20")
+        assert len(copy.body) == int(copy.headers["Content-Length"]) and copy.headers["Cache-Control"] == "no-store"
+        path = tmp_path / f"copy{number}.db"
+        path.write_bytes(copy.body)
+        with contextlib.closing(sqlite3.connect(path)) as copied:
+            assert copied.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert copied.execute("PRAGMA foreign_key_check").fetchall() == []
+        store = rt.Store(str(path))
+        assert store.key_by_secret(board.key) and store.account("me@example.org")
+        store.close()
+
+
+def test_a_backup_is_downloaded_from_a_real_service_whole(serve, db, tmp_path):
+    first_key(db)
+    process = serve()
+    surfer = Surfer(process.address)
+    surfer.sign_in("/login")
+    token = surfer.page("/status").select_one("form[action='/status/backup'] input[name=form_token]")["value"]
+    status, headers, data = surfer.ask("POST", "/status/backup", {"form_token": token})
+    assert status == 200 and len(data) == int(headers["content-length"]) and data.startswith(b"SQLite format 3\0")
+    assert not [name for name in os.listdir(tmp_path) if "download" in name or "part" in name]
+    assert surfer.ask("GET", "/status/backup")[0] == 405 and surfer.ask("POST", "/status/backup", {})[0] == 403
+
+
+def test_a_backup_is_an_administrators(board):
+    yours = Visitor(board, another(board).email)
+    form = yours.get("/tags").forms[0]
+    answer = yours.app.post("/status/backup", {"form_token": form["form_token"].value}, headers={"Origin": yours.ORIGIN}, expect_errors=True)
+    assert answer.status_int == 403 and b"SQLite" not in answer.body
+
+
+# -- feeds
+
+
+def atom_of(answer: webtest.TestResponse) -> xml.etree.ElementTree.Element:
+    """A feed that keeps the musts of RFC 4287."""
+    assert answer.headers["Content-Type"] == "application/atom+xml; charset=utf-8"
+    feed = xml.etree.ElementTree.fromstring(answer.body)
+    assert feed.tag == f"{ATOM}feed"
+    entries = feed.findall(f"{ATOM}entry")
+    for element in (feed, *entries):
+        for name in ("id", "title", "updated"):
+            assert len(element.findall(f"{ATOM}{name}")) == 1, name
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", text_at(element, "updated"))
+        assert re.match(r"(urn:|https?://|tag:)\S+$", text_at(element, "id"))
+        assert element.findall(f"{ATOM}content") or element.findall(f"{ATOM}link") or element is feed
+        alternates = [(link.get("type"), link.get("hreflang")) for link in element.findall(f"{ATOM}link")
+                      if link.get("rel", "alternate") == "alternate"]
+        assert len(alternates) == len(set(alternates))
+        for link in element.findall(f"{ATOM}link"):
+            assert re.fullmatch(r"https?://[!-~]+", link.get("href", "")), link.get("href")
+    ids = [text_at(entry, "id") for entry in entries] + [text_at(feed, "id")]
+    assert len(ids) == len(set(ids))
+    assert feed.find(f"{ATOM}author/{ATOM}name") is not None or all(entry.find(f"{ATOM}author/{ATOM}name") is not None for entry in entries)
+    for entry in entries:
+        content = entry.find(f"{ATOM}content")
+        assert content is None or content.get("type") in ("text", "html") and not list(content)
+        assert entry.find(f"{ATOM}category") is None or entry.find(f"{ATOM}category").get("term")
+    selves = [link.get("href") for link in feed.findall(f"{ATOM}link") if link.get("rel") == "self"]
+    assert len(selves) == 1 and urllib.parse.urlsplit(selves[0]).path == answer.request.path
+    return feed
+
+
+def text_at(element: xml.etree.ElementTree.Element, name: str) -> str:
+    return element.findtext(f"{ATOM}{name}") or ""
+
+
+def titles(feed: xml.etree.ElementTree.Element) -> list[str]:
+    return [text_at(entry, "title") for entry in feed.findall(f"{ATOM}entry")]
+
+
+def feed_at(board: Board, secret: str = "", **headers: str) -> webtest.TestResponse:
+    board.app.reset()
+    return board.app.get(f"/feeds/{secret or board.account.feed_secret}.atom", expect_errors=True, headers={
+        name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def test_a_feed_of_nothing_is_valid(board):
+    assert titles(atom_of(feed_at(board))) == []
+
+
+def test_the_feed_of_an_account_has_all_and_of_a_tag_its_projects_newest_first(board):
+    tag = board.store.add_tag(board.account.id, "infra & more")
+    board.track("github", "a/b", release("1.0", "2026-03-01T10:00:00Z", "<p>One &amp; <b>bold</b></p>"),
+                release("1.1", "2026-03-03T10:00:00.123456Z"), tags=[tag.id])
+    board.track("pypi", "c", release("7.0b1", "2026-03-02T10:00:00Z", is_prerelease=True, cve=("CVE-2026-0001",)))
+    yours = another(board)
+    board.store.add_project(yours.id, "github", "x/y", "x/y", {})
+    feed = atom_of(feed_at(board))
+    assert titles(feed) == ["a/b 1.1", "c 7.0b1 (pre-release, CVE-2026-0001)", "a/b 1.0"]
+    assert text_at(feed, "updated") == "2026-03-03T10:00:00.123456Z"
+    content = feed.findall(f"{ATOM}entry/{ATOM}content")[2]
+    assert content.get("type") == "html" and content.text == "<p>One &amp; <b>bold</b></p>"
+    tagged = atom_of(feed_at(board, board.store.tags(board.account.id)[0].feed_secret))
+    assert titles(tagged) == ["a/b 1.1", "a/b 1.0"] and "infra & more" in text_at(tagged, "title")
+    assert titles(atom_of(feed_at(board, board.store.account_of(yours.id).feed_secret))) == []
+    assert text_at(tagged, "id") != text_at(feed, "id")
+
+
+def test_excluded_releases_are_left_out_of_a_feed_and_put_away_projects_too(board):
+    board.track("github", "a/b", release("1.0"), release("1.1-alpine"), release("2.0rc1", is_prerelease=True), release("1.2"),
+                exclude_prereleases=True, exclude_version_regexp=[("alpine", False)])
+    away = board.track("github", "c/d", release("9"))
+    board.store.put_away(board.account.id, [away.id])
+    assert sorted(titles(atom_of(feed_at(board)))) == ["a/b 1.0", "a/b 1.2"]
+
+
+def test_many_excluded_releases_do_not_empty_a_feed(board):
+    board.track("github", "a/b", release("1.0", "2026-03-01T10:00:00Z"),
+                *(release(f"2.0.dev{n}", f"2026-03-02T10:{n:02}:00Z", is_prerelease=True) for n in range(59)), exclude_prereleases=True)
+    assert titles(atom_of(feed_at(board))) == ["a/b 1.0"]
+
+
+NOTES_FOR_A_FEED = [
+    "plain ]]> text", "<p>&nbsp;&copy;&unknown; &#0; &#x1F; &amp;lt;</p>", "</content></entry><script>alert(1)</script>", "<![CDATA[ x ]]>",
+    "a\x00b\x08c\x0bd\x1fe\x7ff", "\ufffe\uffff \U0001fffe", "half \ud83d of a pair \udfff", "\u202e\u200b \U0001f600 \u00e9",
+    "<?xml version='1.0'?><!DOCTYPE x [<!ENTITY e 'E'>]>&e;",
+    "\r\n line\rends \u2028 \x85", "x" * 200_000, "<b>" * 30_000,
+]
+
+
+def test_a_feed_stays_valid_whatever_notes_hold(tmp_path, forge):
+    board = Board(tmp_path, provider=(forge.flag,))
+    try:
+        for number, note in enumerate(NOTES_FOR_A_FEED):
+            forge.publish("o/p", f"1.{number}", body=note)
+            forge.releases["o/p"][0]["name"] = f"Title {note[:100]}"
+        _, source = board.store.add_project(board.account.id, "forge", "o/p", "o/p", {})
+        after, _ = board.service.tracker.check_now(source.id)
+        answer = feed_at(board)
+        assert after.error is None
+        assert titles(atom_of(answer)) == [f"o/p 1.{number}" for number in reversed(range(len(NOTES_FOR_A_FEED)))]
+        assert len(answer.body) < 1_000_000
+        contents = [one.text or "" for one in atom_of(answer).iter(f"{ATOM}content")][::-1]
+        assert "plain ]]> text" in html.unescape(contents[0]) and "of a pair" in contents[6]
+        Visitor(board).get("/")
+    finally:
+        board.close()
+
+
+@pytest.mark.parametrize("version, url", [
+    ("1.0<script>", "https://forge.example/\"><script>"), ("]]>&amp;", "javascript:alert(1)"), ("v\u00e9", "https://forge.example/\u00e9 x"),
+    ("a/b#c?d", "ftp://forge.example/x"), ("1", "data:text/html,x"), ("2", "https://"), ("3", ""), ("4", "https://forge.example/\x0b\x00"),
+    ("5", "JaVaScRiPt:alert(1)"), ("6", "//evil.example/x"), ("7", "https://forge.example/]]>&amp;<b>")])
+def test_the_links_and_titles_of_a_feed_are_safe_whatever_a_release_is_called(tmp_path, forge, version, url):
+    board = Board(tmp_path, provider=(forge.flag,))
+    try:
+        forge.publish("o/p", version, html_url=url)
+        _, source = board.store.add_project(board.account.id, "forge", "o/p", "o/p", {})
+        after, _ = board.service.tracker.check_now(source.id)
+        feed = atom_of(feed_at(board))          # which looks at all links
+        assert after.error or titles(feed) == [f"o/p {version}"], after
+    finally:
+        board.close()
+
+
+def test_an_updated_release_is_another_entry_and_the_others_keep_theirs(tmp_path, forge):
+    board = Board(tmp_path, provider=(forge.flag,))
+    try:
+        forge.publish("o/p", "1.0", "1.1")
+        _, source = board.store.add_project(board.account.id, "forge", "o/p", "o/p", {})
+        board.service.tracker.check_now(source.id)
+        before = atom_of(feed_at(board))
+        assert feed_at(board).body == feed_at(board).body
+        ids = {text_at(entry, "title"): text_at(entry, "id") for entry in before.findall(f"{ATOM}entry")}
+        forge.releases["o/p"][0]["published_at"] = "2026-03-09T10:00:00Z"
+        assert board.service.tracker.check_now(source.id)
+        after = atom_of(feed_at(board))
+        entries = {text_at(entry, "title"): entry for entry in after.findall(f"{ATOM}entry")}
+        assert set(entries) == {"o/p 1.0", "o/p 1.1 (updated)"}
+        assert text_at(entries["o/p 1.0"], "id") == ids["o/p 1.0"]
+        assert text_at(entries["o/p 1.1 (updated)"], "id") not in ids.values()
+        assert text_at(after, "updated") > text_at(before, "updated") and text_at(after, "id") == text_at(before, "id")
+        forge.publish("o/p", "1.2")
+        board.service.tracker.check_now(source.id)
+        later = {text_at(entry, "title"): text_at(entry, "id") for entry in atom_of(feed_at(board)).findall(f"{ATOM}entry")}
+        assert {title: later[title] for title in entries} == {title: text_at(entry, "id") for title, entry in entries.items()}
+    finally:
+        board.close()
+
+
+@pytest.mark.parametrize("about", [
+    "{}", "W/{}", "\"other\", {}", "\"a\",W/\"b\" , W/{}  ", "*", " {}"])
+def test_who_has_a_feed_badge_or_asset_already_is_told_so(board, about):
+    project = board.track("github", "a/b", release("1.0", message="<p>x</p>"))
+    for path in (f"/feeds/{board.account.feed_secret}.atom", f"/badge/{board.account.badge_secret}/{project.id}.svg",
+                 "/style.css", "/script.js", "/icon.svg", "/note.css"):
+        etag = board.app.get(path).headers["ETag"]
+        assert re.fullmatch(r'"[!#-~]+"', etag)
+        answer = board.app.get(path, headers={"If-None-Match": about.format(etag)})
+        assert answer.status_int == 304 and answer.body == b"" and answer.headers["ETag"] == etag
+        for other in (etag[:-2] + '"', etag.strip('"'), '"x"', ""):
+            assert board.app.get(path, headers={"If-None-Match": other}).status_int == 200, (path, other)
+
+
+def test_a_new_release_is_another_etag(board):
+    project = board.track("github", "a/b", release("1.0"))
+    before = feed_at(board).headers["ETag"]
+    board.record(1, release("1.1", "2026-03-02T10:00:00Z"))
+    assert project and feed_at(board, If_None_Match=before).status_int == 200
+
+
+def test_a_feed_or_badge_asks_for_no_session_and_sets_no_cookie(board):
+    project = board.track("github", "a/b", release("1.0"))
+    for path in (f"/feeds/{board.account.feed_secret}.atom", f"/badge/{board.account.badge_secret}/{project.id}.svg"):
+        for headers in ({}, {"Cookie": "releasetrack=nonsense; releasetrack-said=hello"}):
+            answer = board.app.get(path, headers=headers)
+            assert answer.status_int == 200 and "Set-Cookie" not in answer.headers
+        head = board.app.head(path)
+        assert head.body == b"" and head.headers["ETag"] == answer.headers["ETag"]
+        assert head.headers["Content-Type"] == answer.headers["Content-Type"]
+        assert board.app.post(path, expect_errors=True).status_int == 405
+
+
+@pytest.mark.parametrize("secret", ["", "x", "a" * 26, "%00", "%27%20OR%201=1", "..%2F..%2Fetc", "A" * 5000])
+def test_an_unknown_address_of_a_feed_or_badge_is_not_found(board, secret):
+    project = board.track("github", "a/b", release("1.0"))
+    secret = secret if "%" in secret else urllib.parse.quote(secret)
+    for path in (f"/feeds/{secret}.atom", f"/badge/{secret}/{project.id}.svg", f"/badge/{board.account.badge_secret}/{secret}.svg"):
+        answer = board.app.get(path, expect_errors=True)
+        assert answer.status_int in (404, 400), path
+        assert board.account.feed_secret not in answer.text
+
+
+def test_the_secrets_of_feeds_and_badges_are_apart(board):
+    """Who may see a badge in a public wiki does not thereby read the feed."""
+    assert feed_at(board, board.account.badge_secret).status_int == 404
+    tag = board.store.add_tag(board.account.id, "x")
+    assert len({board.account.feed_secret, board.account.badge_secret, tag.feed_secret, tag.id}) == 4
+    assert all(len(one) >= 22 for one in (board.account.feed_secret, board.account.badge_secret, tag.feed_secret))
+    assert feed_at(board, tag.id).status_int == 404
+
+
+def test_a_feed_keeps_its_id_wherever_it_is_read(board):
+    """RFC 4287, 4.2.6: a document that is relocated keeps its id."""
+    board.track("github", "a/b", release("1.0"))
+    first = atom_of(feed_at(board))
+    elsewhere = xml.etree.ElementTree.fromstring(feed_at(board, Host="192.168.1.5:8080").body)
+    assert text_at(elsewhere, "id") == text_at(first, "id")
+    board.store.renew_feed(board.account.id)
+    renewed = atom_of(feed_at(board, board.store.account_of(board.account.id).feed_secret))
+    assert text_at(renewed, "id") == text_at(first, "id")
+    assert [text_at(one, "id") for one in renewed.iter(f"{ATOM}entry")] == [text_at(one, "id") for one in first.iter(f"{ATOM}entry")]
+
+
+def test_the_entries_of_different_projects_have_different_ids_whichever_service_made_the_feed(tmp_path):
+    """RFC 4287, 4.2.6: an id is universally unique, and a reader may have the feeds of two services."""
+    found = set()
+    for name in ("a/first", "a/second"):
+        (tmp_path / name[2:]).mkdir()
+        board = Board(tmp_path / name[2:])
+        board.track("github", name, release("1.0"))
+        found |= {text_at(one, "id") for one in atom_of(feed_at(board)).iter(f"{ATOM}entry")}
+        board.close()
+    assert len(found) == 2
+
+
+def test_a_feed_is_well_formed_whatever_host_it_is_asked_of(board):
+    board.track("github", "a/b", release("1.0"))
+    for host in ("home.example:8080", "[::1]:8080", "evil\"><x>&amp;.example", "a" * 2000, ""):
+        feed = xml.etree.ElementTree.fromstring(feed_at(board, Host=host).body)
+        assert [one.tag for one in feed].count(f"{ATOM}entry") == 1 and not list(feed.iter("x")), host
+
+
+# -- badges
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def badge_of(board: Board, project: rt.Project, **headers: str) -> webtest.TestResponse:
+    return board.app.get(f"/badge/{board.account.badge_secret}/{project.id}.svg", expect_errors=True, headers=headers)
+
+
+def words_of(badge: webtest.TestResponse) -> list[str]:
+    return [one.text or "" for one in xml.etree.ElementTree.fromstring(badge.body).iter(f"{SVG}text")]
+
+
+def test_a_badge_shows_the_latest_version_that_is_not_excluded(board):
+    project = board.track("github", "bottlepy/bottle", release("1.0", "2026-03-01T10:00:00Z"),
+                          release("2.0rc1", "2026-03-02T10:00:00Z", is_prerelease=True), exclude_prereleases=True)
+    badge = badge_of(board, project)
+    assert badge.content_type == "image/svg+xml" and words_of(badge) == ["bottle", "1.0"]
+    assert "1.0" in xml.etree.ElementTree.fromstring(badge.body).get("aria-label")
+    assert badge.headers["Content-Security-Policy"].startswith("default-src 'none'") and "nosniff" in badge.headers["X-Content-Type-Options"]
+    board.record(1, release("1.1", "2026-03-03T10:00:00Z"))
+    assert words_of(badge_of(board, project)) == ["bottle", "1.1"]
+    none = board.track("github", "a/none")
+    assert words_of(badge_of(board, none))[0] == "none" and "none" in words_of(badge_of(board, none))[1]
+
+
+@pytest.mark.parametrize("version", [
+    "1.0<script>alert(1)</script>", "]]>&amp;\"'", "v" * 500, "\u202e\u200b\u00e9\U0001f600", "\x0b\x00 1", "\ufffe", " "])
+def test_a_badge_is_valid_whatever_the_version_is_called(board, version):
+    project = board.track("github", "a/b", release(version))
+    badge = badge_of(board, project)
+    root = xml.etree.ElementTree.fromstring(badge.body)
+    assert not list(root.iter(f"{SVG}script")) and int(root.get("width", "")) < 800 and len(badge.body) < 5000
+
+
+def test_a_badge_of_another_account_s_project_is_not_found(board):
+    yours = another(board)
+    project, _ = board.store.add_project(yours.id, "github", "a/b", "a/b", {})
+    assert badge_of(board, project).status_int == 404
+    away = board.track("github", "c/d", release("1"))
+    board.store.put_away(board.account.id, [away.id])
+    assert badge_of(board, away).status_int == 404
+
+
+# -- assets and errors
+
+
+@pytest.mark.parametrize("path, content_type", [
+    ("/style.css", "text/css"), ("/note.css", "text/css"), ("/script.js", "text/javascript"), ("/icon.svg", "image/svg+xml")])
+def test_what_pages_load_is_served_as_what_it_is(board, path, content_type):
+    answer = board.app.get(path)
+    assert answer.content_type == content_type and answer.headers["X-Content-Type-Options"] == "nosniff" and "ETag" in answer.headers
+    assert "max-age" in answer.headers["Cache-Control"] and "Set-Cookie" not in answer.headers
+    head = board.app.head(path)
+    assert head.status_int == 200 and head.body == b"" and head.headers["ETag"] == answer.headers["ETag"]
+    assert board.app.post(path, expect_errors=True).status_int == 405
+
+
+@pytest.mark.parametrize("path", [
+    "/../releasetrack.py", "/style.css/../releasetrack.py", "/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fetc%2fpasswd", "/style.css%00.html",
+    "//etc/passwd", "/.git/config", "/board.db", "/releasetrack.py", "/style.css/", "/projects/..%2F..%2Fetc", "/%5c..%5cboard.db"])
+def test_no_file_is_served_by_any_path(board, visitor, path):
+    answer = visitor.app.get(path, expect_errors=True)
+    assert answer.status_int in (400, 404) and b"root:" not in answer.body and b"SQLite format" not in answer.body
+    assert b"import " not in answer.body
+
+
+def assert_our_page(answer: webtest.TestResponse, status: int) -> None:
+    assert answer.status_int == status and answer.content_type == "text/html", (answer.status, answer.content_type)
+    assert len(answer.html.select("h1")) == 1 and answer.html.select("main") and answer.html.select("link[href$='/style.css']")
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"] and answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.html.select("main a[href]")
+
+
+@pytest.mark.parametrize("method, path, status", [
+    ("GET",    "/nothing",                   404),
+    ("GET",    "/projects/none",             404),
+    ("GET",    "/projects/none/options",     404),
+    ("GET",    "/notifications/none",        404),
+    ("GET",    "/notifications/add/none",    404),
+    ("GET",    "/journal/none",              404),
+    ("GET",    "/<script>alert(1)</script>", 404),
+    ("GET",    "/projects/",                 404),
+    ("GET",    "/?page=0",                   400),
+    ("GET",    "/projects?sort=nonsense",    400),
+    ("GET",    "/projects?q=%FF",            400),
+    ("DELETE", "/projects",                  405),
+    ("PUT",    "/",                          405),
+    ("OPTIONS", "/tags",                     405),
+    ("GET",    "/logout",                    405),
+])
+def test_what_goes_wrong_with_a_page_is_a_page_of_our_own(visitor, method, path, status):
+    answer = visitor.app.request(path, method=method, headers={"Accept": HTML}, expect_errors=True)
+    assert_our_page(answer, status)
+    assert "<script>alert" not in answer.text
+    assert status != 405 or answer.headers["Allow"]
+    if method == "GET":
+        head = visitor.app.request(path, method="HEAD", headers={"Accept": HTML}, expect_errors=True)
+        assert head.status_int == status and head.body == b""
+
+
+@pytest.mark.parametrize("path", ["/projects/%FF", "/%C3%28", "/feeds/%FF.atom"])
+def test_a_path_that_is_no_utf_8_is_refused_with_a_page_of_our_own(board, http_server, path):
+    surfer = Surfer(http_server(board.service.app))
+    status, headers, data = surfer.ask("GET", path)
+    assert status in (400, 404) and headers["content-type"].startswith("text/html") and b"<h1>" in data
+
+
+@pytest.mark.parametrize("method, path, status", [
+    ("GET", "/v1", 404), ("GET", "/v1/nothing", 404), ("GET", "/v1/projects/%FF", 400), ("PUT", "/v1/tags", 405),
+    ("POST", "/healthz", 405), ("POST", "/metrics", 405), ("GET", "/healthz/x", 404), ("GET", "/metrics/x", 404)])
+def test_what_goes_wrong_for_a_program_is_json(board, method, path, status):
+    answer = board.app.request(path, method=method, headers={"X-Key": board.key}, expect_errors=True)
+    assert answer.status_int == status and answer.content_type == "application/json" and answer.json["code"] == status
+
+
+def test_a_form_of_more_than_a_mebibyte_is_refused_with_a_page_of_our_own(serve, db, board, visitor):
+    answer = visitor.app.post("/tags", "name=" + "x" * 1_048_576, headers={"Origin": visitor.ORIGIN}, expect_errors=True)
+    assert_our_page(answer, 413)
+    first_key(db)
+    surfer = Surfer(serve().address)
+    for size in (1_048_570, 1_048_580, 3_000_000):
+        with contextlib.suppress(ConnectionError):
+            status, headers, _ = surfer.ask("POST", "/login", {"email": "x" * size})
+            assert status == 413 if size > 1_048_576 else status in (403, 413)
+            assert headers["content-type"].startswith("text/html"), (size, headers)
+
+
+def test_while_the_store_is_locked_pages_answer_and_writes_say_when_to_try_again(board, visitor):
+    project = board.track("github", "a/b", release("1"))
+    shown = {path: visitor.get(path) for path in ("/tags", "/keys", "/account", "/projects")}
+    with contextlib.closing(sqlite3.connect(board.store.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for path in ("/", "/projects", f"/projects/{project.id}", "/notifications", "/journal", "/tags", "/keys", "/account", "/accounts",
+                     "/status", f"/feeds/{board.account.feed_secret}.atom", f"/badge/{board.account.badge_secret}/{project.id}.svg"):
+            began = time.monotonic()
+            visitor.get(path)
+            assert time.monotonic() - began < 1, path
+
+        def press(path: str, button: str, **fields: str) -> webtest.TestResponse:
+            form = next(form for form in shown[path].forms.values() if button in [
+                one.value_if_submitted() for one in form.fields.get("do", ()) if isinstance(one, webtest.forms.Submit)])
+            return board.app.request(path, method="POST", body=urllib.parse.urlencode(
+                {"form_token": form["form_token"].value, "do": button} | fields).encode(), expect_errors=True, headers={
+                    "Content-Type": "application/x-www-form-urlencoded", "Origin": visitor.ORIGIN,
+                    "Cookie": "; ".join(f"{one.name}={one.value}" for one in visitor.app.cookiejar)})
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda what: press(what[0], what[1], **what[2]), [
+                ("/tags", "add", {"name": "x"}), ("/keys", "add", {"name": "x"}), ("/account", "feed", {}),
+                ("/projects", "remove", {"project": project.id}), ("/account", "save", {
+                    "name": "Z", "email": "me@example.org", "zone": "UTC", "mail": "none"})]))
+        for answer in answers:
+            assert_our_page(answer, 503)
+            assert int(answer.headers["Retry-After"]) > 0
+        other.execute("ROLLBACK")
+    assert "x" in text_of(visitor.press(shown["/tags"], "add", name="x"))
+
+
+# -- behind a path
+
+
+def a_furnished_board(path: pathlib.Path, **settings: Any) -> Board:
+    """A board with something on each page."""
+    path.mkdir()
+    board = Board(path, **settings)
+    tag = board.store.add_tag(board.account.id, "infra")
+    hook = board.webhook("http://127.0.0.1:9/hook")
+    project = board.track("github", "a/b", *(release(f"1.{n}", message=f"<p>Note {n}</p>") for n in range(25)), tags=[tag.id])
+    put_event_of(board, project, hook)
+    return board
+
+
+def put_event_of(board: Board, project: rt.Project, hook: rt.Destination) -> None:
+    body = {"provider": "github", "project": "a/b", "version": "1.24", "time": "2026-03-01T10:00:00Z",
+            "account": {"type": "user", "id": "x", "name": "Me"}}
+    source = board.store.sources(board.account.id)[0]
+    assert board.store.claim_source(source.id, "test", time.time())
+    assert board.store.record_found(source.id, "test", rt.Findings(time.time() + 3600, events=[
+        rt.Event(project.id, body, "https://forge.example", (rt.Recipient(hook.id, time.time()),))]))
+
+
+def crawl(surfer: Surfer, prefix: str) -> set[str]:
+    """All that pages lead to, which has to be under the prefix and to answer; the paths without it."""
+    seen, queue = set[str](), [f"{prefix}/"]
+    posts = set[str]()
+    while queue:
+        path = queue.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        status, headers, data = surfer.ask("GET", path)
+        assert status == 200, (path, status)
+        if not headers["content-type"].startswith("text/html"):
+            continue
+        page = webtest.TestResponse(data, content_type="text/html", charset="utf-8").html
+        found = [(one.get("href") or one.get("src"), one) for one in page.select("a[href], link[href], script[src], iframe[src], img[src]")]
+        found += [(one["value"], one) for one in page.select("input[readonly]") if "/feeds/" in one["value"]]
+        for link, one in found:
+            where = urllib.parse.urlsplit(urllib.parse.urljoin(f"{surfer.site.scheme}://{surfer.site.netloc}{path}", link))
+            if where.netloc != surfer.site.netloc:
+                assert one.name == "a" and where.scheme in ("http", "https") and one.get("rel"), one
+                continue
+            assert where.scheme == surfer.site.scheme and where.path.startswith(f"{prefix}/"), (path, link)
+            queue.append(where.path + (f"?{where.query}" if where.query else ""))
+        for form in page.select("form"):
+            where = urllib.parse.urlsplit(urllib.parse.urljoin(path, form["action"]))
+            assert not where.netloc and where.path.startswith(f"{prefix}/"), (path, form["action"])
+            if form["method"] == "get":
+                queue.append(where.path)
+            elif where.path not in posts:
+                posts.add(where.path)
+                assert surfer.ask("POST", where.path, {}, follow=False)[0] == 403, where.path     # it is there, and wants its token
+    return {path.removeprefix(prefix).partition("?")[0] for path in seen | posts}
+
+
+def stripped(application: Any, prefix: str, keeps: bool) -> Any:
+    """What a reverse proxy makes of a request: only what is under the prefix reaches us, with or without it."""
+    def proxy(environ: dict[str, Any], start_response: Any) -> Any:
+        if not environ["PATH_INFO"].startswith(prefix + "/"):
+            start_response("502 Not Ours", [("Content-Type", "text/plain")])
+            return [b"the proxy has nothing there"]
+        if not keeps:
+            environ["PATH_INFO"] = environ["PATH_INFO"][len(prefix):]
+        environ["REMOTE_ADDR"] = "127.0.0.1"
+        return application(environ, start_response)
+    return proxy
+
+
+def assert_all_there(found: set[str]) -> None:
+    wanted = {"/", "/projects", "/projects/add", "/notifications", "/notifications/add/webhook", "/journal", "/tags", "/keys", "/account",
+              "/accounts", "/status", "/status/backup", "/logout", "/style.css", "/script.js", "/icon.svg"}
+    assert not wanted - found, wanted - found
+    for pattern in (r"/projects/\w{26}", r"/projects/\w{26}/options", r"/projects/\w{26}/note", r"/notifications/\w{26}",
+                    r"/notifications/\w{26}/test", r"/journal/\w+", r"/feeds/\w+\.atom"):
+        assert any(re.fullmatch(pattern, path) for path in found), pattern
+
+
+@pytest.mark.parametrize("mount, prefix", [
+    ("/releases/",                  "/releases"),
+    ("/my apps/\u00e9t\u00e9 & c+/",  "/my%20apps/%C3%A9t%C3%A9%20%26%20c%2B"),
+], ids=ascii)
+def test_all_pages_work_where_another_program_mounts_them(tmp_path, http_server, mount, prefix):
+    board = a_furnished_board(tmp_path / "board")
+    parent = bottle.Bottle()
+    parent.mount(mount, board.service.app)
+    try:
+        surfer = Surfer(http_server(parent))
+        surfer.page(f"{prefix}/projects")
+        assert surfer.visited[-1].startswith(f"{prefix}/login?next=")
+        surfer.sign_in(surfer.visited[-1])
+        assert surfer.visited[-1] == f"{prefix}/projects"
+        assert all(f"Path={prefix}/;" in cookie for cookie in surfer.set_cookies), surfer.set_cookies
+        assert_all_there(crawl(surfer, prefix))
+        status, _, data = surfer.send(surfer.page(f"{prefix}/tags"), "add", name="made here")
+        assert status == 200 and surfer.visited[-1] == f"{prefix}/tags" and b"made here" in data
+        address = surfer.page(f"{prefix}/account").find(id="feed")["value"]
+        assert path_of(address).startswith(f"{prefix}/feeds/")
+        assert surfer.ask("GET", f"{prefix}/nothing")[0] == 404
+        assert f'href="{prefix}/style.css"'.encode() in surfer.ask("GET", f"{prefix}/nothing")[2]
+    finally:
+        board.close()
+
+
+@pytest.mark.parametrize("base_url", ["https://home.example/releases/", "http://home.example:8443/a/b%20c"])
+@pytest.mark.parametrize("keeps", [True, False], ids=["kept", "stripped"])
+def test_all_pages_work_behind_a_proxy_by_the_base_url(tmp_path, http_server, base_url, keeps):
+    board = a_furnished_board(tmp_path / "board", base_url=base_url)
+    base = base_url.rstrip("/")
+    prefix = urllib.parse.urlsplit(base).path
+    try:
+        surfer = Surfer(http_server(stripped(board.service.app, urllib.parse.unquote(prefix), keeps)), base)
+        surfer.page(f"{prefix}/")
+        assert surfer.visited[-1].startswith(f"{prefix}/login"), surfer.visited
+        surfer.sign_in(surfer.visited[-1])
+        is_secure = base.startswith("https:")
+        for cookie in surfer.set_cookies:
+            assert ("; Secure" in cookie) is is_secure and "HttpOnly" in cookie and "SameSite=Lax" in cookie
+            assert f"Path={prefix}/;" in cookie and not cookie.startswith("__Host-"), cookie
+        assert_all_there(crawl(surfer, prefix))
+        status, _, data = surfer.send(surfer.page(f"{prefix}/tags"), "add", name="made here")
+        assert status == 200 and b"made here" in data
+        page = surfer.page(f"{prefix}/account")
+        assert page.find(id="feed")["value"].startswith(f"{base}/feeds/") and page.find(id="badge")["value"].startswith(f"{base}/badge/")
+        assert surfer.ask("GET", f"{prefix}/v1/projects/github/a%2Fb/releases", X_Key=board.key)[0] == 200
+        feed = surfer.ask("GET", path_of(page.find(id="feed")["value"]))[2]
+        assert f'rel="self" type="application/atom+xml" href="{base}/feeds/'.encode() in feed
+        assert surfer.ask("GET", f"{prefix}/nothing")[0] == 404
+    finally:
+        board.close()
+
+
+def test_two_services_in_one_program_do_not_share_sessions(tmp_path, http_server):
+    boards = [a_furnished_board(tmp_path / name) for name in ("a", "b")]
+    parent = bottle.Bottle()
+    for name, board in zip("ab", boards):
+        parent.mount(f"/{name}/", board.service.app)
+    try:
+        surfer = Surfer(http_server(parent))
+        surfer.sign_in("/a/login")
+        surfer.page("/b/")
+        assert surfer.visited[-1].startswith("/b/login")
+        surfer.sign_in("/b/login")
+        surfer.send(surfer.page("/a/tags"), "add", name="only in a")
+        assert "only in a" in surfer.page("/a/tags").text and "only in a" not in surfer.page("/b/tags").text
+        logout = surfer.page("/b/").select_one("form[action='/b/logout'] input")["value"]
+        surfer.ask("POST", "/b/logout", {"form_token": logout})
+        surfer.page("/a/tags")
+        assert surfer.visited[-1] == "/a/tags"
+        # A session of one opens nothing of the other, whoever carries it over.
+        stolen = next(value for (at, name), value in surfer.cookies.items() if at == "/a/" and name == "releasetrack")
+        surfer.ask("GET", "/b/projects", Cookie=f"releasetrack={stolen}")
+        assert surfer.visited[-1].startswith("/b/login")
+        assert surfer.ask("GET", f"/b/feeds/{boards[0].account.feed_secret}.atom")[0] == 404
+    finally:
+        for board in boards:
+            board.close()
+
+
+# -- an upgrade
+
+
+@pytest.fixture
+def third_schema(tmp_path: Any) -> str:
+    """A store as the program of schema 3 left it."""
+    path = str(tmp_path / "old.db")
+    with contextlib.closing(sqlite3.connect(path)) as old:
+        old.create_function("make_id", 0, rt.make_id)
+        for script in rt.MIGRATIONS[:3]:
+            old.executescript(script)
+        old.executescript(f"""
+            INSERT INTO account VALUES ('a1', 'user', 'me@example.org', 'Me', '{HASHED}', 1, 'weekly', 'Europe/Berlin', 1000.5);
+            INSERT INTO account VALUES ('a2', 'organization', 'team@example.org', 'Team', 'scrypt$00$00', 0, 'daily', 'UTC', 2000.0);
+            INSERT INTO source (id, provider, key, name, next_check_at, checked_at, succeeded_at, failures, error)
+                 VALUES (1, 'github', 'o/p', 'o/p', 9e9, 3000, 3000, 0, NULL), (2, 'github', 'o/bad', 'o/bad', 9e9, 5000, 4000, 7, 'no'),
+                        (3, 'pypi', 'c', 'c', 9e9, 3000, 3000, 0, NULL);
+            INSERT INTO release (id, source_id, version, date, is_prerelease, cve, evidence)
+                 VALUES (1, 1, '1.0', '2026-03-01T10:00:00', 0, 'CVE-2026-1234', 'published:x');
+            INSERT INTO note VALUES (1, 42, 'One', '<p>One</p>', 'https://x.example');
+            INSERT INTO project (id, account_id, source_id, provider, name, email_notification, exclude_prereleases, note, added_at, hold_days)
+                 VALUES ('p1', 'a1', 1, 'github', 'o/p', 'hourly', 1, 'mine', 1500, 3), ('p2', 'a2', 2, 'github', 'o/bad', 'daily', 0, '', 1, 0),
+                        ('p3', 'a1', 3, 'pypi', 'c', 'daily', 0, '', 2, 0), ('p4', 'a1', 2, 'github', 'o/bad', 'daily', 0, '', 3, 0);
+            INSERT INTO tag VALUES ('t1', 'a1', 'infra'), ('t2', 'a2', 'infra');
+            INSERT INTO project_tag VALUES ('p1', 't1');
+            INSERT INTO session VALUES (x'00', 'a1', '127.0.0.1', 'x', 1, 2);
+            """)
+    return path
+
+
+def test_a_store_of_the_third_schema_keeps_everything_and_gains_feeds_and_badges(third_schema):
+    with contextlib.closing(sqlite3.connect(third_schema)) as old:
+        tables = [name for name, in old.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")]
+        columns = {table: [row[1] for row in old.execute(f"PRAGMA table_info({table})")] for table in tables}
+        before = {table: old.execute(f"SELECT {', '.join(columns[table])} FROM {table} ORDER BY 1, 2").fetchall() for table in tables}
+    service = rt.Service(rt.Settings(db=third_schema))
+    store = service.store
+    try:
+        for table in tables:
+            rows = store._db.execute(f"SELECT {', '.join(columns[table])} FROM {table} ORDER BY 1, 2").fetchall()
+            assert rows == before[table], table
+        assert store._db.execute("PRAGMA user_version").fetchone() == (len(rt.MIGRATIONS),)
+        assert store._db.execute("PRAGMA foreign_key_check").fetchall() == []
+        app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "127.0.0.1"})
+        accounts = [store.account_of("a1"), store.account_of("a2")]
+        found = [one.feed_secret for one in (*accounts, *store.tags("a1"), *store.tags("a2"))] + [one.badge_secret for one in accounts]
+        assert len(set(found)) == 6 and all(re.fullmatch("[a-z2-7]{26}", one) for one in found)
+        assert "o/p 1.0" in titles(atom_of(app.get(f"/feeds/{store.tags('a1')[0].feed_secret}.atom")))[0]
+        assert app.get(f"/badge/{accounts[0].badge_secret}/p1.svg").content_type == "image/svg+xml"
+        assert feedless(service)
+
+        def count() -> dict[str, Any]:
+            return dict(store._db.execute("SELECT account_id || ' ' || provider, projects FROM project_count").fetchall())
+
+        assert count() == {"a1 github": 2, "a1 pypi": 1, "a2 github": 1}
+        store.put_away("a1", ["p1", "p3"])
+        assert count() == {"a1 github": 1, "a2 github": 1}
+        store.take_back("a1")
+        assert count() == {"a1 github": 2, "a1 pypi": 1, "a2 github": 1}
+        store.put_away("a1", ["p3"])
+        store.sweep(time.time() + 3600)
+        assert count() == {"a1 github": 2, "a2 github": 1} and not store.source(3)
+    finally:
+        service.stop()
+    with contextlib.closing(sqlite3.connect(f"{third_schema}.schema-3")) as copy:
+        assert copy.execute("PRAGMA user_version").fetchone() == (3,)
+        assert copy.execute("SELECT count(*) FROM project").fetchone() == (4,)
+
+
+def feedless(service: rt.Service) -> bool:
+    """An empty secret opens nobody's feed."""
+    return service.store.feed_of("") is None and service.store.account_of_badge("") is None
+
+
+# In a browser
+
+
+# == browser ===================================================================
+#
+# The pages in a real browser: headless Chromium, driven over WebDriver. Skipped where there is none, but for CI.
+
+
+class WebDriverError(Exception):
+    """What the browser refuses; the first argument is the error's code."""
+
+
+class Browser:
+    """A Chromium with a profile of its own, over chromedriver: https://www.w3.org/TR/webdriver2/"""
+
+    ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+
+    def __init__(self, port: int, *, runs_scripts: bool = True) -> None:
+        self._port, self._path = port, ""
+        options: dict[str, Any] = {"args": [
+            "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1200,900",
+            "--host-resolver-rules=MAP releases.home 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]}
+        if not runs_scripts:
+            options["prefs"] = {"profile.managed_default_content_settings.javascript": 2}
+        wanted = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}
+        self._path = "/session/" + self.command("POST", "/session", {"capabilities": wanted})["sessionId"]
+
+    def command(self, method: str, path: str, body: Any = None) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        try:
+            connection.request(method, self._path + path, json.dumps(body or {}) if method == "POST" else None,
+                               {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            value = json.loads(answer.read())["value"]
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise WebDriverError(value["error"], value["message"])
+        return value
+
+    def devtools(self, command: str, **params: Any) -> Any:
+        """https://chromedevtools.github.io/devtools-protocol/"""
+        return self.command("POST", "/goog/cdp/execute", {"cmd": command, "params": params})
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """What a function's body gives, in the page."""
+        return self.command("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def open(self, url: str) -> None:
+        self.command("POST", "/url", {"url": url})
+
+    @property
+    def url(self) -> str:
+        return self.command("GET", "/url")
+
+    def all(self, where: str) -> list[str]:
+        """The elements of a CSS selector, or of an XPath."""
+        using = "xpath" if where.startswith(("/", "(")) else "css selector"
+        return [one[self.ELEMENT] for one in self.command("POST", "/elements", {"using": using, "value": where})]
+
+    def one(self, where: str) -> str:
+        """The first such element, once there is one."""
+        return until(lambda: self.all(where))[0]
+
+    def text(self, where: str = "main") -> str:
+        """What a person reads there, on one line."""
+        return self.read("", where)
+
+    def read(self, words: str, where: str = "main") -> str:
+        """The text there, once the words are in it."""
+        found = ""
+
+        def is_there() -> bool:
+            nonlocal found
+            with contextlib.suppress(WebDriverError):       # it was replaced meanwhile
+                found = " ".join(self.command("GET", f"/element/{self.one(where)}/text").split())
+                return words in found
+            return False
+        with contextlib.suppress(AssertionError):
+            until(is_there, 8)
+        assert words in found
+        return found
+
+    def property(self, where: str, name: str) -> Any:
+        return self.command("GET", f"/element/{self.one(where)}/property/{name}")
+
+    def type(self, where: str, text: str) -> None:
+        """Replace what stands in a field."""
+        element = self.one(where)
+        self.command("POST", f"/element/{element}/clear")
+        self.command("POST", f"/element/{element}/value", {"text": text})
+
+    def click_on(self, element: str) -> None:
+        self.command("POST", f"/element/{element}/click")
+
+    def click(self, where: str) -> None:
+        self.click_on(self.one(where))
+
+    def press(self, words: str) -> None:
+        """Click the button, link or summary that says so."""
+        self.click(f'//*[self::button or self::a or self::summary][normalize-space()="{words}"]')
+
+    def into(self, frame: str) -> None:
+        self.command("POST", "/frame", {"id": {self.ELEMENT: frame}})
+
+    def out(self) -> None:
+        self.command("POST", "/frame", {"id": None})
+
+    def close(self) -> None:
+        self.command("DELETE", "")
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a chromedriver. Whatever it has started ends with it, and what that leaves behind is in a folder."""
+    if missing := [program for program in ("chromium", "chromedriver") if not shutil.which(program)]:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"There is no {' and no '.join(missing)} on the PATH.")
+    home = str(tmp_path_factory.mktemp("browser"))
+    process = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               start_new_session=True, env={**os.environ, "HOME": home, "TMPDIR": home})
+    try:
+        assert process.stdout
+        said = next((line for line in process.stdout if b"successfully on port" in line), b"")
+        port = re.search(rb"on port ([0-9]+)", said)
+        assert port, "chromedriver did not start"
+        yield int(port[1])
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.fixture
+def browse(driver: int) -> Iterator[Callable[..., Browser]]:
+    """Opens browsers, which end with the test."""
+    with contextlib.ExitStack() as stack:
+        def open_one(**about: Any) -> Browser:
+            browser = Browser(driver, **about)
+            stack.callback(browser.close)
+            return browser
+        yield open_one
+
+
+def sign_in_at(browser: Browser, board: Any, address: str) -> None:
+    """As signing in does, without the time that a password takes."""
+    token = rt.make_session_token()
+    board.store.add_session(board.account.id, token, "127.0.0.1", "a test")
+    browser.open(f"{address}/login")
+    browser.command("POST", "/cookie", {"cookie": {"name": "releasetrack", "value": token, "httpOnly": True}})
+
+
+# Of E32: what fires in a bare page, each at its own address; and what a person has to click first.
+NOTE_VECTORS: dict[str, tuple[str, str]] = {
+    "img":               ('<img src="{at}">', ""),
+    "srcset":            ('<img srcset="{at} 1x">', ""),
+    "img-onerror":       ('<img src="data:," onerror="new Image().src=\'{at}\'">', ""),
+    "script":            ("<script>new Image().src='{at}'</script>", ""),
+    "script-src":        ('<script src="{at}"></script>', ""),
+    "fetch":             ("<script>fetch('{at}', {{mode: 'no-cors'}})</script>", ""),
+    "svg-onload":        ('<svg onload="new Image().src=\'{at}\'"></svg>', ""),
+    "svg-image":         ('<svg><image href="{at}" width="9" height="9"/></svg>', ""),
+    "iframe":            ('<iframe src="{at}"></iframe>', ""),
+    "input-image":       ('<input type="image" src="{at}">', ""),
+    "background":        ('<table background="{at}"><tr><td>In a table</td></tr></table>', ""),
+    "ping":              ('<a id="ping" target="_self" href="#" ping="{at}">More</a>', "#ping"),
+    "iframe-srcdoc":     ('<iframe srcdoc="<img src=\'{at}\'>"></iframe>', ""),
+    "object":            ('<object data="{at}"></object>', ""),
+    "embed":             ('<embed src="{at}">', ""),
+    "video":             ('<video src="{at}" autoplay></video>', ""),
+    "poster":            ('<video poster="{at}"></video>', ""),
+    "prefetch":          ('<link rel="prefetch" href="{at}">', ""),
+    "preconnect":        ('<link rel="preconnect" href="{at}">', ""),
+    "stylesheet":        ('<link rel="stylesheet" href="{at}">', ""),
+    "refresh":           ('<meta http-equiv="refresh" content="0;url={at}">', ""),
+    "base":              ('<base href="{at}/"><img src="relative">', ""),
+    "form-submit":       ('<form id="f" action="{at}"><input name="q"></form><script>f.submit()</script>', ""),
+    "form-pressed":      ('<form action="{at}" target="_self"><button id="press">More</button></form>', "#press"),
+    "import":            ("<style>@import '{at}';</style>", ""),
+    "css-url":           ('<style>p {{ background: url("{at}"); }}</style>', ""),
+    "style-attribute":   ('<p style="background: url({at})">Styled</p>', ""),
+    "javascript-link":   ('<a id="link" target="_self" href="javascript:void(new Image().src=\'{at}\')">More</a>', "#link"),
+    "ontoggle":          ('<details open ontoggle="new Image().src=\'{at}\'"><summary>More</summary></details>', ""),
+    "onfocus":           ('<input autofocus onfocus="new Image().src=\'{at}\'">', ""),
+}
+
+
+class Beacon:
+    """A port of loopback for each hostile vector, since some do no more than connect."""
+
+    def __init__(self) -> None:
+        self.fired: set[str] = set()
+        self.at: dict[str, str] = {}
+        self._selector = selectors.DefaultSelector()
+        self._end, self._ending = socket.socketpair()
+        self._selector.register(self._end, selectors.EVENT_READ)
+        for name in NOTE_VECTORS:
+            door = socket.create_server(("127.0.0.1", 0))
+            self._selector.register(door, selectors.EVENT_READ, name)
+            self.at[name] = f"http://127.0.0.1:{door.getsockname()[1]}/{name}"
+        self.notes = {name: f"<p>Before.</p>{markup.format(at=self.at[name])}" for name, (markup, _) in NOTE_VECTORS.items()}
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while True:
+            for key, _ in self._selector.select():
+                if not key.data:
+                    return
+                key.fileobj.accept()[0].close()         # type: ignore[union-attr]
+                self.fired.add(key.data)
+
+    def fires_within(self, seconds: float) -> set[str]:
+        """What has fired by then."""
+        with contextlib.suppress(AssertionError):
+            until(lambda: self.fired, seconds)
+        return self.fired
+
+    def close(self) -> None:
+        self._ending.close()
+        self._thread.join()
+        for key in list(self._selector.get_map().values()):
+            key.fileobj.close()         # type: ignore[union-attr]
+        self._selector.close()
+
+
+@pytest.fixture
+def beacon() -> Iterator[Beacon]:
+    made = Beacon()
+    yield made
+    made.close()
+
+
+def as_feed(notes: dict[str, str], project: str) -> str:
+    """Forgejo's feed of a project's releases, with these notes by version."""
+    items = "".join(f"<item><link>https://forge.example/{project}/releases/tag/{urllib.parse.quote(version, safe='')}</link>"
+                    f"<content:encoded>{html.escape(note)}</content:encoded></item>" for version, note in notes.items())
+    return ('<?xml version="1.0"?><rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/">'
+            f"<channel>{items}</channel></rss>")
+
+
+def test_the_hostile_vectors_fire_in_a_bare_page(browse, listen, beacon):
+    """Or the story below would prove nothing."""
+    frames = "".join(f'<iframe src="/{name}"></iframe>' for name in NOTE_VECTORS)
+    pages = listen(lambda seen: (200, beacon.notes.get(seen.path[1:], frames), {"Content-Type": "text/html"}))
+    browser = browse()
+    browser.open(f"{pages.url}/all")
+    for name, (_, clicked) in NOTE_VECTORS.items():
+        if name not in beacon.fired:        # it wants to be clicked, or the page for itself
+            with contextlib.suppress(WebDriverError):       # or takes it away
+                browser.open(f"{pages.url}/{name}")
+                if clicked:
+                    browser.click(clicked)
+        until(lambda: name in beacon.fired)
+
+
+def expand_notes(browser: Browser) -> set[str]:
+    """Unfold the notes of the page, click in them what lures one to, and tell whose they are."""
+    for summary in browser.all("details.note:not([open]) > summary"):
+        browser.click_on(summary)
+    titles = set()
+    for frame in browser.all("details.note iframe"):
+        browser.run("arguments[0].scrollIntoView()", {Browser.ELEMENT: frame})
+        titles.add(browser.command("GET", f"/element/{frame}/attribute/title"))
+        browser.into(frame)
+        browser.read("Before.", "body")
+        for clicked in filter(None, (clicked for _, clicked in NOTE_VECTORS.values())):
+            for one in browser.all(clicked):
+                browser.click_on(one)
+        browser.out()
+    return titles
+
+
+def test_the_whole_story(browse, serve, forge, listen, beacon):
+    """From the first start to signing out."""
+    # What the forge has: a project, and one whose versions and notes are hostile, each and all together.
+    forge.publish("acme/tool", "1.0", "1.1")
+    hostile = f"<img src={beacon.at['img']}>"
+    notes = {f"0.{number}": note for number, note in enumerate(beacon.notes.values())}
+    notes[hostile] = "".join(beacon.notes.values())
+    forge.publish("acme/evil", *list(notes)[:-1], published_at="2026-02-01T10:00:00Z")
+    forge.publish("acme/evil", hostile, published_at="2026-02-02T10:00:00Z")
+    forge.listener.answer = lambda seen: (
+        (200, as_feed(notes, "acme/evil")) if seen.path == "/acme/evil/releases.rss" else forge._answer(seen))
+    hook = listen((200, "thank you"))
+    process, browser = serve("--provider", forge.flag, "--poll-interval", "1"), browse()
+
+    # The first run.
+    link = re.search(r"http://\S+/setup\?token=\S+", process.process.stdout.readline().decode())
+    assert link and link[0].startswith(process.address)
+    browser.open(link[0])
+    browser.type("#email", "me@example.org")
+    browser.type("#password", PASSWORD)
+    browser.press("Make the account")
+    browser.read("Now add your first project.")
+
+    # Projects, and their releases.
+    browser.type("#projects", "forge acme/tool")
+    browser.press("Add")
+    browser.read("acme/tool is tracked now.")
+    assert re.search("1.1 .*Notes of 1.1.* 1.0 .*Notes of 1.0", browser.text()), browser.text()
+    browser.press("Projects")
+    browser.press("Add projects")
+    browser.type("#projects", f"{forge.listener.url}/acme/evil")
+    browser.press("Add")
+    browser.read("acme/evil is tracked now.")
+    seen = expand_notes(browser)
+    while browser.all("a[rel=next]"):
+        browser.press("Next page")
+        seen |= expand_notes(browser)
+    assert seen == {f"Notes of {version}" for version in notes}
+    browser.open(process.address)
+    browser.read(f"acme/evil {hostile}")
+    browser.read("acme/tool 1.1")
+    assert not beacon.fires_within(1)
+
+    # A webhook, tried before it is saved and after.
+    browser.press("Notifications")
+    browser.click("a[href$='/notifications/add/webhook']")
+    browser.type("#name", "At home")
+    browser.type("#set-url", f"{hook.url}/told")
+    for count, name in ((1, "add webhook"), (2, "at home")):
+        until(lambda: browser.text("h1").lower() == name)
+        browser.press("Send a test")
+        shown = browser.read("The test was sent, and taken.")
+        tried = hook.wait(count)[-1]
+        assert tried.method == "POST" and tried.path == "/told" and tried.json()["version"] in shown
+        assert tried.headers["webhook-id"] in shown and "200" in shown and "thank you" in shown
+        browser.press("Save")
+        browser.read("hears of what is released from now on" if count == 1 else "Saved.")
+
+    # A release, told, in the journal, and told again.
+    forge.publish("acme/tool", "2.0")
+    told = hook.wait(3)[2]
+    assert (told.json()["project"], told.json()["version"]) == ("acme/tool", "2.0")
+    browser.press("Notifications")
+
+    def in_journal() -> Any:
+        browser.press("Journal")
+        return re.search("acme/tool 2.0 delivered to webhook At home", browser.text(), re.IGNORECASE)
+    until(in_journal)
+    browser.press("acme/tool 2.0")
+    assert "thank you" in browser.read(told.headers["webhook-id"])
+    browser.press("Send again")
+    browser.read("It is sent again.")
+    again = hook.wait(4)[3]
+    assert again.headers["webhook-id"] == told.headers["webhook-id"] and again.body == told.body
+
+    # A key, used.
+    browser.press("API keys")
+    browser.type("#name", "script")
+    browser.press("Make the key")
+    client = Client(process.address, browser.property("main input[readonly]", "value"))
+    assert {one["name"] for one in client.get("/v1/projects")["projects"]} == {"acme/tool", "acme/evil"}
+
+    # The end: nothing is shown any more, not by going back either.
+    browser.press("Releases")
+    browser.read("acme/tool 2.0")
+    browser.press("Sign out")
+    browser.read("You are signed out.")
+    browser.command("POST", "/back")
+    until(lambda: "Sign in" in browser.text("h1"))
+    for path in (path for path, (_, who, takes) in rt.PAGES.items() if who != "anyone" and "GET" in takes):
+        browser.open(process.address + path.replace("<", "").replace(">", ""))
+        assert browser.text("h1") == "Sign in to releasetrack" and "acme" not in browser.text("body"), path
+    assert not beacon.fired
+
+
+# The same pages, all of them
+
+
+LONG_NAME = "a-very-long-name-that-never-ends-" * 3
+LONG_VERSION = "v1234567890." * 9 + "0"
+
+
+@pytest.fixture(scope="module")
+def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A board under waitress with something of everything, and much of it long; ``paths``: of each page, where it can be
+    seen; ``pressed``: of some, the buttons that show more."""
+    refusing = Listener((500, "no " * 200))
+    made: Any = Board(tmp_path_factory.mktemp("stocked"))
+    server, address = rt.make_server(made.service.app, rt.Settings(port=0))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    made.address = address
+    stock(made, refusing.url)
+    yield made
+    server.close()
+    thread.join(5)
+    made.close()
+    refusing.close()
+
+
+@pytest.fixture(scope="module")
+def browser(driver: int) -> Iterator[Browser]:
+    """One for tests that leave nothing behind in it but cookies."""
+    made = Browser(driver)
+    yield made
+    made.close()
+
+
+def stock(board: Any, url: str) -> None:
+    store, account = board.store, board.account
+    tags = [store.add_tag(account.id, name) for name in ("infra", "t" * 100)]
+    note = ("<h2>Changes</h2><table><tr><td>" + "wide" * 60 + "</td></tr></table><pre>" + "x" * 300 + "</pre>")
+    cves = tuple(f"CVE-2026-{number}" for number in range(1000, 1006))
+    project = board.track(
+        "github", f"octo/{LONG_NAME}"[:100], release("1.0"), release("1.1-rc1", is_prerelease=True, message="<p>soon</p>"),
+        release(LONG_VERSION, "2026-03-02T10:00:00Z", message=note, cve=cves),
+        *(release(f"2.{number}", "2026-03-03T10:00:00Z", message="<p>Fixes.</p>", is_updated=number == 0)
+          for number in range(25)),
+        tags=[tag.id for tag in tags], exclude_prereleases=True, note="Runs on " + "host" * 40)
+    failing = board.track("npm", "@scope/" + "p" * 90, release("0.1"))
+    assert store.claim_source(failing.source_id, "test", time.time())
+    store.record_failure(failing.source_id, "test", "it answered with " + "HTML" * 40, time.time() + 60)
+    for number in range(45):
+        board.track("pypi", f"package-{number}", release("1.0"))
+    provider = board.service.providers["pypi"]
+    store.add_project(account.id, provider.id, "unchecked", "unchecked", {})
+    hook = board.webhook(f"{url}/" + "p" * 150, "hook-" + "n" * 150,
+                         headers={"X-Long": "h" * 90}, fields={"text": "{project} {version}"})
+    ntfy = store.add_destination(account.id, "ntfy", "Telephone", {"topic": "releases", "url": "https://ntfy.example"}, "",
+                                 tags=[tags[0].id], is_security_only=True)
+    mail = store.add_destination(account.id, "email", "Mail", {"address": "me@example.org"}, "")
+    for state, error in (("delivered", None), ("failed", "it answered 500 " + "e" * 150), ("pending", "no answer")):
+        body = {**release_body(), "project": project.name, "version": LONG_VERSION}
+        board.record(project.source_id, events=[rt.Event(project.id, body, "https://forge.example", (
+            rt.Recipient(hook.id, store.clock() - 1),))])
+        (delivery,), = store.claim_deliveries({hook.id: 1}, "me", store.clock()).values()
+        store.record_attempts("me", [rt.Outcome(store.clock(), 500 if error else 204, error, 0.1, "127.0.0.1", "a" * 300,
+                                                delivery.id, state, store.clock() + 3600)], [delivery.id])
+    store.add_key(account.id, "k" * 150, ["192.168.100.0/24", "2001:db8:1234:5678::/64"] * 3)
+    store.add_account("organization", "someone.else@" + "long-" * 9 + "example.org", "Other " * 20, HASHED, False)
+    board.paths = {
+        "/": ["/", "/?page=2", "/?q=nothing"], "/projects": ["/projects", "/projects?page=2", "/projects?failing=yes"],
+        "/projects/add": ["/projects/add"],
+        "/projects/<project_id>": [*(f"/projects/{one.id}" for one in (project, failing)), "/projects/nowhere"],
+        "/projects/<project_id>/options": [f"/projects/{project.id}/options"],
+        "/projects/<project_id>/note": [],          # which has a frame of its own
+        "/notifications": ["/notifications"],
+        "/notifications/add/<kind_id>": [f"/notifications/add/{kind}" for kind in rt.KINDS],
+        "/notifications/<destination_id>": [f"/notifications/{one.id}" for one in (hook, ntfy, mail)],
+        "/notifications/<destination_id>/test": [f"/notifications/{hook.id}/test"],
+        "/journal": ["/journal", f"/journal?project={project.id}", f"/journal?destination={hook.id}&state=failed"],
+        "/journal/<delivery_id>": [f"/journal/{one.id}" for one in store.journal(account.id)],
+        "/tags": ["/tags"], "/keys": ["/keys"], "/account": ["/account"], "/accounts": ["/accounts"],
+        "/status": ["/status"], "/nowhere": ["/nowhere"],
+    }
+    # What follows a button.
+    board.pressed = [("/keys", "Show"), (f"/notifications/{hook.id}", "Reveal"), (f"/notifications/{hook.id}", "Send a test"),
+                     ("/projects", "Apply")]
+
+
+def shown_pages(browser: Browser, board: Any) -> Iterator[str]:
+    """Opens every page that there is, and says where it is."""
+    browser.open(f"{board.address}/login")
+    browser.command("DELETE", "/cookie")
+    browser.open(f"{board.address}/login")
+    yield "/login"
+    browser.run("document.querySelector('form').noValidate = true")
+    browser.press("Sign in")
+    browser.read("is wrong")
+    yield "/login, refused"
+    sign_in_at(browser, board, board.address)
+    for path in (path for paths in board.paths.values() for path in paths):
+        browser.open(board.address + path)
+        yield path
+    for path, button in board.pressed:
+        browser.open(board.address + path)
+        browser.press(button)
+        yield f"{path}, {button}"
+
+
+# For whoever sees, hears or types otherwise
+
+
+CONTRAST = """
+const faults = new Set();
+const channels = text => { const all = text.match(/[0-9.]+/g).map(Number); return all.length > 3 ? all : [...all, 1]; };
+const over = (top, ground) => [0, 1, 2].map(at => top[at] * top[3] + ground[at] * (1 - top[3])).concat(1);
+const ground = one => {
+  const own = channels(getComputedStyle(one).backgroundColor);
+  return own[3] === 1 ? own : over(own, one.parentElement ? ground(one.parentElement) : [255, 255, 255, 1]);
+};
+const light = colour => {
+  const [red, green, blue] = colour.map(one => one / 255).map(one => one <= .04045 ? one / 12.92 : ((one + .055) / 1.055) ** 2.4);
+  return .2126 * red + .7152 * green + .0722 * blue;
+};
+const ratio = (one, other) => {
+  const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
+  return (high + .05) / (low + .05);
+};
+const check = (what, one, colour, back, least) => {
+  const found = ratio(over(channels(colour), back), back);
+  if (found < least) faults.add(`${what} of ${one.localName}.${one.className}: ${found.toFixed(2)}`);
+};
+for (const one of document.querySelectorAll("details")) one.open = true;
+for (const one of document.querySelectorAll("body, body *")) {
+  if (!one.checkVisibility({visibilityProperty: true}) || one.matches("option, optgroup")) continue;
+  const style = getComputedStyle(one), size = parseFloat(style.fontSize);
+  const least = size >= 24 || size >= 18.66 && style.fontWeight >= 700 ? 3 : 4.5;
+  const isField = one.matches("input:not([type=hidden], [type=checkbox], [type=radio]), select, textarea");
+  const isBox = one.matches("[type=checkbox], [type=radio]");
+  if (isField || [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim()))
+    check("text", one, style.color, ground(one), least);
+  if (one.placeholder) check("placeholder", one, getComputedStyle(one, "::placeholder").color, ground(one), least);
+  if (isField && ratio(ground(one), ground(one.parentElement)) < 3)
+    check("border", one, style.borderTopColor, ground(one.parentElement), 3);
+  if (isField || isBox || one.matches("a[href], button, summary, [tabindex]")) {
+    one.focus({focusVisible: true});
+    const focused = getComputedStyle(one);
+    if (document.activeElement !== one || focused.outlineStyle === "none" || parseFloat(focused.outlineWidth) < 2)
+      faults.add(`focus of ${one.localName}.${one.className} is not seen`);
+    else check("focus", one, focused.outlineColor, ground(one.parentElement), 3);
+  }
+}
+return [...faults];
+"""
+STRUCTURE = """
+const faults = [], ids = [...document.querySelectorAll("[id]")].map(one => one.id);
+const all = where => [...document.querySelectorAll(where)];
+for (const id of new Set(ids.filter((id, at) => ids.indexOf(id) !== at))) faults.push(`the id ${id} stands twice`);
+for (const [where, name] of [["[for]", "for"], ["[aria-describedby]", "aria-describedby"], ["[data-copy]", "data-copy"],
+                             ["[aria-labelledby]", "aria-labelledby"], ["[data-live]", "data-live"]])
+  for (const one of all(where))
+    for (const id of one.getAttribute(name).split(" "))
+      if (!document.getElementById(id)) faults.push(`${name} of ${one.outerHTML.slice(0, 80)} names nothing`);
+if (document.documentElement.lang !== "en") faults.push("the language is not said");
+if (!document.title.replace("releasetrack", "").match(/[a-z]/i)) faults.push("the title says nothing");
+const levels = all("h1, h2, h3, h4, h5, h6").map(one => Number(one.localName[1]));
+if (levels.filter(level => level === 1).length !== 1 || levels[0] !== 1) faults.push(`the headings are ${levels}`);
+if (levels.some((level, at) => at && level > levels[at - 1] + 1)) faults.push(`a level of headings is left out: ${levels}`);
+for (const form of document.forms) {
+  const seen = new Map();
+  for (const box of form.querySelectorAll("[type=checkbox]")) {
+    const name = box.ariaLabel || box.labels[0]?.textContent.trim(), group = box.closest("fieldset, [role=group]");
+    if (seen.has(name) && seen.get(name) === group) faults.push(`two boxes of a group are called ${name.slice(0, 40)}`);
+    seen.set(name, group);
+  }
+}
+return faults;
+"""
+NAMED = {"button", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "link", "spinbutton", "navigation", "Iframe",
+         "DisclosureTriangle", "heading"}
+
+
+def spoken_faults(browser: Browser, is_known: bool) -> list[str]:
+    """What a screen reader misses, by what the browser tells it."""
+    nodes = [node for node in browser.devtools("Accessibility.getFullAXTree")["nodes"] if not node["ignored"]]
+    roles = [node["role"]["value"] for node in nodes]
+    faults = [f"a {role} has no name" for node, role in zip(nodes, roles)
+              if role in NAMED and not node.get("name", {}).get("value", "").strip()]
+    wanted = {"main": 1, "banner": int(is_known)}
+    return faults + [f"{roles.count(role)} times {role}" for role, count in wanted.items() if roles.count(role) != count] + (
+        ["no navigation"] if is_known and "navigation" not in roles else [])
+
+
+WIDTH = """
+const nav = document.querySelector("nav");
+if (document.documentElement.scrollWidth <= 390) return [];
+return [...document.querySelectorAll("body *")].filter(one => one.getBoundingClientRect().right > 390.5 && !nav?.contains(one)).map(
+  one => `${one.localName}.${one.className} reaches to ${Math.round(one.getBoundingClientRect().right)}`).slice(0, 5);
+"""
+
+
+@pytest.fixture(scope="module")
+def faults(stocked: Any, browser: Browser) -> dict[str, dict[str, list[str]]]:
+    """What was found on the pages, each opened once: by what it was looked at for and by its path."""
+    found: dict[str, dict[str, list[str]]] = {"telephone": {}, "structure": {}, "spoken": {}, "light": {}, "dark": {}}
+
+    def emulate(width: int, scheme: str) -> None:
+        browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
+        browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    emulate(1200, "light")
+    for path in shown_pages(browser, stocked):
+        found["structure"][path] = browser.run(STRUCTURE)
+        found["spoken"][path] = spoken_faults(browser, "/login" not in path)
+        found["light"][path] = browser.run(CONTRAST)
+        emulate(390, "dark")
+        assert browser.run("return matchMedia('(prefers-color-scheme: dark)').matches")
+        found["dark"][path] = browser.run(CONTRAST)
+        found["telephone"][path] = browser.run(WIDTH)
+        emulate(1200, "light")
+    return found
+
+
+@pytest.mark.parametrize("how", ["telephone", "structure", "spoken", "light", "dark"])
+def test_every_page_is_for_everybody(faults, how):
+    """On a telephone nothing scrolls sideways; the markup is well-formed; a screen reader finds all things by name; there is
+    contrast, and the focus is seen, by day and by night."""
+    assert len(faults[how]) > len(rt.PAGES)
+    assert not {path: found for path, found in faults[how].items() if found}
+
+
+def test_every_page_for_people_is_among_those_that_are_looked_at(stocked):
+    others = {"/setup", "/login", "/logout", "/status/backup", "/feeds/<secret>.atom", "/badge/<secret>/<project_id>.svg"}
+    assert set(stocked.paths) - {"/nowhere"} == set(rt.PAGES) - others
+
+
+# Without scripts
+
+
+def test_forms_work_without_scripts(browse, serve, forge, listen, db):
+    forge.publish("acme/tool", "1.0", "1.1-rc1")
+    first_key(db)
+    hook, process, browser = listen(), serve("--provider", forge.flag), browse(runs_scripts=False)
+    browser.open(f"{process.address}/projects/add")
+    browser.type("#email", "me@example.org")
+    browser.type("#password", PASSWORD)
+    browser.press("Sign in")
+    browser.read("Add projects", "h1")          # which was asked for
+    browser.type("#projects", "acme/tool")
+    browser.click("#provider option[value=forge]")
+    browser.press("Add")
+    browser.read("acme/tool is tracked now.")
+    assert not browser.all("[data-copy]")
+
+    browser.press("Notifications")
+    browser.click("a[href$='/notifications/add/webhook']")
+    browser.type("#name", "At home")
+    browser.type("#set-url", hook.url)
+    browser.type("#set-field", "text={project} {version}")
+    browser.press("Show what is sent")
+    assert list(json.loads(browser.read('"text"', "#rendering pre"))) == ["text"]
+    assert browser.property("#name", "value") == "At home"          # nothing typed is lost
+    browser.press("Save")
+    browser.read("It is saved")
+    assert browser.property("#set-field", "value") == "text={project} {version}"
+
+    browser.press("Projects")
+    browser.press("acme/tool")
+    browser.press("Options")
+    browser.type("#matching", "-rc")
+    browser.press("Preview")
+    shown = browser.read("it is excluded", "#preview")
+    assert re.search("1.1-rc1 .*no, it is excluded.* 1.0 .*At home", shown), shown
+    browser.press("Save")
+    browser.read("Saved.")
+    assert browser.property("#matching", "value") == "-rc"
+    browser.press("Projects")
+    browser.type("input[name=q]", "nothing like it")
+    browser.press("Show")
+    browser.read("No project fits.")
+
+
+# With scripts
+
+
+def test_a_list_is_filtered_as_one_types(stocked, browser):
+    sign_in_at(browser, stocked, stocked.address)
+    for path, words in (("/projects?sort=name", "package-17 pypi"), ("/?provider=pypi&page=2", "package-17 1.0")):
+        browser.open(stocked.address + path)
+        browser.type("input[name=q]", "Package-17")
+        until(lambda: "package-18" not in browser.read(words, "#found"))        # wherever it stood
+        assert browser.run("return document.activeElement.name") == "q"
+        assert "q=Package-17" in browser.url        # to be kept, or passed on
+        browser.type("input[name=q]", "nothing like it")
+        browser.read("fits.", "#found")
+
+
+def test_the_preview_of_options_follows_what_is_typed(stocked, browser):
+    sign_in_at(browser, stocked, stocked.address)
+    browser.open(stocked.address + stocked.paths["/projects/<project_id>/options"][0])
+    assert "by a pattern" not in browser.text("#preview")
+    browser.type("#matching", "^2[.]7$")
+    shown = browser.read("by a pattern", "#preview")
+    assert shown.count("by a pattern") == 1 and re.search("2.7 .{,30} no, it is excluded: by a pattern", shown)
+    browser.click("input[name=exclude_prereleases]")
+    until(lambda: "a pre-release" not in browser.read("Version", "#preview"))
+    browser.type("#matching", "(")
+    browser.read("'('", "#preview .danger")
+    assert browser.property("#matching", "value") == "("
+    browser.open(browser.url)
+    assert browser.property("#matching", "value") == ""         # nothing is saved
+
+
+def test_the_rendering_of_fields_follows_what_is_typed(stocked, browser):
+    sign_in_at(browser, stocked, stocked.address)
+    browser.open(f"{stocked.address}/notifications/add/webhook")
+    browser.type("#name", "Rendered")
+    browser.type("#set-url", "http://127.0.0.1:9/")
+    browser.type("#set-field", "text={project} is out: {{")
+    shown = browser.read("is out", "#rendering pre")
+    assert json.loads(shown) == {"text": f"{rt.sample([], stocked.account)[0]['project']} is out: {{"}
+    browser.type("#set-field1", "more={version}")
+    assert set(json.loads(browser.read("more", "#rendering pre"))) == {"text", "more"}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "releases.home"])
+def test_a_copy_button_copies(stocked, browser, host):
+    """Also where the clipboard is kept from scripts: under a name of the home network, without TLS."""
+    port = stocked.address.rpartition(":")[2]
+    sign_in_at(browser, stocked, f"http://{host}:{port}")
+    browser.open(f"http://{host}:{port}/account")
+    assert browser.run("return window.isSecureContext") is (host == "127.0.0.1")
+    wanted = browser.property("#feed", "value")
+    assert stocked.store.account_of(stocked.account.id).feed_secret in wanted
+    browser.press("Copy")
+    browser.read("Copied")
+    browser.type("#zone", "")
+    browser.command("POST", f"/element/{browser.one('#zone')}/value", {"text": "\ue009v"})       # control and v
+    assert browser.property("#zone", "value") == wanted
+
+
+def test_all_boxes_of_a_page_are_ticked_by_one(stocked, browser):
+    sign_in_at(browser, stocked, stocked.address)
+    browser.open(f"{stocked.address}/projects?q=package-4")
+    browser.click("[data-all]")
+    browser.press("Check now")
+    browser.read("6 projects will be checked now.")
+    assert browser.property("input[name=q]", "value") == "package-4"
+
+
 # == service ===================================================================
 
 
@@ -10144,6 +16071,7 @@ def test_it_is_a_wsgi_application(board):
 
 
 def test_listeners_of_an_embedding_program_hear_of_releases_once_they_are_stored(tmp_path, forge):
+    before = set(threading.enumerate())     # those of other tests' services among them
     board, heard = Board(tmp_path, provider=(forge.flag,), poll_interval=1), []
     forge.publish("o/p", "1.0")
     board.service.on_release(lambda event: heard.append((event["project"], event["version"], [
@@ -10154,7 +16082,7 @@ def test_listeners_of_an_embedding_program_hear_of_releases_once_they_are_stored
     assert until(lambda: heard) == [("o/p", "2.0", ["2.0", "1.0"])]
     assert board.ask("GET", "/healthz")["tracker"] == "ok"
     board.service.stop()
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("releasetrack")]
+    assert not [thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("releasetrack")]
 
 
 # Against a real registry
