@@ -2729,10 +2729,11 @@ class _Projects(_Outbox):
                        (account_id, self.clock() - TAKEN_BACK))
 
     def check_soon(self, account_id: str, ids: Sequence[str]) -> None:
-        """Have projects of the account checked as soon as the tracker can."""
+        """Have projects of the account checked as soon as the tracker can. If that fails once more, the next check is
+        no further off than it was."""
         with self._transaction() as db:
             db.execute("""
-                UPDATE source SET next_check_at = ?
+                UPDATE source SET next_check_at = ?, failures = max(failures - 1, 0)
                  WHERE id IN (SELECT source_id FROM project
                                WHERE account_id = ? AND id IN (SELECT value FROM json_each(?)))
                 """, (self.clock(), account_id, _as_json(list(ids))))
@@ -7835,11 +7836,12 @@ STYLE = """\
 @media (prefers-color-scheme: dark) { :root { --tint: #1f2c42; --bad: #ffb1aa; --bad-tint: #3d1d1c; --edge: #76808f; } }
 @media (prefers-color-scheme: dark) { :root { --warn: #f3cf86; --warn-tint: #38290d; --good: #8fdcac; } }
 @media (prefers-color-scheme: dark) { :root { --good-tint: #14321f; } }
-* { box-sizing: border-box; }
+* { box-sizing: border-box; } [hidden] { display: none !important; } .skip:focus { left: 1rem; }
 body { margin: 0; color: var(--text); background: var(--page); font: 1rem/1.55 system-ui; overflow-wrap: anywhere; }
+th, .mark { overflow-wrap: break-word; }
 a, .danger { color: var(--accent); text-underline-offset: .15em; } .danger { color: var(--bad); }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
-.skip { position: absolute; left: -99rem; padding: .5rem 1rem; background: var(--card); } .skip:focus { left: 1rem; }
+.skip { position: absolute; top: .4rem; left: -99rem; padding: .5rem 1rem; background: var(--card); }
 body > header { background: var(--card); border-bottom: 1px solid var(--line); }
 body > header > div, main { max-width: 66rem; margin: 0 auto; padding: .4rem 1rem; }
 body > header > div { display: flex; flex-wrap: wrap; align-items: center; gap: 0 1.2rem; }
@@ -7849,11 +7851,9 @@ nav { display: flex; flex-wrap: wrap; flex: 1; gap: .1rem .2rem; }
 nav a { color: var(--soft); text-decoration: none; padding: .35rem .6rem; border-radius: .4rem; white-space: nowrap; }
 nav a:hover, nav a[aria-current] { color: var(--text); background: var(--tint); }
 main { padding: 1.4rem 1rem 4rem; }
-.narrow { max-width: 27rem; padding-top: 9vh; }
+.narrow { max-width: 27rem; padding-top: 9vh; } p, ul, ol, dl, pre { margin: 0 0 .8rem; }
 h1 { font-size: 1.55rem; line-height: 1.25; margin: 0 0 1rem; } h2 { font-size: 1.05rem; margin: 1.9rem 0 .6rem; }
-p, ul, ol, dl, pre { margin: 0 0 .8rem; }
-.soft, .hint, small { color: var(--soft); }
-.hint, small { font-size: .875rem; }
+.soft, .hint, small { color: var(--soft); } .hint, small { font-size: .875rem; }
 .card, .list > li, fieldset { background: var(--card); border: 1px solid var(--line); border-radius: .65rem; }
 .card, fieldset { padding: 1rem 1.1rem; margin: 0 0 1.1rem; }
 .card > :last-child, fieldset > :last-child { margin-bottom: 0; } table + .card, button + .hint { margin-top: .8rem; }
@@ -7861,7 +7861,7 @@ p, ul, ol, dl, pre { margin: 0 0 .8rem; }
 .empty { text-align: center; padding: 2.6rem 1.2rem; } .empty h2 { margin-top: 0; }
 .list { list-style: none; padding: 0; display: grid; gap: .5rem; grid-template-columns: minmax(0, 1fr); }
 .list > li { padding: .7rem 1rem; } .list > li > :last-child { margin-bottom: 0; }
-.grid { grid-template-columns: repeat(auto-fill, minmax(min(18rem, 100%), 1fr)); }
+.grid { grid-template-columns: repeat(auto-fill, minmax(min(18rem, 100%), 1fr)); } .note iframe { width: 100%; }
 .line { display: flex; flex-wrap: wrap; align-items: baseline; gap: .15rem .6rem; margin: 0; }
 .line > .end { margin-left: auto; } .list > .unseen { border-left: .25rem solid var(--accent); }
 .name { font-weight: 600; text-decoration: none; color: inherit; } .name:hover { text-decoration: underline; }
@@ -7873,7 +7873,7 @@ p, ul, ol, dl, pre { margin: 0 0 .8rem; }
 .mark.plain { background: none; color: var(--soft); border: 1px solid var(--line); }
 .note > summary { color: var(--soft); font-size: .92rem; cursor: pointer; margin-top: .25rem; }
 .note:not([open]) > summary { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-.note iframe { width: 100%; border: 1px solid var(--line); border-radius: .4rem; resize: vertical; margin-top: .5rem; }
+.note iframe { border: 1px solid var(--line); border-radius: .4rem; resize: vertical; margin-top: .5rem; }
 table { width: 100%; border-collapse: collapse; background: var(--card); border: 1px solid var(--line); }
 th, td { padding: .5rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 th { font-size: .85rem; color: var(--soft); } td:first-child:has(input) { width: 1%; }
@@ -7890,7 +7890,7 @@ textarea, pre, code, .mono { font-family: ui-monospace, monospace; font-size: .9
 button, .button { padding: .45rem .95rem; border: 1px solid var(--edge); border-radius: .4rem; cursor: pointer; }
 .button { font: 400 1rem/1.4 system-ui; } ::placeholder { color: var(--soft); }
 button, .button { background: var(--card); color: var(--text); text-decoration: none; display: inline-block; }
-button:hover, .button:hover { border-color: var(--accent); }
+button:hover, .button:hover { border-color: var(--accent); } .sure > button { margin: .4rem 0; }
 .main { background: var(--accent); border-color: var(--accent); color: var(--on-accent); font-weight: 600; }
 .quiet { background: none; border-color: transparent; color: var(--soft); padding: .3rem .5rem; }
 .row, .filters { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; margin: 0 0 1rem; }
@@ -7903,9 +7903,10 @@ button:hover, .button:hover { border-color: var(--accent); }
 pre { background: var(--tint); border-radius: .4rem; padding: .7rem; overflow: auto; white-space: pre-wrap; }
 dl { display: grid; grid-template-columns: minmax(7rem, auto) 1fr; gap: .25rem 1rem; } dd { margin: 0; }
 @media (max-width: 44rem) {
-nav { order: 1; flex: 0 0 100%; } header form { margin-left: auto; } td:nth-child(n+4) { display: inline-block; }
+nav { order: 1; flex: 0 0 100%; } header form { margin-left: auto; } .mark { overflow-wrap: anywhere; }
 table, tbody, tr, td { display: block; } thead { display: none; } td { border: 0; padding: .1rem .8rem; }
-tr { border-bottom: 1px solid var(--line); padding: .5rem 0; } td:first-child:has(input) { float: left; width: auto; }
+tr { border-bottom: 1px solid var(--line); padding: .5rem 0 .5rem 1.6rem; position: relative; } td input { margin: 0; }
+td:first-child:has(input) { position: absolute; left: 0; width: auto; } td:nth-child(n+4) { display: inline; }
 }
 """
 
@@ -8077,13 +8078,19 @@ template_of("""\
 </div>
 """, "copied")
 template_of("""\
+<details class="sure">
+  <summary class="button">{{label}}</summary>
+  <button name="do" value="{{do}}" class="danger">{{sure}}</button>
+</details>
+""", "sure")
+template_of("""\
 % if error is None and sent:
 <p role="status">The test was sent, and taken.</p>
 % elif error is not None:
 <p role="alert">{{error}}</p>
 % end
 % if sent:
-<h2>What was sent</h2>
+<h2>{{"What was sent" if reply else "What was tried"}}</h2>
 <pre tabindex="0">{{sent}}</pre>
 <h2>What was answered</h2>
 <pre tabindex="0">{{reply or "Nothing."}}</pre>
@@ -8493,6 +8500,7 @@ SETUP_PAGE = template_of("""\
   <button class="main" name="do" value="make">Make the account</button>
 </form>
 % else:
+% include("faults")
 <p>It is running, and has no account yet. The first one is made with the link that <code>serve</code> printed when it
 started, which ends in <code>/setup?token=...</code>; started again, it prints another.</p>
 <p>Or on the command line:</p>
@@ -8527,6 +8535,8 @@ def setup_page(visit: Visit) -> str:
         raise SeeOther("/projects/add", "The account is made, and you are signed in. Now add your first project.")
 
     faults = visit.attempt(make=make)
+    if given and not is_open:
+        faults = ["This link is not valid any more; take the one that serve printed last."]
     return visit.show(SETUP_PAGE, is_open=is_open, token=given, base=visit.base, faults=faults)
 
 
@@ -8547,7 +8557,8 @@ LOGIN_PAGE = template_of("""\
   </p>
   <button class="main" name="do" value="enter">Sign in</button>
 </form>
-<p class="hint">Forgotten? On the server, <code>python releasetrack.py account passwd</code> sets another password.</p>
+<p class="hint">Forgotten? On the server, <code>python releasetrack.py account passwd you@example.org</code> sets
+  another password.</p>
 """)
 
 
@@ -8641,7 +8652,7 @@ class NoteStart:
         """Of a note with the beginning of its message: ``NOTE_START`` characters."""
         lines = [line for line in plain_text(note.message).split("\n") if line]
         rows = 99 if len(note.message) >= NOTE_START else sum(1.3 + len(line) // 90 for line in lines)
-        text = " \u00b7 ".join(words for line in lines if (words := line.strip("#*->=_` \t")))
+        text = " \u00b7 ".join(words for line in lines if (words := line.lstrip("#*->=_` \t").rstrip()))
         return cls(shortened(text or note.title or "Notes", 220), int(min(480, 50 + 24 * rows)))
 
 
@@ -8719,6 +8730,9 @@ def note_page(visit: Visit, project_id: str) -> str:
 # Projects
 
 
+_KIND_NAMES = {id_: id_.capitalize() for id_ in KINDS} | {
+    "hangouts_chat": "Google Chat", "microsoft_teams": "Microsoft Teams", "rocketchat": "Rocket.Chat", "ntfy": "ntfy",
+    "email": "E-mail"}
 _SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
                    "weekly": "weekly digest"}
 _ROWS = 25          # projects on a page
@@ -8734,7 +8748,8 @@ PROJECTS_PAGE = template_of("""\
 % if put_away:
 <form class="card line" method="post" action="{{root}}/projects">
   % include("token")
-  <span>{{", ".join(put_away[:5])}}{{" and others" if len(put_away) > 5 else ""}} will be gone in a minute.</span>
+  <span>Removed: {{", ".join(put_away[:5])}}{{" and others" if len(put_away) > 5 else ""}}.
+    For a minute that can be taken back.</span>
   <button class="end" name="do" value="take_back">Take back</button>
 </form>
 % end
@@ -8795,8 +8810,9 @@ PROJECTS_PAGE = template_of("""\
     </table>
     <div class="row card">
       <label class="check" hidden><input type="checkbox" data-all="project"> All on this page</label>
-      <label>Of those chosen
+      <label>With those ticked
         <select name="change">
+          <option value="">Choose...</option>
           % for heading, choices in changes:
           <optgroup label="{{heading}}">
             % include("options", choices=choices, chosen="")
@@ -8826,11 +8842,13 @@ def _possible_changes(visit: Visit) -> list[tuple[str, list[tuple[str, str]]]]:
     tags, destinations = visit.store.tags(visit.account.id), visit.store.destinations(visit.account.id)
     return [(heading, choices) for heading, choices in (
         ("Add a tag", [(f"tag:{one.id}", f"Tag: {one.name}") for one in tags]),
-        ("Take a tag away", [(f"untag:{one.id}", f"Not: {one.name}") for one in tags]),
+        ("Take a tag away", [(f"untag:{one.id}", f"Take away: {one.name}") for one in tags]),
         ("E-mail", [(f"email:{name}", f"Mail: {about}") for name, about in _SCHEDULE_NAMES.items()]),
         ("Pre-releases", [("prereleases:yes", "Tell pre-releases"), ("prereleases:no", "Do not tell pre-releases")]),
-        ("Tell only these of a kind", [(f"list:{one.id}", f"Tell {one.kind} {one.name}") for one in destinations]),
-        ("List no longer", [(f"unlist:{one.id}", f"Not only {one.kind} {one.name}") for one in destinations]),
+        ("List, so that of its kind only listed ones are told",
+         [(f"list:{one.id}", f"List {_KIND_NAMES[one.kind]}: {one.name}") for one in destinations]),
+        ("List no longer", [(f"unlist:{one.id}", f"No longer list {_KIND_NAMES[one.kind]}: {one.name}")
+                            for one in destinations]),
     ) if choices]
 
 
@@ -8880,7 +8898,7 @@ def projects_page(visit: Visit) -> str:
 
     def take_back() -> None:
         store.take_back(account_id)
-        raise SeeOther("/projects", "They are back.")
+        raise SeeOther("/projects", "Taken back.")
 
     act = functools.partial(_change_projects, visit)
     faults = visit.attempt(change=act, check=act, remove=act, take_back=take_back)
@@ -8919,7 +8937,8 @@ ADD_PAGE = template_of("""\
 <ul class="list">
   % for project in added:
   <li><a class="name" href="{{root}}/projects/{{project.id}}">{{project.name}}</a>
-    <small>{{project.provider}}</small></li>
+    <small>{{project.provider}}{{", not checked yet; that is tried again" if project.health.error else ""}}</small>
+  </li>
   % end
 </ul>
 % end
@@ -8955,12 +8974,14 @@ ADD_PAGE = template_of("""\
 
 def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str]:
     """``(provider, name, key)`` of a line of the form: an address, "provider name", or a name at the one chosen."""
-    first, *rest = line.split(None, 1)
+    line = re.sub(r"^[-*\u2022]\s+", "", line)      # a list that was pasted
+    first, _, rest = re.sub(r"^([\w.-]+):(?!/)", r"\1 ", line).partition(" ")
     if rest and first.lower() in visit.providers:
-        return project_at(visit.providers, first.lower(), rest[0])
-    if not chosen and not is_address(line) and project_in(visit.providers, line) is None:
+        return project_at(visit.providers, first.lower(), rest.strip())
+    is_none = (is_address(line) or not chosen) and project_in(visit.providers, line) is None
+    if is_none and chosen != "git" and "@" not in line:     # nor may a password be repeated
         raise Invalid(f"{line[:NAME_LIMIT]!r} is no address that is known here; choose a provider below, or write its "
-                      "id before the name.")
+                      "id before the name, such as: github bottlepy/bottle.")
     return project_at(visit.providers, None if is_address(line) and chosen != "git" else chosen or None, line)
 
 
@@ -9052,7 +9073,7 @@ PROJECT_PAGE = template_of("""\
 % include("faults")
 <h2>Releases</h2>
 % if not rows:
-<p class="card empty soft">{{"The provider lists none." if health.succeeded_at else "None is known yet."}}</p>
+<p class="card empty soft">{{"The provider lists none." if health.succeeded_at else "No release is known yet."}}</p>
 % end
 <ul class="list">
   % for one in rows:
@@ -9062,7 +9083,7 @@ PROJECT_PAGE = template_of("""\
       % include("marks", release=one["release"], is_excluded=one["is_excluded"])
       <small class="end">{{one["date"]}}</small>
       % if one["url"]:
-      <a class="hint" href="{{one["url"]}}" rel="noreferrer">original</a>
+      <a class="hint" href="{{one["url"]}}" rel="noreferrer">at {{project.provider}}</a>
       % end
     </p>
     % if one["start"]:
@@ -9093,7 +9114,8 @@ def project_page(visit: Visit, project_id: str) -> str:
         with room_to_wait(visit.parts) as may_wait:
             after = store.await_check(project.source_id, asked_at, ADD_WAIT / 3) if may_wait else None
         is_done = after is not None and (after.checked_at or 0.0) >= asked_at
-        raise SeeOther(f"/projects/{project.id}", "It was checked." if is_done else "It is being checked.")
+        said = "It is being checked." if not is_done else "" if after and after.error else "It was checked."
+        raise SeeOther(f"/projects/{project.id}", said)
 
     def remove() -> None:
         store.put_away(visit.account.id, [project.id])
@@ -9140,9 +9162,9 @@ OPTIONS_PAGE = template_of("""\
       <textarea id="matching" name="matching" rows="3" spellcheck="false" placeholder="-alpine$">{{matching}}</textarea>
     </p>
     <p>
-      <label for="others">Versions in which one of these is not found</label>
+      <label for="others">Versions in which one of these is not found, one a line</label>
       <textarea id="others" name="others" rows="2" spellcheck="false" placeholder="^v3\\.">{{others}}</textarea>
-      <span class="hint">Regular expressions, as Python takes them.</span>
+      <span class="hint">Regular expressions of Python's: -alpine$ is what ends so, ^v3\\. what begins so.</span>
     </p>
     <p>
       <label for="hold_days">Days that a release must have been out before it is told</label>
@@ -9162,17 +9184,17 @@ OPTIONS_PAGE = template_of("""\
       <span class="hint">There is no mail server yet; <code>--smtp-url</code> names one.</span>
       % end
     </p>
-    % for kind, about, those in destinations:
+    % for kind, name, those in destinations:
     <div role="group" aria-labelledby="kind-{{kind}}">
       <input type="hidden" name="kind" value="{{kind}}">
-      <b id="kind-{{kind}}">{{about[0].upper() + about[1:]}}</b><br>
+      <b id="kind-{{kind}}">{{name}}</b><br>
       % for one in those:
       <label class="check"><input type="checkbox" name="{{field_of[kind]}}" value="{{one.id}}"
         {{"checked" if one.id in given.destinations.get(kind, ()) else ""}}> {{one.name}}</label>
       % end
     </div>
     % end
-    <p class="hint">Of a kind of which none is ticked, those are told that are for every project.</p>
+    <p class="hint">Tick none of a kind: all of it are told that are for every project. Tick some: only those.</p>
   </fieldset>
   <fieldset>
     <legend>Tags</legend>
@@ -9295,7 +9317,7 @@ def options_page(visit: Visit, project_id: str) -> str:
     if faults:
         given = _typed_project(visit, project)
     rules = given.exclude_version_regexp
-    by_kind = [(kind, about.about, those) for kind, about in KINDS.items()
+    by_kind = [(kind, name, those) for kind, name in _KIND_NAMES.items()
                if (those := visit.store.destinations(visit.account.id, kind))]
     return visit.show(
         OPTIONS_PAGE, "/projects", project=project, given=given, faults=faults,
@@ -9345,7 +9367,7 @@ NOTIFICATIONS_PAGE = template_of("""\
   % end
 </ul>
 % if not has_mail:
-<p class="hint">Mail is not sent: there is no mail server yet, which <code>serve --smtp-url</code> names.</p>
+<p class="hint">Mail is not sent yet: start <code>serve</code> with <code>--smtp-url</code>, as the README says.</p>
 % end
 <h2>Add one</h2>
 <ul class="list grid">
@@ -9355,11 +9377,6 @@ NOTIFICATIONS_PAGE = template_of("""\
   % end
 </ul>
 """)
-
-
-_KIND_NAMES = {id_: id_.capitalize() for id_ in KINDS} | {
-    "hangouts_chat": "Google Chat", "microsoft_teams": "Microsoft Teams", "rocketchat": "Rocket.Chat", "ntfy": "ntfy",
-    "email": "E-mail"}
 
 
 def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
@@ -9417,8 +9434,8 @@ DESTINATION_PAGE = template_of("""\
         {{"aria-invalid=true" if ask.name in wrong else ""}}>
       % end
       % end
-      <span class="hint" id="about-{{ask.name}}">{{ask.about[0].upper() + ask.about[1:]}}.
-        {{"Shown as ***, which stays as it is." if ask.is_secret and destination else ""}}</span>
+      <span class="hint" id="about-{{ask.name}}">{{about_of(ask)}}
+        {{"*** stands for what is saved; leave it to keep that." if "***" in "".join(texts) else ""}}</span>
     </p>
     % end
     % if kind_id == "email" and not has_mail:
@@ -9443,15 +9460,15 @@ DESTINATION_PAGE = template_of("""\
         Every project</label>
       <label class="check"><input type="radio" name="scope" value="listed"
         {{"" if shown.is_for_every_project else "checked"}}>
-        Only projects that list it in their options</label>
+        Only projects in whose options it is ticked</label>
     </p>
     <div role="group" aria-labelledby="with">
-      <b id="with">Only those with one of these tags</b><br>
+      <b id="with">Only projects with one of these tags</b><br>
       % include("tag_boxes", field="tag", chosen=shown.tags)
     </div>
     % if tags:
     <div role="group" aria-labelledby="without">
-      <b id="without">None of those with one of these</b><br>
+      <b id="without">No project with one of these tags</b><br>
       % include("tag_boxes", field="without", chosen=shown.without_tags)
     </div>
     % end
@@ -9472,7 +9489,7 @@ DESTINATION_PAGE = template_of("""\
     <h2>The body, of a made-up release</h2>
     <pre tabindex="0">{{rendering}}</pre>
     <p class="hint">Without fields of your own the standard body is sent. A field is NAME=TEMPLATE; a template may hold
-      {{", ".join("{%s}" % one for one in variables)}}. Two braces stand for one.</p>
+      {{", ".join("{%s}" % one for one in variables)}}. For a brace, write two.</p>
   </section>
   % end
 </form>
@@ -9486,7 +9503,7 @@ DESTINATION_PAGE = template_of("""\
   % else:
   <button name="do" value="reveal">Reveal</button>
   % end
-  <button name="do" value="renew">Renew</button>
+  % include("sure", do="renew", label="Renew", sure="Yes, renew the secret")
   % if destination.previous_until:
   <p class="hint">The former one signs too until {{moment(destination.previous_until)}}.</p>
   % else:
@@ -9498,13 +9515,10 @@ DESTINATION_PAGE = template_of("""\
   <a class="button" href="{{root}}{{path}}/test">Test with data of your own</a>
   <a class="button" href="{{root}}/journal?destination={{destination.id}}">Journal</a>
 </div>
-<details class="note">
-  <summary>Remove it</summary>
-  <form class="row" method="post" action="{{root}}{{path}}">
-    % include("token")
-    <button name="do" value="remove" class="danger">Remove, with its journal</button>
-  </form>
-</details>
+<form method="post" action="{{root}}{{path}}">
+  % include("token")
+  % include("sure", do="remove", label="Remove", sure="Yes, remove it with its journal")
+</form>
 % end
 """)
 
@@ -9603,6 +9617,12 @@ def _rendering(visit: Visit, lines: Sequence[str]) -> str:
     return json.dumps(body, ensure_ascii=False, indent=2)
 
 
+def _about_of(ask: Ask) -> str:
+    """What a form says of a setting; how commands take several of them does not matter there."""
+    about = ask.about.partition(" (repeatable")[0]
+    return f"{about[0].upper()}{about[1:]}." + (" One a box; those left empty do not count." if ask.kept_as else "")
+
+
 def _show_destination(visit: Visit, kind_id: str, before: Destination | None,
                       **acts: Callable[[], Any]) -> str:
     """The form of a destination: as it was typed, or as it is, or empty. ``acts``: what it can do besides a test."""
@@ -9634,7 +9654,7 @@ def _show_destination(visit: Visit, kind_id: str, before: Destination | None,
         "schedules": [(id_, _SCHEDULE_NAMES[id_]) for id_ in SCHEDULES], "fixed": _FIXED_SCHEDULES.get(kind_id),
         "has_mail": bool(visit.settings.smtp_url), "tags": visit.store.tags(visit.account.id), "secret": "",
         "rendering": _rendering(visit, texts["field"]) if kind_id == "webhook" else "",
-        "variables": sorted(TEMPLATE_NAMES), **_NOTHING_TRIED, **about})
+        "variables": sorted(TEMPLATE_NAMES), "about_of": _about_of, **_NOTHING_TRIED, **about})
 
 
 @page_at("/notifications/add/<kind_id>")
@@ -9648,7 +9668,9 @@ def add_destination_page(visit: Visit, kind_id: str) -> str:
         fields = ("schedule", "is_for_every_project", "tags", "without_tags", "is_security_only")
         added = visit.store.add_destination(visit.account.id, kind_id, made["name"], made["settings"], made["secret"],
                                             **{name: made[name] for name in fields})
-        raise SeeOther(f"/notifications/{added.id}", "It is saved, and hears of what is released from now on.")
+        raise SeeOther(f"/notifications/{added.id}", "It is saved. " + (
+            "It hears of what is released from now on." if kind_id != "email" or visit.settings.smtp_url else
+            "Mail is sent once serve is started with --smtp-url."))
 
     return _show_destination(visit, kind_id, None, save=save)
 
@@ -9718,7 +9740,7 @@ TEST_PAGE = template_of("""\
 </form>
 """)
 _TEST_HINTS = {"cve": "With commas between.", "tags": "Names, with commas between.", "note_message": "HTML.",
-               "time": "As RFC 3339 has it."}
+               "time": "Such as 2026-01-31T08:00:00Z."}
 
 
 @page_at("/notifications/<destination_id>/test")
@@ -9768,18 +9790,21 @@ JOURNAL_PAGE = template_of("""\
 <p class="soft">Of {{project.name}}. <a href="{{root}}/journal">Of all projects</a></p>
 % end
 % if not entries:
-<p class="card empty soft">Nothing was told{{" that fits" if state or destination_id or project else " yet"}}. What is,
-  stands here for 30 days.</p>
+<p class="card empty soft">{{nothing}} What is told stands here for 30 days.</p>
 % end
 <ul class="list">
   % for one in entries:
   <li>
     <p class="line">
       <a class="name" href="{{root}}/journal/{{one.id}}">{{one.project}} {{one.version or one.event}}</a>
-      <span class="mark {{marks[one.state]}}">{{one.state}}</span>
+      <span class="mark {{marks[one.state]}}">
+        {{"retrying" if one.error and one.state == "pending" else one.state}}</span>
       <span class="soft">to {{one.kind}} {{one.destination}}</span>
       <small class="end">{{moment(one.created_at)}}</small>
     </p>
+    % if one.state == "pending":
+    <p class="hint">Due {{moment(one.next_attempt_at)}}</p>
+    % end
     % if one.error:
     <p class="hint">{{one.error}}</p>
     % end
@@ -9817,7 +9842,9 @@ def journal_page(visit: Visit) -> str:
     entries = store.journal(account_id, destination_id=destination_id, project_id=project_id, state=state,
                             limit=PAGE_SIZE + 1, offset=(number - 1) * PAGE_SIZE)
     return visit.show(JOURNAL_PAGE, "/notifications", entries=entries[:PAGE_SIZE], faults=faults, state=state,
-                      marks=_STATE_MARKS, destination_id=destination_id, destinations=[("", "All"), *(
+                      nothing="No notification fits." if state or destination_id or project_id else
+                      "Nothing was told yet.", marks=_STATE_MARKS, destination_id=destination_id,
+                      destinations=[("", "All"), *(
                           (one.id, f"{one.kind} {one.name}") for one in store.destinations(account_id))],
                       project=store.project(account_id, project_id) if project_id else None,
                       **visit.pager(len(entries) > PAGE_SIZE, number))
@@ -9883,7 +9910,7 @@ def entry_page(visit: Visit, delivery_id: str) -> str:
     def resend() -> None:
         if not store.resend(account_id, delivery_id=delivery_id):
             raise Invalid("It is not due yet, or being sent just now.")
-        raise SeeOther(f"/journal/{delivery_id}", "It is sent again.")
+        raise SeeOther(f"/journal/{delivery_id}", "It will be sent in a moment; load the page anew to see how it went.")
 
     faults = visit.attempt(resend=resend)
     body = shortened(json.dumps(event[0], ensure_ascii=False, indent=2), 20_000)
@@ -9914,8 +9941,8 @@ TAGS_PAGE = template_of("""\
     <input type="hidden" name="tag" value="{{tag.id}}">
     <label>Name <input name="name" value="{{tag.name}}" maxlength="100"></label>
     <button name="do" value="rename">Rename</button>
-    <button name="do" value="renew">Renew the feed's address</button>
-    <button name="do" value="remove" class="danger">Remove</button>
+    % include("sure", do="renew", label="Renew the feed's address", sure="Yes, end the old one")
+    % include("sure", do="remove", label="Remove", sure="Yes, remove the tag")
   </form>
   % include("copied", id=tag.id, name="Feed of " + tag.name, value=base + "/feeds/" + tag.feed_secret + ".atom")
 </div>
@@ -9943,8 +9970,11 @@ def tags_page(visit: Visit) -> str:
         raise SeeOther("/tags", "The feed is at another address now.")
 
     def remove() -> None:
+        lost = [one.name for one in store.destinations(account_id) if one.tags == (id_,)]
         store.remove_tag(account_id, id_)
-        raise SeeOther("/tags", "The tag is removed.")
+        raise SeeOther("/tags", "The tag is removed." + (
+            f" {', '.join(lost)} was told of projects with this tag alone, and hears now only of projects that list it."
+            if lost else ""))
 
     faults = visit.attempt(add=add, rename=rename, renew=renew, remove=remove)
     return visit.show(TAGS_PAGE, "/tags", tags=store.tags(account_id), base=visit.base, faults=faults)
@@ -9954,10 +9984,14 @@ KEYS_PAGE = template_of("""\
 % rebase("layout", title="API keys")
 <h1>API keys</h1>
 % include("faults")
+% if made:
+<p role="status">The key {{made}} is made.</p>
+% end
 % for key in keys:
 <div class="card">
   <p class="line">
-    <b>{{key.name}}</b> <span class="soft">from {{", ".join(key.networks)}}</span>
+    <b>{{key.name}}</b>
+    <span class="soft">from {{"anywhere" if "0.0.0.0/0" in key.networks else ", ".join(key.networks)}}</span>
     <small class="end">{{"last used " + moment(key.used_at) if key.used_at else "never used"}}</small>
   </p>
   % if key.name == revealed:
@@ -9966,8 +10000,10 @@ KEYS_PAGE = template_of("""\
   <form class="row" method="post" action="{{root}}/keys">
     % include("token")
     <input type="hidden" name="key" value="{{key.name}}">
+    % if key.name != revealed:
     <button name="do" value="reveal">Show</button>
-    <button name="do" value="revoke" class="danger">Revoke</button>
+    % end
+    % include("sure", do="revoke", label="Revoke", sure="Yes, revoke it")
   </form>
 </div>
 % end
@@ -9976,11 +10012,12 @@ KEYS_PAGE = template_of("""\
   % include("token")
   <p>
     <label for="name">Name</label>
-    <input id="name" name="name" value="{{typed("name")}}" maxlength="200" required>
+    <input id="name" name="name" value="{{typed("name") if faults else ""}}" maxlength="200" required>
   </p>
   <p>
     <label for="networks">Networks that it is accepted from, one a line</label>
-    <textarea id="networks" name="networks" rows="2" placeholder="192.168.0.0/16">{{typed("networks")}}</textarea>
+    <textarea id="networks" name="networks" rows="2"
+      placeholder="192.168.0.0/16">{{typed("networks") if faults else ""}}</textarea>
     <span class="hint">Without one it is accepted from anywhere.</span>
   </p>
   <button class="main" name="do" value="add">Make the key</button>
@@ -10006,12 +10043,12 @@ def read_networks(texts: Sequence[str], called: str = "Networks") -> list[str]:
 @page_at("/keys")
 def keys_page(visit: Visit) -> str:
     """The account's API keys. A new one is shown at once, others when asked for."""
-    store, account_id, revealed = visit.store, visit.account.id, ""
+    store, account_id, revealed, made = visit.store, visit.account.id, "", ""
 
     def add() -> None:
-        nonlocal revealed
-        revealed = store.add_key(account_id, read_label(visit.typed("name")),
-                                 read_networks(visit.sent.lines("networks"))).name
+        nonlocal revealed, made
+        networks = read_networks(visit.sent.lines("networks"))
+        revealed = made = store.add_key(account_id, read_label(visit.typed("name")), networks).name
 
     def reveal() -> None:
         nonlocal revealed
@@ -10022,8 +10059,8 @@ def keys_page(visit: Visit) -> str:
         raise SeeOther("/keys", f"The key {visit.typed('key')[:100]} is revoked.")
 
     faults = visit.attempt(add=add, reveal=reveal, revoke=revoke)
-    return visit.show(KEYS_PAGE, "/keys", keys=store.keys(account_id), revealed=revealed, base=visit.base,
-                      faults=faults)
+    return visit.show(KEYS_PAGE, "/keys", keys=store.keys(account_id), revealed=revealed, made=made,
+                      base=visit.base, faults=faults)
 
 
 ACCOUNT_PAGE = template_of("""\
@@ -10049,7 +10086,7 @@ ACCOUNT_PAGE = template_of("""\
     <span class="hint" id="zone-hint">Such as Europe/Berlin; of digests, and of times on these pages.</span>
   </p>
   <p>
-    <label for="mail">E-mail of projects that leave it to the account</label>
+    <label for="mail">Mail of projects that are set to "as the account has it"</label>
     <select id="mail" name="mail">
       % include("options", choices=schedules, chosen=account.email_notification)
     </select>
@@ -10059,9 +10096,9 @@ ACCOUNT_PAGE = template_of("""\
 <h2>Password</h2>
 <form class="card" method="post" action="{{root}}/account">
   % include("token")
-  <p><label for="old">The present one</label>
+  <p><label for="old">Present password</label>
     <input id="old" name="old" type="password" autocomplete="current-password" required></p>
-  <p><label for="new">The new one</label>
+  <p><label for="new">New password</label>
     <input id="new" name="new" type="password" autocomplete="new-password" minlength="8" required></p>
   <button name="do" value="password">Change it</button>
   <p class="hint">All other sessions end.</p>
@@ -10074,8 +10111,8 @@ ACCOUNT_PAGE = template_of("""\
     <a href="{{root}}/tags">tags' page</a>. PROJECT is a project's id, as the address of its page has it.</p>
   <form class="row" method="post" action="{{root}}/account">
     % include("token")
-    <button name="do" value="feed">Renew the feed's address</button>
-    <button name="do" value="badges">Renew the badges' addresses</button>
+    % include("sure", do="feed", label="Renew the feed's address", sure="Yes, end the old one")
+    % include("sure", do="badges", label="Renew the badges' addresses", sure="Yes, end the old ones")
   </form>
 </div>
 <h2>Sessions</h2>
@@ -10130,6 +10167,8 @@ def account_page(visit: Visit) -> str:
         if visit.typed("mail") not in _SCHEDULE_NAMES:
             raise Invalid(f"E-mail takes one of: {', '.join(_SCHEDULE_NAMES)}.")
         if visit.typed("email") != account.email:
+            if not visit.sent.password("present"):
+                raise Invalid("To change the e-mail address, type the present password too.")
             confirm(visit.sent.password("present"))
         store.update_account(dataclasses.replace(
             account, name=read_label(visit.typed("name")), email=read_email(visit.typed("email")),
@@ -10184,8 +10223,8 @@ ACCOUNTS_PAGE = template_of("""\
         <input type="hidden" name="account" value="{{one.id}}">
         <label>New password <input name="password" type="password" autocomplete="new-password"></label>
         <button name="do" value="password">Set it</button>
-        <button name="do" value="admin">{{"No administrator" if one.is_admin else "Make it an administrator"}}</button>
-        <button name="do" value="remove" class="danger">Remove, with all that it has</button>
+        <button name="do" value="admin">{{"Administrator no more" if one.is_admin else "Make administrator"}}</button>
+        % include("sure", do="remove", label="Remove", sure="Yes, remove it with all that it has")
       </form>
     </details>
   </li>
@@ -10197,7 +10236,7 @@ ACCOUNTS_PAGE = template_of("""\
   <p><label for="email">E-mail address</label>
     <input id="email" name="email" type="email" value="{{typed("email")}}" autocomplete="off" required></p>
   <p><label for="name">Name</label> <input id="name" name="name" value="{{typed("name")}}">
-    <span class="hint">The address without it.</span></p>
+    <span class="hint">If left empty, the address.</span></p>
   <p><label for="password">Password</label>
     <input id="password" name="password" type="password" autocomplete="new-password" minlength="8" required></p>
   <p>
@@ -10205,7 +10244,7 @@ ACCOUNTS_PAGE = template_of("""\
     <select id="type" name="type"><option>user</option><option>organization</option></select>
   </p>
   <p><label class="check"><input type="checkbox" name="admin" value="yes"> An administrator</label></p>
-  <button class="main" name="do" value="add">Make it</button>
+  <button class="main" name="do" value="add">Make the account</button>
 </form>
 """)
 
@@ -10262,7 +10301,7 @@ STATUS_PAGE = template_of("""\
   <dt>Accounts</dt><dd>{{counts["accounts"]}}</dd>
   <dt>Projects</dt><dd>{{counts["projects"]}}</dd>
   <dt>Clock</dt><dd><span class="mark {{"bad" if is_skewed else "plain"}}">{{clock}}</span></dd>
-  <dt>Store</dt><dd>{{size}}, {{path}}</dd>
+  <dt>Size</dt><dd>{{size}}, {{path}}</dd>
   <dt>Version</dt><dd>{{version}}</dd>
 </dl>
 <form class="row" method="post" action="{{root}}/status/backup">
@@ -10444,8 +10483,8 @@ BADGE = bottle.SimpleTemplate("""\
   <rect width="{{left + right}}" height="20" rx="4" fill="#4a5261"/>
   <path d="M{{left}} 0h{{right - 4}}a4 4 0 0 1 4 4v12a4 4 0 0 1-4 4h-{{right - 4}}z" fill="#1756bd"/>
   <g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">
-    <text x="8" y="14" textLength="{{left - 16}}">{{name}}</text>
-    <text x="{{left + 8}}" y="14" textLength="{{right - 16}}">{{version}}</text>
+    <text x="8" y="14">{{name}}</text>
+    <text x="{{left + 8}}" y="14">{{version}}</text>
   </g>
 </svg>
 """)

@@ -12029,7 +12029,7 @@ def test_a_removed_project_is_hidden_at_once_everywhere(board, visitor):
 def test_the_only_project_can_be_taken_back_too(board, visitor):
     project = board.track("github", "o/a", a_release("1.0"))
     page = remove(visitor, project)
-    assert "o/a will be gone in a minute" in text_of(page)
+    assert "Removed: o/a." in text_of(page)
     assert "o/a" in listed_on(visitor.press(page, "take_back"))
 
 
@@ -12050,7 +12050,7 @@ def test_what_is_taken_back_is_as_it_was(forged, forge, pager):
     desk.clock.now += 50
     store.sweep(desk.clock.now)
     page = visitor.press(page, "take_back")
-    assert "They are back" in text_of(page) and "o/a" in listed_on(page)
+    assert "Taken back" in text_of(page) and "o/a" in listed_on(page)
     after = everything(store)
     assert {table: rows for table, rows in after.items() if table not in ("session", "account", "api_key")} == {
         table: rows for table, rows in before.items() if table not in ("session", "account", "api_key")}
@@ -12247,7 +12247,7 @@ def test_a_project_without_releases_says_which_kind_of_nothing_it_is(board, visi
     seen = board.track("github", "o/a")
     fresh, _ = board.store.add_project(board.account.id, "github", "o/b", "o/b", {})
     assert "lists none" in text_of(visitor.get(f"/projects/{seen.id}"))
-    assert "None is known yet" in text_of(visitor.get(f"/projects/{fresh.id}"))
+    assert "No release is known yet" in text_of(visitor.get(f"/projects/{fresh.id}"))
 
 
 @pytest.mark.parametrize("path", ["", "/options", "/note?version=1"])
@@ -12696,7 +12696,7 @@ def test_the_form_of_a_kind_shows_each_setting_with_a_label_and_its_explanation(
         label = shown.html.select_one(f'label[for="{field["id"]}"]')
         assert label and ask.name.split("_")[0] in label.get_text().lower()
         assert ("may be left out" in label.get_text()) == (ask.default is not None or bool(ask.kept_as)), ask.name
-        assert ask.about[1:] in text_of(shown)
+        assert ask.about[1:].partition(" (repeatable")[0] in text_of(shown)
     for field in shown.html.select("main input:not([type=hidden]), main select, main textarea"):
         assert field.get("aria-label") or field.find_parent("label") or shown.html.select_one(f'label[for="{field.get("id")}"]'), field
 
@@ -13137,7 +13137,7 @@ def test_a_receiver_that_never_answers_is_told_in_words(teller, talk):
     finally:
         teller.board.service.courier.post = usual
     assert "took longer than" in alert_of(shown), alert_of(shown)
-    assert "What was sent" in text_of(shown) and "Nothing." in text_of(shown, "form")
+    assert "What was tried" in text_of(shown) and "Nothing." in text_of(shown, "form")
 
 
 @pytest.mark.parametrize("leaf, words", [("self", "certificate is not valid"), ("expired", "expired"), ("other", "Hostname mismatch")])
@@ -13414,7 +13414,7 @@ def test_what_belongs_to_another_account_is_not_there(teller, guest):
 
 def test_an_empty_journal_says_what_will_stand_there(board, visitor):
     assert "Nothing was told yet" in text_of(visitor.get("/journal"))
-    assert "that fits" in text_of(visitor.get("/journal?state=failed"))
+    assert "No notification fits" in text_of(visitor.get("/journal?state=failed"))
 
 
 def test_an_account_that_nothing_is_sent_to_is_told_so(board, visitor):
@@ -13441,7 +13441,7 @@ def test_the_journal_is_newest_first_filtered_and_paged(board, visitor, listen):
         f"{n}.0" for n in range(4, -1, -1)]]
     assert not second.html.select("[rel=next]") and journal_rows(visitor.app.get(second.html.select_one("[rel=prev]")["href"])) == rows
     only, = journal_rows(visitor.get(f"/journal?destination={bad.id}"))
-    assert "o/p1 5.0" in only and "pending" in only and "it answered 500" in only
+    assert "o/p1 5.0" in only and "retrying" in only and "it answered 500" in only
     assert len(journal_rows(visitor.get("/journal?state=pending"))) == 1
     assert journal_rows(visitor.get("/journal?state=failed")) == []
     shown = visitor.get(f"/journal?project={projects[1].id}&state=delivered")
@@ -13488,7 +13488,7 @@ def test_what_is_sent_again_arrives_under_the_id_that_it_had(teller):
     entry = teller.tell(made, 204)
     first = teller.listener.seen[-1]
     shown = teller.visitor.press(teller.visitor.get(f"/journal/{entry.id}"), "resend")
-    assert "sent again" in text_of(shown, "[role=status]") and "pending" in text_of(shown)
+    assert "will be sent" in text_of(shown, "[role=status]") and "pending" in text_of(shown)
     send_now(teller.board)
     again = teller.listener.seen[-1]
     assert again is not first and again.headers["webhook-id"] == first.headers["webhook-id"] == entry.id and again.body == first.body
@@ -13553,7 +13553,7 @@ def test_all_that_failed_at_a_destination_is_sent_again(board, listen):
     assert [seen.path for seen in listener.seen] == ["/bad"] * 3
     states = {(entry.destination, entry.state) for entry in board.store.journal(board.account.id)}
     assert states == {("bad", "delivered"), ("other", "failed")}
-    assert "Nothing was told that fits" in text_of(visitor.get(f"/journal?state=failed&destination={bad.id}"))
+    assert "No notification fits" in text_of(visitor.get(f"/journal?state=failed&destination={bad.id}"))
 
 
 def test_send_again_without_a_destination_sends_nothing(board, visitor, listen):
@@ -15391,7 +15391,7 @@ def test_the_whole_story(browse, serve, forge, listen, beacon):
     browser.press("acme/tool 2.0")
     assert "thank you" in browser.read(told.headers["webhook-id"])
     browser.press("Send again")
-    browser.read("It is sent again.")
+    browser.read("It will be sent in a moment")
     again = hook.wait(4)[3]
     assert again.headers["webhook-id"] == told.headers["webhook-id"] and again.body == told.body
 
