@@ -13798,10 +13798,10 @@ class Surfer:
         if fields is not None:
             sent |= {"Origin": f"{self.site.scheme}://{self.site.netloc}", "Content-Type": "application/x-www-form-urlencoded"}
             body = urllib.parse.urlencode(fields)
-        connection.request(method, path, body, sent)
-        answer = connection.getresponse()
-        data = answer.read()
-        connection.close()
+        with contextlib.closing(connection):        # also where the server closes it before it has read all
+            connection.request(method, path, body, sent)
+            answer = connection.getresponse()
+            data = answer.read()
         self.visited.append(path)
         for line in answer.headers.get_all("Set-Cookie", []):
             self.set_cookies.append(line)
