@@ -14787,6 +14787,7 @@ def test_a_form_of_more_than_a_mebibyte_is_refused_with_a_page_of_our_own(serve,
 def test_while_the_store_is_locked_pages_answer_and_writes_say_when_to_try_again(board, visitor):
     project = board.track("github", "a/b", release("1"))
     shown = {path: visitor.get(path) for path in ("/tags", "/keys", "/account", "/projects")}
+    forms = {path: list(page.forms.values()) for path, page in shown.items()}   # now: WebTest cannot read them in threads
     with contextlib.closing(sqlite3.connect(board.store.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         for path in ("/", "/projects", f"/projects/{project.id}", "/notifications", "/journal", "/tags", "/keys", "/account", "/accounts",
@@ -14796,7 +14797,7 @@ def test_while_the_store_is_locked_pages_answer_and_writes_say_when_to_try_again
             assert time.monotonic() - began < 1, path
 
         def press(path: str, button: str, **fields: str) -> webtest.TestResponse:
-            form = next(form for form in shown[path].forms.values() if button in [
+            form = next(form for form in forms[path] if button in [
                 one.value_if_submitted() for one in form.fields.get("do", ()) if isinstance(one, webtest.forms.Submit)])
             return board.app.request(path, method="POST", body=urllib.parse.urlencode(
                 {"form_token": form["form_token"].value, "do": button} | fields).encode(), expect_errors=True, headers={
