@@ -2066,6 +2066,9 @@ class _Members(_Database):
         ids = self._rows("SELECT id FROM account ORDER BY rowid")
         return [account for id_, in ids if (account := self.account_of(id_))]
 
+    def has_accounts(self) -> bool:
+        return self._rows("SELECT max(rowid) FROM account") != [(None,)]
+
     def account(self, email: str) -> Account | None:
         """The account of an e-mail address, whatever the case of its letters."""
         rows = self._rows("SELECT id FROM account WHERE email = ?", (email,))
@@ -8362,7 +8365,7 @@ class Visit:
         return template.render({
             "root": self.root, "account": self._account, "form_token": self.form_token, "said": self._said,
             "links": links, "here": here, "typed": self.typed, "moment": self.moment, "quote": quote,
-            "timestamp": timestamp, "faults": [], "following": "", "previous": ""} | values)
+            "faults": [], "following": "", "previous": ""} | values)
 
     def pager(self, has_more: bool, number: int) -> dict[str, str]:
         """The paths of the pages before and behind this one, for the template ``pager``."""
@@ -8441,6 +8444,14 @@ def refusal_of_server(status: int, text: str, path: str, accept: str) -> tuple[l
     return [("Content-Type", "application/json")], status_message(status, text)
 
 
+def _in_words(error: ReleasetrackError) -> str:
+    """What its page says of an error, where its status does not say it all."""
+    if isinstance(error, TooMany):
+        wait = f"{error.retry_after / MINUTE:.0f} minutes" if error.retry_after > MINUTE else "a moment"
+        return f"Too many tries. Try again in {wait}."
+    return str(error) if isinstance(error, (Invalid, Forbidden)) else ""
+
+
 def answer_page(site: Site, path: str, **names: str) -> Any:
     """The answer to the current request of a page. Only here does an error become a page."""
     handler, who, _ = PAGES[path]
@@ -8448,7 +8459,7 @@ def answer_page(site: Site, path: str, **names: str) -> Any:
     try:
         visit = Visit(site, environ)
         if who != "anyone" and not visit.is_known:
-            if not site.parts.store.accounts():
+            if not site.parts.store.has_accounts():
                 raise SeeOther("/setup")
             wanted = f"{_path_of(environ)}?{environ.get('QUERY_STRING', '')}"
             raise SeeOther("/login" if visit.form else f"/login?{urllib.parse.urlencode({'next': wanted.rstrip('?')})}",
@@ -8468,16 +8479,18 @@ def answer_page(site: Site, path: str, **names: str) -> Any:
         return ""
     except ReleasetrackError as error:
         refuse(error)
-        text = str(error) if isinstance(error, (Invalid, Forbidden)) else (
-            "Too many tries. Try again in " + (
-                f"{error.retry_after / MINUTE:.0f} minutes." if error.retry_after > MINUTE else "a moment.")
-            if isinstance(error, TooMany) else "")
-        return error_page(site, environ, error.status, text)
+        return error_page(site, environ, error.status, _in_words(error))
 
 
 # First run, signing in
 
 
+template_of("""\
+<p>
+  <label for="email">E-mail address</label>
+  <input id="email" name="email" type="email" value="{{typed("email")}}" autocomplete="username" required autofocus>
+</p>
+""", "who")
 SETUP_PAGE = template_of("""\
 % rebase("layout", title="Welcome")
 <h1>Welcome to releasetrack</h1>
@@ -8487,10 +8500,7 @@ SETUP_PAGE = template_of("""\
 <form method="post" action="{{root}}/setup">
   % include("token")
   <input type="hidden" name="token" value="{{token}}">
-  <p>
-    <label for="email">E-mail address</label>
-    <input id="email" name="email" type="email" value="{{typed("email")}}" autocomplete="username" required autofocus>
-  </p>
+  % include("who")
   <p>
     <label for="password">Password</label>
     <input id="password" name="password" type="password" autocomplete="new-password" minlength="8" required
@@ -8520,7 +8530,7 @@ def _new_password(visit: Visit, name: str) -> str:
 @page_at("/setup", "anyone")
 def setup_page(visit: Visit) -> str:
     """The first account, for who has the link that was printed at the start."""
-    if visit.store.accounts():
+    if visit.store.has_accounts():
         raise SeeOther("/login")
     given = visit.form.text("token") if visit.form else visit.query.filter("token") or ""
     is_open = hmac.compare_digest(given.encode(), visit.site.setup_token.encode())
@@ -8547,10 +8557,7 @@ LOGIN_PAGE = template_of("""\
 <form method="post" action="{{root}}/login">
   % include("token")
   <input type="hidden" name="next" value="{{next}}">
-  <p>
-    <label for="email">E-mail address</label>
-    <input id="email" name="email" type="email" value="{{typed("email")}}" autocomplete="username" required autofocus>
-  </p>
+  % include("who")
   <p>
     <label for="password">Password</label>
     <input id="password" name="password" type="password" autocomplete="current-password" required>
@@ -8580,7 +8587,7 @@ def login_page(visit: Visit) -> str:
         visit.sign_in(account)
         raise SeeOther(path)
 
-    if not visit.form and not visit.store.accounts():
+    if not visit.form and not visit.store.has_accounts():
         raise SeeOther("/setup")
     if not visit.form and visit.is_known:
         raise SeeOther(path)
@@ -8975,9 +8982,9 @@ ADD_PAGE = template_of("""\
 def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str]:
     """``(provider, name, key)`` of a line of the form: an address, "provider name", or a name at the one chosen."""
     line = re.sub(r"^[-*\u2022]\s+", "", line)      # a list that was pasted
-    first, _, rest = re.sub(r"^([\w.-]+):(?!/)", r"\1 ", line).partition(" ")
+    first, *rest = re.sub(r"^([\w.-]+):(?!/)", r"\1 ", line).split(None, 1)
     if rest and first.lower() in visit.providers:
-        return project_at(visit.providers, first.lower(), rest.strip())
+        return project_at(visit.providers, first.lower(), rest[0])
     is_none = (is_address(line) or not chosen) and project_in(visit.providers, line) is None
     if is_none and chosen != "git" and "@" not in line:     # nor may a password be repeated
         raise Invalid(f"{line[:NAME_LIMIT]!r} is no address that is known here; choose a provider below, or write its "
@@ -10637,7 +10644,7 @@ class Service:
     @property
     def setup_path(self) -> str:
         """The path of the page that makes the first account, once, for whoever has this link; "" when there is one."""
-        return "" if self.store.accounts() else f"/setup?token={self._setup_token}"
+        return "" if self.store.has_accounts() else f"/setup?token={self._setup_token}"
 
     def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
         """Have ``listener`` called with the standard body of each event (spec.md part 6), from a background
