@@ -27,6 +27,16 @@ Rooms, each using only what stands above it:
 """
 from __future__ import annotations
 
+import os
+import sys
+
+if __name__ == "__main__" and sys.argv[1:2] == ["serve"] and __spec__ is None and __file__.endswith(".py"):
+    # Of a script Python keeps all that it parsed, 25 MiB of this one, until the script ends; of a module nothing, and
+    # it has it compiled at the next start. So the service, which runs for years, begins again as one.
+    os.execv(sys.executable, [*sys.orig_argv[:-len(sys.argv)], "-c", (
+        "import importlib, os, sys; del sys.argv[0]; sys.path[0], file = os.path.split(os.path.abspath(sys.argv[0])); "
+        "sys.exit(importlib.import_module(file[:-3]).main())"), __file__, *sys.argv[1:]])
+
 import argparse
 import base64
 import binascii
@@ -37,6 +47,7 @@ import email.headerregistry
 import email.message
 import email.policy
 import email.utils
+import errno
 import functools
 import getpass
 import glob
@@ -50,19 +61,18 @@ import itertools
 import json
 import logging
 import math
-import os
 import queue
 import random
 import re
 import secrets
 import select
+import shutil
 import signal
 import smtplib
 import socket
 import sqlite3
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -436,6 +446,10 @@ class Throttled(ProviderError):
         super().__init__(message)
         self.seconds = seconds
         self.quota_left = quota_left
+
+
+# A value as JSON without spaces, in UTF-8 once encoded. One for all: json.dumps would make an encoder for each value.
+compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def make_id() -> str:
@@ -1704,23 +1718,36 @@ PRAGMA user_version = 4;
 """)
 
 _WANTED = """
-           account_id = :account AND removed_at IS NULL AND (:provider IS NULL OR provider = :provider)
+           account_id = :account AND removed_at IS NULL AND (:provider IS NULL OR project.provider = :provider)
        AND (:tag IS NULL OR EXISTS (SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
-       AND (:text IS NULL OR name LIKE :text ESCAPE '\\')
+       AND (:text IS NULL OR project.name LIKE :text ESCAPE '\\')
        AND (NOT :is_failing OR EXISTS (SELECT 1 FROM source WHERE id = project.source_id AND error IS NOT NULL))"""
 
-# The ids of a page of an account's projects: by order, and whether it is reversed.
-PROJECT_PAGES = {key: """
-    SELECT id FROM project
-     WHERE """ + _WANTED + """
-     ORDER BY """ + columns + " LIMIT :limit OFFSET :offset" for key, columns in {
-         ("updated", False): "newest_date DESC, rowid DESC",
-         ("updated", True): "newest_date, rowid",
-         ("added", False): "added_at DESC, rowid DESC",
-         ("added", True): "added_at, rowid",
-         ("name", False): "name COLLATE NOCASE, provider",
-         ("name", True): "name COLLATE NOCASE DESC, provider DESC",
-     }.items()}
+_PROJECTS = """
+    SELECT project.id, account_id, source_id, project.provider, project.name, email_notification,
+           exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
+           (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id),
+           (SELECT json_group_array(json_array(kind, destination_id))
+              FROM project_destination JOIN destination ON destination.id = destination_id
+             WHERE project_id = project.id),
+           checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left
+      FROM project JOIN source ON source.id = source_id
+     WHERE """
+
+# An account's projects: a page of them by order, and whether it is reversed; or those of some ids. These are not looked
+# for by their account, whose index leads to all that it has.
+PROJECT_PAGES = {key: _PROJECTS + _WANTED + "\n     ORDER BY " + columns + " LIMIT :limit OFFSET :offset"
+                 for key, columns in {
+                     ("updated", False): "newest_date DESC, project.rowid DESC",
+                     ("updated", True): "newest_date, project.rowid",
+                     ("added", False): "added_at DESC, project.rowid DESC",
+                     ("added", True): "added_at, project.rowid",
+                     ("name", False): "project.name COLLATE NOCASE, project.provider",
+                     ("name", True): "project.name COLLATE NOCASE DESC, project.provider DESC",
+                 }.items()}
+PROJECTS_OF = {"ids": _PROJECTS + """
+           project.id IN (SELECT value FROM json_each(:ids)) AND +account_id = :account
+       AND (removed_at IS NULL OR :with_put_away AND removed_at >= :since)"""}
 # How many there are: all, which is known without counting, or narrowed down.
 PROJECT_COUNT = {"all": """
     SELECT coalesce(sum(projects), 0) FROM project_count
@@ -1781,10 +1808,6 @@ class Findings:
     events: Sequence[Event] = ()
 
 
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 def _account(row: Sequence[Any]) -> Account:
     id_, type_, address, name, is_admin, *about = row
     return Account(id_, type_, address, name, bool(is_admin), *about)
@@ -1835,6 +1858,30 @@ def _networks(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
+_MOVED = "its file was moved, removed or replaced while it was in use; put it back, or start the service again"
+_DAMAGED = "the file is damaged: end what uses it, and restore a backup"
+
+
+def _file_id(path: str) -> tuple[int, int] | None:
+    """What tells a file from another that has come to its place; None where there is none."""
+    with contextlib.suppress(OSError):
+        about = os.stat(path)
+        return about.st_dev, about.st_ino
+    return None
+
+
+def _is_damage(error: BaseException) -> bool:
+    """Whether SQLite finds the file malformed, or no database: that has no class of its own."""
+    return type(error) is sqlite3.DatabaseError
+
+
+def _unavailable(done: str, error: sqlite3.DatabaseError) -> StoreUnavailable | None:
+    """What is told of a fault of the file or its disk; None for one of a statement, which is ours."""
+    if isinstance(error, sqlite3.OperationalError):     # locked, a full disk
+        return StoreUnavailable(f"the store cannot be {done}: {error}")
+    return StoreUnavailable(f"the store cannot be {done}: {error}; {_DAMAGED}") if _is_damage(error) else None
+
+
 class _StoreConnection(sqlite3.Connection):
     """Closes itself with the thread that it belongs to."""
 
@@ -1857,6 +1904,16 @@ def _begin(db: sqlite3.Connection, began_at: float, waits: bool) -> None:
             db.execute("PRAGMA busy_timeout = 5000")
 
 
+def _drop_strays(path: str) -> None:
+    """Take away what copies to a path that were killed have left, which holds all secrets. One that is under way was
+    written to a moment ago."""
+    for stray in glob.glob(f"{glob.escape(path)}.*.part*"):
+        with contextlib.suppress(FileNotFoundError):
+            is_old = os.path.getmtime(stray) < time.time() - HOUR
+            if is_old and re.search(r"\.[a-z2-7]{26}\.part(-journal|-wal|-shm)?$", stray):
+                os.unlink(stray)
+
+
 class _Database:
     """The file: how it is opened, read and written."""
 
@@ -1872,6 +1929,7 @@ class _Database:
         self._local = threading.local()
         self._connections: weakref.WeakSet[_StoreConnection] = weakref.WeakSet()
         self._process = os.getpid()
+        self._fault, self._fault_at = "", 0.0   # of the last write, if it failed, and when, on the monotonic clock
         self._inherited: Any = None             # of the process that this one was forked from: not ours to close
         self._used_keys: dict[str, float] = {}
         self._open()
@@ -1884,6 +1942,9 @@ class _Database:
         try:
             if not os.path.exists(self.path):   # made here, so that it and its companions are for the owner alone
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            if not os.access(self.path, os.W_OK):   # SQLite would open it all the same, to be read only
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            self._file = _file_id(self.path)
             db = self._db
             (version, owner, tables), = db.execute("""
                 SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
@@ -1893,6 +1954,7 @@ class _Database:
             if version > len(MIGRATIONS):
                 raise StoreError(f"{self.path} was made by a newer releasetrack (its schema is {version}, this "
                                  f"program knows {len(MIGRATIONS)}); run that one, or restore a backup")
+            _drop_strays(self.path)
             self._enter_wal(db)
             if 0 < version < len(MIGRATIONS):
                 self.backup(f"{self.path}.schema-{version}")
@@ -1901,8 +1963,10 @@ class _Database:
         except (OSError, sqlite3.Error) as error:
             self.close()
             reason = getattr(error, "strerror", None) or str(error)
-            raise StoreError(f"{self.path} cannot be opened as a store: {reason}; the file and its folder "
-                             "must be writable, and the file an SQLite database") from error
+            advice = ("the file is damaged, or no database at all: restore a backup, or name another file with --db"
+                      if _is_damage(error) else
+                      "the file and its folder must be writable; --db names another")
+            raise StoreError(f"{self.path} cannot be opened as a store: {reason}; {advice}") from error
         except StoreError:
             self.close()
             raise
@@ -1915,6 +1979,8 @@ class _Database:
             self._process, self._local, self._connections = os.getpid(), threading.local(), weakref.WeakSet()
         db = getattr(self._local, "db", None)
         if db is None:
+            if _file_id(self.path) != self._file:       # SQLite would make a new one, and half of us work with that
+                raise sqlite3.OperationalError(_MOVED)
             db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, cached_statements=256,
                                  factory=_StoreConnection)
             db.execute("PRAGMA busy_timeout = 5000")
@@ -1969,6 +2035,7 @@ class _Database:
 
         ``progress`` is told (status, pages left, pages in all). Raises OSError, sqlite3.Error.
         """
+        _drop_strays(path)
         part = f"{path}.{make_id()}.part"
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         try:
@@ -1997,8 +2064,10 @@ class _Database:
         """All rows: an unfinished cursor would keep the write-ahead log from shrinking."""
         try:
             return self._db.execute(sql, values).fetchall()
-        except sqlite3.OperationalError as error:
-            raise StoreUnavailable(f"the store cannot be read: {error}") from error
+        except sqlite3.DatabaseError as error:
+            if fault := _unavailable("read", error):
+                raise fault from error
+            raise
 
     @contextlib.contextmanager
     def _transaction(self, is_durable: bool = True, waits: bool = True) -> Iterator[sqlite3.Connection]:
@@ -2018,6 +2087,7 @@ class _Database:
                 _begin(db, began_at, waits)
                 yield db
                 db.execute("COMMIT")
+                self._fault = ""
             except BaseException:
                 if db.in_transaction:   # a full disk has rolled back already
                     db.execute("ROLLBACK")
@@ -2025,10 +2095,31 @@ class _Database:
             finally:                    # also where the lock was not to be had: the connection is the thread's next one
                 if not is_durable:
                     db.execute("PRAGMA synchronous = FULL")
-        except sqlite3.OperationalError as error:
-            raise StoreUnavailable(f"the store cannot be written: {error}") from error
+        except sqlite3.DatabaseError as error:
+            if not (fault := _unavailable("written", error)):
+                raise
+            if waits:
+                self._fault, self._fault_at = str(fault), time.monotonic()
+            raise fault from error
         finally:
             self._writing.release()
+
+    def try_to_write(self) -> None:
+        """Find out whether the store can be written, without writing. Raises StoreUnavailable."""
+        with self._transaction(is_durable=False):
+            pass
+
+    def problem(self) -> str:
+        """What is wrong with the file, its disk, or what the last write met with; "" if nothing is."""
+        try:
+            self._rows("SELECT 1 FROM sqlite_schema LIMIT 1")
+            if _file_id(self.path) != self._file:
+                return f"the store cannot be relied on: {_MOVED}"
+            if shutil.disk_usage(os.path.dirname(os.path.abspath(self.path))).free < MIB:
+                return "the disk is full"
+        except (StoreUnavailable, OSError) as error:
+            return str(error)
+        return self._fault if time.monotonic() - self._fault_at < 15 else ""
 
 
 class _Members(_Database):
@@ -2171,7 +2262,9 @@ class _Members(_Database):
         now = self.clock()
         ((at, before),) = self._rows("SELECT visited_at, coalesce(visited_before, ?) FROM account WHERE id = ?",
                                      (now, account_id))
-        if at is not None and now - at > VISIT:
+        if at is not None and at > now:     # the clock was ahead: nobody knows when that visit was
+            at, before = None, now - 7 * DAY
+        elif at is not None and now - at > VISIT:
             before = at
         if at is None or now - at > VISIT / 6:      # no oftener, so that reading costs hardly a write
             with contextlib.suppress(StoreUnavailable), self._transaction(is_durable=False, waits=False) as db:
@@ -2202,7 +2295,7 @@ class _Members(_Database):
                 db.execute("""
                     INSERT INTO api_key (id, account_id, name, secret, secret_hash, networks, created_at)
                     VALUES (?, ?, ?, ?, ?, ?, ?)
-                    """, (key.id, account_id, name, key.secret, secret_hash(key.secret), _as_json(networks),
+                    """, (key.id, account_id, name, key.secret, secret_hash(key.secret), compact_json(networks),
                           key.created_at))
             except sqlite3.IntegrityError:
                 raise Invalid(f"There is a key {name} already.") from None
@@ -2317,7 +2410,7 @@ class _Outbox(_Members):
                    SET name = :name, settings = :settings, schedule = :schedule,
                        is_for_every_project = :is_for_every_project, is_security_only = :is_security_only
                  WHERE id = :id
-                """, {**vars(destination), "settings": _as_json(destination.settings)})
+                """, {**vars(destination), "settings": compact_json(destination.settings)})
         except sqlite3.IntegrityError:
             raise Invalid(f"There is a destination {destination.kind} {destination.name} already.") from None
         db.execute("DELETE FROM destination_tag WHERE destination_id = ?", (destination.id,))
@@ -2568,7 +2661,7 @@ class _Outbox(_Members):
                   JOIN account      ON account.id = destination.account_id
                   JOIN event        ON event.id = event_id
                   LEFT JOIN project ON project.id = project_id
-                 WHERE delivery.id IN (SELECT value FROM json_each(?))""", (_as_json(list(ids)),)).fetchall():
+                 WHERE delivery.id IN (SELECT value FROM json_each(?))""", (compact_json(list(ids)),)).fetchall():
             due_at = next_boundary(schedule if schedule in SCHEDULES else "instant", at, zone)
             db.execute("UPDATE delivery SET next_attempt_at = ?, queued_at = ? WHERE id = ?", (due_at, due_at, id_))
         self.send_bell.set()
@@ -2583,7 +2676,7 @@ class _Outbox(_Members):
             SELECT account_id, project.id, release.id, :kind, :body, :url, :now
               FROM project LEFT JOIN release ON release.source_id = project.source_id AND version = :version
              WHERE project.id = :project
-            """, {"kind": event.kind, "body": _as_json(event.body), "url": event.url, "now": now,
+            """, {"kind": event.kind, "body": compact_json(event.body), "url": event.url, "now": now,
                   "version": event.body.get("version"), "project": event.project_id})
         if inserted.rowcount:       # the project may have been removed since
             db.executemany("""
@@ -2665,7 +2758,7 @@ class _Projects(_Outbox):
                    note                   = coalesce(:note, note),
                    hold_days              = coalesce(:hold_days, hold_days)
              WHERE id = :project
-            """, {**columns, "rules": None if rules is None else _as_json(rules), "project": project_id})
+            """, {**columns, "rules": None if rules is None else compact_json(rules), "project": project_id})
         if "hold_days" in settings:
             self._hold_anew(db, project_id, settings["hold_days"])
         if "tags" in settings:
@@ -2717,7 +2810,7 @@ class _Projects(_Outbox):
             db.execute("""
                 UPDATE project SET removed_at = ?
                  WHERE account_id = ? AND removed_at IS NULL AND id IN (SELECT value FROM json_each(?))
-                """, (self.clock(), account_id, _as_json(list(ids))))
+                """, (self.clock(), account_id, compact_json(list(ids))))
 
     def projects_put_away(self, account_id: str) -> list[str]:
         """The names of the projects that the account can take back."""
@@ -2739,7 +2832,7 @@ class _Projects(_Outbox):
                 UPDATE source SET next_check_at = ?, failures = max(failures - 1, 0)
                  WHERE id IN (SELECT source_id FROM project
                                WHERE account_id = ? AND id IN (SELECT value FROM json_each(?)))
-                """, (self.clock(), account_id, _as_json(list(ids))))
+                """, (self.clock(), account_id, compact_json(list(ids))))
         self.poll_bell.set()
 
     def project(self, account_id: str, project_id: str) -> Project | None:
@@ -2754,7 +2847,7 @@ class _Projects(_Outbox):
              WHERE source.provider = :provider AND source.key IN (SELECT value FROM json_each(:keys))
              ORDER BY length(source.key) DESC
              LIMIT 1
-            """, {"account": account_id, "provider": provider, "keys": _as_json(keys)})
+            """, {"account": account_id, "provider": provider, "keys": compact_json(keys)})
         return rows[0] if rows else None
 
     def projects(self, account_id: str, order: str, is_reversed: bool, provider: str | None = None,
@@ -2764,9 +2857,9 @@ class _Projects(_Outbox):
         a text in the name, with a source that could not be checked."""
         values = {"account": account_id, "provider": provider, "tag": tag, "text": _holding(text),
                   "is_failing": is_failing, "limit": size, "offset": (page - 1) * size}
-        ids = [id_ for id_, in self._rows(PROJECT_PAGES[order, is_reversed], values)]
+        found = [_project(row) for row in self._rows(PROJECT_PAGES[order, is_reversed], values)]
         (count,), = self._rows(PROJECT_COUNT["narrowed" if tag or text or is_failing else "all"], values)
-        return self._projects(account_id, ids), max(1, -(-count // size))
+        return found, max(1, -(-count // size))
 
     def search_projects(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
         """The projects whose name holds the text, whatever the case of letters, sorted by name."""
@@ -2784,19 +2877,9 @@ class _Projects(_Outbox):
 
     def _projects(self, account_id: str, ids: Sequence[str], with_put_away: bool = False) -> list[Project]:
         """The account's projects of these ids, in their order."""
-        rows = self._rows("""
-            SELECT project.id, account_id, source_id, project.provider, project.name, email_notification,
-                   exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
-                   (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id),
-                   (SELECT json_group_array(json_array(kind, destination_id))
-                      FROM project_destination JOIN destination ON destination.id = destination_id
-                     WHERE project_id = project.id),
-                   checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left
-              FROM project JOIN source ON source.id = source_id
-             WHERE project.id IN (SELECT value FROM json_each(:ids)) AND account_id = :account
-               AND (removed_at IS NULL OR :with_put_away AND removed_at >= :since)
-            """, {"ids": _as_json(ids), "account": account_id, "with_put_away": with_put_away,
-                  "since": self.clock() - TAKEN_BACK})
+        rows = self._rows(PROJECTS_OF["ids"], {
+            "ids": compact_json(ids), "account": account_id, "with_put_away": with_put_away,
+            "since": self.clock() - TAKEN_BACK})
         found = {row[0]: _project(row) for row in rows}
         return [found[id_] for id_ in ids if id_ in found]
 
@@ -2850,7 +2933,7 @@ class _Lists(_Projects):
                    substr(message, 1, :start), url
               FROM release LEFT JOIN note ON release_id = release.id
              WHERE release.id IN (SELECT value FROM json_each(:ids))
-            """, {"start": NOTE_START, "ids": _as_json([id_ for id_, _ in found])})}
+            """, {"start": NOTE_START, "ids": compact_json([id_ for id_, _ in found])})}
         return [Sighting(projects[project_id], _release(about[:6]), about[6],
                          Note(*about[7:]) if about[5] is not None else None)
                 for id_, project_id in found[:size] if project_id in projects
@@ -2861,7 +2944,7 @@ class _Lists(_Projects):
         return {version: Note(*about) for version, *about in self._rows("""
             SELECT version, title, substr(message, 1, :start), url FROM note JOIN release ON release.id = release_id
              WHERE source_id = :source AND version IN (SELECT value FROM json_each(:versions))
-            """, {"start": NOTE_START, "source": source_id, "versions": _as_json(list(versions))})}
+            """, {"start": NOTE_START, "source": source_id, "versions": compact_json(list(versions))})}
 
     def newest_of(self, source_ids: Collection[int]) -> dict[int, Release]:
         """The newest release of each of these sources that has any."""
@@ -2870,7 +2953,7 @@ class _Lists(_Projects):
               FROM release LEFT JOIN note ON release_id = release.id
              WHERE release.id IN (
                    SELECT (SELECT id FROM release WHERE source_id = value ORDER BY date DESC, id DESC LIMIT 1)
-                     FROM json_each(?))""", (_as_json(list(source_ids)),))}
+                     FROM json_each(?))""", (compact_json(list(source_ids)),))}
 
     def journal(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
                 project_id: str | None = None, state: str | None = None, since: float = 0.0,
@@ -2969,7 +3052,7 @@ class Store(_Lists):
              WHERE source_id = ? AND version IN (SELECT value FROM json_each(?))
              ORDER BY length(version) DESC
              LIMIT 1
-            """, (source_id, _as_json(versions)))
+            """, (source_id, compact_json(versions)))
         return _release(rows[0]) if rows else None
 
     def note(self, source_id: int, version: str) -> Note | None:
@@ -2998,7 +3081,7 @@ class Store(_Lists):
              WHERE EXISTS (SELECT 1 FROM source
                             WHERE provider = value AND next_check_at <= :now
                               AND (claimed_until IS NULL OR claimed_until NOT BETWEEN :now AND :now + 4 * :lease))
-            """, {"providers": _as_json(list(providers)), "now": now, "lease": LEASE})]
+            """, {"providers": compact_json(list(providers)), "now": now, "lease": LEASE})]
 
     def claim_sources(self, wanted: Mapping[str, int], claimant: str, now: float,
                       due_by: Mapping[str, float] | None = None) -> list[Source]:
@@ -3037,7 +3120,7 @@ class Store(_Lists):
             db.execute("""
                 UPDATE source SET claimed_until = ?
                  WHERE claimed_by = ? AND id IN (SELECT value FROM json_each(?))
-                """, (now + LEASE, claimant, _as_json(list(ids))))
+                """, (now + LEASE, claimant, compact_json(list(ids))))
 
     def bring_forward(self, now: float, interval: float, intervals: Mapping[str, float] | None = None) -> None:
         """Have no source wait longer than the interval, or its provider's own among ``intervals``, asks for; nor a
@@ -3052,7 +3135,7 @@ class Store(_Lists):
                           FROM source WHERE next_check_at > :now + 1.11 * :interval)
                  WHERE id = wanted_by
                    AND next_check_at > :now + 1.11 * CASE WHEN error IS NULL THEN wanted ELSE max(wanted, 86400) END
-                """, {"now": now, "interval": interval, "intervals": _as_json(intervals or {})})
+                """, {"now": now, "interval": interval, "intervals": compact_json(intervals or {})})
 
     def is_an_administrators(self, source_id: int) -> bool:
         """Whether an administrator tracks the source."""
@@ -3170,7 +3253,7 @@ class Store(_Lists):
         db.execute("""
             UPDATE event SET body = json_set(body, '$.cve', json(?))
              WHERE id IN (SELECT event_id FROM delivery WHERE id IN (SELECT value FROM json_each(?)))
-            """, (_as_json(release.cve), _as_json(ids)))
+            """, (compact_json(release.cve), compact_json(ids)))
         self._put_off(db, ids, now)
 
     def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
@@ -3250,6 +3333,8 @@ class Store(_Lists):
         with self._transaction() as db:
             db.executemany("UPDATE api_key SET used_at = ? WHERE id = ?", [(at, id_) for id_, at in used.items()])
             db.execute("DELETE FROM session WHERE created_at < ?", (now - SESSION_LONGEST,))
+            db.execute("UPDATE session SET created_at = :now, seen_at = min(seen_at, :now) WHERE created_at > :now",
+                       {"now": now})
             for project_id, in db.execute("""
                     SELECT id FROM project WHERE removed_at IS NOT NULL AND removed_at NOT BETWEEN ? AND ?
                     """, (now - TAKEN_BACK, now + TAKEN_BACK)).fetchall():
@@ -3721,10 +3806,10 @@ class _Proxy(urllib.request.ProxyHandler):
 
 
 def _without(words: str, login: tuple[str, str] | None) -> str:
-    """The words without the password of the mail server, which it may have echoed."""
+    """The words without the password of the mail server or the proxy, which it may have echoed."""
     if not login or not login[1]:
         return words
-    for text in (f"\0{login[0]}\0{login[1]}", login[1]):
+    for text in (f"\0{login[0]}\0{login[1]}", f"{login[0]}:{login[1]}", login[1]):
         for form in (base64.b64encode(text.encode("utf-8", "replace")).decode(), quote(text, safe=""), text):
             words = words.replace(form, "***")
     return words
@@ -3745,6 +3830,8 @@ class Fetcher:
         self._lock = threading.Lock()
         self._mail_server = settings.smtp_url
         self._is_proxied = bool(settings.outgoing_proxy)
+        proxy = urlsplit(settings.outgoing_proxy)
+        self._proxy_login = None if proxy.username is None else (unquote(proxy.username), unquote(proxy.password or ""))
         self._opener = urllib.request.OpenerDirector()
         self._opener.addheaders = []
         self._opener.add_handler(_Handler(self._tls))
@@ -3775,7 +3862,7 @@ class Fetcher:
         _check_url(request.url)
         host = self._host(host_of(request.url))
         wait = host.free_at - self._clock()
-        if wait > 0:
+        if 0 < wait <= 1.1 * DAY:       # a longer one was asked for before the clock was set back
             raise Throttled(f"{host_of(request.url)} asked to wait until {timestamp(host.free_at)}", wait)
         if not host.slots.acquire(timeout=PROVIDER_TERMS.seconds):
             raise Unreachable(f"{host_of(request.url)} is busy with earlier requests of ours")
@@ -3821,7 +3908,7 @@ class Fetcher:
         with self._open(request, exchange) as response:
             body = b""
             with contextlib.suppress(Unreachable, OSError, http.client.HTTPException, ValueError):
-                body = response.read(request.reads)
+                body = _without(response.read(request.reads).decode("latin-1"), self._proxy_login).encode("latin-1")
             return Answer(request.url, response.status, _headers(response), body, request.url, exchange.address)
 
     def _mail(self, mail: Mail) -> Answer:
@@ -3873,7 +3960,8 @@ class Fetcher:
         if is_refused or is_spent and asked_wait(answer.headers):
             wait = min(max(asked_wait(answer.headers), MINUTE), DAY)
             host = self._host(host_of(request.url))
-            host.free_at = max(host.free_at, self._clock() + wait)
+            now = self._clock()
+            host.free_at = max(now + wait, host.free_at if host.free_at <= now + DAY else 0.0)
             if is_refused:
                 raise Throttled(f"{host_of(request.url)} is busy or its quota is spent (status {answer.status}); "
                                 f"it is asked again at {timestamp(host.free_at)}", wait,
@@ -5555,6 +5643,7 @@ class Tracker:
         self._pool = ThreadPoolExecutor(max(16, self._host_limit), thread_name_prefix="releasetrack-check")
         self._thread = threading.Thread(target=self._run, name="releasetrack-tracker", daemon=True)
         self.store.is_tracked = True
+        self.beat_at = time.monotonic()
         self._thread.start()
 
     def stop(self) -> None:
@@ -5569,15 +5658,19 @@ class Tracker:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def is_alive(self) -> bool:
-        has_beaten = bool(self.beat_at) and time.monotonic() - self.beat_at < 30
+        has_beaten = bool(self.beat_at) and time.monotonic() - self.beat_at < 3 * LEASE
         return self._thread is not None and self._thread.is_alive() and has_beaten
 
     def _run(self) -> None:
-        renewed_at = righted_at = 0.0
+        renewed_at = righted_at = tried_at = 0.0
+        self.fetcher.check_certificates()       # here, since it takes a moment
         while not self._stopping.is_set():
             self.beat_at = time.monotonic()
             self.store.poll_bell.clear()
             try:
+                if self.beat_at - tried_at >= LEASE:
+                    self.store.try_to_write()       # for whoever asks how the store is, also where nothing is due
+                    tried_at = self.beat_at
                 if not righted_at or self.beat_at - righted_at >= MINUTE:
                     self.store.bring_forward(self._clock(), self._interval, self._intervals)
                     righted_at = self.beat_at
@@ -6077,7 +6170,7 @@ _UNLINKED = Markup(link=lambda text, url: text, size=json_bytes)       # the add
 
 
 def _json_request(url: str, content: Mapping[str, Any], method: str = "POST", **headers: str) -> Request:
-    body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    body = compact_json(content).encode("utf-8", "replace")
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Request(url, {"Content-Type": "application/json; charset=utf-8", "Accept": "application/json",
                          "User-Agent": USER_AGENT, **named}, method, body, reads=64 * KIB)
@@ -6156,7 +6249,7 @@ def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url:
             filled[name] = fill(template, values, left)
             left -= len(filled[name])
         body = filled
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return compact_json(body).encode("utf-8", "replace")
 
 
 def signature(secret: str, moment: int, body: bytes) -> str:
@@ -6931,6 +7024,7 @@ class Courier:
         self._me = make_id()            # anew: this may be a process forked from the one that made us
         self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="releasetrack-send")
         self._thread = threading.Thread(target=self._run, name="releasetrack-courier", daemon=True)
+        self.beat_at = time.monotonic()
         self._thread.start()
 
     def stop(self) -> None:
@@ -6946,7 +7040,7 @@ class Courier:
                 self._settle()
 
     def is_alive(self) -> bool:
-        has_beaten = bool(self.beat_at) and time.monotonic() - self.beat_at < 30
+        has_beaten = bool(self.beat_at) and time.monotonic() - self.beat_at < 3 * LEASE
         return self._thread is not None and self._thread.is_alive() and has_beaten
 
     def send_due(self) -> list[tuple[Delivery, Outcome]]:
@@ -7142,7 +7236,6 @@ class Parts:
     windows: Windows
     gate: LoginGate
     waiting: threading.BoundedSemaphore     # requests that may wait for a provider or a receiver at once
-    turn: threading.Lock                    # of a request that only reads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -7750,7 +7843,7 @@ def find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Hand
         if tail[-1] == "note" and len(tail) > 2:
             named["/".join(tail[1:-1])] = "releases/{version}/note"
         release = call.store.release_of(project.source_id, list(named))
-        if release is None:
+        if release is None or release.version not in named:     # SQLite ends a text of JSON at a NUL
             raise NotFound
         version, what = release.version, named[release.version]
     if what not in PROJECT_ROUTES or "{" in what and not version:
@@ -7812,7 +7905,7 @@ def answer_api(parts: Parts, rest: str = "") -> bytes:
         value = handler(call)
     except ReleasetrackError as error:
         value = refuse(error)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return compact_json(value).encode("utf-8", "replace")
 
 
 def status_message(status: int, text: str = "") -> bytes:
@@ -10553,18 +10646,10 @@ def _answer_metrics(parts: Parts, health: dict[str, str]) -> bytes:
                    for name, value in gauges.items()).encode()
 
 
-def _answer_in_turn(parts: Parts, respond: Callable[..., Any], **names: str) -> Any:
-    """An answer of the API, or a page. Reads take turns: SQLite lets go of the interpreter's lock at each row, and
-    eight threads that fight for it answer half as much as one. Who has waited for 50 ms goes on: what holds the turn
-    is no quick read."""
+def _answer_first(parts: Parts, respond: Callable[..., Any], **names: str) -> Any:
+    """An answer of the API, or a page; work in the background goes at a walk meanwhile."""
     parts.store.asked_at = time.monotonic()
-    is_read = bottle.request.method == "GET" and names.get("rest") != "auth/keys"
-    has_turn = is_read and parts.turn.acquire(timeout=0.05)
-    try:
-        return respond(**names)
-    finally:
-        if has_turn:
-            parts.turn.release()
+    return respond(**names)
 
 
 def _at_its_paths(app: Callable[..., Any], base_url: str) -> Callable[..., Any]:
@@ -10582,7 +10667,7 @@ def _at_its_paths(app: Callable[..., Any], base_url: str) -> Callable[..., Any]:
         except UnicodeError:
             headers, body = refusal_of_server(400, "The path takes UTF-8.", path, environ.get("HTTP_ACCEPT", ""))
             start_response("400 Bad Request", [*headers, ("Content-Length", str(len(body)))])
-            return [body]
+            return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
         if prefix and not environ.get("SCRIPT_NAME"):
             is_kept = path == prefix or path.startswith(prefix + "/")
             environ["SCRIPT_NAME"], environ["PATH_INFO"] = prefix, (path[len(prefix):] or "/") if is_kept else path
@@ -10605,11 +10690,11 @@ def make_app(site: Site) -> Callable[..., Any]:
     app.default_error_handler = in_words
     for path in ("/v1", "/v1/<rest:path>"):
         app.route(path, method="ANY", callback=functools.partial(
-            _answer_in_turn, parts, functools.partial(answer_api, parts)))
+            _answer_first, parts, functools.partial(answer_api, parts)))
     app.route("/healthz", callback=lambda: _answer_health(site.health()))
     app.route("/metrics", callback=lambda: _answer_metrics(parts, site.health()))
     for path, (_, _, methods) in PAGES.items():
-        callback = functools.partial(_answer_in_turn, parts, functools.partial(answer_page, site, path))
+        callback = functools.partial(_answer_first, parts, functools.partial(answer_page, site, path))
         app.route(path, method=list(methods), callback=callback)
     for path in ASSETS:
         app.route(path, callback=functools.partial(answer_asset, path))
@@ -10636,7 +10721,7 @@ class Service:
         self._gate = LoginGate()
         parts = Parts(self.store, self.settings, self.providers, self._shown_patterns,
                       Windows(self.settings.rate_limit), self._gate,
-                      threading.BoundedSemaphore(max(1, self.settings.threads // 2)), threading.Lock())
+                      threading.BoundedSemaphore(max(1, self.settings.threads // 2)))
         self._setup_token = make_session_token()
         self.app = make_app(Site(parts, self.fetcher, self.courier.try_out, self.health, self._setup_token,
                                  Windows(TESTS)))
@@ -10677,51 +10762,155 @@ class Service:
 
     def health(self) -> dict[str, str]:
         """What lives: the store and the two threads, each "ok", "not started" or what is wrong."""
-        found = {"store": "ok"}
-        try:
-            self.store.counts()
-        except StoreUnavailable as error:
-            found["store"] = str(error)
+        found = {"store": self.store.problem() or "ok"}
         for name, worker in (("tracker", self.tracker), ("courier", self.courier)):
             found[name] = "not started" if not self._is_started else "ok" if worker.is_alive() else "does not run"
         return found
+
+
+class Workers:
+    """The threads that answer requests, in the place of waitress' own: one is at work at a time, since SQLite lets go
+    of the interpreter's lock at each row, and several that fight for it answer half as many. A request that has taken
+    10 ms is waiting for something, so that another thread goes on. They are started as they are needed."""
+
+    _PATIENCE = 0.01
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tasks: deque[Any] = deque()
+        self._changed = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._working: threading.Thread | None = None       # the one whose turn it is
+        self._has_understudy = False                        # whether one waits for the end of that one's patience
+        self._taken = 0
+        self._is_over = False
+
+    def add_task(self, task: Any) -> None:
+        """Have a request answered; what waitress calls for each."""
+        with self._changed:
+            self._tasks.append(task)
+            if self._working is None or not self._has_understudy:
+                self._call()
+
+    def shutdown(self, cancel_pending: bool = True, timeout: float = 5) -> None:
+        """End the threads once they have answered what they are at; what waitress calls at its end."""
+        end = time.monotonic() + timeout
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        while cancel_pending and self._tasks:
+            self._tasks.popleft().cancel()
+
+    def _call(self) -> None:
+        """Have one more thread see what there is to do."""
+        if self._idle:
+            self._changed.notify()
+        elif len(self._threads) < self._most and not self._is_over:
+            self._threads.append(threading.Thread(
+                target=self._run, name=f"releasetrack-answers-{len(self._threads)}", daemon=True))
+            self._threads[-1].start()
+
+    def _run(self) -> None:
+        while task := self._next():
+            task.service()
+
+    def _next(self) -> Any:
+        """The next task, when it is this thread's turn; None when it is over."""
+        me, is_stuck = threading.current_thread(), False
+        with self._changed:
+            if self._working is me:
+                self._working = None
+            while not (self._is_over or self._tasks and (self._working is None or is_stuck)):
+                is_understudy = bool(self._tasks) and not self._has_understudy
+                self._has_understudy |= is_understudy
+                self._idle += 1
+                taken = self._taken
+                is_stuck = not self._changed.wait(self._PATIENCE if is_understudy else None) and taken == self._taken
+                self._idle -= 1
+                self._has_understudy &= not is_understudy
+            if self._is_over:
+                return None
+            self._working = me
+            self._taken += 1
+            task = self._tasks.popleft()
+            if self._tasks and not self._has_understudy:
+                self._call()
+            return task
 
 
 class CannotServe(ReleasetrackError):
     """The address cannot be listened on, or there is no waitress."""
 
 
-def make_server(application: Callable[..., Any], settings: Settings) -> tuple[Any, str]:
-    """``(a waitress server that listens, its address)``. Raises CannotServe."""
+def keep_one_heap() -> None:
+    """Have the C library keep one heap for all threads, which would each keep one with all that they ever freed, and
+    give back what compiling this file took: https://man7.org/linux/man-pages/man3/mallopt.3.html. Of a process as a
+    whole, so for programs that are nothing but a server; where the library is another, nothing happens."""
+    with contextlib.suppress(ImportError, OSError, AttributeError, MemoryError):
+        import ctypes       # some Pythons are built without it, and it may be forbidden to a process
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-8, 1)         # M_ARENA_MAX
+        libc.malloc_trim(0)
+
+
+class Refusal:
+    """What waitress refuses by itself, in our words."""
+
+    def __init__(self, asked: Any) -> None:
+        self._error = asked.error
+        words = getattr(asked, "first_line", b"").decode("latin-1").split()     # more may not have been read
+        self._path = getattr(asked, "path", "") or "".join(words[1:2]).partition("?")[0]
+        self._accept = getattr(asked, "headers", {}).get("ACCEPT", "")
+
+    def to_response(self, _ident: str | None = None) -> tuple[str, list[tuple[str, str]], bytes]:
+        code = self._error.code
+        return f"{code} {REASONS.get(code, self._error.reason)}", *refusal_of_server(
+            code, f"The request could not be understood: {self._error.body}.", self._path, self._accept)
+
+
+def _channel_class() -> Any:
+    """waitress' connection, which refuses in our words, and more. Raises CannotServe."""
     try:        # here, so that the file can be embedded under another server without it
         import waitress.channel
-        import waitress.server
+        import waitress.parser
         import waitress.task
     except ImportError:
         raise CannotServe("it needs the package waitress: pip install waitress") from None
 
-    class Refusal:
-        """What waitress refuses by itself, in our words."""
-
-        def __init__(self, error: Any, path: str, accept: str) -> None:
-            self._error, self._path, self._accept = error, path, accept
-
-        def to_response(self, _ident: str | None = None) -> tuple[str, list[tuple[str, str]], bytes]:
-            code = self._error.code
-            status = f"{code} {REASONS.get(code, self._error.reason)}"
-            return status, *refusal_of_server(
-                code, f"The request could not be understood: {self._error.body}.", self._path, self._accept)
-
     class OwnErrorTask(waitress.task.ErrorTask):
         def execute(self) -> None:
-            asked = self.request        # which may not have been read so far
-            self.request.error = Refusal(asked.error, getattr(asked, "path", ""),
-                                         getattr(asked, "headers", {}).get("ACCEPT", ""))
+            self.request.error = Refusal(self.request)
             super().execute()
 
-    class Channel(waitress.channel.HTTPChannel):
-        error_task_class = OwnErrorTask
+    class Parser(waitress.parser.HTTPRequestParser):
+        """Refuses what whoever stands before us may read in another way: RFC 9112, parts 3.2 and 6.3."""
 
+        def parse_header(self, header_plus: bytes) -> None:
+            super().parse_header(header_plus)
+            if self.chunked and "CONTENT_LENGTH" in self.headers:
+                raise waitress.parser.ParsingError("Content-Length and Transfer-Encoding exclude each other")
+            if "," in self.headers.get("HOST", ""):
+                raise waitress.parser.ParsingError("There is more than one Host")
+
+    class Channel(waitress.channel.HTTPChannel):
+        parser_class, error_task_class = Parser, OwnErrorTask
+
+        def send_continue(self) -> None:
+            if self.request.completed:      # it has no body; waitress would wait for one, and never answer
+                self.request.expect_continue = False
+            else:
+                super().send_continue()
+
+    return Channel
+
+
+def make_server(application: Callable[..., Any], settings: Settings) -> tuple[Any, str]:
+    """``(a waitress server that listens, its address)``. Raises CannotServe."""
+    channel_class = _channel_class()
+    import waitress.server
     try:
         family, *_, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM,
                                                  flags=socket.AI_PASSIVE)[0]
@@ -10730,10 +10919,10 @@ def make_server(application: Callable[..., Any], settings: Settings) -> tuple[An
         raise CannotServe(f"--host {settings.host} --port {settings.port}: cannot listen there: "
                           f"{error.strerror or error}") from None
     server = waitress.server.create_server(
-        application, sockets=[listener], threads=settings.threads, connection_limit=1000, asyncore_use_poll=True,
-        max_request_header_size=16 * KIB, max_request_body_size=BODY_LIMIT + 1, channel_timeout=30,
-        ident="releasetrack", clear_untrusted_proxy_headers=False)
-    server.channel_class = Channel
+        application, sockets=[listener], _dispatcher=Workers(settings.threads), connection_limit=1000,
+        asyncore_use_poll=True, max_request_header_size=16 * KIB, max_request_body_size=BODY_LIMIT + 1,
+        channel_timeout=30, ident="releasetrack", clear_untrusted_proxy_headers=False)
+    server.channel_class = channel_class
     # At its default of 1 the workers send, and fight the I/O thread for the interpreter: half the speed, or less.
     server.adj.send_bytes = 64 * KIB
     host, port = listener.getsockname()[:2]
@@ -10820,6 +11009,7 @@ def _from_here(address: str) -> str:
 @command()
 def serve(settings: Settings, args: argparse.Namespace) -> int:
     """Run the service: pages, API, tracker and courier."""
+    keep_one_heap()
     service = Service(settings)
     try:
         server, address = make_server(service.app, settings)
@@ -10834,7 +11024,6 @@ def serve(settings: Settings, args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     try:
-        service.fetcher.check_certificates()
         service.start()
         print(f"releasetrack {__version__} listens on {settings.base_url or address}", flush=True)
         if service.setup_path:
