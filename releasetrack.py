@@ -30,12 +30,19 @@ from __future__ import annotations
 import os
 import sys
 
-if __name__ == "__main__" and sys.argv[1:2] == ["serve"] and __spec__ is None and __file__.endswith(".py"):
+if (__name__ == "__main__" and sys.argv[1:2] == ["serve"]
+        and sys.argv[0].endswith(".py") and os.path.basename(sys.argv[0])[:-3].isidentifier()
+        and sys.orig_argv[-len(sys.argv):] == sys.argv      # no debugger or other program runs this one
+        and all(word.startswith("-") for word in sys.orig_argv[1:-len(sys.argv)])):
     # Of a script Python keeps all that it parsed, 25 MiB of this one, until the script ends; of a module nothing, and
     # it has it compiled at the next start. So the service, which runs for years, begins again as one.
-    os.execv(sys.executable, [*sys.orig_argv[:-len(sys.argv)], "-c", (
-        "import importlib, os, sys; del sys.argv[0]; sys.path[0], file = os.path.split(os.path.abspath(sys.argv[0])); "
-        "sys.exit(importlib.import_module(file[:-3]).main())"), __file__, *sys.argv[1:]])
+    try:
+        os.execv(sys.executable, [*sys.orig_argv[:-len(sys.argv)], "-c", (
+            "import sys; sys.path[:sys.path[0] == ''] = [sys.argv[1]]; module = __import__(sys.argv[2]); "
+            "del sys.argv[:3]; sys.exit(module.main())"), os.path.dirname(os.path.abspath(sys.argv[0])),
+            os.path.basename(sys.argv[0])[:-3], *sys.argv])
+    except OSError:         # it is forbidden here; then it takes more memory
+        pass
 
 import argparse
 import base64
@@ -900,7 +907,7 @@ class Recipient:
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """What a project is told of. ``body``: of a release the contract's JSON object (spec.md part 6); of a source's
+    """What a project is told of. ``body``: of a release the contract's JSON object; of a source's
     health its members ``provider``, ``project``, ``time``, ``account`` and so on, and ``error``."""
 
     project_id: str
@@ -988,7 +995,7 @@ def health_body(subscriber: Subscriber, error: str, now: float) -> dict[str, Any
 
 
 def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
-    """The standard body of a notification (spec.md part 6); optional members only when they say something."""
+    """The standard body of a notification; optional members only when they say something."""
     project, account = subscriber.project, subscriber.account
     body: dict[str, Any] = {
         "provider": project.provider, "project": project.name, "version": release.version, "time": release.date}
@@ -1875,6 +1882,9 @@ def _is_damage(error: BaseException) -> bool:
     return type(error) is sqlite3.DatabaseError
 
 
+_PASSING = re.compile("locked|full|moved")      # faults that are found anew by who looks
+
+
 def _unavailable(done: str, error: sqlite3.DatabaseError) -> StoreUnavailable | None:
     """What is told of a fault of the file or its disk; None for one of a statement, which is ours."""
     if isinstance(error, sqlite3.OperationalError):     # locked, a full disk
@@ -1905,10 +1915,10 @@ def _begin(db: sqlite3.Connection, began_at: float, waits: bool) -> None:
 
 
 def _drop_strays(path: str) -> None:
-    """Take away what copies to a path that were killed have left, which holds all secrets. One that is under way was
-    written to a moment ago."""
+    """Remove what killed copies to a path have left: it holds all secrets. A copy under way was written to within the
+    hour."""
     for stray in glob.glob(f"{glob.escape(path)}.*.part*"):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             is_old = os.path.getmtime(stray) < time.time() - HOUR
             if is_old and re.search(r"\.[a-z2-7]{26}\.part(-journal|-wal|-shm)?$", stray):
                 os.unlink(stray)
@@ -2065,9 +2075,11 @@ class _Database:
         try:
             return self._db.execute(sql, values).fetchall()
         except sqlite3.DatabaseError as error:
-            if fault := _unavailable("read", error):
-                raise fault from error
-            raise
+            if not (fault := _unavailable("read", error)):
+                raise
+            if _is_damage(error):
+                self._fault, self._fault_at = str(fault), time.monotonic()
+            raise fault from error
 
     @contextlib.contextmanager
     def _transaction(self, is_durable: bool = True, waits: bool = True) -> Iterator[sqlite3.Connection]:
@@ -2085,9 +2097,11 @@ class _Database:
                 db.execute("PRAGMA synchronous = NORMAL")
             try:
                 _begin(db, began_at, waits)
+                changes = db.total_changes
                 yield db
                 db.execute("COMMIT")
-                self._fault = ""
+                if db.total_changes > changes or _PASSING.search(self._fault):
+                    self._fault = ""
             except BaseException:
                 if db.in_transaction:   # a full disk has rolled back already
                     db.execute("ROLLBACK")
@@ -2105,12 +2119,12 @@ class _Database:
             self._writing.release()
 
     def try_to_write(self) -> None:
-        """Find out whether the store can be written, without writing. Raises StoreUnavailable."""
+        """Find out whether the lock is to be had; a refusing disk is met by true writes. Raises StoreUnavailable."""
         with self._transaction(is_durable=False):
             pass
 
     def problem(self) -> str:
-        """What is wrong with the file, its disk, or what the last write met with; "" if nothing is."""
+        """What is wrong with the file or its disk, or was with the last write; "" if nothing is."""
         try:
             self._rows("SELECT 1 FROM sqlite_schema LIMIT 1")
             if _file_id(self.path) != self._file:
@@ -2119,7 +2133,7 @@ class _Database:
                 return "the disk is full"
         except (StoreUnavailable, OSError) as error:
             return str(error)
-        return self._fault if time.monotonic() - self._fault_at < 15 else ""
+        return self._fault if time.monotonic() - self._fault_at < 10 else ""
 
 
 class _Members(_Database):
@@ -2262,7 +2276,7 @@ class _Members(_Database):
         now = self.clock()
         ((at, before),) = self._rows("SELECT visited_at, coalesce(visited_before, ?) FROM account WHERE id = ?",
                                      (now, account_id))
-        if at is not None and at > now:     # the clock was ahead: nobody knows when that visit was
+        if at is not None and at > now + VISIT:     # the clock was ahead: nobody knows when that visit was
             at, before = None, now - 7 * DAY
         elif at is not None and now - at > VISIT:
             before = at
@@ -3333,8 +3347,10 @@ class Store(_Lists):
         with self._transaction() as db:
             db.executemany("UPDATE api_key SET used_at = ? WHERE id = ?", [(at, id_) for id_, at in used.items()])
             db.execute("DELETE FROM session WHERE created_at < ?", (now - SESSION_LONGEST,))
-            db.execute("UPDATE session SET created_at = :now, seen_at = min(seen_at, :now) WHERE created_at > :now",
-                       {"now": now})
+            db.execute("""
+                UPDATE session SET created_at = min(created_at, :now), seen_at = min(seen_at, :now)
+                 WHERE created_at >= :now - :longest AND max(created_at, seen_at) > :now
+                """, {"now": now, "longest": SESSION_LONGEST})
             for project_id, in db.execute("""
                     SELECT id FROM project WHERE removed_at IS NOT NULL AND removed_at NOT BETWEEN ? AND ?
                     """, (now - TAKEN_BACK, now + TAKEN_BACK)).fetchall():
@@ -3798,18 +3814,24 @@ class _Proxy(urllib.request.ProxyHandler):
     """The operator's proxy. urllib's own would leave it out for the hosts of no_proxy, which nobody has judged."""
 
     def proxy_open(self, req: Any, proxy: str, type: str) -> None:
-        parts = urlsplit(proxy)
-        if parts.username is not None:
-            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            req.add_header("Proxy-authorization", "Basic " + base64.b64encode(user.encode()).decode())
-        req.set_proxy(parts.netloc.rpartition("@")[2], "http")
+        if login := _login_of(proxy):
+            req.add_header("Proxy-authorization", "Basic " + base64.b64encode(":".join(login).encode()).decode())
+        req.set_proxy(urlsplit(proxy).netloc.rpartition("@")[2], "http")
+
+
+def _login_of(url: str) -> tuple[str, str] | None:
+    """User and password of an address that has any."""
+    parts = urlsplit(url)
+    return None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
 
 
 def _without(words: str, login: tuple[str, str] | None) -> str:
-    """The words without the password of the mail server or the proxy, which it may have echoed."""
+    """The words without the password of the mail server or the proxy, which it may have echoed. A very short one
+    stands in words that have nothing to do with it."""
     if not login or not login[1]:
         return words
-    for text in (f"\0{login[0]}\0{login[1]}", f"{login[0]}:{login[1]}", login[1]):
+    pairs = (f"\0{login[0]}\0{login[1]}", f"{login[0]}:{login[1]}")
+    for text in (*pairs, login[1]) if len(login[1]) > 5 else pairs:
         for form in (base64.b64encode(text.encode("utf-8", "replace")).decode(), quote(text, safe=""), text):
             words = words.replace(form, "***")
     return words
@@ -3830,8 +3852,7 @@ class Fetcher:
         self._lock = threading.Lock()
         self._mail_server = settings.smtp_url
         self._is_proxied = bool(settings.outgoing_proxy)
-        proxy = urlsplit(settings.outgoing_proxy)
-        self._proxy_login = None if proxy.username is None else (unquote(proxy.username), unquote(proxy.password or ""))
+        self._proxy_login = _login_of(settings.outgoing_proxy)
         self._opener = urllib.request.OpenerDirector()
         self._opener.addheaders = []
         self._opener.add_handler(_Handler(self._tls))
@@ -3852,7 +3873,10 @@ class Fetcher:
 
     def check_certificates(self) -> None:
         """Warn at start, not at the first delivery, when there is no certificate to trust."""
-        self._tls()
+        try:
+            self._tls()
+        except OSError as error:
+            log.warning("certificates: they cannot be read, so no https address can be reached: %s", error)
 
     def fetch(self, request: Request, is_trusted: bool = True) -> Answer:
         """What a provider answers, redirects followed and gzip undone. Raises Unreachable, Throttled.
@@ -3862,7 +3886,7 @@ class Fetcher:
         _check_url(request.url)
         host = self._host(host_of(request.url))
         wait = host.free_at - self._clock()
-        if 0 < wait <= 1.1 * DAY:       # a longer one was asked for before the clock was set back
+        if 0 < wait <= DAY:         # a longer one was asked for before the clock was set back
             raise Throttled(f"{host_of(request.url)} asked to wait until {timestamp(host.free_at)}", wait)
         if not host.slots.acquire(timeout=PROVIDER_TERMS.seconds):
             raise Unreachable(f"{host_of(request.url)} is busy with earlier requests of ours")
@@ -3908,7 +3932,8 @@ class Fetcher:
         with self._open(request, exchange) as response:
             body = b""
             with contextlib.suppress(Unreachable, OSError, http.client.HTTPException, ValueError):
-                body = _without(response.read(request.reads).decode("latin-1"), self._proxy_login).encode("latin-1")
+                said = response.read(request.reads).decode("utf-8", "surrogateescape")
+                body = _without(said, self._proxy_login).encode("utf-8", "surrogateescape")
             return Answer(request.url, response.status, _headers(response), body, request.url, exchange.address)
 
     def _mail(self, mail: Mail) -> Answer:
@@ -3919,7 +3944,7 @@ class Fetcher:
         if not self._mail_server:
             raise Unreachable("there is no mail server; --smtp-url names one")
         url = urlsplit(self._mail_server)
-        login = None if url.username is None else (unquote(url.username), unquote(url.password or ""))
+        login = _login_of(self._mail_server)
         exchange, is_taken = self._exchange(MAIL_TERMS, is_trusted=True), False
         try:
             server = _MailConnection(exchange, self._tls(), is_wrapped=url.scheme == "smtps")
@@ -5341,12 +5366,16 @@ def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     template = version is not None and row.release_page or row.page
     if provider.dialect.read is dockerhub and name.startswith("library/"):
         template, name = "{site}/_/{name}/tags", name.partition("/")[2]
-    values = {"site": provider.site, "provider": provider.id, "name": quote(name, safe="/@~:+")}
-    if "{segment}" in template or ":" in name or version is not None:
-        group, _, artifact = name.partition(":")
-        values |= {"segment": quote(name, safe=""), "path": quote(name.replace(":", "/"), safe="/"),
-                   "folder": quote(f"{group.replace('.', '/')}/{artifact}"), "version": quote(version or "", safe="")}
-    return template.format_map(values)      # a template of ours; what it is filled with is never read again
+    return _address(template, provider.site, provider.id, name, version or "")
+
+
+@functools.lru_cache(maxsize=4096)      # a page of projects takes twenty, the same each time
+def _address(template: str, site: str, id_: str, name: str, version: str) -> str:
+    group, _, artifact = name.partition(":")
+    return template.format_map({        # a template of ours; what it is filled with is never read again
+        "site": site, "provider": id_, "name": quote(name, safe="/@~:+"), "segment": quote(name, safe=""),
+        "path": quote(name.replace(":", "/"), safe="/"), "folder": quote(f"{group.replace('.', '/')}/{artifact}"),
+        "version": quote(version, safe="")})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -6253,7 +6282,7 @@ def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url:
 
 
 def signature(secret: str, moment: int, body: bytes) -> str:
-    """The contract's signature (spec.md part 6): HMAC-SHA256, keyed with the whole secret, in hexadecimal."""
+    """The contract's signature: HMAC-SHA256, keyed with the whole secret, in hexadecimal."""
     return hmac.new(secret.encode(), b"%d." % moment + body, hashlib.sha256).hexdigest()
 
 
@@ -7181,7 +7210,7 @@ class Courier:
         of the interpreter's lock."""
         if self.store.is_asked:
             with self._walking:
-                time.sleep(0.001)
+                time.sleep(0.002)
 
     def attempt(self, parcel: Sequence[Delivery]) -> list[Outcome] | None:
         """Send once what goes out together; how it went, for each of it, to be recorded. A receiver's fault is an
@@ -10646,7 +10675,7 @@ def _answer_metrics(parts: Parts, health: dict[str, str]) -> bytes:
                    for name, value in gauges.items()).encode()
 
 
-def _answer_first(parts: Parts, respond: Callable[..., Any], **names: str) -> Any:
+def _answer_ahead(parts: Parts, respond: Callable[..., Any], **names: str) -> Any:
     """An answer of the API, or a page; work in the background goes at a walk meanwhile."""
     parts.store.asked_at = time.monotonic()
     return respond(**names)
@@ -10690,11 +10719,11 @@ def make_app(site: Site) -> Callable[..., Any]:
     app.default_error_handler = in_words
     for path in ("/v1", "/v1/<rest:path>"):
         app.route(path, method="ANY", callback=functools.partial(
-            _answer_first, parts, functools.partial(answer_api, parts)))
+            _answer_ahead, parts, functools.partial(answer_api, parts)))
     app.route("/healthz", callback=lambda: _answer_health(site.health()))
     app.route("/metrics", callback=lambda: _answer_metrics(parts, site.health()))
     for path, (_, _, methods) in PAGES.items():
-        callback = functools.partial(_answer_first, parts, functools.partial(answer_page, site, path))
+        callback = functools.partial(_answer_ahead, parts, functools.partial(answer_page, site, path))
         app.route(path, method=list(methods), callback=callback)
     for path in ASSETS:
         app.route(path, callback=functools.partial(answer_asset, path))
@@ -10732,7 +10761,7 @@ class Service:
         return "" if self.store.has_accounts() else f"/setup?token={self._setup_token}"
 
     def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
-        """Have ``listener`` called with the standard body of each event (spec.md part 6), from a background
+        """Have ``listener`` called with the standard body of each event, from a background
         thread, once the release is stored. Not called again after a crash: deliveries are what is durable."""
         self.tracker.listeners.append(listener)
 
@@ -10769,9 +10798,9 @@ class Service:
 
 
 class Workers:
-    """The threads that answer requests, in the place of waitress' own: one is at work at a time, since SQLite lets go
-    of the interpreter's lock at each row, and several that fight for it answer half as many. A request that has taken
-    10 ms is waiting for something, so that another thread goes on. They are started as they are needed."""
+    """The threads that answer requests, in the place of waitress' own: one takes them all, since SQLite lets go of the
+    interpreter's lock at each row, and several that fight for it answer half as many. Where it has been at one for
+    10 ms, that is taken to wait for something, and another thread goes on. They are started as they are needed."""
 
     _PATIENCE = 0.01
 
@@ -10809,13 +10838,21 @@ class Workers:
         if self._idle:
             self._changed.notify()
         elif len(self._threads) < self._most and not self._is_over:
-            self._threads.append(threading.Thread(
-                target=self._run, name=f"releasetrack-answers-{len(self._threads)}", daemon=True))
-            self._threads[-1].start()
+            thread = threading.Thread(
+                target=self._run, name=f"releasetrack-answers-{len(self._threads)}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:        # the machine gives no more; those that there are will do
+                log.warning("answers: no thread more than %d can be started", len(self._threads))
+            else:
+                self._threads.append(thread)
 
     def _run(self) -> None:
         while task := self._next():
-            task.service()
+            try:
+                task.service()
+            except BaseException:       # whatever it is, the thread answers others yet
+                log.exception("answers: a request failed")
 
     def _next(self) -> Any:
         """The next task, when it is this thread's turn; None when it is over."""
@@ -10892,6 +10929,8 @@ def _channel_class() -> Any:
             super().parse_header(header_plus)
             if self.chunked and "CONTENT_LENGTH" in self.headers:
                 raise waitress.parser.ParsingError("Content-Length and Transfer-Encoding exclude each other")
+            if "TRANSFER_ENCODING" in self.headers:     # of HTTP/1.0, where waitress leaves it unread
+                raise waitress.parser.ParsingError("HTTP/1.0 has no Transfer-Encoding")
             if "," in self.headers.get("HOST", ""):
                 raise waitress.parser.ParsingError("There is more than one Host")
 
@@ -10899,7 +10938,7 @@ def _channel_class() -> Any:
         parser_class, error_task_class = Parser, OwnErrorTask
 
         def send_continue(self) -> None:
-            if self.request.completed:      # it has no body; waitress would wait for one, and never answer
+            if self.request.completed:      # there is no body; waitress would wait for one, and never answer
                 self.request.expect_continue = False
             else:
                 super().send_continue()

