@@ -329,7 +329,8 @@ class Settings:
         "in, not only administrators'", repeatable=True)
     outgoing_proxy: str = _setting("", _proxy, "URL", "an HTTP proxy for everything that is fetched and sent but mail",
                                    is_secret=True)
-    threads: int = _setting(8, _whole(1, 64), "N", "requests answered at once", serving=True)
+    threads: int = _setting(8, _whole(1, 64), "N", "requests under way at once; those that compute take turns",
+                            serving=True)
     log_level: str = _setting("info", _one_of("debug", "info", "warning", "error"), "LEVEL", "what is logged")
 
     def __post_init__(self) -> None:
@@ -10908,6 +10909,9 @@ class Refusal:
             code, f"The request could not be understood: {self._error.body}.", self._path, self._accept)
 
 
+_START_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Z-]+ [^ ]+(?: HTTP/[0-9]\.[0-9])?")
+
+
 def _channel_class() -> Any:
     """waitress' connection, which refuses in our words, and more. Raises CannotServe."""
     try:        # here, so that the file can be embedded under another server without it
@@ -10927,6 +10931,8 @@ def _channel_class() -> Any:
 
         def parse_header(self, header_plus: bytes) -> None:
             super().parse_header(header_plus)
+            if not _START_LINE.fullmatch(self.first_line):      # which waitress 2 lets through
+                raise waitress.parser.ParsingError("The first line is no request")
             if self.chunked and "CONTENT_LENGTH" in self.headers:
                 raise waitress.parser.ParsingError("Content-Length and Transfer-Encoding exclude each other")
             if "TRANSFER_ENCODING" in self.headers:     # of HTTP/1.0, where waitress leaves it unread
@@ -11057,11 +11063,13 @@ def serve(settings: Settings, args: argparse.Namespace) -> int:
         raise
 
     def end(*_: Any) -> None:
+        for one in (signal.SIGTERM, signal.SIGINT):     # a second one would only disturb the end
+            signal.signal(one, signal.SIG_IGN)
         service.ask_to_stop()
         raise SystemExit(0)
 
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, end)
     try:
         service.start()
         print(f"releasetrack {__version__} listens on {settings.base_url or address}", flush=True)

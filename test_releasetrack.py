@@ -15847,7 +15847,7 @@ def test_at_the_end_what_is_under_way_is_answered_and_what_waits_is_cancelled():
 
 @pytest.mark.parametrize("file, flags, is_module", [
     ("releasetrack.py", [], True), ("releasetrack.py", ["-u"], True), ("tracker.py", [], True), ("release-track.py", [], False),
-    ("release.track.py", [], False), ("releasetrack.py", ["-W", "error"], False), ("releasetrack", [], False)])
+    ("release.track.py", [], False), ("releasetrack.py", ["-W", "ignore"], False), ("releasetrack", [], False)])
 def test_the_service_runs_as_a_module_wherever_and_whatever_its_file_is_called(tmp_path, file, flags, is_module):
     program, elsewhere = tmp_path / "program" / file, tmp_path / "elsewhere"
     program.parent.mkdir()
@@ -15866,6 +15866,14 @@ def test_the_service_runs_as_a_module_wherever_and_whatever_its_file_is_called(t
         finally:
             process.terminate()
         assert process.wait(12) == 0
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_whoever_is_impatient_and_signals_again_and_again_sees_a_clean_end_all_the_same(serve, by):
+    process = serve()
+    assert Client(process.address).get("/healthz")["code"] == 200
+    until(lambda: process.process.poll() is not None or process.process.send_signal(by))
+    assert process.end() == 0 and "Traceback" not in process.said()
 
 
 def test_from_adding_a_project_to_the_webhook_of_its_next_release(serve, db, forge, listen):

@@ -80,6 +80,7 @@ PROVIDER = "bench=forgejo:http://127.0.0.1:1"
 TAKES = 0.008                       # seconds that a receiver takes in a soak
 FAULTS, LATE = 0.05, 2.0            # share of a soak's answers that are no good or late, and seconds that those take
 LATENCY = 0.02                      # seconds that the forge takes for an answer
+SHOWN = 200                         # releases that it lists of a project that has more
 AT_ONCE = 32                        # requests under way to it, of the program and of the plain pool
 # What a poll shall be measured by is nvchecker, which is not installed here. By hand, 2.22 with 1,000 entries at
 # this forge took 1.7 to 1.9 s and 0.9 s of CPU (its source "regex"), 2.2 s and 1.2 s ("gitlab"), where the pool
@@ -397,7 +398,7 @@ class Forge(Peer):
 
     /small/ answers 20 KiB; /plain/ and /gzip/ answer 1 MiB, most of it files, which nobody keeps. To a
     conditional request it answers 304. /news/ has a new release of a project at each request, and answers the
-    newest 30; so does /faulty/, unless it stumbles.
+    newest SHOWN; so does /faulty/, unless it stumbles.
     """
 
     NOT_MODIFIED = b"HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n"
@@ -431,7 +432,7 @@ class Forge(Peer):
         newest = Forge.published[name]
         return [gitlab_release(f"v2.{at}.0", datetime.datetime.fromtimestamp(
                     self.began_at + at, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z"))
-                for at in range(newest, max(0, newest - 30), -1)]
+                for at in range(newest, max(0, newest - SHOWN), -1)]
 
 
 class Inbox(Peer):
