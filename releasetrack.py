@@ -2831,7 +2831,8 @@ class _Projects(_Outbox):
         """The names of the projects that the account can take back."""
         return [name for name, in self._rows("""
             SELECT name FROM project
-             WHERE account_id = ? AND removed_at >= ? ORDER BY name""", (account_id, self.clock() - TAKEN_BACK))]
+             WHERE +account_id = ? AND removed_at >= ?      -- not by the account's index, which leads to all it has
+             ORDER BY name""", (account_id, self.clock() - TAKEN_BACK))]
 
     def take_back(self, account_id: str) -> None:
         """Show again what the account has put away and what has not gone yet."""
