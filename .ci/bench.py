@@ -29,6 +29,7 @@ temporary folder; it must be on a disk (TMPDIR chooses), or what is durable cost
 """
 from __future__ import annotations
 
+import abc
 import argparse
 import asyncio
 import base64
@@ -333,7 +334,7 @@ def serve_receiver() -> None:
                 unread[client] = rest
 
 
-class Peer(asyncio.Protocol):
+class Peer(asyncio.Protocol, abc.ABC):
     """A connection to a server that says at ``/seen`` what it has seen since ``/forget`` was asked for; after
     ``/calm`` all goes well there and nothing happens any more. Requests come one after the other."""
 
@@ -360,14 +361,17 @@ class Peer(asyncio.Protocol):
         else:
             self.serve(path, head, body)
 
+    @abc.abstractmethod
     def seen(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """What has been seen, for ``/seen``."""
 
+    @abc.abstractmethod
     def forget(self) -> None:
-        raise NotImplementedError
+        """Begin anew."""
 
+    @abc.abstractmethod
     def serve(self, path: bytes, head: bytes, body: bytes) -> None:
-        raise NotImplementedError
+        """Answer any other request."""
 
     def answer(self, head: bytes, answer: bytes, after: float = 0.0) -> None:
         """Answer after so many seconds; the head is of the request."""
