@@ -1940,7 +1940,7 @@ class _Database:
         self._local = threading.local()
         self._connections: weakref.WeakSet[_StoreConnection] = weakref.WeakSet()
         self._process = os.getpid()
-        self._fault, self._fault_at = "", 0.0   # of the last write, if it failed, and when, on the monotonic clock
+        self._fault, self._fault_at = "", 0.0   # a write that failed or damage that was read; on the monotonic clock
         self._inherited: Any = None             # of the process that this one was forked from: not ours to close
         self._used_keys: dict[str, float] = {}
         self._open()
@@ -2125,7 +2125,7 @@ class _Database:
             pass
 
     def problem(self) -> str:
-        """What is wrong with the file or its disk, or was with the last write; "" if nothing is."""
+        """What is wrong with the file or its disk, or was found wrong a moment ago; "" if nothing is."""
         try:
             self._rows("SELECT 1 FROM sqlite_schema LIMIT 1")
             if _file_id(self.path) != self._file:
@@ -10886,8 +10886,9 @@ class CannotServe(ReleasetrackError):
 
 def keep_one_heap() -> None:
     """Have the C library keep one heap for all threads, which would each keep one with all that they ever freed, and
-    give back what compiling this file took: https://man7.org/linux/man-pages/man3/mallopt.3.html. Of a process as a
-    whole, so for programs that are nothing but a server; where the library is another, nothing happens."""
+    give back what compiling this file took, if it was compiled just now:
+    https://man7.org/linux/man-pages/man3/mallopt.3.html. Of a process as a whole, so for programs that are nothing but
+    a server; where the library is another, nothing happens."""
     with contextlib.suppress(ImportError, OSError, AttributeError, MemoryError):
         import ctypes       # some Pythons are built without it, and it may be forbidden to a process
         libc = ctypes.CDLL(None)

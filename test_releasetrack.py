@@ -4,7 +4,8 @@
 # ///
 """Tests of releasetrack.py: ``python -m pytest``. They need no network but loopback, and no order.
 
-Servers, sockets, files and processes are real ones. The sections are the rooms of the program.
+Servers, sockets, files and processes are real ones. The sections are the rooms of the program, and
+at the end what it withstands as a process.
 """
 from __future__ import annotations
 
