@@ -82,9 +82,7 @@ import ssl
 import subprocess
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 import uuid
 import weakref
 import xml.etree.ElementTree
@@ -476,7 +474,7 @@ def timestamp(at: float) -> str:
     return _second(int(at))
 
 
-_PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_PLAIN_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?Z", re.ASCII)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?\s*([Zz]|UTC|[+-]\d\d:?\d\d)?", re.ASCII)
 
 
@@ -489,9 +487,10 @@ def utc(text: str | None) -> str | None:
     """
     if text is None:
         return None
-    if _PLAIN_TIME.fullmatch(text):     # as most providers write it; the rest takes five times as long
-        year = datetime.datetime.fromisoformat(text[:-1]).year
-        return text if 1980 <= year < 9999 else None
+    if plain := _PLAIN_TIME.fullmatch(text):        # as most providers write it; the rest takes five times as long
+        second, fraction = plain.groups("")
+        is_known = 1980 <= datetime.datetime.fromisoformat(second).year < 9999
+        return f"{second}{fraction.strip('0') and f'.{fraction:0<6}'}Z" if is_known else None
     match = _TIME.fullmatch(text)
     if not match:
         raise ValueError(f"{text[:40]!r} is no time")
@@ -531,12 +530,18 @@ _PRERELEASE_LETTERS = frozenset("abcm")     # only with a number behind: 1.0b2, 
 _HASH = re.compile(r"(?<![0-9a-z.])g?(?![a-f]?[0-9]+(?![0-9a-z]))[0-9a-f]{7,40}(?![0-9a-z])")
 
 
+_PLAIN_VERSION = re.compile(r"v?[0-9]+(?:\.[0-9]+)*", re.ASCII)
+_TOKEN = re.compile(r"[a-z]+|[0-9]+")
+
+
 def _tokens(version: str) -> list[str]:
-    return re.findall(r"[a-z]+|[0-9]+", version.lower().split("+")[0])
+    return _TOKEN.findall(version.lower().split("+")[0])
 
 
 def prerelease_by_words(version: str) -> bool:
     """Whether a label of no particular ecosystem says that it is not final: ``1.0-rc1``, not ``1.0-alpine``."""
+    if _PLAIN_VERSION.fullmatch(version):       # as most are
+        return False
     label = re.split(r"[@/](?=v?[0-9])", version)[-1]       # not by a package's name before it
     tokens = _tokens(_HASH.sub("", label.lower()))              # nor by a commit's hash behind it
     return any(
@@ -578,7 +583,7 @@ _CVE = re.compile("CVE[-\u2010\u2011\u2013](?:\u00ad)?([0-9]{4})[-\u2010\u2011\u
 
 def cves_in(*texts: str) -> tuple[str, ...]:
     """The CVE ids that the texts name, in their order, each once."""
-    return tuple(dict.fromkeys(f"CVE-{match[1]}-{match[2]}" for text in texts for match in _CVE.finditer(text)))
+    return tuple(dict.fromkeys(f"CVE-{year}-{number}" for year, number in _CVE.findall("\0".join(texts))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -591,6 +596,8 @@ class Request:
     body: bytes | None = None
     passes: Collection[int] = ()
     is_guarded: bool = False        # its address is a user's: judged as a webhook's is
+    # Others to its host follow soon, so the connection is kept. It may come twice, should a kept one end meanwhile.
+    is_followed: bool = False
     reads: int = 8 * KIB            # bytes of the answer to a notification
 
 
@@ -863,6 +870,7 @@ class Source(Health):
     etag_url: str | None            # the request that ``etag`` and ``last_modified`` belong to
     etag: str | None
     last_modified: str | None
+    is_trusted: bool                # an administrator tracks it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1163,6 +1171,7 @@ def secret_hash(secret: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def ascii_url(url: str) -> str:
     """The URL as it goes over the wire. Raises ValueError for user:password, which would be taken for a host."""
     parts = urlsplit(url)
@@ -1842,7 +1851,7 @@ def _project(row: Sequence[Any]) -> Project:
 
 def _source(row: Sequence[Any]) -> Source:
     about = _health(row)
-    about[13] = bool(about[13])     # is_told
+    about[13], about[17] = bool(about[13]), bool(about[17])     # is_told, is_trusted
     return Source(*about)
 
 
@@ -2900,19 +2909,24 @@ class _Projects(_Outbox):
         return [found[id_] for id_ in ids if id_ in found]
 
     def source(self, source_id: int) -> Source | None:
-        rows = self._rows("""
-            SELECT checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
-                   id, provider, key, name, failures, failing_since, is_told, etag_url, etag, last_modified
-              FROM source WHERE id = ?""", (source_id,))
-        return _source(rows[0]) if rows else None
+        return next(iter(self._sources([source_id])), None)
 
     def sources(self, account_id: str | None = None) -> list[Source]:
         """All sources, or those that an account tracks, by provider and name."""
-        ids = self._rows("""
+        return self._sources([id_ for id_, in self._rows("""
             SELECT id FROM source
              WHERE :account IS NULL OR id IN (SELECT source_id FROM project WHERE account_id = :account)
-             ORDER BY provider, key""", {"account": account_id})
-        return [source for id_, in ids if (source := self.source(id_))]
+             ORDER BY provider, key""", {"account": account_id})])
+
+    def _sources(self, ids: Sequence[int]) -> list[Source]:
+        """Those of these sources that there are, in the order of the ids."""
+        found = {row[7]: _source(row) for row in self._rows("""
+            SELECT checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
+                   id, provider, key, name, failures, failing_since, is_told, etag_url, etag, last_modified,
+                   EXISTS (SELECT 1 FROM project JOIN account ON account.id = account_id
+                            WHERE source_id = source.id AND is_admin)
+              FROM source WHERE id IN (SELECT value FROM json_each(?))""", (compact_json(ids),))}
+        return [found[id_] for id_ in ids if id_ in found]
 
     def await_check(self, source_id: int, since: float, seconds: float) -> Source | None:
         """The source once a check of it that began after ``since`` was recorded, or as it is when time is up.
@@ -3119,7 +3133,7 @@ class Store(_Lists):
                     RETURNING id
                     """, {"claimant": claimant, "now": now, "lease": LEASE, "provider": provider,
                           "limit": limit, "due_by": (due_by or {}).get(provider, now)}).fetchall()]
-        return [source for id_ in ids if (source := self.source(id_))]
+        return self._sources(ids)
 
     def claim_source(self, source_id: int, claimant: str, now: float) -> Source | None:
         """One source, due or not; None when another holds it, or it is gone."""
@@ -3153,12 +3167,6 @@ class Store(_Lists):
                    AND next_check_at > :now + 1.11 * CASE WHEN error IS NULL THEN wanted ELSE max(wanted, 86400) END
                 """, {"now": now, "interval": interval, "intervals": compact_json(intervals or {})})
 
-    def is_an_administrators(self, source_id: int) -> bool:
-        """Whether an administrator tracks the source."""
-        return bool(self._rows("""
-            SELECT 1 FROM project JOIN account ON account.id = account_id WHERE source_id = ? AND is_admin LIMIT 1
-            """, (source_id,)))
-
     def subscribers(self, source_id: int) -> list[Subscriber]:
         """The projects that track a source, with their accounts, tags, and the accounts' destinations."""
         found = []
@@ -3180,9 +3188,10 @@ class Store(_Lists):
         None, and nothing written, when the claim has passed to another or the source is gone.
         """
         now = self.clock()
-        is_durable = any((found.new, found.updated, found.noted, found.evidenced, found.renamed, found.gone, found.back,
-                          found.events))
-        with self._transaction(is_durable) as db:       # else what is lost costs one more check
+        has_more = any((found.new, found.updated, found.noted, found.evidenced, found.renamed, found.gone, found.back,
+                        found.events))
+        # Where nothing is told of it, what a power failure takes back costs one more check.
+        with self._transaction(is_durable=bool(found.events)) as db:
             was_missing = db.execute("SELECT 1 FROM source WHERE id = ? AND missing_since IS NOT NULL",
                                      (source_id,)).fetchall()
             kept = db.execute("""
@@ -3198,12 +3207,12 @@ class Store(_Lists):
                       "quota_left": found.quota_left}).rowcount
             if kept and found.renamed:
                 found = self._rename_source(db, source_id, found, *found.renamed)
-            if kept:
+            if kept and has_more:
                 self._write_releases(db, source_id, found, now)
-                if found.back or was_missing:
-                    self._bring_back(db, source_id, now)
-                for event in found.events:
-                    self._insert_event(db, event, now)
+            if kept and (found.back or was_missing):
+                self._bring_back(db, source_id, now)
+            for event in found.events if kept else ():
+                self._insert_event(db, event, now)
         self._tell_checked(rings=bool(found.events))
         return found if kept else None
 
@@ -3412,7 +3421,8 @@ def renewing(renew: Callable[[], None]) -> Iterator[None]:
 # All traffic out. One exchange has a total deadline and a budget of bytes, headers and interim
 # answers included; it dials only addresses that were judged, and TLS is verified against the name.
 # Redirects of notifications are never followed. A host is asked by few at once, and not before the
-# time that it asked to wait for.
+# time that it asked to wait for. Connections serve one exchange after the other, where more are
+# expected soon: http.client keeps them alive, as urllib.request on top of it would not.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -3431,6 +3441,7 @@ _CONNECT, _LOOKUP = 5.0, 3.0        # seconds for a TCP or TLS handshake, and fo
 _SLICE = 1.0                        # seconds after which a waiting exchange looks whether it shall stop
 _HEADERS = 64 * KIB                 # on top of a body's bound
 _PATIENCE = 5.0                     # seconds that a request waits for its turn at a host, before it is put off
+_IDLE, _AGE, _MOST_IDLE = 2.0, 30.0, 64     # seconds that a connection may wait or serve, and how many may wait
 
 
 @dataclasses.dataclass(frozen=True)
@@ -3532,9 +3543,10 @@ class _Exchange:
         self.terms = terms
         self.judge = judge
         self.address: str | None = None
+        self.received = 0               # bytes
+        self._most = terms.most_bytes + _HEADERS * (terms.redirects > 0)
         self._stopping = stopping
         self._end = time.monotonic() + terms.seconds
-        self._bytes = terms.most_bytes + _HEADERS * (terms.redirects > 0)
 
     def left(self, at_most: float = _SLICE) -> float:
         left = self._end - time.monotonic()
@@ -3545,8 +3557,8 @@ class _Exchange:
         return min(left, at_most)
 
     def spend(self, count: int) -> None:
-        self._bytes -= count
-        if self._bytes < 0:
+        self.received += count
+        if self.received > self._most:
             raise Unreachable(f"its answer is larger than {self.terms.most_bytes // KIB} KiB")
 
     def dial(self, host: str, port: int) -> socket.socket:
@@ -3571,76 +3583,177 @@ class _Exchange:
         raise failure or Unreachable(f"the name {host} has no address")
 
 
-class _Reader(io.RawIOBase):
-    """A socket to read from within an exchange's time and bytes."""
+class _Wire(io.RawIOBase):
+    """A socket, used within the time and bytes of the exchange that it serves; it serves one after the other, or
+    none meanwhile. What is written goes out, as one, when an answer to it is awaited."""
 
-    def __init__(self, raw: socket.socket, exchange: _Exchange, closes: bool) -> None:
-        self._raw, self._exchange, self._closes = raw, exchange, closes
+    def __init__(self, raw: socket.socket, exchange: _Exchange) -> None:
+        self.raw = raw
+        self.exchange: _Exchange | None = exchange
+        self.is_ended = False           # by who is at the other end
+        self._unsent = b""
+        self._timeout = -1.0            # that the raw one was told last, and need not be told again
+
+    def _set_timeout(self) -> None:
+        timeout = self.exchange.left() if self.exchange else 0.0
+        if timeout != self._timeout:
+            self.raw.settimeout(timeout)
+            self._timeout = timeout
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def write(self, data: Any) -> int:
+        self._unsent += data
+        return len(data)
+
+    def readinto(self, buffer: Any) -> int | None:
+        rest, self._unsent = memoryview(self._unsent), b""
+        while rest:
+            self._set_timeout()
+            with contextlib.suppress(TimeoutError):
+                rest = rest[self.raw.send(rest):]
         while True:
-            self._raw.settimeout(self._exchange.left())
+            self._set_timeout()
             try:
-                count = self._raw.recv_into(buffer)
+                count = self.raw.recv_into(buffer)
             except TimeoutError:
                 continue
-            self._exchange.spend(count)
+            except (BlockingIOError, ssl.SSLWantReadError):     # while it serves none
+                return None
+            if self.exchange:
+                self.exchange.spend(count)
+            self.is_ended = not count
             return count
 
+
+class _Stream(io.BufferedReader):
+    """What one answer after the other is read from, though http.client closes it after each."""
+
     def close(self) -> None:
-        if self._closes and not self.closed:
-            self._raw.close()
-        super().close()
+        pass
 
 
 class _Socket:
-    """What http.client needs of a socket. Its reader closes it, since urllib lets go of it before the body."""
+    """What http.client and smtplib need of a socket."""
 
-    def __init__(self, raw: socket.socket, exchange: _Exchange, closes: bool = True) -> None:
-        self.raw, self._exchange, self._closes = raw, exchange, closes
-        self._is_read = False
+    def __init__(self, raw: socket.socket, exchange: _Exchange) -> None:
+        self.wire = _Wire(raw, exchange)
+        self._stream = _Stream(self.wire)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        self._is_read = self._closes
-        return io.BufferedReader(_Reader(self.raw, self._exchange, self._closes))
+        return self._stream
 
     def sendall(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            self.raw.settimeout(self._exchange.left())
-            with contextlib.suppress(TimeoutError):
-                rest = rest[self.raw.send(rest):]
+        self.wire.write(data)
+
+    def is_silent(self) -> bool:
+        """Whether nothing has come unasked, its end included. It serves no exchange then."""
+        self.wire.exchange = None
+        try:
+            return not self._stream.peek(1) and not self.wire.is_ended
+        except OSError:
+            return False
 
     def close(self) -> None:
-        if not self._is_read:
-            self.raw.close()
+        self.wire.raw.close()
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection that keeps to its exchange; with ``tls``, verified against the name that was asked for."""
+    """A connection to a host, or to a proxy for it; with ``tls``, verified against the name that was asked for.
 
-    def __init__(self, host: str, *, timeout: Any, exchange: _Exchange, tls: ssl.SSLContext | None) -> None:
+    ``place`` is whose requests it can serve. ``end`` closes it.
+    """
+
+    def __init__(self, place: tuple[Any, ...], dialled: str, tls: ssl.SSLContext | None) -> None:
         self.default_port = 443 if tls else 80      # type: ignore[misc]
-        super().__init__(host)
-        self._exchange, self._tls = exchange, tls
+        super().__init__(dialled)
+        self.place = place
+        self.began_at = self.idle_since = time.monotonic()
+        self._tls, self._address = tls, ""
+        self._exchange: _Exchange | None = None
+        self._opened: _Socket | None = None
+
+    def serve(self, exchange: _Exchange) -> None:
+        """Keep to this exchange from now on."""
+        self._exchange = exchange
+        if self._opened:
+            self._opened.wire.exchange, exchange.address = exchange, self._address
 
     def connect(self) -> None:
-        raw = self._exchange.dial(self.host, self.port or self.default_port)
+        exchange = self._exchange
+        assert exchange
+        raw = exchange.dial(self.host, self.port)
         try:
             if self._tunnel_host:       # type: ignore[attr-defined]
-                self.sock = _Socket(raw, self._exchange, closes=False)
+                self.sock = _Socket(raw, exchange)
                 self._tunnel()          # type: ignore[attr-defined]
             if self._tls:
-                raw.settimeout(self._exchange.left(_CONNECT))
+                raw.settimeout(exchange.left(_CONNECT))
                 name = self._tunnel_host or self.host       # type: ignore[attr-defined]
                 raw = self._tls.wrap_socket(raw, server_hostname=name)
-            self.sock = _Socket(raw, self._exchange)
         except BaseException:
             raw.close()
             raise
+        self.sock = self._opened = _Socket(raw, exchange)
+        self._address = exchange.address or ""
+
+    def close(self) -> None:
+        """As http.client calls it once an answer's head says that it is the last: its body is still to be read."""
+        self.sock = None
+        super().close()
+
+    def end(self) -> None:
+        self.close()
+        if self._opened:
+            self._opened.close()
+
+    def is_fit(self, judge: Callable[[str], str | None]) -> bool:
+        """Whether, after it was idle, it may serve an exchange that may dial what ``judge`` allows."""
+        now = time.monotonic()
+        return (now - self.idle_since < _IDLE and now - self.began_at < _AGE and not judge(self._address)
+                and self._opened is not None and self._opened.is_silent())
+
+
+class _Idle:
+    """Connections that wait for another request; they end with it. A process that was forked leaves them to the one
+    that opened them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connections: list[_Connection] = []       # those that came last are last
+
+    def take(self, place: tuple[Any, ...], judge: Callable[[str], str | None]) -> _Connection | None:
+        """One that serves the place, if any waits."""
+        while True:
+            with self._lock:
+                at = next((at for at in reversed(range(len(self._connections)))
+                           if self._connections[at].place == place), None)
+                found = None if at is None else self._connections.pop(at)
+            if not found or found.is_fit(judge):
+                return found
+            found.end()
+
+    def give(self, connection: _Connection) -> None:
+        connection.idle_since = time.monotonic()
+        with self._lock:
+            self._connections.append(connection)
+            surplus = self._connections.pop(0) if len(self._connections) > _MOST_IDLE else None
+        if surplus:
+            surplus.end()
+
+    def close(self, older_than: float = 0.0) -> None:
+        """Close those that have waited for so many seconds."""
+        now = time.monotonic()
+        with self._lock:
+            waiting = self._connections
+            self._connections = [one for one in waiting if now - one.idle_since < older_than]
+            ended = [one for one in waiting if now - one.idle_since >= older_than]
+        for one in ended:
+            one.end()
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class _MailConnection(smtplib.SMTP):
@@ -3685,27 +3798,11 @@ class _MailConnection(smtplib.SMTP):
     def wrap_socket(self, plain: _Socket, server_hostname: str = "") -> _Socket:
         """As ``starttls`` calls it of its context, which would not know our socket."""
         try:
-            plain.raw.settimeout(self._exchange.left(_CONNECT))
-            return _Socket(self._tls.wrap_socket(plain.raw, server_hostname=self._name), self._exchange)
+            plain.wire.raw.settimeout(self._exchange.left(_CONNECT))
+            return _Socket(self._tls.wrap_socket(plain.wire.raw, server_hostname=self._name), self._exchange)
         except BaseException:
-            plain.raw.close()
+            plain.close()
             raise
-
-
-class _Handler(urllib.request.AbstractHTTPHandler):
-    """Opens http and https with our connection; a request brings its exchange along."""
-
-    def __init__(self, tls: Callable[[], ssl.SSLContext]) -> None:
-        super().__init__()
-        self._tls = tls
-
-    def http_open(self, request: Any) -> http.client.HTTPResponse:
-        return self.do_open(_Connection, request, exchange=request.exchange, tls=None)      # type: ignore[arg-type]
-
-    def https_open(self, request: Any) -> http.client.HTTPResponse:
-        return self.do_open(_Connection, request, exchange=request.exchange, tls=self._tls())   # type: ignore[arg-type]
-
-    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
 
 
 # What a token stands in, and so goes to no other host.
@@ -3718,23 +3815,21 @@ def host_of(url: str) -> str:
 
 def _fault(error: Exception) -> str:
     """A failed exchange in words."""
-    reason = getattr(error, "reason", error)    # a URLError's cause; an SSLError's reason is a bare word
-    cause = reason if isinstance(reason, Exception) else error
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not valid: {cause.verify_message}"
-    if isinstance(cause, ssl.SSLError):
-        return f"TLS failed: {cause.reason or cause}"
-    if isinstance(cause, ConnectionRefusedError):
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not valid: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {error.reason or error}"
+    if isinstance(error, ConnectionRefusedError):
         return "it refused the connection"
-    if isinstance(cause, TimeoutError):
+    if isinstance(error, TimeoutError):
         return "it did not take the connection in time"
-    if isinstance(cause, http.client.RemoteDisconnected):
+    if isinstance(error, http.client.RemoteDisconnected):
         return "it closed the connection without an answer"
-    if isinstance(cause, http.client.IncompleteRead):
+    if isinstance(error, http.client.IncompleteRead):
         return "its answer ended early"
-    if isinstance(cause, http.client.HTTPException):
-        return f"its answer is no HTTP ({type(cause).__name__})"
-    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    if isinstance(error, http.client.HTTPException):
+        return f"its answer is no HTTP ({type(error).__name__})"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def requests_left(headers: Mapping[str, str]) -> int | None:
@@ -3812,15 +3907,6 @@ def _read_body(response: http.client.HTTPResponse, exchange: _Exchange, request:
     return plain
 
 
-class _Proxy(urllib.request.ProxyHandler):
-    """The operator's proxy. urllib's own would leave it out for the hosts of no_proxy, which nobody has judged."""
-
-    def proxy_open(self, req: Any, proxy: str, type: str) -> None:
-        if login := _login_of(proxy):
-            req.add_header("Proxy-authorization", "Basic " + base64.b64encode(":".join(login).encode()).decode())
-        req.set_proxy(urlsplit(proxy).netloc.rpartition("@")[2], "http")
-
-
 def _login_of(url: str) -> tuple[str, str] | None:
     """User and password of an address that has any."""
     parts = urlsplit(url)
@@ -3853,14 +3939,13 @@ class Fetcher:
         self._skews: deque[tuple[str, float]] = deque(maxlen=100)       # host, seconds that its clock is ahead of ours
         self._lock = threading.Lock()
         self._mail_server = settings.smtp_url
-        self._is_proxied = bool(settings.outgoing_proxy)
+        self._idle = _Idle()
+        # Of the operator's choice, for all hosts: those of no_proxy, as urllib has it, nobody has judged.
+        proxy = urlsplit(settings.outgoing_proxy)
+        self._proxy = proxy.netloc.rpartition("@")[2] + ("" if proxy.port or not proxy.netloc else ":80")
         self._proxy_login = _login_of(settings.outgoing_proxy)
-        self._opener = urllib.request.OpenerDirector()
-        self._opener.addheaders = []
-        self._opener.add_handler(_Handler(self._tls))
-        if settings.outgoing_proxy:
-            self._opener.add_handler(_Proxy(
-                {"http": settings.outgoing_proxy, "https": settings.outgoing_proxy}))
+        self._proxy_headers = {"Proxy-Authorization": "Basic " + base64.b64encode(
+            ":".join(self._proxy_login).encode()).decode()} if self._proxy_login else {}
 
     @functools.cached_property
     def _context(self) -> ssl.SSLContext:
@@ -3896,7 +3981,7 @@ class Fetcher:
             self._await_turn(host, request)
             exchange = self._exchange(PROVIDER_TERMS, is_trusted=is_trusted or not request.is_guarded)
             headers = {"User-Agent": self._agent, "Accept-Encoding": "gzip"}
-            request = dataclasses.replace(request, headers=headers | dict(request.headers))
+            request = dataclasses.replace(request, headers=headers | dict(request.headers), is_followed=True)
             answer = self._follow(request, exchange, is_trusted)
         finally:
             host.slots.release()
@@ -3998,14 +4083,14 @@ class Fetcher:
     def _judge_behind_proxy(self, url: str, is_trusted: bool) -> None:
         """A proxy resolves names by itself, but an address that is spelled out can be judged here."""
         host = urlsplit(ascii_url(url)).hostname or ""
-        if self._is_proxied and (parse_address(host) or re.fullmatch(r"[0-9a-fx.]+", host)):
+        if self._proxy and (parse_address(host) or re.fullmatch(r"[0-9a-fx.]+", host)):
             if reason := self.refusal_of(url, is_trusted):
                 raise Unreachable(reason)
 
     def _exchange(self, terms: Terms, is_trusted: bool) -> _Exchange:
         # With a proxy it is the proxy that is dialled, and the operator chose it.
         def judge(address: str) -> str | None:
-            return refusal(address, self._allowed, is_trusted or self._is_proxied)
+            return refusal(address, self._allowed, is_trusted or bool(self._proxy))
         return _Exchange(terms, judge, self.stopping)
 
     def _host(self, name: str) -> _Host:
@@ -4044,14 +4129,57 @@ class Fetcher:
         # Where notifications are posted to, the path may be the secret.
         log.debug("request %s %s", request.method,
                   request.url.partition("?")[0] if request.method in ("GET", "HEAD") else host_of(request.url))
+        connection: _Connection | None = None
         try:
-            sent = urllib.request.Request(ascii_url(request.url), request.body, dict(request.headers),
-                                          method=request.method)
-            sent.exchange = exchange        # type: ignore[attr-defined]
-            with contextlib.closing(self._opener.open(sent)) as response:
-                yield response
+            connection, response = self._ask(request, exchange)
+            yield response
+            if request.is_followed and response.isclosed() and not response.will_close:     # it was read to its end
+                self._idle.give(connection)
+                connection = None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Unreachable(_fault(error)) from error
+        finally:
+            if connection:
+                connection.end()
+
+    def _ask(self, request: Request, exchange: _Exchange) -> tuple[_Connection, http.client.HTTPResponse]:
+        """A request's answer, and the connection that it is to be read from."""
+        url = ascii_url(request.url)
+        scheme, netloc, path, query, _ = urlsplit(url)
+        place = (scheme, netloc, os.getpid())
+        target = f"{path or '/'}{query and '?'}{query}"
+        headers = dict(request.headers)
+        if self._proxy and scheme == "http":
+            target = url
+            headers |= self._proxy_headers
+        if not request.is_followed:
+            headers["Connection"] = "close"
+        while True:
+            kept = self._idle.take(place, exchange.judge)
+            connection = kept or self._connection(place)
+            connection.serve(exchange)
+            received = exchange.received
+            try:
+                connection.request(request.method, target, request.body, headers)
+                return connection, connection.getresponse()
+            except BaseException as error:
+                connection.end()
+                # A server may end what is idle at any time, without having read what came meanwhile.
+                if not (kept and request.is_followed and exchange.received == received
+                        and isinstance(error, (ConnectionError, ssl.SSLEOFError))):
+                    raise
+
+    def _connection(self, place: tuple[Any, ...]) -> _Connection:
+        """A new one to a place."""
+        scheme, netloc, _ = place
+        connection = _Connection(place, self._proxy or netloc, self._tls() if scheme == "https" else None)
+        if self._proxy and scheme == "https":
+            connection.set_tunnel(netloc, headers=self._proxy_headers)
+        return connection
+
+    def close_idle(self, older_than: float = 0.0) -> None:
+        """Close the connections that have waited for another request for so many seconds."""
+        self._idle.close(older_than)
 
 
 # == providers =================================================================
@@ -5410,9 +5538,12 @@ def _classify(provider: Provider, name: str, asked: Request, answer: Answer) -> 
     raise ProviderError(f"{provider.id} answered status {status} for {name}")
 
 
+_WEB_LINK = re.compile(r"https?://[^\s\"'<>\ud800-\udfff]+")
+
+
 def _web_link(url: Any) -> str:
     """A note's link, or nothing: what a page would follow must not be script."""
-    return url[:2000] if isinstance(url, str) and re.match(r"https?://[^\s\"'<>\ud800-\udfff]+\Z", url) else ""
+    return url[:2000] if isinstance(url, str) and _WEB_LINK.fullmatch(url) else ""
 
 
 def _sound_note(provider: Provider, name: str, version: str, note: Note) -> Note:
@@ -5574,6 +5705,7 @@ def excluded(project: Project, releases: Sequence[Release], patterns: Patterns) 
 
 
 _AT_ONCE = 50           # projects that one query asks for
+_GATHER = 0.01          # seconds in which checks may end that are then followed by others at once
 _LAST_CALL = 10.0       # seconds before a digest's time from which on all goes into the next: recording takes a moment
 _MARK = "mark"          # stands for an address where a source's ``etag`` is its mark
 
@@ -5697,6 +5829,7 @@ class Tracker:
         self.fetcher.check_certificates()       # here, since it takes a moment
         while not self._stopping.is_set():
             self.beat_at = time.monotonic()
+            self.fetcher.close_idle(_IDLE)
             self.store.poll_bell.clear()
             try:
                 if self.beat_at - tried_at >= LEASE:
@@ -5716,7 +5849,8 @@ class Tracker:
                 log.exception("tracker: a turn failed")
                 self.beat_at = 0.0
                 self._stopping.wait(10)
-            self.store.poll_bell.wait(LEASE / 3)
+            if self.store.poll_bell.wait(LEASE / 3):
+                time.sleep(_GATHER)
 
     def _hand_out(self) -> None:
         """Claim what is due at hosts that are asked by few enough, and have it checked. Where many projects can be
@@ -5851,13 +5985,12 @@ class Tracker:
         if mark and (source.etag_url, source.etag) == (_MARK, mark):
             return self._record(source, Findings(next_check_at, _MARK, mark), [])
         known = _KnownLater(functools.partial(self.store.known_releases, source.id))
-        is_trusted = self.store.is_an_administrators(source.id)
         quota: int | None = None
 
         def ask(request: Request) -> Answer:
             nonlocal quota
             with self._let_go():
-                answer = self.fetcher.fetch(request, is_trusted)
+                answer = self.fetcher.fetch(request, source.is_trusted)
             left = requests_left(answer.headers)
             quota = quota if left is None else left
             return answer
@@ -5885,11 +6018,10 @@ class Tracker:
 
     def _record(self, source: Source, found: Findings, news: list[Release]) -> tuple[Sequence[Event], list[Release]]:
         """What is told and what is news, once it is recorded; nothing if the claim was lost."""
-        with self._let_go():
-            if source.is_told:
-                found = dataclasses.replace(found, events=[
-                    *self._health_events("recovered", source, source.error or ""), *found.events])
-            recorded = self.store.record_found(source.id, self._me, found)
+        if source.is_told:
+            found = dataclasses.replace(found, events=[
+                *self._health_events("recovered", source, source.error or ""), *found.events])
+        recorded = self.store.record_found(source.id, self._me, found)
         if recorded is None:
             return [], []
         for release in news:
@@ -6552,7 +6684,7 @@ def _email(message: Message) -> Mail:
 def _members(answer: Answer) -> dict[str, Any]:
     """The JSON object that an answer is, if it is one."""
     with contextlib.suppress(ValueError, RecursionError):
-        if isinstance(found := json.loads(answer.body), dict):
+        if answer.body and isinstance(found := json.loads(answer.body), dict):
             return found
     return {}
 
@@ -6962,7 +7094,7 @@ def shown_settings(destination: Destination) -> list[tuple[str, str]]:
 
 def masked(text: str, destination: Destination) -> str:
     """The text without the destination's secrets."""
-    hidden = secrets_of(destination)
+    hidden = secrets_of(destination) if text else {}
     if not hidden:
         return text
     return re.sub("|".join(map(re.escape, hidden)), lambda match: hidden[match[0]], text)
@@ -7189,7 +7321,7 @@ class Courier:
         try:
             while rest and not self._stopping.is_set():
                 self._give_way()
-                outcomes = self.attempt(rest[0])
+                outcomes = self.attempt(rest[0], is_followed=len(rest) > 1)
                 if outcomes is None:
                     break
                 rest.popleft()
@@ -7214,16 +7346,19 @@ class Courier:
             with self._walking:
                 time.sleep(0.002)
 
-    def attempt(self, parcel: Sequence[Delivery]) -> list[Outcome] | None:
+    def attempt(self, parcel: Sequence[Delivery], is_followed: bool = False) -> list[Outcome] | None:
         """Send once what goes out together; how it went, for each of it, to be recorded. A receiver's fault is an
-        outcome, never an exception.
+        outcome, never an exception. ``is_followed``: by another to the same destination, at once.
 
         None when the program's end cut it short: the deliveries stay as they were.
         """
         now, began_at, first = self._clock(), time.monotonic(), parcel[0]
         destination, answer, error, retry_after = first.destination, None, None, None
         try:
-            answer = self.post(notification(message_of(parcel, self._sender, now)), first.account_is_admin)
+            request = notification(message_of(parcel, self._sender, now))
+            if is_followed and isinstance(request, Request) and destination.kind == "webhook":  # which knows repeats
+                request = dataclasses.replace(request, is_followed=True)
+            answer = self.post(request, first.account_is_admin)
             error, retry_after = verdict(destination, answer), wait_asked(answer, now)
         except Stopped:
             return None
@@ -10786,6 +10921,7 @@ class Service:
         self.ask_to_stop()
         self.tracker.join()
         self.courier.join()
+        self.fetcher.close_idle()
         self.patterns.close()
         self._shown_patterns.close()
         self._gate.close()

@@ -2961,6 +2961,252 @@ def test_a_short_wait_for_a_host_is_waited_for_and_ends_with_the_program(listen)
             fetcher.fetch(rt.Request("http://sourceforge.net/projects/foo/rss"))
 
 
+# -- connections that are kept
+
+
+class Keeper:
+    """What a raw server does that answers request after request, 200 with the path as its body, unless ``say`` has
+    other bytes for one; None ends the connection. ``heads`` has the heads of each connection."""
+
+    def __init__(self, say: Callable[[int, int, bytes], bytes | None] = lambda connection, at, body: body,
+                 wrap: Callable[[socket.socket], socket.socket] = lambda connection: connection) -> None:
+        self.heads: list[list[bytes]] = []
+        self.ended = threading.Event()          # a connection was closed by the other side
+        self._say, self._wrap = say, wrap
+
+    def __call__(self, server: Raw, connection: socket.socket) -> None:
+        number = len(self.heads)
+        self.heads.append([])
+        with self._wrap(connection) as wire:
+            while head := server.read_head(wire):
+                self.heads[number].append(head)
+                path = head.split()[1]
+                answer = self._say(number, len(self.heads[number]) - 1,
+                                   b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(path), path))
+                if answer is None:
+                    return
+                wire.sendall(answer)
+        self.ended.set()
+
+    def counts(self) -> list[int]:
+        """How many requests came by each connection."""
+        return [len(heads) for heads in self.heads]
+
+
+def fetched(fetcher: rt.Fetcher, server: Raw, path: str) -> bytes:
+    return fetcher.fetch(rt.Request(f"{server.url}/{path}")).body
+
+
+def test_a_host_is_asked_again_by_the_same_connection_and_each_answer_is_its_request_s(talk):
+    server, fetcher = talk(keeper := Keeper()), rt.Fetcher(rt.Settings())
+    for at in range(20):
+        assert fetched(fetcher, server, str(at)) == b"/%d" % at
+    assert keeper.counts() == [20]
+    assert not any(b"connection:" in head.lower() for head in keeper.heads[0])
+
+
+def test_a_connection_over_tls_is_kept_too_and_another_host_has_its_own(talk, tmp_path, trusted):
+    path = tmp_path / "good.pem"
+    path.write_text(LEAVES["good"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    servers = [talk(Keeper(wrap=lambda connection: context.wrap_socket(connection, server_side=True))) for _ in range(2)]
+    fetcher = rt.Fetcher(rt.Settings())
+    for at in range(5):
+        for server in servers:
+            assert fetcher.fetch(rt.Request(f"https://localhost:{server.port}/{at}")).body == b"/%d" % at
+    assert [server.connections for server in servers] == [1, 1]
+
+
+@pytest.mark.parametrize("head", [
+    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+    b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    b"HTTP/1.1 200 OK\r\n\r\nok",
+], ids=["close", "1.0", "endless"])
+def test_a_connection_that_its_server_ends_is_not_used_again(talk, head):
+    server, fetcher = talk(head), rt.Fetcher(rt.Settings())
+    assert [fetched(fetcher, server, "x") for _ in range(3)] == [b"ok"] * 3
+    assert server.connections == 3
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_kept_connection_that_has_ended_meanwhile_costs_nothing(talk, method):
+    """The server takes one request by each connection, and says nothing of it."""
+    keeper = Keeper(lambda connection, at, answer: answer if at == 0 else None)
+    server, fetcher = talk(keeper), rt.Fetcher(rt.Settings())
+    body = b"{}" if method == "POST" else None
+    for at in range(10):
+        assert fetcher.fetch(rt.Request(f"{server.url}/{at}", method=method, body=body)).body == b"/%d" % at
+    assert set(keeper.counts()) <= {1, 2} and server.connections == 10
+
+
+def test_a_new_connection_that_ends_without_an_answer_is_a_failure_and_the_request_was_sent_once(talk):
+    server, fetcher = talk(keeper := Keeper(lambda connection, at, answer: None)), rt.Fetcher(rt.Settings())
+    assert failure_of(lambda: fetched(fetcher, server, "x")) == "it closed the connection without an answer"
+    assert keeper.counts() == [1]
+
+
+def test_what_broke_off_in_the_middle_of_an_answer_is_not_asked_again(talk):
+    keeper = Keeper(lambda connection, at, answer: answer if at == 0 else b"HTTP/1.1 200 OK\r\nContent-Le")
+    server, fetcher = talk(keeper), Hurried(rt.Settings())
+    assert fetched(fetcher, server, "0") == b"/0"
+    failure_of(lambda: fetched(fetcher, server, "1"))
+    assert keeper.counts() == [2]
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.1], ids=["in the same packet", "after it"])
+@pytest.mark.parametrize("extra", [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", b"\r\n", b"x"],
+                         ids=["an answer", "a line", "a byte"])
+def test_an_answer_that_came_unasked_is_nobody_s(talk, extra, pause):
+    """Else a receiver could answer for what is asked of its host next."""
+    server, fetcher = talk(keeper := Keeper(lambda connection, at, answer: answer + extra)), rt.Fetcher(rt.Settings())
+    for at in range(4):
+        assert fetched(fetcher, server, str(at)) == b"/%d" % at
+        time.sleep(pause)
+    assert keeper.counts() == [1, 1, 1, 1]
+
+
+def test_each_exchange_has_its_own_time_and_bytes_on_a_kept_connection(talk):
+    def say(connection: int, at: int, answer: bytes) -> bytes:
+        if at < 5:      # together more than one exchange may take
+            return b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * 400_000
+    server, fetcher = talk(keeper := Keeper(say)), Hurried(rt.Settings())
+    for at in range(5):
+        assert len(fetched(fetcher, server, str(at))) == 200_000
+        time.sleep(0.2)                     # together longer than one exchange may take
+    assert TOO_MUCH in failure_of(lambda: fetched(fetcher, server, "5"))
+    assert keeper.counts() == [6]
+
+
+def test_a_kept_connection_that_says_nothing_ends_in_time(talk):
+    keeper = Keeper(lambda connection, at, answer: answer if at == 0 else b"")
+    server, fetcher = talk(keeper), Hurried(rt.Settings())
+    fetched(fetcher, server, "0")
+    began = time.monotonic()
+    assert TOO_LONG in failure_of(lambda: fetched(fetcher, server, "1"))
+    assert time.monotonic() - began < 1.0
+
+
+def test_a_connection_that_another_account_may_not_have_is_not_lent_to_it(talk):
+    server, fetcher = talk(keeper := Keeper()), rt.Fetcher(rt.Settings())
+    url = f"{server.url}/x"
+    followed = dataclasses.replace(a_post(url), is_followed=True)
+    assert fetcher.post(followed, True).status == 200
+    assert "is a private address" in failure_of(lambda: fetcher.post(followed, False))
+    assert "is a private address" in failure_of(lambda: fetcher.fetch(rt.Request(url, is_guarded=True), False))
+    assert keeper.counts() == [1]
+
+
+def test_idle_connections_are_few_and_do_not_last(talk, listen):
+    server, fetcher = talk(keeper := Keeper()), rt.Fetcher(rt.Settings())
+    fetched(fetcher, server, "0")
+    fetcher.close_idle(older_than=30)
+    fetched(fetcher, server, "1")
+    assert not keeper.ended.is_set()
+    fetcher.close_idle()
+    assert keeper.ended.wait(5)
+    fetched(fetcher, server, "2")
+    assert keeper.counts() == [2, 1]
+    others = [Keeper() for _ in range(rt._MOST_IDLE + 3)]
+    for other in others:
+        fetched(fetcher, talk(other), "x")
+    assert all(other.ended.wait(5) for other in others[:3])
+    assert not any(other.ended.is_set() for other in others[3:])
+
+
+def test_an_idle_connection_is_not_used_when_it_may_have_been_forgotten(talk, monkeypatch):
+    server, fetcher = talk(keeper := Keeper()), rt.Fetcher(rt.Settings())
+    monkeypatch.setattr(rt, "_IDLE", 0.2)
+    fetched(fetcher, server, "0")
+    time.sleep(0.3)
+    fetched(fetcher, server, "1")
+    monkeypatch.setattr(rt, "_IDLE", 2.0)
+    monkeypatch.setattr(rt, "_AGE", 0.2)        # its name may lead elsewhere by now
+    fetched(fetcher, server, "2")
+    time.sleep(0.3)
+    fetched(fetcher, server, "3")
+    assert keeper.counts() == [1, 2, 1]
+    assert keeper.ended.is_set()
+
+
+def test_a_tracker_that_rests_keeps_no_connection(tmp_path, talk):
+    server = talk(keeper := Keeper(lambda connection, at, answer: b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"))
+    board = Board(tmp_path, provider=(("forge", "forgejo", server.url),))
+    name, key = rt.name_at(board.service.providers["forge"], "o/p")
+    board.store.add_project(board.account.id, "forge", key, name, {})
+    board.service.start()
+    try:
+        until(lambda: keeper.counts())
+        assert keeper.ended.wait(10)
+    finally:
+        board.service.stop()
+
+
+def test_a_notification_that_nothing_follows_asks_for_no_more_of_its_connection(talk):
+    server, fetcher = talk(keeper := Keeper()), rt.Fetcher(rt.Settings())
+    fetcher.post(a_post(f"{server.url}/x"), True)
+    assert keeper.ended.wait(5)
+    assert b"\r\nConnection: close\r\n" in keeper.heads[0][0]
+
+
+def test_each_request_goes_out_as_one(talk):
+    """Two packets wake a receiver twice, and take it a third more."""
+    chunks: list[bytes] = []
+
+    def take(server: Raw, connection: socket.socket) -> None:
+        chunks.append(connection.recv(65536))
+        connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    server, fetcher = talk(take), rt.Fetcher(rt.Settings())
+    assert fetcher.post(a_post(f"{server.url}/x", b'{"a": 1}'), True).status == 204
+    assert chunks[0].endswith(b'\r\n\r\n{"a": 1}')
+
+
+def test_a_tunnel_is_kept_for_its_host_alone(talk, tmp_path, trusted):
+    path = tmp_path / "good.pem"
+    path.write_text(LEAVES["good"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    servers = [talk(Keeper(wrap=lambda connection: context.wrap_socket(connection, server_side=True))) for _ in range(2)]
+    proxy = talk(forwarding)
+    fetcher = rt.Fetcher(rt.Settings(outgoing_proxy=proxy.url))
+    for at in range(3):
+        for server in servers:
+            assert fetcher.fetch(rt.Request(f"https://localhost:{server.port}/{at}")).body == b"/%d" % at
+    assert [server.connections for server in servers] == [1, 1] and proxy.connections == 2
+    assert b"proxy-authorization" not in b"".join(servers[0].got + servers[1].got).lower()
+
+
+def test_a_forked_process_opens_its_own_connection(talk):
+    server, fetcher = talk(keeper := Keeper()), rt.Fetcher(rt.Settings())
+    fetched(fetcher, server, "0")
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if fetched(fetcher, server, "child") == b"/child" else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert fetched(fetcher, server, "1") == b"/1"
+    assert keeper.counts() == [2, 1]
+
+
+def test_a_batch_goes_by_one_connection_and_its_last_says_so(board, talk):
+    receiver = talk(keeper := Keeper())
+    target = board.webhook(f"{receiver.url}/hook")
+    project = board.track("github", "o/p")
+    for at in range(12):
+        put_event(board, project, f"1.{at}", target)
+    board.service.courier.start()
+    until(lambda: sum(keeper.counts()) == 12)
+    board.service.courier.stop()
+    board.service.courier.join()
+    assert keeper.counts() == [12]
+    assert [b"\r\nConnection: close\r\n" in head for head in keeper.heads[0]] == [False] * 11 + [True]
+    assert all(entry.attempts == 1 and entry.state == "delivered" for entry in board.store.journal(board.account.id))
+
+
 # == providers =================================================================
 
 
