@@ -1740,20 +1740,31 @@ _WANTED = """
        AND (:text IS NULL OR project.name LIKE :text ESCAPE '\\')
        AND (NOT :is_failing OR EXISTS (SELECT 1 FROM source WHERE id = project.source_id AND error IS NOT NULL))"""
 
+# Projects in the order of their places, which a query behind this gives.
 _PROJECTS = """
-    SELECT project.id, account_id, source_id, project.provider, project.name, email_notification,
-           exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
+    SELECT json_group_array(json_array(
+           project.id, account_id, source_id, project.provider, project.name, email_notification,
+           exclude_prereleases, exclude_updated, json(exclude_version_regexp), note, hold_days,
            (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id),
            (SELECT json_group_array(json_array(kind, destination_id))
               FROM project_destination JOIN destination ON destination.id = destination_id
              WHERE project_id = project.id),
-           checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left
-      FROM project JOIN source ON source.id = source_id
-     WHERE """
+           source.key, checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left))
+      FROM (%s) CROSS JOIN project ON project.rowid = place JOIN source ON source.id = source_id"""
 
-# An account's projects: a page of them by order, and whether it is reversed; or those of some ids. These are not looked
-# for by their account, whose index leads to all that it has.
-PROJECT_PAGES = {key: _PROJECTS + _WANTED + "\n     ORDER BY " + columns + " LIMIT :limit OFFSET :offset"
+# A page of an account's projects by order, whether it is reversed and whether they are narrowed down, with how many
+# there are: which is known of all, and else counted.
+PROJECT_PAGES = {(*key, is_narrowed): "SELECT json_array((" + _PROJECTS % ("""
+           SELECT project.rowid AS place FROM project
+            WHERE """ + _WANTED + """
+            ORDER BY """ + columns + " LIMIT :limit OFFSET :offset") + "), (" + count + "))"
+                 for is_narrowed, count in {
+                     False: """
+           SELECT coalesce(sum(projects), 0) FROM project_count
+            WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)""",
+                     True: """
+           SELECT count(*) FROM project
+            WHERE """ + _WANTED}.items()
                  for key, columns in {
                      ("updated", False): "newest_date DESC, project.rowid DESC",
                      ("updated", True): "newest_date, project.rowid",
@@ -1762,24 +1773,26 @@ PROJECT_PAGES = {key: _PROJECTS + _WANTED + "\n     ORDER BY " + columns + " LIM
                      ("name", False): "project.name COLLATE NOCASE, project.provider",
                      ("name", True): "project.name COLLATE NOCASE DESC, project.provider DESC",
                  }.items()}
-PROJECTS_OF = {"ids": _PROJECTS + """
-           project.id IN (SELECT value FROM json_each(:ids)) AND +account_id = :account
-       AND (removed_at IS NULL OR :with_put_away AND removed_at >= :since)"""}
-# How many there are: all, which is known without counting, or narrowed down.
-PROJECT_COUNT = {"all": """
-    SELECT coalesce(sum(projects), 0) FROM project_count
-     WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)""", "narrowed": """
-    SELECT count(*) FROM project
-     WHERE """ + _WANTED}
+# Those of some ids in their order, and the one with the longest of some names; they are not looked for by their
+# account, whose index leads to all that it has.
+PROJECTS_OF = {"ids": _PROJECTS % """
+           SELECT project.rowid AS place FROM json_each(:ids) CROSS JOIN project ON project.id = value
+            WHERE +account_id = :account AND (removed_at IS NULL OR :with_put_away AND removed_at >= :since)""",
+               "names": _PROJECTS % """
+           SELECT project.rowid AS place FROM source JOIN project ON source_id = source.id
+            WHERE source.provider = :provider AND source.key IN (SELECT value FROM json_each(:keys))
+              AND +account_id = :account AND removed_at IS NULL
+            ORDER BY length(source.key) DESC LIMIT 1"""}
 
 # The newest releases of an account's projects from a date on: all, or those that name a CVE. "reach" is a date from
 # which on there are enough for a page: as many projects as the page reaches down to have a release that is newer.
 NEWEST_RELEASES = {name: """
-    SELECT release.id, project.id
+    SELECT json_group_array(json_array(release_id, project_id)) FROM (
+    SELECT release.id AS release_id, project.id AS project_id
       FROM project JOIN release ON release.source_id = project.source_id AND date >= :least
      WHERE """ + _WANTED + " AND newest_date >= :least" + condition + """
      ORDER BY date DESC, release.id DESC
-     LIMIT :limit OFFSET :offset""" for name, condition in (
+     LIMIT :limit OFFSET :offset)""" for name, condition in (
          ("all", ""), ("security", " AND cve IS NOT NULL"))} | {"reach": """
     SELECT newest_date FROM project
      WHERE """ + _WANTED + """
@@ -1840,13 +1853,14 @@ def _health(row: Sequence[Any]) -> list[Any]:
 
 
 def _project(row: Sequence[Any]) -> Project:
+    (id_, account_id, source_id, provider, name, email_notification, excludes_prereleases, excludes_updated, rules,
+     memo, hold_days, tags, listed, _, *health) = row
     destinations: dict[str, tuple[str, ...]] = {}
-    for kind, id_ in json.loads(row[12]) if row[12] != "[]" else ():
-        destinations[kind] = (*destinations.get(kind, ()), id_)
-    rules = tuple((value, bool(inverse)) for value, inverse in json.loads(row[8])) if row[8] != "[]" else ()
-    tags = tuple(json.loads(row[11])) if row[11] != "[]" else ()
-    return Project(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]), bool(row[7]), rules, row[9], row[10],
-                   tags, destinations, Health(*_health(row[13:])))
+    for kind, one in listed:
+        destinations[kind] = (*destinations.get(kind, ()), one)
+    return Project(id_, account_id, source_id, provider, name, email_notification, bool(excludes_prereleases),
+                   bool(excludes_updated), tuple((value, bool(inverse)) for value, inverse in rules), memo, hold_days,
+                   tuple(tags), destinations, Health(*_health(health)))
 
 
 def _source(row: Sequence[Any]) -> Source:
@@ -2090,6 +2104,12 @@ class _Database:
             if _is_damage(error):
                 self._fault, self._fault_at = str(fault), time.monotonic()
             raise fault from error
+
+    def _value(self, sql: str, values: Mapping[str, Any] | Sequence[Any] = ()) -> Any:
+        """What a statement gives as one text of JSON. SQLite's every row has the interpreter's lock change hands,
+        which costs a server more than all else of a page of them."""
+        (text,), = self._rows(sql, values)
+        return json.loads(text)
 
     @contextlib.contextmanager
     def _transaction(self, is_durable: bool = True, waits: bool = True) -> Iterator[sqlite3.Connection]:
@@ -2863,17 +2883,12 @@ class _Projects(_Outbox):
     def project(self, account_id: str, project_id: str) -> Project | None:
         return next(iter(self._projects(account_id, [project_id])), None)
 
-    def project_by_names(self, account_id: str, provider: str, keys: Sequence[str]) -> tuple[str, str] | None:
-        """``(project id, key)`` of the longest of the names that the account tracks there."""
-        rows = self._rows("""
-            SELECT project.id, source.key
-              FROM source JOIN project ON project.source_id = source.id AND project.account_id = :account
-                                      AND removed_at IS NULL
-             WHERE source.provider = :provider AND source.key IN (SELECT value FROM json_each(:keys))
-             ORDER BY length(source.key) DESC
-             LIMIT 1
-            """, {"account": account_id, "provider": provider, "keys": compact_json(keys)})
-        return rows[0] if rows else None
+    def project_by_names(self, account_id: str, provider: str, keys: Sequence[str]) -> tuple[Project, str] | None:
+        """``(project, key)`` of the longest of the names that the account tracks there."""
+        for row in self._value(PROJECTS_OF["names"], {
+                "account": account_id, "provider": provider, "keys": compact_json(keys)}):
+            return _project(row), row[13]
+        return None
 
     def projects(self, account_id: str, order: str, is_reversed: bool, provider: str | None = None,
                  tag: str | None = None, page: int = 1, *, text: str | None = None, is_failing: bool = False,
@@ -2882,9 +2897,8 @@ class _Projects(_Outbox):
         a text in the name, with a source that could not be checked."""
         values = {"account": account_id, "provider": provider, "tag": tag, "text": _holding(text),
                   "is_failing": is_failing, "limit": size, "offset": (page - 1) * size}
-        found = [_project(row) for row in self._rows(PROJECT_PAGES[order, is_reversed], values)]
-        (count,), = self._rows(PROJECT_COUNT["narrowed" if tag or text or is_failing else "all"], values)
-        return found, max(1, -(-count // size))
+        found, count = self._value(PROJECT_PAGES[order, is_reversed, bool(tag or text or is_failing)], values)
+        return [_project(row) for row in found], max(1, -(-count // size))
 
     def search_projects(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
         """The projects whose name holds the text, whatever the case of letters, sorted by name."""
@@ -2902,11 +2916,10 @@ class _Projects(_Outbox):
 
     def _projects(self, account_id: str, ids: Sequence[str], with_put_away: bool = False) -> list[Project]:
         """The account's projects of these ids, in their order."""
-        rows = self._rows(PROJECTS_OF["ids"], {
+        found = {row[0]: _project(row) for row in self._value(PROJECTS_OF["ids"], {
             "ids": compact_json(ids), "account": account_id, "with_put_away": with_put_away,
-            "since": self.clock() - TAKEN_BACK})
-        found = {row[0]: _project(row) for row in rows}
-        return [found[id_] for id_ in ids if id_ in found]
+            "since": self.clock() - TAKEN_BACK})}
+        return [found[id_] for id_ in ids if id_ in found]      # SQLite ends a text of JSON at a NUL
 
     def source(self, source_id: int) -> Source | None:
         return next(iter(self._sources([source_id])), None)
@@ -2955,9 +2968,10 @@ class _Lists(_Projects):
         values = {"account": account_id, "provider": provider, "tag": tag, "text": _holding(text),
                   "is_failing": False, "limit": size + 1, "offset": (page - 1) * size}
         reach = [] if is_security else self._rows(NEWEST_RELEASES["reach"], values)
-        found = self._rows(NEWEST_RELEASES["security" if is_security else "all"],
-                           values | {"least": reach[0][0] if reach else ""})
-        projects = {project.id: project for project in self._projects(account_id, [one for _, one in found])}
+        found = self._value(NEWEST_RELEASES["security" if is_security else "all"],
+                            values | {"least": reach[0][0] if reach else ""})
+        projects = {project.id: project for project in self._projects(
+            account_id, list(dict.fromkeys(one for _, one in found)))}
         releases = {id_: about for id_, *about in self._rows("""
             SELECT release.id, version, date, is_prerelease, is_updated, cve, release_id, found_at, title,
                    substr(message, 1, :start), url
@@ -3035,7 +3049,7 @@ class _Lists(_Projects):
     def failing_sources(self, at_most: int = 50) -> list[Source]:
         """Sources whose last check failed, those first that have failed longest."""
         ids = self._rows("SELECT id FROM source WHERE error IS NOT NULL ORDER BY failing_since LIMIT ?", (at_most,))
-        return [source for id_, in ids if (source := self.source(id_))]
+        return self._sources([id_ for id_, in ids])
 
     def quotas(self) -> list[tuple[str, int, float]]:
         """``(provider, requests left to us, when it said so)`` of the providers that tell."""
@@ -3064,15 +3078,17 @@ class Store(_Lists):
 
     def releases(self, source_id: int, page: int, size: int = PAGE_SIZE) -> tuple[list[Release], int]:
         """A page of a source's releases, newest first, without their notes; and how many pages there are."""
-        rows = self._rows("""
-            SELECT version, date, is_prerelease, is_updated, cve, release_id
-              FROM release LEFT JOIN note ON release_id = release.id
-             WHERE source_id = ?
-             ORDER BY date DESC, release.id DESC
-             LIMIT ? OFFSET ?
-            """, (source_id, size, (page - 1) * size))
-        (count,), = self._rows("SELECT count(*) FROM release WHERE source_id = ?", (source_id,))
-        return [_release(row) for row in rows], max(1, -(-count // size))
+        found, count = self._value("""
+            SELECT json_array(
+                   (SELECT json_group_array(json_array(version, date, is_prerelease, is_updated, cve, release_id))
+                      FROM (SELECT version, date, is_prerelease, is_updated, cve, release_id
+                              FROM release LEFT JOIN note ON release_id = release.id
+                             WHERE source_id = :source
+                             ORDER BY date DESC, release.id DESC
+                             LIMIT :limit OFFSET :offset)),
+                   (SELECT count(*) FROM release WHERE source_id = :source))
+            """, {"source": source_id, "limit": size, "offset": (page - 1) * size})
+        return [_release(row) for row in found], max(1, -(-count // size))
 
     def release_of(self, source_id: int, versions: Sequence[str]) -> Release | None:
         """The release of the longest of these versions that the source has, without its note."""
@@ -3094,11 +3110,12 @@ class Store(_Lists):
 
     def known_releases(self, source_id: int) -> dict[str, Known]:
         """What the store has of a source's releases, newest first."""
-        return {version: Known(*about) for version, *about in self._rows("""
-            SELECT version, date || 'Z', evidence, fingerprint, is_prerelease, gone_at
-              FROM release LEFT JOIN note ON release_id = release.id
-             WHERE source_id = ?
-             ORDER BY date DESC, release.id DESC""", (source_id,))}
+        return {version: Known(*about) for version, *about in self._value("""
+            SELECT json_group_array(json_array(version, date || 'Z', evidence, fingerprint, is_prerelease, gone_at))
+              FROM (SELECT version, date, evidence, fingerprint, is_prerelease, gone_at
+                      FROM release LEFT JOIN note ON release_id = release.id
+                     WHERE source_id = ?
+                     ORDER BY date DESC, release.id DESC)""", (source_id,))}
 
     def providers_tracked(self) -> list[str]:
         """The ids of the providers at which anybody tracks anything."""
@@ -7989,18 +8006,17 @@ def raw_segments(environ: Mapping[str, Any]) -> list[str]:
 def find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Handler], Call]:
     """The same below a project. Where a name ends and what a version is, is settled by what the account has:
     the longest name that it tracks, then the longest version that there is. Raises NotFound."""
-    project_id, tail = segments[0], list(segments[1:])
+    tail = list(segments[1:])
     provider = call.parts.providers.get(segments[0])
-    if provider:
+    if provider is None:
+        project = call.store.project(call.account_id, segments[0])
+    else:
         ends = {}
         for end in range(1, len(tail) + 1):
             with contextlib.suppress(Invalid):
                 ends[name_at(provider, "/".join(tail[:end]))[1]] = end
-        found = call.store.project_by_names(call.account_id, provider.id, list(ends))
-        if found is None:
-            raise NotFound
-        project_id, tail = found[0], tail[ends[found[1]]:]
-    project = call.store.project(call.account_id, project_id)
+        project, key = call.store.project_by_names(call.account_id, provider.id, list(ends)) or (None, "")
+        tail = tail[ends.get(key, 0):]
     if project is None:
         raise NotFound
     version, what = "", "/".join(tail)
@@ -11415,7 +11431,7 @@ def project_remove(settings: Settings, args: argparse.Namespace) -> int:
         found = service.store.project_by_names(account.id, id_, [key])
         if found is None:
             raise CommandError(f"{args.email} does not track {args.name} of {id_}")
-        service.store.remove_project(found[0])
+        service.store.remove_project(found[0].id)
     return 0
 
 
@@ -11693,7 +11709,7 @@ def deliveries_list(settings: Settings, args: argparse.Namespace) -> int:
             found = service.store.project_by_names(account.id, provider.id, [key])
             if found is None:
                 raise CommandError(f"{args.email} does not track {name} of {provider.id}")
-            about["project_id"] = found[0]
+            about["project_id"] = found[0].id
         entries = service.store.journal(account.id, state=args.state, limit=args.limit, **about)
         names = list(Entry.__dataclass_fields__) if args.json else [
             "id", "created_at", "state", "next_attempt_at", "attempts", "kind", "destination", "provider", "project",
