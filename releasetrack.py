@@ -596,8 +596,8 @@ class Request:
     body: bytes | None = None
     passes: Collection[int] = ()
     is_guarded: bool = False        # its address is a user's: judged as a webhook's is
-    # Others to its host follow soon, so the connection is kept. It may come twice, should a kept one end meanwhile.
-    is_followed: bool = False
+    is_repeatable: bool = False     # it may come twice, and so go by a kept connection, which may end meanwhile
+    is_followed: bool = False       # by others to its host, soon: the connection is to be kept
     reads: int = 8 * KIB            # bytes of the answer to a notification
 
 
@@ -1170,7 +1170,6 @@ def secret_hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-@functools.lru_cache(maxsize=1024)
 @functools.lru_cache(maxsize=256)
 def ascii_url(url: str) -> str:
     """The URL as it goes over the wire. Raises ValueError for user:password, which would be taken for a host."""
@@ -1773,7 +1772,7 @@ PROJECT_PAGES = {(*key, is_narrowed): "SELECT json_array((" + _PROJECTS % ("""
                      ("name", False): "project.name COLLATE NOCASE, project.provider",
                      ("name", True): "project.name COLLATE NOCASE DESC, project.provider DESC",
                  }.items()}
-# Those of some ids in their order, and the one with the longest of some names; they are not looked for by their
+# Those of some ids, and the one with the longest of some names; they are not looked for by their
 # account, whose index leads to all that it has.
 PROJECTS_OF = {"ids": _PROJECTS % """
            SELECT project.rowid AS place FROM json_each(:ids) CROSS JOIN project ON project.id = value
@@ -3234,12 +3233,16 @@ class Store(_Lists):
         return found if kept else None
 
     def _write_releases(self, db: sqlite3.Connection, source_id: int, found: Findings, now: float) -> None:
-        """Write the releases of a check; what waits of the projects is due at once, before what is told now."""
-        db.executemany("""
+        """Write the releases of a check; what waits of the projects is due at once, before what is told now. All of
+        them by one statement, for the sake of others who wait for the interpreter's lock."""
+        db.execute("""
             INSERT INTO release (source_id, version, date, is_prerelease, cve, evidence)
-            VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
-            """, [(source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
-                   " ".join(release.cve) or None, release.evidence) for release in found.new])
+            SELECT ?, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+                   json_extract(value, '$[3]'), json_extract(value, '$[4]')
+              FROM json_each(?) WHERE true ON CONFLICT DO NOTHING
+            """, (source_id, compact_json([
+                (release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
+                 " ".join(release.cve) or None, release.evidence) for release in found.new])))
         for release in found.updated:
             db.execute("""
                 UPDATE release SET is_updated = 1, is_prerelease = ?, evidence = ?
@@ -3249,13 +3252,16 @@ class Store(_Lists):
                        [(now, source_id, version) for version in found.news])
         db.executemany("UPDATE release SET evidence = ? WHERE source_id = ? AND version = ?",
                        [(release.evidence, source_id, release.version) for release in found.evidenced])
-        db.executemany("""
+        db.execute("""
             INSERT INTO note (release_id, fingerprint, title, message, url)
-            SELECT id, ?, ?, ?, ? FROM release WHERE source_id = ? AND version = ?
+            SELECT release.id, json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+                   json_extract(value, '$[3]'), json_extract(value, '$[4]')
+              FROM json_each(?) CROSS JOIN release ON source_id = ? AND version = json_extract(value, '$[0]')
+             WHERE true
                 ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, title = excluded.title,
                                           message = excluded.message, url = excluded.url
-            """, [(note.fingerprint, note.title, note.message, note.url, source_id, release.version)
-                  for release in (*found.new, *found.noted) if (note := release.note)])
+            """, (compact_json([(release.version, note.fingerprint, note.title, note.message, note.url)
+                                for release in (*found.new, *found.noted) if (note := release.note)]), source_id))
         db.executemany("UPDATE release SET cve = ? WHERE source_id = ? AND version = ?",
                        [(" ".join(release.cve) or None, source_id, release.version) for release in found.noted])
         db.executemany("UPDATE release SET gone_at = ? WHERE source_id = ? AND version = ?",
@@ -3665,8 +3671,7 @@ class _Socket:
         self.wire.write(data)
 
     def is_silent(self) -> bool:
-        """Whether nothing has come unasked, its end included. It serves no exchange then."""
-        self.wire.exchange = None
+        """Whether, while it serves no exchange, nothing came unasked, its end included."""
         try:
             return not self._stream.peek(1) and not self.wire.is_ended
         except OSError:
@@ -3691,11 +3696,13 @@ class _Connection(http.client.HTTPConnection):
         self._exchange: _Exchange | None = None
         self._opened: _Socket | None = None
 
-    def serve(self, exchange: _Exchange) -> None:
-        """Keep to this exchange from now on."""
+    def serve(self, exchange: _Exchange | None) -> None:
+        """Keep to this exchange from now on; serve none, and let go of the last."""
         self._exchange = exchange
         if self._opened:
-            self._opened.wire.exchange, exchange.address = exchange, self._address
+            self._opened.wire.exchange = exchange
+        if self._opened and exchange:
+            exchange.address = self._address
 
     def connect(self) -> None:
         exchange = self._exchange
@@ -3752,6 +3759,7 @@ class _Idle:
             found.end()
 
     def give(self, connection: _Connection) -> None:
+        connection.serve(None)
         connection.idle_since = time.monotonic()
         with self._lock:
             self._connections.append(connection)
@@ -3998,7 +4006,8 @@ class Fetcher:
             self._await_turn(host, request)
             exchange = self._exchange(PROVIDER_TERMS, is_trusted=is_trusted or not request.is_guarded)
             headers = {"User-Agent": self._agent, "Accept-Encoding": "gzip"}
-            request = dataclasses.replace(request, headers=headers | dict(request.headers), is_followed=True)
+            request = dataclasses.replace(request, headers=headers | dict(request.headers), is_repeatable=True,
+                                          is_followed=True)
             answer = self._follow(request, exchange, is_trusted)
         finally:
             host.slots.release()
@@ -4150,7 +4159,8 @@ class Fetcher:
         try:
             connection, response = self._ask(request, exchange)
             yield response
-            if request.is_followed and response.isclosed() and not response.will_close:     # it was read to its end
+            is_read = response.isclosed() and response.status >= 200    # behind an interim answer comes another
+            if request.is_followed and is_read and not response.will_close:
                 self._idle.give(connection)
                 connection = None
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -4172,7 +4182,7 @@ class Fetcher:
         if not request.is_followed:
             headers["Connection"] = "close"
         while True:
-            kept = self._idle.take(place, exchange.judge)
+            kept = self._idle.take(place, exchange.judge) if request.is_repeatable else None
             connection = kept or self._connection(place)
             connection.serve(exchange)
             received = exchange.received
@@ -4182,7 +4192,7 @@ class Fetcher:
             except BaseException as error:
                 connection.end()
                 # A server may end what is idle at any time, without having read what came meanwhile.
-                if not (kept and request.is_followed and exchange.received == received
+                if not (kept and exchange.received == received
                         and isinstance(error, (ConnectionError, ssl.SSLEOFError))):
                     raise
 
@@ -4232,20 +4242,25 @@ Steps = Generator[Request, Answer, Any]
 _UNAVAILABLE = (403, 404)           # of one list of a project that may have another
 
 
+def _storable(text: str) -> str:
+    """The text as UTF-8 and SQLite's JSON can hold it: without halves of surrogates, and NULs, at which they end it."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
 def released(version: Any, date: str | None = None, *, title: str | None = None, message: str | None = None,
              url: str = "", is_prerelease: bool = False, evidence: str | None = None, original: str = "") -> Release:
     """A release as a dialect read it. Raises TypeError, ValueError for what is none."""
     if not isinstance(version, str):
         raise TypeError(f"a version is {version!r:.40}, not text")
-    message = (message or "").encode("utf-8", "replace").decode()[:NOTE_LIMIT]
-    title = (title or "").encode("utf-8", "replace").decode().strip()[:NAME_LIMIT] or version
+    message = _storable(message or "")[:NOTE_LIMIT]
+    title = _storable(title or "").strip()[:NAME_LIMIT] or version
     note = Note(title, message, url, original) if message.strip() else None
     return Release(version, utc(date), bool(is_prerelease), cves_in(title, message), note, evidence)
 
 
 def _mark(kind: str, value: Any) -> str | None:
     """Evidence of a release's content, if there is any."""
-    return f"{kind}:{value}"[:100].encode("utf-8", "replace").decode() if value else None
+    return _storable(f"{kind}:{value}"[:100]) if value else None
 
 
 def _next_page(answer: Answer) -> str | None:
@@ -4451,7 +4466,7 @@ def _forgejo_notes(subject: Subject) -> Steps:
         return {}
     encoded = "{http://purl.org/rss/1.0/modules/content/}encoded"
     return {unquote((item.findtext("link") or "").rpartition("/releases/tag/")[2]):
-            (item.findtext(encoded) or "").encode("utf-8", "replace").decode()[:NOTE_LIMIT]
+            _storable(item.findtext(encoded) or "")[:NOTE_LIMIT]
             for item in answer.xml().iter("item")}
 
 
@@ -5555,7 +5570,7 @@ def _classify(provider: Provider, name: str, asked: Request, answer: Answer) -> 
     raise ProviderError(f"{provider.id} answered status {status} for {name}")
 
 
-_WEB_LINK = re.compile(r"https?://[^\s\"'<>\ud800-\udfff]+")
+_WEB_LINK = re.compile(r"https?://[^\0\s\"'<>\ud800-\udfff]+")
 
 
 def _web_link(url: Any) -> str:
@@ -6462,7 +6477,7 @@ def _webhook(message: Message) -> Request:
         "webhook-id": message.id,
         "webhook-timestamp": str(moment),
         "webhook-signature": " ".join(standard_signature(key, message.id, moment, body) for key in keys),
-    }, "POST", body)
+    }, "POST", body, is_repeatable=True)    # receivers know it again by its id
 
 
 def _slack(message: Message) -> Request:
@@ -7373,8 +7388,8 @@ class Courier:
         destination, answer, error, retry_after = first.destination, None, None, None
         try:
             request = notification(message_of(parcel, self._sender, now))
-            if is_followed and isinstance(request, Request) and destination.kind == "webhook":  # which knows repeats
-                request = dataclasses.replace(request, is_followed=True)
+            if isinstance(request, Request) and request.is_repeatable:
+                request = dataclasses.replace(request, is_followed=is_followed)
             answer = self.post(request, first.account_is_admin)
             error, retry_after = verdict(destination, answer), wait_asked(answer, now)
         except Stopped:

@@ -3091,7 +3091,7 @@ def test_a_kept_connection_that_says_nothing_ends_in_time(talk):
 def test_a_connection_that_another_account_may_not_have_is_not_lent_to_it(talk):
     server, fetcher = talk(keeper := Keeper()), rt.Fetcher(rt.Settings())
     url = f"{server.url}/x"
-    followed = dataclasses.replace(a_post(url), is_followed=True)
+    followed = dataclasses.replace(a_post(url), is_repeatable=True, is_followed=True)
     assert fetcher.post(followed, True).status == 200
     assert "is a private address" in failure_of(lambda: fetcher.post(followed, False))
     assert "is a private address" in failure_of(lambda: fetcher.fetch(rt.Request(url, is_guarded=True), False))
@@ -3113,6 +3113,8 @@ def test_idle_connections_are_few_and_do_not_last(talk, listen):
         fetched(fetcher, talk(other), "x")
     assert all(other.ended.wait(5) for other in others[:3])
     assert not any(other.ended.is_set() for other in others[3:])
+    del fetcher
+    assert all(other.ended.wait(5) for other in others)     # at once: nothing of theirs refers to the fetcher
 
 
 def test_an_idle_connection_is_not_used_when_it_may_have_been_forgotten(talk, monkeypatch):
@@ -3141,6 +3143,29 @@ def test_a_tracker_that_rests_keeps_no_connection(tmp_path, talk):
         assert keeper.ended.wait(10)
     finally:
         board.service.stop()
+
+
+def test_what_may_not_come_twice_goes_by_a_new_connection(talk):
+    """A chat would show it twice, if a kept connection ended just when it was sent."""
+    server, fetcher = talk(keeper := Keeper()), rt.Fetcher(rt.Settings())
+    fetched(fetcher, server, "0")
+    assert fetcher.post(a_post(f"{server.url}/chat"), True).status == 200
+    fetched(fetcher, server, "1")
+    assert [[head.split()[1] for head in heads] for heads in keeper.heads] == [[b"/0", b"/1"], [b"/chat"]]
+
+
+def test_the_answer_behind_an_interim_one_is_not_taken_for_the_next_request_s(talk):
+    """http.client takes what is no 100 for the answer (https://www.rfc-editor.org/rfc/rfc8297)."""
+    def answer(server: Raw, connection: socket.socket) -> None:
+        while head := server.read_head(connection):
+            path = head.split()[1]
+            if path == b"/0":
+                connection.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
+                time.sleep(0.3)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n" + path)
+    server, fetcher = talk(answer), rt.Fetcher(rt.Settings())
+    fetched(fetcher, server, "0")
+    assert fetched(fetcher, server, "1") == b"/1"
 
 
 def test_a_notification_that_nothing_follows_asks_for_no_more_of_its_connection(talk):
@@ -5121,6 +5146,20 @@ class Watch:
 def watch(board: Board, forge: Forge) -> Watch:
     forge.publish("o/r", "1.0", "1.1")
     return Watch(board, forge)
+
+
+def test_what_holds_a_nul_is_kept_to_its_end_and_is_no_news_again(watch):
+    """SQLite ends a text of JSON at a NUL, and it is by JSON that releases are written."""
+    watch.check()
+    watch.forge.publish("o/r", "1.2", body="before\0after")
+    watch.forge.releases["o/r"][0]["name"] = "a\0b"
+    assert watch.check() == ["1.2"]
+    note = watch.board.store.note(watch.id, "1.2")
+    assert "before\ufffdafter" in note.message and note.title == "a\ufffdb"
+    assert watch.check() == []
+    marked = rt.released("2.0", "2026-03-01T10:00:00Z", evidence=rt._mark("commit", "a\0b"))
+    watch.board.record(watch.id, marked)
+    assert watch.board.store.known_releases(watch.id)["2.0"].evidence == marked.evidence
 
 
 def test_what_was_released_before_the_first_sight_is_history(watch):
