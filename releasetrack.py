@@ -2129,7 +2129,8 @@ class _Database:
                 changes = db.total_changes
                 yield db
                 db.execute("COMMIT")
-                if db.total_changes > changes or _PASSING.search(self._fault):
+                has_written = db.total_changes > changes or _PASSING.search(self._fault)
+                if has_written and _DAMAGED not in self._fault:     # which may be in other pages
                     self._fault = ""
             except BaseException:
                 if db.in_transaction:   # a full disk has rolled back already
