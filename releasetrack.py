@@ -3199,16 +3199,16 @@ class Store(_Lists):
             found.append(Subscriber(project, account, tuple(tags), tuple(self.destinations(account_id))))
         return found
 
-    def record_found(self, source_id: int, claimant: str, found: Findings) -> Findings | None:
-        """What was recorded of a check: releases, notes and deliveries in one transaction.
+    def record_found(self, source_id: int, claimant: str, found: Findings, waits: bool = True) -> Findings | None:
+        """What was recorded of a check: releases, notes and deliveries in one transaction. Raises StoreUnavailable, and
+        where it does not wait for other writers at once.
 
         None, and nothing written, when the claim has passed to another or the source is gone.
         """
         now = self.clock()
-        has_more = any((found.new, found.updated, found.noted, found.evidenced, found.renamed, found.gone, found.back,
-                        found.events))
-        # Where nothing is told of it, what a power failure takes back costs one more check.
-        with self._transaction(is_durable=bool(found.events)) as db:
+        is_news = any((found.new, found.updated, found.noted, found.evidenced, found.renamed, found.gone, found.back,
+                       found.events))
+        with self._transaction(is_durable=is_news, waits=waits) as db:      # else what is lost costs one more check
             was_missing = db.execute("SELECT 1 FROM source WHERE id = ? AND missing_since IS NOT NULL",
                                      (source_id,)).fetchall()
             kept = db.execute("""
@@ -3224,7 +3224,7 @@ class Store(_Lists):
                       "quota_left": found.quota_left}).rowcount
             if kept and found.renamed:
                 found = self._rename_source(db, source_id, found, *found.renamed)
-            if kept and has_more:
+            if kept and is_news:
                 self._write_releases(db, source_id, found, now)
             if kept and (found.back or was_missing):
                 self._bring_back(db, source_id, now)
@@ -3968,7 +3968,7 @@ class Fetcher:
         self._idle = _Idle()
         # Of the operator's choice, for all hosts: those of no_proxy, as urllib has it, nobody has judged.
         proxy = urlsplit(settings.outgoing_proxy)
-        self._proxy = proxy.netloc.rpartition("@")[2] + ("" if proxy.port or not proxy.netloc else ":80")
+        self._proxy = proxy.netloc.rpartition("@")[2].rstrip(":") + ("" if proxy.port or not proxy.netloc else ":80")
         self._proxy_login = _login_of(settings.outgoing_proxy)
         self._proxy_headers = {"Proxy-Authorization": "Basic " + base64.b64encode(
             ":".join(self._proxy_login).encode()).decode()} if self._proxy_login else {}
@@ -4045,9 +4045,11 @@ class Fetcher:
         self._judge_behind_proxy(request.url, is_trusted)
         with self._open(request, exchange) as response:
             body = b""
-            with contextlib.suppress(Unreachable, OSError, http.client.HTTPException, ValueError):
+            try:
                 said = response.read(request.reads).decode("utf-8", "surrogateescape")
                 body = _without(said, self._proxy_login).encode("utf-8", "surrogateescape")
+            except (Unreachable, OSError, http.client.HTTPException, ValueError):
+                response.will_close = True      # who knows what is still to come
             return Answer(request.url, response.status, _headers(response), body, request.url, exchange.address)
 
     def _mail(self, mail: Mail) -> Answer:
@@ -4176,7 +4178,7 @@ class Fetcher:
         scheme, netloc, path, query, _ = urlsplit(url)
         place = (scheme, netloc, os.getpid())
         target = f"{path or '/'}{query and '?'}{query}"
-        headers = dict(request.headers)
+        headers = {name: value for name, value in request.headers.items() if not name.lower().startswith("proxy-")}
         if self._proxy and scheme == "http":
             target = url
             headers |= self._proxy_headers
@@ -4189,13 +4191,20 @@ class Fetcher:
             received = exchange.received
             try:
                 connection.request(request.method, target, request.body, headers)
-                return connection, connection.getresponse()
+                response = connection.getresponse()
             except BaseException as error:
                 connection.end()
                 # A server may end what is idle at any time, without having read what came meanwhile.
                 if not (kept and exchange.received == received
                         and isinstance(error, (ConnectionError, ssl.SSLEOFError))):
                     raise
+                continue
+            if kept and response.status in (400, 408, 501):     # of one that has waited for too long, or has not read
+                connection.end()                                # the last body, which it takes for this request now
+                continue
+            if response.status in (204, 304) and response.chunked:      # http.client would wait for a chunk
+                response.chunked, response.will_close = False, True     # type: ignore[assignment]
+            return connection, response
 
     def _connection(self, place: tuple[Any, ...]) -> _Connection:
         """A new one to a place."""
@@ -4244,8 +4253,8 @@ _UNAVAILABLE = (403, 404)           # of one list of a project that may have ano
 
 
 def _storable(text: str) -> str:
-    """The text as UTF-8 and SQLite's JSON can hold it: without halves of surrogates, and NULs, at which they end it."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    """The text without halves of surrogates, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def released(version: Any, date: str | None = None, *, title: str | None = None, message: str | None = None,
@@ -4361,7 +4370,8 @@ def _github_query(site: str, auth: Mapping[str, str], names: Sequence[str], want
     for at, (owner, _, name) in enumerate(name.partition("/") for name in names):
         parts.append(f"r{at}: repository(owner: {json.dumps(owner)}, name: {json.dumps(name)}) {{ ...wanted }}")
     query = f"query {{ {' '.join(parts)} }} fragment wanted on Repository {{ {wanted} }}"
-    return Request(_github_api(site)[1], auth, "POST", json.dumps({"query": query}).encode(),
+    headers = {**auth, "Content-Type": "application/json"}
+    return Request(_github_api(site)[1], headers, "POST", json.dumps({"query": query}).encode(),
                    passes=range(400, 600))
 
 
@@ -5579,13 +5589,20 @@ def _web_link(url: Any) -> str:
     return url[:2000] if isinstance(url, str) and _WEB_LINK.fullmatch(url) else ""
 
 
+def _without_nul(text: str) -> str:
+    """The text with another sign for each NUL, at which SQLite ends a text of JSON."""
+    return text.replace("\0", "\ufffd")
+
+
 def _sound_note(provider: Provider, name: str, version: str, note: Note) -> Note:
-    """The note with links that lead somewhere, and no script in its own."""
-    url = _web_link(note.url)
-    message = note.message
+    """The note with links that lead somewhere, no script in its own, and no NUL."""
+    url, title = _web_link(note.url), _without_nul(note.title)
+    message = _without_nul(note.message)
     if "=" in message and "<" in message:
         message = harmless_links(absolute_links(message, url or page_of(provider, name, version)))[:NOTE_LIMIT]
-    return note if (url, message) == (note.url, note.message) else dataclasses.replace(note, url=url, message=message)
+    if (url, title, message) == (note.url, note.title, note.message):
+        return note
+    return dataclasses.replace(note, url=url, title=title, message=message)
 
 
 def _date_of(release: Release) -> str:
@@ -5610,8 +5627,9 @@ def _sound(provider: Provider, name: str, releases: Iterable[Release]) -> list[R
             continue
         is_prerelease = release.is_prerelease or provider.dialect.is_prerelease(version)
         note = release.note and _sound_note(provider, name, version, release.note)
-        if note is not release.note or is_prerelease != release.is_prerelease:
-            release = dataclasses.replace(release, is_prerelease=is_prerelease, note=note)
+        evidence = release.evidence and _without_nul(release.evidence)
+        if note is not release.note or (is_prerelease, evidence) != (release.is_prerelease, release.evidence):
+            release = dataclasses.replace(release, is_prerelease=is_prerelease, note=note, evidence=evidence)
         found[version] = release
     by_date = sorted(found.values(), key=_date_of, reverse=True)
     return [release for _, those in itertools.groupby(by_date, _date_of) for release in _by_version(list(those))]
@@ -5862,9 +5880,9 @@ class Tracker:
         self.fetcher.check_certificates()       # here, since it takes a moment
         while not self._stopping.is_set():
             self.beat_at = time.monotonic()
-            self.fetcher.close_idle(_IDLE)
             self.store.poll_bell.clear()
             try:
+                self.fetcher.close_idle(_IDLE)
                 if self.beat_at - tried_at >= LEASE:
                     self.store.try_to_write()       # for whoever asks how the store is, also where nothing is due
                     tried_at = self.beat_at
@@ -6054,7 +6072,11 @@ class Tracker:
         if source.is_told:
             found = dataclasses.replace(found, events=[
                 *self._health_events("recovered", source, source.error or ""), *found.events])
-        recorded = self.store.record_found(source.id, self._me, found)
+        try:
+            recorded = self.store.record_found(source.id, self._me, found, waits=False)
+        except StoreUnavailable:
+            with self._let_go():        # other checks may go on while it waits for its turn
+                recorded = self.store.record_found(source.id, self._me, found)
         if recorded is None:
             return [], []
         for release in news:
@@ -6099,7 +6121,7 @@ class Tracker:
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\xa0-\xff]{0,4096}")
 _OWN_HEADERS = re.compile(
-    r"host|content-.*|transfer-encoding|connection|user-agent|webhook-.*|expect|te|trailer|upgrade")
+    r"host|content-.*|transfer-encoding|connection|keep-alive|proxy-.*|user-agent|webhook-.*|expect|te|trailer|upgrade")
 FILLED_LIMIT = 64 * KIB     # characters of all custom fields
 
 
@@ -7347,6 +7369,7 @@ class Courier:
     def _send(self, destination_id: str, batch: Sequence[Delivery]) -> None:
         """Attempt a batch in its order, as long as it is taken and its turn lasts."""
         told_at = began_at = time.monotonic()
+        lasted = 0.0
         parcels: dict[str, list[Delivery]] = {}
         for delivery in batch:
             parcels.setdefault(delivery.digest_id or delivery.id, []).append(delivery)
@@ -7354,15 +7377,18 @@ class Courier:
         try:
             while rest and not self._stopping.is_set():
                 self._give_way()
-                outcomes = self.attempt(rest[0], is_followed=len(rest) > 1)
+                # The last of a turn says that it is, since a small receiver may serve one connection at a time.
+                is_last = len(rest) == 1 or time.monotonic() - began_at + 2 * lasted > self._TURN
+                outcomes = self.attempt(rest[0], is_followed=not is_last)
                 if outcomes is None:
                     break
                 rest.popleft()
                 self._done.extend(outcomes)
                 self._busy[destination_id] = now = time.monotonic()
-                is_willing = outcomes[0].state == "delivered" and outcomes[0].duration < self._SLOW
+                lasted = outcomes[0].duration
+                is_willing = outcomes[0].state == "delivered" and lasted < self._SLOW
                 (self._suspect.discard if is_willing else self._suspect.add)(destination_id)
-                if not is_willing or destination_id in self._rests_until or now - began_at > self._TURN:
+                if not is_willing or destination_id in self._rests_until or is_last:
                     break
                 if now - told_at > 0.05:        # recorded several at a time, and not long after
                     told_at = now

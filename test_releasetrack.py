@@ -3168,6 +3168,107 @@ def test_the_answer_behind_an_interim_one_is_not_taken_for_the_next_request_s(ta
     assert fetched(fetcher, server, "1") == b"/1"
 
 
+def test_what_is_left_of_a_garbled_answer_is_not_taken_for_the_next_request_s(talk):
+    def answer(server: Raw, connection: socket.socket) -> None:
+        server.read_head(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+        time.sleep(0.3)
+        connection.sendall(b"HTTP/1.1 500 No\r\nContent-Length: 4\r\n\r\nevil")
+    server, fetcher = talk(answer), rt.Fetcher(rt.Settings())
+    followed = dataclasses.replace(a_post(server.url), is_repeatable=True, is_followed=True)
+    assert [fetcher.post(followed, True).status for _ in range(3)] == [200] * 3
+    assert server.connections == 3
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 204 No Content", b"HTTP/1.1 304 Not Modified"])
+def test_an_answer_without_a_body_that_says_chunked_is_not_waited_for(talk, head):
+    """https://www.rfc-editor.org/rfc/rfc9112#section-6.1-8: a 304 may, a 204 must not"""
+    keeper = Keeper(lambda connection, at, answer: head + b"\r\nTransfer-Encoding: chunked\r\n\r\n")
+    server, fetcher = talk(keeper), Hurried(rt.Settings())
+    for _ in range(2):
+        assert fetcher.fetch(rt.Request(server.url)).body == b""
+    assert keeper.counts() == [1, 1]
+
+
+def test_a_receiver_that_does_not_read_the_body_gets_each_message(listen):
+    """What it left unread it takes for the beginning of the next request, which it has no method for."""
+    class Lazy(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            seen.append(self.headers["webhook-id"])
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    seen: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Lazy)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        fetcher = rt.Fetcher(rt.Settings())
+        request = dataclasses.replace(a_post(f"http://127.0.0.1:{server.server_port}/"), is_repeatable=True, is_followed=True)
+        for at in range(6):
+            assert fetcher.post(dataclasses.replace(request, headers={"webhook-id": str(at)}), True).status == 200
+        fetcher.close_idle()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert list(dict.fromkeys(seen)) == [str(at) for at in range(6)]
+
+
+@pytest.mark.parametrize("status", [400, 408, 501])
+def test_a_refusal_by_a_kept_connection_is_asked_for_again_by_a_new_one(talk, status):
+    refused = b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status
+    keeper = Keeper(lambda connection, at, answer: answer if at == 0 else refused)
+    server, fetcher = talk(keeper), rt.Fetcher(rt.Settings())
+    for at in range(3):
+        assert fetched(fetcher, server, str(at)) == b"/%d" % at
+    always = Keeper(lambda connection, at, answer: refused)
+    assert fetcher.fetch(rt.Request(talk(always).url)).status == status and always.counts() == [1]
+
+
+def test_a_busy_destination_leaves_a_receiver_that_serves_one_connection_at_a_time_to_others(board, talk):
+    turn = threading.Lock()
+
+    class OneAtATime(Keeper):
+        def __call__(self, server: Raw, connection: socket.socket) -> None:
+            with turn:
+                super().__call__(server, connection)
+
+    def say(connection: int, at: int, answer: bytes) -> bytes:
+        time.sleep(0.02)
+        return answer
+
+    receiver = talk(keeper := OneAtATime(say))
+    project = board.track("github", "o/p")
+    busy, other = (board.webhook(f"{receiver.url}/{name}", name) for name in ("busy", "other"))
+    for at in range(120):
+        put_event(board, project, f"1.{at}", *([busy, other] if at < 3 else [busy]))
+    board.service.courier.start()
+    until(lambda: sum(keeper.counts()) >= 123, 30)
+    board.service.courier.stop()
+    board.service.courier.join()
+    entries = [entry for entry in board.store.journal(board.account.id, limit=200) if entry.destination == "other"]
+    assert max(board.store.attempts(entry.id)[0].duration for entry in entries) < 1.5
+
+
+def test_nobody_s_headers_of_a_webhook_reach_the_proxy_as_a_log_in(listen):
+    proxy = listen(204)
+    fetcher = rt.Fetcher(rt.Settings(outgoing_proxy=proxy.url.replace("//", "//me:secret@")))
+    fetcher.post(a_post("http://hook.example/", proxy_authorization="Basic dTpw", **{"Proxy_Connection": "x"}), True)
+    assert proxy.seen[0].headers["proxy-authorization"] == "Basic " + base64.b64encode(b"me:secret").decode()
+    assert "proxy-connection" not in proxy.seen[0].headers
+
+
+def test_a_proxy_with_an_empty_port_is_dialled_at_80():
+    assert rt.Fetcher(rt.Settings(outgoing_proxy="http://proxy.lan:"))._proxy == "proxy.lan:80"
+
+
 def test_a_notification_that_nothing_follows_asks_for_no_more_of_its_connection(talk):
     server, fetcher = talk(keeper := Keeper()), rt.Fetcher(rt.Settings())
     fetcher.post(a_post(f"{server.url}/x"), True)
@@ -5158,6 +5259,7 @@ def test_what_holds_a_nul_is_kept_to_its_end_and_is_no_news_again(watch):
     assert "before\ufffdafter" in note.message and note.title == "a\ufffdb"
     assert watch.check() == []
     marked = rt.released("2.0", "2026-03-01T10:00:00Z", evidence=rt._mark("commit", "a\0b"))
+    marked, = rt._sound(watch.tracker.providers["forge"], "o/r", [marked])
     watch.board.record(watch.id, marked)
     assert watch.board.store.known_releases(watch.id)["2.0"].evidence == marked.evidence
 
