@@ -4161,8 +4161,9 @@ class Fetcher:
         connection: _Connection | None = None
         try:
             connection, response = self._ask(request, exchange)
-            yield response
-            is_read = response.isclosed() and response.status >= 200    # behind an interim answer comes another
+            with contextlib.closing(response):
+                yield response
+                is_read = response.isclosed() and response.status >= 200    # behind an interim answer comes another
             if request.is_followed and is_read and not response.will_close:
                 self._idle.give(connection)
                 connection = None
@@ -4200,7 +4201,8 @@ class Fetcher:
                     raise
                 continue
             if kept and response.status in (400, 408, 501):     # of one that has waited for too long, or has not read
-                connection.end()                                # the last body, which it takes for this request now
+                response.close()                                # the last body, which it takes for this request now
+                connection.end()
                 continue
             if response.status in (204, 304) and response.chunked:      # http.client would wait for a chunk
                 response.chunked, response.will_close = False, True     # type: ignore[assignment]
