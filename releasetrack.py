@@ -3200,15 +3200,15 @@ class Store(_Lists):
         return found
 
     def record_found(self, source_id: int, claimant: str, found: Findings, waits: bool = True) -> Findings | None:
-        """What was recorded of a check: releases, notes and deliveries in one transaction. Raises StoreUnavailable, and
-        where it does not wait for other writers at once.
+        """What was recorded of a check: releases, notes and deliveries in one transaction. Raises StoreUnavailable;
+        at once where others write and it is not to wait for them.
 
         None, and nothing written, when the claim has passed to another or the source is gone.
         """
         now = self.clock()
-        is_news = any((found.new, found.updated, found.noted, found.evidenced, found.renamed, found.gone, found.back,
-                       found.events))
-        with self._transaction(is_durable=is_news, waits=waits) as db:      # else what is lost costs one more check
+        has_changed = any((found.new, found.updated, found.noted, found.evidenced, found.renamed, found.gone,
+                           found.back, found.events))
+        with self._transaction(is_durable=has_changed, waits=waits) as db:  # else what is lost costs one more check
             was_missing = db.execute("SELECT 1 FROM source WHERE id = ? AND missing_since IS NOT NULL",
                                      (source_id,)).fetchall()
             kept = db.execute("""
@@ -3224,7 +3224,7 @@ class Store(_Lists):
                       "quota_left": found.quota_left}).rowcount
             if kept and found.renamed:
                 found = self._rename_source(db, source_id, found, *found.renamed)
-            if kept and is_news:
+            if kept and has_changed:
                 self._write_releases(db, source_id, found, now)
             if kept and (found.back or was_missing):
                 self._bring_back(db, source_id, now)
@@ -3966,7 +3966,7 @@ class Fetcher:
         self._lock = threading.Lock()
         self._mail_server = settings.smtp_url
         self._idle = _Idle()
-        # Of the operator's choice, for all hosts: those of no_proxy, as urllib has it, nobody has judged.
+        # For all hosts: those that no_proxy in the environment leaves out nobody has judged.
         proxy = urlsplit(settings.outgoing_proxy)
         self._proxy = proxy.netloc.rpartition("@")[2].rstrip(":") + ("" if proxy.port or not proxy.netloc else ":80")
         self._proxy_login = _login_of(settings.outgoing_proxy)

@@ -2541,6 +2541,7 @@ def test_what_is_no_plain_web_address_is_asked_by_nobody(talk, target):
     ("Host: other.example",                 False), ("Content-Length: 0",               False),
     ("content-type: text/plain",            False), ("Transfer-Encoding: chunked",      False),
     ("Connection: keep-alive",              False), ("User-Agent: x",                   False),
+    ("Proxy-Authorization: Basic dTpw",     False), ("Keep-Alive: timeout=5",           False),
     ("Webhook-Id: 1",                       False), ("webhook-signature: v1,x",         False),
     ("X-Service-Signature: x",              False), ("x-service-timestamp: 1",          False),
     ("No colon",                            False), (": value",                         False),
@@ -5562,6 +5563,7 @@ class Hub:
     def _answer(self, seen: Seen) -> Any:
         assert seen.headers["authorization"] == "Bearer word"
         if seen.path == "/api/graphql":
+            assert seen.headers["content-type"] == "application/json"
             self.queries.append(seen.json()["query"])
             names = re.findall(r'(r[0-9]+): repository\(owner: "o", name: "([^"]+)"\)', self.queries[-1])
             return 200, {"data": {at: name in self.versions and {"nameWithOwner": f"o/{name}", "releases": {
