@@ -537,13 +537,13 @@ def fill_by_store(path: pathlib.Path, count: int) -> Filled:
     """The same, all written by the Store; it takes 5 ms a project."""
     rt = program()
     store = rt.Store(str(path))
-    account = store.add_account("user", "bench@example.org", "Bench", rt.NO_PASSWORD, True)
-    key, ids = store.add_key(account.id, "bench", ["0.0.0.0/0", "::/0"]), []
+    account = store.accounts.add("user", "bench@example.org", "Bench", rt.NO_PASSWORD, True)
+    key, ids = store.keys.add(account.id, "bench", ["0.0.0.0/0", "::/0"]), []
     token = rt.make_session_token()
-    store.add_session(account.id, token, "127.0.0.1", "bench")
+    store.sessions.add(account.id, token, "127.0.0.1", "bench")
     for number in range(count):
         name = project_name(number)
-        project, source = store.add_project(account.id, "bench", name, name, {})
+        project, source = store.projects.add(account.id, "bench", name, name, {})
         releases = [rt.Release(f"v1.{at}.0", f"2026-01-{at % 28 + 1:02}T{at // 28:02}:{number % TEMPLATES:02}:00Z",
                                note=rt.Note(f"v1.{at}.0", "<p>Fixes.</p>", f"https://example.org/{at}"))
                     for at in range(RELEASES)]
@@ -596,7 +596,7 @@ def kept_in(store: Filled) -> dict[str, list[str]]:
     """What stands in the tables of projects, random ids aside; of an instant whether there is one."""
     found = {}
     with contextlib.closing(sqlite3.connect(store.path)) as db:
-        for table in (*(table for table, *_ in COPIED), "project_count"):
+        for table in (table for table, *_ in COPIED):
             columns = columns_of(db, table)
             found[table] = sorted(repr([
                 value is None if column.endswith("_at") else value for column, value in zip(columns, row)
@@ -607,20 +607,20 @@ def kept_in(store: Filled) -> dict[str, list[str]]:
 
 def record(store: Any, source_id: int, **found: Any) -> None:
     """Record what a check found, the next one in a day."""
-    if not store.claim_source(source_id, "bench", time.time()):
+    if not store.sources.claim(source_id, "bench", time.time()):
         raise BenchError(f"source {source_id} could not be claimed")
-    store.record_found(source_id, "bench", program().Findings(time.time() + 86400, **found))
+    store.sources.record_check(source_id, "bench", program().CheckResult(time.time() + 86400, **found))
 
 
 def add_sources(path: pathlib.Path, count: int, urls: Sequence[str] = ()) -> None:
     """Track so many projects of the forge, none of them due for a check; each tells one of the webhooks at the URLs,
     if there are any."""
     store = program().Store(str(path))
-    account, = store.accounts()
+    account, = store.accounts.all()
     ids = add_webhooks(store, account.id, urls)
     for number in range(count):
         settings = {"destinations": {"webhook": [ids[number % len(ids)]]}} if ids else {}
-        store.add_project(account.id, "forge", project_name(number), project_name(number), settings)
+        store.projects.add(account.id, "forge", project_name(number), project_name(number), settings)
     store.close()
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE source SET next_check_at = ? WHERE provider = 'forge'", (time.time() + 86400,))
@@ -629,18 +629,18 @@ def add_sources(path: pathlib.Path, count: int, urls: Sequence[str] = ()) -> Non
 def add_webhooks(store: Any, account_id: str, urls: Sequence[str]) -> list[str]:
     """The ids of new webhooks at the URLs."""
     rt = program()
-    return [store.add_destination(account_id, "webhook", url, rt.read_settings("webhook", [("url", url)]),
-                                  rt.make_signing_secret()).id for url in urls]
+    return [store.destinations.add(account_id, "webhook", url, rt.read_settings("webhook", [("url", url)]),
+                                   rt.make_signing_secret()).id for url in urls]
 
 
 def add_deliveries(path: pathlib.Path, count: int, urls: Sequence[str]) -> None:
-    """Let so many deliveries of 1 KiB wait in a store, spread evenly over webhooks at the URLs."""
+    """Let so many deliveries of 1 KiB wait in a store, jitter evenly over webhooks at the URLs."""
     rt = program()
     store = rt.Store(str(path))
-    account, = store.accounts()
+    account, = store.accounts.all()
     ids = add_webhooks(store, account.id, urls)
-    for at, source in enumerate(store.sources()):
-        subscriber, = store.subscribers(source.id)
+    for at, source in enumerate(store.sources.all()):
+        subscriber, = store.projects.subscribers(source.id)
         body = body_of_1_kib(rt, subscriber)
         record(store, source.id, events=[
             rt.Event(subscriber.project.id, body, "https://example.org/", (
@@ -828,7 +828,7 @@ class Tracking:
 
     def forget_validators(self) -> None:
         """Have the next poll answered in full."""
-        self.db.execute("UPDATE source SET etag_url = NULL, etag = NULL, last_modified = NULL")
+        self.db.execute("UPDATE source SET etag_url = NULL, etag = NULL")
 
     def checked(self, since: float) -> tuple[int, float]:
         """``(how many, when the last of them)`` were checked since a moment. Raises BenchError where one failed."""
@@ -1179,10 +1179,10 @@ class Bench(Stage):
         found = fill_by_store(path, TEMPLATES)
         before, rt = path.stat().st_size, program()
         store = rt.Store(str(path))
-        for source in store.sources():
+        for source in store.sources.all():
             record(store, source.id, new=[
                 rt.Release(f"v2.{at}.0", f"2026-02-{at % 28 + 1:02}T{at // 28:02}:00:00Z",
-                           evidence=f"commit:{hashlib.sha1(b'%d' % at).hexdigest()}") for at in range(count)])
+                           content_id=f"commit:{hashlib.sha1(b'%d' % at).hexdigest()}") for at in range(count)])
         store.close()       # which moves the write-ahead log into the file
         return measured_once((path.stat().st_size - before) / (count * len(found.ids)))
 
@@ -1452,9 +1452,9 @@ class Visitor:
         """A percentile of the answers' times."""
         return percentile(sorted(one.seconds for one in self.answers), hundredth)
 
-    def count(self, is_meant: Callable[[int], bool]) -> int:
+    def count(self, should_notify: Callable[[int], bool]) -> int:
         """How many answers have a status that is meant."""
-        return sum(is_meant(one.status) for one in self.answers)
+        return sum(should_notify(one.status) for one in self.answers)
 
 
 @contextlib.contextmanager
@@ -1660,8 +1660,8 @@ class Soak(Stage):
                     time.sleep(8)
                 is_ended = process.poll() is not None
             store = program().Store(str(path))
-            account, = store.accounts()
-            kept = {tag.name for tag in store.tags(account.id)}
+            account, = store.accounts.all()
+            kept = {tag.name for tag in store.tags.of_account(account.id)}
             store.close()
         refused = writer.between(begin, end)
         accepted = [one for one in writer.answers if one.is_accepted]
@@ -1728,7 +1728,7 @@ class Soak(Stage):
         stumble."""
         path = self._watched("faulty")
         store = program().Store(str(path))
-        secret = store.accounts()[0].feed_secret
+        secret = store.accounts.all()[0].feed_secret
         store.close()
         options = ("--poll-interval", str(WATCHED), "--retry-first", "1", "--host-limit", "8", "--log-level", "error")
         seconds = max(SHORTEST_LOAD, self._end - time.monotonic())
