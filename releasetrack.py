@@ -1552,7 +1552,43 @@ PRAGMA application_id = 1920234091;
 PRAGMA user_version = 1;
 """
 # What brings a store of schema 1 to schema 2, and so on; each ends with its PRAGMA user_version.
-MIGRATIONS: tuple[str, ...] = ()
+MIGRATIONS: tuple[str, ...] = ("""
+-- What a project's patterns exclude. judged_by: the patterns that all of its releases were judged by.
+CREATE TABLE excluded_release (
+    project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
+    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
+    PRIMARY KEY (project_id, release_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX excluded_release_of_release ON excluded_release (release_id);
+ALTER TABLE project ADD COLUMN judged_by TEXT NOT NULL DEFAULT '[]';
+
+-- owner_id: the account in whose share its checks are counted, the first that tracks it.
+ALTER TABLE source ADD COLUMN owner_id TEXT;
+UPDATE source
+   SET owner_id = (SELECT account_id FROM project WHERE source_id = source.id ORDER BY rowid LIMIT 1);
+CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
+CREATE TRIGGER project_added AFTER INSERT ON project BEGIN
+    UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL;
+END;
+CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN
+    UPDATE source
+       SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1)
+     WHERE id = OLD.source_id AND owner_id = OLD.account_id;
+END;
+
+-- recovery_codes: JSON list of hashes; last_step: the last time step whose code was used, RFC 6238.
+CREATE TABLE second_factor (
+    account_id TEXT PRIMARY KEY REFERENCES account ON DELETE CASCADE, secret TEXT NOT NULL,
+    is_on INTEGER NOT NULL DEFAULT 0 CHECK (is_on IN (0, 1)), last_step INTEGER NOT NULL DEFAULT 0,
+    recovery_codes TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+ALTER TABLE session ADD COLUMN confirmed_at REAL;       -- when the password was typed last
+
+ALTER TABLE destination ADD COLUMN failing_since REAL;
+ALTER TABLE destination ADD COLUMN alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1));
+
+PRAGMA user_version = 2;
+""",)
 
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
 BUSY_TIMEOUT = 3.0              # seconds that a writer waits in its process, and again for other processes

@@ -1247,7 +1247,7 @@ def files_of(store: rt.Store) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_schema_is_strict_and_of_version_1(empty_store):
+def test_schema_is_strict(empty_store):
     assert sql(empty_store, "PRAGMA user_version") == [(1 + len(rt.MIGRATIONS),)]
     tables = sql(
         empty_store, "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite%' AND type = 'table'")
@@ -1575,36 +1575,52 @@ def test_source_claim_that_was_lost_writes_nothing(busy, record):
     assert [release.version for release in store.releases.page(source_id, 1)[0]] == ["2.0", "1.0"]
 
 
-SECOND_SCHEMA = """
+NEXT_SCHEMA = """
     ALTER TABLE account ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue';
     CREATE TRIGGER account_painted AFTER UPDATE OF colour ON account BEGIN
         UPDATE account SET name = NEW.colour WHERE id = NEW.id;
     END;
-    PRAGMA user_version = 2;"""
+    PRAGMA user_version = 3;"""
 
 
 def test_migration_changes_the_schema_and_keeps_a_copy_of_the_old_store(tmp_path):
     path = str(tmp_path / "old.db")
     with contextlib.closing(rt.Store(path)) as store:
         account = an_account(store)
-    with contextlib.closing(rt.Store(path, migrations=[SECOND_SCHEMA])) as store:
+    with contextlib.closing(rt.Store(path, migrations=[*rt.MIGRATIONS, NEXT_SCHEMA])) as store:
         assert store.accounts.all() == [account]
-        assert sql(store, "SELECT colour FROM account") == [("blue",)] and sql(store, "PRAGMA user_version") == [(2,)]
+        assert sql(store, "SELECT colour FROM account") == [("blue",)] and sql(store, "PRAGMA user_version") == [(3,)]
     copy, = [name for name in tmp_path.iterdir() if name.suffix not in (".db", ".db-wal", ".db-shm")]
-    assert copy.name == "old.db.schema-1" and copy.stat().st_mode & 0o777 == 0o600
+    assert copy.name == "old.db.schema-2" and copy.stat().st_mode & 0o777 == 0o600
     with contextlib.closing(rt.Store(str(copy))) as kept:
-        assert kept.accounts.all() == [account] and sql(kept, "PRAGMA user_version") == [(1,)]
+        assert kept.accounts.all() == [account] and sql(kept, "PRAGMA user_version") == [(2,)]
     with pytest.raises(rt.StoreError, match="newer releasetrack"):
         rt.Store(path)
+
+
+def test_store_of_schema_1_is_brought_to_the_present_one(tmp_path):
+    path = str(tmp_path / "old.db")
+    with contextlib.closing(sqlite3.connect(path)) as old:
+        old.executescript(rt.SCHEMA + """
+            INSERT INTO account (id, type, email, name, password, is_admin, feed_secret, badge_secret, created_at)
+            VALUES ('a', 'user', 'me@example.org', 'me', '', 1, 'f', 'b', 1.0);
+            INSERT INTO source (provider, key, name, next_check_at) VALUES ('github', 'o/r', 'o/r', 1.0);
+            INSERT INTO project (id, account_id, source_id, email_notification, exclude_version_regexp, added_at)
+            VALUES ('p', 'a', 1, 'daily', '[["rc",false]]', 1.0);""")
+    with contextlib.closing(rt.Store(path)) as store, contextlib.closing(rt.Store(str(tmp_path / "new.db"))) as new:
+        schema = "SELECT name, sql FROM sqlite_schema ORDER BY name"
+        assert sql(store, schema) == sql(new, schema)
+        assert sql(store, "SELECT owner_id FROM source") == [("a",)]
+        assert store.projects.get("a", "p").exclude_version_regexp == (("rc", False),)
 
 
 def test_migration_that_fails_leaves_the_old_schema(tmp_path):
     path = str(tmp_path / "old.db")
     rt.Store(path).close()
     with pytest.raises(rt.StoreError):
-        rt.Store(path, migrations=["ALTER TABLE account ADD COLUMN colour TEXT;\nDROP TABLE nothing;\nPRAGMA user_version = 2;"])
+        rt.Store(path, migrations=[*rt.MIGRATIONS, "ALTER TABLE account ADD COLUMN colour TEXT;\nDROP TABLE nothing;"])
     with contextlib.closing(rt.Store(path)) as store:
-        assert sql(store, "PRAGMA user_version") == [(1,)] and an_account(store)
+        assert sql(store, "PRAGMA user_version") == [(2,)] and an_account(store)
 
 
 @pytest.mark.parametrize("outcome", ["none", "pending"])
@@ -1689,6 +1705,10 @@ def test_account_removal_leaves_nothing_in_any_table(empty_store):
             project = a_project(empty_store, account, name, a_release("1.0", note=rt.Note(name, "x", "y")), tags=[tag.id],
                                 destinations={"webhook": [hook.id]})
             tell(empty_store, project, events_for(project, hook))
+        empty_store.database.write("INSERT INTO second_factor (account_id, secret) VALUES (?, '')", [account.id])
+        empty_store.database.write("""INSERT INTO excluded_release (project_id, release_id)
+                                      SELECT project.id, release.id FROM project JOIN release USING (source_id)""" +
+                                   " WHERE account_id = ?", [account.id])
         delivery = empty_store.outbox.claim(hook.id, 1, "me", NOW)[0]
         empty_store.outbox.record_attempts("me", [an_outcome(delivery.id)], [])
         empty_store.sessions.add(account.id, f"token of {email}", "127.0.0.1", "a test")
@@ -11604,7 +11624,7 @@ def found_in(path: pathlib.Path) -> tuple[Any, ...]:
                 [store.execute(f"SELECT id FROM {table} ORDER BY id").fetchall() for table in ("account", "project", "release")])
 
 
-MIGRATE = f"import releasetrack as rt, sys; rt.Store(sys.argv[1], migrations=[{SECOND_SCHEMA!r}]).close()"
+MIGRATE = f"import releasetrack as rt, sys; rt.Store(sys.argv[1], migrations=[*rt.MIGRATIONS, {NEXT_SCHEMA!r}]).close()"
 
 
 @pytest.mark.slow
@@ -11616,7 +11636,7 @@ def test_copy_killed_at_any_point_is_whole_or_not_there(tmp_path, work):
     with contextlib.closing(rt.Store(str(old))) as store:
         fill_with_notes(store, 8)       # enough that copying takes a while
     before = found_in(old)
-    copy = path.with_name("releases.db.schema-1" if work == "migration" else "copy.db")
+    copy = path.with_name("releases.db.schema-2" if work == "migration" else "copy.db")
     command_ = ["-c", MIGRATE, str(path)] if work == "migration" else [str(PROGRAM), "backup", str(copy), "--db", str(path)]
 
     def work_for(delay: float) -> float:
@@ -11636,12 +11656,12 @@ def test_copy_killed_at_any_point_is_whole_or_not_there(tmp_path, work):
 
     whole = work_for(60)
     after = found_in(path)
-    assert after[0] == (2 if work == "migration" else 1) and found_in(copy) == before and after[2] == before[2]
+    assert after[0] == (3 if work == "migration" else 2) and found_in(copy) == before and after[2] == before[2]
     shutil.rmtree(path.parent)
     for _ in range(kills):
         work_for(random_.uniform(0, whole))
         found = found_in(path)
-        assert found in (before, after) and (found[0] == 1 or copy.exists())
+        assert found in (before, after) and (found[0] == 2 or copy.exists())
         if copy.exists():
             assert found_in(copy) == before and copy.stat().st_mode & 0o777 == 0o600
         if found[0] != 1 or copy.exists() and random_.random() < 0.3:
