@@ -879,22 +879,19 @@ def test_provider_time_becomes_utc_or_is_rejected():
             rt.utc(text)
 
 
-def test_retry_after_is_seconds_or_a_date_and_at_most_a_day():
+def test_retry_after_is_seconds_or_a_date_and_at_most_a_day(monkeypatch):
+    """https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7 has three forms of a date; the last names no zone, and is UTC."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
     for header, seconds in [
         ("3", 3), (" 120 ", 120), ("0", 0), ("1000000000", rt.DAY), ("Thu, 01 Jan 2026 00:01:00 GMT", 60),
-        ("Thursday, 01-Jan-26 00:01:00 GMT", 60), ("Thu, 01 Jan 2099 00:00:00 GMT", rt.DAY),
+        ("Thursday, 01-Jan-26 00:01:00 GMT", 60), ("Thu Jan  1 00:01:00 2026", 60), ("Thu, 01 Jan 2099 00:00:00 GMT", rt.DAY),
         ("Wed, 31 Dec 2025 23:59:00 GMT", None), ("-1", None), ("1.5", None), ("1e3", None), ("３", None), ("soon", None),
         ("", None), (None, None),
     ]:
-        assert rt.retry_after_seconds(header, 1767225600.0) == seconds       # 2026-01-01
-
-
-def test_retry_after_in_oldest_form_is_utc():
-    # https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7 has three forms of a date; this one names no zone
-    program = "import releasetrack as rt; print(rt.retry_after_seconds('Thu Jan  1 00:01:00 2026', 1767225600.0))"
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,
-                             env={**os.environ, "TZ": "America/New_York"}, cwd=PROGRAM.parent)
-    assert printed.stdout == "60.0\n"
+        assert rt.retry_after_seconds(header, 1767225600.0) == seconds, header      # 2026-01-01
+    monkeypatch.undo()
+    time.tzset()
 
 
 def test_prerelease_by_each_rule():
@@ -1128,7 +1125,7 @@ def test_address_is_in_networks():
     for address in ("10.1.2.3", "192.0.2.7", "::ffff:10.1.2.3", "::FFFF:0a01:0203", "fd00::1", "fd00::1%eth0"):
         assert rt.in_networks(address, networks) and not rt.in_networks(address, ()), address
     for address in ("192.0.2.8", "::ffff:11.0.0.1", "fe00::1", "10.1.2.3, 1.2.3.4", "10.1.2.3:443", "[fd00::1]", "010.1.2.3",
-                    "10.1.2", "0x0a010203", "167837955", "１0.1.2.3", "unknown", ""):
+                    "10.1.2", "0x0a010203", "167837955", "１0.1.2.3", "unknown", "unix:", ""):
         assert not rt.in_networks(address, networks), address
 
 
@@ -1227,17 +1224,6 @@ def a_hook(store: rt.Store, account: rt.Account, name: str = "hook", **about: An
     return store.destinations.add(account.id, "webhook", name, {"url": "https://hook.example"}, rt.make_signing_secret(), **about)
 
 
-def events_for(project: rt.Project, *destinations: rt.Destination, count: int = 1) -> list[rt.Event]:
-    return [rt.Event(project.id, {"version": f"{number}"}, "https://forge.example", tuple(
-        rt.Recipient(destination.id, NOW) for destination in destinations)) for number in range(count)]
-
-
-def tell(store: rt.Store, project: rt.Project, events: Sequence[rt.Event]) -> None:
-    """Record events of a project, due at once."""
-    assert store.sources.claim(project.source_id, "teller", NOW)
-    assert store.sources.record_check(project.source_id, "teller", rt.CheckResult(NOW, events=events))
-
-
 def everything(store: rt.Store) -> dict[str, list[str]]:
     """All rows of all tables."""
     tables = [name for name, in sql(store, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")]
@@ -1318,21 +1304,6 @@ def test_store_is_created_by_several_threads_at_once(tmp_path):
 
 # Settings, and the number that rises with each change
 
-def test_config_keeps_values_of_operator_and_serve_apart(empty_store):
-    config, other = empty_store.config, rt.Store(empty_store.database.path)
-    config.change("provider", lambda _: ["a=gitlab:https://a.example", "b=gitlab:https://b.example"])
-    config.change("brand", lambda _: ["Old"])
-    config.change("brand", lambda _: ["Mine"])
-    config.record_serve({"base_url": ["https://old.example"]})
-    config.record_serve({"brand": ["Served"]})
-    assert [(name, json.loads(value), origin) for name, value, origin in other.config.all()] == [
-        ("brand", ["Mine"], "operator"), ("brand", ["Served"], "serve"),
-        ("provider", ["a=gitlab:https://a.example", "b=gitlab:https://b.example"], "operator")]
-    config.change("brand", lambda _: [])
-    assert [row[0] for row in config.all()] == ["brand", "provider"]
-    other.close()
-
-
 def test_config_secret_that_was_unset_leaves_nothing_in_the_file(empty_store):
     empty_store.config.change("smtp_url", lambda _: ["smtp://me:s3cret-word@mail.example"])
     empty_store.config.record_serve({"token": ["github=an-0ther-word"]})
@@ -1390,7 +1361,7 @@ def busy(empty_store: rt.Store) -> argparse.Namespace:
     note = rt.Note("Title", "<p>x</p>", "https://forge.example")
     project = a_project(empty_store, account, "acme/app", a_release("1.0", note=note), tags=[tag.id],
                         destinations={"webhook": [hook.id]})
-    tell(empty_store, project, events_for(project, hook))
+    put_digest(empty_store, project, [hook], ["0"], NOW, is_digested=False)
     key = empty_store.keys.add(account.id, "test", ["10.0.0.0/8"])
     empty_store.sessions.add(account.id, "token", "127.0.0.1", "a test")
     return argparse.Namespace(store=empty_store, account=account, key=key, tag=tag, project=project, hook=hook)
@@ -1442,7 +1413,7 @@ HOT_QUERIES = {
     "due destinations":           (True, lambda b: (a_held_digest(b), b.store.outbox.due_destinations(NOW))),
     "attempts":                   (False, lambda b: b.store.outbox.record_attempts("me", [an_outcome("x")], ["x"])),
     "what is past keeping":       (False, lambda b: b.store.maintain(NOW)),
-    "an event":                   (True, lambda b: tell(b.store, b.project, events_for(b.project, b.hook))),
+    "an event":                   (True, lambda b: put_digest(b.store, b.project, [b.hook], ["1"], NOW)),
     "a failure":                  (False, lambda b: b.store.sources.record_failure(b.project.source_id, "me", "no", NOW)),
     "an account's removal":       (False, lambda b: b.store.accounts.remove(b.account.id)),
     "a project's removal":        (False, lambda b: b.store.projects.remove(b.project.id)),
@@ -1537,6 +1508,8 @@ def test_source_claims_longest_due_first_by_provider(empty_store):
     (0,         None, rt.LEASE + 0.1,     True),          # who claimed it is dead
     (0,         2,    rt.LEASE + 0.1,     False),
     (0,         2,    rt.LEASE + 2.1,     True),
+    (5,         None, 4.999,              False),         # of a process whose clock is a bit behind, or waited for the lock
+    (5,         None, 4,                  False),
 ])
 def test_claim_lasts_a_lease_unless_renewed(
         busy, claimed_at, renewed_at, asked_at, is_free):
@@ -1552,15 +1525,16 @@ def test_claim_lasts_a_lease_unless_renewed(
     assert store.sources.due_providers(["forge"], asked) == ["forge"] * is_free
     assert store.outbox.due_destinations(asked) == [busy.hook.id] * is_free
     assert bool(store.outbox.claim(busy.hook.id, 1, "b", asked)) is is_free
+    assert is_free or not store.sources.claim(busy.project.source_id, "c", asked)
     assert bool(store.sources.claim_due({"forge": 1}, "b", asked)) is is_free
     assert bool(store.sources.claim(busy.project.source_id, "c", later))       # in the end, anyhow
 
 
 def test_destination_is_claimed_by_one_claimant(busy):
     other = a_hook(busy.store, busy.account, "other")
-    tell(busy.store, busy.project, events_for(busy.project, busy.hook, other, count=3))
+    put_digest(busy.store, busy.project, [busy.hook, other], "123", NOW, is_digested=False)
     claim = busy.store.outbox.claim
-    assert [one.body["version"] for one in claim(busy.hook.id, 3, "a", NOW)] == ["0", "0", "1"]     # the oldest
+    assert [one.body["version"] for one in claim(busy.hook.id, 3, "a", NOW)] == ["0", "1", "2"]     # the oldest
     delivery, = claim(other.id, 1, "a", NOW)
     assert claim(busy.hook.id, 9, "b", NOW + 1) == claim(other.id, 9, "b", NOW + 1) == []
     assert busy.store.outbox.due_destinations(NOW + 1) == []
@@ -1580,7 +1554,7 @@ def test_source_claim_that_was_lost_writes_nothing(busy, record):
     assert not record(store, source_id)
     assert everything(store) == before
     assert store.sources.record_check(source_id, "b", rt.CheckResult(NOW + 9, new=[a_release("2.0")]))
-    assert [release.version for release in store.releases.page(source_id, 1)[0]] == ["2.0", "1.0"]
+    assert [release.version for release in store.releases.page(source_id, 1)[0]] == ["2.0", "0", "1.0"]
 
 
 NEXT_SCHEMA = """
@@ -1687,7 +1661,7 @@ def test_clock_a_year_fast_delays_nothing_for_a_year(busy):
     delivery = store.outbox.claim(busy.hook.id, 1, "a", fast)[0]
     store.outbox.record_attempts("a", [rt.Outcome(fast, 503, None, 1.0, None, None, delivery.id, "pending", fast + 30)], [])
     other = a_project(store, busy.account, "acme/claimed")
-    tell(store, other, events_for(other, a_hook(store, busy.account, "other")))
+    put_digest(store, other, [a_hook(store, busy.account, "other")], ["1"], NOW, is_digested=False)
     assert store.sources.claim(other.source_id, "a", fast)
     due, = store.outbox.due_destinations(NOW)
     assert len(store.outbox.claim(due, 1, "a", fast)) == 1
@@ -1712,7 +1686,7 @@ def test_account_removal_leaves_nothing_in_any_table(empty_store):
         for name in names:
             project = a_project(empty_store, account, name, a_release("1.0", note=rt.Note(name, "x", "y")), tags=[tag.id],
                                 destinations={"webhook": [hook.id]})
-            tell(empty_store, project, events_for(project, hook))
+            put_digest(empty_store, project, [hook], ["0"], NOW, is_digested=False)
         empty_store.database.write("INSERT INTO second_factor (account_id, secret) VALUES (?, '')", [account.id])
         empty_store.database.write("""INSERT INTO excluded_release (project_id, release_id)
                                       SELECT project.id, release.id FROM project JOIN release USING (source_id)""" +
@@ -1767,39 +1741,6 @@ def test_secret_that_was_removed_is_in_no_file(busy, about):
     found = [name for secret in secrets_ for name, data in files_of(store).items() if secret in data]
     second.close()
     assert found == []
-
-
-@pytest.mark.parametrize("order, names", [
-    ("updated", ["b", "c", "a", "D"]),
-    ("added",   ["D", "c", "b", "a"]),
-    ("name",    ["a", "b", "c", "D"]),
-])
-def test_project_lists_are_ordered_filtered_and_paged(empty_store, order, names):
-    ticks = iter(range(100))
-    empty_store.database.clock = lambda: NOW + next(ticks)
-    account, page = an_account(empty_store), empty_store.projects.page
-    tag = empty_store.tags.add(account.id, "home").id
-    for name, minutes in (("a", [1]), ("b", [2, 9]), ("c", [5]), ("D", [])):
-        a_project(empty_store, account, name, *(a_release(f"{minute}.0", minute) for minute in minutes), tags=[tag] * (name in "bD"))
-    with pytest.raises(rt.Invalid, match="tracked already"):
-        empty_store.projects.add(account.id, "forge", "a", "a", {})
-    empty_store.projects.add(an_account(empty_store, "you@example.org").id, "forge", "a", "a", {})
-
-    def listed(is_reversed: bool = False, **about: Any) -> list[str]:
-        return [one.name for one in page(account.id, order, is_reversed, **about)[0]]
-
-    assert (listed(), listed(True)) == (names, names[::-1])
-    assert (listed(size=3), listed(size=3, page=2), listed(size=3, page=3)) == (names[:3], names[3:], [])
-    assert page(account.id, order, False, size=3)[1] == 2 and page(account.id, order, False, "npm")[1] == 1
-    assert listed(tag=tag) == [name for name in names if name in "bD"] and listed(text="d") == ["D"] and listed(text="_") == []
-    assert (listed(provider="npm"), listed(is_failing=True)) == ([], [])
-
-
-def test_release_list_within_one_second_is_newest_first(empty_store):
-    project = a_project(empty_store, an_account(empty_store), "acme/app", *(
-        rt.Release(version, rt.utc(date)) for version, date in (
-            ("1.0", "2026-03-01T10:00:00Z"), ("1.1", "2026-03-01T10:00:00.25Z"), ("1.2", "2026-03-01T10:00:00.5Z"))))
-    assert [release.version for release in empty_store.releases.page(project.source_id, 1)[0]] == ["1.2", "1.1", "1.0"]
 
 
 # Backups, locks and full disks
@@ -4015,15 +3956,8 @@ def test_failing_source_alerts_once_after_ten_checks_and_three_days():
         assert rt.should_alert(source, rt.CheckFailure("x", MONDAY, counts=counts), MONDAY) is is_alert
 
 
-def test_digest_is_due_at_the_digest_hour():
-    """``MONDAY`` is a Monday."""
-    for schedule, hour, due_at in [
-        ("instant", 8,  "2026-09-21T14:13:20"), ("hourly", 8, "2026-09-21T15:00:00"), ("daily", 8, "2026-09-22T08:00:00"),
-        ("daily",   20, "2026-09-21T20:00:00"), ("daily",  0, "2026-09-22T00:00:00"), ("weekly", 7, "2026-09-28T07:00:00"),
-        ("weekly",  23, "2026-09-21T23:00:00"),
-    ]:
-        assert rt.timestamp(rt.next_boundary(schedule, MONDAY, "UTC", hour)) == f"{due_at}Z"
-    subscriber = subscriber_to("email", email_notification="hourly")        # what comes just before goes into the next one
+def test_digest_that_is_due_within_seconds_leaves_a_release_to_the_next_one():
+    subscriber = subscriber_to("email", email_notification="hourly")
     for at, due_at in ((3580.0, 3600), (3595.0, 7200)):
         assert rt.recipients_of(subscriber, rt.Release("1", JUNE), at, WITH_MAIL)[0].due_at == due_at
 
@@ -4994,13 +4928,10 @@ def exchanged(world: World, listener: Listener, place: str, answer: Any = None) 
     return entry, attempt, entry.next_attempt_at - clock.now
 
 
-def put_release(world: World, *destinations: rt.Destination, **more: Any) -> None:
+def put_release(world: World, *destinations: rt.Destination) -> None:
     """A release of a new project for the destinations, now."""
-    project = world.track("github", f"o/p{time.monotonic_ns()}")
-    body = {**release_body(), **more}
-    world.record(project.source_id, rt.Release(body["version"], body["time"]), events=[rt.Event(
-        project.id, body, "https://forge.example/o/p/releases/1.0?a=b&c=d",
-        tuple(rt.Recipient(one.id, world.store.database.clock()) for one in destinations))])
+    put_event(world, world.track("github", f"o/p{time.monotonic_ns()}"), "1.0", *destinations,
+              url="https://forge.example/o/p/releases/1.0?a=b&c=d", note=release_body()["note"])
 
 
 def release_body(**more: Any) -> dict[str, Any]:
@@ -5847,20 +5778,20 @@ def test_mail_test_shows_what_was_sent_and_answered(mail_server, world):
 
 
 def put_digest(store: rt.Store, project: rt.Project, destinations: Sequence[rt.Destination], versions: Sequence[str],
-               due_at: float, is_digested: bool = True) -> None:
-    """Releases that a project's source has now, and deliveries of them, which are to go out together."""
+               due_at: float, /, is_digested: bool = True, url: str = "", **about: Any) -> None:
+    """Releases that a project's source has now, and deliveries of them, which are to go out together; ``about``: of their events."""
     body = {"provider": project.provider, "project": project.name, "time": "2026-03-01T10:00:00Z",
             "account": {"type": "user", "id": project.account_id, "name": "Me"}}
-    events = [rt.Event(project.id, {**body, "version": version}, "",
+    events = [rt.Event(project.id, {**body, "version": version, **about}, url,
                        tuple(rt.Recipient(one.id, due_at, is_digested=is_digested) for one in destinations)) for version in versions]
     assert store.sources.claim(project.source_id, "digests", store.database.clock())
     assert store.sources.record_check(project.source_id, "digests", rt.CheckResult(
         store.database.clock() + rt.HOUR, new=[rt.Release(version, "2026-03-01T10:00:00Z") for version in versions], events=events))
 
 
-def put_event(world: World, project: rt.Project, version: str, *destinations: rt.Destination) -> None:
+def put_event(world: World, project: rt.Project, version: str, /, *destinations: rt.Destination, **about: Any) -> None:
     """A release that the project's source has now, and its deliveries."""
-    put_digest(world.store, project, destinations, [version], world.store.database.clock(), is_digested=False)
+    put_digest(world.store, project, destinations, [version], world.store.database.clock(), is_digested=False, **about)
 
 
 def put_many(world: World, count: int, *destinations: rt.Destination) -> None:
@@ -6089,25 +6020,28 @@ def test_delivery_outcome_is_kept_while_the_store_is_locked(world, listen):
 
 
 BOUNDARIES = [
-    # schedule, zone,                 now,                            due
-    ("instant", "Europe/Berlin",       "2026-03-29T02:00:00+01:00",   "2026-03-29T02:00:00+01:00"),
-    ("hourly",  "UTC",                 "2026-06-10T10:20:00Z",        "2026-06-10T11:00:00Z"),
-    ("hourly",  "UTC",                 "2026-06-10T10:00:00Z",        "2026-06-10T11:00:00Z"),
-    ("hourly",  "Australia/Lord_Howe", "2026-06-10T10:20:00+10:30",   "2026-06-10T11:00:00+10:30"),
-    ("hourly",  "Europe/Berlin",       "2026-03-29T01:30:00+01:00",   "2026-03-29T03:00:00+02:00"),
-    ("daily",   "UTC",                 "2026-06-10T08:00:00Z",        "2026-06-11T08:00:00Z"),
-    ("daily",   "Europe/Berlin",       "2026-03-29T00:30:00+01:00",   "2026-03-29T08:00:00+02:00"),
-    ("daily",   "Europe/Berlin",       "2026-10-25T02:30:00+02:00",   "2026-10-25T08:00:00+01:00"),
-    ("daily",   "Pacific/Apia",        "2011-12-29T09:00:00-10:00",   "2011-12-31T08:00:00+14:00"),
-    ("weekly",  "UTC",                 "2026-06-15T08:00:00Z",        "2026-06-22T08:00:00Z"),
-    ("weekly",  "America/New_York",    "2026-10-31T12:00:00-04:00",   "2026-11-02T08:00:00-05:00"),
-    ("daily",   "Mars/Olympus_Mons",   "2026-06-10T09:00:00Z",        "2026-06-11T08:00:00Z"),
+    # schedule, hour, zone,             now,                            due
+    ("instant", 8,  "Europe/Berlin",       "2026-03-29T02:00:00+01:00",   "2026-03-29T02:00:00+01:00"),
+    ("hourly",  8,  "UTC",                 "2026-06-10T10:20:00Z",        "2026-06-10T11:00:00Z"),
+    ("hourly",  8,  "UTC",                 "2026-06-10T10:00:00Z",        "2026-06-10T11:00:00Z"),
+    ("hourly",  8,  "Australia/Lord_Howe", "2026-06-10T10:20:00+10:30",   "2026-06-10T11:00:00+10:30"),
+    ("hourly",  8,  "Europe/Berlin",       "2026-03-29T01:30:00+01:00",   "2026-03-29T03:00:00+02:00"),
+    ("daily",   8,  "UTC",                 "2026-06-10T08:00:00Z",        "2026-06-11T08:00:00Z"),
+    ("daily",   20, "UTC",                 "2026-06-10T08:00:00Z",        "2026-06-10T20:00:00Z"),
+    ("daily",   0,  "UTC",                 "2026-06-10T08:00:00Z",        "2026-06-11T00:00:00Z"),
+    ("daily",   8,  "Europe/Berlin",       "2026-03-29T00:30:00+01:00",   "2026-03-29T08:00:00+02:00"),
+    ("daily",   8,  "Europe/Berlin",       "2026-10-25T02:30:00+02:00",   "2026-10-25T08:00:00+01:00"),
+    ("daily",   8,  "Pacific/Apia",        "2011-12-29T09:00:00-10:00",   "2011-12-31T08:00:00+14:00"),
+    ("weekly",  8,  "UTC",                 "2026-06-15T08:00:00Z",        "2026-06-22T08:00:00Z"),
+    ("weekly",  23, "UTC",                 "2026-06-15T08:00:00Z",        "2026-06-15T23:00:00Z"),
+    ("weekly",  8,  "America/New_York",    "2026-10-31T12:00:00-04:00",   "2026-11-02T08:00:00-05:00"),
+    ("daily",   8,  "Mars/Olympus_Mons",   "2026-06-10T09:00:00Z",        "2026-06-11T08:00:00Z"),
 ]
 
 
 def test_schedule_boundaries_in_time_zones():
-    for schedule, zone, now, due_at in BOUNDARIES:
-        assert rt.next_boundary(schedule, moment(now), zone, 8) == moment(due_at), (schedule, zone, now)
+    for schedule, hour, zone, now, due_at in BOUNDARIES:
+        assert rt.next_boundary(schedule, moment(now), zone, hour) == moment(due_at), (schedule, hour, zone, now)
 
 
 def test_schedule_boundaries_hold_over_years():
@@ -6289,20 +6223,6 @@ def test_claim_takes_whole_digests(world):
         assert world.store.outbox.claim(topic.id, limit, "other", now) == []
 
 
-def test_claim_stands_against_a_slightly_older_clock(world):
-    """As by another process that read its clock and then waited for the lock, or when the clock is set right by a bit."""
-    now = world.store.database.clock()
-    hook, project = world.webhook("http://127.0.0.1:9/"), world.track("github", "o/p")
-    put_event(world, project, "1.0", hook)
-    assert world.store.outbox.claim(hook.id, 1, "me", now + 5)
-    assert world.store.sources.claim(project.source_id, "me", now + 5)
-    for sooner in (0.001, 0.3, 1.0):
-        assert world.store.outbox.due_destinations(now + 5 - sooner) == []
-        assert world.store.outbox.claim(hook.id, 1, "other", now + 5 - sooner) == []
-        assert world.store.sources.claim(project.source_id, "other", now + 5 - sooner) is None
-        assert world.store.sources.claim_due({"github": 5}, "other", now + 5 - sooner) == []
-
-
 def test_two_couriers_send_no_duplicates_and_whole_digests(world, listen):
     receiver, hooked, other = listen(HOMESERVER), listen(204), rt.Store(world.store.database.path)
     rooms = [world.room(receiver.url, f"r{n}") for n in range(10)]
@@ -6465,15 +6385,6 @@ def test_retry_after_pauses_the_whole_destination(world, listen):
     assert len(receiver.seen) == 6 and set(world.states(topic).values()) == {"delivered"}
 
 
-def test_security_only_destination_gets_source_alerts(world):
-    """Else it would take silence for safety."""
-    hook = world.store.destinations.add(world.account.id, "ntfy", "phone", {}, is_security_only=True)
-    project = world.track("github", "o/p")
-    subscriber, = world.store.projects.subscribers(project.source_id)
-    assert [one.destination_id for one in rt.recipients_of(subscriber, None, time.time(), rt.Settings())] == [hook.id]
-    assert rt.recipients_of(subscriber, rt.Release("1", "2026-03-01T10:00:00Z"), time.time(), rt.Settings()) == ()
-
-
 def test_digest_includes_releases_after_their_hold(world, forge, pager):
     hold(world, forge, pager, 2, schedule="daily")
     world.find("o/a", "2.0")                                      # until the 12th at 9
@@ -6514,18 +6425,6 @@ def test_hold_sends_an_image_off_the_first_page(world, forge, pager, listen):
     assert world.states() == {"2.0": "delivered"}
 
 
-def test_hold_days_are_validated_set_shown_and_cleared(world):
-    path = f"/v1/projects/{world.track('github', 'o/p').id}"
-    for value in (-1, 366, True, False, "1", 1.5, 1.0, [], {}, 10**30):
-        fault, = world.faults("POST", path, {"hold_days": value})
-        assert "hold_days" in fault and "0" in fault and "365" in fault and "hold_days" not in world.ask("GET", path)
-    for value in (1, 365):
-        assert world.ask("POST", path, {"hold_days": value})["hold_days"] == value
-        assert world.ask("POST", path, {"note": "x"})["hold_days"] == world.ask("POST", path, {"hold_days": None})["hold_days"] == value
-        assert world.ask("GET", "/v1/projects")["projects"][0]["hold_days"] == value
-        assert "hold_days" not in world.ask("POST", path, {"hold_days": 0}) and "hold_days" not in world.ask("GET", path)
-
-
 PLAIN, FIX = rt.Release("1.0", "2026-03-01T10:00:00Z"), rt.Release("1.1", "2026-03-01T10:00:00Z", cve=("CVE-2026-1234",))
 MEANT = {
     # destination                                              project's tags; whether it lists it; gets a release, a fix
@@ -6558,22 +6457,6 @@ def test_destination_filters(world):
     assert found == {case: tuple(expected[-2:]) for case, expected in MEANT.items()}
     world.ask("DELETE", f"/v1/tags/{ids['x']}")         # a destination of that tag has nothing to say then, rather than everything
     assert not rt.should_notify(world.store.destinations.get(topics["a tag it has"].id), world.track("github", "o/new"), PLAIN)
-
-
-def test_project_with_listed_destinations_uses_only_those(world, forge, listen):
-    every, mine, hook = listen(PUSHED), listen(PUSHED), listen(204)
-    world.observe(forge, "2026-06-10T09:00:00+02:00", "o/a", "o/b")
-    world.topic(every.url, "every"), world.webhook(hook.url)
-    topic = world.topic(mine.url, "mine", is_for_every_project=False)
-    assert world.set("o/a", ntfy_topics=[topic.id])["ntfy_topics"] == [topic.id]
-    world.find("o/a", "2.0"), world.find("o/b", "2.0")
-    world.send()
-    assert [versions_in(seen) for seen in mine.seen] == [["o/a 2.0"]] and [versions_in(seen) for seen in every.seen] == [["o/b 2.0"]]
-    assert len(hook.seen) == 2                                  # another kind, of which the project says nothing
-    assert "ntfy_topics" not in world.set("o/a", ntfy_topics=[])
-    world.find("o/a", "2.1")
-    world.send()
-    assert versions_in(every.seen[-1]) == ["o/a 2.1"] and len(mine.seen) == 1
 
 
 def test_removed_project_only_finishes_attempted_deliveries(world, forge, listen):
@@ -6790,12 +6673,7 @@ def test_key_is_required_in_one_of_three_places(world):
 def test_key_is_accepted_from_its_networks_only(world):
     for networks, address, is_accepted in (
         (["10.0.0.0/8"],        "::ffff:10.1.2.3",      True),
-        (["10.0.0.0/8"],        "11.1.2.3",             False),
         (["10.0.0.0/8"],        "",                     False),
-        (["10.0.0.0/8"],        "unix:",                False),
-        (["192.0.2.7/32"],      "192.0.2.8",            False),
-        (["2001:db8::/32"],     "2001:db9::1",          False),
-        (["fe80::/10"],         "fe80::1%eth0",         True),
         (["0.0.0.0/0"],         "2001:db8::1",          False),
         (["10.0.0.0/8", "::1"], "::1",                  True),
     ):
@@ -6998,7 +6876,7 @@ def test_project_update_keeps_what_is_absent_until_it_is_removed(world):
     project = world.track("github", "a/b")
     path = f"/v1/projects/{project.id}"
     settings = {
-        "email_notification": "weekly", "exclude_prereleases": True, "exclude_updated": True, "note": "mine: ü",
+        "email_notification": "weekly", "exclude_prereleases": True, "exclude_updated": True, "note": "mine: ü", "hold_days": 365,
         "exclude_version_regexp": [{"value": "-rc"}, {"value": "^v2", "inverse": True}],
         "tags": [tags[1].id, tags[0].id], "webhooks": [hook.id], "slack_channels": [slack.id]}
     shown = world.ask("POST", path, {**settings, "unknown": 1})
@@ -7008,7 +6886,7 @@ def test_project_update_keeps_what_is_absent_until_it_is_removed(world):
     kept = world.ask("GET", path)
     assert world.ask("POST", path, {}) == kept
     assert world.ask("POST", path, dict.fromkeys(settings)) == kept     # null keeps
-    emptied = world.ask("POST", path, {"tags": [], "webhooks": [], "slack_channels": [], "note": "",
+    emptied = world.ask("POST", path, {"tags": [], "webhooks": [], "slack_channels": [], "note": "", "hold_days": 0,
                                        "exclude_version_regexp": [], "exclude_prereleases": False,
                                        "exclude_updated": False, "email_notification": "none"})
     assert set(emptied) == {"id", "name", "provider", "url", "email_notification", "source"}
@@ -7026,6 +6904,7 @@ def test_project_update_that_is_invalid_changes_nothing(world):
     before = world.ask("GET", f"/v1/projects/{project.id}")
     for body, said in (
         ({"exclude_updated": 1},                                    "exclude_updated must be true or false"),
+        *(({"hold_days": value}, "hold_days must be a whole number from 0 to 365") for value in (-1, 366, True, "1", 1.5, 1.0, [], 10**30)),
         ({"email_notification": "monthly"},                         "email_notification must be one of: none, instant, hourly"),
         ({"note": "\ud800"},                                        "no control characters"),
         ({"tags": "x"},                                             "tags must be a list"),
@@ -7147,14 +7026,16 @@ def test_query_parameter_that_is_invalid_is_named(world):
 
 
 def test_releases_are_paged_newest_first(world):
-    project = world.track("github", "a/b", *(release(f"1.{n}", f"2026-01-01T00:{n:02}:00Z") for n in range(44)),
+    # Text would put 00.25 and 00.5 before 00 of the same second.
+    seconds = ["00", "00.250000", "00.500000"]
+    project = world.track("github", "a/b", *(release(f"1.{n}", f"2026-01-01T00:{n // 3:02}:{seconds[n % 3]}Z") for n in range(44)),
                           release("2.0-rc1", "2026-02-01T00:00:00.500000Z", "<p>CVE-2026-12345</p>",
                                   is_prerelease=True, cve=("CVE-2026-12345",)))
     shown = world.ask("GET", f"/v1/projects/{project.id}/releases")
     assert shown["total_pages"] == 3 and len(shown["releases"]) == 20
     assert shown["releases"][0] == {"version": "2.0-rc1", "date": "2026-02-01T00:00:00.500000Z", "has_note": True,
                                     "cve": ["CVE-2026-12345"], "is_prerelease": True}
-    assert shown["releases"][1] == {"version": "1.43", "date": "2026-01-01T00:43:00Z"}
+    assert shown["releases"][1] == {"version": "1.43", "date": "2026-01-01T00:14:00.250000Z"}
     pages = [world.ask("GET", f"/v1/projects/github/a/b/releases?page={page}")["releases"] for page in (1, 2, 3, 4)]
     assert [one["version"] for page in pages for one in page] == ["2.0-rc1", *(f"1.{n}" for n in range(43, -1, -1))]
     assert pages[3] == []
@@ -7993,7 +7874,7 @@ def test_projects_bulk_change_faults_change_nothing(world, visitor):
 
 def test_project_removed_is_gone_everywhere(world, visitor):
     project, other = world.track("github", "o/a", a_release("1.0")), world.track("npm", "react", a_release("2.0"))
-    queue(world, project, "1.1", world.webhook("http://127.0.0.1:9/"), at=time.time() + 9e3)
+    put_digest(world.store, project, [world.webhook("http://127.0.0.1:9/")], ["1.1"], time.time() + 9e3)
     for path in ("/projects", f"/projects/{project.id}"):
         button, = visitor.get(path).html.select("button[value=remove]")
         assert button.find_parent("details"), "it asks for confirmation"
@@ -8215,15 +8096,6 @@ def save_destination(world: World, visitor: Visitor, place: str, base: str = "ht
     return made
 
 
-def queue(world: World, tracked: rt.Project, released: str, *destinations: rt.Destination, at: float | None = None, **body: Any) -> None:
-    """A release of a project, and deliveries of it."""
-    due = world.store.database.clock() if at is None else at
-    about = {"provider": tracked.provider, "project": tracked.name, "version": released, "time": "2026-03-01T10:00:00Z",
-             "account": {"type": "user", "id": world.account.id, "name": "Me"}, **body}
-    world.record(tracked.source_id, rt.Release(released, "2026-03-01T10:00:00Z"), events=[rt.Event(
-        tracked.id, about, "https://forge.example/o/p", tuple(rt.Recipient(one.id, due, one.schedule != "instant") for one in destinations))])
-
-
 def shows_secret(place: str, text: str) -> list[str]:
     """The planted secrets whose end stands in a text."""
     read = html.unescape(text)
@@ -8270,7 +8142,7 @@ def test_destination_of_each_kind_is_saved_and_keeps_secrets(world, visitor, lis
         assert all(one in f"{sent.path} {sent.headers} {sent.body.decode()}" for one in PLANTED[place] if one != SECRET)
         assert filled_in(shown, "name") == ["renamed for the test"] and world.store.destinations.get(made.id).name != "renamed for the test"
         assert world.store.outbox.history(world.account.id, destination_id=made.id) == []
-        queue(world, world.track("github", f"o/p{seen}"), "1.0", made)
+        put_event(world, world.track("github", f"o/p{seen}"), "1.0", made)
         world.courier().send_due()
         entry, = world.store.outbox.history(world.account.id, destination_id=made.id)
         for page in (f"/journal/{entry.id}", f"/journal?destination={made.id}", "/notifications", f"{path}/test"):
@@ -8477,8 +8349,8 @@ def test_destination_is_removed_with_its_deliveries(world, visitor):
     gone, stays = world.webhook("http://127.0.0.1:9/", "\u8a9e" * 200), world.webhook("http://127.0.0.1:9/", "stays")
     alone = world.track("github", "o/alone", destinations={"webhook": [gone.id]})
     both = world.track("github", "o/both", destinations={"webhook": [gone.id, stays.id]})
-    queue(world, alone, "1.0", gone)
-    queue(world, both, "2.0", stays)
+    put_event(world, alone, "1.0", gone)
+    put_event(world, both, "2.0", stays)
     visitor.get(f"/notifications/{gone.id}?do=remove")
     shown = visitor.press(visitor.get(f"/notifications/{gone.id}"), "remove")
     assert "is removed" in status_in(shown)
@@ -8500,7 +8372,7 @@ def test_history_is_newest_first_filtered_and_paged(world, visitor, listen):
     good, bad = world.webhook(listener.url + "/good", "good one"), world.webhook(listener.url + "/bad", "bad one")
     projects = [world.track("github", f"o/p{n}") for n in range(2)]
     for n in range(23):
-        queue(world, projects[n % 2], f"{n}.0", good, *[bad] * (n == 5))
+        put_event(world, projects[n % 2], f"{n}.0", good, *[bad] * (n == 5))
     world.courier().send_due()
     pages = pages_behind(visitor, "/journal")
     rows = [row for page in pages for row in history_on(page)]
@@ -8521,7 +8393,7 @@ def test_history_entry_shows_attempts_as_text(world, visitor, listen):
     hostile = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>&amp;\u202e\x1b[31m"
     listener = listen((500, hostile))
     made = world.webhook(listener.url, headers={"X-Mine": "PLANTEDheader"})
-    queue(world, world.track("github", "o/p"), "<b>1.0", made, project="o/<i>p", note={"title": "Out now", "message": "<p>x</p>"})
+    put_event(world, world.track("github", "o/p"), "<b>1.0", made, project="o/<i>p", note={"title": "Out now", "message": "<p>x</p>"})
     world.courier().send_due()
     entry, = world.store.outbox.history(world.account.id)
     shown = visitor.get(f"/journal/{entry.id}")
@@ -8551,7 +8423,8 @@ def test_history_shows_held_and_digested_as_pending(world, visitor, listen):
     listener, now = listen((200, {"id": 1})), world.store.database.clock()
     daily = world.store.destinations.add(world.account.id, "gotify", "phone", rt.read_settings("gotify", [
         ("url", listener.url), ("token", "APLANTEDgotify.")]), schedule="daily")
-    queue(world, world.track("github", "o/p"), "1.0", world.webhook(listener.url), daily, at=now + 86400)
+    put_digest(world.store, project := world.track("github", "o/p"), [daily], ["1.0"], now + 86400)
+    put_digest(world.store, project, [world.webhook(listener.url)], ["1.1"], now + 86400, is_digested=False)
     assert ["pending" in row for row in history_on(visitor.get("/journal"))] == [True, True]
     for entry in world.store.outbox.history(world.account.id):
         due = datetime.datetime.fromtimestamp(entry.next_attempt_at, rt.time_zone_of(world.account.time_zone))
@@ -8567,7 +8440,7 @@ def test_history_resends_all_that_failed_at_one(world, visitor):
     bad, other = world.webhook("http://127.0.0.1:9/", "bad"), world.webhook("http://127.0.0.1:9/", "other")
     project = world.track("github", "o/p")
     for n in range(3):
-        queue(world, project, f"{n}.0", bad, *[other] * (n == 0))
+        put_event(world, project, f"{n}.0", bad, *[other] * (n == 0))
         for delivery in [one for hook in (bad, other) for one in world.store.outbox.claim(hook.id, 1, "me", world.store.database.clock())]:
             world.store.outbox.record_attempts("me", [rt.Outcome(
                 world.store.database.clock(), 500, "no answer", 0.1, "127.0.0.1", "", delivery.id, "failed", 0.0)])
@@ -9761,7 +9634,7 @@ def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     made.store.projects.add(made.account.id, "pypi", "unchecked", "unchecked", {})
     hook = made.store.destinations.get(ids["destination_id"])
     for state in ("delivered", "pending"):
-        queue(made, project, f"3.{state}", hook)
+        put_event(made, project, f"3.{state}", hook)
         delivery, = made.store.outbox.claim(hook.id, 1, "me", made.store.database.clock())
         made.store.outbox.record_attempts("me", [rt.Outcome(
             made.store.database.clock(), 500, "no answer" if state == "pending" else None, 0.1, "127.0.0.1", "a" * 300, delivery.id, state, time.time() + 3600)])
@@ -11207,11 +11080,12 @@ def test_failing_source_alerts_whom_its_project_notifies(world, forge):
         world.store.destinations.add(world.account.id, kind, kind, read_given(kind, settings))
     you, other = add_account(world, "you@example.org"), add_account(world)
     for account in (you, other):
-        world.store.destinations.add(account.id, "ntfy", "theirs", read_given("ntfy", ["topic=a"]))
+        world.store.destinations.add(account.id, "ntfy", "theirs", read_given("ntfy", ["topic=a"]), is_security_only=True)
     world.store.projects.add(you.id, "forge", "o/a", "o/a", {})
     failed_checks(world, 10)
     assert {name for _, name, _ in notices(world)} >= set(rt.KINDS) - {"webhook"} and "webhook" not in str(notices(world))
-    assert len([1 for _, name, _ in notices(world, you) if name == "theirs"]) == 1 and notices(world, other) == []
+    assert len([1 for _, name, _ in notices(world, you) if name == "theirs"]) == 1, "else it would take silence for safety"
+    assert notices(world, other) == []
     # By mail as the project's email_notification says, and where there is a mail server.
     mail = {one.id for one in world.store.destinations.of_account(world.account.id, "email")}
     for setting, has_server, is_sent in (("none", True, False), ("instant", True, True), ("weekly", True, True),
@@ -11290,7 +11164,7 @@ def assert_unavailable(status: int, headers: Mapping[str, str], body: bytes) -> 
 def test_store_maintenance_prunes_what_is_settled_and_too_old(busy):
     # Review 2: `check --send` never pruned
     store = busy.store
-    tell(store, busy.project, events_for(busy.project, busy.hook, count=2))
+    put_digest(store, busy.project, [busy.hook], "12", NOW, is_digested=False)
     old, resent, waiting = store.outbox.claim(busy.hook.id, 3, "me", NOW)
     store.outbox.record_attempts("me", [an_outcome(old.id), an_outcome(resent.id)])
     store.maintain(NOW + rt.DELIVERY_RETENTION)
