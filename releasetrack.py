@@ -81,6 +81,7 @@ import logging
 import math
 import random
 import re
+import resource
 import secrets
 import select
 import shutil
@@ -129,6 +130,8 @@ KIB, MIB = 1024, 1024 * 1024
 
 PAGE_SIZE = 20                          # projects or releases on a page of the API
 BODY_LIMIT = 1 * MIB                    # of a request to us
+HEAD_TIMEOUT, BODY_TIMEOUT = 10, 60     # seconds from a request's first byte to the end of its head, its body
+CONNECTIONS, MOST_FILES = 1000, 8192    # to us at once; files and connections that the process asks to have
 NAME_LIMIT = 200                        # characters of a project's name, a version, a label
 TAG_LIMIT = 100                         # characters of a tag's name
 PASSWORD_LIMIT = 1024                   # bytes
@@ -146,7 +149,11 @@ SESSION_IDLE, SESSION_MAX_AGE = 14 * DAY, 90 * DAY      # after which a browser 
 VISIT = 30 * MINUTE                     # without a look at the releases, after which a new visit begins
 LOGIN_ATTEMPTS_PER_ACCOUNT = 10         # wrong passwords an hour, from one address
 LOGIN_ATTEMPTS_PER_ADDRESS = 30         # wrong passwords an hour, for all accounts together
-TEST_SENDS_PER_HOUR = 120               # of notifications from the pages, for each account
+QUOTAS = {                              # of an account; --quota raises them
+    "projects": 10_000, "tags": 1_000, "keys": 100, "destinations": 200,
+    "tests": 120,                       # notifications sent as a test, an hour
+    "lookups": 2,                       # requests at once that wait for another server
+}
 USER_AGENT = f"releasetrack/{__version__}"
 # What may stand in an envelope and a header as it is: https://www.rfc-editor.org/rfc/rfc5321#section-4.1.2
 # without its quoted forms; "=?" would be read as the start of an encoded word.
@@ -244,9 +251,17 @@ def _token(value: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
+def _quota(value: str) -> tuple[str, int]:
+    """``(name, limit)`` of ``NAME=N``."""
+    name, _, limit = value.partition("=")
+    if name not in QUOTAS or not re.fullmatch("[1-9][0-9]{0,8}", limit):
+        raise ValueError(f"NAME=N, such as keys=200; the names are {', '.join(QUOTAS)}")
+    return name, int(limit)
+
+
 def _text_of(value: Any) -> str:
-    if isinstance(value, tuple):        # a provider or a token that is parsed already
-        return f"{value[0]}={':'.join(value[1:])}"
+    if isinstance(value, tuple):        # of a keyed setting, parsed already
+        return f"{value[0]}={':'.join(map(str, value[1:]))}"
     return f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
@@ -318,6 +333,10 @@ class Settings:
     trusted_proxy: tuple[str, ...] = _setting(
         (), _proxy_network, "CIDR", "a reverse proxy whose X-Forwarded-For is believed", is_repeatable=True)
     rate_limit: int = _setting(1000, _whole(0, 10**9), "N", "units an hour and key; 0 for no limit")
+    quota: tuple[tuple[str, int], ...] = _setting(
+        (), _quota, "NAME=N", "how much of something an account may have: " + ", ".join(
+            f"{name} (default {limit})" for name, limit in QUOTAS.items()),
+        is_repeatable=True, is_keyed=True, variable="RELEASETRACK_QUOTAS")
     poll_interval: float = _setting(
         HOUR, _seconds(1, 30 * DAY), "SECONDS", "seconds between the checks of a project")
     host_limit: int = _setting(
@@ -383,6 +402,10 @@ class Settings:
             kept = [(values.get(row.name), f"config {row.name}") for values in stored]
             chosen[row.name] = row.first([(chosen.get(row.name), row.name), *kept])
         return self._of(chosen)
+
+    def quota_of(self, name: str) -> int:
+        """How much of something an account may have."""
+        return dict(self.quota).get(name, QUOTAS[name])
 
     @classmethod
     def _of(cls, chosen: Mapping[str, Any]) -> Settings:
@@ -472,8 +495,8 @@ class TooLarge(ReleasetrackError):
 class TooMany(ReleasetrackError):
     status = 429
 
-    def __init__(self, retry_after: float) -> None:
-        super().__init__("too many requests")
+    def __init__(self, retry_after: float, text: str = "Too many tries. Try again in an hour.") -> None:
+        super().__init__(text)
         self.retry_after = retry_after
 
 
@@ -1035,20 +1058,22 @@ class RateLimiter:
         self._lock = threading.Lock()
         self._state: dict[str, tuple[float, int]] = {}      # name -> (start, used)
 
-    def take(self, name: str, cost: int, now: float) -> Window:
-        """The window after ``cost``; one that costs more than remains is refused and costs nothing."""
+    def take(self, name: str, cost: int, now: float, share: int = 1) -> Window:
+        """The window after ``cost``; one that costs more than remains is refused and costs nothing.
+        ``share``: how many times the limit the name has."""
+        limit = share * self.limit
         with self._lock:
             start, used = self._state.get(name, (now, 0))
             if now - start >= HOUR:
                 del self._state[name]
                 start, used = now, 0
-            is_open = used + cost <= self.limit
+            is_open = used + cost <= limit
             if is_open:
                 used += cost
                 if name not in self._state and len(self._state) >= self._most_names:
                     del self._state[next(iter(self._state))]        # the oldest
                 self._state[name] = start, used
-            return Window(self.limit, self.limit - used, start + HOUR - now, is_open)
+            return Window(limit, max(0, limit - used), start + HOUR - now, is_open)
 
     def give_back(self, name: str, cost: int) -> None:
         """Undo a ``take`` that should not count after all."""
@@ -1056,6 +1081,29 @@ class RateLimiter:
             if name in self._state:
                 start, used = self._state[name]
                 self._state[name] = start, max(0, used - cost)
+
+
+class Waits:
+    """Who waits for other servers in a thread that answers: few for each account, and all together
+    ``at_once``, so that some threads are left for everybody else."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._lock = threading.Lock()
+        self._waiting: Counter[str] = Counter()         # by account
+
+    @contextlib.contextmanager
+    def of(self, account_id: str, limit: int) -> Iterator[bool]:
+        """Whether the account, of which ``limit`` may, may wait in the block."""
+        with self._lock:
+            may_wait = self._waiting[account_id] < limit and self._waiting.total() < self._at_once
+            self._waiting[account_id] += may_wait
+        try:
+            yield may_wait
+        finally:
+            with self._lock:
+                self._waiting[account_id] -= may_wait
+                self._waiting += Counter()      # drops who waits for nothing
 
 
 class Pace:
@@ -1168,6 +1216,14 @@ def in_networks(address: str, networks: tuple[str, ...]) -> bool:
     return parsed is not None and any(parsed in ipaddress.ip_network(text) for text in networks)
 
 
+def network_of(address: str) -> str:
+    """What a client counts by: its address, or of IPv6 its /64 network, all of which is its own."""
+    parsed = parse_address(address)
+    if parsed and parsed.version == 6:
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed or address)
+
+
 # Where home users' receivers are: for administrators, and for others where the operator allows it.
 _PRIVATE = (
     "127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
@@ -1208,9 +1264,7 @@ class LoginThrottle:
     def check(self, email: str, address: str, password: str, hashed: str | None, now: float) -> bool:
         """Whether the password is right. Takes as long for an account that does not exist (``hashed`` None).
         Raises TooMany. A right password is not counted, so that programs may log in often."""
-        parsed = parse_address(address)
-        network = str(ipaddress.ip_network((parsed, 64), strict=False)
-                      if parsed and parsed.version == 6 else parsed or address)
+        network = network_of(address)
         account = f"{secret_hash(email.lower()).hex()} from {network}"
         if not self._pending.acquire(blocking=False):
             raise TooMany(1)
@@ -1984,6 +2038,23 @@ def _unique(what: str) -> Iterator[None]:
 
 
 @dataclasses.dataclass(eq=False)
+class Quotas:
+    of: Callable[[str], int]        # how much of something an account may have
+
+    def require(self, db: sqlite3.Connection, name: str, account_id: str) -> None:
+        """Raise Invalid, in the transaction that adds one more, where an account has all that it may have."""
+        limit, (used,) = self.of(name), db.execute("""
+            SELECT CASE :name
+                   WHEN 'projects'     THEN (SELECT count(*) FROM project     WHERE account_id = :account)
+                   WHEN 'tags'         THEN (SELECT count(*) FROM tag         WHERE account_id = :account)
+                   WHEN 'keys'         THEN (SELECT count(*) FROM api_key     WHERE account_id = :account)
+                   WHEN 'destinations' THEN (SELECT count(*) FROM destination WHERE account_id = :account)
+                   END""", {"name": name, "account": account_id}).fetchone()
+        if used >= limit:
+            raise Invalid(f"An account may have at most {limit:,} {name}; --quota {name}=N raises that.")
+
+
+@dataclasses.dataclass(eq=False)
 class Accounts:
     _db: Database
 
@@ -2142,13 +2213,15 @@ class Keys:
     """Keys of the API."""
 
     _db: Database
+    _quotas: Quotas
     _used_at: dict[str, float] = dataclasses.field(default_factory=dict)   # when its last use was written
 
     def add(self, account_id: str, name: str, networks: Sequence[str]) -> Key:
-        """A new key. Raises Invalid when the account has one of that name."""
+        """A new key. Raises Invalid when the account has one of that name, or too many."""
         key = Key(make_id(), account_id, name, tuple(networks), make_key_secret(), self._db.clock())
-        with _unique(f"a key {name}"):
-            self._db.write("""
+        with self._db.transaction() as db, _unique(f"a key {name}"):
+            self._quotas.require(db, "keys", account_id)
+            db.execute("""
                 INSERT INTO api_key (id, account_id, name, secret, secret_hash, networks, created_at)
                 VALUES (?, ?, ?, ?, ?, ?, ?)
                 """, (key.id, account_id, name, key.secret, secret_hash(key.secret), compact_json(networks),
@@ -2185,6 +2258,7 @@ class Keys:
 @dataclasses.dataclass(eq=False)
 class Tags:
     _db: Database
+    _quotas: Quotas
 
     def of_account(self, account_id: str) -> list[Tag]:
         """An account's tags, sorted by name."""
@@ -2195,11 +2269,12 @@ class Tags:
         return next((tag for tag in self.of_account(account_id) if tag.id == tag_id), None)
 
     def add(self, account_id: str, name: str) -> Tag:
-        """The new tag. Raises Invalid when the account has one of that name."""
+        """The new tag. Raises Invalid when the account has one of that name, or too many."""
         tag = Tag(make_id(), name, make_id())
-        with _unique(f"a tag {name}"):
-            self._db.write("INSERT INTO tag (id, account_id, name, feed_secret) VALUES (?, ?, ?, ?)",
-                           (tag.id, account_id, name, tag.feed_secret))
+        with self._db.transaction() as db, _unique(f"a tag {name}"):
+            self._quotas.require(db, "tags", account_id)
+            db.execute("INSERT INTO tag (id, account_id, name, feed_secret) VALUES (?, ?, ?, ?)",
+                       (tag.id, account_id, name, tag.feed_secret))
         return tag
 
     def rename(self, account_id: str, tag_id: str, name: str) -> Tag | None:
@@ -2228,14 +2303,16 @@ class Destinations:
     """Where notifications are sent."""
 
     _db: Database
+    _quotas: Quotas
 
     def add(self, account_id: str, kind: str, name: str, settings: Mapping[str, Any], secret: str = "", *,
             schedule: str = "instant", is_for_every_project: bool = True, tags: Sequence[str] = (),
             without_tags: Sequence[str] = (), is_security_only: bool = False) -> Destination:
-        """The new destination. Raises Invalid when there is one of that kind and name."""
+        """The new destination. Raises Invalid when there is one of that kind and name, or too many."""
         destination = Destination(make_id(), account_id, kind, name, settings, secret, schedule,
                                   is_for_every_project, tuple(tags), tuple(without_tags), is_security_only)
         with self._db.transaction() as db:
+            self._quotas.require(db, "destinations", account_id)
             db.execute("""
                 INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
                 VALUES (?, ?, ?, ?, '', ?, ?)
@@ -2766,12 +2843,15 @@ class Projects:
     _tags: Tags
     _destinations: Destinations
     _sources: Sources
+    _quotas: Quotas
 
     def add(self, account_id: str, provider: str, key: str, name: str,
             settings: Mapping[str, Any]) -> tuple[Project, Source]:
-        """The new project and its source, which is due at once. Raises Invalid when the account has it."""
+        """The new project and its source, which is due at once. Raises Invalid when the account has it, or
+        too many."""
         project_id, now = make_id(), self._db.clock()
         with self._db.transaction() as db:
+            self._quotas.require(db, "projects", account_id)
             source, = db.execute("""
                 INSERT INTO source (provider, key, name, next_check_at) VALUES (?, ?, ?, ?)
                     ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at
@@ -3019,17 +3099,20 @@ class Releases:
 
 class Store:
     """All that is remembered. Its parts' methods return values, never rows; each is one statement or one
-    transaction. ``due_at``: schedule, instant, time zone -> when a delivery that is rescheduled is sent."""
+    transaction. ``due_at``: schedule, instant, time zone -> when a delivery that is rescheduled is sent.
+    ``quota_of``: name -> how much of it an account may have."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time,
                  due_at: Callable[[str, float, str], float] = lambda schedule, at, zone: at,
-                 migrations: Sequence[str] = MIGRATIONS) -> None:
+                 migrations: Sequence[str] = MIGRATIONS,
+                 quota_of: Callable[[str], int] = lambda name: sys.maxsize) -> None:
+        quotas = Quotas(quota_of)
         self.database = db = Database(path, clock, migrations)
         self.config, self.accounts, self.sessions = Config(db), Accounts(db), Sessions(db)
-        self.keys, self.tags, self.destinations = Keys(db), Tags(db), Destinations(db)
+        self.keys, self.tags, self.destinations = Keys(db, quotas), Tags(db, quotas), Destinations(db, quotas)
         self.outbox = Outbox(db, self.destinations, due_at)
         self.sources = Sources(db, self.outbox)
-        self.projects = Projects(db, self.accounts, self.tags, self.destinations, self.sources)
+        self.projects = Projects(db, self.accounts, self.tags, self.destinations, self.sources, quotas)
         self.releases = Releases(db, self.projects)
         self.close = db.close
 
@@ -6958,6 +7041,12 @@ class Context:
     rate_limits: RateLimiter
     throttle: LoginThrottle
     answers: AnswerCache
+    waits: Waits
+    unknown_proxies: set[str] = dataclasses.field(default_factory=set)      # networks, the first few
+
+    def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
+        """Whether a request of the account may wait for another server in the block."""
+        return self.waits.of(account_id, self.settings.quota_of("lookups"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -7045,7 +7134,9 @@ def add_project(call: Call) -> dict[str, Any]:
     provider, name, key = found
     since = call.store.database.clock()
     project, source = call.store.projects.add(call.account_id, provider.id, key, name, settings)
-    return _shown(call, await_first_check(call.context, project, source, since, FIRST_CHECK_WAIT))
+    with call.context.waiting(call.account_id) as may_wait:     # else it is checked all the same
+        seconds = FIRST_CHECK_WAIT if may_wait else 0.0
+        return _shown(call, await_first_check(call.context, project, source, since, seconds))
 
 
 def or_missing(value: Found | None) -> Found:
@@ -7227,11 +7318,20 @@ def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
     return user, password
 
 
-def take_cost(context: Context, name: str, method: str) -> None:
-    """Count a request against the hourly limit, and set the headers that say what remains. Raises TooMany."""
+def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
+    """Count a request against the hourly limit, and set the headers that say what remains. ``account_id``: of
+    a key; an account's keys together have twice the limit. Raises TooMany."""
     if not context.settings.rate_limit:
         return
-    window = context.rate_limits.take(name, 1 if method == "GET" else 10, time.monotonic())
+    cost, now, limits = 1 if method == "GET" else 10, time.monotonic(), context.rate_limits
+    window = limits.take(name, cost, now)
+    if account_id and window.is_open:
+        shared = limits.take(f"keys of {account_id}", cost, now, 2)
+        if not shared.is_open:
+            limits.give_back(name, cost)
+        window = dataclasses.replace(
+            window, remaining=min(window.remaining, shared.remaining), is_open=shared.is_open,
+            reset=window.reset if shared.is_open else shared.reset)
     bottle.response.headers.update({
         "X-Ratelimit-Limit": str(window.limit), "X-Ratelimit-Remaining": str(window.remaining),
         "X-Ratelimit-Reset": str(int(window.reset))})
@@ -7386,7 +7486,7 @@ def answer_api(context: Context) -> bytes:
             take_cost(context, f"account {account_id}", method)
         else:
             key_id, account_id = key_account(context, environ)
-            take_cost(context, f"key {key_id}", method)
+            take_cost(context, f"key {key_id}", method, account_id)
         return _handle(Call(context, account_id, segments, environ))
     except ReleasetrackError as error:
         return refuse(error, segments[0])
@@ -8105,7 +8205,6 @@ ERROR_PAGE = template_of("""\
 """)
 _ERROR_TEXTS = {
     404: "There is no such page. What it showed may have been removed.",
-    429: "Too many tries. Try again in an hour.",
     500: "Something went wrong here. The log of releasetrack says what.",
     503: "The store cannot be read or written for now: another process holds it, or the disk is full. "
          "Try again soon.",
@@ -8473,7 +8572,7 @@ def add_page(visit: Visit) -> str:
     def add() -> None:
         _add_lines(visit, added, wrong)
         if wrong:
-            raise Invalid(*itertools.chain.from_iterable(wrong.values()))
+            raise Invalid(*dict.fromkeys(itertools.chain.from_iterable(wrong.values())))
         if len(added) == 1:
             raise SeeOther(f"/projects/{added[0].id}", f"{added[0].name} is tracked now.")
         raise SeeOther("/projects?sort=added", f"{len(added)} projects are tracked now.")
@@ -8507,19 +8606,21 @@ def _add_lines(visit: Visit, added: list[Project], wrong: dict[str, list[Problem
     if not 0 < len(lines) <= 200:
         raise Invalid(Problem("name", "is required: one to 200 lines"))
     tags = [id_ for id_ in visit.tags if id_ in form.texts("tag")]
-    since, end = store.database.clock(), time.monotonic() + FIRST_CHECK_WAIT
+    since = store.database.clock()
     for line in dict.fromkeys(lines):
         try:
             provider, name, key = _read_line(visit, form.text("provider"), line)
             begun.append((line, *store.projects.add(account_id, provider.id, key, name, {"tags": tags})))
         except Invalid as error:
             wrong[line] = error.problems
-    for line, project, source in begun:
-        try:
-            left = max(0.0, end - time.monotonic())
-            added.append(await_first_check(visit.context, project, source, since, left))
-        except Invalid as error:
-            wrong[line] = error.problems
+    with visit.context.waiting(account_id) as may_wait:     # else they are checked all the same
+        end = time.monotonic() + (FIRST_CHECK_WAIT if may_wait else 0.0)
+        for line, project, source in begun:
+            try:
+                left = max(0.0, end - time.monotonic())
+                added.append(await_first_check(visit.context, project, source, since, left))
+            except Invalid as error:
+                wrong[line] = error.problems
 
 
 def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str]:
@@ -8909,17 +9010,30 @@ def _given_destination(visit: Visit, before: Destination) -> Destination:
         before, name=name, settings=settings, schedule=schedule or "instant", tags=wanted,
         without_tags=unwanted, is_for_every_project=form.text("scope") != "listed",
         is_security_only=bool(form.texts("security")))
-    require_allowed_address(made, visit.account.is_admin, visit.site.fetcher.refusal_of)
+    with visit.context.waiting(visit.account.id) as may_wait:
+        if may_wait:        # else its address is judged when it is used, as it always is
+            require_allowed_address(made, visit.account.is_admin, visit.site.fetcher.refusal_of)
     return made
+
+
+@contextlib.contextmanager
+def _testing(visit: Visit) -> Iterator[None]:
+    """Wait for another server in the block. Raises TooMany."""
+    with visit.context.waiting(visit.account.id) as may_wait:
+        if not may_wait:
+            raise TooMany(1, "Other tests and look-ups are under way. Try again when they are done.")
+        yield
 
 
 def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url: str,
            settings: Settings | None = None) -> dict[str, Any]:
     """What "exchange" shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
-    window = visit.site.tests.take(visit.account.id, 1, time.monotonic())
-    if not window.is_open:
-        raise TooMany(window.reset)
-    request, reply, error = visit.site.try_out(destination, visit.account, body, url, settings)
+    with _testing(visit):
+        window = visit.site.tests.take(visit.account.id, 1, time.monotonic())
+        if not window.is_open:
+            raise TooMany(window.reset, f"An account may send at most {window.limit:,} tests an hour; "
+                                        "--quota tests=N raises that.")
+        request, reply, error = visit.site.try_out(destination, visit.account, body, url, settings)
     sent, answered = transcript(destination, request, reply)
     return {"sent": sent, "reply": answered, "error": error}
 
@@ -9265,6 +9379,10 @@ SETTINGS_PAGE = template_of("""\
 % rebase("layout", title="Settings")
 <p class="soft">Changes apply at once, to the running service and to all commands. Secrets are never shown
   again.</p>
+% if proxies:
+<p class="danger">{{proxies}} sends X-Forwarded-For, which is not believed. If it is your reverse proxy, enter
+  it as a trusted proxy; else all its clients count as one.</p>
+% end
 % include("form", buttons={"save": "Save", "test_mail": "Send a test mail"})
 % include("exchange")
 <h2>Own providers</h2>
@@ -9274,6 +9392,8 @@ SETTINGS_PAGE = template_of("""\
 % end
 <h2>Provider tokens</h2>
 % include("form", groups={}, fields=token, buttons={"save_token": "Save the token"})
+<h2>Quotas of an account</h2>
+% include("form", groups={}, fields=quota, buttons={"save_quota": "Save the quota"})
 <h2>What is set</h2>
 % include("list", items=stored)
 """)
@@ -9301,12 +9421,14 @@ def settings_page(visit: Visit) -> str:
         save=(save, "Saved."), test_mail=lambda: found.update(_try_mail(visit, mail)),
         try_provider=lambda: found.update(tried=_try_provider(visit)),
         save_provider=(lambda: config.set("provider", [form.text("provider")]), "Saved."),
+        save_quota=(lambda: config.set("quota", [form.text("quota")]), "Saved."),
         save_token=(lambda: config.set("token", [f"{form.text('token_provider')}={form.text('token')}"]),
                     "Saved."),
         remove=(lambda: or_missing(config.unset(form.text("name"), form.text("key")) or None),
                 f"Removed {form.text('name')} {form.text('key')}".rstrip() + "."))
     return visit.show(
         SETTINGS_PAGE, "/settings", stored=_stored_settings(visit, states), **found,
+        proxies=", ".join(sorted(visit.context.unknown_proxies)[:5]),
         groups={legend: visit.filled("save test_mail", *map(_control_of, those))
                 for legend, those in (("General", general), ("Mail server", mail))},
         provider=visit.filled(
@@ -9318,7 +9440,10 @@ def settings_page(visit: Visit) -> str:
             "save_token", Field("token_provider", "Provider", type="select", choices=[
                 (one.id, one.id) for one in visit.providers.values() if one.dialect.auth]),
             Field("token", "Token", type="password", is_required=True, more={"autocomplete": "off"},
-                  hint="A provider's own environment variable, such as GITHUB_TOKEN, goes before it.")))
+                  hint="A provider's own environment variable, such as GITHUB_TOKEN, goes before it.")),
+        quota=visit.filled("save_quota", Field(
+            "quota", "Quota", is_required=True, more={"placeholder": SETTINGS["quota"].shape},
+            hint=f"{_sentence(SETTINGS['quota'].about)}.")))
 
 
 def _control_of(state: SettingState) -> Field:
@@ -9390,7 +9515,8 @@ def _try_provider(visit: Visit) -> str:
     try:
         row = SETTINGS["provider"].read([visit.form.text("provider")], "provider")[0]
         provider, name, _ = project_at(providers_with([row]), row[0], visit.form.text("name"))
-        listing = releases_of(provider, name, visit.site.fetcher.fetch)
+        with _testing(visit):
+            listing = releases_of(provider, name, visit.site.fetcher.fetch)
     except SettingError as error:
         raise Invalid(Problem("provider", f"cannot be used: {error}")) from None
     except ProviderError as error:
@@ -9623,6 +9749,17 @@ def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
     environ["PATH_INFO"] = path.decode("latin-1") if is_utf8 else raw
 
 
+def _warn_of_proxy(context: Context, environ: Mapping[str, Any]) -> None:
+    """Log when a peer forwards requests that is not trusted to, once for each of the first networks."""
+    peer, known = environ.get("REMOTE_ADDR", ""), context.unknown_proxies
+    is_forwarded = "HTTP_X_FORWARDED_FOR" in environ or "HTTP_FORWARDED" in environ
+    if (is_forwarded and len(known) < 20 and parse_address(peer) and network_of(peer) not in known
+            and not in_networks(peer, context.settings.trusted_proxy)):
+        known.add(network_of(peer))
+        log.warning("%s sends X-Forwarded-For, which is not believed, so that all its clients count as one; "
+                    "if it is your reverse proxy, set --trusted-proxy %s", peer, peer)
+
+
 def make_app(site: Site) -> Callable[..., Any]:
     """The WSGI application: API, pages, health and metrics."""
     app, context = bottle.Bottle(), site.context
@@ -9636,6 +9773,7 @@ def make_app(site: Site) -> Callable[..., Any]:
         return status_message(error.status_code)
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        _warn_of_proxy(context, environ)
         _set_path(environ, unquote(urlsplit(context.settings.base_url).path).rstrip("/").encode())
         return app(environ, start_response)
 
@@ -9664,7 +9802,8 @@ class Service:
         own, more_providers = settings or Settings(), tuple(providers)
         providers_with(own.provider, more_providers)        # raises, before a file is made
         self.store = Store(own.db, due_at=lambda schedule, at, zone: next_boundary(
-            schedule, at, zone, self.settings.digest_hour))
+            schedule, at, zone, self.settings.digest_hour),
+                           quota_of=lambda name: self.settings.quota_of(name))
         self._reloading, self._stored = threading.Lock(), self.store.config.all()
         self.config = Configuration(self.store, own, more_providers, is_command)
         self.settings = self.config.settings()
@@ -9677,11 +9816,12 @@ class Service:
         self._is_started = False
         self._context = Context(self.store, self.settings, self.providers, self.patterns,
                                 RateLimiter(self.settings.rate_limit), LoginThrottle(),
-                                AnswerCache(self.store.database.revision))
+                                AnswerCache(self.store.database.revision),
+                                Waits(max(1, own.threads // 2)))
         self.config.changed = self.reload
-        self._setup_token = make_session_token()
+        self._setup_token, self._tests = make_session_token(), RateLimiter(self.settings.quota_of("tests"))
         self.app = make_app(Site(self._context, self.fetcher, self._try_out, self.health,
-                                 self._setup_token, self.config, RateLimiter(TEST_SENDS_PER_HOUR)))
+                                 self._setup_token, self.config, self._tests))
 
     @property
     def setup_path(self) -> str:
@@ -9716,8 +9856,8 @@ class Service:
         with self._reloading:
             settings = self.config.settings()
             self.providers = self.config.providers(settings)
-            if settings.rate_limit != self.settings.rate_limit:     # else what was used stays used
-                self._context.rate_limits = RateLimiter(settings.rate_limit)
+            self._context.rate_limits.limit = settings.rate_limit
+            self._tests.limit = settings.quota_of("tests")
             self.settings = self._context.settings = settings
             self._context.providers = self.providers
             # Some answers depend on providers.
@@ -9771,15 +9911,24 @@ def trim_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def make_server(application: Callable[..., Any], settings: Settings) -> tuple[Any, str]:
-    """``(a waitress server that listens, its address)``. Raises CannotServe."""
-    try:        # only here: a program that embeds the file may have another server
-        import waitress.channel
-        import waitress.parser
-        import waitress.server
-        import waitress.task
-    except ImportError:
-        raise CannotServe("it needs the package waitress: pip install waitress") from None
+def most_connections() -> int:
+    """How many clients may be connected at once, after asking the system for more files: 300 are for the
+    store, the tracker and the courier."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = min(hard, MOST_FILES) if hard >= 0 else MOST_FILES      # RLIM_INFINITY is -1
+    if 0 <= soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    limit = max(40, min(CONNECTIONS, files - 300))
+    if limit < CONNECTIONS:
+        log.warning("at most %d connections at once, as ulimit -n is only %d", limit, files)
+    return limit
+
+
+def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> Any:
+    """waitress' connection, with deadlines; at most ``most`` from one network that is no trusted proxy."""
+    import waitress.channel     # only here: a program that embeds the file may have another server
+    import waitress.parser
+    import waitress.task
 
     class Refusal(waitress.task.ErrorTask):
         """A Message to what waitress refuses by itself."""
@@ -9805,12 +9954,44 @@ def make_server(application: Callable[..., Any], settings: Settings) -> tuple[An
     class Channel(waitress.channel.HTTPChannel):
         parser_class, error_task_class = Parser, Refusal
 
+        def __init__(self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:
+            self.network, self._begun_at = network_of(addr[0]), time.time()
+            super().__init__(server, sock, addr, adj, map)
+            self._allow(HEAD_TIMEOUT)
+            if not in_networks(addr[0], trusted_proxy()) and sum(
+                    one.network == self.network for one in server.active_channels.values()) > most:
+                self.handle_close()
+
+        def _allow(self, seconds: float) -> None:
+            """Have waitress close it when so much time has passed without a request to answer."""
+            self.last_activity = self._begun_at + seconds - self.adj.channel_timeout
+
+        def received(self, data: bytes) -> bool:
+            before, is_accepted = self.request, bool(super().received(data))
+            if self.request:        # in part; with more of it, its time does not start again
+                self._begun_at = self._begun_at if self.request is before else time.time()
+                self._allow(BODY_TIMEOUT if self.request.headers_finished else HEAD_TIMEOUT)
+            return is_accepted
+
         def send_continue(self) -> None:
             if self.request.completed:      # there is no body; waitress would wait for one, and never answer
                 self.request.expect_continue = False
             else:
                 super().send_continue()
 
+    return Channel
+
+
+def make_server(application: Callable[..., Any], settings: Settings,
+                trusted_proxy: Callable[[], tuple[str, ...]] = tuple) -> tuple[Any, str]:
+    """``(a waitress server that listens, its address)``. A ``trusted_proxy`` may have all connections, other
+    networks a quarter of them. Raises CannotServe."""
+    limit = most_connections()
+    try:
+        import waitress.server
+        channel_class = _channel_class(limit // 4, trusted_proxy)
+    except ImportError:
+        raise CannotServe("it needs the package waitress: pip install waitress") from None
     try:
         family, *_, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM,
                                                  flags=socket.AI_PASSIVE)[0]
@@ -9819,10 +10000,10 @@ def make_server(application: Callable[..., Any], settings: Settings) -> tuple[An
         raise CannotServe(f"--host {settings.host} --port {settings.port}: cannot listen there: "
                           f"{error.strerror or error}") from None
     server = waitress.server.create_server(
-        application, sockets=[listener], threads=settings.threads, connection_limit=1000,
+        application, sockets=[listener], threads=settings.threads, connection_limit=limit,
         asyncore_use_poll=True, max_request_header_size=16 * KIB, max_request_body_size=BODY_LIMIT + 1,
-        channel_timeout=30, ident="releasetrack", clear_untrusted_proxy_headers=False)
-    server.channel_class = Channel
+        channel_timeout=30, cleanup_interval=1, ident="releasetrack", clear_untrusted_proxy_headers=False)
+    server.channel_class = channel_class
     # At its default of 1 the threads that answer also send, and compete with the I/O thread for the lock of
     # the interpreter: half as many answers with 8 clients, a twentieth with 100.
     server.adj.send_bytes = 64 * KIB
@@ -9981,7 +10162,7 @@ def serve(settings: Settings, args: argparse.Namespace) -> None:
     with contextlib.ExitStack() as stack:
         service = Service(settings)
         stack.callback(service.stop)
-        server, address = make_server(service.app, settings)
+        server, address = make_server(service.app, settings, lambda: service.settings.trusted_proxy)
         stack.callback(server.close)
 
         def end(*_: Any) -> None:
@@ -10356,7 +10537,7 @@ def config_list(settings: Settings, args: argparse.Namespace) -> None:
                   "standard input, one per line, as is best for secrets"))
 def config_set(settings: Settings, args: argparse.Namespace) -> None:
     """Store a setting for serve and all commands; a running serve applies it at once.
-    Of provider and token each ID is set by itself."""
+    Of provider, token and quota each ID is set by itself."""
     texts = [line.rstrip("\r\n") for line in sys.stdin] if args.value == ["-"] else args.value
     with _configuration(settings) as configuration:
         configuration.set(args.name, texts)
@@ -10365,7 +10546,7 @@ def config_set(settings: Settings, args: argparse.Namespace) -> None:
             _complain(f"serve was started with another {args.name}, which overrides this; restart it without")
 
 
-@command(argument("name"), argument("id", nargs="?", default="", help="of provider and token: only this ID"))
+@command(argument("name"), argument("id", nargs="?", default="", help="of provider, token, quota: only it"))
 def config_unset(settings: Settings, args: argparse.Namespace) -> None:
     """Remove a setting from the store."""
     with _configuration(settings) as configuration:

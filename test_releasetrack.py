@@ -751,6 +751,7 @@ SETTING_ROWS = [
     ("base_url",       "https://r.example/x/",    "https://r.example/x",                   "",                "http://b.lan"),
     ("trusted_proxy",  "10.0.0.2",                ("10.0.0.2/32",),                        (),                "10.9.9.9"),
     ("rate_limit",     "0",                       0,                                       1000,              "1"),
+    ("quota",          "keys=7",                  (("keys", 7),),                          (),                "keys=8"),
     ("poll_interval",  "1",                       1.0,                                     3600.0,            "2"),
     ("host_limit",     "1",                       1,                                       2,                 "3"),
     ("contact",        "me@example.org",          "me@example.org",                        "",                "b@b.lan"),
@@ -8296,9 +8297,10 @@ def test_destination_test_shows_the_exchange(world, visitor, listen):
         assert filled_in(shown, "set.url") == [url], "what was typed stays, to be saved then"
     assert len(listener.seen) == 3 and visitor.press(shown, "save").request.path.startswith("/notifications/")
     assert world.store.outbox.history(world.account.id) == []
-    answers = [visitor.send("/notifications/add/webhook", {"name": "x", "set.url": closed, "do": "test"}).status_int
-               for _ in range(rt.TEST_SENDS_PER_HOUR)]       # an account sends so many tests an hour
-    assert answers[0] == 200 and answers[-1] == 429
+    world.service.config.set("quota", ["tests=5"])
+    *answers, refused = [visitor.send("/notifications/add/webhook", {"name": "x", "set.url": closed, "do": "test"}) for _ in range(2)]
+    assert [one.status_int for one in answers] == [200] and refused.status_int == 429
+    assert "An account may send at most 5 tests an hour; --quota tests=N raises that." in text_of(refused)
 
 
 def test_destination_test_with_own_data(world, visitor, listen):
