@@ -836,7 +836,10 @@ def test_settings_invalid_values_are_named():
                             "ho/me=forgejo:https://g.example", "=forgejo:https://g.example",
                             "home=forgejo:https://me:sEcReT8@g.example"]),
         ("token",          ["github", "github=", "=sEcReT1", "git hub=sEcReT2", "github=sEcReT3 4", "Github=sEcReT5"]),
-        ("smtp_url",       ["mail.lan", "http://u:sEcReT6@mail.lan", "smtp://u:sEcReT7@mail.lan/path", "smtp://u@h"]),
+        ("smtp_url",       ["mail.lan", "http://u:sEcReT6@mail.lan", "smtp://u:sEcReT7@mail.lan/path", "smtp://u@h", "smtp:mail.lan",
+                            "smtp://mail.lan:0", "smtp://mail.lan:65536", "smtp://mail.lan?tls=1", "smtp://mail.lan\n", "smtp://mäil.lan",
+                            "smtp://u:sEcReT@", "u:sEcReT@mail.lan", "smtps://u:sl/sEcReT@mail.lan", "smtps://u:ha#sEcReT@mail.lan",
+                            "smtps://u:qu?sEcReT@mail.lan", "smtps://u:sEcReTü@mail.lan", "smtps://u:sEcReT mail.lan"]),
         ("log_level",      ["loud", "critical"]),
     ]:
         row = rt.SETTINGS[name]
@@ -853,6 +856,8 @@ def test_settings_invalid_values_are_named():
                     make()
                 assert "\n" not in str(refused.value) and "; expected " in str(refused.value)
                 assert "sEcReT" not in str(refused.value)
+    for url in ("smtp://mail.lan", "smtp://[::1]:2525", "smtp+starttls://me%40example.org:p%3Aa%2Fs%40s@mail.example.org:587", "smtps://u:p%C3%A4ss@mail.lan"):
+        assert rt.Settings(smtp_url=url).smtp_url == url
     with pytest.raises(rt.SettingError, match="forgejo.*npm"):
         rt.providers_with(rt.Settings(provider="home=cvs:https://cvs.example").provider)
 
@@ -996,7 +1001,7 @@ def test_login_throttle_counts_by_account_and_address_and_by_address(cheap_hashe
     assert refused.value.retry_after == rt.HOUR - 600
     # Bug: 30 wrong passwords an hour, from anywhere, kept the owner out (design.md 10).
     assert throttle.check("me@x.example", "192.0.2.9", PASSWORD, hashed, 600.0)
-    assert throttle.check("me@x.example", "192.0.2.1", PASSWORD, hashed, rt.HOUR)
+    assert all(throttle.check("me@x.example", "192.0.2.1", PASSWORD, hashed, rt.HOUR) for _ in range(5)), "right ones do not count"
 
 
 def test_login_throttle_counts_ipv6_clients_by_their_network(cheap_hashes):
@@ -1004,14 +1009,6 @@ def test_login_throttle_counts_ipv6_clients_by_their_network(cheap_hashes):
     assert [wrong(throttle, "me@x.example", address) for address in (
         "2001:db8::1", "2001:db8::2", "2001:db8::ffff:1", "2001:db8:0:1::1", "::ffff:192.0.2.1", "192.0.2.1", "192.0.2.1")] == [
             True, True, False, True, True, True, False]
-
-
-def test_login_throttle_does_not_count_right_passwords(cheap_hashes):
-    throttle, hashed = rt.LoginThrottle(per_account=1, per_address=1), rt.hash_password(PASSWORD)
-    assert all(throttle.check("me@example.org", "192.0.2.1", PASSWORD, hashed, 0.0) for _ in range(3))
-    assert not throttle.check("nobody@example.org", "192.0.2.1", PASSWORD, None, 0.0)       # there is no such account
-    with pytest.raises(rt.TooMany):
-        throttle.check("me@example.org", "192.0.2.1", PASSWORD, hashed, 0.0)
 
 
 def test_login_throttle_hashes_two_at_once_and_lets_two_wait(cheap_hashes):
@@ -1105,20 +1102,18 @@ def test_pace_allows_so_many_in_any_so_many_seconds():
         assert [pace.take(at) for at in times] == pytest.approx(waits)
 
 
-def test_password_hash_is_scrypt_with_salt(cheap_hashes):
+def test_password_of_8_to_1024_bytes_is_hashed_by_scrypt_with_salt(cheap_hashes):
     algorithm, salt, digest = HASHED.split("$")
     assert algorithm == "scrypt"
     assert digest == hashlib.scrypt(PASSWORD.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=5, dklen=32).hex()
     cheap = rt.hash_password(PASSWORD)
     assert rt.is_password(PASSWORD, cheap) and not rt.is_password(PASSWORD + " ", cheap)
     assert not rt.is_password(PASSWORD, rt.NO_PASSWORD) and rt.hash_password(PASSWORD) != cheap
-
-
-def test_new_password_is_8_to_1024_bytes():
-    for password, is_fine in (("1234567", False), ("12345678", True), ("ä" * 4, True), ("a" * 1024, True),
-                              ("a" * 1025, False), ("", False)):
-        with contextlib.nullcontext() if is_fine else pytest.raises(rt.Invalid, match="^password must be 8 to 1,024 bytes"):
-            assert rt.read_password(password) == password
+    for password in ("12345678", "ä" * 4, "a" * 1024):
+        assert rt.read_password(password) == password
+    for password in ("1234567", "a" * 1025, ""):
+        with pytest.raises(rt.Invalid, match="^password must be 8 to 1,024 bytes"):
+            rt.read_password(password)
 
 
 def test_address_is_in_networks():
@@ -2054,54 +2049,39 @@ def test_exchange_ends_when_the_program_stops(talk):
     assert time.monotonic() - began < 2.5
 
 
-# A certificate authority of these tests (openssl, EC P-256), valid until 2126.
-CA = """\
------BEGIN CERTIFICATE-----
-MIIBpDCCAUugAwIBAgIUWxaJ6C36772+/T7qhT+xw4UGTlgwCgYIKoZIzj0EAwIwHzEdMBsGA1UEAwwUcmVsZWFzZXRyYWNrIHRlc3QgQ0Ew
-IBcNMjYxMTIxMDkwNDE3WhgPMjEyNjEwMjgwOTA0MTdaMB8xHTAbBgNVBAMMFHJlbGVhc2V0cmFjayB0ZXN0IENBMFkwEwYHKoZIzj0CAQYI
-KoZIzj0DAQcDQgAET/dMjYpkEISLalBSF1SpnYNJKnXeMB08l95H0kcpsorqga5nM6aoNX/pih90LUqokwtFLM0JyyK8Ooqd+D9yNKNjMGEw
-HQYDVR0OBBYEFDsG57AzifQ9/GUh+Pwu0+vMdCF4MB8GA1UdIwQYMBaAFDsG57AzifQ9/GUh+Pwu0+vMdCF4MA8GA1UdEwEB/wQFMAMBAf8w
-DgYDVR0PAQH/BAQDAgIEMAoGCCqGSM49BAMCA0cAMEQCIE3vhxGeFEUVKg+NaOGxchPgCpJjYL0zOdWoWGx218cdAiBqKdXCxMiYXm6VWNY5
-2IjRNSFfq9y4q9iwYOqf9SU/bA==
------END CERTIFICATE-----
-"""
-# Leaves of it for localhost, each with its key; the second one was valid until 2021.
+# Certificates of localhost (openssl, Ed25519), one of them valid until 2124, the other until 2021, and the key of both.
+KEY = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIKTUrevHwjVRdYu/12RRV+JXzXWYB4cZLlUHG+viGuKI\n-----END PRIVATE KEY-----\n"
 LEAVES = {
     "good": """\
 -----BEGIN CERTIFICATE-----
-MIIBgjCCASigAwIBAgIBATAKBggqhkjOPQQDAjAfMR0wGwYDVQQDDBRyZWxlYXNldHJhY2sgdGVzdCBDQTAgFw0yNDAxMDEwMDAwMDBaGA8y
-MTI0MDEwMTAwMDAwMFowDzENMAsGA1UEAwwEZ29vZDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABPF4bQideSOW5D321+pT+uEBvErGJnAL
-64oxRh5//QrR0GPVR51YXHAqbCwOxk7F3+xkzBX3kPl6qWTcR6142u2jYzBhMBQGA1UdEQQNMAuCCWxvY2FsaG9zdDAJBgNVHRMEAjAAMB0G
-A1UdDgQWBBT7knG7Vkci3wk78wFsRXt+2tOB+TAfBgNVHSMEGDAWgBQ7BuewM4n0PfxlIfj8LtPrzHQheDAKBggqhkjOPQQDAgNIADBFAiBc
-e+WMo0wHdI8GTbQyoDxuaUNTTbUDG4ADme7PxpiR9gIhAIthanVuFf8Enx+UMQgWlgBt7oF8zGSoaNdZfrTktoLw
+MIIBJjCB2aADAgECAgEBMAUGAytlcDAPMQ0wCwYDVQQDDARnb29kMCAXDTI0MDEwMTAwMDAwMFoYDzIxMjQwMTAxMDAwMDAwWjAPMQ0wCwYDVQ
+QDDARnb29kMCowBQYDK2VwAyEAuAr2AmP4n20mZn4v6V+49NTESDpyrsajIEyWZ+t6KwijWDBWMBQGA1UdEQQNMAuCCWxvY2FsaG9zdDAPBgNV
+HRMBAf8EBTADAQH/MA4GA1UdDwEB/wQEAwIChDAdBgNVHQ4EFgQU1kov1SQf4v1weQv7bPRHKk9b+3QwBQYDK2VwA0EALv2yQqKvKG+BkG37Lg
+5og5VcqhYgBjPvZae4pdTg4ZJVNdW6Z91ZAl3EQHJGqcVYvZt1BUOpgunI4zZC+jaZAw==
 -----END CERTIFICATE-----
------BEGIN EC PRIVATE KEY-----
-MHcCAQEEIPMSIIuymqZ2efgYQR8KnGoeDw/l8YOlDfY3Dcm1aBQHoAoGCCqGSM49AwEHoUQDQgAE8XhtCJ15I5bkPfbX6lP64QG8SsYmcAvr
-ijFGHn/9CtHQY9VHnVhccCpsLA7GTsXf7GTMFfeQ+XqpZNxHrXja7Q==
------END EC PRIVATE KEY-----
 """,
     "expired": """\
 -----BEGIN CERTIFICATE-----
-MIIBgzCCASmgAwIBAgIBATAKBggqhkjOPQQDAjAfMR0wGwYDVQQDDBRyZWxlYXNldHJhY2sgdGVzdCBDQTAeFw0yMDAxMDEwMDAwMDBaFw0y
-MTAxMDEwMDAwMDBaMBIxEDAOBgNVBAMMB2V4cGlyZWQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARA7A6qU5ubaaK8z7YBEI7AjB3bxZqw
-o0cTuVuXr07cwBejrhEB4TZn0gxnum64PNldJRfmyz8bDXRJC6deGhCxo2MwYTAUBgNVHREEDTALgglsb2NhbGhvc3QwCQYDVR0TBAIwADAd
-BgNVHQ4EFgQUFtuvGT0ZAM5ZYVKvB7GB8KLUp3QwHwYDVR0jBBgwFoAUOwbnsDOJ9D38ZSH4/C7T68x0IXgwCgYIKoZIzj0EAwIDSAAwRQIg
-G2ZXmA3WZRrkt0G98ORmDdPiTU5k/eggkPpOnszSA3ECIQDp9xucu7VORNQTDzJA5bUtHKlicxkKMqldsHqFfQYNeQ==
+MIIBKjCB3aADAgECAgEDMAUGAytlcDASMRAwDgYDVQQDDAdleHBpcmVkMB4XDTIwMDEwMTAwMDAwMFoXDTIxMDEwMTAwMDAwMFowEjEQMA4GA1
+UEAwwHZXhwaXJlZDAqMAUGAytlcAMhALgK9gJj+J9tJmZ+L+lfuPTUxEg6cq7GoyBMlmfreisIo1gwVjAUBgNVHREEDTALgglsb2NhbGhvc3Qw
+DwYDVR0TAQH/BAUwAwEB/zAOBgNVHQ8BAf8EBAMCAoQwHQYDVR0OBBYEFNZKL9UkH+L9cHkL+2z0RypPW/t0MAUGAytlcANBAD1MMYVKSQfIYP
+fS9oIt2E9nwqY/G49PJQIu3Q9z754157eQEtWr7rz/Qi11YyZqWvAek6zjNsC2CFqbQpky8Qo=
 -----END CERTIFICATE-----
------BEGIN EC PRIVATE KEY-----
-MHcCAQEEIFxeZ0NII/6wC0KYg3hhqI0TljApMJGaBzERmMYz/8b0oAoGCCqGSM49AwEHoUQDQgAEQOwOqlObm2mivM+2ARCOwIwd28WasKNH
-E7lbl69O3MAXo64RAeE2Z9IMZ7puuDzZXSUX5ss/Gw10SQunXhoQsQ==
------END EC PRIVATE KEY-----
 """,
 }
 
 
-def tls_server(talk: Callable[..., Raw], folder: pathlib.Path, leaf: str) -> Raw:
-    """A server with one of the leaves, that answers 204."""
+def server_context(folder: pathlib.Path, leaf: str) -> ssl.SSLContext:
     path = folder / f"{leaf}.pem"
-    path.write_text(LEAVES[leaf])
+    path.write_text(KEY + LEAVES[leaf])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
+    return context
+
+
+def tls_server(talk: Callable[..., Raw], folder: pathlib.Path, leaf: str) -> Raw:
+    """A server with one of the leaves, that answers 204."""
+    context = server_context(folder, leaf)
 
     def answer(server: Raw, connection: socket.socket) -> None:
         with context.wrap_socket(connection, server_side=True) as secured:
@@ -2114,35 +2094,31 @@ def tls_server(talk: Callable[..., Raw], folder: pathlib.Path, leaf: str) -> Raw
 
 @pytest.fixture
 def trusted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This machine trusts the tests' authority, and no other."""
-    (tmp_path / "ca.pem").write_text(CA)
+    """This machine trusts the tests' certificates, and no others."""
+    (tmp_path / "ca.pem").write_text("".join(LEAVES.values()))
     (tmp_path / "none").mkdir()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
 
 
-def test_tls_is_verified_without_plain_fallback(talk, tmp_path, trusted, monkeypatch):
+def test_tls_is_verified_without_plain_fallback(talk, tmp_path, trusted, monkeypatch, caplog):
     names(monkeypatch, ["127.0.0.1"])
     for host, leaf, says in (("localhost", "good", None), ("localhost", "expired", "not valid: certificate has expired"),
-                             ("flip.example", "good", "certificate is not valid: Hostname mismatch")):
+                             ("flip.example", "good", "certificate is not valid: Hostname mismatch"),
+                             ("localhost", "good", "certificate is not valid")):
         server, fetcher = tls_server(talk, tmp_path, leaf), rt.Fetcher(rt.Settings())
         url = f"https://{host}:{server.port}/hook"
+        fetcher.check_certificates()
         for ask in (lambda: fetcher.post(a_post(url), True), lambda: fetcher.fetch(rt.Request(url))):
             if says is None:
                 assert ask().status == 204
             else:
                 assert says in failure_of(ask)
         assert (server.connections, len(server.got)) == (2, 2 if says is None else 0)
-
-
-def test_tls_warns_and_refuses_when_no_certificates_are_trusted(talk, tmp_path, trusted, caplog):
-    url = f"https://localhost:{tls_server(talk, tmp_path, 'good').port}/"
-    rt.Fetcher(rt.Settings()).check_certificates()
-    assert not caplog.records
-    (tmp_path / "ca.pem").write_text("")
-    (fetcher := rt.Fetcher(rt.Settings())).check_certificates()
+        if host == "flip.example":
+            assert not caplog.records
+            (tmp_path / "ca.pem").write_text("")        # for the last one
     assert "none are trusted" in caplog.text
-    assert "certificate is not valid" in failure_of(lambda: fetcher.fetch(rt.Request(url)))
 
 
 def names(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
@@ -3985,14 +3961,11 @@ class Watch:
 
     def __init__(self, world: World, forge: Forge, name: str = "o/r") -> None:
         self.world, self.forge, self.name, self.now = world, forge, name, time.time()
-        settings = rt.Settings(provider=(forge.flag,))
-        self.providers = providers = rt.providers_with(settings.provider)
-        self.project, source = world.store.projects.add(
-            world.account.id, "forge", *reversed(rt.name_at(providers["forge"], name)), {})
+        self.providers = rt.providers_with(rt.Settings(provider=(forge.flag,)).provider)
+        self.project, source = world.store.projects.add(world.account.id, "forge", name, name, {})
         self.id = source.id
         self.heard: list[Any] = []
-        self.tracker = rt.Tracker(world.store, rt.Fetcher(settings, lambda: self.now), providers, settings,
-                                  world.service.patterns, clock=lambda: self.now, jitter=lambda: 0.0)
+        self.tracker = world.tracker(rt.Settings(provider=(forge.flag,)), lambda: self.now)
         self.tracker.listeners.append(self.heard.append)
 
     def check(self) -> list[str]:
@@ -5212,14 +5185,9 @@ def test_ids_of_matrix_and_mail_are_stable_over_attempts():
         assert first == again and str(first) != str(other)
 
 
-PLANTED: dict[str, list[str]] = {
-    "slack": ["PLANTEDslackhook0123456x"], "slack bot": ["xoxb-1234567890-PLANTEDslackbot"], "telegram": [BOT],
-    "discord": ["PLANTED-discord_" + "x" * 52], "hangouts_chat": ["PLANTEDchatkey00000001", "PLANTEDchattoken00000002%3D"],
-    "microsoft_teams": ["PLANTEDteamssig0000000000000000003"], "mattermost": ["planted5m4tt3rm05t5hook5ab"],
-    "rocketchat": ["PLANTEDr0ck3t0000000000000000000000000005x"], "matrix": ["syt_PLANTEDmatrixtoken_0"],
-    "webhook": ["PLANTEDheadervalue", SECRET], "ntfy": ["tk_PLANTEDntfytoken0000000000000"], "gotify": ["APLANTEDgotify."],
-    "pushover": [APP_30, KEY_30], "apprise": ["plantedapprisekey0001"],
-}
+PLANTED = {place: re.findall(r"[\w:.%-]*planted[\w:.%-]*", " ".join(text for _, text in given), re.IGNORECASE)
+           for place, given in settings_at("http://x").items()}
+PLANTED["webhook"].append(SECRET)
 
 
 def shown_of(secret: str, text: str) -> str:
@@ -5302,11 +5270,8 @@ def test_custom_fields_hold_any_value_as_one_json_text():
         found = json.loads(rt.notification_body({"fields": fields}, body, "").decode("utf-8"))
         value = value.replace("\ud800", "?")
         assert found == {"text": "|".join([value] * 3), "{version}": value, '"': f'{{"v": "{value}"}}'}
-
-
-def test_template_format_strings_are_text():
     attacks = ["{version.__class__.__init__.__globals__}", "{version:>1000000000}", "{version!r}", "{0}", "{version[0]}", "%(version)s",
-               "${{7*7}}", "{account_name.secret}", "{ version }"]
+               "${{7*7}}", "{account_name.secret}", "{ version }"]      # format strings are text
     body = rt.notification_body({"fields": {text: text for text in attacks}}, release_body(version="{project}"), "")
     assert json.loads(body) == {text: text.replace("{{", "{").replace("}}", "}") for text in attacks}
 
@@ -5443,10 +5408,7 @@ class MailServer:
 def mail_server(talk: Callable[..., Raw], tmp_path: pathlib.Path) -> Callable[..., MailServer]:
     """Makes mail servers, which end with the test: ``security`` is the scheme of their URL."""
     def make(security: str = "smtp", leaf: str = "good", login: tuple[str, str] | None = None, **replies: Any) -> MailServer:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        (tmp_path / f"{leaf}.pem").write_text(LEAVES[leaf])
-        context.load_cert_chain(tmp_path / f"{leaf}.pem")
-        made = MailServer(security, context, login, replies)
+        made = MailServer(security, server_context(tmp_path, leaf), login, replies)
         made.port = talk(made.talk).port
         return made
     return make
@@ -5609,16 +5571,13 @@ def test_smtp_server_that_hangs_closes_or_is_missing_fails_in_words(mail_server)
         server = mail_server(**{step: does})
         status, error, _ = post_mail(server.url(), Hurried)
         assert status is None and re.search(says, str(error)) and server.accepted == [], (step, error)
+    for ending in ("421 4.4.2 gone", "junk", _closes):      # what was accepted counts, however that ends
+        server = mail_server(QUIT=ending)
+        assert post_mail(server.url()) == (250, None, "2.0.0 queued as 1") and len(server.accepted) == 1
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     for url, says in ((f"smtp://127.0.0.1:{port}", "refused"), ("", "--smtp-url"), ("smtp://mail.invalid", "mail.invalid")):
         assert says in failure_of(lambda: rt.Fetcher(rt.Settings(smtp_url=url)).post(a_mail(), True))
-
-
-def test_smtp_delivery_counts_however_the_server_ends(mail_server):
-    for ending in ("421 4.4.2 gone", "junk", _closes):
-        server = mail_server(QUIT=ending)
-        assert post_mail(server.url()) == (250, None, "2.0.0 queued as 1") and len(server.accepted) == 1
 
 
 def test_mail_headers_are_those_of_a_list():
@@ -5682,18 +5641,6 @@ def test_mail_has_no_header_tag_or_link_that_a_stranger_wrote():
         check_mail(a_mail(url=url))
         page = bs4.BeautifulSoup(parts_of(a_mail(url=url).content)[1], "html.parser")
         assert [one["href"] for one in page.select("[href]")] == [urllib.parse.quote(url, safe=":/?&=%#")]
-
-
-def test_mail_server_urls_are_accepted_or_refused_without_showing_the_password():
-    for url in ("smtp://mail.lan", "smtp://[::1]:2525", "smtp+starttls://me%40example.org:p%3Aa%2Fs%40s@mail.example.org:587", "smtps://u:p%C3%A4ss@mail.lan"):
-        assert rt.Settings(smtp_url=url).smtp_url == url
-    for url in ("smtp:mail.lan", "smtp://mail.lan:0", "smtp://mail.lan:65536", "smtp://mail.lan?tls=1", "smtp://mail.lan\n", "smtp://mäil.lan",
-                "smtp://user:t0psecret@", "user:t0psecret@mail.lan", "smtps://user:sl/t0psecret@mail.lan", "smtps://user:ha#t0psecret@mail.lan",
-                "smtps://user:qu?t0psecret@mail.lan", "smtps://user:t0psecretü@mail.lan", "smtps://user:t0psecret mail.lan"):
-        with pytest.raises(rt.SettingError) as refused:
-            rt.Settings(smtp_url=url)
-        words = str(refused.value)
-        assert "smtp_url" in words and "smtp+starttls://" in words and "\n" not in words and "t0psecret" not in words
 
 
 LONGEST = f"{'a' * 64}@{'b' * 63}.{'c' * 63}.{'d' * 40}.example"
@@ -6060,12 +6007,6 @@ def test_schedule_boundaries_hold_over_years():
                 if schedule != "hourly":
                     assert (local.hour, local.minute) == (8, 0) and (schedule == "daily" or local.weekday() == 0), (zone, now, local)
                     assert rt.next_boundary(schedule, due_at - 0.001, zone, 8) == due_at
-
-
-def test_unknown_time_zone_is_refused():
-    for name in ("Mars/Olympus_Mons", "", "../../etc/passwd", "/etc/localtime", "Europe", "a\0b", "x" * 5000, "."):
-        with pytest.raises(ValueError, match="expected a name such as Europe/Berlin"):
-            rt.time_zone_of(name)
 
 
 HOMESERVER, PUSHED = (200, {"event_id": "$1"}), (200, {"id": "x"})
@@ -7668,18 +7609,6 @@ def test_releases_filter_and_paging_match_a_model(world, visitor):
     assert releases_on(visitor.get("/" + second.html.select_one("a[rel=prev]")["href"].lstrip("/"))) == releases_on(first)
 
 
-def test_list_query_faults_are_pages_of_400(world, visitor):
-    project = world.track("github", "o/a", a_release("1"))
-    for path in ("/?page=0", "/?page=x", "/?page=99999999999999999999", "/?q=%00", "/?tag=a%0a1", "/?provider=%07", "/?q=%ff", "/projects?sort=size",
-                 "/projects?q=%1b", "/?" + "&".join(f"a{n}=1" for n in range(200)), f"/projects/{project.id}?page=1.5", "/journal?state=lost", "/journal?destination=%00"):
-        shown = visitor.get(path, status=400)
-        parameter = re.search(r"\?(\w+)=", path)[1]
-        assert parameter in text_of(shown) or "UTF-8" in text_of(shown) or "100" in text_of(shown), path
-        assert shown.html.h1
-    for path in ("/?page=999999999", "/?tag=none", "/?tag=&provider=&q=", "/?q=a&q=b", "/?unknown=1", "/projects?failing", "/journal?page=99"):
-        assert "<h1>" in visitor.get(path).text
-
-
 # Projects
 
 
@@ -7702,11 +7631,9 @@ def add_projects(visitor: Visitor, lines: str, status: int = 200, **fields: Any)
 
 
 @pytest.fixture
-def forged(tmp_path: pathlib.Path, forge: Forge) -> Iterator[World]:
+def forged(world_with: Callable[..., World], forge: Forge) -> World:
     """A world that has the forge among its providers. Nothing is checked by itself."""
-    made = World(tmp_path, provider=(forge.flag,))
-    yield made
-    made.close()
+    return world_with(provider=(forge.flag,))
 
 
 ADDED = [
@@ -8790,6 +8717,13 @@ def test_errors_are_pages_of_our_own(world, visitor):
     for method, path, status in [("GET", "/v1", 404), ("PUT", "/v1/tags", 405), ("POST", "/healthz", 405), ("GET", "/metrics/x", 404)]:
         answer = visitor.ask(method, path, X_Key=world.key, Content_Type="application/json", Origin="")
         assert answer.status_int == status and answer.json["code"] == status, "for a program it is JSON"
+    project = world.track("github", "o/a", a_release("1"))
+    for path in ("/?page=0", "/?page=x", "/?page=99999999999999999999", "/?q=%00", "/?tag=a%0a1", "/?provider=%07", "/?q=%ff", "/projects?sort=size",
+                 "/projects?q=%1b", "/?" + "&".join(f"a{n}=1" for n in range(200)), f"/projects/{project.id}?page=1.5", "/journal?state=lost", "/journal?destination=%00"):
+        shown = text_of(visitor.get(path, status=400))
+        assert re.search(r"\?(\w+)=", path)[1] in shown or "UTF-8" in shown or "100" in shown, path
+    for path in ("/?page=999999999", "/?tag=none", "/?tag=&provider=&q=", "/?q=a&q=b", "/?unknown=1", "/projects?failing", "/journal?page=99"):
+        assert "<h1>" in visitor.get(path).text
     check_page(answer := visitor.ask("POST", "/tags", b"name=" + b"x" * rt.BODY_LIMIT))
     assert answer.status_int == 413
 
@@ -10606,7 +10540,7 @@ ODD_MISTAKES = [        # with what a line cannot hold
     *((["destination", "add", ME, "ntfy", name, "--set", "topic=a"], 1, ["name", word])
       for name, word in (("   ", "required"), ("a\nb", "printable"), (LONG, "1 to"))),
     *((["account", "change", ME, "--time-zone", zone], 2, ["--time-zone", "Europe/Berlin"])
-      for zone in ("", "../../etc/passwd", "Europe", "europe/berlin\n", LONG, "\x00", "UTC+2")),
+      for zone in ("", "../../etc/passwd", "/etc/localtime", "Europe", "europe/berlin\n", LONG, "\x00", ".", "Mars/Olympus_Mons")),
     (["account", "change", ME, "--name", "a\nb"], 1, ["name"]),
     (["destination", "change", ME, "ntfy", "no\npe", "--set", "topic=b"], 1, ["ntfy", "phone"]),
     (["deliveries", "show", ME, ""], 1, ["delivery"]),
