@@ -147,8 +147,11 @@ SECRET_OVERLAP = 1 * DAY                # for which a webhook's previous secret 
 RESEND_SPACING = 0.1                    # seconds between a destination's deliveries that are resent together
 SESSION_IDLE, SESSION_MAX_AGE = 14 * DAY, 90 * DAY      # after which a browser has to sign in again
 VISIT = 30 * MINUTE                     # without a look at the releases, after which a new visit begins
-LOGIN_ATTEMPTS_PER_ACCOUNT = 10         # wrong passwords an hour, from one address
+LOGIN_ATTEMPTS_PER_ACCOUNT = 10         # wrong passwords an hour, from one address or known browser
 LOGIN_ATTEMPTS_PER_ADDRESS = 30         # wrong passwords an hour, for all accounts together
+SESSIONS_PER_ACCOUNT = 100              # the one that was seen longest ago ends
+CONFIRMED = 10 * MINUTE                 # for which secrets are shown after the password was typed
+CODE_WAIT = 5 * MINUTE                  # between a log-in's password and its code
 QUOTAS = {                              # of an account; --quota raises them
     "projects": 10_000, "tags": 1_000, "keys": 100, "destinations": 200,
     "tests": 120,                       # notifications sent as a test, an hour
@@ -332,6 +335,12 @@ class Settings:
         "on; with https, nobody can sign in over plain http until it is unset")
     trusted_proxy: tuple[str, ...] = _setting(
         (), _proxy_network, "CIDR", "a reverse proxy whose X-Forwarded-For is believed", is_repeatable=True)
+    auth_header: str = _setting(
+        "", text_matching("[A-Za-z][A-Za-z0-9-]{0,60}", "the name of a header, such as Remote-User"),
+        "NAME", "the header in which the trusted proxy says who is signed in, such as Remote-User")
+    auth_accounts: str = _setting(
+        "existing", text_matching("existing|create", "existing or create"), "existing|create",
+        "whom --auth-header signs in: existing accounts, or anybody, creating accounts on first sight")
     rate_limit: int = _setting(1000, _whole(0, 10**9), "N", "units an hour and key; 0 for no limit")
     quota: tuple[tuple[str, int], ...] = _setting(
         (), _quota, "NAME=N", "how much of something an account may have: " + ", ".join(
@@ -745,6 +754,13 @@ class Account:
     password: str = dataclasses.field(repr=False)       # the hash
     feed_secret: str = dataclasses.field(default="", repr=False)        # in the address of its feed
     badge_secret: str = dataclasses.field(default="", repr=False)       # in those of its badges
+    totp_secret: str = dataclasses.field(default="", repr=False)        # in base 32; "": no second factor
+    recovery_codes: int = 0     # that are left
+
+    @property
+    def seal_key(self) -> str:
+        """What its browsers' tokens are signed with; it changes with the password and the second factor."""
+        return self.password + self.totp_secret
 
 
 @dataclasses.dataclass(frozen=True)
@@ -755,6 +771,7 @@ class Session:
     agent: str                  # the browser's User-Agent
     created_at: float
     seen_at: float
+    confirmed_at: float         # when the password was typed last
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1153,6 +1170,11 @@ def is_password(password: str, hashed: str) -> bool:
     return hmac.compare_digest(hash_password(password, salt).encode(), hashed.encode())
 
 
+def unusable_password() -> str:
+    """The hash of no password, for an account that a proxy signs in. It is random, as it is a key too."""
+    return f"scrypt${secrets.token_hex(16)}${secrets.token_hex(32)}"
+
+
 def secret_hash(secret: str) -> bytes:
     """What a key or session is looked up by, so that no comparison's time says anything of the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
@@ -1176,6 +1198,49 @@ def make_signing_secret() -> str:
 def signature(secret: str, moment: int, body: bytes) -> str:
     """The contract's signature: HMAC-SHA256, keyed with the whole secret, in hexadecimal."""
     return hmac.new(secret.encode(), b"%d." % moment + body, hashlib.sha256).hexdigest()
+
+
+def seal(key: str, *texts: str) -> str:
+    """What only who has the key can make of the texts."""
+    return hmac.new(key.encode(), "\n".join(texts).encode(), hashlib.sha256).hexdigest()
+
+
+def make_device_token(key: str, email: str, nonce: str = "") -> str:
+    """What a browser keeps that an account has signed in with, a device cookie; ``key``: the account's.
+    https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies"""
+    nonce = nonce or secrets.token_hex(16)
+    return f"{nonce}.{seal(key, 'device', nonce, email.lower())}"
+
+
+def device_of(token: str, key: str, email: str) -> str:
+    """The nonce of a device token of this account; "" for anything else."""
+    nonce = token.partition(".")[0]
+    is_ours = hmac.compare_digest(token.encode(), make_device_token(key, email, nonce or " ").encode())
+    return nonce if is_ours else ""
+
+
+def one_time_code(secret: str, step: int) -> str:
+    """The six digits of a step of 30 s: https://www.rfc-editor.org/rfc/rfc6238 and RFC 4226, section 5.3."""
+    digest = hmac.digest(base64.b32decode(secret), step.to_bytes(8, "big", signed=True), "sha1")
+    at = digest[-1] & 15
+    return f"{(int.from_bytes(digest[at:at + 4], 'big') & 0x7fffffff) % 10**6:06}"
+
+
+def step_of_code(secret: str, code: str, now: float) -> int:
+    """The step whose code this is, one before or after the current one at most; 0 if it is none's."""
+    steps = range(int(now // 30) - 1, int(now // 30) + 2)
+    return next((step for step in steps if hmac.compare_digest(
+        one_time_code(secret, step).encode(), code.encode("utf-8", "replace"))), 0)
+
+
+def make_totp_secret() -> str:
+    """160 random bits in base 32, as RFC 4226 section 4 recommends."""
+    return base64.b32encode(secrets.token_bytes(20)).decode()
+
+
+def make_recovery_code() -> str:
+    """80 random bits in base 32, in groups of four."""
+    return "-".join(re.findall("....", base64.b32encode(secrets.token_bytes(10)).decode().lower()))
 
 
 def standard_signature(secret: str, id_: str, moment: int, body: bytes) -> str:
@@ -1248,46 +1313,64 @@ def refusal(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | N
 
 
 class LoginThrottle:
-    """Lets few wrong passwords be tried, two hashed at a time, as each thread keeps the 16 MiB that it took.
-    Counted by the account and the client's address together, and by the address alone, so that nobody is
-    locked out from elsewhere. An IPv6 client counts by its /64 network, all of which is its own."""
+    """Lets few wrong passwords and codes be tried, two hashed at a time, as each thread keeps the 16 MiB that
+    it took. Counted by the account and the client's address together, and by the address alone, so that
+    nobody is locked out from elsewhere. A browser that the account has signed in with has tries and turns of
+    its own, so that nobody is locked out there either. An IPv6 client counts by its /64 network."""
 
     _PENDING = 4        # log-ins that may wait for their turn, since each holds a thread that answers
+    _PENDING_KNOWN = 2  # of browsers that are known
 
     def __init__(self, per_account: int = LOGIN_ATTEMPTS_PER_ACCOUNT,
                  per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS) -> None:
         self._by_account = RateLimiter(per_account)
         self._by_address = RateLimiter(per_address)
         self._pending = threading.BoundedSemaphore(self._PENDING)
+        self._pending_known = threading.BoundedSemaphore(self._PENDING_KNOWN)
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="releasetrack-log-in")
+        self.secret = make_session_token()      # for what does not outlive the process
 
-    def check(self, email: str, address: str, password: str, hashed: str | None, now: float) -> bool:
+    def check(self, email: str, address: str, password: str, hashed: str | None, now: float,
+              device: str = "") -> bool:
         """Whether the password is right. Takes as long for an account that does not exist (``hashed`` None).
-        Raises TooMany. A right password is not counted, so that programs may log in often."""
+        Raises TooMany. A right password is not counted, so that programs may log in often. ``device``: of a
+        browser that the account has signed in with."""
         network = network_of(address)
         account = f"{secret_hash(email.lower()).hex()} from {network}"
-        if not self._pending.acquire(blocking=False):
+        windows = [(self._by_address, network), (self._by_account, account)]
+        pending = self._pending
+        if device:
+            windows, pending = [(self._by_account, f"device {device}")], self._pending_known
+        if not pending.acquire(blocking=False):
             raise TooMany(1)
         try:
-            self._count(account, network, now)
-            is_right = self._pool.submit(
-                is_password, password[:PASSWORD_LIMIT], hashed or NO_PASSWORD).result()
+            return self._count(windows, now, lambda: self._pool.submit(
+                is_password, password[:PASSWORD_LIMIT], hashed or NO_PASSWORD).result())
         finally:
-            self._pending.release()
-        if is_right:
-            self._by_address.give_back(network, 1)
-            self._by_account.give_back(account, 1)
-        return is_right
+            pending.release()
 
-    def _count(self, account: str, network: str, now: float) -> None:
-        """Count one attempt. Raises TooMany, and counts nothing, when one of the windows is used up."""
-        window = self._by_address.take(network, 1, now)
-        if window.is_open:
-            window = self._by_account.take(account, 1, now)
-            if window.is_open:
-                return
-            self._by_address.give_back(network, 1)
-        raise TooMany(window.reset)
+    def check_code(self, who: str, is_right: Callable[[], bool], now: float) -> bool:
+        """Whether a code is right. Raises TooMany. Wrong ones count by ``who`` alone, an account or a known
+        browser: whoever knows the password could try them from many addresses."""
+        return self._count([(self._by_account, f"code {who}")], now, is_right)
+
+    def _count(self, windows: Sequence[tuple[RateLimiter, str]], now: float,
+               is_right: Callable[[], bool]) -> bool:
+        """Try once, which counts in all windows unless it is right. Raises TooMany, and neither tries nor
+        counts, when one of them is used up."""
+        for at, (limiter, name) in enumerate(windows):
+            window = limiter.take(name, 1, now)
+            if not window.is_open:
+                self._give_back(windows[:at])
+                raise TooMany(window.reset)
+        found = is_right()
+        if found:
+            self._give_back(windows)
+        return found
+
+    def _give_back(self, windows: Sequence[tuple[RateLimiter, str]]) -> None:
+        for limiter, name in windows:
+            limiter.give_back(name, 1)
 
     def close(self) -> None:
         self._pool.shutdown()
@@ -1632,11 +1715,10 @@ END;
 
 -- recovery_codes: JSON list of hashes; last_step: the last time step whose code was used, RFC 6238.
 CREATE TABLE second_factor (
-    account_id TEXT PRIMARY KEY REFERENCES account ON DELETE CASCADE, secret TEXT NOT NULL,
-    is_on INTEGER NOT NULL DEFAULT 0 CHECK (is_on IN (0, 1)), last_step INTEGER NOT NULL DEFAULT 0,
-    recovery_codes TEXT NOT NULL DEFAULT '[]'
+    account_id TEXT PRIMARY KEY REFERENCES account ON DELETE CASCADE, totp_secret TEXT NOT NULL,
+    last_step INTEGER NOT NULL, recovery_codes TEXT NOT NULL
 ) STRICT;
-ALTER TABLE session ADD COLUMN confirmed_at REAL;       -- when the password was typed last
+ALTER TABLE session ADD COLUMN confirmed_at REAL NOT NULL DEFAULT 0;    -- when the password was typed last
 
 ALTER TABLE destination ADD COLUMN failing_since REAL;
 ALTER TABLE destination ADD COLUMN alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1));
@@ -2098,8 +2180,9 @@ class Accounts:
     def get(self, account_id: str) -> Account | None:
         return self._db.one(Account, """
             SELECT id, type, email, name, is_admin, email_notification, time_zone, password, feed_secret,
-                   badge_secret
-              FROM account WHERE id = ?""", (account_id,))
+                   badge_secret, coalesce(totp_secret, '') AS totp_secret,
+                   coalesce(json_array_length(recovery_codes), 0) AS recovery_codes
+              FROM account LEFT JOIN second_factor ON account_id = id WHERE id = ?""", (account_id,))
 
     def update(self, account: Account) -> None:
         """Write what an account may change of itself. Raises Invalid when another has the e-mail address."""
@@ -2165,6 +2248,39 @@ class Accounts:
             db.execute("UPDATE account SET password = ? WHERE id = ?", (password, account_id))
             db.execute("DELETE FROM session WHERE account_id = ?", (account_id,))
 
+    def sign_out(self, account_id: str, and_keys: bool) -> None:
+        """End all sessions of an account, and revoke its API keys if wanted."""
+        with self._db.transaction() as db:
+            db.execute("DELETE FROM session WHERE account_id = ?", (account_id,))
+            if and_keys:
+                db.execute("DELETE FROM api_key WHERE account_id = ?", (account_id,))
+        self._db.empty_log()
+
+    def turn_on_second_factor(self, account_id: str, secret: str, step: int, codes: Sequence[str]) -> None:
+        """Ask for codes at log-ins. ``step``: of the code that was typed; ``codes``: hashes of the recovery
+        codes. Raises Invalid when it is on."""
+        with _unique("a second factor"):
+            self._db.write("""
+                INSERT INTO second_factor (account_id, totp_secret, last_step, recovery_codes)
+                VALUES (?, ?, ?, ?)""", (account_id, secret, step, compact_json(codes)))
+
+    def turn_off_second_factor(self, account_id: str) -> bool:
+        """Whether it was on. Nothing of it stays in the file."""
+        removed = self._db.write("DELETE FROM second_factor WHERE account_id = ?", (account_id,))
+        self._db.empty_log()
+        return removed > 0
+
+    def use_code(self, account_id: str, step: int, recovery_code: str) -> bool:
+        """Whether a step's code, or else a recovery code (its hash), could be used: each can be once."""
+        return self._db.write("""
+            UPDATE second_factor SET last_step = :step WHERE account_id = :account AND last_step < :step
+            """, {"account": account_id, "step": step}) > 0 or self._db.write("""
+            UPDATE second_factor
+               SET recovery_codes = (SELECT json_group_array(value) FROM json_each(recovery_codes)
+                                      WHERE value <> :code)
+             WHERE account_id = :account AND :code IN (SELECT value FROM json_each(recovery_codes))
+            """, {"account": account_id, "code": recovery_code}) > 0
+
     def remove(self, account_id: str) -> None:
         """Remove an account and all that it owns. Raises Invalid for the only administrator of several."""
         if account := self.get(account_id):
@@ -2182,10 +2298,15 @@ class Sessions:
 
     def add(self, account_id: str, token: str, address: str, agent: str) -> None:
         now = self._db.clock()
-        self._db.write("""
-            INSERT INTO session (id, account_id, address, agent, created_at, seen_at)
-            VALUES (?, ?, ?, ?, ?, ?)
-            """, (secret_hash(token).hex(), account_id, address, agent[:300], now, now))
+        with self._db.transaction() as db:
+            db.execute("""
+                INSERT INTO session (id, account_id, address, agent, created_at, seen_at, confirmed_at)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """, (secret_hash(token).hex(), account_id, address, agent[:300], now, now, now))
+            db.execute("""
+                DELETE FROM session WHERE id IN (SELECT id FROM session WHERE account_id = ?
+                                                  ORDER BY seen_at DESC, rowid DESC LIMIT -1 OFFSET ?)
+                """, (account_id, SESSIONS_PER_ACCOUNT))
 
     def find(self, token: str) -> Session | None:
         """The session of a token, unless it has expired."""
@@ -2200,9 +2321,13 @@ class Sessions:
         """The sessions of an account, or the one with an id, that have not expired; last seen first."""
         now = self._db.clock()
         return self._db.all(Session, """
-            SELECT id, account_id, address, agent, created_at, seen_at FROM session
+            SELECT id, account_id, address, agent, created_at, seen_at, confirmed_at FROM session
              WHERE (id = ? OR account_id = ?) AND seen_at >= ? AND created_at >= ? ORDER BY seen_at DESC
             """, (session_id, account_id, now - SESSION_IDLE, now - SESSION_MAX_AGE))
+
+    def confirm(self, session_id: str) -> None:
+        """Remember that the password was typed now."""
+        self._db.write("UPDATE session SET confirmed_at = ? WHERE id = ?", (self._db.clock(), session_id))
 
     def end(self, account_id: str, session_id: str) -> None:
         self._db.write("DELETE FROM session WHERE account_id = ? AND id = ?", (account_id, session_id))
@@ -6899,8 +7024,8 @@ class Configuration:
         self.changed: Callable[[], None] = lambda: None
 
     def settings(self) -> Settings:
-        """The settings that result. Raises SettingError for a stored one that cannot be used."""
-        return self._own.over(*self._sources())
+        """The settings that result. Raises SettingError for those that cannot be used."""
+        return self._checked(self._sources())
 
     def providers(self, settings: Settings) -> dict[str, Provider]:
         """The providers under these settings. Raises SettingError."""
@@ -6933,7 +7058,7 @@ class Configuration:
         def change(before: list[str]) -> list[str]:
             merged = row.first([(values, name), (before, name)]) if row.is_keyed else values
             after = row.texts(merged)
-            known = self.providers(self._own.over(*self._sources({name: after})))
+            known = self.providers(self._checked(self._sources({name: after})))
             if name == "token" and (unknown := [id_ for id_, _ in values if id_ not in known]):
                 raise Invalid(Problem(name, f"must name a provider; there is no provider {unknown[0]}"))
             return after
@@ -6948,6 +7073,8 @@ class Configuration:
         """Remove a setting from the store, or that id of a keyed one; whether it was there. Where only the
         last ``serve`` has recorded it, that record is removed. Raises Invalid."""
         self._row(name)
+        if name == "trusted_proxy" and any("auth_header" in one for one in self._sources()):
+            raise Invalid(Problem(name, "is needed by auth_header; unset that first"))
         is_changed = self._store.config.change(name, lambda before: [
             text for text in before if id_ and not text.startswith(f"{id_}=")])
         recorded = self._stored("serve")
@@ -6979,6 +7106,13 @@ class Configuration:
         if not row.is_stored:
             raise Invalid(f"The setting {name} is not stored: use {row.flag} or {row.variable}.")
         return row
+
+    def _checked(self, sources: Sequence[Mapping[str, Sequence[str]]]) -> Settings:
+        settings = self._own.over(*sources)
+        if settings.auth_header and not settings.trusted_proxy:
+            raise SettingError("auth_header: anybody could send it; expected trusted_proxy beside it, the "
+                               "address of the proxy that sets it")
+        return settings
 
     def _stored(self, origin: str) -> dict[str, list[str]]:
         return {name: json.loads(value) for name, value, of in self._store.config.all() if of == origin}
@@ -7357,16 +7491,39 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
     raise Unauthorized
 
 
-def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str) -> Account:
-    """The account of an e-mail address and its password. Raises Unauthorized, TooMany."""
+def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str,
+           device_token: str = "") -> Account:
+    """The account of an e-mail address and its password; a second factor is not asked for. ``device_token``:
+    of the browser, if it has one. Raises Unauthorized, TooMany."""
     if not address or not password:
         raise Unauthorized
     account = context.store.accounts.by_email(address)
     client = client_address(environ, context.settings.trusted_proxy)
     hashed = account.password if account else None
-    if not context.throttle.check(address, client, password, hashed, time.monotonic()):
+    device = device_of(device_token, account.seal_key, account.email) if account else ""
+    if not context.throttle.check(address, client, password, hashed, time.monotonic(), device):
         raise Unauthorized
     assert account
+    return account
+
+
+def check_code(context: Context, account: Account, text: str, device_token: str = "") -> None:
+    """Use a code of the account's second factor, or a recovery code. Raises Unauthorized, TooMany."""
+    step = step_of_code(account.totp_secret, text.replace(" ", ""), context.store.database.clock())
+    hashed, device = secret_hash(text.lower()).hex(), device_of(device_token, account.seal_key, account.email)
+    if not context.throttle.check_code(device or account.id, lambda: context.store.accounts.use_code(
+            account.id, step, hashed), time.monotonic()):
+        raise Unauthorized
+
+
+def _log_in_by_basic(context: Context, environ: Mapping[str, Any]) -> Account:
+    """As log_in; with a second factor, the password is followed by its six digits."""
+    address, password = _basic(environ)
+    account = context.store.accounts.by_email(address)
+    code = password[-6:] if account and account.totp_secret else ""
+    account = log_in(context, environ, address, password.removesuffix(code))
+    if account.totp_secret:
+        check_code(context, account, code)
     return account
 
 
@@ -7482,7 +7639,7 @@ def answer_api(context: Context) -> bytes:
     try:
         segments = path_segments(environ)[1:] or [""]
         if segments == ["auth", "keys"]:        # no key opens them
-            account_id = log_in(context, environ, *_basic(environ)).id
+            account_id = _log_in_by_basic(context, environ).id
             take_cost(context, f"account {account_id}", method)
         else:
             key_id, account_id = key_account(context, environ)
@@ -7997,7 +8154,7 @@ def _is_secure(environ: Mapping[str, Any], settings: Settings) -> bool:
     return scheme == "https"
 
 
-_SESSION, _FLASH = "releasetrack", "releasetrack-flash"         # cookies
+_SESSION, _FLASH, _DEVICE = "releasetrack", "releasetrack-flash", "releasetrack-device"         # cookies
 
 # What a button does; and a flash message with which this page is opened again, or that of the path behind it.
 Act = Callable[[], Any] | tuple[Callable[[], Any], str] | tuple[Callable[[], Any], str, str]
@@ -8022,6 +8179,39 @@ class Visit:
     def account(self) -> Account:
         """Who is signed in. Raises NotFound."""
         return or_missing(self.store.accounts.get(self.session.account_id) if self.session else None)
+
+    def _header(self, name: str) -> str:
+        value = self.environ.get(f"HTTP_{name.upper().replace('-', '_')}", "")
+        return value.encode("latin-1").decode("utf-8", "replace").strip()
+
+    @functools.cached_property
+    def proxied(self) -> Account | None:
+        """Whom the trusted proxy says to be signed in, if it sends --auth-header; the account is made where
+        the operator wants that. Raises Forbidden."""
+        header, accounts = self.settings.auth_header, self.store.accounts
+        user = self._header(header) if header else ""
+        if not user or not in_networks(self.environ.get("REMOTE_ADDR", ""), self.settings.trusted_proxy):
+            return None
+        address = user if "@" in user else self._header("Remote-Email")
+        if "," in user + address:       # what was sent twice is joined with one
+            raise Forbidden(f"The header {header} or Remote-Email came twice, or holds a comma. The proxy "
+                            "has to replace what browsers send.")
+        try:
+            read_email(address)
+        except Invalid:
+            raise Forbidden(f"The proxy signs you in as {user[:99]}, which is no e-mail address. It has to "
+                            f"send one in the header {header}, or in Remote-Email beside it.") from None
+        if self.settings.auth_accounts == "create" and not accounts.by_email(address):
+            name = self._header("Remote-Name")[:NAME_LIMIT]
+            with contextlib.suppress(Invalid):      # another request has made it meanwhile
+                made = accounts.add("user", address, name if name and name.isprintable() else address,
+                                    unusable_password(), is_admin=False, zone=machine_time_zone())
+                log.info("account %s: made, as the proxy signs it in", made.id)
+        account = accounts.by_email(address)
+        if account is None:
+            raise Forbidden(f"There is no account {address} here. An administrator can make it, or have "
+                            "accounts made on first sight by --auth-accounts create.")
+        return account
 
     @functools.cached_property
     def tags(self) -> dict[str, str]:
@@ -8056,7 +8246,7 @@ class Visit:
     def _cookie_name(self, name: str) -> str:
         """With the prefix that keeps other hosts, and plain HTTP, from setting it, where that is allowed:
         https://developer.mozilla.org/docs/Web/HTTP/Reference/Headers/Set-Cookie#cookie_prefixes"""
-        return f"__Host-{name}" if self._is_secure and not self.root else name
+        return f"__Host-{name}" if self._is_secure and not self.root and name != _DEVICE else name
 
     def _cookie(self, name: str) -> str:
         """The value of a cookie. Not by http.cookies, which a crafted header keeps busy for seconds."""
@@ -8064,15 +8254,18 @@ class Visit:
                           self.environ.get("HTTP_COOKIE", ""))
         return match[1] if match else ""
 
-    def set_cookie(self, name: str, value: str, seconds: float | None = None) -> None:
+    def set_cookie(self, name: str, value: str, seconds: float | None = None, path: str = "/") -> None:
         """Set a cookie that scripts do not see and other sites do not send."""
         lasting = "" if seconds is None else f"; Max-Age={seconds:.0f}"
         secure = "; Secure" if self._is_secure else ""
-        bottle.response.add_header("Set-Cookie", f"{self._cookie_name(name)}={value}; Path={self.root}/; "
-                                                 f"HttpOnly; SameSite=Lax{lasting}{secure}")
+        bottle.response.add_header("Set-Cookie", f"{self._cookie_name(name)}={value}; Path={self.root}{path};"
+                                                 f" HttpOnly; SameSite=Lax{lasting}{secure}")
 
     def admit(self, who: str) -> None:
         """Raise SeeOther or Forbidden unless the page is for who is there, and a form is one of ours."""
+        proxied = self.proxied if who != "anyone" else None
+        if proxied and (not self.session or self.session.account_id != proxied.id):
+            self.sign_in(proxied)
         if who != "anyone" and not self.session:
             if not self.store.accounts.exist():
                 raise SeeOther("/setup")
@@ -8102,7 +8295,26 @@ class Visit:
         self._token = make_session_token()
         client = client_address(self.environ, self.settings.trusted_proxy)
         self.store.sessions.add(account.id, self._token, client, self.environ.get("HTTP_USER_AGENT", ""))
+        self.session = self.store.sessions.find(self._token)
         self.set_cookie(_SESSION, self._token, SESSION_MAX_AGE)
+        if not self.proxied:
+            self.remember_browser(account)
+
+    @property
+    def device_token(self) -> str:
+        return self._cookie(_DEVICE)
+
+    def remember_browser(self, account: Account) -> None:
+        """Give this browser tries of its own at the account's log-in."""
+        token = make_device_token(account.seal_key, account.email)
+        self.set_cookie(_DEVICE, token, 365 * DAY, "/login")
+
+    def require_password(self, back: str = "") -> None:
+        """Ask for the password, unless it was typed within ten minutes or a proxy signs in; then the page at
+        ``back`` is opened, or else this one. Raises SeeOther."""
+        if not self.proxied and self.session and (
+                self.store.database.clock() - self.session.confirmed_at > CONFIRMED):
+            raise SeeOther(f"/confirm?{urllib.parse.urlencode({'next': back or self.path})}")
 
     def attempt(self, **acts: Act) -> None:
         """Do what the form asks for by its button ``do``, if one was sent; what is wrong with it is kept for
@@ -8250,6 +8462,9 @@ _NEW_PASSWORD = {"autocomplete": "new-password", "minlength": "8"}
 _CURRENT_PASSWORD = {"autocomplete": "current-password"}
 _EMAIL_FIELD = Field("email", "E-mail address", type="email", is_required=True,
                      more={"autocomplete": "username", "autofocus": "autofocus"})
+_PASSWORD_FIELD = Field("password", "Password", type="password", is_required=True, more=_CURRENT_PASSWORD)
+_CODE_FIELD = Field("code", "Code of your authenticator app", is_required=True, hint="Or a recovery code.",
+                    more={"autocomplete": "one-time-code", "autofocus": "autofocus"})
 
 SETUP_PAGE = template_of("""\
 % rebase("layout", title="Welcome")
@@ -8297,34 +8512,70 @@ def _new_password(visit: Visit, name: str) -> str:
 
 LOGIN_PAGE = template_of("""\
 % rebase("layout", title="Sign in")
-% include("form", hidden=[("next", next)], buttons={"enter": "Sign in"})
-<p class="hint">Forgotten? On the server, <code>python releasetrack.py account passwd you@example.org</code>
-  sets another password.</p>
+% include("form", fields=fields)
+<p class="hint">{{hint}}, <code>python releasetrack.py account {{command}} you@example.org</code></p>
 """)
 
 
 @page_at("/login", "anyone")
 def login_page(visit: Visit) -> str:
-    """Make a session of an e-mail address and a password. 429: too many tries."""
+    """Make a session of an e-mail address, a password and a code if the account asks for one. 429: too many
+    tries."""
     path = _own_path(visit.form.text("next") if visit.is_post else visit.query.text("next") or "")
+    form, pending = visit.form, [visit.form.text("pending")]
 
     def enter() -> None:
         try:
-            password = visit.form.password("password")
-            account = log_in(visit.context, visit.environ, visit.form.text("email"), password)
+            account = log_in(visit.context, visit.environ, form.text("email"), form.password("password"),
+                             visit.device_token)
         except Unauthorized:
             raise Invalid("The e-mail address or the password is wrong.") from None
+        if account.totp_secret:
+            pending[0] = _pending_token(visit, account, f"{time.time() + CODE_WAIT:.0f}")
+            return
+        visit.sign_in(account)
+        raise SeeOther(path)
+
+    def verify() -> None:
+        account = _pending_account(visit, pending[0])
+        try:
+            check_code(visit.context, account, form.text("code"), visit.device_token)
+        except Unauthorized:
+            raise Invalid(Problem("code", "is wrong, or was used before")) from None
         visit.sign_in(account)
         raise SeeOther(path)
 
     if not visit.is_post and not visit.store.accounts.exist():
         raise SeeOther("/setup")
-    if not visit.is_post and visit.session:
+    if not visit.is_post and (visit.session or visit.proxied):
         raise SeeOther(path)
-    visit.attempt(enter=enter)
-    return visit.show(LOGIN_PAGE, next=path, fields=visit.filled(
-        "enter", _EMAIL_FIELD,
-        Field("password", "Password", type="password", is_required=True, more=_CURRENT_PASSWORD)))
+    visit.attempt(enter=enter, verify=verify)
+    if pending[0]:
+        return visit.show(
+            LOGIN_PAGE, hidden=[("next", path), ("pending", pending[0])], buttons={"verify": "Sign in"},
+            hint="No phone and no recovery code? On the server", command="recover", fields=visit.filled(
+                "verify", _CODE_FIELD))
+    return visit.show(
+        LOGIN_PAGE, hidden=[("next", path)], buttons={"enter": "Sign in"}, hint="Forgotten? On the server",
+        command="passwd", fields=visit.filled(
+            "enter", _EMAIL_FIELD, _PASSWORD_FIELD))
+
+
+def _pending_token(visit: Visit, account: Account, expires: str) -> str:
+    """What a log-in's first page hands to its second: whose password was right, and how long that counts."""
+    key = visit.context.throttle.secret + account.seal_key
+    return f"{account.id}.{expires}.{seal(key, 'pending', account.id, expires)}"
+
+
+def _pending_account(visit: Visit, token: str) -> Account:
+    """The account of a pending token. Raises SeeOther for one that is over."""
+    id_, _, rest = token.partition(".")
+    expires, account = rest.partition(".")[0], visit.store.accounts.get(id_)
+    if (not account or not account.totp_secret
+            or not hmac.compare_digest(token.encode(), _pending_token(visit, account, expires).encode())
+            or float(expires) < time.time()):
+        raise SeeOther("/login", "That took too long. Sign in again.")
+    return account
 
 
 def _own_path(text: str) -> str:
@@ -8338,7 +8589,27 @@ def logout_page(visit: Visit) -> str:
     if visit.session:
         visit.store.sessions.end(visit.session.account_id, visit.session.id)
     visit.set_cookie(_SESSION, "", 0)
+    if visit.proxied:
+        visit.session = None
+        return visit.show(ERROR_PAGE, title="Signed out", text="The proxy in front of releasetrack signs you "
+                          "in, and does so again with the next page. Sign out there.")
     raise SeeOther("/login", "You are signed out.")
+
+
+CONFIRM_PAGE = template_of("""\
+% rebase("layout", title="Confirm your password")
+<p>For ten minutes, secrets are shown and can be changed.</p>
+% include("form", hidden=[("next", next)], buttons={"confirm": "Confirm"})
+""")
+
+
+@page_at("/confirm")
+def confirm_page(visit: Visit) -> str:
+    """Ask for the password again, before secrets are shown."""
+    path = _own_path(visit.form.text("next") if visit.is_post else visit.query.text("next") or "")
+    visit.attempt(confirm=(lambda: _confirm_password(visit, "password"),
+                           "The password is confirmed for ten minutes. Go on where you were.", path))
+    return visit.show(CONFIRM_PAGE, next=path, fields=visit.filled("confirm", _PASSWORD_FIELD))
 
 
 # Releases
@@ -8907,7 +9178,7 @@ def destination_page(visit: Visit, destination_id: str) -> str:
         "remove": (lambda: those.remove(before.id), f"{shortened(before.name, 40)} is removed.",
                    "/notifications")}
     if before.secret:
-        acts |= {"reveal": lambda: None, "renew": (
+        acts |= {"reveal": visit.require_password, "renew": (
             lambda: those.renew_secret(before.id),
             "The secret is renewed; the previous one signs too for a day.")}
     return _show_destination(visit, before, **acts)
@@ -9210,11 +9481,15 @@ def tags_page(visit: Visit) -> str:
 def keys_page(visit: Visit) -> str:
     """The account's API keys. A new one is shown at once, others on request."""
     store, account_id, form = visit.store, visit.account.id, visit.form
+
+    def add() -> None:
+        visit.require_password()
+        store.keys.add(account_id, read_label(form.text("name")), read_networks(form.lines("networks")))
+
     visit.attempt(
-        add=lambda: store.keys.add(
-            account_id, read_label(form.text("name")), read_networks(form.lines("networks"))),
-        reveal=lambda: None, revoke=(lambda: store.keys.remove(account_id, form.text("key")),
-                                     f"The key {form.text('key')[:100]} is revoked."))
+        add=add, reveal=visit.require_password,
+        revoke=(lambda: store.keys.remove(account_id, form.text("key")),
+                f"The key {form.text('key')[:100]} is revoked."))
     shown = form.text("name" if form.text("do") == "add" else "key") if not visit.problems else ""
     items = [Entry(
         one.name, about="from anywhere" if "0.0.0.0/0" in one.networks else f"from {', '.join(one.networks)}",
@@ -9238,12 +9513,16 @@ ACCOUNT_PAGE = template_of("""\
 % include("form", fields=profile, buttons={"save": "Save"})
 <h2>Password</h2>
 % include("form", fields=password, buttons={"password": "Change it"})
+<h2>Two-factor authentication</h2>
+<p>It is {{"on" if account.totp_secret else "off"}}.
+  <a href="{{root}}/account/second-factor">Turn it {{"off" if account.totp_secret else "on"}}</a></p>
 <h2>Feed and badges</h2>
 % include("list", items=[addresses])
 <p class="hint">Whoever knows these addresses can read them. Tags have feeds of their own, on the
   <a href="{{root}}/tags">tags' page</a>. PROJECT is a project's id, as the address of its page has it.</p>
 <h2>Sessions</h2>
 % include("list", items=sessions)
+% include("form", fields=leaving, buttons={"leave": ("Sign out everywhere", "Yes, sign out")})
 """)
 
 
@@ -9255,12 +9534,15 @@ def account_page(visit: Visit) -> str:
     def password() -> None:
         _confirm_password(visit, "old")
         store.accounts.set_password(account.id, _new_password(visit, "new"))
-        visit.sign_in(account)
+        store.accounts.sign_out(account.id, bool(visit.form.texts("keys")))
+        visit.sign_in(or_missing(store.accounts.get(account.id)))
 
     visit.attempt(
         save=(functools.partial(_save_profile, visit), "Saved."),
         password=(password, "The password is changed, and all other sessions are ended."),
         end=(lambda: store.sessions.end(account.id, visit.form.text("session")), "The session is ended."),
+        leave=(lambda: store.accounts.sign_out(account.id, bool(visit.form.texts("keys"))),
+               "You are signed out everywhere.", "/login"),
         feed=(lambda: store.accounts.reset_feed(account.id), "The feed is at another address now."),
         badges=(lambda: store.accounts.reset_badges(account.id), "The badges are at other addresses now."))
     addresses = Entry(
@@ -9284,8 +9566,10 @@ def account_page(visit: Visit) -> str:
         password=visit.filled(
             "password", Field("old", "Current password", type="password", is_required=True,
                               more=_CURRENT_PASSWORD),
-            Field("new", "New password", type="password", hint="All other sessions end.", is_required=True,
-                  more=_NEW_PASSWORD)),
+            Field("new", "New password", type="password", is_required=True, more=_NEW_PASSWORD,
+                  hint="All other sessions end. API keys stay valid, unless you revoke them."),
+            check_field("keys", "Revoke all API keys")),
+        leaving=[check_field("keys", "Revoke all API keys too; else they stay valid")],
         sessions=[Entry(
             about=shortened(one.agent, 200), buttons={"end": "End"}, hidden={"session": one.id},
             marks=[("good", "this one")] if visit.session and one.id == visit.session.id else (),
@@ -9318,6 +9602,57 @@ def _confirm_password(visit: Visit, field: str) -> None:
     password = visit.form.password(field)
     if not visit.context.throttle.check(who, who, password, visit.account.password, time.monotonic()):
         raise Invalid(Problem(field, "is wrong"))
+    if visit.session:
+        visit.store.sessions.confirm(visit.session.id)
+
+
+SECOND_FACTOR_PAGE = template_of("""\
+% rebase("layout", title="Two-factor authentication", crumbs=[("/account", "Account")])
+% if codes:
+<p>It is on. Each of these recovery codes works once, in place of a code of your phone. Keep them where you
+  find them without it: they are not shown again.</p>
+<pre tabindex="0">{{"\\n".join(codes)}}</pre>
+% elif account.totp_secret:
+<p>It is on: signing in takes your password and a code. Recovery codes left: {{account.recovery_codes}}.</p>
+% include("form", buttons={"off": ("Turn it off", "Yes, turn it off")})
+% else:
+<p>Signing in then takes your password and a code of an authenticator app. <a href="{{uri}}">Open the app</a>
+  if it is on this device, or type the secret into it; then type the code that it shows.</p>
+% include("form", hidden=[("secret", secret)], buttons={"on": "Turn it on"})
+% end
+""")
+
+
+@page_at("/account/second-factor")
+def second_factor_page(visit: Visit) -> str:
+    """Turn the codes of an authenticator app on or off.
+    The link: https://github.com/google/google-authenticator/wiki/Key-Uri-Format"""
+    visit.require_password()
+    account, accounts, codes = visit.account, visit.store.accounts, list[str]()
+    given = visit.form.text("secret")
+    secret = given if re.fullmatch("[A-Z2-7]{32}", given) else make_totp_secret()
+
+    def turn_on() -> None:
+        step = step_of_code(secret, visit.form.text("code").replace(" ", ""), visit.store.database.clock())
+        if not step:
+            raise Invalid(Problem("code", "is wrong; is the clock of the phone right?"))
+        made = [make_recovery_code() for _ in range(10)]
+        accounts.turn_on_second_factor(account.id, secret, step, [secret_hash(one).hex() for one in made])
+        log.info("account %s: second factor turned on", account.id)
+        visit.remember_browser(or_missing(accounts.get(account.id)))
+        codes.extend(made)
+
+    def turn_off() -> None:
+        accounts.turn_off_second_factor(account.id)
+        log.info("account %s: second factor turned off", account.id)
+
+    visit.attempt(on=turn_on, off=(turn_off, "Two-factor authentication is off.", "/account"))
+    return visit.show(
+        SECOND_FACTOR_PAGE, "/account", codes=codes, secret=secret,
+        uri=f"otpauth://totp/releasetrack:{quote(account.email)}?secret={secret}&issuer=releasetrack",
+        fields=[] if account.totp_secret else [
+            copied_field("shown", "Secret", " ".join(re.findall("....", secret))),
+            *visit.filled("on", dataclasses.replace(_CODE_FIELD, label="Code", hint=""))])
 
 
 @page_at("/accounts", "admin")
@@ -9562,6 +9897,7 @@ def status_page(visit: Visit) -> str:
 @page_at("/status/backup", "admin", "POST")
 def backup_page(visit: Visit) -> Any:
     """A consistent copy of the store, to be kept."""
+    visit.require_password("/status")
     path = f"{visit.store.database.path}.{make_id()}.download"
     try:
         visit.store.database.backup(path)
@@ -10248,6 +10584,15 @@ def account_change(service: Service, account: Account, args: argparse.Namespace)
 def account_passwd(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Set an account's password, and end its sessions."""
     service.store.accounts.set_password(account.id, hash_password(_read_password(args)))
+
+
+@account_command()
+def account_recover(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """Turn an account's second factor off, for who has lost the phone and the recovery codes."""
+    if not service.store.accounts.turn_off_second_factor(account.id):
+        raise Invalid(f"{account.email} has no second factor")
+    log.warning("account %s: second factor turned off by the operator", account.id)
+    print(f"second factor of {account.email} turned off")
 
 
 @account_command(_YES)
