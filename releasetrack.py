@@ -1021,6 +1021,15 @@ class DeliverySummary:
 
 
 @dataclasses.dataclass(frozen=True)
+class Job:
+    """What a worker has to do, or is doing."""
+
+    id: Any                     # of a source or a destination
+    account_id: str             # in whose share it counts
+    host: str                   # where only some may be under way at once
+
+
+@dataclasses.dataclass(frozen=True)
 class KnownRelease:
     """What the store knows of a release, as far as a check compares it."""
 
@@ -1052,8 +1061,8 @@ class CheckResult:
 
 # == limits ====================================================================
 #
-# The hourly windows of keys and addresses, and how often a host may be sent requests: arithmetic on a
-# given time, in seconds of a monotonic clock.
+# The hourly windows of keys and addresses, how often a host may be sent requests, and whose turn it is in a
+# pool of workers: arithmetic on a given time, in seconds of a monotonic clock.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1141,6 +1150,30 @@ class Pace:
 
     def __str__(self) -> str:
         return f"at most {self._taken.maxlen} times in {self._seconds:g} s"
+
+
+def fair_turns(waiting: Iterable[Job], busy: Collection[Job], size: int, per_host: int,
+               is_shared: bool) -> list[Job]:
+    """What of the ``waiting``, oldest first, begins now in a pool of a size in which ``busy`` is under way.
+
+    Next is the account with the fewest under way. It gets a quarter of the pool; more only while no other
+    account waits, and where several accounts share the store, a quarter stays free for those who come.
+    """
+    quarter, begun, left = size // 4, list[Job](), list(waiting)
+    under_way, at_host = Counter(job.account_id for job in busy), Counter(job.host for job in busy)
+    for free in range(size - len(busy), 0, -1):
+        left = [job for job in left if at_host[job.host] < per_host]
+        accounts = dict.fromkeys(job.account_id for job in left)
+        account = min(accounts, key=under_way.__getitem__, default="")
+        is_alone = len(accounts) == 1 and free > quarter * is_shared
+        if not accounts or under_way[account] >= max(quarter, 1) and not is_alone:
+            break
+        job = next(job for job in left if job.account_id == account)
+        left.remove(job)
+        begun.append(job)
+        under_way[account] += 1
+        at_host[job.host] += 1
+    return begun
 
 
 # == security ==================================================================
@@ -1703,6 +1736,7 @@ ALTER TABLE project ADD COLUMN judged_by TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE source ADD COLUMN owner_id TEXT;
 UPDATE source
    SET owner_id = (SELECT account_id FROM project WHERE source_id = source.id ORDER BY rowid LIMIT 1);
+DROP INDEX source_due;
 CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
 CREATE TRIGGER project_added AFTER INSERT ON project BEGIN
     UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL;
@@ -2172,6 +2206,10 @@ class Accounts:
         """Whether there is any account."""
         return self._db.row("SELECT 1 FROM account LIMIT 1") is not None
 
+    def count(self) -> int:
+        """How many accounts there are."""
+        return int(self._db.rows("SELECT count(*) AS count FROM account")[0]["count"])
+
     def by_email(self, email: str) -> Account | None:
         """The account with an e-mail address, in upper or lower case."""
         row = self._db.row("SELECT id FROM account WHERE email = ?", (email,))
@@ -2566,8 +2604,8 @@ class Outbox:
                            (compact_json(release.cve), row["event_id"]))
         self._db.send_wakeup.set()
 
-    def due_destinations(self, now: float) -> list[str]:
-        """The destinations with a delivery due at ``now`` of which none is claimed.
+    def due_destinations(self, now: float) -> dict[str, str]:
+        """The destinations with a delivery due at ``now`` of which none is claimed; by id the account.
 
         What was held and whose release is gone is skipped. What is due for digests of a destination is bound
         into one, which stays as it is: each attempt sends the same under the same id.
@@ -2589,14 +2627,14 @@ class Outbox:
                 UPDATE delivery INDEXED BY delivery_undigested SET digest_id = :id || destination_id
                  WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= :now
                 """, {"id": make_id(), "now": now})
-        return [row["id"] for row in self._db.rows("""
-            SELECT id FROM destination
+        return {row["id"]: row["account_id"] for row in self._db.rows("""
+            SELECT id, account_id FROM destination
              WHERE EXISTS (SELECT 1 FROM delivery
                             WHERE destination_id = destination.id AND state = 'pending'
                               AND next_attempt_at <= :now)
                AND NOT EXISTS (SELECT 1 FROM delivery
                                 WHERE destination_id = destination.id AND claimed_until >= :now)
-            """, {"now": now})]
+            """, {"now": now})}
 
     def claim(self, destination_id: str, limit: int, claimant: str, now: float) -> list[Delivery]:
         """Up to so many due deliveries of a destination, oldest first, claimed for ``LEASE`` seconds; more
@@ -2778,29 +2816,31 @@ class Sources:
                 return source
             time.sleep(0.05)
 
-    def due_providers(self, providers: Collection[str], now: float) -> list[str]:
-        """Those of the providers with a source that is due and not claimed."""
-        return [row["value"] for row in self._db.rows("""
-            SELECT value FROM json_each(:providers)
-             WHERE EXISTS (SELECT 1 FROM source WHERE provider = value AND next_check_at <= :now
-                                                  AND coalesce(claimed_until, 0) < :now)
-            """, {"providers": compact_json(list(providers)), "now": now})]
+    def due(self, providers: Collection[str], now: float, limit: int) -> list[tuple[int, str, str, str]]:
+        """``(id, owner, provider, name)`` of sources that are due and not claimed, longest due first: of each
+        account and provider up to so many, so that the cost does not follow how many are due."""
+        return [(row["id"], row["owner_id"], row["provider"], row["name"]) for row in self._db.rows("""
+            SELECT source.id, owner_id, provider, source.name
+              FROM account
+             CROSS JOIN json_each(:providers) AS wanted
+             CROSS JOIN source ON source.id IN (
+                   SELECT id FROM source
+                    WHERE owner_id = account.id AND provider = wanted.value AND next_check_at <= :now
+                      AND coalesce(claimed_until, 0) < :now
+                    ORDER BY next_check_at LIMIT :limit)
+             ORDER BY next_check_at
+            """, {"providers": compact_json(list(providers)), "now": now, "limit": limit})]
 
-    def claim_due(self, wanted: Mapping[str, int], claimant: str, now: float) -> list[Source]:
-        """Up to so many due sources of each provider, longest due first, claimed for ``LEASE`` seconds."""
-        ids: list[int] = []
+    def claim_due(self, ids: Sequence[int], claimant: str, now: float) -> list[Source]:
+        """Those of these sources that are still due and not claimed, claimed for ``LEASE`` seconds."""
         with self._db.transaction() as db:
-            for provider, limit in wanted.items():
-                ids += [row["id"] for row in db.execute("""
-                    UPDATE source SET claimed_by = :claimant, claimed_until = :until
-                     WHERE id IN (SELECT id FROM source
-                                   WHERE provider = :provider AND next_check_at <= :now
-                                     AND coalesce(claimed_until, 0) < :now
-                                   ORDER BY next_check_at LIMIT :limit)
-                    RETURNING id""", {
-                        "claimant": claimant, "now": now, "until": now + LEASE, "provider": provider,
-                        "limit": limit}).fetchall()]
-        return self._of_ids(ids)
+            claimed = [row["id"] for row in db.execute("""
+                UPDATE source SET claimed_by = :claimant, claimed_until = :until
+                 WHERE id IN (SELECT value FROM json_each(:ids)) AND next_check_at <= :now
+                   AND coalesce(claimed_until, 0) < :now
+                RETURNING id""", {"claimant": claimant, "now": now, "until": now + LEASE,
+                                  "ids": compact_json(ids)}).fetchall()]
+        return self._of_ids(claimed)
 
     def claim(self, source_id: int, claimant: str, now: float) -> Source | None:
         """One source, due or not; None when another holds it, or it is gone."""
@@ -3304,7 +3344,7 @@ class Worker:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
-        self._busy: dict[Any, Future[Any]] = {}     # what the pool has; of the loop alone
+        self._busy: dict[Job, Future[Any]] = {}     # what the pool has; of the loop alone
         self._claimant = make_id()
 
     def start(self) -> None:
@@ -3332,7 +3372,7 @@ class Worker:
         while not self._stopping.is_set():
             self.heartbeat_at, wait = time.monotonic(), self._nap
             self._wakeup.clear()
-            self._busy = {key: work for key, work in self._busy.items() if not work.done()}
+            self._busy = {job: work for job, work in self._busy.items() if not work.done()}
             try:
                 wait = self._take_turn()
             except StoreUnavailable as error:
@@ -3344,11 +3384,11 @@ class Worker:
                 self._stopping.wait(10)
             self._wakeup.wait(wait)
 
-    def _submit(self, key: Any, work: Callable[..., Any], about: Any) -> None:
-        """Have the pool do work, which is busy until it is done, and wakes the loop then."""
+    def _submit(self, job: Job, work: Callable[..., Any], about: Any) -> None:
+        """Have the pool do a job, which is busy until it is done, and wakes the loop then."""
         assert self._pool
-        self._busy[key] = self._pool.submit(work, about)
-        self._busy[key].add_done_callback(lambda _: self._wakeup.set())
+        self._busy[job] = self._pool.submit(work, about)
+        self._busy[job].add_done_callback(lambda _: self._wakeup.set())
 
 
 @contextlib.contextmanager
@@ -5443,8 +5483,8 @@ def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: 
 
 # == tracker ===================================================================
 #
-# Finds out what is new. Claims sources that are due, asks their providers, compares with what is
-# known, and records releases together with their deliveries. One loop hands out work to one pool.
+# Finds out what is new. Claims sources that are due, accounts in turn, asks their providers, compares with
+# what is known, and records releases together with their deliveries. One loop hands out work to one pool.
 # A claimed source always ends with a recorded check, whatever raises in between.
 
 
@@ -5500,7 +5540,7 @@ class Tracker(Worker):
         self.on_turn()
         config, now = self._config, time.monotonic()
         if now - self._tended_at >= LEASE / 3:
-            self.store.sources.renew(self._claimant, self._clock(), [id_ for _, id_ in self._busy])
+            self.store.sources.renew(self._claimant, self._clock(), [job.id for job in self._busy])
             self.store.sources.bring_forward(
                 self._clock(), config.settings.poll_interval, config.long_intervals)
             self._tended_at = now
@@ -5508,17 +5548,20 @@ class Tracker(Worker):
         return self._nap
 
     def _hand_out(self, config: _Config) -> None:
-        """Claim what is due at hosts below their limit, and have the pool check it."""
-        now, wanted = self._clock(), dict[str, int]()
-        busy = Counter(host for host, _ in self._busy)
-        for id_ in self.store.sources.due_providers(config.providers, now):
-            host = host_of(config.providers[id_].site)
-            free = config.settings.host_limit - busy[host]
-            if free > 0:
-                wanted[id_] = free
-                busy[host] += free
-        for source in self.store.sources.claim_due(wanted, self._claimant, now) if wanted else ():
-            self._submit((host_of(config.providers[source.provider].site), source.id), self.check, source)
+        """Claim what is due at hosts below their limit, accounts in turn, and have the pool check it."""
+        if len(self._busy) >= self._size:
+            return
+        now, limit, accounts = self._clock(), config.settings.host_limit, self.store.accounts.count()
+        at_host = Counter(job.host for job in self._busy)
+        hosts = {id_: host_of(provider.site) for id_, provider in config.providers.items()}
+        # Several, for those of a provider without a site of its own may be at one host that is busy.
+        waiting = [Job(id_, owner_id, hosts[provider] or host_of(name))
+                   for id_, owner_id, provider, name in self.store.sources.due(
+                       [id_ for id_, host in hosts.items() if at_host[host] < limit], now,
+                       max(limit, 4 * self._size // max(accounts, 1)))]
+        jobs = {job.id: job for job in fair_turns(waiting, self._busy, self._size, limit, accounts > 1)}
+        for source in self.store.sources.claim_due(list(jobs), self._claimant, now) if jobs else ():
+            self._submit(jobs[source.id], self.check, source)
 
     def check_now(self, source_id: int) -> tuple[Source, list[Release]] | None:
         """Check one source, due or not: ``(the source afterwards, the news)``; None if another checks it."""
@@ -6403,8 +6446,9 @@ def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str]) -
 #
 # Sends what is due, until it is delivered. One loop hands out destinations, a pool of workers serves them: a
 # worker claims what is due at one, sends it in the order in which it came, and records how that went. So one
-# message at a time is under way to a destination, and different destinations are served side by side. Those
-# that failed hold at most half of the pool. A claimed delivery always ends with a recorded outcome.
+# message at a time is under way to a destination, and different ones are served side by side, accounts in
+# turn. Those that have accepted nothing since the start hold at most half of the pool. A claimed delivery
+# always ends with a recorded outcome.
 
 
 def sender_of(settings: Settings) -> Sender:
@@ -6437,7 +6481,7 @@ class Courier(Worker):
         self.post = post
         self._maintained_at = -math.inf                 # on the monotonic clock
         self._lock = threading.Lock()                   # guards the next two, which the workers change
-        self._failing: set[str] = set()                 # destinations whose last attempt failed
+        self._part: dict[str, int] = {}                 # destination -> 4 if its last attempt failed, else 1
         self._free_at: dict[str, float] = {}            # destination -> when the next message may be sent
         self._served_at: dict[str, float] = {}          # destination -> when that began; of the loop alone
         self.configure(settings)
@@ -6484,22 +6528,25 @@ class Courier(Worker):
             self._free_at[destination_id] = self._clock() + seconds
 
     def _hand_out(self) -> float:
-        """Have workers serve the free destinations that have something due, the longest waiting first;
-        seconds until more may be due."""
-        waits = [self.store.outbox.seconds_until_due(self._clock(), self._nap)]
+        """Have workers serve the free destinations that have something due, accounts in turn, of each the
+        longest waiting first; seconds until more may be due."""
+        wait = self.store.outbox.seconds_until_due(self._clock(), self._nap)
         due = self.store.outbox.due_destinations(self._clock())
-        with self._lock:
-            failing = set(self._failing)
-        for id_ in sorted(due, key=lambda id_: self._served_at.get(id_, 0.0)):
-            room = self._WORKERS - len(self._busy)
-            if id_ in failing:
-                room = min(room, self._WORKERS // 2 - len(failing & self._busy.keys()))
-            if pause := self._pause(id_):
-                waits.append(pause)
-            elif room > 0 and id_ not in self._busy:
-                self._served_at[id_] = time.monotonic()
-                self._submit(id_, self._serve_alone, id_)
-        return min(waits)
+        pauses = {id_: pause for id_ in due if (pause := self._pause(id_))}
+        waiting = [Job(id_, account_id, id_) for id_, account_id in due.items() if id_ not in pauses]
+        waiting.sort(key=lambda job: self._served_at.get(job.id, 0.0))
+        is_shared = self.store.accounts.count() > 1
+        # Those that failed hold at most a quarter of the pool, with those not tried since the start a half.
+        for part in (4, 2, 1):
+            with self._lock:
+                held = {job for job in (*waiting, *self._busy) if self._part.get(job.id, 2) >= part}
+            begun = fair_turns([job for job in waiting if job in held], held & self._busy.keys(),
+                               max(self._WORKERS // part, 1), 1, is_shared)
+            waiting = [job for job in waiting if job not in held or job in begun]
+        for job in waiting:
+            self._served_at[job.id] = time.monotonic()
+            self._submit(job, self._serve_alone, job.id)
+        return min([wait, *pauses.values()])
 
     def _serve_alone(self, destination_id: str) -> None:
         """Serve a destination. What raises here would raise again at once, so it is left alone for a time."""
@@ -6575,9 +6622,7 @@ class Courier(Worker):
         else:
             log.info("delivery %s to %s: delivered", first.id, first.destination.name)
         with self._lock:
-            self._failing.discard(first.destination.id)
-            if attempt.error:
-                self._failing.add(first.destination.id)
+            self._part[first.destination.id] = 4 if attempt.error else 1
         return [Outcome(**vars(attempt), delivery_id=delivery.id, state=state, next_attempt_at=now + wait)
                 for delivery in batch]
 

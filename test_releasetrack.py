@@ -596,9 +596,9 @@ MAY_USE: dict[str, set[str]] = {
     "fetching": {"limits", "security"},
     "providers": {"security"},
     "rules": {"providers", "security"},
-    "tracker": {"security", "store", "fetching", "providers", "rules"},
+    "tracker": {"limits", "security", "store", "fetching", "providers", "rules"},
     "notifications": {"security", "rules"},
-    "courier": {"security", "store", "fetching", "notifications", "rules"},
+    "courier": {"limits", "security", "store", "fetching", "notifications", "rules"},
     "forms": {"store", "providers", "notifications", "rules", "security"},
     "api": {"limits", "security", "store", "providers", "forms", "rules"},
     "pages": {"limits", "security", "store", "fetching", "providers", "rules", "notifications", "forms", "api"},
@@ -979,6 +979,29 @@ def test_rate_windows_are_bounded_and_drop_the_oldest():
     assert not windows.take("one more", 1, 11.0).is_open
 
 
+@pytest.mark.parametrize("waiting, busy, size, is_shared, begun", [
+    # each an account, and maybe a host
+    ("A A A A A A A A A A",   "",                8, False, "A A A A A A A A"),      # a home with one account
+    ("A A A A A A A A A A",   "",                8, True,  "A A A A A A"),          # a quarter stays free for others
+    ("A A A",                 "A A A A A A",     8, True,  ""),
+    ("A A A B B B",           "A A A A A A",     8, True,  "B B"),                  # to whom it goes at once
+    ("A A A A B B B B",       "",                8, True,  "A B A B"),              # while others wait, a quarter each
+    ("B A A A B B",           "A",               8, True,  "B A B"),
+    ("B B B B B B B",         "A",               8, True,  "B B B B B"),
+    ("A A B B C C D D E E",   "",                8, True,  "A B C D E A B C"),
+    ("A B C",                 "D D D D D D D D", 8, True,  ""),
+    ("A A B",                 "",                1, True,  "A"),                    # of a pool that has no quarter
+    ("A A B",                 "",                3, True,  "A B A"),
+    ("A1 A1 A1 A2 B1 B2 B2",  "C1",              8, True,  "A1 B2 A2"),             # two at most at a host
+    ("A1 A1",                 "B1 B1",           8, True,  ""),
+])
+def test_turns_of_accounts_are_fair(waiting, busy, size, is_shared, begun):
+    def jobs(text: str, start: int) -> list[rt.Job]:
+        return [rt.Job(number, one[0], one[1:] or str(-number)) for number, one in enumerate(text.split(), start)]
+    found = rt.fair_turns(jobs(waiting, 10), jobs(busy, 100), size, 2, is_shared)
+    assert " ".join(f"{one.account_id}{one.host if int(one.host) > 0 else ''}" for one in found) == begun
+
+
 @pytest.fixture
 def cheap_hashes(monkeypatch):
     """Passwords are hashed in no time."""
@@ -1281,6 +1304,16 @@ def a_hook(store: rt.Store, account: rt.Account, name: str = "hook", **about: An
     return store.destinations.add(account.id, "webhook", name, {"url": "https://hook.example"}, rt.make_signing_secret(), **about)
 
 
+def due_names(store: rt.Store, now: float, *providers: str, limit: int = 99) -> list[str]:
+    """What is due of these providers, "provider name", longest due first."""
+    return [f"{provider} {name}" for _, _, provider, name in store.sources.due(providers, now, limit)]
+
+
+def claim_due(store: rt.Store, claimant: str, now: float, limit: int = 99) -> list[rt.Source]:
+    """What is due of "forge", claimed."""
+    return store.sources.claim_due([id_ for id_, *_ in store.sources.due(["forge"], now, limit)], claimant, now)
+
+
 def everything(store: rt.Store) -> dict[str, list[str]]:
     """All rows of all tables."""
     tables = [name for name, in sql(store, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")]
@@ -1460,8 +1493,8 @@ HOT_QUERIES = {
     "a release":                  (True, lambda b: b.store.releases.get(b.project.source_id, ["1.0", "1.0/note"])),
     "a note":                     (False, lambda b: b.store.releases.note(b.project.source_id, "1.0")),
     "known releases":             (False, lambda b: b.store.releases.known(b.project.source_id)),
-    "due providers":              (False, lambda b: b.store.sources.due_providers(["forge", "npm"], NOW)),
-    "claims of sources":          (True, lambda b: b.store.sources.claim_due({"forge": 5}, "me", NOW)),
+    "due sources":                (True, lambda b: b.store.sources.due(["forge", "npm"], NOW, 5)),
+    "claims of sources":          (True, lambda b: b.store.sources.claim_due([b.project.source_id], "me", NOW)),
     "renewals of sources":        (False, lambda b: b.store.sources.renew("me", NOW, [1])),
     "subscribers":                (True, lambda b: b.store.projects.subscribers(b.project.source_id)),
     "claims of deliveries":       (True, lambda b: b.store.outbox.claim(b.hook.id, 5, "me", NOW)),
@@ -1512,7 +1545,7 @@ def test_query_cost_does_not_grow_with_projects(empty_store):
     first = a_project(empty_store, account, "p000", a_release("1.0"))
     calls = [lambda: empty_store.projects.get(account.id, first.id), lambda: empty_store.projects.by_names(account.id, "forge", ["p000"]),
              lambda: empty_store.releases.newest([first.source_id]),
-             lambda: empty_store.sources.claim_due({"forge": 1}, "me", NOW)]
+             lambda: claim_due(empty_store, "me", NOW, 1)]
 
     def steps(call: Callable[[], Any]) -> int:
         count = [0]
@@ -1540,7 +1573,7 @@ def test_claims_of_two_processes_are_disjoint_and_complete(empty_store):
     found: list[int] = []
 
     def claim(store: rt.Store, me: str) -> None:
-        while claimed := store.sources.claim_due({"forge": 3}, me, NOW):
+        while claimed := claim_due(store, me, NOW, 3):
             found.extend(source.id for source in claimed)
 
     with contextlib.closing(rt.Store(empty_store.database.path)) as other, concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -1554,9 +1587,9 @@ def test_source_claims_longest_due_first_by_provider(empty_store):
         _, source = empty_store.projects.add(account.id, provider, f"p{number}", f"p{number}", {})
         assert empty_store.sources.claim(source.id, "test", NOW)
         empty_store.sources.record_failure(source.id, "test", "no", NOW - number)
-    claimed = empty_store.sources.claim_due({"npm": 2, "forge": 5}, "me", NOW)
-    assert sorted(source.name for source in claimed) == ["p1", "p2", "p3", "p4"]
-    assert empty_store.sources.due_providers(["npm", "forge", "git", "hex"], NOW) == ["npm", "git"]
+    assert due_names(empty_store, NOW, "npm", "forge", "hex", limit=2) == ["forge p4", "npm p3", "npm p2", "forge p1"]
+    assert [source.name for source in claim_due(empty_store, "me", NOW)] == ["p1", "p4"]
+    assert due_names(empty_store, NOW, "forge", "git") == ["git p5"]
 
 
 @pytest.mark.parametrize("claimed_at, renewed_at, asked_at, is_free", [
@@ -1573,17 +1606,17 @@ def test_claim_lasts_a_lease_unless_renewed(
     store, later = busy.store, NOW + 2 * 365 * rt.DAY
     store.database.connection.execute("UPDATE source SET next_check_at = 0")
     store.database.connection.execute("UPDATE delivery SET next_attempt_at = 0")
-    assert store.sources.claim_due({"forge": 1}, "a", NOW + claimed_at)
+    source, = claim_due(store, "a", NOW + claimed_at)
     assert store.outbox.claim(busy.hook.id, 1, "a", NOW + claimed_at)
     if renewed_at is not None:
         store.sources.renew("a", NOW + renewed_at, [source.id for source in store.sources.all()])
         store.outbox.renew("a", NOW + renewed_at, [busy.hook.id])
     asked = NOW + asked_at
-    assert store.sources.due_providers(["forge"], asked) == ["forge"] * is_free
-    assert store.outbox.due_destinations(asked) == [busy.hook.id] * is_free
+    assert len(due_names(store, asked, "forge")) == is_free
+    assert list(store.outbox.due_destinations(asked)) == [busy.hook.id] * is_free
     assert bool(store.outbox.claim(busy.hook.id, 1, "b", asked)) is is_free
     assert is_free or not store.sources.claim(busy.project.source_id, "c", asked)
-    assert bool(store.sources.claim_due({"forge": 1}, "b", asked)) is is_free
+    assert bool(store.sources.claim_due([source.id], "b", asked)) is is_free
     assert bool(store.sources.claim(busy.project.source_id, "c", later))       # in the end, anyhow
 
 
@@ -1594,7 +1627,7 @@ def test_destination_is_claimed_by_one_claimant(busy):
     assert [one.body["version"] for one in claim(busy.hook.id, 3, "a", NOW)] == ["0", "1", "2"]     # the oldest
     delivery, = claim(other.id, 1, "a", NOW)
     assert claim(busy.hook.id, 9, "b", NOW + 1) == claim(other.id, 9, "b", NOW + 1) == []
-    assert busy.store.outbox.due_destinations(NOW + 1) == []
+    assert not busy.store.outbox.due_destinations(NOW + 1)
     busy.store.outbox.record_attempts("a", [an_outcome(delivery.id)], [])
     assert len(claim(other.id, 9, "b", NOW + 1)) == 2 and claim(busy.hook.id, 9, "b", NOW + 1) == []
 
@@ -1706,8 +1739,8 @@ def test_source_with_a_longer_interval_is_not_brought_forward(empty_store):
         assert empty_store.sources.claim(source.id, "a", NOW)
         empty_store.sources.record_check(source.id, "a", rt.CheckResult(NOW + rt.HOUR))
     empty_store.sources.bring_forward(NOW, 60, {"slow": rt.HOUR})
-    assert empty_store.sources.due_providers(["forge", "slow"], NOW + 70) == ["forge"]
-    assert empty_store.sources.due_providers(["forge", "slow"], NOW + rt.HOUR) == ["forge", "slow"]
+    assert due_names(empty_store, NOW + 70, "forge", "slow") == ["forge o/r"]
+    assert due_names(empty_store, NOW + rt.HOUR, "forge", "slow") == ["forge o/r", "slow o/r"]
 
 
 def test_clock_a_year_fast_delays_nothing_for_a_year(busy):
@@ -1728,7 +1761,7 @@ def test_clock_a_year_fast_delays_nothing_for_a_year(busy):
     store.maintain(NOW)
     store.sources.bring_forward(NOW, rt.HOUR)
     assert len(store.outbox.due_destinations(NOW + rt.DAY * 1.1)) == 2
-    assert len(store.sources.claim_due({"forge": 9}, "b", NOW + rt.DAY * 1.1)) == 2
+    assert len(claim_due(store, "b", NOW + rt.DAY * 1.1)) == 2
     assert store.sessions.find("future") is None
 
 
@@ -4281,7 +4314,7 @@ def test_tracker_checks_all_that_is_due(world, listen):
         tracker.stop()
         tracker.join()
     assert [bool(world.store.sources.get(id_).error) for id_ in ids] == [False, False, False, True] * 2
-    assert not world.store.sources.due_providers(list(sites), time.time() + 3000)
+    assert not due_names(world.store, time.time() + 3000, *sites)
 
 
 def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world):
@@ -4303,6 +4336,40 @@ def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world
     rows = world.store.database.rows("SELECT next_check_at, claimed_until FROM source WHERE claimed_until IS NOT NULL")
     assert len(handed) == len(rows) == 2 and all(row["claimed_until"] >= now + rt.LEASE for row in rows)
     assert all(row["next_check_at"] < now + 9000 for row in rows)       # no longer than the interval
+
+
+def test_tar_pits_of_an_account_do_not_delay_another(world, listen):
+    """F5: all repositories of ``git`` were one host, so that another account's waited for three minutes."""
+    ends, other = threading.Event(), an_account(world.store, "you@example.org")
+    tracker = world.tracker(settings=rt.Settings(allow_network=("127.0.0.0/8",)))
+    pits = [listen(lambda seen: ends.wait(25) and 500) for _ in range(20)]
+
+    def added(account: rt.Account, server: Listener) -> int:
+        name, key = rt.name_at(rt.PROVIDERS["git"], f"{server.url}/app.git")
+        return world.store.projects.add(account.id, "git", key, name, {})[1].id
+    for pit in pits:
+        added(world.account, pit)
+    with at_work(tracker):
+        until(lambda: sum(len(pit.seen) for pit in pits) == 12)
+        id_, began = added(other, listen(lambda seen: ADVERTISED)), time.monotonic()
+        until(lambda: world.store.sources.get(id_).succeeded_at, 10)
+        assert time.monotonic() - began < 5 and sum(len(pit.seen) for pit in pits) == 12
+        ends.set()
+
+
+def test_accounts_with_much_to_check_make_progress_alike(world, listen):
+    """At hosts that both of them have projects at, though one's have waited longer."""
+    other, ids = an_account(world.store, "you@example.org"), dict[str, set[int]]()
+    slow = [listen(lambda seen: (time.sleep(0.02), (200, {"versions": []}))[1]) for _ in range(2)]
+    for account in (world.account, other):
+        ids[account.id] = {world.store.projects.add(account.id, id_, name, name, {})[1].id
+                           for id_ in ("npm", "gems") for name in [f"{account.name}{number}" for number in range(50)]}
+    with at_work(world.tracker(rt.Settings(provider=tuple(
+            f"{id_}=depsdev:{server.url}" for id_, server in zip(("npm", "gems"), slow))))):
+        until(lambda: sum(len(server.seen) for server in slow) >= 60)
+    done = {source.id for source in world.store.sources.all() if source.checked_at}
+    mine, yours = (len(done & those) for those in ids.values())
+    assert 60 <= len(done) < 150 and abs(mine - yours) < 12, (mine, yours)
 
 
 def test_check_without_validator_is_unconditional(world, listen):
@@ -5834,8 +5901,8 @@ def put_many(world: World, count: int, *destinations: rt.Destination) -> None:
 
 
 @contextlib.contextmanager
-def at_work(*couriers: rt.Courier) -> Iterator[None]:
-    """The couriers' threads, until the block ends and what they have under way is recorded."""
+def at_work(*couriers: rt.Worker) -> Iterator[None]:
+    """The threads of couriers and trackers, until the block ends and what they have under way is recorded."""
     for courier in couriers:
         courier.start()
     try:
@@ -5926,7 +5993,7 @@ def test_destinations_take_turns(world, listen):
 
 
 def test_hanging_receivers_do_not_delay_others(world, listen):
-    """More that never answer than there are workers: once that is known, they hold at most half of these."""
+    """More that never answer than there are workers: once that is known, they hold at most a quarter of these."""
     ends, asked, arrived = threading.Event(), set[str](), list[str]()
 
     def hang(seen: Seen) -> int:
@@ -5940,13 +6007,44 @@ def test_hanging_receivers_do_not_delay_others(world, listen):
     wells = [world.webhook(f"{well.url}/{n}", f"well {n}") for n in range(10)]
     put_event(world, project, "1.0", *pits)
     with at_work(courier := world.courier(settings=dataclasses.replace(world.service.settings, retry_first=0.01))):
-        until(lambda: len(pit.seen) == 30 + courier._WORKERS // 2)
+        until(lambda: len(pit.seen) == 30 + courier._WORKERS // 4)
         put_event(world, project, "1.1", *wells)
         put_event(world, project, "1.2", *wells)
         until(lambda: len(arrived) == 20)
-        assert len(pit.seen) == 30 + courier._WORKERS // 2
+        assert len(pit.seen) == 30 + courier._WORKERS // 4
         ends.set()
         world.service.fetcher.stopping.set()
+
+
+@pytest.mark.parametrize("count, are_proven", [
+    (24, False), pytest.param(100, False, marks=pytest.mark.slow), pytest.param(40, True, marks=pytest.mark.slow)])
+def test_hanging_receivers_of_an_account_do_not_delay_another(world, listen, count, are_proven):
+    """F4: another's slowest delivery took 14 s beside 24 that hang, a minute beside 100, and more than that while two
+    more came each second. Those that have answered before begin to hang all at once."""
+    ends, hangs, sent, delays = threading.Event(), not are_proven, dict[str, float](), list[float]()
+    pit = listen(lambda seen: hangs and ends.wait(25) and 500 or 204)
+    well = listen(lambda seen: delays.append(seen.at - sent[seen.json()["version"]]) or 204)
+    other, project = an_account(world.store, "you@example.org", is_admin=True), world.track("github", "o/p")
+    pits = [world.webhook(f"{pit.url}/{number}", f"{number}") for number in range(count)]
+    theirs = world.store.projects.add(other.id, "github", "o/q", "o/q", {})[0]
+    wells = [world.store.destinations.add(other.id, "webhook", name, pits[0].settings | {"url": well.url}, rt.make_signing_secret())
+             for name in "abcde"]
+    with at_work(world.courier()):
+        if are_proven:
+            put_event(world, project, "0.9", *pits)
+            until(lambda: not world.store.counts()["pending_deliveries"])
+            hangs = True
+        put_event(world, project, "1.0", *pits)
+        until(lambda: len(pit.seen) >= 9 + 49 * are_proven)
+        for number in range(20):
+            put_event(world, project, f"1.{number + 1}", world.webhook(f"{pit.url}/more{number}", f"more{number}"))
+            sent[f"{number}"] = time.monotonic()
+            put_event(world, theirs, f"{number}", *wells)
+            time.sleep(0.05)
+        until(lambda: len(delays) == 100, 40)
+        ends.set()
+        world.service.fetcher.stopping.set()
+    assert sorted(delays)[94] < 4, sorted(delays)[90:]
 
 
 def answer_with(**about: Any) -> Callable[..., rt.Answer]:
