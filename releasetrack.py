@@ -10239,6 +10239,7 @@ class Service:
             self.providers = self.config.providers(settings)
             self._context.rate_limits.limit = settings.rate_limit
             self._tests.limit = settings.quota_of("tests")
+            self._context.unknown_proxies.clear()
             self.settings = self._context.settings = settings
             self._context.providers = self.providers
             # Some answers depend on providers.

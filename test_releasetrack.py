@@ -12216,6 +12216,8 @@ def test_a_peer_that_forwards_and_is_not_trusted_is_named_once(world, visitor, c
     said = [one.getMessage() for one in caplog.records if "X-Forwarded-For" in one.getMessage()]
     assert len(said) == 20 and said[0].startswith("127.0.0.1 sends") and said[1].endswith("set --trusted-proxy 2001:db8::1")
     assert "127.0.0.1, 192.0.2.0" in text_of(visitor.get("/settings"))
+    world.service.config.set("trusted_proxy", ["127.0.0.1"])
+    assert "not believed" not in text_of(visitor.get("/settings"))
 
 
 @pytest.mark.slow
@@ -12233,12 +12235,14 @@ def test_requests_that_wait_for_other_servers_hold_nobody_up(live, monkeypatch):
             connection.request("POST", "/notifications/add/webhook", urllib.parse.urlencode(form), headers)
             return do, connection.getresponse().status
 
-    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+    def ask(began: float) -> None:
+        live.client.get("/v1/tags")
+        times.append(time.monotonic() - began)
+
+    with concurrent.futures.ThreadPoolExecutor(116) as pool:
         sent = [pool.submit(send, number) for number in range(16)]
         for _ in range(100):
-            began = time.monotonic()
-            live.client.get("/v1/tags")
-            times.append(time.monotonic() - began)
+            pool.submit(ask, time.monotonic())
             time.sleep(0.03)
         statuses = Counter(one.result() for one in sent)
     ends.set()

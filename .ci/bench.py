@@ -915,9 +915,10 @@ class Stage:
 
     @contextlib.contextmanager
     def serving(self, path: pathlib.Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-        """``(process, port)`` of the program on a store. Its limit is out of reach, but kept and told."""
+        """``(process, port)`` of the program on a store. Its limits are out of reach, but kept and told."""
         command = [sys.executable, str(PROGRAM), "serve", "--db", str(path), "--port", "0",
-                   "--rate-limit", str(10**9), "--poll-interval", "86400", "--provider", PROVIDER, *options]
+                   "--rate-limit", str(10**9), "--quota", "tags=999999999", "--poll-interval", "86400", "--provider", PROVIDER,
+                   *options]
         with running(command, self._folder / "serve.log") as (process, first):
             yield process, int(first.rpartition(":")[2])
 
@@ -1459,10 +1460,11 @@ class Visitor:
 
 @contextlib.contextmanager
 def dripping(port: int, count: int) -> Iterator[None]:
-    """So many connections that send a header which does not end, a byte a second each."""
+    """So many connections of another address that send a header which does not end, a byte a second each."""
     is_over = threading.Event()
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE)) for _ in range(count)]
+        sockets = [stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE, ("127.0.0.2", 0)))
+                   for _ in range(count)]
 
         def send(data: bytes) -> None:
             for one in sockets:
