@@ -11959,9 +11959,11 @@ def test_odd_paths_are_answered_alike_for_all_methods(live):
             assert reply.status in wanted and not fault_of(reply, has_body=method != "HEAD"), (method, target, reply)
 
 
+BEHIND = b"GET /v1/tags HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
 def test_malformed_and_oversized_requests_are_refused_once_with_a_message(live):
     """Nothing behind them is read as a request. One in chunks is as good as another."""
-    BEHIND = b"GET /v1/tags HTTP/1.1\r\nHost: x\r\n\r\n"
     for head, body, status in [     # head, body, status
         (b"GET /v1/tags HTTP/1.1\r\nX-Long: " + b"x" * 17 * 1024,                       b"",                                                            431),
         (b"GET /" + b"a" * 17 * 1024 + b" HTTP/1.1",                                    b"",                                                            431),
