@@ -71,6 +71,7 @@ import functools
 import getpass
 import glob
 import hashlib
+import heapq
 import hmac
 import html
 import http.client
@@ -136,6 +137,9 @@ NAME_LIMIT = 200                        # characters of a project's name, a vers
 TAG_LIMIT = 100                         # characters of a tag's name
 PASSWORD_LIMIT = 1024                   # bytes
 NOTE_LIMIT = 256 * KIB                  # characters of a release note that are kept
+CVE_LIMIT = 100                         # CVE ids of a release that are kept
+RELEASE_LIMIT = 10_000                  # releases of a project that are kept, the newest
+JSON_LIMIT, VALUE_LIMIT = 10 * MIB, 500_000     # bytes, and values or XML elements, of an answer: some 60 MiB
 NOTE_PREVIEW_CHARS = 2000               # characters of a release note that lists show
 FIRST_CHECK_WAIT = 3.0                  # seconds that adding a project waits for the provider's answer
 LEASE = 3.0                             # seconds that a claim in the store lasts unless it is renewed
@@ -529,6 +533,10 @@ class Unreachable(ProviderError):
     """No usable answer: no address, refused, too slow, too large, a bad certificate."""
 
 
+class CheckAbandoned(ProviderError):
+    """The program ended in the midst of a check: it was killed, or had no memory left."""
+
+
 class Stopped(Unreachable):
     """The program is stopping; says nothing about the other side."""
 
@@ -633,11 +641,14 @@ def prerelease_by_semver(version: str) -> bool:
     return bool(match[1]) if match else prerelease_by_words(version)
 
 
+@functools.lru_cache(maxsize=4096)      # so that the keys of many versions share their parts
+def _token_order(token: str) -> tuple[int, str, int]:
+    return (3, "", int(token)) if token.isdigit() else (0 if token in PRERELEASE_WORDS else 2, token, 0)
+
+
 def version_order(version: str) -> list[tuple[int, str, int]]:
     """A key that sorts versions as people do: numbers by value, and ``1.0-rc1`` before ``1.0``."""
-    key = [(3, "", int(token)) if token.isdigit() else (0 if token in PRERELEASE_WORDS else 2, token, 0)
-           for token in _tokens(version.lstrip("vV"))]
-    return [*key, (1, "", 0)]
+    return [*map(_token_order, _tokens(version.lstrip("vV"))), (1, "", 0)]
 
 
 _DASH = "[-\u2010\u2011\u2013]\u00ad?"
@@ -645,8 +656,45 @@ _CVE = re.compile(f"CVE{_DASH}([0-9]{{4}}){_DASH}([0-9]{{4,10}})(?![0-9])", re.I
 
 
 def cves_in(*texts: str) -> tuple[str, ...]:
-    """The CVE ids in the texts, in their order, each once."""
-    return tuple(dict.fromkeys(f"CVE-{year}-{number}" for year, number in _CVE.findall("\0".join(texts))))
+    """The CVE ids in the texts, in their order, each once; at most ``CVE_LIMIT``."""
+    found = dict.fromkeys(f"CVE-{year}-{number}" for year, number in _CVE.findall("\0".join(texts)))
+    return tuple(itertools.islice(found, CVE_LIMIT))
+
+
+_JSON_MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([,\[{:])', re.DOTALL)
+
+
+def read_json(body: bytes) -> Any:
+    """The value of a JSON text. Raises ValueError, also for one that would take too much memory: each value
+    is behind one of four marks, which are counted outside texts only where there are many."""
+    if len(body) > JSON_LIMIT:
+        raise ValueError(f"its JSON is larger than {JSON_LIMIT // MIB} MiB")
+    if sum(map(body.count, (b",", b"[", b"{", b":"))) > VALUE_LIMIT:
+        marks = (None for match in _JSON_MARK.finditer(body) if match.lastindex)
+        if next(itertools.islice(marks, VALUE_LIMIT, None), 0) is None:
+            raise ValueError(f"its JSON has more than {VALUE_LIMIT:,} values")
+    try:
+        return json.loads(body.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"its answer is no JSON ({error})") from None
+
+
+class _PlainTree(xml.etree.ElementTree.TreeBuilder):
+    """Builds the tree of an XML document that has no DTD, and so no entities, and not too many elements."""
+
+    _elements = 0
+
+    def doctype(self, *declared: str | None) -> None:
+        """As the parser calls it where a DTD begins, in whatever encoding."""
+        raise ValueError("its XML has a document type declaration")
+
+    def start(self, tag: Any, attributes: Any) -> xml.etree.ElementTree.Element:
+        self._elements += 1
+        if self._elements > VALUE_LIMIT // 5:
+            raise ValueError(f"its XML has more than {VALUE_LIMIT // 5:,} elements")
+        return super().start(tag, attributes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -659,7 +707,8 @@ class Request:
     body: bytes | None = None
     accept_statuses: Collection[int] = ()   # beyond 2xx, that are no error
     is_user_supplied: bool = False          # the address is a user's, and checked like a webhook's
-    max_response_bytes: int = 8 * KIB       # of the answer to a notification
+    max_response_bytes: int = 0             # of its answer; 0: as many as its kind may have
+    named_by: str | None = None     # the address that answered with it: a public one may name no private one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -690,18 +739,14 @@ class Answer:
         start = self.body[:200].lstrip().lower()
         if start.startswith((b"<!doctype", b"<html")):
             raise ValueError("it answered a web page, not JSON")
-        try:
-            return json.loads(self.body.decode("utf-8"))
-        except RecursionError:
-            raise ValueError("its JSON is nested too deeply") from None
-        except ValueError as error:
-            raise ValueError(f"its answer is no JSON ({error})") from None
+        return read_json(self.body)
 
     def xml(self) -> xml.etree.ElementTree.Element:
-        if b"<!ENTITY" in self.body:
-            raise ValueError("its XML declares entities")
+        if self.body.count(b"=") > VALUE_LIMIT:
+            raise ValueError(f"its XML has more than {VALUE_LIMIT:,} attributes")
         try:
-            return xml.etree.ElementTree.fromstring(self.body)
+            return xml.etree.ElementTree.fromstring(self.body, xml.etree.ElementTree.XMLParser(
+                target=_PlainTree()))
         except (xml.etree.ElementTree.ParseError, LookupError) as error:
             raise ValueError(f"its answer is no XML ({error})") from None
 
@@ -1055,6 +1100,7 @@ class CheckResult:
     noted: Sequence[Release] = ()       # known ones whose note is new or was edited
     gone: Sequence[str] = ()            # known versions that are no longer listed
     back: Sequence[str] = ()            # versions that were gone and are listed again
+    dropped: Sequence[str] = ()         # known versions that are too old to be kept
     news: Sequence[str] = ()            # versions, new or updated, since the first check
     events: Sequence[Event] = ()
 
@@ -1756,6 +1802,9 @@ ALTER TABLE session ADD COLUMN confirmed_at REAL NOT NULL DEFAULT 0;    -- when 
 
 ALTER TABLE destination ADD COLUMN failing_since REAL;
 ALTER TABLE destination ADD COLUMN alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1));
+
+-- A repository's address by http is not the one by https.
+UPDATE source SET key = 'http://' || key WHERE name LIKE 'http://%' AND key NOT LIKE 'http://%';
 
 PRAGMA user_version = 2;
 """,)
@@ -2826,7 +2875,7 @@ class Sources:
              CROSS JOIN source ON source.id IN (
                    SELECT id FROM source
                     WHERE owner_id = account.id AND provider = wanted.value AND next_check_at <= :now
-                      AND coalesce(claimed_until, 0) < :now
+                      AND claimed_by IS NULL
                     ORDER BY next_check_at LIMIT :limit)
              ORDER BY next_check_at
             """, {"providers": compact_json(list(providers)), "now": now, "limit": limit})]
@@ -2837,7 +2886,7 @@ class Sources:
             claimed = [row["id"] for row in db.execute("""
                 UPDATE source SET claimed_by = :claimant, claimed_until = :until
                  WHERE id IN (SELECT value FROM json_each(:ids)) AND next_check_at <= :now
-                   AND coalesce(claimed_until, 0) < :now
+                   AND claimed_by IS NULL
                 RETURNING id""", {"claimant": claimant, "now": now, "until": now + LEASE,
                                   "ids": compact_json(ids)}).fetchall()]
         return self._of_ids(claimed)
@@ -2849,6 +2898,24 @@ class Sources:
              WHERE id = :id AND coalesce(claimed_until, 0) < :now
             """, {"claimant": claimant, "now": now, "until": now + LEASE, "id": source_id})
         return self.get(source_id) if is_claimed else None
+
+    def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
+        """Sources whose check did not end, as their process did in its midst: the claim has run out, and was
+        not renewed for as long again. Now claimed. The claimant's own could not be recorded, and are free."""
+        with self._db.transaction() as db:
+            db.execute("""
+                UPDATE source SET claimed_by = NULL, claimed_until = NULL
+                 WHERE claimed_by = ? AND claimed_until < ?""", (claimant, now))
+            ids = [row["id"] for row in db.execute("""
+                UPDATE source SET claimed_by = ?, claimed_until = ?
+                 WHERE claimed_by IS NOT NULL AND claimed_until < ? RETURNING id
+                """, (claimant, now + LEASE, now - LEASE)).fetchall()]
+        return self._of_ids(ids)
+
+    def release(self, claimant: str) -> None:
+        """End the claimant's claims; what is due is due."""
+        self._db.write("UPDATE source SET claimed_by = NULL, claimed_until = NULL WHERE claimed_by = ?",
+                       (claimant,))
 
     def renew(self, claimant: str, now: float, ids: Iterable[int]) -> None:
         """Hold on to the claims of these sources; others of the claimant expire."""
@@ -2928,6 +2995,8 @@ class Sources:
         db.executemany("UPDATE release SET gone_at = ? WHERE source_id = ? AND version = ?",
                        [(now, source_id, version) for version in found.gone]
                        + [(None, source_id, version) for version in found.back])
+        db.executemany("DELETE FROM release WHERE source_id = ? AND version = ?",
+                       [(source_id, version) for version in found.dropped])
         if found.new or found.updated:      # what waits for another attempt is sent now, before what is new
             db.execute("""
                 UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
@@ -3433,6 +3502,9 @@ _REDIRECTS = 5                      # that are followed to a provider's answer
 _CONNECT, _LOOKUP = 5.0, 3.0        # seconds for a TCP or TLS handshake, and for a name's addresses
 _SLICE = 1.0                        # seconds after which a waiting exchange looks whether it must stop
 _PATIENCE = 5.0                     # seconds that a request waits for its turn at a host
+# Bytes of an answer, and of one of a user's server, beyond which one is read and used at a time: what JSON
+# becomes takes up to 24 times as much memory.
+_LARGE = {False: 128 * KIB, True: 1 * MIB}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -3513,11 +3585,23 @@ class _Exchange:
 
     def spend(self, count: int) -> None:
         self._bytes_left -= count
-        if self._bytes_left < 0:
+        self.check_size(self.terms.most_bytes - self._bytes_left)
+
+    def check_size(self, size: int) -> None:
+        if size > self.terms.most_bytes:
             raise Unreachable(f"its answer is larger than {self.terms.most_bytes // KIB} KiB")
 
+    def wait_for(self, lock: Any) -> None:
+        """Acquire a lock; the wait does not count."""
+        began = time.monotonic()
+        while not lock.acquire(timeout=_SLICE):
+            if self._stopping.is_set():
+                raise Stopped("the program is being stopped")
+        self._end += time.monotonic() - began
+
     def leave(self) -> None:
-        """Before a redirect is followed: a public host may not point into a private network."""
+        """Before an address is used that the last one named: a public one may not point into a private
+        network."""
         if self.address and not self.settings.outgoing_proxy and refusal(self.address, (), False) is None:
             self.is_trusted = False
 
@@ -3589,10 +3673,10 @@ class _Connection(http.client.HTTPConnection):
     response_class = _Response
 
     def __init__(self, host: str, timeout: Any, exchange: _Exchange, tls: ssl.SSLContext | None,
-                 names: Iterable[str]) -> None:
+                 certified: str, names: Iterable[str]) -> None:
         self.default_port = 443 if tls else 80      # type: ignore[misc]
         super().__init__(host)
-        self._exchange, self._tls = exchange, tls
+        self._exchange, self._tls, self._certified = exchange, tls, certified
         self._spelled = {name.title(): name for name in names}
 
     def putheader(self, header: Any, *values: Any) -> None:
@@ -3601,12 +3685,11 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         self.sock = self._exchange.dial(self.host, self.port)
-        target = self._tunnel_host              # type: ignore[attr-defined]
-        if target:
+        if self._tunnel_host:                   # type: ignore[attr-defined]
             self._tunnel()                      # type: ignore[attr-defined]
         if self._tls:
             self.sock.settimeout(self._exchange.left(_CONNECT))
-            self.sock = self._tls.wrap_socket(self.sock, server_hostname=target or self.host)
+            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._certified)
             self.sock.exchange = self._exchange     # type: ignore[attr-defined]
 
 
@@ -3621,19 +3704,27 @@ class _Handler(urllib.request.AbstractHTTPHandler):
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         exchange, tls = self._exchange, self._tls() if request.type == "https" else None
-        proxy = urlsplit(exchange.settings.outgoing_proxy)
+        proxy, url = urlsplit(exchange.settings.outgoing_proxy), urlsplit(request.full_url)
+        host, place = url.hostname or "", url.netloc
         if proxy.hostname:
-            # It resolves names by itself, but an address that is spelled out can be judged here.
-            host = urlsplit(request.full_url).hostname or ""
-            if parse_address(host) or re.fullmatch(r"[0-9a-fx.]+", host):
-                exchange.look_up(host, 80)
+            # It resolves names by itself, but an address that is spelled out can be judged here. What may not
+            # go everywhere is resolved here, and the proxy gets the address.
+            if not exchange.is_trusted or parse_address(host) or re.fullmatch(r"[0-9a-fx.]+", host):
+                address = exchange.look_up(host, 80)[0]
+                if not exchange.is_trusted:
+                    port = url.port or (443 if tls else 80)
+                    place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
             if login := _login_of(exchange.settings.outgoing_proxy):
                 credentials = base64.b64encode(":".join(login).encode()).decode()
                 request.add_unredirected_header("Proxy-Authorization", f"Basic {credentials}")
             at = proxy.netloc.rpartition("@")[2]
             request.set_proxy(at if proxy.port else f"{at.rstrip(':')}:80", "http")
+            if tls:
+                request._tunnel_host = place        # type: ignore[attr-defined]
+            else:
+                request.selector = url._replace(netloc=place).geturl()
         return self.do_open(_Connection, request, exchange=exchange, tls=tls,   # type: ignore[arg-type]
-                            names=self._names)
+                            certified=host, names=self._names)
 
     https_open = http_open
 
@@ -3708,25 +3799,25 @@ def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
     return {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
 
 
-def _read_body(response: http.client.HTTPResponse, limit: int) -> bytes:
-    """The whole body, gzip undone within the same limit. Raises ValueError when it is cut short."""
-    body = bytearray()
-    while chunk := response.read(64 * KIB):
-        body += chunk
-    if response.length:     # http.client says nothing when a bounded read ends early
-        raise ValueError("its answer ended early")
-    if response.headers.get("Content-Encoding", "").lower() not in ("gzip", "x-gzip") or not body:
-        return bytes(body)
-    unpacker = zlib.decompressobj(31)
+def _read_body(response: http.client.HTTPResponse, grow: Callable[[int], None]) -> bytes:
+    """The whole body, gzip undone. Raises ValueError when it is cut short. ``grow`` is told its size as it
+    grows, and raises for one that is too large."""
+    is_gzip = response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
+    body, unpacker, is_whole = bytearray(), zlib.decompressobj(31) if is_gzip else None, True
     try:
-        plain = unpacker.decompress(bytes(body), limit + 1)
+        while chunk := response.read(64 * KIB):
+            while unpacker and chunk and not unpacker.eof:
+                body += unpacker.decompress(chunk, 64 * KIB)
+                chunk, is_whole = unpacker.unconsumed_tail, unpacker.eof
+                grow(len(body))
+            if not unpacker:
+                body += chunk
+                grow(len(body))
     except zlib.error as error:
         raise ValueError(f"its answer is not gzip ({error})") from None
-    if len(plain) > limit:
-        raise ValueError(f"its answer is larger than {limit // KIB} KiB")
-    if not unpacker.eof:
+    if response.length or not is_whole:     # http.client says nothing when a bounded read ends early
         raise ValueError("its answer ended early")
-    return plain
+    return bytes(body)
 
 
 def _redirected(request: Request, target: str) -> Request:
@@ -3816,6 +3907,7 @@ class Fetcher:
         self._clock = clock
         self._lock = threading.Lock()
         self._hosts: dict[str, _Host] = {}
+        self._large = {False: threading.Lock(), True: threading.Lock()}     # True: of users' servers
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -3841,9 +3933,11 @@ class Fetcher:
         except OSError as error:
             log.warning("certificates: they cannot be read, so no https address can be reached: %s", error)
 
-    def fetch(self, request: Request, is_trusted: bool = True) -> Answer:
+    def fetch(self, request: Request, is_trusted: bool = True,
+              large: contextlib.ExitStack | None = None) -> Answer:
         """What a provider answers, redirects followed and gzip undone. Raises Unreachable, Throttled.
-        ``is_trusted``: whoever wants it may also reach private addresses that a user chose."""
+        ``is_trusted``: whoever wants it may also reach private addresses that a user chose. ``large``: to be
+        closed when the answer has been used: of large ones, one is read at a time."""
         try:
             name = host_of(ascii_url(request.url))
         except ValueError as error:
@@ -3858,7 +3952,7 @@ class Fetcher:
             raise Unreachable(f"{host.name} is busy with earlier requests of ours")
         try:
             self._await_turn(host, request)
-            answer = self._follow(request, is_trusted or not request.is_user_supplied)
+            answer = self._follow(request, is_trusted or not request.is_user_supplied, large)
         finally:
             slots.release()
         return self._heed(host, answer)
@@ -3871,7 +3965,7 @@ class Fetcher:
         with self._open(request, exchange) as response:
             body = b""
             with contextlib.suppress(Unreachable, OSError, http.client.HTTPException, ValueError):
-                text = response.read(request.max_response_bytes).decode("utf-8", "surrogateescape")
+                text = response.read(request.max_response_bytes or 8 * KIB).decode("utf-8", "surrogateescape")
                 login = _login_of(self._settings.outgoing_proxy)
                 body = _without_login(text, login).encode("utf-8", "surrogateescape")
             # Without a body its status decides.
@@ -3916,9 +4010,22 @@ class Fetcher:
     def _exchange(self, terms: Terms, is_trusted: bool) -> _Exchange:
         return _Exchange(terms, self._settings, is_trusted, self.stopping)
 
-    def _follow(self, request: Request, is_trusted: bool) -> Answer:
+    def _follow(self, request: Request, is_trusted: bool, large: contextlib.ExitStack | None) -> Answer:
         """The answer at the end of the redirects, each hop judged like the first."""
-        exchange, asked = self._exchange(PROVIDER_TERMS, is_trusted), request.url
+        most_bytes = request.max_response_bytes or PROVIDER_TERMS.most_bytes
+        terms = dataclasses.replace(PROVIDER_TERMS, most_bytes=most_bytes)
+        exchange, asked, is_large = self._exchange(terms, is_trusted), request.url, False
+        exchange.address = request.named_by
+        exchange.leave()
+
+        def grow(size: int) -> None:
+            nonlocal is_large
+            exchange.check_size(size)
+            if large is not None and not is_large and size > _LARGE[request.is_user_supplied]:
+                is_large = True
+                exchange.wait_for(self._large[request.is_user_supplied])
+                large.callback(self._large[request.is_user_supplied].release)
+
         contact = f"; {self._settings.contact}" if self._settings.contact else ""
         request = dataclasses.replace(request, headers={
             "User-Agent": f"{USER_AGENT} (self-hosted release tracker{contact})", "Accept-Encoding": "gzip",
@@ -3927,8 +4034,9 @@ class Fetcher:
             with self._open(request, exchange) as response:
                 target = response.headers.get("Location")
                 if response.status not in (301, 302, 303, 307, 308) or not target or request.method == "POST":
-                    body = _read_body(response, exchange.terms.most_bytes)
-                    return Answer(request.url, response.status, _headers(response), body, asked)
+                    body = _read_body(response, grow)
+                    return Answer(request.url, response.status, _headers(response), body, asked,
+                                  exchange.address)
             request = _redirected(request, target)
             exchange.leave()
         raise Unreachable(f"it redirected more than {_REDIRECTS} times")
@@ -4008,6 +4116,9 @@ class Listing:
 
 Exchange = Generator[Request, Answer, Any]
 _UNAVAILABLE = (403, 404)           # one list of a project that may have another
+_DOCUMENT_LIMIT = 2 * MIB           # of an image's manifest and configuration, a go.mod, a module's list
+_REQUEST_LIMIT = 300                # of one check
+_READ_LIMIT = 20 * MIB              # of a list's pages together, beyond which no further one is asked for
 
 
 def make_release(version: Any, date: str | None = None, *, title: str | None = None,
@@ -4022,6 +4133,12 @@ def make_release(version: Any, date: str | None = None, *, title: str | None = N
     note = Note(title, message, url, original) if message.strip() else None
     content_id = ":".join(map(str, content))[:100] if content[1] else None
     return Release(version, utc(date), bool(is_prerelease), cves_in(title, message), note, content_id)
+
+
+def _highest(versions: Iterable[str]) -> list[str]:
+    """Of the versions of a list without dates those that are kept, before releases are made of them."""
+    sane = (version for version in versions if len(version) <= NAME_LIMIT)
+    return heapq.nlargest(RELEASE_LIMIT, sane, key=version_order)
 
 
 def _tag(entry: Any, date: str | None, commit: str | None, url: str = "") -> Release:
@@ -4074,14 +4191,15 @@ def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Re
         return before is not None and before.content_id in (None, release.content_id)
 
     first = answer = yield request
-    releases = page = read(answer)
+    releases, size = (page := read(answer)), len(answer.body)
     for _ in range(9):
         url = next_of(answer)
-        if answer.status != 200 or not url or is_sorted and page and all(map(is_old, page)):
+        if (answer.status != 200 or not url or size > _READ_LIMIT
+                or is_sorted and page and all(map(is_old, page))):
             break
         answer = yield dataclasses.replace(request, url=url)
         page = read(answer)
-        releases = [*releases, *page]
+        releases, size = [*releases, *page], size + len(answer.body)
     return Listing(releases, first)
 
 
@@ -4250,8 +4368,6 @@ def _oci_answer(project: ProjectRef, request: Request, access: dict[str, str]) -
     if bearer:
         asked = dict(re.findall(r'\b(\w+)="([^"]*)"', bearer[1]))
         realm = urljoin(answer.url, asked["realm"])
-        if urlsplit(project.site).scheme == "https" != urlsplit(realm).scheme:
-            raise ValueError("its realm for tokens is not https")
         query = without_empty(service=asked.get("service"), scope=f"repository:{project.name}:pull")
         separator = "&" if "?" in realm else "?"
         token = (yield Request(f"{realm}{separator}{urllib.parse.urlencode(query)}", basic)).json()
@@ -4263,7 +4379,8 @@ def _oci_answer(project: ProjectRef, request: Request, access: dict[str, str]) -
 
 def _oci_created(project: ProjectRef, at: str, tag: str, access: dict[str, str]) -> Exchange:
     """``(date, digest)`` of a tag: when its image was built, "" if unknown, and its manifest's digest."""
-    request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, accept_statuses=_UNAVAILABLE)
+    request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, accept_statuses=_UNAVAILABLE,
+                      max_response_bytes=_DOCUMENT_LIMIT)
     answer = yield from _oci_answer(project, request, access)
     if answer.status != 200:
         return "", ""
@@ -4275,7 +4392,7 @@ def _oci_created(project: ProjectRef, at: str, tag: str, access: dict[str, str])
         manifest = (yield from _oci_answer(project, request, access)).json()
     created = (manifest.get("annotations") or {}).get("org.opencontainers.image.created")
     if not created and "config" in manifest:
-        request = Request(f"{at}/blobs/{manifest['config']['digest']}", accept_statuses=_UNAVAILABLE)
+        request = dataclasses.replace(request, url=f"{at}/blobs/{manifest['config']['digest']}", headers={})
         answer = yield from _oci_answer(project, request, access)
         created = answer.json().get("created") if answer.status == 200 else None
     with contextlib.suppress(ValueError, TypeError):    # the image's author wrote it
@@ -4286,18 +4403,19 @@ def _oci_created(project: ProjectRef, at: str, tag: str, access: dict[str, str])
 def oci(project: ProjectRef) -> Exchange:
     """https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-tags, in no order."""
     at, access = f"{project.site}/v2/{project.name}", dict[str, str]()
-    answer = yield from _oci_answer(project, Request(f"{at}/tags/list?n=1000"), access)
-    pages = [answer.json()]
-    while (url := _next_page(answer)) and len(pages) < 100:
-        answer = yield from _oci_answer(project, Request(url), access)
-        pages.append(answer.json())
-    tags = dict.fromkeys(tag for page in pages for tag in page["tags"] or ()
-                         if not _NOT_A_RELEASE.fullmatch(tag))
+    url: str | None = f"{at}/tags/list?n=1000"
+    tags, size, pages = dict[str, None](), 0, 0
     dates, digests = dict[str, str](), dict[str, str]()      # of Google's registries they stand in the list
-    for digest, manifest in (item for page in pages for item in (page.get("manifest") or {}).items()):
-        for tag in manifest["tag"]:
-            digests[tag] = digest
-            dates[tag] = timestamp(int(manifest.get("timeUploadedMs") or 0) / 1000)
+    while url and size <= _READ_LIMIT and pages < 100:
+        answer = yield from _oci_answer(project, Request(url), access)
+        page, url, size, pages = answer.json(), _next_page(answer), size + len(answer.body), pages + 1
+        tags |= dict.fromkeys(tag for tag in page["tags"] or () if not _NOT_A_RELEASE.fullmatch(tag))
+        for digest, manifest in (page.get("manifest") or {}).items():
+            for tag in manifest["tag"]:
+                digests[tag] = digest
+                dates[tag] = timestamp(int(manifest.get("timeUploadedMs") or 0) / 1000)
+    if not digests:
+        tags = dict.fromkeys(_highest(tags))
     if not digests:
         numbered = sorted((tag for tag in tags if re.search("[0-9]", tag)), key=version_order, reverse=True)
         for tag in [tag for tag in numbered if tag not in project.known][:_DETAILS_PER_CHECK]:
@@ -4346,6 +4464,9 @@ def depsdev(project: ProjectRef) -> Exchange:
                     for entry in _expect_list(answer.json()["versions"])], answer)
 
 
+_TIMES = re.compile(rb'"time"\s*:\s*(\{[^{}]*\})')
+
+
 def npm(project: ProjectRef) -> Exchange:
     """https://github.com/npm/registry/blob/main/docs/responses/package-metadata.md
     The short form shows whether anything is new; only then the long one, which has the dates, is read."""
@@ -4359,7 +4480,9 @@ def npm(project: ProjectRef) -> Exchange:
         raise ValueError("it answered no versions")
     if times is None and any(version not in project.known for version in versions):
         answer = yield Request(url, {**project.auth, "Accept": "application/json"})
-        times = answer.json()["time"]
+        # It is too large to be parsed for some: of what is called so, this is the longest.
+        found = max((match[1] for match in _TIMES.finditer(answer.body)), key=len, default=None)
+        times = read_json(found) if found else answer.json()["time"]
     return Listing([make_release(version, (times or {}).get(version)) for version in versions], short)
 
 
@@ -4370,7 +4493,7 @@ _ATTRIBUTE = re.compile(r"""([\w-]+)(?:\s*=\s*("[^"<>]*"|'[^'<>]*'))?""")
 def _simple_files(page: str) -> list[dict[str, Any]]:
     """The files of an index's HTML page, shaped like the JSON form. Raises ValueError for another page."""
     links = [{name.lower(): value for name, value in _ATTRIBUTE.findall(link)}
-             for link in re.findall(r"<a\s([^<>]*)>", page, re.IGNORECASE)]
+             for link in re.findall(r"<a\s([^<>]{0,4000})>", page, re.IGNORECASE)]
     files: list[dict[str, Any]] = [
         {"filename": unquote(urlsplit(html.unescape(link["href"][1:-1])).path.rpartition("/")[2]),
          "yanked": "data-yanked" in link} for link in links if link.get("href")]
@@ -4486,7 +4609,8 @@ def packagist(project: ProjectRef) -> Exchange:
     answer = yield Request(f"{project.site}/p2/{project.name}.json", project.auth)
     entries, last = [], dict[str, Any]()
     for entry in _expect_list(answer.json()["packages"][project.name]):
-        last = {name: value for name, value in {**last, **entry}.items() if value != "__unset"}
+        last = {name: value for name, value in {**last, **entry}.items()
+                if value != "__unset" and name in ("version", "time", "source")}
         entries.append(last)
     return Listing([
         make_release(entry["version"], entry.get("time"),
@@ -4518,7 +4642,9 @@ def cargo(project: ProjectRef) -> Exchange:
     name = project.name.lower()
     folder = {1: "1", 2: "2", 3: f"3/{name[:1]}"}.get(len(name), f"{name[:2]}/{name[2:4]}")
     answer = yield Request(f"{project.site}/{folder}/{name}")
-    entries = [json.loads(line) for line in answer.text().splitlines() if line.strip()]
+    lines = (read_json(match[0]) for match in re.finditer(rb"[^\r\n]+", answer.body))
+    entries = [{"vers": line["vers"], "yanked": line["yanked"], "pubtime": line.get("pubtime")}
+               for line in lines]
     if not entries:
         raise ValueError("it answered no versions")
     dates = {entry["vers"]: entry.get("pubtime") for entry in entries}
@@ -4616,6 +4742,7 @@ def hackage(project: ProjectRef) -> Exchange:
 
 
 _GO_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
+_RANGE_LIMIT = 1000                                 # of a go.mod that are read
 _GO_HEADERS = {"Disable-Module-Fetch": "true"}      # answer from the cache, without a fetch from the origin
 
 
@@ -4630,7 +4757,8 @@ def _go_majors(project: ProjectRef) -> Exchange:
     for number in (*sorted(number for number in known if number >= named), *range(highest + 1, highest + 20)):
         module = base if number == 1 else f"{base}/v{number}"
         at = f"{project.site}/{re.sub('[A-Z]', lambda letter: '!' + letter[0].lower(), module)}/@"
-        answer = yield Request(f"{at}v/list", _GO_HEADERS, accept_statuses=(404, 410) if lists else ())
+        answer = yield Request(f"{at}v/list", _GO_HEADERS, accept_statuses=(404, 410) if lists else (),
+                               max_response_bytes=_DOCUMENT_LIMIT)
         if answer.status != 200 and number > highest:
             break
         versions = answer.text().split() if answer.status == 200 else []
@@ -4645,23 +4773,33 @@ def _go_retracted(mod: str) -> Callable[[str], bool]:
     code = re.sub(r"//[^\n]*", "", mod)         # without comments
     text = " ".join(re.findall(r"^[ \t]*retract[ \t]*(\([^()]*\)|[^\n()]*)", code, re.MULTILINE))
     pairs = [inner.split(",") for inner in re.findall(r"\[([^\[\]]*)\]", text)]
-    ranges = [tuple(version_order(end.strip()) for end in pair) for pair in pairs if len(pair) == 2]
     words = re.sub(r"\[[^\[\]]*\]", " ", text).split()
-    ranges += [(version_order(word), version_order(word)) for word in words if word[0] == "v"]
-    return lambda version: any(least <= version_order(version) <= most for least, most in ranges)
+    pairs += [[word, word] for word in words if word[0] == "v"]
+    ranges = sorted([version_order(end.strip()[:NAME_LIMIT]) for end in pair]
+                    for pair in pairs[:_RANGE_LIMIT] if len(pair) == 2)
+    begins = [least for least, _ in ranges]
+    ends = list(itertools.accumulate((most for _, most in ranges), max))    # of all that begin up to there
+
+    def is_retracted(version: str) -> bool:
+        order = version_order(version)
+        at = bisect.bisect_right(begins, order)
+        return at > 0 and ends[at - 1] >= order
+    return is_retracted
 
 
 def goproxy(project: ProjectRef) -> Exchange:
     """https://go.dev/ref/mod#goproxy-protocol; a capital is written as ! and its small letter."""
     lists = yield from _go_majors(project)
     places = {version: at for at, versions in lists for version in versions}
+    places = {version: places[version] for version in _highest(places)}
     if not places:      # no version was tagged: the pseudo-version of the last commit
         latest = (yield Request(f"{lists[0][0]}latest", _GO_HEADERS)).json()
         return Listing([make_release(latest["Version"], latest.get("Time"))])
     for at, module_versions in lists:       # the newest of each module retracts
-        if any(version not in project.known for version in module_versions):
+        if any(places.get(version) == at and version not in project.known for version in module_versions):
             newest = quote(max(module_versions, key=version_order), safe="+")
-            mod = yield Request(f"{at}v/{newest}.mod", _GO_HEADERS, accept_statuses=(403, 404, 410))
+            mod = yield Request(f"{at}v/{newest}.mod", _GO_HEADERS, accept_statuses=(403, 404, 410),
+                                max_response_bytes=_DOCUMENT_LIMIT)
             if mod.status == 200 and not re.search(r"^[ \t]*module\b", mod.text(), re.MULTILINE):
                 raise ValueError("it answered no go.mod")
             is_retracted = _go_retracted(mod.text() if mod.status == 200 else "")
@@ -4727,9 +4865,11 @@ def _git_tags(repository: str, is_user_supplied: bool = False) -> Exchange:
         raise ValueError("it is no git repository over smart HTTP")
     if not re.search(rb"(?:\A|\n)0000\Z", answer.body[len(head):]):
         raise ValueError("its answer ended early")
-    # An annotated tag comes twice, the second time as v1^{} with its commit.
-    commits = {name.decode("utf-8", "replace").removesuffix("^{}"): commit.decode()
-               for commit, name in _GIT_TAG.findall(answer.body)}
+    # An annotated tag comes twice, the second time as v1^{} with its commit. There may be very many tags.
+    kept = set(_highest(match[2].decode("utf-8", "replace") for match in _GIT_TAG.finditer(answer.body)
+                        if not match[2].endswith(b"^{}")))
+    commits = {tag: match[1].decode() for match in _GIT_TAG.finditer(answer.body)
+               if (tag := match[2].decode("utf-8", "replace").removesuffix("^{}")) in kept}
     return Listing([make_release(tag, content=("commit", commit)) for tag, commit in commits.items()], answer)
 
 
@@ -4822,7 +4962,8 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             "{site}/{name}/releases/tag/{version}", normalise=_without_git, key=str.lower,
             auth=_header("Authorization", "token "), pasted=(_FORGE,)),
     Dialect(git, "the repository's address", r"https?://[^\s/?#@]+/[^\s?#]+", "{name}",
-            normalise=_repository_address, key=lambda name: name.partition("://")[2].removesuffix(".git")),
+            normalise=_repository_address,
+            key=lambda name: name.removeprefix("https://").removesuffix(".git")),
     Dialect(github, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
             "{site}/{name}/releases/tag/{version}", normalise=_without_git, key=str.lower, auth=_BEARER,
             pasted=(_FORGE,)),
@@ -5163,7 +5304,8 @@ def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
 
 
 def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -> list[Release]:
-    """The releases that can be stored, each version once, with the dialect's prereleases, newest first."""
+    """The releases that can be stored, each version once, with the dialect's prereleases: the newest, newest
+    first."""
     found: dict[str, Release] = {}
     for release in releases:
         version = release.version
@@ -5173,7 +5315,7 @@ def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -
                 release, is_prerelease=release.is_prerelease or provider.dialect.is_prerelease(version),
                 note=release.note and clean_note(provider, name, version, release.note),
                 content_id=release.content_id and _storable(release.content_id))
-    return sorted(found.values(), reverse=True, key=lambda release: (
+    return heapq.nlargest(RELEASE_LIMIT, found.values(), key=lambda release: (
         (release.date or "").rstrip("Z"), version_order(release.version)))
 
 
@@ -5187,6 +5329,11 @@ def _next_request(provider: Provider, name: str, steps: Exchange, answer: Answer
         request = steps.send(answer)        # type: ignore[arg-type]    # None starts it
         if not isinstance(request.url, str):        # taken from an answer
             raise TypeError(f"an address is {request.url!r:.40}, not text")
+        site, asked = urlsplit(provider.site), urlsplit(request.url)
+        if answer and asked[:2] != site[:2]:
+            if (site.scheme, asked.scheme) == ("https", "http"):
+                raise ValueError("it names an address that is not https")
+            request = dataclasses.replace(request, named_by=answer.address)
         return request
     except StopIteration as done:
         return done.value
@@ -5205,7 +5352,10 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
     Raises ProviderError for everything that can go wrong there."""
     project = ProjectRef(provider.id, provider.site, name, token, provider.auth(token), known)
     steps, answer = provider.dialect.read(project), None
-    while isinstance(request := _next_request(provider, name, steps, answer), Request):
+    for _ in range(_REQUEST_LIMIT):
+        request = _next_request(provider, name, steps, answer)
+        if isinstance(request, Listing):
+            return dataclasses.replace(request, releases=clean_releases(provider, name, request.releases))
         is_conditional = bool(etag) and request.url == etag_url
         if etag and is_conditional:
             condition = "If-None-Match" if etag.startswith(('"', "W/")) else "If-Modified-Since"
@@ -5220,7 +5370,7 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
         if is_conditional and answer.status == 304:
             return None
         _raise_for_status(provider, name, request, answer)
-    return dataclasses.replace(request, releases=clean_releases(provider, name, request.releases))
+    raise ProviderError(f"{provider.id} would have to be sent more than {_REQUEST_LIMIT} requests for {name}")
 
 
 # == rules =====================================================================
@@ -5230,7 +5380,9 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
 
 
 NEWS_LIMIT = 20                 # releases of one project that one check announces one by one
+WEBHOOK_LIMIT = 1000            # and to webhooks; the newest
 CHECK_MAX_WAIT = 6 * HOUR       # between the checks of a source that fails, if its interval is shorter
+ABANDONED_WAIT = 10 * MINUTE    # after a check that did not end, at most; it doubles, up to a day
 INTERNAL_ERROR = "internal error, see the log"
 _DIGEST_GRACE = 10.0            # seconds before a digest is due in which events go into the next one
 
@@ -5250,6 +5402,14 @@ def _gone_and_back(known: Mapping[str, KnownRelease], listing: Listing) -> tuple
     return gone, back
 
 
+def _without_older(known: Mapping[str, KnownRelease], releases: Sequence[Release]) -> list[Release]:
+    """The releases without unknown ones that are older than all known, by the version where there is no date.
+    Where only the newest are kept, such were known before, or come up since newer ones were withdrawn."""
+    oldest, lowest = min(before.date for before in known.values()), min(map(version_order, known))
+    return [release for release in releases if release.version in known or (
+        release.date >= oldest if release.date else version_order(release.version) >= lowest)]
+
+
 def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
             result: CheckResult = CheckResult(0.0)) -> tuple[CheckResult, list[Release]]:
     """``(result with what to record, the releases that are news)``; lists oldest first.
@@ -5258,6 +5418,8 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
     recorded and no news. A release without a date gets the present one; in a first check where the provider
     dates only the newest, that of the oldest of those."""
     answer = listing.cache_validator
+    if len(known) >= RELEASE_LIMIT:
+        listing = dataclasses.replace(listing, releases=_without_older(known, listing.releases))
     dates = [release.date for release in listing.releases if release.date]
     default_date = min(dates) if dates and not known else timestamp(now)
     news_since = min((before.date for before in known.values()), default="") if listing.is_window else ""
@@ -5278,11 +5440,14 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
         elif release.content_id != before.content_id or is_promoted:
             updated.append(dataclasses.replace(release, date=before.date, is_updated=True))
     gone, back = _gone_and_back(known, listing)
+    listed = {release.version for release in listing.releases}
+    surplus = max(len(known) + len(new) - RELEASE_LIMIT, 0)
+    dropped = [version for version in list(known)[::-1] if version not in listed][:surplus]
     headers = answer.headers if answer else {}
     result = dataclasses.replace(
         result, etag_url=answer.asked if answer else None,
         etag=headers.get("etag") or headers.get("last-modified"), new=new, updated=updated,
-        new_content_ids=new_content_ids, noted=noted, gone=gone, back=back)
+        new_content_ids=new_content_ids, noted=noted, gone=gone, back=back, dropped=dropped)
     return result, [release for release in new if (release.date or "") >= news_since] + updated
 
 
@@ -5398,7 +5563,8 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
                    provider: Provider, patterns: RegexSandbox, now: float, settings: Settings) -> list[Event]:
     """The events of one check for a project: the news that it does not exclude.
     At most ``NEWS_LIMIT``, the newest, are announced one by one; the others are one summary, but webhooks get
-    each. ``rewritten``: the versions that changed when history was rewritten: one notice, for no webhook."""
+    each of the newest ``WEBHOOK_LIMIT``. ``rewritten``: the versions that changed when history was rewritten:
+    one notice, for no webhook."""
     project = subscriber.project
     wanted = [release for release, is_excluded in zip(news, excluded(project, news, patterns))
               if not is_excluded]
@@ -5427,7 +5593,7 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
         by_date = sorted(wanted, key=lambda release: release.date or "")
         rest, wanted = by_date[:-NEWS_LIMIT], by_date[-NEWS_LIMIT:]
         cves = dict.fromkeys(cve for release in rest for cve in release.cve)
-        events += [single(machines, release) for release in rest]
+        events += [single(machines, release) for release in rest[NEWS_LIMIT - WEBHOOK_LIMIT:]]
         events.append(summary(f"{len(rest):,} more releases",
                               Release("", rest[-1].date, cve=tuple(cves)[:NEWS_LIMIT])))
     return events + [single(subscriber, release) for release in wanted]
@@ -5454,6 +5620,8 @@ def check_failure(error: Exception, source: Source, now: float, interval: float,
     if isinstance(error, Throttled):
         return CheckFailure(str(error), now + error.seconds, counts=False, quota_left=error.quota_left)
     wait = min(interval * 2 ** min(source.failures + 1, 20), max(interval, CHECK_MAX_WAIT))
+    if isinstance(error, CheckAbandoned):       # perhaps by its fault; most often not
+        wait = min(min(interval, ABANDONED_WAIT) * 2 ** min(source.failures, 20), DAY)
     message = str(error) if isinstance(error, ProviderError) else INTERNAL_ERROR
     return CheckFailure(message, now + wait * (1 + jitter / 10),
                         is_not_found=isinstance(error, ProjectMissing))
@@ -5532,6 +5700,12 @@ class Tracker(Worker):
         self.store.database.has_tracker = False
         super().stop()
 
+    def join(self) -> None:
+        """End what is claimed, too: what was not checked was not abandoned."""
+        super().join()
+        with contextlib.suppress(StoreUnavailable):
+            self.store.sources.release(self._claimant)
+
     def _run(self) -> None:
         self.fetcher.check_certificates()       # here, since it takes a moment
         super()._run()
@@ -5541,6 +5715,10 @@ class Tracker(Worker):
         config, now = self._config, time.monotonic()
         if now - self._tended_at >= LEASE / 3:
             self.store.sources.renew(self._claimant, self._clock(), [job.id for job in self._busy])
+            for source in self.store.sources.claim_abandoned(self._claimant, self._clock()):
+                log.warning("source %s/%s: its last check did not end", source.provider, source.name)
+                self._fail(source, CheckAbandoned("its last check did not end: the program was killed in its "
+                                                  "midst, or had no memory left"))
             self.store.sources.bring_forward(
                 self._clock(), config.settings.poll_interval, config.long_intervals)
             self._tended_at = now
@@ -5577,8 +5755,9 @@ class Tracker(Worker):
         """Check a claimed source and record the outcome: the releases that are news. Never raises."""
         events, news = list[Event](), list[Release]()
         try:
-            events, news = self._check(source)
-        except Stopped:                         # the claim runs out, and the next process checks the source
+            with contextlib.ExitStack() as large:
+                events, news = self._check(source, large)
+        except Stopped:                         # join() ends the claim, and the next process checks it
             pass
         except StoreUnavailable as error:       # nothing can be recorded; the claim runs out
             log.warning("source %s/%s: %s", source.provider, source.name, error)
@@ -5621,8 +5800,9 @@ class Tracker(Worker):
         return [health_event(kind, subscriber, error, url, self._clock(), config.settings)
                 for subscriber in self.store.projects.subscribers(source.id)]
 
-    def _check(self, source: Source) -> tuple[list[Event], list[Release]]:
-        """Ask, compare, decide and record: ``(events for listeners, releases that are news)``."""
+    def _check(self, source: Source, large: contextlib.ExitStack) -> tuple[list[Event], list[Release]]:
+        """Ask, compare, decide and record: ``(events for listeners, releases that are news)``.
+        ``large``: held while a large answer is used."""
         config, quota_left = self._config, None
         provider = config.providers.get(source.provider)
         if provider is None:
@@ -5630,7 +5810,8 @@ class Tracker(Worker):
 
         def ask(request: Request) -> Answer:
             nonlocal quota_left
-            answer = self.fetcher.fetch(request, source.is_trusted)
+            large.close()
+            answer = self.fetcher.fetch(request, source.is_trusted, large)
             left = requests_left(answer.headers)
             quota_left = quota_left if left is None else left
             return answer

@@ -947,6 +947,34 @@ def test_cves_are_found_once_each_in_order():
         (["CVE-٢٠٢٦-12345"],                                         ()),
     ]:
         assert rt.cves_in(*texts) == found
+    assert rt.cves_in(" ".join(f"CVE-2026-{number:05}" for number in range(16_000)))[-1:] == ("CVE-2026-00099",)      # F15
+
+
+def utf_16_bomb(inside: str = "x" * 65_000) -> bytes:
+    """An XML document that entities make 10,000 times as large; a search for them in the bytes finds nothing."""
+    return (f'<?xml version="1.0" encoding="UTF-16"?><!DOCTYPE r [<!ENTITY e "{inside}">]><r>{"&e;" * 10_000}</r>').encode("utf-16")
+
+
+def test_answer_that_would_take_much_memory_is_refused_in_words():
+    """F3: 20 KB of gzip became 521 MiB as JSON, and 1,205 MiB as XML."""
+    texts = json.dumps(["[{:," * 400_000]).encode()         # marks in texts are none
+    assert rt.Answer("", 200, {}, texts).json() == ["[{:," * 400_000]
+    many = b"[" + b"[]," * (rt.VALUE_LIMIT // 2 - 5) + b"0]"
+    assert len(rt.Answer("", 200, {}, many).json()) == rt.VALUE_LIMIT // 2 - 4
+    assert rt.Answer("", 200, {}, '<?xml version="1.0" encoding="iso-8859-1"?><r xmlns="u">ä</r>'.encode("latin-1")).xml().tag == "{u}r"
+    for kind, body, words in [
+        ("json", b"[" + b"[]," * 3_000_000 + b"0]",               "more than 500,000 values"),
+        ("json", b'[{"a":"b"}' + b',{"a":"b"}' * 200_000 + b"]",   "more than 500,000 values"),
+        ("json", b'["' + b"x" * rt.JSON_LIMIT + b'"]',             "larger than 10 MiB"),
+        ("json", b"[" * 100_000 + b"]" * 100_000,                  "nested too deeply"),
+        ("json", b'{"a":' * 50_000 + b"1" + b"}" * 50_000,         "nested too deeply"),
+        ("xml",  utf_16_bomb(),                                    "document type"),
+        ("xml",  b'<!DOCTYPE r [<!ENTITY e "x">]><r>&e;</r>',       "document type"),
+        ("xml",  b"<r>" + b"<a/>" * 500_000 + b"</r>",              "more than 100,000 elements"),
+        ("xml",  b"<r " + b"a='' " * 600_000 + b"/>",               "more than 500,000 attributes"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            getattr(rt.Answer("", 200, {}, body), kind)()
 
 
 def test_ids_are_26_characters_of_base32():
@@ -1606,11 +1634,11 @@ def test_claim_lasts_a_lease_unless_renewed(
         store.sources.renew("a", NOW + renewed_at, [source.id for source in store.sources.all()])
         store.outbox.renew("a", NOW + renewed_at, [busy.hook.id])
     asked = NOW + asked_at
-    assert len(due_names(store, asked, "forge")) == is_free
     assert list(store.outbox.due_destinations(asked)) == [busy.hook.id] * is_free
     assert bool(store.outbox.claim(busy.hook.id, 1, "b", asked)) is is_free
     assert is_free or not store.sources.claim(busy.project.source_id, "c", asked)
-    assert bool(store.sources.claim_due([source.id], "b", asked)) is is_free
+    assert not due_names(store, asked, "forge") and not store.sources.claim_due([source.id], "b", asked)
+    assert [one.id for one in store.sources.claim_abandoned("b", asked + rt.LEASE)] == [source.id] * is_free
     assert bool(store.sources.claim(busy.project.source_id, "c", later))       # in the end, anyhow
 
 
@@ -2120,7 +2148,7 @@ def test_exchange_ends_within_deadline_and_byte_budget(talk, way):
         began, worked = time.monotonic(), time.thread_time()
         if isinstance(expected, int):
             answer = fetcher.post(big, True)
-            assert answer.status == expected and len(answer.body) <= big.max_response_bytes <= 64 * rt.KIB
+            assert answer.status == expected and len(answer.body) <= 8 * rt.KIB
         else:
             words = failure_of(lambda: fetcher.post(big, True) if way == "post" else fetcher.fetch(rt.Request(url)))
             assert expected in words, (peer, words)
@@ -2381,6 +2409,9 @@ def test_proxy_is_that_of_the_settings(listen, talk, tmp_path, trusted, monkeypa
     assert fetcher.fetch(rt.Request(f"http://forge.example:{receiver.port}/y")).status == 204
     assert fetcher.fetch(rt.Request(f"https://localhost:{secure.port}/z")).status == 204
     assert "certificate is not valid" in failure_of(lambda: fetcher.fetch(rt.Request(f"https://other.example:{secure.port}/")))
+    fetcher.configure(dataclasses.replace(fetcher._settings, allow_network=("127.0.0.0/8", "::1")))
+    assert fetcher.post(a_post(f"https://localhost:{secure.port}/"), False).status == 204       # verified by the name
+    assert re.match(rb"CONNECT (127\.0\.0\.1|\[::1\]):", proxy.got.pop()) and secure.got.pop()
     assert [head.split(b" HTTP/1.")[0].decode() for head in proxy.got] == [
         f"POST http://hook.example:{receiver.port}/x", f"GET http://forge.example:{receiver.port}/y",
         f"CONNECT localhost:{secure.port}", f"CONNECT other.example:{secure.port}"]
@@ -2399,8 +2430,13 @@ def test_proxy_ssrf_literal_addresses_and_redirects_to_them_refused(listen, monk
         assert "address" in failure_of(lambda: fetcher.post(a_post(f"http://{host}:1/"), False))
         assert "address" in failure_of(lambda: fetcher.fetch(rt.Request(f"http://{host}:1/x.git", is_user_supplied=True), False))
     assert not proxy.seen
-    asked = rt.Request("http://git.example/x.git", is_user_supplied=True)
-    assert "169.254.169.254 is a link-local" in failure_of(lambda: fetcher.fetch(asked, False)) and len(proxy.seen) == 1
+    # F10: a name was left to the proxy, and was reached wherever it leads. Now its judged address goes there.
+    names(monkeypatch, ["10.0.0.5"], ["1.1.1.1"])
+    asked = rt.Request("http://flip.example:81/x.git", is_user_supplied=True)
+    assert "10.0.0.5 is a private address" in failure_of(lambda: fetcher.fetch(asked, False)) and not proxy.seen
+    assert "169.254.169.254 is a link-local" in failure_of(lambda: fetcher.fetch(asked, False))
+    seen, = proxy.seen
+    assert (seen.path, seen.headers["host"]) == ("http://1.1.1.1:81/x.git", "flip.example:81")
 
 
 GZIPPED = gzip.compress(b'{"a": 1}' * 100)
@@ -2624,6 +2660,15 @@ def test_redirect_ssrf_public_host_may_not_point_inside(listen, monkeypatch):
     assert "is a private address" in failure_of(lambda: fetcher.fetch(rt.Request(f"{site}/in")))
     assert inside.seen == []
     assert fetcher.fetch(rt.Request(f"{public.url}/in")).body == b"secret"      # a private one may
+    # F12: nor may a registry's realm for tokens, which is no redirect.
+    challenge = {"WWW-Authenticate": f'Bearer realm="{inside.url}/token",service="r"'}
+    public.answer = lambda seen: (401, {}, challenge) if seen.path.startswith("/v2/") else 404
+    with pytest.raises(rt.Unreachable, match="is a private address"):
+        rt.releases_of(row_of("oci", site), "o/i", fetcher.fetch, "me:word")
+    assert len(inside.seen) == 1
+    with pytest.raises(rt.ProviderError):
+        rt.releases_of(row_of("oci", public.url), "o/i", fetcher.fetch, "me:word")
+    assert len(inside.seen) == 2
     words = failure_of(lambda: rt._redirected(rt.Request("https://a.example/"), "http://a.example/"))
     assert words == "it redirected from https to http"
 
@@ -3579,7 +3624,7 @@ def test_name_is_normalised_and_its_key_ignores_spelling_alone():
         ("github-npm", ["@o/p", "o/p"]), ("k8s", ["pause", "Pause"]),
         ("dockerhub", ["library/nginx", "nginx", "Library/Nginx"]), ("ghcr", ["owner/image/sub", "Owner/Image/Sub"]),
         ("quay", ["owner/image", "Owner/Image"]), ("maven", ["g.h:a", "g.h/a", "/g/h/a/"]),
-        ("git", ["https://git.example/A/b", "https://Git.Example/A/b.git", "http://git.example/A/b/", "https:/git.example/A/b",
+        ("git", ["https://git.example/A/b", "https://Git.Example/A/b.git", "https:/git.example/A/b",
                  "git+https://git.example/A/b.git/"]),
         ("cpan", ["Mojo-Base", "Mojo::Base"]), ("pypi", ["holy-grail", "Holy_._Grail"]), ("artifacthub", ["helm/r/p", "r/p"]),
         ("sourceforge", ["sevenzip", "SevenZip"]), ("gnu-savannah", ["bash", "bash.git"]),
@@ -3589,9 +3634,9 @@ def test_name_is_normalised_and_its_key_ignores_spelling_alone():
     for provider, names in {        # which are two projects
         "npm": ["JSONStream", "jsonstream"], "go": ["example.org/M", "example.org/m"], "cpan": ["Text-CSV", "Text-Csv"],
         "hackage": ["HTTP", "http"], "gems": ["RedCloth", "redcloth"], "maven": ["g:a", "g:A"], "hex": ["plug_cowboy", "plug"],
-        "git": ["https://git.example/A/b", "https://git.example/a/b"],
+        "git": ["https://git.example/A/b", "https://git.example/a/b"], "git ": ["https://git.example/A/b", "http://git.example/A/b"],
     }.items():
-        assert len({rt.name_at(rt.PROVIDERS[provider], name)[1] for name in names}) == 2
+        assert len({rt.name_at(rt.PROVIDERS[provider.strip()], name)[1] for name in names}) == 2
 
 
 def test_prerelease_at_each_provider():
@@ -3792,6 +3837,60 @@ def test_truncated_git_advertisement_is_refused():
             assert canned_versions(canned, "r", None) is None, answer[1][:end][-60:]
 
 
+def many_tags(*numbers: int, of: int = 330_000) -> tuple[int, bytes, dict[str, str]]:
+    """What a repository with very many tags advertises, in the order of Git; ``numbers`` of more."""
+    return refs(f"{'c' * 40} HEAD", *sorted(f"{'a' * 40} refs/tags/v{number}" for number in (*range(of), *numbers)))
+
+
+def test_git_repository_of_very_many_tags_is_its_highest():
+    """F3: 330,000 tags took 390 MiB, and 88 MiB of the store."""
+    canned = Canned("savannah", {"/git/r.git/info/refs": many_tags(of=30_000)})
+    assert canned_versions(canned, "r", None) == {f"v{number}" for number in range(20_000, 30_000)}
+    long = refs(*(f"{'a' * 40} refs/tags/{'1.' * 15_000}{number}" for number in range(20)), f"{'a' * 40} refs/tags/v1")
+    assert canned_versions(Canned("savannah", {"/git/r.git/info/refs": long}), "r", None) == {"v1"}
+
+
+def test_registry_answers_are_bounded_by_their_kind(listen):
+    """F3: a configuration of 18 MiB, by an image's author alone, took 546 MiB; and what else one author may write."""
+    canned, asked = Canned("oci", OCI), dict[str, int]()
+    rt.releases_of(canned.row, "o/i", lambda request: asked.setdefault(
+        request.url.split("/")[-2], request.max_response_bytes) and None or canned.fetch(request))
+    assert asked == {"manifests": 2 * rt.MIB, "blobs": 2 * rt.MIB, "tags": 0}
+    large = listen(lambda seen: (200, gzip.compress(b"{" + b" " * 3 * rt.MIB + b"}"), {"Content-Encoding": "gzip"})
+                   if "/blobs/" in seen.path else by_path(OCI)(seen))
+    with pytest.raises(rt.Unreachable, match="larger than 2048 KiB"):
+        read_from("oci", large.url, "o/i")
+    fat = {"version": "1.0.0", "time": MAY, **{f"k{number}": 0 for number in range(4000)}}
+    packages = {"packages": {"v/p": [fat, *({"version": f"1.0.{number}"} for number in range(1, 1500))]}}
+    canned = Canned("packagist", {"/p2/v/p.json": packages})
+    tracemalloc.start()
+    try:
+        assert len(canned_versions(canned, "v/p", None) or ()) == 1500
+        assert tracemalloc.get_traced_memory()[1] < 40 * rt.MIB         # it was 1,500 times all that the first one has
+    finally:
+        tracemalloc.stop()
+
+
+def test_npm_dates_are_found_in_a_document_too_large_to_be_parsed():
+    times = {f"1.0.{number}": MAY for number in range(3000)}
+    long = {"versions": {version: {"time": {"1": "x"}, "dependencies": dict.fromkeys(map(str, range(100)), "1")} for version in times},
+            "time": times}
+    bodies = {"/p": lambda seen: (200, {"versions": dict.fromkeys(times, {})} if "install" in seen.headers["accept"] else long)}
+    with pytest.raises(ValueError, match="values"):
+        rt.read_json(json.dumps(long).encode())
+    listing = rt.releases_of(row_of("npm", "http://provider.example"), "p", Canned("npm", bodies).fetch)
+    assert listing and {release.date for release in listing.releases} == {MAY} and len(listing.releases) == 3000
+
+
+def test_dialect_that_goes_on_for_ever_is_ended():
+    def endless(project: rt.ProjectRef) -> Any:
+        while True:
+            yield rt.Request(project.site)
+    provider = rt.Provider("x", "https://x.example", dataclasses.replace(rt.DIALECTS["simple"], read=endless))
+    with pytest.raises(rt.ProviderError, match="more than 300 requests"):
+        rt.releases_of(provider, "x", lambda request: rt.Answer(request.url, 200, {}))
+
+
 def test_sourceforge_version_of_a_file():
     for path, version in {
         "/stable/1.2/foo-1.2.tar.gz": "1.2", "/1.2/1.2.3/foo-1.2.3.tar.gz": "1.2.3", "/v2.0-rc1/foo.zip": "2.0-rc1",
@@ -3841,7 +3940,9 @@ def test_hostile_answer_is_read_fast():
         ("go that takes versions back", "/m.example/x/@v/v1.10.0.mod"): [(200, mod) for mod in (
             "\n" * 60_000, " \n" * 30_000, "retract ([" + "[" * 60_000 + ")", "retract (" + "[v1" * 20_000 + ")",
             "retract (\n" * 6_000, "retract " * 8_000, "retract (" + "[v1 ," * 12_000 + ")", "/" * 60_000,
-            "retract (" + "[ " * 30_000 + ")", "retract" + " " * 60_000 + "(", "retract v1." + "1." * 30_000)],
+            "retract (" + "[ " * 30_000 + ")", "retract" + " " * 60_000 + "(", "retract v1." + "1." * 30_000,
+            "retract (" + "".join(f"[v0.{number}.0, v0.{number}.5]\n" for number in range(60_000)) + ")")],
+        ("go", "/m.example/x/@v/list"): [(200, "\n".join(f"v1.{number}.0" for number in range(100_000)))],
         ("oci", "/v2/o/i/tags/list"): [(200, OCI_TAGS, {"Link": link}) for link in (
             "<" * 20_000, "<x>" + ";" * 20_000, "<>" * 10_000, "<x>; rel=" + "x" * 20_000)] + [
             (401, {}, {"WWW-Authenticate": f"Bearer {challenge}"}) for challenge in (
@@ -4353,7 +4454,7 @@ def test_check_interval_of_a_slow_host(world):
     body = json.dumps({"version": "1.0.0", "ts": 1777622400, "package_id": "x"}).encode()
     now, settings = time.time(), rt.Settings(poll_interval=60)
     fetcher = rt.Fetcher(settings)
-    fetcher.fetch = lambda request, is_trusted: rt.Answer(
+    fetcher.fetch = lambda request, is_trusted, large: rt.Answer(
         request.url, 200, {}, body if request.url.endswith("/p") else b"[]", request.url)
     tracker = rt.Tracker(world.store, fetcher, rt.PROVIDERS, settings, world.service.patterns, lambda: now, lambda: 0.0)
     for id_, name, wait in (("artifacthub", "helm/r/p", 3600), ("gitlab", "g/p", 60)):
@@ -4439,6 +4540,65 @@ def test_claimed_source_is_left_to_its_claimant(watch, monkeypatch, caplog):
     monkeypatch.setattr(sources, "record_failure", lambda *args, **about: 1 // 0)
     assert watch.check() == [] and "ZeroDivisionError" in caplog.text
     assert sources.claim(watch.id, "another", watch.now) is None and sources.claim(watch.id, "another", watch.now + rt.LEASE + 1)
+
+
+def test_check_that_never_ended_is_backed_off(watch):
+    """F3: what killed the service did so again four seconds after each restart, since it was still due."""
+    watch.check()
+    sources, waits = watch.world.store.sources, list[float]()
+    for count in range(9):
+        watch.now = max(watch.now, watch.source.next_check_at)
+        assert sources.claim_due([watch.id], "one that is killed", watch.now)
+        watch.now += 2 * rt.LEASE + 1
+        assert not sources.claim_due([watch.id], "another", watch.now)            # not before it is noticed
+        watch.tracker._tended_at = float("-inf")
+        watch.tracker._turn()
+        waits.append(round(watch.wait()))
+        assert watch.source.failures == count + 1 and "its last check did not end" in watch.source.error
+    assert waits == [600, 1200, 2400, 4800, 9600, 19200, 38400, 76800, 86400]
+    watch.forge.publish("o/r", "2.0")
+    assert watch.check() == ["2.0"] and not watch.source.failures               # by a user's wish, before it is due
+    # What this process could not record is no such check, and what it did not begin, neither.
+    watch.now = watch.source.next_check_at
+    for is_kept in (True, False):
+        assert sources.claim_due([watch.id], watch.tracker._claimant, watch.now)
+        if is_kept:
+            assert sources.claim_abandoned(watch.tracker._claimant, watch.now + rt.LEASE + 1) == []
+        else:
+            watch.tracker.join()
+        assert sources.due(["forge"], watch.now, 1) and not watch.source.failures
+
+
+@pytest.mark.slow
+def test_newest_ten_thousand_releases_are_kept(world, listen):
+    """F3: and none of them is news again, whatever comes and goes."""
+    numbers: Any = range(10_500)
+    server = listen(lambda seen: refs(*(f"{'a' * 40} refs/tags/v{number}" for number in numbers)))
+    tracker = world.tracker(rt.Settings(provider=(f"tags=savannah:{server.url}",)))
+    source = world.store.projects.add(world.account.id, "tags", "r", "r", {})[1]
+    hook = world.webhook("http://127.0.0.1:9/")
+
+    def check() -> tuple[int, int]:
+        """How many news there are, and how many deliveries."""
+        before = len(world.store.outbox.history(world.account.id, destination_id=hook.id, limit=9999))
+        after, news = tracker.check_now(source.id)
+        assert after.error is None, after
+        return len(news), len(world.store.outbox.history(world.account.id, destination_id=hook.id, limit=9999)) - before
+
+    def kept() -> set[int]:
+        return {int(version[1:]) for version in world.store.releases.known(source.id)}
+    assert check() == (0, 0) and kept() == set(range(500, 10_500)) and check() == (0, 0)
+    numbers = range(10_510)
+    assert check() == (10, 10) and kept() == set(range(510, 10_510)) and check() == (0, 0)
+    numbers = range(10_000)                                 # older ones come up where newer ones were withdrawn
+    assert check() == (0, 0) and kept() == set(range(510, 10_510))
+    numbers = range(10_520)
+    assert check() == (10, 10) and kept() == set(range(520, 10_520))
+    numbers = range(12_520)
+    assert check() == (2000, 1000) and kept() == set(range(2520, 12_520)) and check() == (0, 0)
+    world.store.database.write("INSERT INTO release (source_id, version, date, is_prerelease) VALUES (?, 'old', '2001', 0)", (source.id,))
+    numbers = range(12_521)
+    assert check() == (1, 1) and kept() == set(range(2521, 12_521))         # also of a store that has more
 
 
 def test_two_accounts_share_one_check(watch):
