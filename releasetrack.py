@@ -136,6 +136,7 @@ CONNECTIONS, MOST_FILES = 1000, 8192    # to us at once; files and connections t
 NAME_LIMIT = 200                        # characters of a project's name, a version, a label
 TAG_LIMIT = 100                         # characters of a tag's name
 PASSWORD_LIMIT = 1024                   # bytes
+PATTERNS_LIMIT = 2000                   # characters of all patterns of a project; 500 of one, of at most 50
 NOTE_LIMIT = 256 * KIB                  # characters of a release note that are kept
 CVE_LIMIT = 100                         # CVE ids of a release that are kept
 RELEASE_LIMIT = 10_000                  # releases of a project that are kept, the newest
@@ -779,6 +780,7 @@ class Release:
     content_id: str | None = None       # "kind:value" of the content: a digest, a commit, a publication date
     is_updated: bool = False
     has_note: bool = False      # for a release that was read without its note
+    is_ruled_out: bool = False  # by a pattern of the project that it was read for
 
     def as_json(self) -> dict[str, Any]:
         """The contract's Release, without members that are false or empty."""
@@ -910,6 +912,7 @@ class Project:
     tags: tuple[str, ...]                                   # ids
     destinations: Mapping[str, tuple[str, ...]]             # kind -> ids; without the kinds that list none
     health: Health                                          # of its source
+    is_judged: bool = True                                  # all its releases were, by these patterns
 
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
@@ -1086,6 +1089,15 @@ class KnownRelease:
 
 
 @dataclasses.dataclass(frozen=True)
+class Verdicts:
+    """What patterns of a project say of some versions."""
+
+    rules: tuple[tuple[str, bool], ...]         # the patterns, as the project has them
+    versions: Collection[str]                   # that were judged
+    ruled_out: Collection[str]                  # those of them that a pattern excludes
+
+
+@dataclasses.dataclass(frozen=True)
 class CheckResult:
     """The result of a successful check, recorded in one transaction."""
 
@@ -1103,6 +1115,7 @@ class CheckResult:
     dropped: Sequence[str] = ()         # known versions that are too old to be kept
     news: Sequence[str] = ()            # versions, new or updated, since the first check
     events: Sequence[Event] = ()
+    verdicts: Mapping[str, Verdicts] = dataclasses.field(default_factory=dict)     # by project id
 
 
 # == limits ====================================================================
@@ -1456,69 +1469,72 @@ class LoginThrottle:
 
 
 class RegexSandbox:
-    """Matches users' regular expressions in a process of its own, which is killed when it takes too long: a
-    pattern that backtracks without end would hold the interpreter lock, and so stop every thread."""
+    """Tries users' regular expressions in a process of its own: one that takes long would hold the
+    interpreter's lock, and so stop every thread."""
 
-    _SECONDS_PER_PROJECT = 0.5      # for all patterns of a project
-    _START_SECONDS = 2.0            # for the process to start
-    _CHANCES = 3                    # timeouts, after which a pattern is not tried again
-    _PROGRAM = ("import json, re, sys\n"
-                "print(flush=True)\n"       # ready: the time of the first pattern begins
-                "for line in sys.stdin:\n"
-                "    pattern, texts = json.loads(line)\n"
-                "    print(json.dumps([bool(re.search(pattern, text)) for text in texts]), flush=True)\n")
+    _START_SECONDS = 2.0        # for the process to start
+    # Each pattern has half of the processor time that is left of a second; re heeds signals as it works.
+    _PROGRAM = """if True:
+        import json, re, signal, sys
+        def stop(*_): raise TimeoutError
+        signal.signal(signal.SIGPROF, stop)
+        print(flush=True)       # ready
+        for line in sys.stdin:
+            rules, versions = json.loads(line)
+            left, found, wrong = 1.0, set(), []
+            for at, (pattern, inverse) in enumerate(rules):
+                signal.setitimer(signal.ITIMER_PROF, left / 2)
+                try:
+                    search = re.compile(pattern).search
+                    found.update([text for text in versions if bool(search(text)) is not inverse])
+                except TimeoutError:
+                    wrong.append([at, None])
+                except (re.error, OverflowError, RecursionError) as error:
+                    wrong.append([at, str(error)])
+                left -= left / 2 - signal.setitimer(signal.ITIMER_PROF, 0)[0]
+            print(json.dumps([list(found), wrong]), flush=True)"""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 2.0) -> None:
         self._lock = threading.Lock()
         self._helper: Any = None            # the process, as a Popen
-        self._timeouts_of: Counter[str] = Counter()
-        self.match_seconds = 0.25           # for one pattern over a list of versions
-        self.timeouts = 0                   # patterns that were not matched for want of time
+        self._seconds = seconds             # for all patterns of a project, after which it is killed
 
-    def excluded(self, rules: Sequence[tuple[str, bool]], versions: Sequence[str]) -> list[bool]:
-        """For each version whether a plain pattern finds something in it, or an inverse does not. One that
-        times out excludes nothing: rather a release too many than one hidden."""
-        found = [False] * len(versions)
-        left = self._SECONDS_PER_PROJECT
-        for pattern, inverse in rules if versions else ():
-            with self._lock:        # for one pattern, so that others' get their turn
-                began_at = time.monotonic()
-                matches = self._search(pattern, versions, left)
-                left -= time.monotonic() - began_at
-            if matches:
-                found = [before or match is not inverse for before, match in zip(found, matches)]
-        return found
+    def judge(self, rules: Sequence[tuple[str, bool]], versions: Collection[str],
+              patience: float = -1) -> tuple[Verdicts, dict[int, str]]:
+        """``(what is ruled out, what is wrong with patterns by their place)``. A plain pattern rules out what
+        it finds something in, an inverse one the rest, one with which something is wrong nothing: rather a
+        release too many than one hidden. Raises TooMany when others keep it for longer than ``patience``."""
+        if not self._lock.acquire(timeout=patience):
+            raise TooMany(1, "The patterns of others take long. Try again in a few seconds.")
+        try:
+            answer = self._ask(json.dumps([rules, list(versions)])) if rules else b"[[], []]"
+        finally:
+            self._lock.release()
+        found, faults = json.loads(answer) if answer else ([], [(at, None) for at in range(len(rules))])
+        wrong = {at: f"must be a Python regular expression; {rules[at][0]!r} is not: {error}" if error else
+                 f"must be matched with all versions within half a second; {rules[at][0]!r} takes longer"
+                 for at, error in faults}
+        return Verdicts(tuple(rules), versions, set(found)), wrong
 
     def close(self) -> None:
         with self._lock:
             self._end_helper()
 
-    def _search(self, pattern: str, versions: Sequence[str], left: float) -> list[bool] | None:
-        """Which of the versions the pattern finds something in; None when there is no time for it."""
-        if self._timeouts_of[pattern] >= self._CHANCES:
-            return None
-        seconds = min(self.match_seconds, left)
-        answer = self._ask(json.dumps([pattern, list(versions)]), seconds) if seconds > 0 else None
-        self.timeouts += answer is None
-        if answer is None and left > 0:
+    def _ask(self, question: str) -> bytes:
+        """The answer; empty when it comes not in time, or the process has ended."""
+        if self._helper is None or self._helper.poll() is not None:
             self._end_helper()
-            self._timeouts_of[pattern] += left >= self.match_seconds        # else others had used up its time
-            log.warning("pattern %r: takes too long, excludes nothing", pattern)
-        return answer
-
-    def _ask(self, question: str, seconds: float) -> list[bool] | None:
-        try:
-            if self._helper is None or self._helper.poll() is not None:
-                self._helper = subprocess.Popen([sys.executable, "-I", "-S", "-c", self._PROGRAM],
-                                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-                self._read_line(self._START_SECONDS)
+            self._helper = subprocess.Popen([sys.executable, "-I", "-S", "-c", self._PROGRAM],
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._read_line(self._START_SECONDS)
+        answer = b""
+        with contextlib.suppress(BrokenPipeError):
             self._helper.stdin.write(f"{question}\n".encode())
             self._helper.stdin.flush()
-            answer = self._read_line(seconds)
-            return json.loads(answer) if answer else None
-        except OSError as error:        # it could not be started, or has ended
-            log.warning("patterns: the process that matches them failed: %s", error)
-            return None
+            answer = self._read_line(self._seconds)
+        if not answer:
+            self._end_helper()
+        return answer
 
     def _read_line(self, seconds: float) -> bytes:
         """A line of its output, empty when none comes in time. select() fails beyond 1,024 open files."""
@@ -1769,7 +1785,8 @@ PRAGMA user_version = 1;
 """
 # What brings a store of schema 1 to schema 2, and so on; each ends with its PRAGMA user_version.
 MIGRATIONS: tuple[str, ...] = ("""
--- What a project's patterns exclude. judged_by: the patterns that all of its releases were judged by.
+-- What a project's patterns exclude. judged_by: the patterns that all of its releases were judged by; where
+-- its patterns are others, the next check judges all.
 CREATE TABLE excluded_release (
     project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
     release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
@@ -1777,6 +1794,11 @@ CREATE TABLE excluded_release (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX excluded_release_of_release ON excluded_release (release_id);
 ALTER TABLE project ADD COLUMN judged_by TEXT NOT NULL DEFAULT '[]';
+CREATE VIEW project_release_view AS
+SELECT project.id AS project_id, release_view.*,
+       EXISTS (SELECT 1 FROM excluded_release
+                WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
+  FROM project JOIN release_view USING (source_id);
 
 -- owner_id: the account in whose share its checks are counted, the first that tracks it.
 ALTER TABLE source ADD COLUMN owner_id TEXT;
@@ -2828,6 +2850,25 @@ class Outbox:
                   "offset": offset})
 
 
+def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts) -> None:
+    """Keep what patterns exclude, if they are still those of the project; and that all of its releases are
+    judged by them, if that is so, also of those that came meanwhile."""
+    values = {"project": project_id, "rules": compact_json(verdicts.rules),
+              "versions": compact_json(list(verdicts.versions)),
+              "ruled_out": compact_json(list(verdicts.ruled_out))}
+    db.execute("""
+        INSERT OR IGNORE INTO excluded_release (project_id, release_id)
+        SELECT project.id, release.id FROM project JOIN release USING (source_id)
+         WHERE project.id = :project AND exclude_version_regexp = :rules
+           AND version IN (SELECT value FROM json_each(:ruled_out))""", values)
+    db.execute("""
+        UPDATE project SET judged_by = :rules
+         WHERE id = :project AND exclude_version_regexp = :rules AND judged_by != :rules
+           AND NOT EXISTS (SELECT 1 FROM release
+                            WHERE release.source_id = project.source_id
+                              AND version NOT IN (SELECT value FROM json_each(:versions)))""", values)
+
+
 @dataclasses.dataclass(eq=False)
 class Sources:
     """What is checked: projects at their providers, each once for all accounts."""
@@ -2837,6 +2878,11 @@ class Sources:
 
     def get(self, source_id: int) -> Source | None:
         return next(iter(self._of_ids([source_id])), None)
+
+    def id_of(self, provider: str, key: str) -> int:
+        """The id of a source; 0 when nobody tracks it."""
+        row = self._db.row("SELECT id FROM source WHERE provider = ? AND key = ?", (provider, key))
+        return row["id"] if row else 0
 
     def all(self, account_id: str | None = None) -> list[Source]:
         """All sources, or those that an account tracks, by provider and name."""
@@ -2957,6 +3003,8 @@ class Sources:
             if found.renamed:
                 found = self._rename(db, source_id, found, *found.renamed, now)
             self._write_releases(db, source_id, found, now)
+            for project_id, verdicts in found.verdicts.items():
+                _write_verdicts(db, project_id, verdicts)
             if found.back or was_missing:
                 self._outbox.send_held(db, source_id, "skipped", now)
             for event in found.events:
@@ -2973,6 +3021,13 @@ class Sources:
             """, [(source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
                    compact_json(release.cve) if release.cve else None, release.content_id)
                   for release in found.new])
+        if found.new:       # which are not judged by what was saved since the check began
+            db.execute("""
+                UPDATE project SET judged_by = ''
+                 WHERE source_id = ? AND exclude_version_regexp != '[]'
+                   AND id || exclude_version_regexp NOT IN (SELECT value FROM json_each(?))
+                """, (source_id, compact_json([id_ + compact_json(verdicts.rules)
+                                               for id_, verdicts in found.verdicts.items()])))
         db.executemany("""
             UPDATE release SET is_updated = 1, is_prerelease = ?, content_id = ?
              WHERE source_id = ? AND version = ?
@@ -3055,6 +3110,9 @@ class Sources:
         db.execute("UPDATE source SET next_check_at = :now WHERE id = :new", values)
         db.execute("UPDATE OR IGNORE project SET source_id = :new WHERE source_id = :old", values)
         db.execute("DELETE FROM project WHERE source_id = :old", values)        # the account has both
+        db.execute("""
+            UPDATE project SET judged_by = '' WHERE source_id = :new AND exclude_version_regexp != '[]'
+            """, values)
         db.execute("DELETE FROM source WHERE id = :old", values)
         return CheckResult(found.next_check_at, events=[
             event for event in found.events
@@ -3110,17 +3168,24 @@ class Projects:
 
     def _write_settings(self, db: sqlite3.Connection, account_id: str, project_id: str,
                         settings: Mapping[str, Any]) -> None:
-        """``settings``: fields of a project by name, of which ``destinations`` may hold some kinds only."""
+        """``settings``: fields of a project by name, of which ``destinations`` may hold some kinds only; and
+        as ``verdicts`` what the patterns say of the releases that there are."""
         project = self.get(account_id, project_id)
         if project is None:
             return
         values = {**vars(project), **settings}
+        rules = compact_json(values["exclude_version_regexp"])
+        if rules != compact_json(project.exclude_version_regexp):
+            db.execute("UPDATE project SET judged_by = '' WHERE id = ?", (project_id,))
+            db.execute("DELETE FROM excluded_release WHERE project_id = ?", (project_id,))
         db.execute("""
             UPDATE project
                SET email_notification = :email_notification, exclude_prereleases = :exclude_prereleases,
                    exclude_updated = :exclude_updated, exclude_version_regexp = :rules, note = :note,
                    hold_days = :hold_days
-             WHERE id = :id""", values | {"rules": compact_json(values["exclude_version_regexp"])})
+             WHERE id = :id""", values | {"rules": rules})
+        if "verdicts" in settings:
+            _write_verdicts(db, project_id, settings["verdicts"])
         if days := values["hold_days"] - project.hold_days:
             db.execute("""
                 UPDATE delivery SET next_attempt_at = max(:now, next_attempt_at + :shift),
@@ -3174,7 +3239,8 @@ class Projects:
         # Not by the index of the account, which leads to all its projects.
         return [_project(row) for row in self._db.rows("""
             SELECT project.id, account_id, source_id, provider, name, email_notification,
-                   exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days, checked_at,
+                   exclude_prereleases, exclude_updated, exclude_version_regexp,
+                   judged_by = exclude_version_regexp AS is_judged, note, hold_days, checked_at,
                    succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id) AS tags,
                    (SELECT json_group_array(json_array(kind, destination_id))
@@ -3233,10 +3299,14 @@ class Projects:
             SELECT DISTINCT provider FROM project JOIN source ON source.id = source_id
              WHERE account_id = ? ORDER BY provider""", (account_id,))]
 
-    def subscribers(self, source_id: int) -> list[Subscriber]:
-        """The projects that track a source, with their accounts, tags, and the accounts' destinations."""
+    def subscribers(self, source_id: int, is_unjudged: bool = False) -> list[Subscriber]:
+        """The projects that track a source, with their accounts, tags, and the accounts' destinations; or
+        those of them whose patterns have not judged all of its releases."""
         found = []
-        for row in self._db.rows("SELECT id, account_id FROM project WHERE source_id = ?", (source_id,)):
+        for row in self._db.rows("""
+                SELECT id, account_id FROM project
+                 WHERE source_id = ? AND (NOT ? OR judged_by != exclude_version_regexp)
+                """, (source_id, is_unjudged)):
             account = self._accounts.get(row["account_id"])
             project = self.get(row["account_id"], row["id"])
             if project and account:         # else removed since
@@ -3255,22 +3325,32 @@ class Releases:
     _db: Database
     _projects: Projects
 
-    def page(self, source_id: int, page: int, size: int = PAGE_SIZE) -> tuple[list[Release], int]:
-        """A page of a source's releases, newest first, without their notes; and how many pages there are."""
+    def page(self, project: Project, page: int, size: int = PAGE_SIZE) -> tuple[list[Release], int]:
+        """A page of a project's releases, newest first, without their notes; and how many pages there are."""
         found = self._db.rows("""
-            SELECT version, date, is_prerelease, is_updated, cve, has_note
-              FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC LIMIT ? OFFSET ?
-            """, (source_id, size, (page - 1) * size))
-        (count,), = self._db.rows("SELECT count(*) FROM release WHERE source_id = ?", (source_id,))
+            SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out
+              FROM project_release_view WHERE project_id = ? ORDER BY date DESC, id DESC LIMIT ? OFFSET ?
+            """, (project.id, size, (page - 1) * size))
+        (count,), = self._db.rows("SELECT count(*) FROM release WHERE source_id = ?", (project.source_id,))
         return [_release(row) for row in found], _page_count(count, size)
 
-    def get(self, source_id: int, versions: Sequence[str]) -> Release | None:
-        """The release of the longest of these versions that the source has, without its note."""
+    def get(self, project: Project, versions: Sequence[str]) -> Release | None:
+        """The release of the longest of these versions that the project has, without its note."""
+        row = self._db.row("""
+            SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out
+              FROM project_release_view
+             WHERE project_id = ? AND version IN (SELECT value FROM json_each(?))
+             ORDER BY length(version) DESC LIMIT 1""", (project.id, compact_json(list(versions))))
+        return _release(row) if row else None
+
+    def newest_wanted(self, project: Project) -> Release | None:
+        """The newest release that the project does not exclude, without its note."""
         row = self._db.row("""
             SELECT version, date, is_prerelease, is_updated, cve, has_note
-              FROM release_view
-             WHERE source_id = ? AND version IN (SELECT value FROM json_each(?))
-             ORDER BY length(version) DESC LIMIT 1""", (source_id, compact_json(list(versions))))
+              FROM project_release_view
+             WHERE project_id = :id AND NOT is_ruled_out AND NOT (:exclude_prereleases AND is_prerelease)
+               AND NOT (:exclude_updated AND is_updated)
+             ORDER BY date DESC, id DESC LIMIT 1""", vars(project))
         return _release(row) if row else None
 
     def note(self, source_id: int, version: str) -> Note | None:
@@ -3312,23 +3392,28 @@ class Releases:
             account_id, list(dict.fromkeys(row["project_id"] for row in found)))}
         releases = {row["id"]: row for row in self._db.rows("""
             SELECT id, version, date, is_prerelease, is_updated, cve, has_note, found_at, title,
-                   substr(message, 1, :start) AS message, url
+                   substr(message, 1, :start) AS message, url,
+                   EXISTS (SELECT 1 FROM excluded_release JOIN project ON project.id = project_id
+                            WHERE release_id = release_view.id AND account_id = :account) AS is_ruled_out
               FROM release_view WHERE id IN (SELECT value FROM json_each(:ids))
-            """, {"start": NOTE_PREVIEW_CHARS, "ids": compact_json([row["id"] for row in found])})}
+            """, {"start": NOTE_PREVIEW_CHARS, "ids": compact_json([row["id"] for row in found]),
+                  "account": account_id})}
         items = [ReleaseListItem(projects[row["project_id"]], _release(about), about["found_at"],
                                  _value(Note, about) if about["has_note"] else None)
                  for row in found[:size]
                  if row["project_id"] in projects and (about := releases.get(row["id"]))]
         return items, len(found) > size
 
-    def newest(self, source_ids: Collection[int]) -> dict[int, Release]:
-        """The newest release of each of these sources that has any."""
+    def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
+        """The newest release of each of these sources of an account that has any."""
         return {row["source_id"]: _release(row) for row in self._db.rows("""
-            SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note
+            SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note,
+                   EXISTS (SELECT 1 FROM excluded_release JOIN project ON project.id = project_id
+                            WHERE release_id = release_view.id AND account_id = ?) AS is_ruled_out
               FROM release_view
              WHERE id IN (SELECT (SELECT id FROM release
                                    WHERE source_id = value ORDER BY date DESC, id DESC LIMIT 1)
-                            FROM json_each(?))""", (compact_json(list(source_ids)),))}
+                            FROM json_each(?))""", (account_id, compact_json(list(source_ids))))}
 
 
 class Store:
@@ -5456,12 +5541,16 @@ def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult)
     return len(result.updated) > max(NEWS_LIMIT, len(known) / 2)
 
 
-def excluded(project: Project, releases: Sequence[Release], patterns: RegexSandbox) -> list[bool]:
-    """For each release whether the project's settings exclude it."""
-    by_pattern = patterns.excluded(project.exclude_version_regexp, [release.version for release in releases])
-    return [is_matched or project.exclude_prereleases and release.is_prerelease
-            or project.exclude_updated and release.is_updated
-            for release, is_matched in zip(releases, by_pattern)]
+def judged(releases: Sequence[Release], verdicts: Verdicts | None) -> list[Release]:
+    """The releases as the verdicts rule them out; as they are where there are none."""
+    return [dataclasses.replace(release, is_ruled_out=release.version in verdicts.ruled_out)
+            for release in releases] if verdicts else list(releases)
+
+
+def excluded(project: Project, release: Release) -> bool:
+    """Whether the project's options exclude a release that was read or judged for it."""
+    return (release.is_ruled_out or project.exclude_prereleases and release.is_prerelease
+            or project.exclude_updated and release.is_updated)
 
 
 # ---- who is notified, and when
@@ -5560,15 +5649,14 @@ def health_event(kind: str, subscriber: Subscriber, error: str, url: str, now: f
 
 
 def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: Sequence[Release],
-                   provider: Provider, patterns: RegexSandbox, now: float, settings: Settings) -> list[Event]:
-    """The events of one check for a project: the news that it does not exclude.
+                   provider: Provider, now: float, settings: Settings) -> list[Event]:
+    """The events of one check for a project: the news, judged for it, that it does not exclude.
     At most ``NEWS_LIMIT``, the newest, are announced one by one; the others are one summary, but webhooks get
     each of the newest ``WEBHOOK_LIMIT``. ``rewritten``: the versions that changed when history was rewritten:
     one notice, for no webhook."""
     project = subscriber.project
-    wanted = [release for release, is_excluded in zip(news, excluded(project, news, patterns))
-              if not is_excluded]
-    changed = excluded(project, rewritten, patterns).count(False) if rewritten else 0
+    wanted = [release for release in news if not excluded(project, release)]
+    changed = sum(not excluded(project, release) for release in rewritten)
     machines, people = (
         dataclasses.replace(subscriber, destinations=tuple(
             one for one in subscriber.destinations if (one.kind == "webhook") is is_machine))
@@ -5822,8 +5910,9 @@ class Tracker(Worker):
         result = CheckResult(self._clock() + config.interval_of(source) * (1 + self._jitter() / 10),
                              source.etag_url, source.etag, quota_left)
         if listing is None:
-            return self._record(source, result, [])
+            return self._record(source, self._judge(source, known, result)[0], [])
         result, news = compare(known, listing, self._clock(), result)
+        result, subscribers = self._judge(source, known, result)
         rewritten: Sequence[Release] = ()
         if source.succeeded_at is None:         # what was released before the first check is history
             news = []
@@ -5832,12 +5921,30 @@ class Tracker(Worker):
                      len(result.updated))
             rewritten, news = result.updated, [release for release in news if not release.is_updated]
         events = list[Event]()
-        for subscriber in self.store.projects.subscribers(source.id) if news or rewritten else ():
-            events += release_events(subscriber, news, rewritten, provider, self.patterns, self._clock(),
-                                     config.settings)
+        for subscriber in subscribers if news or rewritten else ():
+            verdicts = result.verdicts.get(subscriber.project.id)
+            events += release_events(subscriber, judged(news, verdicts), judged(rewritten, verdicts),
+                                     provider, self._clock(), config.settings)
         return self._record(source, dataclasses.replace(
             result, events=events, renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news]), news)
+
+    def _judge(self, source: Source, known: Collection[str],
+               result: CheckResult) -> tuple[CheckResult, list[Subscriber]]:
+        """The result with what projects' patterns exclude of what it brings, and for those that have not
+        judged all releases, of all; and whom that concerns: without anything new only the latter."""
+        brought = [release.version for release in (*result.new, *result.updated)]
+        subscribers = self.store.projects.subscribers(source.id, is_unjudged=not brought)
+        verdicts = dict[str, Verdicts]()
+        for project in (subscriber.project for subscriber in subscribers):
+            if project.is_judged and not project.exclude_version_regexp:
+                continue
+            versions = brought if project.is_judged else list(dict.fromkeys([*known, *brought]))
+            with self._logged(f"project {project.id}: patterns"):
+                verdicts[project.id], wrong = self.patterns.judge(project.exclude_version_regexp, versions)
+                for words in wrong.values():
+                    log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
+        return dataclasses.replace(result, verdicts=verdicts), subscribers
 
     def _record(self, source: Source, result: CheckResult,
                 news: list[Release]) -> tuple[list[Event], list[Release]]:
@@ -6888,15 +6995,12 @@ def read_networks(texts: Sequence[str]) -> list[str]:
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """What a regular expression must be and is not, if anything."""
+    """What the text of a regular expression must be and is not, if anything. Whether it can be compiled,
+    which may take long, is for the sandbox to say."""
     if len(pattern) > 500 or _UNSTORABLE.search(pattern):
         return "must have at most 500 characters and no control characters"
     if "[[:" in pattern:        # Python would silently read it as a set of letters
         return f"must not have POSIX classes such as [[:alpha:]], but [a-z], \\w or \\d: {pattern!r}"
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"must be a Python regular expression; {pattern!r} is not: {error}"
     return None
 
 
@@ -7033,9 +7137,15 @@ class Fields(_Reader):
 
     def rules(self, name: str) -> list[tuple[str, bool]] | None:
         """A list of ``{value, inverse}``: patterns, and whether each is inverse."""
-        entries = self._list(name, "objects with value and inverse", at_most=50)
-        return None if entries is None else [
-            self._rule(f"{name}[{at}]", entry) for at, entry in enumerate(entries)]
+        entries, before = self._list(name, "objects with value and inverse", at_most=50), len(self.problems)
+        if entries is None:
+            return None
+        found = [self._rule(f"{name}[{at}]", entry) for at, entry in enumerate(entries)]
+        length = sum(len(pattern) for pattern, _ in found)
+        if length > PATTERNS_LIMIT:
+            self.add_problem(name, f"must have at most {PATTERNS_LIMIT:,} characters in all its patterns; "
+                                   f"these have {length:,}")
+        return found if len(self.problems) == before else None
 
     def _rule(self, field: str, entry: Any) -> tuple[str, bool]:
         given = entry if isinstance(entry, dict) else {}
@@ -7084,8 +7194,10 @@ class Form:
         return [line.strip() for line in self.text(name).split("\n") if line.strip()]
 
 
-def project_settings(fields: Fields, store: Store, account_id: str) -> dict[str, Any]:
-    """What ``fields`` set of a project of that account, for the store. Problems are left in ``fields``."""
+def project_settings(fields: Fields, store: Store, account_id: str, source_id: int,
+                     judge: Callable[..., tuple[Verdicts, dict[int, str]]]) -> dict[str, Any]:
+    """What ``fields`` set of a project of that account, for the store, with what ``judge``, of the sandbox,
+    rules out of its releases. Problems are left in ``fields``."""
     tags = [tag.id for tag in store.tags.of_account(account_id)]
     found: dict[str, Any] = {
         "email_notification": fields.one_of("email_notification", EMAIL_NOTIFICATIONS),
@@ -7103,6 +7215,10 @@ def project_settings(fields: Fields, store: Store, account_id: str) -> dict[str,
     if found["email_notification"] == "default":
         account = store.accounts.get(account_id)
         found["email_notification"] = account.email_notification if account else "daily"
+    if (rules := found["exclude_version_regexp"]) is not None:
+        found["verdicts"], wrong = judge(account_id, rules, store.releases.known(source_id))
+        for at, words in wrong.items():
+            fields.add_problem(f"exclude_version_regexp[{at}]", words)
     return {name: value for name, value in found.items() if value is not None} | {
         "destinations": destinations}
 
@@ -7408,6 +7524,14 @@ class Context:
         """Whether a request of the account may wait for another server in the block."""
         return self.waits.of(account_id, self.settings.quota_of("lookups"))
 
+    def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
+              versions: Collection[str]) -> tuple[Verdicts, dict[int, str]]:
+        """What the sandbox says of patterns of the account; others are waited for 2 s. Raises TooMany."""
+        with self.waiting(account_id) as may_wait:
+            if not may_wait:
+                raise TooMany(1, "Other patterns and look-ups are under way. Try again when they are done.")
+            return self.patterns.judge(rules, versions, patience=2.0)
+
 
 @dataclasses.dataclass(frozen=True)
 class Call:
@@ -7488,7 +7612,8 @@ def add_project(call: Call) -> dict[str, Any]:
     if not fields.problems:
         with fields.collecting():
             found = project_at(call.context.providers, (id_ or "").strip() or None, text)
-    settings = project_settings(fields, call.store, call.account_id)
+    source_id = call.store.sources.id_of(found[0].id, found[2]) if found else 0
+    settings = project_settings(fields, call.store, call.account_id, source_id, call.context.judge)
     fields.check()
     assert found
     provider, name, key = found
@@ -7514,7 +7639,7 @@ def read_project(call: Call, project: Project) -> dict[str, Any]:
 def update_project(call: Call, project: Project) -> dict[str, Any]:
     """The project after the update; what is absent or null stays as it is. 400: an invalid field."""
     fields = Fields.of(call.environ)
-    settings = project_settings(fields, call.store, call.account_id)
+    settings = project_settings(fields, call.store, call.account_id, project.source_id, call.context.judge)
     fields.check()
     updated = call.store.projects.update(call.account_id, project.id, settings)
     return _shown(call, or_missing(updated))       # it may have been removed meanwhile
@@ -7529,10 +7654,8 @@ def remove_project(call: Call, project: Project) -> dict[str, Any]:
     return _OK
 
 
-def _shown_releases(call: Call, project: Project, releases: Sequence[Release]) -> list[dict[str, Any]]:
-    flags = excluded(project, releases, call.context.patterns)
-    return [release.as_json() | ({"is_excluded": True} if is_excluded else {})
-            for release, is_excluded in zip(releases, flags)]
+def _shown_release(project: Project, release: Release) -> dict[str, Any]:
+    return release.as_json() | without_empty(is_excluded=excluded(project, release))
 
 
 def list_releases(call: Call, project: Project) -> dict[str, Any]:
@@ -7540,31 +7663,18 @@ def list_releases(call: Call, project: Project) -> dict[str, Any]:
     query = Query(call.environ)
     page = query.page()
     query.check()
-    releases, total = call.store.releases.page(project.source_id, page)
-    return {"releases": _shown_releases(call, project, releases), "total_pages": total}
-
-
-def newest_wanted(context: Context, project: Project) -> Release | None:
-    """The newest release that the project does not exclude."""
-    page = total = 1
-    while page <= total:
-        releases, total = context.store.releases.page(project.source_id, page)
-        for release, is_excluded in zip(releases, excluded(project, releases, context.patterns)):
-            if not is_excluded:
-                return release
-        page += 1
-    return None
+    releases, total = call.store.releases.page(project, page)
+    return {"releases": [_shown_release(project, release) for release in releases], "total_pages": total}
 
 
 def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
     """The newest release that the project does not exclude. 404: there is none."""
-    return or_missing(newest_wanted(call.context, project)).as_json()
+    return or_missing(call.store.releases.newest_wanted(project)).as_json()
 
 
 def read_release(call: Call, project: Project, version: str) -> dict[str, Any]:
     """One release. 404: the project has no such version."""
-    release = or_missing(call.store.releases.get(project.source_id, [version]))
-    return _shown_releases(call, project, [release])[0]
+    return _shown_release(project, or_missing(call.store.releases.get(project, [version])))
 
 
 def read_note(call: Call, project: Project, version: str) -> dict[str, Any]:
@@ -7696,7 +7806,7 @@ def take_cost(context: Context, name: str, method: str, account_id: str = "") ->
         "X-Ratelimit-Limit": str(window.limit), "X-Ratelimit-Remaining": str(window.remaining),
         "X-Ratelimit-Reset": str(int(window.reset))})
     if not window.is_open:
-        raise TooMany(window.reset)
+        raise TooMany(window.reset, "")        # its headers say everything
 
 
 def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]:
@@ -7790,7 +7900,7 @@ def _find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Han
         versions = {"/".join(tail[1:]): "releases/{version}"}
         if tail[-1] == "note" and len(tail) > 2:
             versions["/".join(tail[1:-1])] = "releases/{version}/note"
-        release = or_missing(call.store.releases.get(project.source_id, list(versions)))
+        release = or_missing(call.store.releases.get(project, list(versions)))
         return PROJECT_ROUTES[versions[release.version]], {"project": project, "version": release.version}
     what = "/".join(quote(segment, safe="") for segment in tail)
     return or_missing(PROJECT_ROUTES.get(what)), {"project": project}
@@ -7835,23 +7945,24 @@ def refuse(error: ReleasetrackError, subject: str = "") -> bytes:
         log.warning("api: %s", error)
         response.set_header("Retry-After", "5")
     labels = FIELD_LABELS.get(subject, {})
-    problems = error.problems if isinstance(error, Invalid) else ()
-    return status_message(error.status, *(problem.named(labels) for problem in problems))
+    words = [str(error)] if isinstance(error, TooMany) and str(error) else []
+    if isinstance(error, Invalid):
+        words = [problem.named(labels) for problem in error.problems]
+    return status_message(error.status, *words)
 
 
 def _handle(call: Call) -> bytes:
     """The body of the answer; to a GET from the cache where that has it. Raises ReleasetrackError."""
-    answers, patterns = call.context.answers, call.context.patterns
+    answers = call.context.answers
     method = call.environ["REQUEST_METHOD"].replace("HEAD", "GET")
     name = call.account_id, tuple(call.segments), call.environ.get("QUERY_STRING", "")
     body, revision = answers.get(name)
     if body is None or method != "GET":
-        timeouts = patterns.timeouts
         handlers, names = find_handler(call)
         if method not in handlers:
             raise NotAllowed(", ".join(sorted({*handlers, "HEAD"} if "GET" in handlers else handlers)))
         body = compact_json(handlers[method](call, **names)).encode("utf-8", "replace")
-        if method == "GET" and patterns.timeouts == timeouts:   # else a pattern may be matched the next time
+        if method == "GET":
             answers.put(name, body, revision)
     return body
 
@@ -8881,14 +8992,14 @@ def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
     """The releases by day."""
-    since, patterns = visit.store.accounts.record_visit(visit.account.id), visit.context.patterns
+    since = visit.store.accounts.record_visit(visit.account.id)
     today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.zone).date()
     names = {today: "Today", today - datetime.timedelta(days=1): "Yesterday"}
     days: dict[str, list[Entry]] = {}
     for one in found:
         project, release, out_at = one.project, one.release, visit.instant_of(one.release)
         is_new = one.found_at is not None and one.found_at > since
-        marks = _marks(release, excluded(project, [release], patterns)[0])
+        marks = _marks(release, excluded(project, release))
         day = names.get(out_at.date(), f"{out_at:%A}, {out_at.day} {out_at:%B %Y}")
         days.setdefault(day, []).append(Entry(
             release.version, f"/projects/{project.id}", project.name, is_new=is_new,
@@ -8981,12 +9092,12 @@ def projects_page(visit: Visit) -> str:
 
 def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
     """What the list shows of each project."""
-    newest = visit.store.releases.newest({project.source_id for project in projects})
+    newest = visit.store.releases.newest(visit.account.id, {project.source_id for project in projects})
     items = []
     for project in projects:
         error, release = _error_of(visit, project), newest.get(project.source_id)
         marks = sorted(("plain", name) for id_, name in visit.tags.items() if id_ in project.tags)
-        if release and excluded(project, [release], visit.context.patterns)[0]:
+        if release and excluded(project, release):
             marks.append(("plain", "excluded"))
         marks.append(("bad", "failing") if error else
                      ("good", "ok") if project.health.succeeded_at else ("", "first check"))
@@ -9167,13 +9278,13 @@ def project_page(visit: Visit, project_id: str) -> str:
         check=(lambda: store.projects.check_soon(visit.account.id, [project.id]), "It is being checked."))
     number = visit.query.page()
     visit.query.check()
-    releases, total = store.releases.page(project.source_id, number)
+    releases, total = store.releases.page(project, number)
     provider = visit.providers.get(project.provider)
     notes = store.releases.notes(project.source_id, [release.version for release in releases],
                                  NOTE_PREVIEW_CHARS)
-    flags = excluded(project, releases, visit.context.patterns)
     items = [
-        Entry(release.version, marks=_marks(release, flags[at]), end=visit.moment(visit.instant_of(release)),
+        Entry(release.version, marks=_marks(release, excluded(project, release)),
+              end=visit.moment(visit.instant_of(release)),
               url=page_of(provider, project.name, release.version) if provider else "",
               is_open=(at, number) == (0, 1),
               **_note_of(project, release.version, notes.get(release.version)))
@@ -9211,15 +9322,18 @@ OPTIONS_PAGE = template_of("""\
 def options_page(visit: Visit, project_id: str) -> str:
     """What of a project is ignored, and who is notified; with a preview before it is saved."""
     project = shown = _project_at(visit, project_id)
+    verdicts: Verdicts | None = None
 
     def preview() -> None:
-        nonlocal shown
-        shown = dataclasses.replace(project, **_given_options(visit))
+        nonlocal shown, verdicts
+        options = _given_options(visit, project)
+        verdicts = options.pop("verdicts")
+        shown = dataclasses.replace(project, **options)
 
-    visit.attempt(preview=preview, save=(
-        lambda: visit.store.projects.update(visit.account.id, project.id, _given_options(visit)), "Saved."))
+    visit.attempt(preview=preview, save=(lambda: visit.store.projects.update(
+        visit.account.id, project.id, _given_options(visit, project)), "Saved."))
     return visit.show(
-        OPTIONS_PAGE, "/projects", project=project, items=_preview(visit, shown),
+        OPTIONS_PAGE, "/projects", project=project, items=_preview(visit, shown, verdicts),
         groups={legend: visit.filled("save preview", *fields)
                 for legend, fields in _option_fields(visit, project).items()},
         badge=[copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
@@ -9261,8 +9375,8 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
 _NO_MAIL_SERVER = "There is no mail server yet; --smtp-url or the page Settings names one."
 
 
-def _given_options(visit: Visit) -> dict[str, Any]:
-    """What the form of options sets. Raises Invalid."""
+def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
+    """What the form of options sets. Raises Invalid, TooMany."""
     form = visit.form
     days, matching = form.text("hold_days") or "0", form.lines("matching")
     rules: list[dict[str, Any]] = [{"value": value} for value in matching]
@@ -9273,7 +9387,7 @@ def _given_options(visit: Visit) -> dict[str, Any]:
         "exclude_updated": bool(form.texts("exclude_updated")), "note": form.text("note"),
         "hold_days": int(days) if re.fullmatch("[0-9]{1,9}", days) else days,
         **{name: form.texts(name) for name in ("tags", *KIND_FIELDS.values())}})
-    settings = project_settings(fields, visit.store, visit.account.id)
+    settings = project_settings(fields, visit.store, visit.account.id, project.source_id, visit.context.judge)
     for at, problem in enumerate(fields.problems):      # one with a pattern is shown at its box
         name, _, index = problem.field.rstrip("]").partition("[")
         if name == "exclude_version_regexp":
@@ -9283,19 +9397,20 @@ def _given_options(visit: Visit) -> dict[str, Any]:
     return settings
 
 
-def _preview(visit: Visit, project: Project) -> list[Entry]:
-    """Of the last known versions, which would be sent, and to whom."""
-    releases, _ = visit.store.releases.page(project.source_id, 1, 50)
+def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> list[Entry]:
+    """Of the last known versions, which would be sent, and to whom; ``verdicts``: of other patterns than
+    those that are saved."""
+    releases = judged(visit.store.releases.page(project, 1, 50)[0], verdicts)
     destinations = tuple(visit.destinations)
     names = {one.id: f"{one.kind} {one.name}" for one in destinations}
     subscriber = Subscriber(project, visit.account, (), destinations)
     items = []
-    for release, is_excluded in zip(releases, excluded(project, releases, visit.context.patterns)):
+    for release in releases:
         recipients = recipients_of(subscriber, release, visit.store.database.clock(), visit.settings)
         words = ", ".join(names[one.destination_id] for one in recipients) or "no, nobody is notified"
         if any(one.is_held for one in recipients):
             words += f"; once it has been out for {project.hold_days} days"
-        if is_excluded:
+        if excluded(project, release):
             words = "no, it is excluded: " + (
                 "a pre-release" if release.is_prerelease and project.exclude_prereleases else
                 "published again" if release.is_updated and project.exclude_updated else "by a pattern")
@@ -10174,7 +10289,7 @@ def feed_page(visit: Visit, secret: str) -> bytes:
     https://www.rfc-editor.org/rfc/rfc4287. 304: nothing is new."""
     account_id, tag = or_missing(visit.store.accounts.by_feed(secret))
     found, _ = visit.store.releases.latest(account_id, 1, tag=tag.id if tag else None, size=600)
-    wanted = (one for one in found if not excluded(one.project, [one.release], visit.context.patterns)[0])
+    wanted = (one for one in found if not excluded(one.project, one.release))
     entries = [_feed_entry(visit, one) for one in itertools.islice(wanted, 30)]
     feed = FEED.render(
         id=f"feed of {tag.id if tag else account_id}", address=f"{visit.base}/feeds/{secret}.atom",
@@ -10234,7 +10349,7 @@ def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
     """A picture of a project's latest version that is not excluded. 304: it is the same."""
     account_id = or_missing(visit.store.accounts.by_badge(secret))
     project = or_missing(visit.store.projects.get(account_id, project_id))
-    latest = newest_wanted(visit.context, project)
+    latest = visit.store.releases.newest_wanted(project)
     name = shortened(project.name.rpartition("/")[2], 40)
     version = shortened(latest.version, 40) if latest else "none yet"
     badge = BADGE.render(name=name, version=version, left=16 + 7 * len(name), right=16 + 7 * len(version))
@@ -10371,8 +10486,8 @@ class Service:
         self.settings = self.config.settings()
         self.providers = self.config.providers(self.settings)
         self.fetcher = Fetcher(self.settings)
-        self.patterns = RegexSandbox()
-        self.tracker = Tracker(self.store, self.fetcher, self.providers, self.settings, self.patterns,
+        self.patterns = RegexSandbox()      # of what is saved: whoever saves much does not hold up checks
+        self.tracker = Tracker(self.store, self.fetcher, self.providers, self.settings, RegexSandbox(10.0),
                                on_turn=self._reload_if_changed)
         self.courier = Courier(self.store, self.fetcher.post, self.settings)
         self._is_started = False
@@ -10451,6 +10566,7 @@ class Service:
         self.tracker.join()
         self.courier.join()
         self.patterns.close()
+        self.tracker.patterns.close()
         self._context.throttle.close()
         self.store.close()
 

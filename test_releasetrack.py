@@ -407,9 +407,15 @@ class World:
     def track(self, provider: str, name: str, *releases: rt.Release, **settings: Any) -> rt.Project:
         """A project whose source has been checked and has these releases (oldest first)."""
         known, key = rt.name_at(self.service.providers[provider], name)
+        rules = settings.pop("exclude_version_regexp", ())
         project, source = self.store.projects.add(self.account.id, provider, key, known, settings)
         self.record(source.id, *releases)
+        self.rule_out(project, *rules)
         return project
+
+    def rule_out(self, project: rt.Project, *rules: tuple[str, bool]) -> None:
+        self.ask("POST", f"/v1/projects/{project.id}", {
+            "exclude_version_regexp": [{"value": pattern, "inverse": is_inverse} for pattern, is_inverse in rules]})
 
     def record(self, source_id: int, *releases: rt.Release, **found: Any) -> None:
         """A check that found these releases."""
@@ -1138,13 +1144,20 @@ def test_one_time_codes_are_those_of_rfc_6238():
 
 @pytest.fixture
 def patterns() -> Iterator[rt.RegexSandbox]:
-    made = rt.RegexSandbox()
-    made.excluded([("x", False)], ["y"])        # its helper is up
+    made = rt.RegexSandbox(60.0)        # where many run, half a second of the processor's time takes long
+    made.judge([("x", False)], ["y"])   # its helper is up
     yield made
     made.close()
 
 
 VERSIONS = ["1.0", "1.0-rc1", "2.0"]
+BACKTRACKING, SLOW_TO_COMPILE = "(a+)+$", "(?i)" + "[!-\uffff]" * 97       # with "aaa..!"; half a second
+
+
+def ruled_out(patterns: rt.RegexSandbox, rules: Any, versions: Sequence[str] = VERSIONS) -> list[bool]:
+    verdicts, wrong = patterns.judge(rules, versions)
+    assert not wrong and verdicts.rules == tuple(rules) and list(verdicts.versions) == list(versions)
+    return [version in verdicts.ruled_out for version in versions]
 
 
 def test_pattern_excludes_matches_and_inverse_the_rest_of_versions_as_they_are(patterns):
@@ -1157,32 +1170,37 @@ def test_pattern_excludes_matches_and_inverse_the_rest_of_versions_as_they_are(p
         ([("RC", False)],                     [False, False, False]),
         ([("(?i)RC", False)],                 [False, True,  False]),
     ):
-        assert patterns.excluded(rules, VERSIONS) == excluded
+        assert ruled_out(patterns, rules) == excluded
     odd = ["line\nbreak", '"quoted"', "é", "\ud800", "x" * 200, ""]
-    assert patterns.excluded([("^line\nbreak$|^\"quoted\"$|^é$|^\ud800$|^x{200}$|^$", False)], odd) == [True] * 6
+    assert ruled_out(patterns, [("^line\nbreak$|^\"quoted\"$|^é$|^\ud800$|^x{200}$|^$", False)], odd) == [True] * 6
 
 
-def test_pattern_that_times_out_stalls_nobody_and_has_three_chances(patterns, caplog):
-    evil = "(a+)+$"
-    patterns._SECONDS_PER_PROJECT = 10.0        # on a busy machine the helper starts slowly
+def test_pattern_that_takes_too_long_stalls_nobody_and_excludes_nothing(patterns):
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        for attempt in range(4):
-            found = pool.submit(patterns.excluded, [(evil, attempt == 1), ("rc", False)], ["a" * 40 + "b", "a" * 40 + "b-rc"])
+        for evil in ((BACKTRACKING, False), (SLOW_TO_COMPILE + "[!-\uffff]" * 300, True)):
+            found = pool.submit(patterns.judge, [evil, ("(", True), ("rc", False)], ["a" * 40 + "!", "1-rc"])
             turns = 0
-            while not found.done():         # a match in this process would hold every thread for minutes
+            while not found.done():         # in this process it would hold every thread for minutes
                 time.sleep(0.001)
                 turns += 1
-            assert found.result() == [False, True]      # neither a plain nor an inverse one excludes then
-            assert turns > 10 or attempt == 3
-            assert patterns.timeouts == patterns._timeouts_of[evil] == min(attempt + 1, 3)
-    assert sum(evil in record.getMessage() for record in caplog.records) == 3
+            verdicts, wrong = found.result()
+            assert verdicts.ruled_out == {"1-rc"} and turns > 10
+            assert "takes longer" in wrong[0] and "must be a Python regular expression; '(' is not" in wrong[1] and len(wrong) == 2
 
 
-def test_patterns_of_a_project_share_half_a_second(patterns, caplog):
-    evils = [(f"^(a+)+{letter}$", False) for letter in "bcdefghijk"]
-    assert patterns.excluded(evils, ["a" * 199 + "-"]) == [False]
-    assert patterns.timeouts == 10 and sum(patterns._timeouts_of.values()) <= 2     # the others had no time at all
-    assert sum("takes too long" in record.getMessage() for record in caplog.records) <= 3      # nor are they blamed
+def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(patterns):
+    patterns._seconds, evils = 0.5, [(f"^(a+)+{number}$", False) for number in range(50)]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(patterns.judge, evils, ["a" * 199 + "-"])
+        until(patterns._lock.locked)
+        with pytest.raises(rt.TooMany, match="others"):
+            patterns.judge([("rc", False)], VERSIONS, 0.01)
+    assert len(ended.result()[1]) == 50 and not ended.result()[0].ruled_out
+    patterns._seconds = 60.0
+    assert ruled_out(patterns, [("rc", False)]) == [False, True, False], "another process"
+    patterns._helper.kill()
+    patterns._helper.wait()
+    assert ruled_out(patterns, [("rc", False)]) == [False, True, False]
 
 
 def test_patterns_work_with_1024_open_files_until_they_are_closed(patterns):
@@ -1196,7 +1214,7 @@ def test_patterns_work_with_1024_open_files_until_they_are_closed(patterns):
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
         for _ in range(1100):
             stack.enter_context(open(os.devnull, "rb"))
-        assert patterns.excluded([("rc", False)], VERSIONS) == [False, True, False]
+        assert ruled_out(patterns, [("rc", False)]) == [False, True, False]
         helper = patterns._helper
         patterns.close()
         assert helper.poll() is not None
@@ -1506,19 +1524,23 @@ def a_held_digest(busy: argparse.Namespace) -> None:
     busy.store.database.connection.execute("UPDATE delivery SET is_held = 1, is_digested = 1 WHERE rowid IN (SELECT max(rowid) FROM delivery)")
 
 
+RULES = {"exclude_version_regexp": [("^1", False)], "verdicts": rt.Verdicts((("^1", False),), ["1.0"], ["1.0"])}
 HOT_QUERIES = {
     "a key by its secret":        (False, lambda b: b.store.keys.by_secret(b.key.secret)),
     "an account by its address":  (False, lambda b: b.store.accounts.by_email("ME@example.org")),
     "a project by its id":        (True, lambda b: b.store.projects.get(b.account.id, b.project.id)),
     "a project by its name":      (True, lambda b: b.store.projects.by_names(b.account.id, "forge", ["acme/app"])),
-    "releases, a page":           (False, lambda b: b.store.releases.page(b.project.source_id, 1)),
-    "a release":                  (True, lambda b: b.store.releases.get(b.project.source_id, ["1.0", "1.0/note"])),
+    "releases, a page":           (False, lambda b: b.store.releases.page(b.project, 1)),
+    "a release":                  (True, lambda b: b.store.releases.get(b.project, ["1.0", "1.0/note"])),
+    "the newest that is wanted":  (False, lambda b: b.store.releases.newest_wanted(b.project)),
     "a note":                     (False, lambda b: b.store.releases.note(b.project.source_id, "1.0")),
     "known releases":             (False, lambda b: b.store.releases.known(b.project.source_id)),
     "due sources":                (True, lambda b: b.store.sources.due(["forge", "npm"], NOW, 5)),
     "claims of sources":          (True, lambda b: b.store.sources.claim_due([b.project.source_id], "me", NOW)),
     "renewals of sources":        (False, lambda b: b.store.sources.renew("me", NOW, [1])),
     "subscribers":                (True, lambda b: b.store.projects.subscribers(b.project.source_id)),
+    "those that are not judged":  (True, lambda b: b.store.projects.subscribers(b.project.source_id, is_unjudged=True)),
+    "options with patterns":      (True, lambda b: b.store.projects.update(b.account.id, b.project.id, RULES)),
     "claims of deliveries":       (True, lambda b: b.store.outbox.claim(b.hook.id, 5, "me", NOW)),
     "renewals of deliveries":     (False, lambda b: b.store.outbox.renew("me", NOW, [b.hook.id])),
     "when the next is due":       (False, lambda b: b.store.outbox.seconds_until_due(NOW, 2)),
@@ -1534,7 +1556,7 @@ HOT_QUERIES = {
     "a badge's account":          (False, lambda b: b.store.accounts.by_badge("x")),
     "the latest releases":        (True, lambda b: b.store.releases.latest(b.account.id)),
     "the latest security fixes":  (True, lambda b: b.store.releases.latest(b.account.id, is_security=True)),
-    "the newest of each":         (False, lambda b: b.store.releases.newest([b.project.source_id])),
+    "the newest of each":         (False, lambda b: b.store.releases.newest(b.account.id, [b.project.source_id])),
     "the beginnings of notes":    (False, lambda b: b.store.releases.notes(b.project.source_id, ["1.0"], 99)),
     "a check that is wished for": (False, lambda b: b.store.projects.check_soon(b.account.id, [b.project.id])),
     "a destination's removal":    (False, lambda b: b.store.destinations.remove(b.hook.id)),
@@ -1566,7 +1588,7 @@ def test_query_cost_does_not_grow_with_projects(empty_store):
     account = an_account(empty_store)
     first = a_project(empty_store, account, "p000", a_release("1.0"))
     calls = [lambda: empty_store.projects.get(account.id, first.id), lambda: empty_store.projects.by_names(account.id, "forge", ["p000"]),
-             lambda: empty_store.releases.newest([first.source_id]),
+             lambda: empty_store.releases.newest(account.id, [first.source_id]),
              lambda: claim_due(empty_store, "me", NOW, 1)]
 
     def steps(call: Callable[[], Any]) -> int:
@@ -1666,7 +1688,7 @@ def test_source_claim_that_was_lost_writes_nothing(busy, record):
     assert not record(store, source_id)
     assert everything(store) == before
     assert store.sources.record_check(source_id, "b", rt.CheckResult(NOW + 9, new=[a_release("2.0")]))
-    assert [release.version for release in store.releases.page(source_id, 1)[0]] == ["2.0", "0", "1.0"]
+    assert [release.version for release in store.releases.page(busy.project, 1)[0]] == ["2.0", "0", "1.0"]
 
 
 NEXT_SCHEMA = """
@@ -1851,10 +1873,10 @@ def test_source_is_removed_with_its_last_project_and_its_check_is_not_recorded(e
     assert empty_store.sources.claim(yours.source_id, "me", NOW)
     empty_store.projects.remove(yours.id)
     assert not any(everything(empty_store)[table] for table in ("source", "release", "note", "project"))
-    other = empty_store.projects.add(me.id, "forge", "b/b", "b/b", {})[1]      # whose id must be another
-    assert empty_store.sources.claim(other.id, "me", NOW)
+    other = empty_store.projects.add(me.id, "forge", "b/b", "b/b", {})[0]      # whose source's id must be another
+    assert empty_store.sources.claim(other.source_id, "me", NOW)
     assert not empty_store.sources.record_check(yours.source_id, "me", rt.CheckResult(NOW + 9, new=[a_release("1.0")]))
-    assert empty_store.releases.page(other.id, 1)[0] == []
+    assert empty_store.releases.page(other, 1)[0] == []
 
 
 @pytest.mark.parametrize("about", ["a key", "a webhook", "an account"])
@@ -1995,7 +2017,7 @@ def test_summary_of_a_source_that_joins_another_is_sent_once(world):
     news = [rt.Release(f"v{at}", f"2026-01-01T00:00:{at:02}Z") for at in range(30)]
     for source, renamed in zip(sources, (("new/x", "new/x"), None)):
         events = [event for subscriber in store.projects.subscribers(source.id) for event in rt.release_events(
-            subscriber, news, (), world.service.providers["github"], world.service.patterns, NOW, rt.Settings())]
+            subscriber, news, (), world.service.providers["github"], NOW, rt.Settings())]
         assert store.sources.claim(source.id, "me", NOW)
         store.sources.record_check(source.id, "me", rt.CheckResult(
             NOW + 999, new=news, events=events, renamed=renamed, news=[one.version for one in news]))
@@ -4033,8 +4055,8 @@ def subscriber_to(*kinds: str, **settings: Any) -> rt.Subscriber:
     return rt.Subscriber(project, account, (), tuple(rt.Destination(kind, "a", kind, kind, {}, "") for kind in kinds))
 
 
-def events_of(patterns: rt.RegexSandbox, subscriber: rt.Subscriber, news: Any, rewritten: Any = ()) -> list[rt.Event]:
-    return rt.release_events(subscriber, news, rewritten, rt.PROVIDERS["github"], patterns, MONDAY, WITH_MAIL)
+def events_of(subscriber: rt.Subscriber, news: Any, rewritten: Any = ()) -> list[rt.Event]:
+    return rt.release_events(subscriber, news, rewritten, rt.PROVIDERS["github"], MONDAY, WITH_MAIL)
 
 
 def received(events: list[rt.Event], kind: str) -> list[str]:
@@ -4043,36 +4065,36 @@ def received(events: list[rt.Event], kind: str) -> list[str]:
             if any(recipient.destination_id == kind for recipient in event.recipients)]
 
 
-def test_many_new_releases_are_twenty_and_a_summary(patterns):
+def test_many_new_releases_are_twenty_and_a_summary():
     """F8: a project with 50 new releases sent 50 messages to a chat."""
     def news(count: int, **about: Any) -> list[rt.Release]:
         return [rt.Release(f"1.{minor}", rt.timestamp(MONDAY - 86400 + minor), **about) for minor in range(count)]
     subscriber = subscriber_to("ntfy", "webhook", "email")
-    few, many = events_of(patterns, subscriber, news(20)), events_of(patterns, subscriber, list(reversed(news(50))))
+    few, many = events_of(subscriber, news(20)), events_of(subscriber, list(reversed(news(50))))
     assert received(few, "ntfy") == [one.version for one in news(20)]
     newest = [one.version for one in news(50)[30:]]
     assert received(many, "ntfy") == received(many, "email") == ["30 more releases", *newest]
     assert received(many, "webhook") == [one.version for one in news(50)]
-    assert received(events_of(patterns, subscriber, news(2000)), "ntfy")[0] == "1,980 more releases"
+    assert received(events_of(subscriber, news(2000)), "ntfy")[0] == "1,980 more releases"
     summary = next(event for event in many if event.kind == "summary")
     assert summary.url == "https://github.com/o/r/releases" and "cve" not in summary.body
     item = rt.item_of(a_delivery(subscriber.destinations[0], summary.body, kind="summary", url=summary.url))
     assert item.heading == "o/r (github): 30 more releases"
-    secure, = [event for event in events_of(patterns, subscriber, news(30, cve=("CVE-2026-1234",)))
+    secure, = [event for event in events_of(subscriber, news(30, cve=("CVE-2026-1234",)))
                if event.kind == "summary"]
     assert secure.body["cve"] == ["CVE-2026-1234"]
-    excluding = subscriber_to("ntfy", exclude_version_regexp=((r"\.[3-9]|\...", False),))
-    assert received(events_of(patterns, excluding, news(50)), "ntfy") == ["1.0", "1.1", "1.2"]
+    judged = rt.judged(news(50), rt.Verdicts((), [], [f"1.{minor}" for minor in range(3, 50)]))
+    assert received(events_of(subscriber, judged), "ntfy") == ["1.0", "1.1", "1.2"]
 
 
-def test_rewritten_history_is_one_notice_for_people_only(patterns):
+def test_rewritten_history_is_one_notice_for_people_only():
     """F8: a repository whose tags all moved sent a message for each."""
     changed = [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(2000)]
     subscriber = subscriber_to("ntfy", "webhook")
-    events = events_of(patterns, subscriber, [rt.Release("2.0", JUNE)], changed)
+    events = events_of(subscriber, [rt.Release("2.0", JUNE)], changed)
     assert received(events, "ntfy") == ["its history was rewritten: 2,000 versions changed", "2.0"]
     assert received(events, "webhook") == ["2.0"]
-    assert events_of(patterns, subscriber_to("ntfy", exclude_updated=True), [], changed) == []
+    assert events_of(subscriber_to("ntfy", exclude_updated=True), [], changed) == []
 
 
 def test_rewritten_history_is_more_than_half_of_it():
@@ -4332,7 +4354,7 @@ def test_renamed_project_joins_a_tracked_one(watch):
     for account, project in ((watch.world.account, mine), (other, moved)):
         found, = store.projects.page(account.id, "name", False)[0]
         assert (found.id, found.name, found.source_id) == (project.id, "new/name", there.id)
-    assert len(store.releases.page(there.id, 1)[0]) == 2
+    assert len(store.releases.page(mine, 1)[0]) == 2
 
 
 def test_release_during_a_rename_notifies_each_account_once(watch):
@@ -7128,12 +7150,13 @@ def test_project_update_that_is_invalid_changes_nothing(world):
         ({"exclude_version_regexp": [{"value": "[[:alpha:]]"}]},    "POSIX class"),
         ({"exclude_version_regexp": [{"value": "x" * 501}]},        "at most 500 characters"),
         ({"exclude_version_regexp": [{"value": "x"}] * 51},         "a list of at most 50"),
+        ({"exclude_version_regexp": [{"value": "x" * 401}] * 5},    "exclude_version_regexp must have at most 2,000 characters in all its patterns; these have 2,005"),
     ):
         assert said in world.faults("POST", f"/v1/projects/{project.id}", {**body, "exclude_prereleases": body.get(
             "exclude_prereleases", True)})[0]
         assert world.ask("GET", f"/v1/projects/{project.id}") == before
     assert len(world.faults("POST", f"/v1/projects/{project.id}", {
-        "note": 1, "tags": 2, "exclude_updated": 3, "exclude_version_regexp": [{"value": "("}, {}]})) == 5
+        "note": 1, "tags": 2, "exclude_updated": 3, "exclude_version_regexp": [{"value": "("}, {"value": "["}]})) == 5
 
 
 def test_accounts_see_nothing_of_each_other(world):
@@ -7287,6 +7310,101 @@ def test_excluded_releases_are_marked_and_never_latest(world):
     assert world.ask("GET", f"{path}/releases/w4.0")["is_excluded"] is True
     world.ask("POST", path, {"exclude_version_regexp": [{"value": "."}]})
     world.ask("GET", f"{path}/latest-release", status=404)
+    added = world.ask("POST", "/v1/projects", {"provider": "github", "name": "A/b", "exclude_version_regexp": [{"value": "rc"}]}, status=400)
+    assert "tracked already" in added["errors"][0]
+    other = world.store.keys.add(add_account(world).id, "k", ["0.0.0.0/0"]).secret
+    added = world.ask("POST", "/v1/projects", {"provider": "github", "name": "A/b", "exclude_version_regexp": [{"value": "rc|w"}]}, X_Key=other)
+    assert world.ask("GET", f"/v1/projects/{added['id']}/latest-release", X_Key=other)["version"] == "v2.0"
+
+
+def test_pattern_that_takes_too_long_is_not_saved(world):
+    project = world.track("github", "a/b", release("a" * 40 + "!"))
+    before = everything(world.store)
+    said, = world.faults("POST", f"/v1/projects/{project.id}", {"exclude_version_regexp": [{"value": "x"}, {"value": BACKTRACKING}]})
+    assert said.startswith("exclude_version_regexp[1] must be matched with all versions within half a second")
+    with world.service._context.waiting(world.account.id), world.service._context.waiting(world.account.id):
+        refused = world.ask("POST", f"/v1/projects/{project.id}", {"exclude_version_regexp": [{"value": "x"}]}, status=429)
+    assert "Try again" in refused["errors"][0] and everything(world.store) == before
+
+
+RC, X = (("rc", False),), (("x", False),)
+
+
+def saved(world: World, rules: Any, *versions: str) -> None:
+    """Save patterns of o/a that were judged while it had these versions."""
+    verdicts = rt.Verdicts(rules, versions, [version for version in versions if "rc" in version])
+    world.store.projects.update(world.account.id, world.projects["o/a"].id,
+                                {"exclude_version_regexp": rules, "verdicts": verdicts})
+
+
+def checked(world: World, *new: str, rules: Any = None, judged: Sequence[str] = (), source_id: int = 0,
+            **found: Any) -> None:
+    """Record a check of o/a that found these, and began when it had these patterns."""
+    project, now = world.projects["o/a"], world.clock.now
+    source_id = source_id or project.source_id
+    verdicts = {project.id: rt.Verdicts(rules, [*judged, *new], [one for one in [*judged, *new] if "rc" in one])} if rules else {}
+    assert world.store.sources.claim(source_id, "test", now)
+    assert world.store.sources.record_check(source_id, "test", rt.CheckResult(
+        now + 9, new=[a_release(version) for version in new], verdicts=verdicts, **found))
+
+
+def joined(world: World, old: str, new: str) -> None:
+    """Have one of o/a and o/b, of another account, be known by the name of the other one."""
+    world.forge.publish("o/b", "5-rc")
+    other, source = world.store.projects.add(add_account(world).id, "forge", "o/b", "o/b", {})
+    world.checking.check_now(source.id)
+    saved(world, RC, "0.1", "1-rc")
+    sources = {"o/a": world.projects["o/a"].source_id, "o/b": source.id}
+    checked(world, source_id=sources[old], renamed=(new, new))
+    world.projects["o/a"] = dataclasses.replace(world.projects["o/a"], source_id=sources[new])
+
+
+RACES: dict[str, tuple[bool, Callable[[World], Any]]] = {
+    # case: whether all releases are judged before the next check, and what happened
+    "saved":                                (True, lambda w: saved(w, RC, "0.1", "1-rc")),
+    "saved twice":                          (True, lambda w: (saved(w, X, "0.1", "1-rc"), saved(w, RC, "0.1", "1-rc"))),
+    "saved while a release came":           (False, lambda w: saved(w, RC, "0.1")),
+    "saved without being judged":           (False, lambda w: (saved(w, RC, "0.1", "1-rc"), w.store.projects.update(
+        w.account.id, w.projects["o/a"].id, {"exclude_version_regexp": (*RC, *X)}))),
+    "checked with its patterns":            (True, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-rc", rules=RC))),
+    "checked with all releases":            (True, lambda w: (saved(w, RC, "0.1"), checked(w, "2", rules=RC, judged=["0.1", "1-rc"]))),
+    "checked when others were not judged":  (False, lambda w: (saved(w, RC, "0.1"), checked(w, "2-rc", rules=RC))),
+    "checked with former patterns":         (False, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-rc", rules=X))),
+    "checked with former ones, no news":    (True, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, rules=X))),
+    "added during the check":               (False, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-rc"))),
+    "it joined another source":             (False, lambda w: joined(w, "o/a", "o/b")),
+    "another source joined it":             (False, lambda w: joined(w, "o/b", "o/a")),
+    "schema 1":                             (False, lambda w: w.store.database.write(
+        "UPDATE project SET exclude_version_regexp = ?", [rt.compact_json(RC)])),
+}
+
+
+@pytest.mark.parametrize("case", RACES)
+def test_releases_are_judged_by_the_patterns_that_are_saved_or_else_by_the_next_check(world, forge, case):
+    is_judged, happens = RACES[case]
+    world.observe(forge)
+    world.find("o/a", "1-rc")
+    happens(world)
+    for way in (is_judged, True):
+        project = world.store.projects.get(world.account.id, world.projects["o/a"].id)
+        found = {release.version: release.is_ruled_out for release in world.store.releases.page(project, 1)[0]}
+        assert project.is_judged is way
+        assert not way or found == {version: "rc" in version for version in found} and len(found) > 1
+        assert world.check("o/a") == []
+    world.checking.patterns = None      # nothing is left to be judged
+    assert world.check("o/a") == [] and not world.checking._busy
+
+
+def test_pattern_that_takes_too_long_in_a_check_is_tried_once(world, forge, caplog):
+    """It excludes nothing, and the others do."""
+    world.observe(forge)
+    world.topic()
+    saved(world, ((BACKTRACKING, False), *RC), "0.1")
+    for version in ("a" * 40 + "!", "1-rc"):
+        forge.publish("o/a", version)
+    assert len(world.check("o/a")) == 2 and world.check("o/a") == []
+    assert list(world.states()) == ["a" * 40 + "!"]
+    assert sum("excludes nothing" in record.getMessage() for record in caplog.records) == 1
 
 
 # Tags and destinations
@@ -7418,17 +7536,6 @@ def test_answer_cache_shows_writes_at_once_and_those_of_other_processes_within_2
         other.execute("DELETE FROM api_key")
         time.sleep(0.021)
     world.ask("GET", "/v1/tags", status=401)
-
-
-def test_answer_cache_keeps_no_answer_in_which_a_pattern_timed_out(world):
-    """The answer that a slow pattern was left out of would stand until the store changes."""
-    project = world.track("github", "a/b", release("1.0"), release("1.1-beta"))
-    world.ask("POST", f"/v1/projects/{project.id}", {"exclude_version_regexp": [{"value": "beta"}]})
-    patterns = world.service.patterns
-    patterns.match_seconds = 0.0
-    assert "is_excluded" not in json.dumps(world.ask("GET", f"/v1/projects/{project.id}/releases"))
-    patterns.match_seconds = 0.25
-    assert "is_excluded" in json.dumps(world.ask("GET", f"/v1/projects/{project.id}/releases"))
 
 
 # Faults of ours, and spellings of paths
@@ -7971,8 +8078,8 @@ def test_releases_are_marked_for_what_they_are(world, visitor):
                 for version, those in marks.items()} == wanted
         assert not shown.html.select("details.note, iframe"), "there is no note to unfold"
     assert releases_on(visitor.get("/?security=yes")) == ["o/a 1.4", "o/a 1.3"]
-    world.store.projects.update(world.account.id, project.id, {
-        "exclude_prereleases": False, "exclude_version_regexp": [(r"^1\.[0-3]", True)]})
+    world.store.projects.update(world.account.id, project.id, {"exclude_prereleases": False})
+    world.rule_out(project, (r"^1\.[0-3]", True))
     assert [item.b.get_text() for item in visitor.get("/").html.select("#found li") if "excluded" in item.get_text()] == [
         "1.5-alpine", "1.4"], "an inverse pattern"
 
@@ -8132,7 +8239,8 @@ def test_projects_list_shows_version_date_tags_health(world):
     set_clock(world, "2026-06-10T09:00:00+00:00", "Asia/Tokyo")
     visitor, projects = Visitor(world), some_projects(world)
     tags = [world.store.tags.add(world.account.id, name).id for name in ("zoo", "infra")]
-    world.store.projects.update(world.account.id, projects["o/Mid"].id, {"tags": tags, "exclude_version_regexp": [(r"1\.5", False)]})
+    world.store.projects.update(world.account.id, projects["o/Mid"].id, {"tags": tags})
+    world.rule_out(projects["o/Mid"], (r"1\.5", False))
     found_by(world, projects["o/alpha"], rt.Release("2.0", "2026-04-30T23:30:00Z"))
     world.record_failure(projects["o/Zeta"].source_id, "the <i>answer</i> was 500")
     world.store.projects.add(world.account.id, "github", "o/fresh", "o/fresh", {})
@@ -11792,7 +11900,7 @@ def test_store_log_stays_small_while_it_is_read_and_written(empty_store):
 
     def read() -> None:
         while not is_over.is_set():
-            assert empty_store.releases.page(project.source_id, 1)[0] and empty_store.releases.latest(account.id)[0]
+            assert empty_store.releases.page(project, 1)[0] and empty_store.releases.latest(account.id)[0]
             biggest[0] = max(biggest[0], os.path.getsize(f"{empty_store.database.path}-wal"))
 
     with concurrent.futures.ThreadPoolExecutor(2) as readers:
