@@ -2182,12 +2182,9 @@ def test_exchange_ends_within_deadline_and_byte_budget(talk, way):
         for done_ in [pool.submit(check, peer, scheme, posts if way == "post" else fetches)
                       for peer, scheme, posts, fetches in PEERS]:
             done_.result()
-
-
-def test_exchange_ends_when_the_program_stops(talk):
     server, fetcher = talk(is_silent), rt.Fetcher(rt.Settings())
     threading.Timer(0.2, fetcher.stopping.set).start()
-    began = time.monotonic()
+    began = time.monotonic()        # or when the program stops
     assert "stopped" in failure_of(lambda: fetcher.post(a_post(server.url), True), rt.Stopped)
     assert time.monotonic() - began < 2.5
 
@@ -4095,17 +4092,13 @@ def test_rewritten_history_is_one_notice_for_people_only():
     assert received(events, "ntfy") == ["its history was rewritten: 2,000 versions changed", "2.0"]
     assert received(events, "webhook") == ["2.0"]
     assert events_of(subscriber_to("ntfy", exclude_updated=True), [], changed) == []
-
-
-def test_rewritten_history_is_more_than_half_of_it():
-    for known, updated, is_rewritten in [
+    for known, updated, is_rewritten in [       # it is more than half of it
         (2000, 2000, True), (2000, 1001, True), (2000, 1000, False), (30, 20, False), (30, 21, True), (50, 26, True), (1, 1, False),
     ]:
         before = {str(number): was(MAY, "commit:a") for number in range(known)}
         listing = rt.Listing([rt.Release(str(number), None, content_id="commit:b" if number < updated else "commit:a")
                               for number in range(known)])
-        result, _ = rt.compare(before, listing, MONDAY)
-        assert rt.is_history_rewritten(before, result) is is_rewritten
+        assert rt.is_history_rewritten(before, rt.compare(before, listing, MONDAY)[0]) is is_rewritten
 
 
 SOURCE_ROW = rt.Source(None, None, 0.0, None, None, False, None, 1, "github", "o/r", "o/r", 0, None, False, None, None, True)
@@ -4386,22 +4379,6 @@ def test_listener_that_checks_and_raises_stops_no_other(watch, caplog):
     watch.forge.publish("o/r", "2.0")
     assert watch.check() == ["2.0"] == [event["version"] for event in watch.heard]
     assert watch.world.store.releases.known(other.id) and "ZeroDivisionError" in caplog.text
-
-
-def test_tracker_checks_all_that_is_due(world, listen):
-    versions = {"versions": [{"versionKey": {"version": "1.0"}}]}
-    sites = {id_: listen(lambda seen: (200, b"<html>" if "bad" in seen.path else versions)).url for id_ in ("npm", "gems")}
-    ids = [world.store.projects.add(world.account.id, id_, name, name, {})[1].id
-           for id_ in sites for name in ("a", "b", "c", "bad")]
-    tracker = world.tracker(settings=rt.Settings(provider=tuple(f"{id_}=depsdev:{site}" for id_, site in sites.items())))
-    tracker.start()
-    try:
-        until(lambda: all(world.store.sources.get(id_).checked_at for id_ in ids), 30)
-    finally:
-        tracker.stop()
-        tracker.join()
-    assert [bool(world.store.sources.get(id_).error) for id_ in ids] == [False, False, False, True] * 2
-    assert not due_names(world.store, time.time() + 3000, *sites)
 
 
 def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world):
@@ -4885,23 +4862,7 @@ def test_settings_refuse_what_cannot_work_and_name_the_field():
             assert "PLANTED" not in str(problems_of(kind, [*(one for one in given_for(kind) if one[0] not in secret), *bad]))
 
 
-def test_settings_that_contradict_each_other_are_refused():
-    for kind, more, field, message in [
-            ("slack", {"url": "-"}, "url", "is required, or token and channel, but not both"),
-            ("slack", {"token": "xoxb-123456789"}, "url", "is required, or token and channel, but not both"),
-            ("slack", {"url": "-", "token": "xoxb-123456789"}, "channel", "is required with a token"),
-            ("slack", {"url": "-", "channel": "C0123456789"}, "url", "is required, or token and channel, but not both")]:
-        assert problems_of(kind, given_for(kind, **more)) == [rt.Problem(field, message)]
-    hook = [("url", "https://example.org/"), ("header", "X-1: v"), ("field", "f1=v")]
-    for given, field, message in [
-            ([*hook, ("header", "x-1: w")], "header", "x-1 is given twice"), ([*hook, ("field", "f1=w")], "field", "f1 is given twice")]:
-        assert problems_of("webhook", given) == [rt.Problem(field, message)]
-    given = [("url", "https://example.org/"), ("header", "X-Acme-Signature: 1"), ("header", "X-Service-Signature: 2")]
-    for brand in ("Acme", "Service"):
-        assert problems_of("webhook", given, brand=brand) == [rt.Problem("header", f"X-{brand}-Signature is set by the request itself")]
-
-
-def test_settings_report_every_problem_at_once():
+def test_settings_report_every_problem_at_once_and_what_contradicts_each_other():
     for kind, given, fields in [
             ("telegram",   [("token", "x"), ("chat", "y"), ("thread", "z"), ("server", "w"), ("colour", "red")], "token chat thread server colour"),
             ("matrix",     [("homeserver_url", "x"), ("internal_room_id", "#a:b"), ("token", "")],               "homeserver_url internal_room_id token"),
@@ -4910,6 +4871,18 @@ def test_settings_report_every_problem_at_once():
             ("discord",    [("url", "https://example.org:0/hook"), ("colour", "red")],                            "url colour"),
             ("ntfy",       [("priority", "9"), ("server", "nowhere")],                                           "priority server topic")]:
         assert [problem.field for problem in problems_of(kind, given)] == fields.split(), kind
+    hook, either = ("url", "https://example.org/"), "is required, or token and channel, but not both"
+    for kind, given, field, message in [
+            ("slack",   given_for("slack", url="-"), "url", either),
+            ("slack",   given_for("slack", token="xoxb-123456789"), "url", either),
+            ("slack",   given_for("slack", url="-", token="xoxb-123456789"), "channel", "is required with a token"),
+            ("slack",   given_for("slack", url="-", channel="C0123456789"), "url", either),
+            ("webhook", [hook, ("header", "X-1: v"), ("header", "x-1: w")], "header", "x-1 is given twice"),
+            ("webhook", [hook, ("field", "f1=v"), ("field", "f1=w")], "field", "f1 is given twice")]:
+        assert problems_of(kind, given) == [rt.Problem(field, message)]
+    for brand in ("Acme", "Service"):
+        assert problems_of("webhook", [hook, ("header", "X-Acme-Signature: 1"), ("header", "X-Service-Signature: 2")], brand=brand) == [
+            rt.Problem("header", f"X-{brand}-Signature is set by the request itself")]
 
 
 def test_settings_as_given_make_the_same_settings_again():
@@ -5865,7 +5838,7 @@ def test_smtp_server_that_hangs_closes_or_is_missing_fails_in_words(mail_server)
 
 
 def test_mail_headers_are_those_of_a_list():
-    """RFC 5322, 2919, 2369 and 3834."""
+    """RFC 5322, 2919, 2369 and 3834; of mailto RFC 6068. URLs stand between angle brackets, and are no encoded words."""
     made = a_mail(now=1_772_359_200.0)
     message = read_mail(made.content)
     assert message["Subject"].startswith("o/p 1.0") and "CVE-2026-1234" in message["Subject"]
@@ -5879,6 +5852,14 @@ def test_mail_headers_are_those_of_a_list():
         "<https://releases.example.org/>", "<mailto:releases@example.org?subject=unsubscribe>"]
     assert raw_header(made.content, "Auto-Submitted") == "auto-generated"
     assert "List-Unsubscribe" in a_mail(base_url="").content.decode()
+    for address, base_url in [
+            (LONGEST, ""), (f"{'a' * 60}@example.org", "https://releases.example.org"), ("r@example.org", "https://" + "r" * 55 + ".example"),
+            ("r@example.org", "https://releases.exämple.org"), ("a?b&c%d#e/f@example.org", "https://releases.example.org")]:
+        value = raw_header(a_mail(sender=address, base_url=base_url).content, "List-Unsubscribe")
+        urls = re.findall(r"<([!-;=?-~]+)>", value)
+        assert "=?" not in value and re.fullmatch(r"(<[!-;=?-~]+>)(,\s*<[!-;=?-~]+>)*", value), value
+        to = urllib.parse.urlsplit(urls[-1])
+        assert (to.scheme, urllib.parse.unquote(to.path), to.query, to.fragment) == ("mailto", address, "subject=unsubscribe", "")
 
 
 def test_mail_has_text_and_html_sums_up_a_digest_and_cuts_notes():
@@ -5961,18 +5942,6 @@ def test_mail_sender_follows_from_the_settings():
         assert (sender.address, sender.domain) == (address, address.partition("@")[2])
     sender = rt.sender_of(rt.Settings(smtp_url="smtp://mail.lan"))
     assert sender.address in (f"releasetrack@{socket.gethostname()}", "releasetrack@localhost")
-
-
-def test_mail_unsubscribe_header_is_a_list_of_urls():
-    """RFC 2369: URLs between angle brackets, which are not encoded words; RFC 6068 for what mailto may hold."""
-    for sender, base_url in [
-            (LONGEST, ""), (f"{'a' * 60}@example.org", "https://releases.example.org"), ("r@example.org", "https://" + "r" * 55 + ".example"),
-            ("r@example.org", "https://releases.exämple.org"), ("a?b&c%d#e/f@example.org", "https://releases.example.org")]:
-        value = raw_header(a_mail(sender=sender, base_url=base_url).content, "List-Unsubscribe")
-        urls = re.findall(r"<([!-;=?-~]+)>", value)
-        assert "=?" not in value and re.fullmatch(r"(<[!-;=?-~]+>)(,\s*<[!-;=?-~]+>)*", value), value
-        to = urllib.parse.urlsplit(urls[-1])
-        assert (to.scheme, urllib.parse.unquote(to.path), to.query, to.fragment) == ("mailto", sender, "subject=unsubscribe", "")
 
 
 def test_smtp_password_is_redacted_everywhere(mail_server, world_with, trusted, caplog):
@@ -6897,21 +6866,18 @@ def test_key_is_accepted_from_its_networks_only(world):
         assert answer.status_int == (200 if is_accepted else 401)
 
 
-FORWARDED = [   # what the proxy at 10.0.0.1 says, and who asks
-    ("192.0.2.7",                       "192.0.2.7"),
-    ("198.51.100.9, 192.0.2.7",         "192.0.2.7"),
-    ("192.0.2.7, 10.0.0.2",             "192.0.2.7"),
-    ("::ffff:192.0.2.7",                "::ffff:192.0.2.7"),
-    ("192.0.2.7,",                      ""),
-    ("192.0.2.7:4711",                  ""),
-    ("[2001:db8::1]:80",                ""),
-    ("",                                ""),
-    ("10.0.0.2",                        "10.0.0.2"),
-]
-
-
 def test_forwarded_address_counts_behind_a_trusted_proxy_alone():
-    for said, address in FORWARDED:
+    for said, address in [      # what the proxy at 10.0.0.1 says, and who asks
+        ("192.0.2.7",                       "192.0.2.7"),
+        ("198.51.100.9, 192.0.2.7",         "192.0.2.7"),
+        ("192.0.2.7, 10.0.0.2",             "192.0.2.7"),
+        ("::ffff:192.0.2.7",                "::ffff:192.0.2.7"),
+        ("192.0.2.7,",                      ""),
+        ("192.0.2.7:4711",                  ""),
+        ("[2001:db8::1]:80",                ""),
+        ("",                                ""),
+        ("10.0.0.2",                        "10.0.0.2"),
+    ]:
         environ = {"REMOTE_ADDR": "10.0.0.1", "HTTP_X_FORWARDED_FOR": said, "HTTP_FORWARDED": "for=203.0.113.5"}
         assert rt.client_address(environ, ("10.0.0.0/30",)) == address
         environ |= {"REMOTE_ADDR": "203.0.113.9", "HTTP_X_REAL_IP": "10.0.0.1"}
@@ -10454,11 +10420,6 @@ def test_commands_leave_unknown_providers_alone_and_wait_for_retry_after(world, 
     assert world.command("check", *flags)[0] == 1 and len(forge.listener.seen) == asked
     assert world.command("check", "me@example.org", "forge", "acme/app", *flags)[0] == 1     # unless it is named
     assert len(forge.listener.seen) > asked
-    for words, message in (
-            (("github", address), "is an address of the provider forge, not github"), (("github",), "expected the project's name after it"),
-            (("https://me:secret@git.example/x.git",), "must not contain user and password"), (("git", "pkg:npm/x"), "must have the form")):
-        status, _, wrong = command("fetch", *words, *flags)
-        assert status == 1 and message in wrong and wrong.count("\n") == 1 and "secret" not in wrong, wrong
 
 
 def test_adding_a_project_waits_3_s_for_its_first_check(world_with, forge, listen):
@@ -10851,11 +10812,6 @@ class Terminal(io.StringIO):
         return True
 
 
-def read_given(kind: str, settings: Sequence[str]) -> dict[str, Any]:
-    """The settings of a destination, from those that --set takes."""
-    return rt.read_settings(kind, [(name, text) for name, _, text in (one.partition("=") for one in settings)])
-
-
 def test_accounts_added_listed_changed_removed(tmp_path, monkeypatch):
     db = ("--db", str(tmp_path / "new.db"))
     monkeypatch.setenv("TZ", "America/New_York")        # this machine's time zone is an account's first
@@ -11027,15 +10983,12 @@ MISTAKES = [
     ("key remove me@example.org ci",                                      1, ["ci"]),
     ("fetch nowhere acme/app",                                            1, ["nowhere", "github"]),
     ("fetch forge acme",                                                  1, ["'acme'", "owner/repo"]),
-    ("fetch forge acme/nothing",                                          1, ["acme/nothing"]),
     ("fetch forge",                                                       1, ["forge", "is a provider"]),
     ("project add me@example.org forge acme/nothing",                     1, ["acme/nothing"]),
     ("project remove me@example.org forge acme/app",                      1, ["acme/app"]),
     ("check nobody@example.org",                                          1, ["nobody@example.org"]),
     ("check me@example.org forge",                                        2, ["NAME"]),
-    ("webhook add me@example.org x ftp://hook.example",                   1, ["URL must be an address"]),
     ("webhook add me@example.org x http://127.0.0.1 --header Host:x",     1, ["--header", "Host"]),
-    ("webhook add me@example.org x http://127.0.0.1 --field a={secret}",  1, ["--field", "{secret}", "note_text"]),
     ("backup no-such-folder/copy.db",                                     1, ["no-such-folder/copy.db"]),
     ("backup copy.db --db no-such.db",                                    1, ["no-such.db"]),
     ("restore no-such.db",                                                1, ["no-such.db"]),
@@ -11045,7 +10998,6 @@ MISTAKES = [
     ("destination add me@example.org ntfy a",                             1, ["topic", "required"]),
     ("destination add me@example.org ntfy a --set topic",                 1, ["--set 'topic'", "SETTING=VALUE"]),
     ("destination add me@example.org ntfy a --set topic=-",               1, ["topic", "standard input"]),
-    ("destination add me@example.org ntfy a --set topic=a --set room=b",  1, ["room", "topic", "server"]),
     ("destination add me@example.org ntfy a --set topic=a --set priority=9",  1, ["--set priority must be", "1 to 5"]),
     ("destination add me@example.org ntfy a --set topic=a --tag nope",        1, ["tag", "nope", "infra"]),
     ("destination add me@example.org webhook a --set url=http://127.0.0.1 --schedule daily", 1, ["--schedule", "webhook"]),
@@ -11056,7 +11008,6 @@ MISTAKES = [
     ("destination change me@example.org ntfy phone",                      2, ["--schedule daily"]),
     ("destination remove you@example.org ntfy phone",                     1, ["phone", "none yet"]),
     ("deliveries show me@example.org {theirs}",                           1, ["{theirs}", "deliveries list"]),
-    ("deliveries resend me@example.org {theirs}",                         1, ["{theirs}"]),
     ("deliveries resend me@example.org",                                  2, ["ID", "--failed"]),
     ("deliveries resend me@example.org --failed",                         2, ["--failed", "--destination"]),
     ("deliveries resend me@example.org {mine} --failed",                  2, ["--failed"]),
@@ -11064,12 +11015,9 @@ MISTAKES = [
     ("deliveries list me@example.org --until 99999d",                     2, ["--until", "99999d"]),
     ("deliveries list me@example.org --destination pigeon a",             1, ["pigeon", "ntfy"]),
     ("config set poll_interval 1h",                                       1, ["poll_interval must be seconds, from 1 to 2592000"]),
-    ("config set poll_interval 60 61",                                    1, ["poll_interval must be one value"]),
     ("config set colour blue",                                            1, ["base_url, trusted_proxy"]),
     ("config set port 80",                                                1, ["--port or RELEASETRACK_PORT"]),
     ("config set smtp_url sEcReT5",                                       1, ["smtp_url must be a mail server"]),
-    ("config set token githb=sEcReT6",                                    1, ["there is no provider githb"]),
-    ("config set provider c=cvs:https://c.example",                       1, ["no dialect 'cvs'"]),
     ("config set brand",                                                  2, ["VALUE"]),
     ("config unset brand",                                                1, ["brand is not set"]),
     ("config unset provider home",                                        1, ["provider home is not set"]),
@@ -11535,11 +11483,11 @@ def test_failing_source_alerts_once_and_recovery_follows(world, forge, listen):
 
 def test_failing_source_alerts_whom_its_project_notifies(world, forge):
     world.observe(forge, smtp_url="smtp://127.0.0.1:9")
-    for kind, (settings, _) in planted("http://127.0.0.1:9").items():
-        world.store.destinations.add(world.account.id, kind, kind, read_given(kind, settings))
+    for kind in rt.KINDS:
+        world.store.destinations.add(world.account.id, kind, kind, made_at(kind).settings)
     you, other = add_account(world, "you@example.org"), add_account(world)
     for account in (you, other):
-        world.store.destinations.add(account.id, "ntfy", "theirs", read_given("ntfy", ["topic=a"]), is_security_only=True)
+        world.store.destinations.add(account.id, "ntfy", "theirs", made_at("ntfy").settings, is_security_only=True)
     world.store.projects.add(you.id, "forge", "o/a", "o/a", {})
     failed_checks(world, 10)
     assert {name for _, name, _ in notices(world)} >= set(rt.KINDS) - {"webhook"} and "webhook" not in str(notices(world))
@@ -11564,8 +11512,8 @@ def test_project_lists_destinations_of_each_kind(world_with):
     world = world_with(rate_limit=0)
     you, ids, theirs = add_account(world, "you@example.org"), {}, {}
     for account, made in ((world.account, ids), (you, theirs)):
-        for kind, (settings, _) in planted("http://127.0.0.1:9").items():
-            made[kind] = world.store.destinations.add(account.id, kind, f"my {kind}", read_given(kind, settings)).id
+        for kind in rt.KINDS:
+            made[kind] = world.store.destinations.add(account.id, kind, f"my {kind}", made_at(kind).settings).id
     project = f"/v1/projects/{world.track('github', 'o/p').id}"
     for kind, field in rt.KIND_FIELDS.items():
         lists = world.ask("GET", f"/v1/{field.replace('_', '-')}")
@@ -11580,10 +11528,8 @@ def test_project_lists_destinations_of_each_kind(world_with):
         assert field not in world.ask("GET", project)
 
     for chat, type_ in (("-42", "group"), ("-1001234567890", "supergroup"), ("42", "private"), ("@news", "channel")):
-        world.store.destinations.add(world.account.id, "telegram", chat, read_given(
-            "telegram", ["token=123456789:telegramSECRETtelegramSECRETtel01", f"chat={chat}"]))
-        assert {"type": type_}.items() <= [row for row in world.ask("GET", "/v1/telegram-chats")["chats"]
-                                           if row["name"] == chat][0].items()
+        world.store.destinations.add(world.account.id, "telegram", chat, rt.read_settings("telegram", [("token", BOT), ("chat", chat)]))
+        assert [row["type"] for row in world.ask("GET", "/v1/telegram-chats")["chats"] if row["name"] == chat] == [type_]
 
 
 # == faults of the store =======================================================
