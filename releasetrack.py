@@ -967,6 +967,10 @@ class Destination:
     is_security_only: bool = False      # only for releases that name a CVE
     previous_secret: str | None = dataclasses.field(default=None, repr=False)
     previous_until: float | None = None     # the previous secret signs too until then
+    failing_since: float | None = None      # the first failed attempt since the last that succeeded
+    failed_at: float | None = None          # the last failed attempt since then
+    error: str | None = None                # of that one
+    alert_sent: bool = False                # its account was notified of that
 
     def as_json(self) -> dict[str, Any]:
         """As a list of the API shows it: id, name, and what the kind's settings add."""
@@ -996,9 +1000,10 @@ class Recipient:
 @dataclasses.dataclass(frozen=True)
 class Event:
     """What a project's destinations are notified of. ``body``: of a release the contract's JSON object; of
-    other kinds ``provider``, ``project``, ``time``, ``account`` and so on, and an ``error`` or a ``text``."""
+    other kinds ``provider``, ``project``, ``time``, ``account`` and so on, and an ``error`` or a ``text``; of
+    a failing destination ``destination``, ``kind`` and ``since`` instead of the project."""
 
-    project_id: str
+    project_id: str | None          # None: the account's own
     body: Mapping[str, Any]
     url: str
     recipients: tuple[Recipient, ...]
@@ -1822,7 +1827,10 @@ CREATE TABLE second_factor (
 ) STRICT;
 ALTER TABLE session ADD COLUMN confirmed_at REAL NOT NULL DEFAULT 0;    -- when the password was typed last
 
+-- Of the failed attempts since the last that succeeded: the first, the last, what was wrong then.
 ALTER TABLE destination ADD COLUMN failing_since REAL;
+ALTER TABLE destination ADD COLUMN failed_at REAL;
+ALTER TABLE destination ADD COLUMN error TEXT;
 ALTER TABLE destination ADD COLUMN alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1));
 
 -- A repository's address by http is not the one by https.
@@ -2597,7 +2605,8 @@ class Destinations:
     def get(self, destination_id: str) -> Destination | None:
         return self._db.one(Destination, """
             SELECT id, account_id, kind, name, settings, secret, schedule, is_for_every_project,
-                   is_security_only, previous_secret, previous_until,
+                   is_security_only, previous_secret, previous_until, failing_since, failed_at, error,
+                   alert_sent,
                    (SELECT json_group_array(tag_id) FROM destination_tag
                      WHERE destination_id = destination.id AND NOT is_without) AS tags,
                    (SELECT json_group_array(tag_id) FROM destination_tag
@@ -2609,13 +2618,10 @@ class Destinations:
         self._db.write("DELETE FROM destination WHERE id = ?", (destination_id,))
         self._db.empty_log()
 
-    def last_errors(self, account_id: str) -> dict[str, str]:
-        """By id, the error of the last attempt at those of an account's destinations where it failed."""
-        rows = self._db.rows("""
-            SELECT destination_id, error, max(attempt.id)
-              FROM delivery INDEXED BY delivery_of_account JOIN attempt ON delivery_id = delivery.id
-             WHERE account_id = ? GROUP BY destination_id""", (account_id,))
-        return {row["destination_id"]: row["error"] for row in rows if row["error"] is not None}
+    def failing(self) -> list[Destination]:
+        """Those of all accounts whose last attempt failed, and of which nobody was notified yet."""
+        ids = self._db.rows("SELECT id FROM destination WHERE failing_since IS NOT NULL AND NOT alert_sent")
+        return [destination for row in ids if (destination := self.get(row["id"]))]
 
 
 @dataclasses.dataclass(eq=False)
@@ -2636,6 +2642,9 @@ class Outbox:
             SELECT account_id, project.id, release.id, :kind, :body, :url, :now
               FROM project LEFT JOIN release ON release.source_id = project.source_id AND version = :version
              WHERE project.id = :project
+             UNION ALL
+            SELECT id, NULL, NULL, :kind, :body, :url, :now
+              FROM account WHERE :project IS NULL AND id = json_extract(:body, '$.account.id')
             """, {"kind": event.kind, "body": compact_json(event.body), "url": event.url, "now": now,
                   "version": event.body.get("version"), "project": event.project_id})
         if inserted.rowcount:       # the project may have been removed since
@@ -2646,6 +2655,16 @@ class Outbox:
                   FROM destination WHERE id = :destination_id
                 """, [{**vars(recipient), "id": make_id(), "event": inserted.lastrowid, "now": now}
                       for recipient in event.recipients])
+
+    def record_alert(self, destination_id: str, event: Event) -> None:
+        """Insert the event that a destination fails, once until it succeeds again, if anybody is notified."""
+        with self._db.transaction() as db:
+            if event.recipients and db.execute("""
+                    UPDATE destination SET alert_sent = 1
+                     WHERE id = ? AND failing_since IS NOT NULL AND NOT alert_sent
+                    """, (destination_id,)).rowcount:
+                self.insert(db, event, self._db.clock())
+        self._db.send_wakeup.set()
 
     def send_held(self, db: sqlite3.Connection, source_id: int, state: str, now: float,
                   release: Release | None = None) -> None:
@@ -2767,6 +2786,14 @@ class Outbox:
                  WHERE id = :delivery_id AND state = 'pending'
                 """, values)
             db.executemany("""
+                UPDATE destination
+                   SET failing_since = iif(:error IS NULL, NULL, coalesce(failing_since, :attempted_at)),
+                       failed_at = iif(:error IS NULL, NULL, :attempted_at), error = :error,
+                       alert_sent = alert_sent AND :error IS NOT NULL
+                 WHERE id = (SELECT destination_id FROM delivery WHERE id = :delivery_id)
+                   AND (:error IS NOT NULL OR failing_since IS NOT NULL)
+                """, values)
+            db.executemany("""
                 UPDATE delivery SET claimed_by = NULL, claimed_until = NULL WHERE id = ? AND claimed_by = ?
                 """, [(id_, claimant) for id_ in ids])
 
@@ -2829,8 +2856,9 @@ class Outbox:
         a project, in a state; or the one with an id."""
         return self._db.all(DeliverySummary, """
             SELECT delivery.id, destination.kind, destination.name AS destination, destination_id,
-                   event.kind AS event, json_extract(body, '$.provider') AS provider,
-                   json_extract(body, '$.project') AS project,
+                   event.kind AS event, coalesce(json_extract(body, '$.provider'), '') AS provider,
+                   coalesce(json_extract(body, '$.project'), 'destination ' || json_extract(
+                       body, '$.destination')) AS project,
                    coalesce(json_extract(body, '$.version'), '') AS version,
                    state, (SELECT count(*) FROM attempt WHERE delivery_id = delivery.id) AS attempts,
                    delivery.created_at, next_attempt_at, settled_at, digest_id,
@@ -5599,6 +5627,15 @@ def _hold_until(project: Project, release: Release | None, now: float) -> float:
     return max(now, released_at + project.hold_days * DAY)
 
 
+def _recipient(destination: Destination, account: Account, schedule: str, at: float, settings: Settings,
+               is_held: bool = False) -> Recipient:
+    """A destination that is notified by a schedule of what happens at an instant."""
+    is_digested = schedule != "instant"
+    due_at = next_boundary(
+        schedule, at + _DIGEST_GRACE * is_digested, account.time_zone, settings.digest_hour)
+    return Recipient(destination.id, due_at, is_digested, is_held)
+
+
 def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
                   settings: Settings) -> tuple[Recipient, ...]:
     """Who is notified of a project's release, or with None of the state of its source, and when.
@@ -5610,17 +5647,15 @@ def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
     for destination in subscriber.destinations:
         if is_possible.get(destination.kind, True) and should_notify(destination, project, release):
             schedule = schedules.get(destination.kind, destination.schedule)
-            is_digested = schedule != "instant"
-            due_at = next_boundary(schedule, sent_at + _DIGEST_GRACE * is_digested,
-                                   subscriber.account.time_zone, settings.digest_hour)
-            found.append(Recipient(destination.id, due_at, is_digested, is_held=sent_at > now))
+            found.append(_recipient(destination, subscriber.account, schedule, sent_at, settings,
+                                    is_held=sent_at > now))
     return tuple(found)
 
 
 # ---- what an event says
 
-def _account_body(subscriber: Subscriber) -> dict[str, Any]:
-    return {"type": subscriber.account.type, "id": subscriber.account.id, "name": subscriber.account.name}
+def _account_body(account: Account) -> dict[str, Any]:
+    return {"type": account.type, "id": account.id, "name": account.name}
 
 
 def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
@@ -5629,7 +5664,8 @@ def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
     return without_empty(
         provider=project.provider, project=project.name, version=release.version, time=release.date,
         cve=list(release.cve), is_prerelease=release.is_prerelease, is_updated=release.is_updated,
-        note=note and {"title": note.title, "message": note.message}, account=_account_body(subscriber),
+        note=note and {"title": note.title, "message": note.message},
+        account=_account_body(subscriber.account),
         tags=[tag.as_json() for tag in subscriber.tags], project_note=project.note)
 
 
@@ -5637,7 +5673,7 @@ def notice_body(subscriber: Subscriber, at: float, **details: Any) -> dict[str, 
     """The body of an event that is about a project, not about one release."""
     project = subscriber.project
     return {"provider": project.provider, "project": project.name, "time": timestamp(at), **details,
-            "account": _account_body(subscriber), "tags": [tag.as_json() for tag in subscriber.tags],
+            "account": _account_body(subscriber.account), "tags": [tag.as_json() for tag in subscriber.tags],
             "project_note": project.note}
 
 
@@ -5646,6 +5682,29 @@ def health_event(kind: str, subscriber: Subscriber, error: str, url: str, now: f
     """``kind``: "failing", a source keeps failing with ``error``; or "recovered", after that error."""
     return Event(subscriber.project.id, notice_body(subscriber, now, error=error), url,
                  recipients_of(subscriber, None, now, settings), kind)
+
+
+def has_failed_for_days(destination: Destination, now: float) -> bool:
+    """Whether all attempts have failed for three days. After the last one that a delivery has, no other may
+    come; and one failure before the machine was switched off is not enough."""
+    since, last = destination.failing_since, destination.failed_at
+    return (since is not None and last is not None and now - since >= FAILURE_ALERT_AFTER[1]
+            and last - since >= RETRY_WINDOW - 1.1 * RETRY_MAX_WAIT)
+
+
+def destination_event(failing: Destination, account: Account, others: Sequence[Destination], now: float,
+                      settings: Settings) -> Event:
+    """A destination keeps failing: for those of the account's others that do not fail, and are no webhooks;
+    mail by the account's own schedule."""
+    schedules = {"email": account.email_notification if settings.smtp_url else "none", "webhook": "none"}
+    to = [(one, schedules.get(one.kind, one.schedule)) for one in others if one.failing_since is None]
+    body = {"destination": failing.name, "kind": failing.kind, "error": failing.error or "",
+            "since": timestamp(failing.failing_since or now), "time": timestamp(now),
+            "account": _account_body(account)}
+    url = f"{settings.base_url}/notifications/{failing.id}" if settings.base_url else ""
+    return Event(None, body, url, tuple(
+        _recipient(one, account, schedule, now, settings) for one, schedule in to if schedule != "none"),
+        "failing")
 
 
 def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: Sequence[Release],
@@ -6028,6 +6087,10 @@ def item_of(delivery: Delivery) -> Item:
         if title and body["version"] not in title and not text.startswith(title):
             text = f"{title}\n{text}"      # the title says more than the version
         text = text.strip()
+    elif "destination" in body:
+        body |= {"provider": body["kind"], "project": body["destination"]}
+        heading, text = (f"The destination {body['destination']} ({body['kind']}) has failed since "
+                         f"{body['since'][:10]}: {body['error']}"), ""
     else:
         notice, words = _NOTICES.get(delivery.kind, (body.get("text", ""), ""))
         heading, text = f"{body['project']} ({body['provider']}): {notice}", words + body.get("error", "")
@@ -6776,11 +6839,12 @@ class Courier(Worker):
 
     def configure(self, settings: Settings) -> None:
         """Send by these settings from the next attempt on."""
-        self._sender, self._retry_first = sender_of(settings), settings.retry_first
+        self._settings, self._sender = settings, sender_of(settings)
 
     def send_due(self) -> list[tuple[Delivery, Outcome]]:
         """Send what is due, without threads, until nothing is due; what was attempted and how it went."""
         made: list[tuple[Delivery, Outcome]] = []
+        self._alert()
         while not self._stopping.is_set() and (
                 due := self.store.outbox.due_destinations(self._clock())):
             first = min(due, key=self._pause)
@@ -6803,7 +6867,18 @@ class Courier(Worker):
         if now - self._maintained_at >= MINUTE:
             self.store.maintain(self._clock())
             self._maintained_at = now
+            self._alert()
         return self._hand_out()
+
+    def _alert(self) -> None:
+        """Notify accounts of their destinations that have failed for days, by their others."""
+        now = self._clock()
+        for failing in self.store.destinations.failing():
+            account = self.store.accounts.get(failing.account_id)
+            if account and has_failed_for_days(failing, now):
+                others = self.store.destinations.of_account(account.id)
+                event = destination_event(failing, account, others, now, self._settings)
+                self.store.outbox.record_alert(failing.id, event)
 
     def _pause(self, destination_id: str) -> float:
         """Seconds until a destination may be sent the next message: as its kind or its Retry-After asks."""
@@ -6897,14 +6972,14 @@ class Courier(Worker):
         age = now - first.queued_at if first.attempts else 0.0
         try:
             attempt, retry_after = self._attempt(batch, now)
-            state, wait = outcome(attempt.error is None, retry_after, first.attempts + 1, self._retry_first,
-                                  age, self._jitter())
+            state, wait = outcome(attempt.error is None, retry_after, first.attempts + 1,
+                                  self._settings.retry_first, age, self._jitter())
         except Stopped:
             raise
         except Exception:   # ours: it costs this delivery an attempt, and is backed off like a receiver's
             log.exception("delivery %s: attempt failed", first.id)
             attempt = Attempt(now, None, INTERNAL_ERROR, time.monotonic() - began_at, None, None)
-            state, wait = outcome(False, None, first.attempts + 1, self._retry_first, age, 0.0)
+            state, wait = outcome(False, None, first.attempts + 1, self._settings.retry_first, age, 0.0)
         if attempt.error:
             log.warning("delivery %s to %s: %s", first.id, first.destination.name, attempt.error)
         else:
@@ -9435,14 +9510,14 @@ NOTIFICATIONS_PAGE = template_of("""\
 
 @page_at("/notifications", methods="GET")
 def notifications_page(visit: Visit) -> str:
-    """The account's destinations, and what could be added."""
-    errors = visit.store.destinations.last_errors(visit.account.id)
+    """The account's destinations, those that fail longest first, and what could be added."""
     items = [Entry(
         path=f"/notifications/{one.id}", name=one.name,
-        marks=[("plain", _KIND_NAMES[one.kind]), *([("bad", "last failed")] if one.id in errors else [])],
-        hints=(f"{_sentence(scope_of(one, visit.tags))}.", errors.get(one.id, "")),
+        marks=[("plain", _KIND_NAMES[one.kind]), *(
+            [("bad", f"failing since {visit.moment(one.failing_since)}")] if one.failing_since else [])],
+        hints=(f"{_sentence(scope_of(one, visit.tags))}.", one.error or ""),
         end=_SCHEDULE_NAMES[one.schedule] if one.kind != "email" else "set per project")
-        for one in visit.destinations]
+        for one in sorted(visit.destinations, key=lambda one: one.failing_since or math.inf)]
     return visit.show(
         NOTIFICATIONS_PAGE, "/notifications", items=items,
         no_mail="" if visit.settings.smtp_url else _NO_MAIL_SERVER,
@@ -9542,13 +9617,16 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
         buttons[live] = "Show what is sent"
         with contextlib.suppress(Invalid):
             found["rendering"] = _rendering(visit, fields[-1].boxes)
+    about = _sentence(KINDS[before.kind].about)
+    if before.failing_since:
+        about += f". Failing since {visit.moment(before.failing_since)}: {before.error}"
     until = visit.moment(before.previous_until) if before.previous_until else "a day after that"
     secret = Entry(
         fields=[copied_field("secret", "Secret", before.secret)] if visit.form.text("do") == "reveal" else (),
         buttons={"reveal": "Reveal", "renew": ("Renew", "Yes, renew the secret")},
         hints=[f"When it is renewed, the previous secret signs too until {until}."])
     return visit.show(
-        DESTINATION_PAGE, "/notifications", about=_sentence(KINDS[before.kind].about),
+        DESTINATION_PAGE, "/notifications", about=about,
         title=before.name or f"Add {name}", buttons=buttons, live=live, variables=sorted(TEMPLATE_NAMES),
         groups={name: fields, "When, and of what": _selection_fields(visit, before)},
         secrets=[secret] if "renew" in acts else [], actions=before.name and [
@@ -11141,7 +11219,8 @@ def _destination_row(service: Service, destination: Destination, as_json: bool) 
     settings = {name: [text for other, text in shown if other == name] if name in repeatable else text
                 for name, text in shown}
     return row | {
-        "is_for_every_project": destination.is_for_every_project,
+        "failing_since": destination.failing_since and timestamp(destination.failing_since),
+        "error": destination.error, "is_for_every_project": destination.is_for_every_project,
         "tags": [tags[id_] for id_ in destination.tags],
         "without_tags": [tags[id_] for id_ in destination.without_tags],
         "is_security_only": destination.is_security_only, "settings": settings}

@@ -4136,6 +4136,22 @@ def test_digest_that_is_due_within_seconds_leaves_a_release_to_the_next_one():
         assert rt.recipients_of(subscriber, rt.Release("1", JUNE), at, WITH_MAIL)[0].due_at == due_at
 
 
+def test_destination_that_fails_for_three_days_notifies_those_that_do_not():
+    account, = {subscriber_to("ntfy").account}
+    for first, last, is_long in ((3, 0, True), (2.9, 0, False), (3.1, 0.3, True), (9, 8, False), (9, 9, False)):
+        failing = rt.Destination("f", "a", "ntfy", "phone", {}, "", failing_since=MONDAY - first * rt.DAY,
+                                 failed_at=MONDAY - last * rt.DAY, error="no")
+        assert rt.has_failed_for_days(failing, MONDAY) is is_long      # one failure, and then a machine that is off, is not long
+    others = [rt.Destination(kind, "a", kind, kind, {}, "", is_for_every_project=False, schedule="hourly") for kind in rt.KINDS]
+    for settings, schedule, without in ((WITH_MAIL, "daily", {"webhook"}), (WITH_MAIL, "none", {"webhook", "email"}),
+                                        (rt.Settings(base_url="https://r.example"), "daily", {"webhook", "email"})):
+        event = rt.destination_event(failing, dataclasses.replace(account, email_notification=schedule),
+                                     [failing, *others, dataclasses.replace(failing, id="too")], MONDAY, settings)
+        assert {one.destination_id for one in event.recipients} == set(rt.KINDS) - without
+        assert all(one.is_digested and one.due_at > MONDAY for one in event.recipients)
+    assert event.url == "https://r.example/notifications/f" and event.project_id is None
+
+
 def test_hold_ends_some_days_after_the_release():
     def recipient(release: rt.Release) -> rt.Recipient:
         found, = rt.recipients_of(subscriber_to("ntfy", hold_days=3), release, MONDAY, WITH_MAIL)
@@ -5443,6 +5459,21 @@ def test_events_of_a_project_are_sent_in_words():
         assert "again" in shown["recovered"] and "more releases" in shown["summary"] and shown["failing"] != shown["recovered"]
 
 
+def test_notice_of_a_failing_destination_is_sent_in_words():
+    """Alone and in a digest, with the link to its page; webhooks are sent none, and could be."""
+    body = {"destination": "phone", "kind": "ntfy", "since": "2026-03-01T10:00:00Z", "time": "2026-03-04T10:00:00Z",
+            "error": "it answered 500: @all", "account": {"type": "user", "id": "a", "name": "Me"}}
+    for place, names in itertools.product(PLACES_OF_TEXT, (["phone"], ["phone", "tablet"])):
+        request = assert_accepted(place, *(body | {"destination": name} for name in names), kind="failing",
+                                  url="https://forge.example/notifications/x")
+        shown = " ".join([*texts_of(place, request), "" if place == "email" else json.loads(request.body).get("title", "")])
+        for name in names:
+            assert f"The destination {name} (ntfy) has failed since 2026-03-01: it answered 500: @" in re.sub(
+                r"\\|​(?=all)|\n", "", " ".join(shown.split())), place
+        assert "https://forge.example/notifications/x" in shown or place != "email" and "notifications/x" in request.body.decode()
+    assert json.loads(kind_request("webhook", body, kind="failing").body) == body
+
+
 def test_ids_of_matrix_and_mail_are_stable_over_attempts():
     for place, id_of in (("matrix", lambda sent: (sent.url, sent.body)), ("email", lambda sent: raw_header(sent.content, "Message-ID"))):
         first, again, other = (id_of(request_of(a_delivery(made_at(place), release_body(), id=id_), now=now))
@@ -6144,6 +6175,49 @@ def test_hanging_receivers_of_an_account_do_not_delay_another(world, listen, cou
         ends.set()
         world.service.fetcher.stopping.set()
     assert sorted(delays)[94] < 4, sorted(delays)[90:]
+
+
+def test_destination_that_fails_for_three_days_is_reported_once_by_the_others(world, listen):
+    clock, bad, good = Clock(), listen(500), listen(PUSHED)
+    hook, phone, courier = world.webhook(bad.url, "tower"), world.topic(good.url, "phone"), world.courier(clock)
+    world.webhook(good.url, "machine"), world.topic(listen(PUSHED).url, "later", schedule="weekly")
+    project = world.track("github", "o/p")
+
+    def hours(count: int) -> int:
+        """How many notices came in that time."""
+        before = len(good.seen)
+        for _ in range(count):
+            clock.now += rt.HOUR
+            courier.send_due()
+        return len(good.seen) - before
+    put_event(world, project, "1.0", hook)
+    courier.send_due()
+    clock.now += 80 * rt.HOUR           # the machine is off; one failure is not three days of them
+    bad.answer = 204
+    assert hours(1) == 0 and world.states(hook) == {"1.0": "delivered"}
+    bad.answer = 500
+    put_event(world, project, "1.1", hook), put_event(world, project, "1.2", hook)
+    assert hours(72) == 0
+    courier = world.courier(clock)      # after a restart
+    assert hours(2) == 1 and good.seen[-1].json()["title"].startswith("The destination tower (webhook) has failed since 2027-01-18: ")
+    world.store.destinations.update(dataclasses.replace(world.store.destinations.get(hook.id), settings={**hook.settings, "headers": {}}))
+    assert world.store.outbox.resend(world.account.id, destination_id=hook.id) == 2
+    assert hours(90) == 0
+    assert sorted((one.destination, one.state) for one in world.store.outbox.history(world.account.id) if one.event == "failing") == [
+        ("later", "delivered"), ("phone", "delivered")]
+    visitor = Visitor(world)
+    first = history_on(visitor.get("/notifications"))[0]
+    assert first.startswith("tower") and "failing since 18 Jan 2027" in first and "it answered 500" in first
+    assert history_on(visitor.get("/journal"))[0].startswith("destination tower failing")
+    notice, = world.store.outbox.history(world.account.id, destination_id=phone.id)
+    assert '"destination": "tower"' in text_of(visitor.get(f"/journal/{notice.id}"))
+    assert "destination tower" in world.command("deliveries", "list", "me@example.org")[1]
+    bad.answer = 204                    # a success ends it
+    world.store.outbox.resend(world.account.id, destination_id=hook.id)
+    assert hours(1) == 0 and "failing since" not in visitor.get("/notifications")
+    bad.answer = 500
+    put_event(world, project, "1.3", hook)
+    assert hours(70) == 0 and hours(4) == 1
 
 
 def answer_with(**about: Any) -> Callable[..., rt.Answer]:
@@ -8837,7 +8911,7 @@ def test_history_is_newest_first_filtered_and_paged(world, visitor, listen):
     assert len(history_on(shown)) == 11 and all("o/p1" in row for row in history_on(shown))
     assert filled_in(shown, "project") == [projects[1].id] and filled_in(shown, "state") == ["delivered"], "another filter keeps it"
     item, = [row for row in history_on(visitor.get("/notifications")) if "bad one" in row]
-    assert "500" in item and "last failed" in item
+    assert "500" in item and "failing since" in item
 
 
 def test_history_entry_shows_attempts_as_text(world, visitor, listen):
