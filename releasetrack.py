@@ -1148,10 +1148,10 @@ class RateLimiter:
         self._lock = threading.Lock()
         self._state: dict[str, tuple[float, int]] = {}      # name -> (start, used)
 
-    def take(self, name: str, cost: int, now: float, share: int = 1) -> Window:
+    def take(self, name: str, cost: int, now: float, limit: int = 0) -> Window:
         """The window after ``cost``; one that costs more than remains is refused and costs nothing.
-        ``share``: how many times the limit the name has."""
-        limit = share * self.limit
+        ``limit``: of this name, if not that of all."""
+        limit = limit or self.limit
         with self._lock:
             start, used = self._state.get(name, (now, 0))
             if now - start >= HOUR:
@@ -7869,19 +7869,16 @@ def take_cost(context: Context, name: str, method: str, account_id: str = "") ->
     if not context.settings.rate_limit:
         return
     cost, now, limits = 1 if method == "GET" else 10, time.monotonic(), context.rate_limits
-    window = limits.take(name, cost, now)
+    window = shared = limits.take(name, cost, now)
     if account_id and window.is_open:
-        shared = limits.take(f"keys of {account_id}", cost, now, 2)
-        if not shared.is_open:
-            limits.give_back(name, cost)
-        window = dataclasses.replace(
-            window, remaining=min(window.remaining, shared.remaining), is_open=shared.is_open,
-            reset=window.reset if shared.is_open else shared.reset)
+        shared = limits.take(f"keys of {account_id}", cost, now, 2 * limits.limit)
     bottle.response.headers.update({
-        "X-Ratelimit-Limit": str(window.limit), "X-Ratelimit-Remaining": str(window.remaining),
-        "X-Ratelimit-Reset": str(int(window.reset))})
-    if not window.is_open:
-        raise TooMany(window.reset, "")        # its headers say everything
+        "X-Ratelimit-Limit": str(window.limit), "X-Ratelimit-Reset": str(int(window.reset)),
+        "X-Ratelimit-Remaining": str(min(window.remaining, shared.remaining))})
+    if not shared.is_open:
+        if window.is_open:
+            limits.give_back(name, cost)
+        raise TooMany(shared.reset, "")        # its headers say everything
 
 
 def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]:
@@ -9719,9 +9716,10 @@ def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url:
            settings: Settings | None = None) -> dict[str, Any]:
     """What "exchange" shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
     with _testing(visit):
-        window = visit.site.tests.take(visit.account.id, 1, time.monotonic())
+        limit = visit.settings.quota_of("tests")
+        window = visit.site.tests.take(visit.account.id, 1, time.monotonic(), limit)
         if not window.is_open:
-            raise TooMany(window.reset, f"An account may send at most {window.limit:,} tests an hour; "
+            raise TooMany(window.reset, f"An account may send at most {limit:,} tests an hour; "
                                         "--quota tests=N raises that.")
         request, reply, error = visit.site.try_out(destination, visit.account, body, url, settings)
     sent, answered = transcript(destination, request, reply)
@@ -10574,9 +10572,9 @@ class Service:
                                 AnswerCache(self.store.database.revision),
                                 Waits(max(1, own.threads // 2)))
         self.config.changed = self.reload
-        self._setup_token, self._tests = make_session_token(), RateLimiter(self.settings.quota_of("tests"))
+        self._setup_token = make_session_token()
         self.app = make_app(Site(self._context, self.fetcher, self._try_out, self.health,
-                                 self._setup_token, self.config, self._tests))
+                                 self._setup_token, self.config, RateLimiter(0)))
 
     @property
     def setup_path(self) -> str:
@@ -10612,7 +10610,6 @@ class Service:
             settings = self.config.settings()
             self.providers = self.config.providers(settings)
             self._context.rate_limits.limit = settings.rate_limit
-            self._tests.limit = settings.quota_of("tests")
             self._context.unknown_proxies.clear()
             self.settings = self._context.settings = settings
             self._context.providers = self.providers
