@@ -1267,11 +1267,6 @@ def is_password(password: str, hashed: str) -> bool:
     return hmac.compare_digest(hash_password(password, salt).encode(), hashed.encode())
 
 
-def unusable_password() -> str:
-    """The hash of no password, for an account that a proxy signs in. It is random, as it is a key too."""
-    return f"scrypt${secrets.token_hex(16)}${secrets.token_hex(32)}"
-
-
 def secret_hash(secret: str) -> bytes:
     """What a key or session is looked up by, so that no comparison's time says anything of the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
@@ -1325,19 +1320,14 @@ def one_time_code(secret: str, step: int) -> str:
 
 def step_of_code(secret: str, code: str, now: float) -> int:
     """The step whose code this is, one before or after the current one at most; 0 if it is none's."""
-    steps = range(int(now // 30) - 1, int(now // 30) + 2)
-    return next((step for step in steps if hmac.compare_digest(
-        one_time_code(secret, step).encode(), code.encode("utf-8", "replace"))), 0)
+    given, current = code.replace(" ", "").encode("utf-8", "replace"), int(now // 30)
+    return next((step for step in range(current - 1, current + 2)
+                 if hmac.compare_digest(one_time_code(secret, step).encode(), given)), 0)
 
 
-def make_totp_secret() -> str:
-    """160 random bits in base 32, as RFC 4226 section 4 recommends."""
-    return base64.b32encode(secrets.token_bytes(20)).decode()
-
-
-def make_recovery_code() -> str:
-    """80 random bits in base 32, in groups of four."""
-    return "-".join(re.findall("....", base64.b32encode(secrets.token_bytes(10)).decode().lower()))
+def make_base32(size: int) -> str:
+    """Random bytes in base 32: 20 for a secret, as RFC 4226 section 4 recommends."""
+    return base64.b32encode(secrets.token_bytes(size)).decode()
 
 
 def standard_signature(secret: str, id_: str, moment: int, body: bytes) -> str:
@@ -1415,8 +1405,7 @@ class LoginThrottle:
     nobody is locked out from elsewhere. A browser that the account has signed in with has tries and turns of
     its own, so that nobody is locked out there either. An IPv6 client counts by its /64 network."""
 
-    _PENDING = 4        # log-ins that may wait for their turn, since each holds a thread that answers
-    _PENDING_KNOWN = 2  # of browsers that are known
+    _PENDING, _PENDING_KNOWN = 4, 2     # log-ins that may wait for their turn, each in a thread that answers
 
     def __init__(self, per_account: int = LOGIN_ATTEMPTS_PER_ACCOUNT,
                  per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS) -> None:
@@ -7917,8 +7906,9 @@ def log_in(context: Context, environ: Mapping[str, Any], address: str, password:
 
 def check_code(context: Context, account: Account, text: str, device_token: str = "") -> None:
     """Use a code of the account's second factor, or a recovery code. Raises Unauthorized, TooMany."""
-    step = step_of_code(account.totp_secret, text.replace(" ", ""), context.store.database.clock())
-    hashed, device = secret_hash(text.lower()).hex(), device_of(device_token, account.seal_key, account.email)
+    step = step_of_code(account.totp_secret, text, context.store.database.clock())
+    hashed = secret_hash(re.sub(r"[\s-]", "", text.lower())).hex()
+    device = device_of(device_token, account.seal_key, account.email)
     if not context.throttle.check_code(device or account.id, lambda: context.store.accounts.use_code(
             account.id, step, hashed), time.monotonic()):
         raise Unauthorized
@@ -8578,7 +8568,7 @@ class Visit:
         self.settings, self.providers = site.context.settings, site.context.providers
         self.root, self.path = _root_of(environ), environ["releasetrack.path"]
         self._is_secure = _is_secure(environ, self.settings)
-        self._token = self._cookie(_SESSION)
+        self._token, self.device_token = self._cookie(_SESSION), self._cookie(_DEVICE)
         self.session = self.store.sessions.find(self._token) if self._token else None
         self.is_post, self.form = environ["REQUEST_METHOD"] == "POST", Form(environ)
         self.problems: list[Problem] = []       # of what the form asked for
@@ -8614,7 +8604,7 @@ class Visit:
             name = self._header("Remote-Name")[:NAME_LIMIT]
             with contextlib.suppress(Invalid):      # another request has made it meanwhile
                 made = accounts.add("user", address, name if name and name.isprintable() else address,
-                                    unusable_password(), is_admin=False, zone=machine_time_zone())
+                                    hash_password(make_session_token()), False, machine_time_zone())
                 log.info("account %s: made, as the proxy signs it in", made.id)
         account = accounts.by_email(address)
         if account is None:
@@ -8708,10 +8698,6 @@ class Visit:
         self.set_cookie(_SESSION, self._token, SESSION_MAX_AGE)
         if not self.proxied:
             self.remember_browser(account)
-
-    @property
-    def device_token(self) -> str:
-        return self._cookie(_DEVICE)
 
     def remember_browser(self, account: Account) -> None:
         """Give this browser tries of its own at the account's log-in."""
@@ -8928,8 +8914,8 @@ LOGIN_PAGE = template_of("""\
 
 @page_at("/login", "anyone")
 def login_page(visit: Visit) -> str:
-    """Make a session of an e-mail address, a password and a code if the account asks for one. 429: too many
-    tries."""
+    """Make a session of an e-mail address and a password, then a code if there is a second factor. 429: too
+    many tries."""
     path = _own_path(visit.form.text("next") if visit.is_post else visit.query.text("next") or "")
     form, pending = visit.form, [visit.form.text("pending")]
 
@@ -8962,12 +8948,11 @@ def login_page(visit: Visit) -> str:
     if pending[0]:
         return visit.show(
             LOGIN_PAGE, hidden=[("next", path), ("pending", pending[0])], buttons={"verify": "Sign in"},
-            hint="No phone and no recovery code? On the server", command="recover", fields=visit.filled(
-                "verify", _CODE_FIELD))
+            hint="No phone and no recovery code? On the server", command="recover",
+            fields=visit.filled("verify", _CODE_FIELD))
     return visit.show(
         LOGIN_PAGE, hidden=[("next", path)], buttons={"enter": "Sign in"}, hint="Forgotten? On the server",
-        command="passwd", fields=visit.filled(
-            "enter", _EMAIL_FIELD, _PASSWORD_FIELD))
+        command="passwd", fields=visit.filled("enter", _EMAIL_FIELD, _PASSWORD_FIELD))
 
 
 def _pending_token(visit: Visit, account: Account, expires: str) -> str:
@@ -9007,7 +8992,7 @@ def logout_page(visit: Visit) -> str:
 
 CONFIRM_PAGE = template_of("""\
 % rebase("layout", title="Confirm your password")
-<p>For ten minutes, secrets are shown and can be changed.</p>
+<p>It is asked for before secrets are shown or changed, and counts for ten minutes.</p>
 % include("form", hidden=[("next", next)], buttons={"confirm": "Confirm"})
 """)
 
@@ -10047,17 +10032,17 @@ def second_factor_page(visit: Visit) -> str:
     visit.require_password()
     account, accounts, codes = visit.account, visit.store.accounts, list[str]()
     given = visit.form.text("secret")
-    secret = given if re.fullmatch("[A-Z2-7]{32}", given) else make_totp_secret()
+    secret = given if re.fullmatch("[A-Z2-7]{32}", given) else make_base32(20)
 
     def turn_on() -> None:
-        step = step_of_code(secret, visit.form.text("code").replace(" ", ""), visit.store.database.clock())
+        step = step_of_code(secret, visit.form.text("code"), visit.store.database.clock())
         if not step:
             raise Invalid(Problem("code", "is wrong; is the clock of the phone right?"))
-        made = [make_recovery_code() for _ in range(10)]
+        made = [make_base32(10).lower() for _ in range(10)]
         accounts.turn_on_second_factor(account.id, secret, step, [secret_hash(one).hex() for one in made])
         log.info("account %s: second factor turned on", account.id)
         visit.remember_browser(or_missing(accounts.get(account.id)))
-        codes.extend(made)
+        codes.extend("-".join(re.findall("....", one)) for one in made)
 
     def turn_off() -> None:
         accounts.turn_off_second_factor(account.id)
@@ -10068,7 +10053,8 @@ def second_factor_page(visit: Visit) -> str:
         SECOND_FACTOR_PAGE, "/account", codes=codes, secret=secret,
         uri=f"otpauth://totp/releasetrack:{quote(account.email)}?secret={secret}&issuer=releasetrack",
         fields=[] if account.totp_secret else [
-            copied_field("shown", "Secret", " ".join(re.findall("....", secret))),
+            dataclasses.replace(copied_field("shown", "Secret", " ".join(re.findall("....", secret))),
+                                type="textarea"),
             *visit.filled("on", dataclasses.replace(_CODE_FIELD, label="Code", hint=""))])
 
 
