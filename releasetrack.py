@@ -1428,7 +1428,7 @@ class LoginThrottle:
         if device:
             windows, pending = [(self._by_account, f"device {device}")], self._pending_known
         if not pending.acquire(blocking=False):
-            raise TooMany(1)
+            raise TooMany(1, "Too many are signing in just now. Try again in a moment.")
         try:
             return self._count(windows, now, lambda: self._pool.submit(
                 is_password, password[:PASSWORD_LIMIT], hashed or NO_PASSWORD).result())
@@ -8917,22 +8917,23 @@ def login_page(visit: Visit) -> str:
     """Make a session of an e-mail address and a password, then a code if there is a second factor. 429: too
     many tries."""
     path = _own_path(visit.form.text("next") if visit.is_post else visit.query.text("next") or "")
-    form, pending = visit.form, [visit.form.text("pending")]
+    form, pending = visit.form, visit.form.text("pending")
 
     def enter() -> None:
+        nonlocal pending
         try:
             account = log_in(visit.context, visit.environ, form.text("email"), form.password("password"),
                              visit.device_token)
         except Unauthorized:
             raise Invalid("The e-mail address or the password is wrong.") from None
         if account.totp_secret:
-            pending[0] = _pending_token(visit, account, f"{time.time() + CODE_WAIT:.0f}")
+            pending = _pending_token(visit, account, f"{visit.store.database.clock() + CODE_WAIT:.0f}")
             return
         visit.sign_in(account)
         raise SeeOther(path)
 
     def verify() -> None:
-        account = _pending_account(visit, pending[0])
+        account = _pending_account(visit, pending)
         try:
             check_code(visit.context, account, form.text("code"), visit.device_token)
         except Unauthorized:
@@ -8945,9 +8946,9 @@ def login_page(visit: Visit) -> str:
     if not visit.is_post and (visit.session or visit.proxied):
         raise SeeOther(path)
     visit.attempt(enter=enter, verify=verify)
-    if pending[0]:
+    if pending:
         return visit.show(
-            LOGIN_PAGE, hidden=[("next", path), ("pending", pending[0])], buttons={"verify": "Sign in"},
+            LOGIN_PAGE, hidden=[("next", path), ("pending", pending)], buttons={"verify": "Sign in"},
             hint="No phone and no recovery code? On the server", command="recover",
             fields=visit.filled("verify", _CODE_FIELD))
     return visit.show(
@@ -8967,7 +8968,7 @@ def _pending_account(visit: Visit, token: str) -> Account:
     expires, account = rest.partition(".")[0], visit.store.accounts.get(id_)
     if (not account or not account.totp_secret
             or not hmac.compare_digest(token.encode(), _pending_token(visit, account, expires).encode())
-            or float(expires) < time.time()):
+            or float(expires) < visit.store.database.clock()):
         raise SeeOther("/login", "That took too long. Sign in again.")
     return account
 
