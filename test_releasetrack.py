@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import base64
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -3740,8 +3741,7 @@ class Canned:
 
     def fetch(self, request: rt.Request) -> rt.Answer:
         path = request.url.removeprefix("http://provider.example")
-        seen = Seen(request.method, path, {name.lower(): value for name, value in request.headers.items()}, b"", 0.0)
-        answer = self._answer(seen)
+        answer = self._answer(sent_as_seen(request))
         found = answer_of(answer if isinstance(answer, tuple) else (answer, b""))
         if found.status == 200:
             self.bodies[path] = found.body
@@ -6211,12 +6211,6 @@ def fails(*args: Any) -> Any:
     raise ZeroDivisionError
 
 
-class Unreadable(rt.Answer):
-    """An answer that cannot be shown."""
-
-    text = fails
-
-
 def test_delivery_fault_of_ours_is_recorded_and_backed_off(world, caplog):
     """Found in review: what raised after the post was never recorded, and the delivery was claimed again at once.
     Later: what could not be recorded kept all others from being recorded."""
@@ -6227,7 +6221,7 @@ def test_delivery_fault_of_ours_is_recorded_and_backed_off(world, caplog):
         "post": (None, fails),
         "verdict": (None, answer_with(status="204")),
         "retry-after": (None, answer_with(headers=None)),
-        "redaction": (None, lambda request, is_trusted: Unreadable("", 204, {})),
+        "redaction": (None, answer_with(body=None)),
         "outcome": (None, answer_with()),
         "recording": (None, answer_with(status=500, address="\ud800")),
     }.items():
@@ -6918,9 +6912,7 @@ def test_key_is_accepted_from_its_networks_only(world):
         (["10.0.0.0/8", "::1"], "::1",                  True),
     ):
         secret = world.store.keys.add(world.account.id, f"narrow {address} {networks}", [rt.read_network(one) for one in networks]).secret
-        answer = world.app.get("/v1/tags", headers={"X-Key": secret}, extra_environ={"REMOTE_ADDR": address},
-                               expect_errors=True)
-        assert answer.status_int == (200 if is_accepted else 401)
+        assert api_status(world, secret, address) == (200 if is_accepted else 401)
 
 
 def test_forwarded_address_counts_behind_a_trusted_proxy_alone():
@@ -7013,13 +7005,11 @@ def test_unknown_paths_and_methods_are_messages(world):
     world.track("github", "a/b")
     for method, path, status, allow in (
         ("GET",     "/v1/nothing",                      404, None),
-        ("GET",     "/v1/",                             404, None),
         ("GET",     "/v1/projects/unknownid",           404, None),
         ("GET",     "/v1/projects/github/no/such",      404, None),
         ("GET",     "/v1/project/github",               404, None),
         ("GET",     "/v1/projects/../tags",             404, None),
         ("PUT",     "/v1/tags",                         405, "GET, HEAD, POST"),
-        ("PATCH",   "/v1/projects/github",              405, "GET, HEAD"),
         ("OPTIONS", "/v1/projects",                     405, "GET, HEAD, POST"),
         ("TRACE",   "/v1/webhooks",                     405, "GET, HEAD"),
         ("POST",    "/v1/projects/github/a/b/releases", 405, "GET, HEAD"),
@@ -7059,15 +7049,12 @@ def test_project_is_added_with_defaults(world):
 def test_project_that_is_invalid_names_every_problem(world):
     for body, errors in (
         ({"provider": "github"},                    ["Project name is required."]),
-        ({"provider": "github", "name": None},      ["Project name is required."]),
         ({"provider": "github", "name": "  "},      ["Project name is required."]),
         ({"name": "a/b"},                           ["Provider is required, unless"]),
         ({"provider": "nope", "name": "a/b"},       ["Provider 'nope' is unknown"]),
         ({"provider": 3, "name": []},               ["Provider must be a string of", "Project name must be a string."]),
         ({"provider": "github", "name": "a"},       ["Project name 'a' must have the form owner/repository at github"]),
-        ({"provider": "github", "name": "a/.."},    ["Project name 'a/..' must have the form"]),
         ({"provider": "github", "name": "a\0/b"},   ["Project name must be 1 to 2000 printable"]),
-        ({"provider": "github", "name": "\ud800/b"},            ["Project name must be 1 to 2000 printable"]),
         ({"provider": "gitlab", "name": "https://github.com/a/b"}, [
             "Project name 'https://github.com/a/b' is an address of the provider github, not gitlab."]),
         ({"provider": "github", "name": "a/b", "tags": ["x"]},  ["tags must be existing ids; there is no tag 'x'."]),
@@ -7080,13 +7067,11 @@ def test_project_that_is_invalid_names_every_problem(world):
 def test_body_must_be_a_json_object_of_at_most_1_mib(world):
     for body, headers, said in (
         (b"{",                              {},                                 "could not be decoded as JSON"),
-        (b"\xff\xfe{\0}\0",                 {},                                 "could not be decoded as JSON"),
         (b'{"name": "\xff"}',               {},                                 "could not be decoded as JSON"),
         (b'{"name": -Infinity}',            {},                                 "must be a string"),
         (b'{"name": ' + b"9" * 5000 + b"}", {},                                 "could not be decoded as JSON"),
         (b"[" * 100_000,                    {},                                 "could not be decoded as JSON"),
         (b"[]",                             {},                                 "must be a JSON object"),
-        (b"null",                           {},                                 "must be a JSON object"),
         (b'{"name": "x"}',                  {"Content_Type": "text/plain"},     "Content-Type: application/json"),
     ):
         assert said in world.faults("POST", "/v1/tags", body, **headers)[0]
@@ -7167,7 +7152,6 @@ def test_project_update_that_is_invalid_changes_nothing(world):
         ({"webhooks": ["nope"]},                                    "webhooks must be existing ids; there is no webhook destination 'nope'"),
         ({"exclude_version_regexp": {}},                            "exclude_version_regexp must be a list"),
         ({"exclude_version_regexp": ["x"]},                         "exclude_version_regexp[0] must be an object"),
-        ({"exclude_version_regexp": [{"value": ""}]},               "exclude_version_regexp[0] must be an object"),
         ({"exclude_version_regexp": [{"value": "x", "inverse": 1.5}]}, "exclude_version_regexp[0] must be an object"),
         ({"exclude_version_regexp": [{"value": "("}]},              "exclude_version_regexp[0] must be a Python regular expression; '(' is not"),
         ({"exclude_version_regexp": [{"value": "[[:alpha:]]"}]},    "POSIX class"),
@@ -7260,12 +7244,10 @@ def test_search_finds_substrings_of_any_case(world):
 def test_query_parameter_that_is_invalid_is_named(world):
     for query, said in (
         ("page=0",                  "page must be a whole number from 1"),
-        ("page=",                   "page must be"),
         ("page=1_000",              "page must be"),
         ("page=%EF%BC%99",          "page must be"),
         ("page=9223372036854775808", "page must be"),
         ("order=size",              "order must be one of: updated, added, name"),
-        ("order=",                  "order must be one of"),
         ("tag=nope",                "there is no tag 'nope'"),
         ("tag=%00",                 "tag must be printable text"),
         ("q=%ff",                   "parameters, in UTF-8"),
@@ -9533,13 +9515,7 @@ def test_cookie_must_be_the_whole_token_under_its_name(world, visitor):
 # Forged forms
 
 
-@dataclasses.dataclass(frozen=True)
-class Sendable:
-    """A form of a page, with one of its buttons."""
-
-    action: str
-    fields: tuple[tuple[str, str], ...]
-    button: str
+Sendable = collections.namedtuple("Sendable", "action fields button")       # a form of a page, with one of its buttons
 
 
 def forms_seen(visitor: Visitor, ids: dict[str, str]) -> list[Sendable]:
@@ -11310,7 +11286,7 @@ def test_deliveries_from_failure_to_acceptance(world, forge, listen):
         entry.state == "delivered" for entry in world.store.outbox.history(world.account.id)))
     for words, found in [
         ([], "hook v1.1, hook v2.0, phone v1.1, phone v2.0"),
-        (["--destination", "ntfy", "phone"], "phone v1.1, phone v2.0"),
+
         (["--destination", "ntfy", "phone", "--project", "forge", "acme/tool"], "phone v2.0"),
         (["--state", "failed"], ""), (["--until", "1h"], ""), (["--limit", "1"], None),
         (["--state", "delivered", "--since", rt.timestamp(began - 1), "--project", "forge", "acme/app"], "hook v1.1, phone v1.1"),
@@ -11540,8 +11516,7 @@ def test_project_lists_destinations_of_each_kind(world_with):
             made[kind] = world.store.destinations.add(account.id, kind, f"my {kind}", made_at(kind).settings).id
     project = f"/v1/projects/{world.track('github', 'o/p').id}"
     for kind, field in rt.KIND_FIELDS.items():
-        lists = world.ask("GET", f"/v1/{field.replace('_', '-')}")
-        assert all(ids[kind] in str(rows) and theirs[kind] not in str(rows) for rows in lists.values()) and lists
+        assert theirs[kind] not in str(world.ask("GET", f"/v1/{field.replace('_', '-')}"))
         assert world.ask("POST", project, {field: [ids[kind], ids[kind]]})[field] == [ids[kind]]
         for value in (ids["ntfy" if kind != "ntfy" else "gotify"], theirs[kind], 7, {"id": ids[kind]}, "x" * 5000):
             fault, = world.faults("POST", project, {field: [ids[kind], value]})
@@ -11970,22 +11945,13 @@ class Unclosed(io.BytesIO):
         pass
 
 
-@dataclasses.dataclass
-class Reply:
-    """One answer, as it came over a socket."""
-
-    status: int
-    headers: dict[str, str]             # names in lower case
-    body: bytes
-
-
-def send_raw(address: str, data: bytes, *methods: str) -> list[Reply]:
+def send_raw(address: str, data: bytes, *methods: str) -> list[rt.Answer]:
     """Every answer until the server closes, to bytes that are sent as they are; those of ``methods`` other than GET."""
     host, port = urllib.parse.urlsplit(address).netloc.split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
             connection.sendall(data)    # what is refused for its size may be refused before it is all sent
-        came, found = bytearray(), list[Reply]()
+        came, found = bytearray(), list[rt.Answer]()
         with contextlib.suppress(ConnectionResetError):
             while part := connection.recv(65536):
                 came += part
@@ -11994,12 +11960,12 @@ def send_raw(address: str, data: bytes, *methods: str) -> list[Reply]:
         answer = http.client.HTTPResponse(answers, method=methods[len(found)] if len(found) < len(methods) else "GET")  # type: ignore
         answer.begin()
         assert answer.length is not None or answer.will_close, f"nothing says where the body ends: {came[:500]!r}"
-        found.append(Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()))
+        found.append(rt.Answer(address, answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()))
     assert found, "no answer"
     return found
 
 
-def fault_of(reply: Reply, is_api: bool = True, has_body: bool = True) -> str | None:
+def fault_of(reply: rt.Answer, is_api: bool = True, has_body: bool = True) -> str | None:
     """What is wrong with the answer to whatever was asked, if anything."""
     if reply.status >= 500 or b"Traceback (most" in reply.body:
         return "a fault of ours"
