@@ -1223,20 +1223,22 @@ def fair_turns(waiting: Iterable[Job], busy: Collection[Job], size: int, per_hos
     Next is the account with the fewest under way. It gets a quarter of the pool; more only while no other
     account waits, and where several accounts share the store, a quarter stays free for those who come.
     """
-    quarter, begun, left = size // 4, list[Job](), list(waiting)
+    quarter, begun, queues = size // 4, list[Job](), dict[str, deque[Job]]()
     under_way, at_host = Counter(job.account_id for job in busy), Counter(job.host for job in busy)
+    for job in waiting:
+        queues.setdefault(job.account_id, deque()).append(job)
     for free in range(size - len(busy), 0, -1):
-        left = [job for job in left if at_host[job.host] < per_host]
-        accounts = dict.fromkeys(job.account_id for job in left)
-        account = min(accounts, key=under_way.__getitem__, default="")
-        is_alone = len(accounts) == 1 and free > quarter * is_shared
-        if not accounts or under_way[account] >= max(quarter, 1) and not is_alone:
+        for queue in queues.values():
+            while queue and at_host[queue[0].host] >= per_host:
+                queue.popleft()
+        queues = {account: queue for account, queue in queues.items() if queue}
+        account = min(queues, key=under_way.__getitem__, default="")
+        is_alone = len(queues) == 1 and free > quarter * is_shared
+        if not queues or under_way[account] >= max(quarter, 1) and not is_alone:
             break
-        job = next(job for job in left if job.account_id == account)
-        left.remove(job)
-        begun.append(job)
+        begun.append(queues[account].popleft())
         under_way[account] += 1
-        at_host[job.host] += 1
+        at_host[begun[-1].host] += 1
     return begun
 
 
@@ -6882,6 +6884,8 @@ class Courier(Worker):
     def _hand_out(self) -> float:
         """Have workers serve the free destinations that have something due, accounts in turn, of each the
         longest waiting first; seconds until more may be due."""
+        if len(self._busy) >= self._WORKERS:
+            return self._nap
         wait = self.store.outbox.seconds_until_due(self._clock(), self._nap)
         due = self.store.outbox.due_destinations(self._clock())
         pauses = {id_: pause for id_ in due if (pause := self._pause(id_))}
@@ -6889,12 +6893,13 @@ class Courier(Worker):
         waiting.sort(key=lambda job: self._served_at.get(job.id, 0.0))
         is_shared = self.store.accounts.count() > 1
         # Those that failed hold at most a quarter of the pool, with those not tried since the start a half.
+        with self._lock:
+            part_of = dict(self._part)
         for part in (4, 2, 1):
-            with self._lock:
-                held = {job for job in (*waiting, *self._busy) if self._part.get(job.id, 2) >= part}
-            begun = fair_turns([job for job in waiting if job in held], held & self._busy.keys(),
-                               max(self._WORKERS // part, 1), 1, is_shared)
-            waiting = [job for job in waiting if job not in held or job in begun]
+            begun = set(fair_turns([job for job in waiting if part_of.get(job.id, 2) >= part],
+                                   [job for job in self._busy if part_of.get(job.id, 2) >= part],
+                                   max(self._WORKERS // part, 1), 1, is_shared))
+            waiting = [job for job in waiting if part_of.get(job.id, 2) < part or job in begun]
         for job in waiting:
             self._served_at[job.id] = time.monotonic()
             self._submit(job, self._serve_alone, job.id)
