@@ -2778,7 +2778,8 @@ class Outbox:
                 """, values)
             db.executemany("""
                 UPDATE destination
-                   SET failing_since = iif(:error IS NULL, NULL, coalesce(failing_since, :attempted_at)),
+                   SET failing_since = iif(:error IS NULL, NULL, min(:attempted_at, coalesce(
+                           failing_since, :attempted_at))),        -- a clock may have been set back
                        failed_at = iif(:error IS NULL, NULL, :attempted_at), error = :error,
                        alert_sent = alert_sent AND :error IS NOT NULL
                  WHERE id = (SELECT destination_id FROM delivery WHERE id = :delivery_id)

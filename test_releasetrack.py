@@ -6202,6 +6202,8 @@ def test_destination_that_fails_for_three_days_is_reported_once_by_the_others(wo
     visitor = Visitor(world)
     first = history_on(visitor.get("/notifications"))[0]
     assert first.startswith("tower") and "failing since 18 Jan 2027" in first and "it answered 500" in first
+    assert "Failing since 18 Jan 2027" in text_of(visitor.get(f"/notifications/{hook.id}"))
+    assert '"failing_since": "2027-01-18T' in world.command("destination", "list", "me@example.org", "--json")[1]
     assert history_on(visitor.get("/journal"))[0].startswith("destination tower failing")
     notice, = world.store.outbox.history(world.account.id, destination_id=phone.id)
     assert '"destination": "tower"' in text_of(visitor.get(f"/journal/{notice.id}"))
