@@ -1708,13 +1708,15 @@ def test_store_of_schema_1_is_brought_to_the_present_one(tmp_path):
         old.executescript(rt.SCHEMA + """
             INSERT INTO account (id, type, email, name, password, is_admin, feed_secret, badge_secret, created_at)
             VALUES ('a', 'user', 'me@example.org', 'me', '', 1, 'f', 'b', 1.0);
-            INSERT INTO source (provider, key, name, next_check_at) VALUES ('github', 'o/r', 'o/r', 1.0);
+            INSERT INTO source (provider, key, name, next_check_at) VALUES ('github', 'o/r', 'o/r', 1.0),
+                ('git', 'g.example/a', 'http://g.example/a', 1.0), ('git', 'g.example/b', 'https://g.example/b', 1.0);
             INSERT INTO project (id, account_id, source_id, email_notification, exclude_version_regexp, added_at)
             VALUES ('p', 'a', 1, 'daily', '[["rc",false]]', 1.0);""")
     with contextlib.closing(rt.Store(path)) as store, contextlib.closing(rt.Store(str(tmp_path / "new.db"))) as new:
         schema = "SELECT name, sql FROM sqlite_schema ORDER BY name"
         assert sql(store, schema) == sql(new, schema)
-        assert sql(store, "SELECT owner_id FROM source") == [("a",)]
+        assert sql(store, "SELECT owner_id, key FROM source ORDER BY id") == [
+            ("a", "o/r"), (None, "http://g.example/a"), (None, "g.example/b")]      # F14: another than by https
         assert store.projects.get("a", "p").exclude_version_regexp == (("rc", False),)
 
 
@@ -10725,6 +10727,67 @@ def test_500_projects_are_tracked_within_128_mib(tmp_path, serve, db, forge, lis
         peak = re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{process.process.pid}/status").read_text())
         assert peak and int(peak[1]) * rt.KIB < 128 * rt.MIB, peak
         assert process.end() == 0 and "Traceback" not in process.said(), process.said()[-3000:]
+
+
+def peak_mib(process: Process) -> float:
+    """The most memory that a process has held."""
+    status = pathlib.Path(f"/proc/{process.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
+
+
+@pytest.mark.slow
+def test_hostile_answers_leave_a_small_board_serving(tmp_path, serve, forge, listen):
+    """F3: in 128 MiB one account's repository killed the service, and again after each restart."""
+    lists = gzip.compress(b"[" + b"[]," * 6_900_000 + b"0]")
+    feed = gzip.compress(utf_16_bomb("x" * 100_000))
+    config = gzip.compress(b'{"created": [' + b"[]," * (6 * rt.MIB) + b"0]}")
+    allowed = gzip.compress(b"[" + b'{"tag_name": "x"},' * (rt.VALUE_LIMIT // 3) + b"0]")      # as much as is parsed
+    packed, rounds = {"Content-Encoding": "gzip"}, itertools.count(1)
+    tags = many_tags(of=315_000)[1][:-4]
+
+    def answer(seen: Seen) -> Any:
+        if "info/refs" in seen.path:        # other tags each time
+            new = "".join(f"{62:04x}{'b' * 40} refs/tags/w{next(rounds):07}\n" for _ in range(10_000)).encode()
+            return 200, tags + new + b"0000"
+        if "/blobs/" in seen.path:
+            return 200, config, packed
+        if seen.path.startswith("/v2/"):
+            return by_path(OCI)(seen)
+        return 200, feed if seen.path.endswith(".atom") else lists if "/lists/" in seen.path else allowed, packed
+
+    hostile = listen(answer)
+    names = [("git", f"{hostile.url}/tags.git", ""), ("bad", "o/lists", "larger than 10 MiB"), ("feeds", "o/r", "document type"),
+             ("images", "o/i", "larger than 2048 KiB"), *(("bad", f"o/many{number}", "list of releases") for number in range(16))]
+    flags = ["--allow-network", "127.0.0.1", "--poll-interval", "4", "--host-limit", "16", *itertools.chain(*(("--provider", row) for row in (
+        forge.flag, f"bad=forgejo:{hostile.url}", f"feeds=github:{hostile.url}", f"images=oci:{hostile.url}")))]
+    program = (*(("taskset", "-c", "0") if shutil.which("taskset") else ()), sys.executable, str(PROGRAM))
+    with contextlib.closing(World(tmp_path, "releases.db")) as world:
+        other = an_account(world.store, "you@example.org")
+        forge.publish("o/mine", "1.0")
+        mine = world.store.projects.add(world.account.id, "forge", "o/mine", "o/mine", {})[0]
+        for provider, name, _ in names:
+            key = rt.name_at(rt.PROVIDERS["git"], name)[1] if provider == "git" else name
+            world.store.projects.add(other.id, provider, key, name, {})
+        for start in range(3):
+            process, began, times = serve(*flags, program=program), time.time(), list[float]()
+            api = Client(process.address, world.key)
+            forge.publish("o/mine", f"2.{start}")
+
+            def are_checked() -> bool:
+                asked = time.monotonic()
+                assert api.get("/healthz")["code"] == 200
+                found = api.get(f"/v1/projects/{mine.id}/releases")["releases"]
+                times.append(time.monotonic() - asked)
+                return f"2.{start}" in [one["version"] for one in found] and len(times) >= 100 and all(
+                    (source.checked_at or 0) > began for source in world.store.sources.all())
+
+            until(are_checked, 180)
+            assert sorted(times)[len(times) * 95 // 100] < 0.5
+            assert peak_mib(process) < 128
+            assert process.end() == 0
+        said = {(source.provider, source.name): source.error or "" for source in world.store.sources.all(other.id)}
+        assert all(words in said[provider, name] and bool(words) is bool(said[provider, name]) for provider, name, words in names), said
+        assert "Traceback" not in process.said()
 
 
 def test_health_reports_what_does_not_work(tmp_path):
