@@ -808,8 +808,8 @@ class Account:
     recovery_codes: int = 0     # that are left
 
     @property
-    def seal_key(self) -> str:
-        """What its browsers' tokens are signed with; it changes with the password and the second factor."""
+    def signing_key(self) -> str:
+        """Of its browsers' tokens; it changes with the password and the second factor."""
         return self.password + self.totp_secret
 
 
@@ -1297,23 +1297,15 @@ def signature(secret: str, moment: int, body: bytes) -> str:
     return hmac.new(secret.encode(), b"%d." % moment + body, hashlib.sha256).hexdigest()
 
 
-def seal(key: str, *texts: str) -> str:
-    """What only who has the key can make of the texts."""
-    return hmac.new(key.encode(), "\n".join(texts).encode(), hashlib.sha256).hexdigest()
+def sign(text: str, key: str, purpose: str) -> str:
+    """The text and a signature, which holds for that purpose alone."""
+    return f"{text}.{hmac.new(key.encode(), f'{purpose} {text}'.encode(), hashlib.sha256).hexdigest()}"
 
 
-def make_device_token(key: str, email: str, nonce: str = "") -> str:
-    """What a browser keeps that an account has signed in with, a device cookie; ``key``: the account's.
-    https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies"""
-    nonce = nonce or secrets.token_hex(16)
-    return f"{nonce}.{seal(key, 'device', nonce, email.lower())}"
-
-
-def device_of(token: str, key: str, email: str) -> str:
-    """The nonce of a device token of this account; "" for anything else."""
-    nonce = token.partition(".")[0]
-    is_ours = hmac.compare_digest(token.encode(), make_device_token(key, email, nonce or " ").encode())
-    return nonce if is_ours else ""
+def signed(token: str, key: str, purpose: str) -> str:
+    """The text that was signed; "" for anything else."""
+    text = token.rpartition(".")[0]
+    return text if hmac.compare_digest(token.encode(), sign(text, key, purpose).encode()) else ""
 
 
 def one_time_code(secret: str, step: int) -> str:
@@ -7897,6 +7889,11 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
     raise Unauthorized
 
 
+def known_browser(account: Account, device_token: str) -> str:
+    """What a browser that the account has signed in with is counted by; "" for any other."""
+    return signed(device_token, account.signing_key, f"device {account.email.lower()}")
+
+
 def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str,
            device_token: str = "") -> Account:
     """The account of an e-mail address and its password; a second factor is not asked for. ``device_token``:
@@ -7906,7 +7903,7 @@ def log_in(context: Context, environ: Mapping[str, Any], address: str, password:
     account = context.store.accounts.by_email(address)
     client = client_address(environ, context.settings.trusted_proxy)
     hashed = account.password if account else None
-    device = device_of(device_token, account.seal_key, account.email) if account else ""
+    device = known_browser(account, device_token) if account else ""
     if not context.throttle.check(address, client, password, hashed, time.monotonic(), device):
         raise Unauthorized
     assert account
@@ -7917,9 +7914,9 @@ def check_code(context: Context, account: Account, text: str, device_token: str 
     """Use a code of the account's second factor, or a recovery code. Raises Unauthorized, TooMany."""
     step = step_of_code(account.totp_secret, text, context.store.database.clock())
     hashed = secret_hash(re.sub(r"[\s-]", "", text.lower())).hex()
-    device = device_of(device_token, account.seal_key, account.email)
-    if not context.throttle.check_code(device or account.id, lambda: context.store.accounts.use_code(
-            account.id, step, hashed), time.monotonic()):
+    who = known_browser(account, device_token) or account.id
+    if not context.throttle.check_code(
+            who, lambda: context.store.accounts.use_code(account.id, step, hashed), time.monotonic()):
         raise Unauthorized
 
 
@@ -8709,8 +8706,9 @@ class Visit:
             self.remember_browser(account)
 
     def remember_browser(self, account: Account) -> None:
-        """Give this browser tries of its own at the account's log-in."""
-        token = make_device_token(account.seal_key, account.email)
+        """Give this browser tries of its own at the account's log-in, by a device cookie:
+        https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies"""
+        token = sign(make_id(), account.signing_key, f"device {account.email.lower()}")
         self.set_cookie(_DEVICE, token, 365 * DAY, "/login")
 
     def require_password(self, back: str = "") -> None:
@@ -8936,7 +8934,8 @@ def login_page(visit: Visit) -> str:
         except Unauthorized:
             raise Invalid("The e-mail address or the password is wrong.") from None
         if account.totp_secret:
-            pending = _pending_token(visit, account, f"{visit.store.database.clock() + CODE_WAIT:.0f}")
+            pending = sign(f"{account.id}.{visit.store.database.clock() + CODE_WAIT:.0f}",
+                           visit.context.throttle.secret + account.signing_key, "pending")
             return
         visit.sign_in(account)
         raise SeeOther(path)
@@ -8965,19 +8964,12 @@ def login_page(visit: Visit) -> str:
         command="passwd", fields=visit.filled("enter", _EMAIL_FIELD, _PASSWORD_FIELD))
 
 
-def _pending_token(visit: Visit, account: Account, expires: str) -> str:
-    """What a log-in's first page hands to its second: whose password was right, and how long that counts."""
-    key = visit.context.throttle.secret + account.seal_key
-    return f"{account.id}.{expires}.{seal(key, 'pending', account.id, expires)}"
-
-
 def _pending_account(visit: Visit, token: str) -> Account:
-    """The account of a pending token. Raises SeeOther for one that is over."""
-    id_, _, rest = token.partition(".")
-    expires, account = rest.partition(".")[0], visit.store.accounts.get(id_)
-    if (not account or not account.totp_secret
-            or not hmac.compare_digest(token.encode(), _pending_token(visit, account, expires).encode())
-            or float(expires) < visit.store.database.clock()):
+    """Whose password was right on a log-in's first page, by its token. Raises SeeOther when that is over."""
+    id_, _, expires = token.rpartition(".")[0].partition(".")
+    account = visit.store.accounts.get(id_)
+    if (not account or not signed(token, visit.context.throttle.secret + account.signing_key, "pending")
+            or not account.totp_secret or float(expires) < visit.store.database.clock()):
         raise SeeOther("/login", "That took too long. Sign in again.")
     return account
 

@@ -1107,14 +1107,12 @@ def test_login_throttle_counts_codes_wherever_they_come_from(cheap_hashes):
             assert throttle.check_code(who, lambda: True, now)
 
 
-def test_device_token_is_of_one_account_password_and_second_factor():
-    token = rt.make_device_token("key", "me@x.example")
-    nonce, _, mark = token.partition(".")
-    assert len(nonce) == 32 and rt.device_of(token, "key", "ME@x.example") == nonce
-    for given, key, whose in ((token, "other key", "me@x.example"), (token, "key", "you@x.example"), (f"{nonce}0.{mark}", "key", "me@x.example"),
-                              (f"{nonce}.", "key", "me@x.example"), (f".{mark}", "key", "me@x.example"), ("", "key", "me@x.example"),
-                              (".", "key", "me@x.example"), (f"{token}.", "key", "me@x.example")):
-        assert rt.device_of(given, key, whose) == "", given
+def test_signed_text_is_of_one_key_and_purpose():
+    token = rt.sign("a.b", "key", "device me@x.example")
+    assert rt.signed(token, "key", "device me@x.example") == "a.b"
+    for given, key, purpose in ((token, "other key", "device me@x.example"), (token, "key", "device you@x.example"), (f"c{token}", "key", "device me@x.example"),
+                                (token[:-1], "key", "device me@x.example"), ("", "key", ""), (".", "key", ""), (f"{token}.", "key", "device me@x.example")):
+        assert rt.signed(given, key, purpose) == "", given
 
 
 # RFC 6238, appendix B: the last six of its eight digits.
@@ -7819,7 +7817,7 @@ def test_login_throttle_keeps_guesses_out_and_nobody_else(cheap_world):
     assert refused.status_int == 429 and 0 < int(refused.headers["Retry-After"]) <= 3601 and "<h1>" in refused.text
     assert status(known) == status(known, "2001:db8::1") == status(Visitor(world, ""), "198.51.100.2") == 303, "nobody is locked out"
     assert status(stranger, Cookie=f"releasetrack-device={token}; releasetrack={stranger.token}") == 303, "the cookie is what counts"
-    for broken in (token[:-1], token.replace(".", "0."), rt.make_device_token("", "me@example.org")):
+    for broken in (token[:-1], token.replace(".", "0."), rt.sign("x", "", "device me@example.org")):
         assert status(stranger, Cookie=f"releasetrack-device={broken}; releasetrack={stranger.token}") == 429
     assert visitor.send("/tags", {"do": "add", "name": "who is signed in goes on"}).status_int == 303
     world.store.accounts.set_password(world.account.id, rt.hash_password(PASSWORD))
