@@ -915,7 +915,6 @@ class Project:
     tags: tuple[str, ...]                                   # ids
     destinations: Mapping[str, tuple[str, ...]]             # kind -> ids; without the kinds that list none
     health: Health                                          # of its source
-    is_judged: bool = True                                  # all its releases were, by these patterns
 
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
@@ -1463,18 +1462,17 @@ class RegexSandbox:
     """Tries users' regular expressions in a process of its own: one that takes long would hold the
     interpreter's lock, and so stop every thread."""
 
-    _START_SECONDS = 2.0        # for the process to start
     # Each pattern has half of the processor time that is left of a second; re heeds signals as it works.
     _PROGRAM = """if True:
         import json, re, signal, sys
         def stop(*_): raise TimeoutError
         signal.signal(signal.SIGPROF, stop)
-        print(flush=True)       # ready
         for line in sys.stdin:
             rules, versions = json.loads(line)
             left, found, wrong = 1.0, set(), []
             for at, (pattern, inverse) in enumerate(rules):
-                signal.setitimer(signal.ITIMER_PROF, left / 2)
+                share = max(left / 2, 0.001)
+                signal.setitimer(signal.ITIMER_PROF, share)
                 try:
                     search = re.compile(pattern).search
                     found.update([text for text in versions if bool(search(text)) is not inverse])
@@ -1482,7 +1480,7 @@ class RegexSandbox:
                     wrong.append([at, None])
                 except (re.error, OverflowError, RecursionError) as error:
                     wrong.append([at, str(error)])
-                left -= left / 2 - signal.setitimer(signal.ITIMER_PROF, 0)[0]
+                left -= share - signal.setitimer(signal.ITIMER_PROF, 0)[0]
             print(json.dumps([list(found), wrong]), flush=True)"""
 
     def __init__(self, seconds: float = 2.0) -> None:
@@ -1512,26 +1510,20 @@ class RegexSandbox:
             self._end_helper()
 
     def _ask(self, question: str) -> bytes:
-        """The answer; empty when it comes not in time, or the process has ended."""
+        """The answer; empty when it does not come in time, or the process has ended."""
         if self._helper is None or self._helper.poll() is not None:
             self._end_helper()
             self._helper = subprocess.Popen([sys.executable, "-I", "-S", "-c", self._PROGRAM],
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            self._read_line(self._START_SECONDS)
-        answer = b""
+        answer, waiting = b"", select.poll()        # select() fails beyond 1,024 open files
+        waiting.register(self._helper.stdout, select.POLLIN)
         with contextlib.suppress(BrokenPipeError):
             self._helper.stdin.write(f"{question}\n".encode())
             self._helper.stdin.flush()
-            answer = self._read_line(self._seconds)
+            answer = self._helper.stdout.readline() if waiting.poll(1000 * self._seconds) else b""
         if not answer:
             self._end_helper()
         return answer
-
-    def _read_line(self, seconds: float) -> bytes:
-        """A line of its output, empty when none comes in time. select() fails beyond 1,024 open files."""
-        waiting = select.poll()
-        waiting.register(self._helper.stdout, select.POLLIN)
-        return self._helper.stdout.readline() if waiting.poll(1000 * seconds) else b""
 
     def _end_helper(self) -> None:
         if self._helper is not None:
@@ -2878,7 +2870,7 @@ def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts)
            AND version IN (SELECT value FROM json_each(:ruled_out))""", values)
     db.execute("""
         UPDATE project SET judged_by = :rules
-         WHERE id = :project AND exclude_version_regexp = :rules AND judged_by != :rules
+         WHERE id = :project AND exclude_version_regexp = :rules
            AND NOT EXISTS (SELECT 1 FROM release
                             WHERE release.source_id = project.source_id
                               AND version NOT IN (SELECT value FROM json_each(:versions)))""", values)
@@ -3036,13 +3028,8 @@ class Sources:
             """, [(source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
                    compact_json(release.cve) if release.cve else None, release.content_id)
                   for release in found.new])
-        if found.new:       # which are not judged by what was saved since the check began
-            db.execute("""
-                UPDATE project SET judged_by = ''
-                 WHERE source_id = ? AND exclude_version_regexp != '[]'
-                   AND id || exclude_version_regexp NOT IN (SELECT value FROM json_each(?))
-                """, (source_id, compact_json([id_ + compact_json(verdicts.rules)
-                                               for id_, verdicts in found.verdicts.items()])))
+        if found.new:       # which are not judged by patterns that were saved since the check began
+            db.execute("UPDATE project SET judged_by = '' WHERE source_id = ?", (source_id,))
         db.executemany("""
             UPDATE release SET is_updated = 1, is_prerelease = ?, content_id = ?
              WHERE source_id = ? AND version = ?
@@ -3125,9 +3112,7 @@ class Sources:
         db.execute("UPDATE source SET next_check_at = :now WHERE id = :new", values)
         db.execute("UPDATE OR IGNORE project SET source_id = :new WHERE source_id = :old", values)
         db.execute("DELETE FROM project WHERE source_id = :old", values)        # the account has both
-        db.execute("""
-            UPDATE project SET judged_by = '' WHERE source_id = :new AND exclude_version_regexp != '[]'
-            """, values)
+        db.execute("UPDATE project SET judged_by = '' WHERE source_id = :new", values)
         db.execute("DELETE FROM source WHERE id = :old", values)
         return CheckResult(found.next_check_at, events=[
             event for event in found.events
@@ -3254,8 +3239,7 @@ class Projects:
         # Not by the index of the account, which leads to all its projects.
         return [_project(row) for row in self._db.rows("""
             SELECT project.id, account_id, source_id, provider, name, email_notification,
-                   exclude_prereleases, exclude_updated, exclude_version_regexp,
-                   judged_by = exclude_version_regexp AS is_judged, note, hold_days, checked_at,
+                   exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days, checked_at,
                    succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id) AS tags,
                    (SELECT json_group_array(json_array(kind, destination_id))
@@ -3320,7 +3304,8 @@ class Projects:
         found = []
         for row in self._db.rows("""
                 SELECT id, account_id FROM project
-                 WHERE source_id = ? AND (NOT ? OR judged_by != exclude_version_regexp)
+                 WHERE source_id = ?
+                   AND (NOT ? OR exclude_version_regexp NOT IN (judged_by, '[]'))
                 """, (source_id, is_unjudged)):
             account = self._accounts.get(row["account_id"])
             project = self.get(row["account_id"], row["id"])
@@ -5975,17 +5960,15 @@ class Tracker(Worker):
             result, events=events, renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news]), news)
 
-    def _judge(self, source: Source, known: Collection[str],
+    def _judge(self, source: Source, known: Iterable[str],
                result: CheckResult) -> tuple[CheckResult, list[Subscriber]]:
-        """The result with what projects' patterns exclude of what it brings, and for those that have not
-        judged all releases, of all; and whom that concerns: without anything new only the latter."""
-        brought = [release.version for release in (*result.new, *result.updated)]
-        subscribers = self.store.projects.subscribers(source.id, is_unjudged=not brought)
+        """The result with what projects' patterns rule out of all releases, and whom it concerns; where it
+        brings nothing, only those whose patterns have not judged all."""
+        versions = [*known, *(release.version for release in result.new)]
+        is_quiet = not result.new and not result.updated
+        subscribers = self.store.projects.subscribers(source.id, is_unjudged=is_quiet)
         verdicts = dict[str, Verdicts]()
-        for project in (subscriber.project for subscriber in subscribers):
-            if project.is_judged and not project.exclude_version_regexp:
-                continue
-            versions = brought if project.is_judged else list(dict.fromkeys([*known, *brought]))
+        for project in [one.project for one in subscribers if one.project.exclude_version_regexp]:
             with self._logged(f"project {project.id}: patterns"):
                 verdicts[project.id], wrong = self.patterns.judge(project.exclude_version_regexp, versions)
                 for words in wrong.values():

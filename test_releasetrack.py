@@ -1138,7 +1138,7 @@ def patterns() -> Iterator[rt.RegexSandbox]:
 
 
 VERSIONS = ["1.0", "1.0-rc1", "2.0"]
-BACKTRACKING, SLOW_TO_COMPILE = "(a+)+$", "(?i)" + "[!-\uffff]" * 97       # with "aaa..!"; half a second
+BACKTRACKING, SLOW_TO_COMPILE = "(a+)+$|x", "(?i)" + "[!-\uffff]" * 97       # with "aaa..!"; half a second
 
 
 def ruled_out(patterns: rt.RegexSandbox, rules: Any, versions: Sequence[str] = VERSIONS) -> list[bool]:
@@ -7339,7 +7339,7 @@ def test_excluded_releases_are_marked_and_never_latest(world):
 
 
 def test_pattern_that_takes_too_long_is_not_saved(world):
-    project = world.track("github", "a/b", release("a" * 40 + "!"))
+    project, world.service.patterns._seconds = world.track("github", "a/b", release("a" * 40 + "!")), 60.0
     before = everything(world.store)
     said, = world.faults("POST", f"/v1/projects/{project.id}", {"exclude_version_regexp": [{"value": "x"}, {"value": BACKTRACKING}]})
     assert said.startswith("exclude_version_regexp[1] must be matched with all versions within half a second")
@@ -7387,9 +7387,9 @@ RACES: dict[str, tuple[bool, Callable[[World], Any]]] = {
     "saved while a release came":           (False, lambda w: saved(w, RC, "0.1")),
     "saved without being judged":           (False, lambda w: (saved(w, RC, "0.1", "1-rc"), w.store.projects.update(
         w.account.id, w.projects["o/a"].id, {"exclude_version_regexp": (*RC, *X)}))),
-    "checked with its patterns":            (True, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-rc", rules=RC))),
-    "checked with all releases":            (True, lambda w: (saved(w, RC, "0.1"), checked(w, "2", rules=RC, judged=["0.1", "1-rc"]))),
-    "checked when others were not judged":  (False, lambda w: (saved(w, RC, "0.1"), checked(w, "2-rc", rules=RC))),
+    "checked with its patterns":            (True, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-rc", rules=RC, judged=["0.1", "1-rc"]))),
+    "checked for the second time":          (True, lambda w: (saved(w, RC, "0.1"), checked(w, "2", rules=RC, judged=["0.1", "1-rc"]))),
+    "checked when another one came":        (False, lambda w: (saved(w, RC, "0.1"), checked(w, "2-rc", rules=RC))),
     "checked with former patterns":         (False, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-rc", rules=X))),
     "checked with former ones, no news":    (True, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, rules=X))),
     "added during the check":               (False, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-rc"))),
@@ -7407,9 +7407,10 @@ def test_releases_are_judged_by_the_patterns_that_are_saved_or_else_by_the_next_
     world.find("o/a", "1-rc")
     happens(world)
     for way in (is_judged, True):
-        project = world.store.projects.get(world.account.id, world.projects["o/a"].id)
+        project = world.projects["o/a"]
+        (rules, judged_by), = sql(world.store, "SELECT exclude_version_regexp, judged_by FROM project WHERE id = ?", project.id)
         found = {release.version: release.is_ruled_out for release in world.store.releases.page(project, 1)[0]}
-        assert project.is_judged is way
+        assert (rules == judged_by) is way
         assert not way or found == {version: "rc" in version for version in found} and len(found) > 1
         assert world.check("o/a") == []
     world.checking.patterns = None      # nothing is left to be judged
@@ -7420,6 +7421,7 @@ def test_pattern_that_takes_too_long_in_a_check_is_tried_once(world, forge, capl
     """It excludes nothing, and the others do."""
     world.observe(forge)
     world.topic()
+    world.checking.patterns._seconds = 60.0
     saved(world, ((BACKTRACKING, False), *RC), "0.1")
     for version in ("a" * 40 + "!", "1-rc"):
         forge.publish("o/a", version)
@@ -12270,6 +12272,48 @@ def test_malformed_and_oversized_requests_are_refused_once_with_a_message(live):
     assert reply.status == 200 and json.loads(reply.body)["name"] == "x"
     reply, = send_raw(live.address, b"GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
     assert reply.status == 200          # not 100, and then nothing
+
+
+HOSTILE: dict[str, tuple[int, str, Any]] = {
+    # case: how many at once, what each asks for, and the patterns that it sends, each time with another number
+    "patterns that are long to compile (F1)":   (9, "/v1/projects/forge/o/p0", [SLOW_TO_COMPILE] * 4),
+    "too many of them (F1)":                    (9, "/v1/projects/forge/o/p0", [SLOW_TO_COMPILE] * 50),
+    "patterns that backtrack":                  (9, "/v1/projects/forge/o/p0", [BACKTRACKING] * 50),
+    "feeds of projects with such patterns (F2)": (8, "/feeds/{feed}.atom", None),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", HOSTILE)
+def test_patterns_of_one_account_hold_nobody_up(serve, db, forge, case):
+    count, path, sent = HOSTILE[case]
+    key, evils = first_key(db), tuple((f"(a+)+{number}$", False) for number in range(40))
+    with contextlib.closing(rt.Store(db)) as store:
+        evil = an_account(store, "evil@example.org")
+        evil_key, path = store.keys.add(evil.id, "k", ["0.0.0.0/0"]).secret, path.format(feed=evil.feed_secret)
+        for number in range(20):        # to be judged by the tracker, as if an older program had saved their patterns
+            forge.publish(f"o/p{number}", "a" * 199 + "!")
+            a_project(store, evil, f"o/p{number}", a_release("a" * 199 + "!"), exclude_version_regexp=evils)
+    process, is_over, times = serve("--rate-limit", "0", "--provider", forge.flag), threading.Event(), list[float]()
+    numbers, statuses = itertools.count(1000), set[int]()
+
+    def attack() -> None:
+        while not is_over.wait(0.1):
+            body = sent and json.dumps({"exclude_version_regexp": [{"value": f"{one}{next(numbers)}"} for one in sent]})
+            with contextlib.closing(http.client.HTTPConnection(Client(process.address).host, timeout=30)) as connection:
+                connection.request("POST" if body else "GET", path, body, {"X-Key": evil_key, "Content-Type": "application/json"})
+                statuses.add(connection.getresponse().status)
+
+    with concurrent.futures.ThreadPoolExecutor(count) as crowd:
+        attacks = [crowd.submit(attack) for _ in range(count)]
+        for number in range(100):
+            began = time.monotonic()
+            Client(process.address, key).get("/v1/projects" if number % 2 else "/healthz")
+            times.append(time.monotonic() - began)
+            time.sleep(0.02)
+        is_over.set()
+    assert [one.result() for one in attacks] == [None] * count and statuses <= {200, 400, 429}
+    assert sorted(times)[94] < 0.5, times
 
 
 SLOW_FORM = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000000\r\n\r\nemail="
