@@ -1483,10 +1483,10 @@ class RegexSandbox:
                 left -= share - signal.setitimer(signal.ITIMER_PROF, 0)[0]
             print(json.dumps([list(found), wrong]), flush=True)"""
 
-    def __init__(self, seconds: float = 2.0) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._helper: Any = None            # the process, as a Popen
-        self._seconds = seconds             # for all patterns of a project, after which it is killed
+        self._seconds = 5.0                 # after which it is killed; the machine may be busy
 
     def judge(self, rules: Sequence[tuple[str, bool]], versions: Collection[str],
               patience: float = -1) -> tuple[Verdicts, dict[int, str]]:
@@ -1496,7 +1496,7 @@ class RegexSandbox:
         if not self._lock.acquire(timeout=patience):
             raise TooMany(1, "The patterns of others take long. Try again in a few seconds.")
         try:
-            answer = self._ask(json.dumps([rules, list(versions)])) if rules else b"[[], []]"
+            answer = self._ask(json.dumps([rules, list(versions)]))
         finally:
             self._lock.release()
         found, faults = json.loads(answer) if answer else ([], [(at, None) for at in range(len(rules))])
@@ -1768,8 +1768,8 @@ PRAGMA user_version = 1;
 """
 # What brings a store of schema 1 to schema 2, and so on; each ends with its PRAGMA user_version.
 MIGRATIONS: tuple[str, ...] = ("""
--- What a project's patterns exclude. judged_by: the patterns that all of its releases were judged by; where
--- its patterns are others, the next check judges all.
+-- What a project's patterns exclude. judged_by: the patterns that judged all of its releases; where it has
+-- others by now, the next check judges all.
 CREATE TABLE excluded_release (
     project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
     release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
@@ -7264,7 +7264,10 @@ def project_settings(fields: Fields, store: Store, account_id: str, source_id: i
         account = store.accounts.get(account_id)
         found["email_notification"] = account.email_notification if account else "daily"
     if (rules := found["exclude_version_regexp"]) is not None:
-        found["verdicts"], wrong = judge(account_id, rules, store.releases.known(source_id))
+        versions = store.releases.known(source_id)
+        found["verdicts"], wrong = Verdicts((), versions, ()), dict[int, str]()
+        if rules:
+            found["verdicts"], wrong = judge(account_id, rules, versions)
         for at, words in wrong.items():
             fields.add_problem(f"exclude_version_regexp[{at}]", words)
     return {name: value for name, value in found.items() if value is not None} | {
@@ -10534,7 +10537,7 @@ class Service:
         self.providers = self.config.providers(self.settings)
         self.fetcher = Fetcher(self.settings)
         self.patterns = RegexSandbox()      # of what is saved: whoever saves much does not hold up checks
-        self.tracker = Tracker(self.store, self.fetcher, self.providers, self.settings, RegexSandbox(10.0),
+        self.tracker = Tracker(self.store, self.fetcher, self.providers, self.settings, RegexSandbox(),
                                on_turn=self._reload_if_changed)
         self.courier = Courier(self.store, self.fetcher.post, self.settings)
         self._is_started = False
