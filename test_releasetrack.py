@@ -12276,7 +12276,7 @@ def test_malformed_and_oversized_requests_are_refused_once_with_a_message(live):
     assert reply.status == 200          # not 100, and then nothing
 
 
-HOSTILE: dict[str, tuple[int, str, Any]] = {
+SLOW_PATTERNS: dict[str, tuple[int, str, Any]] = {
     # case: how many at once, what each asks for, and the patterns that it sends, each time with another number
     "patterns that are long to compile (F1)":   (9, "/v1/projects/forge/o/p0", [SLOW_TO_COMPILE] * 4),
     "too many of them (F1)":                    (9, "/v1/projects/forge/o/p0", [SLOW_TO_COMPILE] * 50),
@@ -12286,9 +12286,9 @@ HOSTILE: dict[str, tuple[int, str, Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("case", SLOW_PATTERNS)
 def test_patterns_of_one_account_hold_nobody_up(serve, db, forge, case):
-    count, path, sent = HOSTILE[case]
+    count, path, sent = SLOW_PATTERNS[case]
     key, evils = first_key(db), tuple((f"(a+)+{number}$", False) for number in range(40))
     with contextlib.closing(rt.Store(db)) as store:
         evil = an_account(store, "evil@example.org")
