@@ -363,7 +363,7 @@ class World:
         os.chmod(self.db, 0o600)
         self.service = rt.Service(rt.Settings(db=self.db, **settings))
         self.store = self.service.store
-        self.service.patterns._seconds = self.service.patterns._START_SECONDS = 30.0     # of a busy machine; patterns have so much of its CPU
+        self.service.patterns._seconds = 60.0       # of a busy machine; patterns have a second of its processor
         self.account = self.store.accounts.add("user", "me@example.org", "Me", HASHED, True)
         self.key = self.store.keys.add(self.account.id, "test", ["0.0.0.0/0", "::/0"]).secret
         self.app = webtest.TestApp(self.service.app, extra_environ={"REMOTE_ADDR": "127.0.0.1"})
@@ -7340,7 +7340,7 @@ def test_excluded_releases_are_marked_and_never_latest(world):
 
 
 def test_pattern_that_takes_too_long_is_not_saved(world):
-    project, world.service.patterns._seconds = world.track("github", "a/b", release("a" * 40 + "!")), 60.0
+    project = world.track("github", "a/b", release("a" * 40 + "!"))
     before = everything(world.store)
     said, = world.faults("POST", f"/v1/projects/{project.id}", {"exclude_version_regexp": [{"value": "x"}, {"value": BACKTRACKING}]})
     assert said.startswith("exclude_version_regexp[1] must be matched with all versions within half a second")
@@ -7423,7 +7423,6 @@ def test_pattern_that_takes_too_long_in_a_check_is_tried_once(world, forge, capl
     """It excludes nothing, and the others do."""
     world.observe(forge)
     world.topic()
-    world.checking.patterns._seconds = 60.0
     saved(world, ((BACKTRACKING, False), *RC), "0.1")
     for version in ("a" * 40 + "!", "1-rc"):
         forge.publish("o/a", version)
