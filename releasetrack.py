@@ -142,7 +142,7 @@ PATTERNS_LIMIT = 2000                   # characters of all patterns of a projec
 NOTE_LIMIT = 256 * KIB                  # characters of a release note that are kept
 CVE_LIMIT = 100                         # CVE ids of a release that are kept
 RELEASE_LIMIT = 10_000                  # releases of a project that are kept, the newest
-JSON_LIMIT, VALUE_LIMIT = 10 * MIB, 500_000     # bytes, and values or XML elements, of an answer: some 60 MiB
+JSON_LIMIT, VALUE_LIMIT = 10 * MIB, 500_000     # bytes, and values, of an answer that is parsed: some 60 MiB
 NOTE_PREVIEW_CHARS = 2000               # characters of a release note that lists show
 FIRST_CHECK_WAIT = 3.0                  # seconds that adding a project waits for the provider's answer
 LEASE = 3.0                             # seconds that a claim in the store lasts unless it is renewed
@@ -665,18 +665,13 @@ def cves_in(*texts: str) -> tuple[str, ...]:
     return tuple(itertools.islice(found, CVE_LIMIT))
 
 
-_JSON_MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([,\[{:])', re.DOTALL)
-
-
 def read_json(body: bytes | bytearray) -> Any:
     """The value of a JSON text. Raises ValueError, also for one that would take too much memory: each value
-    is behind one of four marks, which are counted outside texts only where there are many."""
+    is behind one of four marks, of which prose has few."""
     if len(body) > JSON_LIMIT:
         raise ValueError(f"its JSON is larger than {JSON_LIMIT // MIB} MiB")
     if sum(map(body.count, (b",", b"[", b"{", b":"))) > VALUE_LIMIT:
-        marks = (None for match in _JSON_MARK.finditer(body) if match.lastindex)
-        if next(itertools.islice(marks, VALUE_LIMIT, None), 0) is None:
-            raise ValueError(f"its JSON has more than {VALUE_LIMIT:,} values")
+        raise ValueError(f"its JSON has more than {VALUE_LIMIT:,} values")
     try:
         return json.loads(body.decode("utf-8"))
     except RecursionError:
@@ -686,19 +681,11 @@ def read_json(body: bytes | bytearray) -> Any:
 
 
 class _PlainTree(xml.etree.ElementTree.TreeBuilder):
-    """Builds the tree of an XML document that has no DTD, and so no entities, and not too many elements."""
-
-    _elements = 0
+    """Builds the tree of an XML document that has no DTD, and so no entities."""
 
     def doctype(self, *declared: str | None) -> None:
         """As the parser calls it where a DTD begins, in whatever encoding."""
         raise ValueError("its XML has a document type declaration")
-
-    def start(self, tag: Any, attributes: Any) -> xml.etree.ElementTree.Element:
-        self._elements += 1
-        if self._elements > VALUE_LIMIT // 5:
-            raise ValueError(f"its XML has more than {VALUE_LIMIT // 5:,} elements")
-        return super().start(tag, attributes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -746,8 +733,8 @@ class Answer:
         return read_json(self.body)
 
     def xml(self) -> xml.etree.ElementTree.Element:
-        if self.body.count(b"=") > VALUE_LIMIT:
-            raise ValueError(f"its XML has more than {VALUE_LIMIT:,} attributes")
+        if self.body.count(b"<") + self.body.count(b"=") > VALUE_LIMIT // 2:    # whatever the encoding
+            raise ValueError(f"its XML has more than {VALUE_LIMIT // 2:,} tags and attributes")
         try:
             return xml.etree.ElementTree.fromstring(self.body, xml.etree.ElementTree.XMLParser(
                 target=_PlainTree()))
@@ -1176,25 +1163,25 @@ class RateLimiter:
 
 
 class Waits:
-    """Who waits for other servers in a thread that answers: few for each account, and all together
-    ``at_once``, so that some threads are left for everybody else."""
+    """Who waits, for another server or a hash, in a thread that answers: few for each account or kind, and
+    all together ``at_once``, so that some threads are left for everybody else."""
 
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
         self._lock = threading.Lock()
-        self._waiting: Counter[str] = Counter()         # by account
+        self._waiting: Counter[str] = Counter()
 
     @contextlib.contextmanager
-    def of(self, account_id: str, limit: int) -> Iterator[bool]:
-        """Whether the account, of which ``limit`` may, may wait in the block."""
+    def of(self, name: str, limit: int) -> Iterator[bool]:
+        """Whether one of the name, of whom ``limit`` may, may wait in the block."""
         with self._lock:
-            may_wait = self._waiting[account_id] < limit and self._waiting.total() < self._at_once
-            self._waiting[account_id] += may_wait
+            may_wait = self._waiting[name] < limit and self._waiting.total() < self._at_once
+            self._waiting[name] += may_wait
         try:
             yield may_wait
         finally:
             with self._lock:
-                self._waiting[account_id] -= may_wait
+                self._waiting[name] -= may_wait
                 self._waiting += Counter()      # drops who waits for nothing
 
 
@@ -1401,14 +1388,13 @@ class LoginThrottle:
     nobody is locked out from elsewhere. A browser that the account has signed in with has tries and turns of
     its own, so that nobody is locked out there either. An IPv6 client counts by its /64 network."""
 
-    _PENDING, _PENDING_KNOWN = 4, 2     # log-ins that may wait for their turn, each in a thread that answers
+    _PENDING, _PENDING_KNOWN = 4, 2     # log-ins under way, each in a thread that answers
 
     def __init__(self, per_account: int = LOGIN_ATTEMPTS_PER_ACCOUNT,
                  per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS) -> None:
         self._by_account = RateLimiter(per_account)
         self._by_address = RateLimiter(per_address)
-        self._pending = threading.BoundedSemaphore(self._PENDING)
-        self._pending_known = threading.BoundedSemaphore(self._PENDING_KNOWN)
+        self._waits = Waits(self._PENDING + self._PENDING_KNOWN)
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="releasetrack-log-in")
         self.secret = make_session_token()      # for what does not outlive the process
 
@@ -1419,17 +1405,14 @@ class LoginThrottle:
         browser that the account has signed in with."""
         network = network_of(address)
         account = f"{secret_hash(email.lower()).hex()} from {network}"
-        windows = [(self._by_address, network), (self._by_account, account)]
-        pending = self._pending
+        windows, who, most = [(self._by_address, network), (self._by_account, account)], "", self._PENDING
         if device:
-            windows, pending = [(self._by_account, f"device {device}")], self._pending_known
-        if not pending.acquire(blocking=False):
-            raise TooMany(1, "Too many are signing in just now. Try again in a moment.")
-        try:
+            windows, who, most = [(self._by_account, f"device {device}")], "known", self._PENDING_KNOWN
+        with self._waits.of(who, most) as may_wait:
+            if not may_wait:
+                raise TooMany(1, "Too many are signing in just now. Try again in a moment.")
             return self._count(windows, now, lambda: self._pool.submit(
                 is_password, password[:PASSWORD_LIMIT], hashed or NO_PASSWORD).result())
-        finally:
-            pending.release()
 
     def check_code(self, who: str, is_right: Callable[[], bool], now: float) -> bool:
         """Whether a code is right. Raises TooMany. Wrong ones count by ``who`` alone, an account or a known
@@ -1778,7 +1761,7 @@ CREATE TABLE excluded_release (
 CREATE INDEX excluded_release_of_release ON excluded_release (release_id);
 ALTER TABLE project ADD COLUMN judged_by TEXT NOT NULL DEFAULT '[]';
 CREATE VIEW project_release_view AS
-SELECT project.id AS project_id, release_view.*,
+SELECT project.id AS project_id, account_id, release_view.*,
        EXISTS (SELECT 1 FROM excluded_release
                 WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
   FROM project JOIN release_view USING (source_id);
@@ -1924,8 +1907,9 @@ class Database:
     """The file: a connection for each thread, reads, transactions, copies."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time,
-                 migrations: Sequence[str] = MIGRATIONS) -> None:
-        self.path, self.clock = path, clock
+                 migrations: Sequence[str] = MIGRATIONS,
+                 quota_of: Callable[[str], int] = lambda name: sys.maxsize) -> None:
+        self.path, self.clock, self.quota_of = path, clock, quota_of
         # How threads of this process wake each other. What is to be done then, they read from the store.
         self.check_wakeup, self.send_wakeup = threading.Event(), threading.Event()
         self.has_tracker = False                    # in this process
@@ -2057,6 +2041,18 @@ class Database:
         """How many rows one statement has changed, in a transaction of its own."""
         with self.transaction() as db:
             return db.execute(sql, values).rowcount
+
+    def require_quota(self, name: str, account_id: str) -> None:
+        """Raise Invalid, in the transaction that adds one more, where an account has all that it may have."""
+        limit, (used,) = self.quota_of(name), self.row("""
+            SELECT CASE :name
+                   WHEN 'projects'     THEN (SELECT count(*) FROM project     WHERE account_id = :account)
+                   WHEN 'tags'         THEN (SELECT count(*) FROM tag         WHERE account_id = :account)
+                   WHEN 'keys'         THEN (SELECT count(*) FROM api_key     WHERE account_id = :account)
+                   WHEN 'destinations' THEN (SELECT count(*) FROM destination WHERE account_id = :account)
+                   END""", {"name": name, "account": account_id}) or (0,)
+        if used >= limit:
+            raise Invalid(f"An account may have at most {limit:,} {name}; --quota {name}=N raises that.")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -2208,23 +2204,6 @@ def _unique(what: str) -> Iterator[None]:
         yield
     except sqlite3.IntegrityError:
         raise Invalid(f"There is {what} already.") from None
-
-
-@dataclasses.dataclass(eq=False)
-class Quotas:
-    of: Callable[[str], int]        # how much of something an account may have
-
-    def require(self, db: sqlite3.Connection, name: str, account_id: str) -> None:
-        """Raise Invalid, in the transaction that adds one more, where an account has all that it may have."""
-        limit, (used,) = self.of(name), db.execute("""
-            SELECT CASE :name
-                   WHEN 'projects'     THEN (SELECT count(*) FROM project     WHERE account_id = :account)
-                   WHEN 'tags'         THEN (SELECT count(*) FROM tag         WHERE account_id = :account)
-                   WHEN 'keys'         THEN (SELECT count(*) FROM api_key     WHERE account_id = :account)
-                   WHEN 'destinations' THEN (SELECT count(*) FROM destination WHERE account_id = :account)
-                   END""", {"name": name, "account": account_id}).fetchone()
-        if used >= limit:
-            raise Invalid(f"An account may have at most {limit:,} {name}; --quota {name}=N raises that.")
 
 
 @dataclasses.dataclass(eq=False)
@@ -2433,14 +2412,13 @@ class Keys:
     """Keys of the API."""
 
     _db: Database
-    _quotas: Quotas
     _used_at: dict[str, float] = dataclasses.field(default_factory=dict)   # when its last use was written
 
     def add(self, account_id: str, name: str, networks: Sequence[str]) -> Key:
         """A new key. Raises Invalid when the account has one of that name, or too many."""
         key = Key(make_id(), account_id, name, tuple(networks), make_key_secret(), self._db.clock())
         with self._db.transaction() as db, _unique(f"a key {name}"):
-            self._quotas.require(db, "keys", account_id)
+            self._db.require_quota("keys", account_id)
             db.execute("""
                 INSERT INTO api_key (id, account_id, name, secret, secret_hash, networks, created_at)
                 VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -2478,7 +2456,6 @@ class Keys:
 @dataclasses.dataclass(eq=False)
 class Tags:
     _db: Database
-    _quotas: Quotas
 
     def of_account(self, account_id: str) -> list[Tag]:
         """An account's tags, sorted by name."""
@@ -2492,7 +2469,7 @@ class Tags:
         """The new tag. Raises Invalid when the account has one of that name, or too many."""
         tag = Tag(make_id(), name, make_id())
         with self._db.transaction() as db, _unique(f"a tag {name}"):
-            self._quotas.require(db, "tags", account_id)
+            self._db.require_quota("tags", account_id)
             db.execute("INSERT INTO tag (id, account_id, name, feed_secret) VALUES (?, ?, ?, ?)",
                        (tag.id, account_id, name, tag.feed_secret))
         return tag
@@ -2523,7 +2500,6 @@ class Destinations:
     """Where notifications are sent."""
 
     _db: Database
-    _quotas: Quotas
 
     def add(self, account_id: str, kind: str, name: str, settings: Mapping[str, Any], secret: str = "", *,
             schedule: str = "instant", is_for_every_project: bool = True, tags: Sequence[str] = (),
@@ -2532,7 +2508,7 @@ class Destinations:
         destination = Destination(make_id(), account_id, kind, name, settings, secret, schedule,
                                   is_for_every_project, tuple(tags), tuple(without_tags), is_security_only)
         with self._db.transaction() as db:
-            self._quotas.require(db, "destinations", account_id)
+            self._db.require_quota("destinations", account_id)
             db.execute("""
                 INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
                 VALUES (?, ?, ?, ?, '', ?, ?)
@@ -2933,24 +2909,17 @@ class Sources:
              ORDER BY next_check_at
             """, {"providers": compact_json(list(providers)), "now": now, "limit": limit})]
 
-    def claim_due(self, ids: Sequence[int], claimant: str, now: float) -> list[Source]:
-        """Those of these sources that are still due and not claimed, claimed for ``LEASE`` seconds."""
+    def claim(self, ids: Sequence[int], claimant: str, now: float,
+              due_at: float = sys.maxsize) -> list[Source]:
+        """Those of these sources that are due at an instant and that nobody holds, for ``LEASE`` seconds."""
         with self._db.transaction() as db:
             claimed = [row["id"] for row in db.execute("""
                 UPDATE source SET claimed_by = :claimant, claimed_until = :until
-                 WHERE id IN (SELECT value FROM json_each(:ids)) AND next_check_at <= :now
-                   AND claimed_by IS NULL
-                RETURNING id""", {"claimant": claimant, "now": now, "until": now + LEASE,
+                 WHERE id IN (SELECT value FROM json_each(:ids)) AND next_check_at <= :due_at
+                   AND coalesce(claimed_until, 0) < :now
+                RETURNING id""", {"claimant": claimant, "now": now, "until": now + LEASE, "due_at": due_at,
                                   "ids": compact_json(ids)}).fetchall()]
         return self._of_ids(claimed)
-
-    def claim(self, source_id: int, claimant: str, now: float) -> Source | None:
-        """One source, due or not; None when another holds it, or it is gone."""
-        is_claimed = self._db.write("""
-            UPDATE source SET claimed_by = :claimant, claimed_until = :until
-             WHERE id = :id AND coalesce(claimed_until, 0) < :now
-            """, {"claimant": claimant, "now": now, "until": now + LEASE, "id": source_id})
-        return self.get(source_id) if is_claimed else None
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
         """Sources whose check did not end, as their process did in its midst: the claim has run out, and was
@@ -3135,7 +3104,6 @@ class Projects:
     _tags: Tags
     _destinations: Destinations
     _sources: Sources
-    _quotas: Quotas
 
     def add(self, account_id: str, provider: str, key: str, name: str,
             settings: Mapping[str, Any]) -> tuple[Project, Source]:
@@ -3143,7 +3111,7 @@ class Projects:
         too many."""
         project_id, now = make_id(), self._db.clock()
         with self._db.transaction() as db:
-            self._quotas.require(db, "projects", account_id)
+            self._db.require_quota("projects", account_id)
             source, = db.execute("""
                 INSERT INTO source (provider, key, name, next_check_at) VALUES (?, ?, ?, ?)
                     ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at
@@ -3381,37 +3349,32 @@ class Releases:
         # Releases from a date on are enough: as many projects as the page reaches down to have one.
         since = matching[page * size][1] if len(matching) > page * size and not is_security else ""
         found = self._db.rows("""
-            SELECT release.id, project.id AS project_id
-              FROM json_each(:projects) JOIN project ON project.id = value
-              JOIN release ON release.source_id = project.source_id AND date >= :since
-             WHERE NOT :is_security OR cve IS NOT NULL
-             ORDER BY date DESC, release.id DESC LIMIT :limit OFFSET :offset
+            SELECT project_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out,
+                   found_at, title, substr(message, 1, :start) AS message, url
+              FROM (SELECT release.id AS wanted_id, project.id AS wanted_by
+                      FROM json_each(:projects) JOIN project ON project.id = value
+                      JOIN release ON release.source_id = project.source_id AND date >= :since
+                     WHERE NOT :is_security OR cve IS NOT NULL
+                     ORDER BY date DESC, release.id DESC LIMIT :limit OFFSET :offset)
+             CROSS JOIN project_release_view ON id = wanted_id AND project_id = wanted_by
+             ORDER BY date DESC, id DESC
             """, {"limit": size + 1, "offset": (page - 1) * size, "since": since, "is_security": is_security,
-                  "projects": compact_json([id_ for id_, newest in matching if newest >= since])})
+                  "projects": compact_json([id_ for id_, newest in matching if newest >= since]),
+                  "start": NOTE_PREVIEW_CHARS})
         projects = {project.id: project for project in self._projects.of_ids(
             account_id, list(dict.fromkeys(row["project_id"] for row in found)))}
-        releases = {row["id"]: row for row in self._db.rows("""
-            SELECT id, version, date, is_prerelease, is_updated, cve, has_note, found_at, title,
-                   substr(message, 1, :start) AS message, url,
-                   EXISTS (SELECT 1 FROM excluded_release JOIN project ON project.id = project_id
-                            WHERE release_id = release_view.id AND account_id = :account) AS is_ruled_out
-              FROM release_view WHERE id IN (SELECT value FROM json_each(:ids))
-            """, {"start": NOTE_PREVIEW_CHARS, "ids": compact_json([row["id"] for row in found]),
-                  "account": account_id})}
-        items = [ReleaseListItem(projects[row["project_id"]], _release(about), about["found_at"],
-                                 _value(Note, about) if about["has_note"] else None)
-                 for row in found[:size]
-                 if row["project_id"] in projects and (about := releases.get(row["id"]))]
+        items = [ReleaseListItem(projects[row["project_id"]], _release(row), row["found_at"],
+                                 _value(Note, row) if row["has_note"] else None)
+                 for row in found[:size] if row["project_id"] in projects]
         return items, len(found) > size
 
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
         """The newest release of each of these sources of an account that has any."""
         return {row["source_id"]: _release(row) for row in self._db.rows("""
-            SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note,
-                   EXISTS (SELECT 1 FROM excluded_release JOIN project ON project.id = project_id
-                            WHERE release_id = release_view.id AND account_id = ?) AS is_ruled_out
-              FROM release_view
-             WHERE id IN (SELECT (SELECT id FROM release
+            SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out
+              FROM project_release_view
+             WHERE +account_id = ?
+               AND id IN (SELECT (SELECT id FROM release
                                    WHERE source_id = value ORDER BY date DESC, id DESC LIMIT 1)
                             FROM json_each(?))""", (account_id, compact_json(list(source_ids))))}
 
@@ -3425,13 +3388,12 @@ class Store:
                  due_at: Callable[[str, float, str], float] = lambda schedule, at, zone: at,
                  migrations: Sequence[str] = MIGRATIONS,
                  quota_of: Callable[[str], int] = lambda name: sys.maxsize) -> None:
-        quotas = Quotas(quota_of)
-        self.database = db = Database(path, clock, migrations)
+        self.database = db = Database(path, clock, migrations, quota_of)
         self.config, self.accounts, self.sessions = Config(db), Accounts(db), Sessions(db)
-        self.keys, self.tags, self.destinations = Keys(db, quotas), Tags(db, quotas), Destinations(db, quotas)
+        self.keys, self.tags, self.destinations = Keys(db), Tags(db), Destinations(db)
         self.outbox = Outbox(db, self.destinations, due_at)
         self.sources = Sources(db, self.outbox)
-        self.projects = Projects(db, self.accounts, self.tags, self.destinations, self.sources, quotas)
+        self.projects = Projects(db, self.accounts, self.tags, self.destinations, self.sources)
         self.releases = Releases(db, self.projects)
         self.close = db.close
 
@@ -5857,13 +5819,13 @@ class Tracker(Worker):
                        [id_ for id_, host in hosts.items() if at_host[host] < limit], now,
                        max(limit, 4 * self._size // max(accounts, 1)))]
         jobs = {job.id: job for job in fair_turns(waiting, self._busy, self._size, limit, accounts > 1)}
-        for source in self.store.sources.claim_due(list(jobs), self._claimant, now) if jobs else ():
+        for source in self.store.sources.claim(list(jobs), self._claimant, now, now) if jobs else ():
             self._submit(jobs[source.id], self.check, source)
 
     def check_now(self, source_id: int) -> tuple[Source, list[Release]] | None:
         """Check one source, due or not: ``(the source afterwards, the news)``; None if another checks it."""
         sources, news = self.store.sources, None
-        source = sources.claim(source_id, self._claimant, self._clock())
+        source = next(iter(sources.claim([source_id], self._claimant, self._clock())), None)
         if source:
             with keep_lease_alive(lambda: sources.renew(self._claimant, self._clock(), [source_id])):
                 news = self.check(source)

@@ -422,13 +422,13 @@ class World:
     def record(self, source_id: int, *releases: rt.Release, **found: Any) -> None:
         """A check that found these releases."""
         now = self.store.database.clock()
-        assert self.store.sources.claim(source_id, "test", now)
+        assert self.store.sources.claim([source_id], "test", now)
         assert self.store.sources.record_check(source_id, "test", rt.CheckResult(now + rt.HOUR, new=releases, **found))
 
     def record_failure(self, source_id: int, error: str, **about: Any) -> None:
         """A check that failed."""
         now = self.store.database.clock()
-        assert self.store.sources.claim(source_id, "test", now)
+        assert self.store.sources.claim([source_id], "test", now)
         self.store.sources.record_failure(source_id, "test", error, now + rt.HOUR, **about)
 
     def webhook(self, url: str, name: str = "hook", **settings: Any) -> rt.Destination:
@@ -965,8 +965,6 @@ def utf_16_bomb(inside: str = "x" * 65_000) -> bytes:
 
 def test_answer_that_would_take_much_memory_is_refused_in_words():
     """F3: 20 KB of gzip became 521 MiB as JSON, and 1,205 MiB as XML."""
-    texts = json.dumps(["[{:," * 400_000]).encode()         # marks in texts are none
-    assert rt.Answer("", 200, {}, texts).json() == ["[{:," * 400_000]
     many = b"[" + b"[]," * (rt.VALUE_LIMIT // 2 - 5) + b"0]"
     assert len(rt.Answer("", 200, {}, many).json()) == rt.VALUE_LIMIT // 2 - 4
     assert rt.Answer("", 200, {}, '<?xml version="1.0" encoding="iso-8859-1"?><r xmlns="u">ä</r>'.encode("latin-1")).xml().tag == "{u}r"
@@ -978,8 +976,7 @@ def test_answer_that_would_take_much_memory_is_refused_in_words():
         ("json", b'{"a":' * 50_000 + b"1" + b"}" * 50_000,         "nested too deeply"),
         ("xml",  utf_16_bomb(),                                    "document type"),
         ("xml",  b'<!DOCTYPE r [<!ENTITY e "x">]><r>&e;</r>',       "document type"),
-        ("xml",  b"<r>" + b"<a/>" * 110_000 + b"</r>",              "more than 100,000 elements"),
-        ("xml",  b"<r " + b"a='' " * 600_000 + b"/>",               "more than 500,000 attributes"),
+        ("xml",  ("<r>" + "<a b=''/>" * 130_000 + "</r>").encode("utf-16"), "more than 250,000 tags and attributes"),
     ]:
         with pytest.raises(ValueError, match=words):
             getattr(rt.Answer("", 200, {}, body), kind)()
@@ -1327,7 +1324,7 @@ def a_project(store: rt.Store, account: rt.Account, name: str, *releases: rt.Rel
               **settings: Any) -> rt.Project:
     """A project whose source has been checked, and is due again at once."""
     project, source = store.projects.add(account.id, "forge", name, name, settings)
-    assert store.sources.claim(source.id, "test", NOW)
+    assert store.sources.claim([source.id], "test", NOW)
     assert store.sources.record_check(source.id, "test", rt.CheckResult(NOW, new=releases, events=events))
     return project
 
@@ -1347,7 +1344,7 @@ def due_names(store: rt.Store, now: float, *providers: str, limit: int = 99) -> 
 
 def claim_due(store: rt.Store, claimant: str, now: float, limit: int = 99) -> list[rt.Source]:
     """What is due of "forge", claimed."""
-    return store.sources.claim_due([id_ for id_, *_ in store.sources.due(["forge"], now, limit)], claimant, now)
+    return store.sources.claim([id_ for id_, *_ in store.sources.due(["forge"], now, limit)], claimant, now, now)
 
 
 def everything(store: rt.Store) -> dict[str, list[str]]:
@@ -1525,7 +1522,7 @@ HOT_QUERIES = {
     "a note":                     (False, lambda b: b.store.releases.note(b.project.source_id, "1.0")),
     "known releases":             (False, lambda b: b.store.releases.known(b.project.source_id)),
     "due sources":                (True, lambda b: b.store.sources.due(["forge", "npm"], NOW, 5)),
-    "claims of sources":          (True, lambda b: b.store.sources.claim_due([b.project.source_id], "me", NOW)),
+    "claims of sources":          (True, lambda b: b.store.sources.claim([b.project.source_id], "me", NOW, NOW)),
     "renewals of sources":        (False, lambda b: b.store.sources.renew("me", NOW, [1])),
     "subscribers":                (True, lambda b: b.store.projects.subscribers(b.project.source_id)),
     "those that are not judged":  (True, lambda b: b.store.projects.subscribers(b.project.source_id, is_unjudged=True)),
@@ -1618,7 +1615,7 @@ def test_source_claims_longest_due_first_by_provider(empty_store):
     account = an_account(empty_store)
     for number, provider in enumerate(["npm", "forge", "npm", "npm", "forge", "git"]):
         _, source = empty_store.projects.add(account.id, provider, f"p{number}", f"p{number}", {})
-        assert empty_store.sources.claim(source.id, "test", NOW)
+        assert empty_store.sources.claim([source.id], "test", NOW)
         empty_store.sources.record_failure(source.id, "test", "no", NOW - number)
     assert due_names(empty_store, NOW, "npm", "forge", "hex", limit=2) == ["forge p4", "npm p3", "npm p2", "forge p1"]
     assert [source.name for source in claim_due(empty_store, "me", NOW)] == ["p1", "p4"]
@@ -1647,10 +1644,10 @@ def test_claim_lasts_a_lease_unless_renewed(
     asked = NOW + asked_at
     assert list(store.outbox.due_destinations(asked)) == [busy.hook.id] * is_free
     assert bool(store.outbox.claim(busy.hook.id, 1, "b", asked)) is is_free
-    assert is_free or not store.sources.claim(busy.project.source_id, "c", asked)
-    assert not due_names(store, asked, "forge") and not store.sources.claim_due([source.id], "b", asked)
+    assert is_free or not store.sources.claim([busy.project.source_id], "c", asked)
+    assert not due_names(store, asked, "forge")
     assert [one.id for one in store.sources.claim_abandoned("b", asked + rt.LEASE)] == [source.id] * is_free
-    assert bool(store.sources.claim(busy.project.source_id, "c", later))       # in the end, anyhow
+    assert bool(store.sources.claim([busy.project.source_id], "c", later))       # in the end, anyhow
 
 
 def test_destination_is_claimed_by_one_claimant(busy):
@@ -1671,8 +1668,8 @@ def test_destination_is_claimed_by_one_claimant(busy):
 ], ids=["found", "failed"])
 def test_source_claim_that_was_lost_writes_nothing(busy, record):
     store, source_id = busy.store, busy.project.source_id
-    assert store.sources.claim(source_id, "a", NOW)
-    assert store.sources.claim(source_id, "b", NOW + rt.LEASE + 1)
+    assert store.sources.claim([source_id], "a", NOW)
+    assert store.sources.claim([source_id], "b", NOW + rt.LEASE + 1)
     before = everything(store)
     assert not record(store, source_id)
     assert everything(store) == before
@@ -1748,7 +1745,7 @@ def test_source_is_missing_after_a_day(tmp_path):
 
         def check(after: float, is_not_found: bool | None) -> tuple[bool, float | None]:
             now[0] += after
-            assert store.sources.claim(source.id, "a", now[0])
+            assert store.sources.claim([source.id], "a", now[0])
             if is_not_found is None:
                 store.sources.record_check(source.id, "a", rt.CheckResult(now[0]))
             else:
@@ -1771,7 +1768,7 @@ def test_source_with_a_longer_interval_is_not_brought_forward(empty_store):
     account = an_account(empty_store)
     for provider in ("forge", "slow"):
         source = empty_store.projects.add(account.id, provider, "o/r", "o/r", {})[1]
-        assert empty_store.sources.claim(source.id, "a", NOW)
+        assert empty_store.sources.claim([source.id], "a", NOW)
         empty_store.sources.record_check(source.id, "a", rt.CheckResult(NOW + rt.HOUR))
     empty_store.sources.bring_forward(NOW, 60, {"slow": rt.HOUR})
     assert due_names(empty_store, NOW + 70, "forge", "slow") == ["forge o/r"]
@@ -1781,13 +1778,13 @@ def test_source_with_a_longer_interval_is_not_brought_forward(empty_store):
 def test_clock_a_year_fast_delays_nothing_for_a_year(busy):
     # Nothing waits longer than a day and its jitter. Bug: a session lived until that date and 90 days more
     store, fast = busy.store, NOW + 365 * rt.DAY
-    assert store.sources.claim(busy.project.source_id, "a", fast)
+    assert store.sources.claim([busy.project.source_id], "a", fast)
     store.sources.record_failure(busy.project.source_id, "a", "no", fast + rt.HOUR)
     delivery = store.outbox.claim(busy.hook.id, 1, "a", fast)[0]
     store.outbox.record_attempts("a", [rt.Outcome(fast, 503, None, 1.0, None, None, delivery.id, "pending", fast + 30)], [])
     other = a_project(store, busy.account, "acme/claimed")
     put_digest(store, other, [a_hook(store, busy.account, "other")], ["1"], NOW, is_digested=False)
-    assert store.sources.claim(other.source_id, "a", fast)
+    assert store.sources.claim([other.source_id], "a", fast)
     due, = store.outbox.due_destinations(NOW)
     assert len(store.outbox.claim(due, 1, "a", fast)) == 1
     store.database.clock = lambda: fast
@@ -1861,11 +1858,11 @@ def test_source_is_removed_with_its_last_project_and_its_check_is_not_recorded(e
     assert mine.source_id == yours.source_id
     empty_store.projects.remove(mine.id)
     assert empty_store.sources.get(mine.source_id) and empty_store.releases.note(mine.source_id, "1.0")
-    assert empty_store.sources.claim(yours.source_id, "me", NOW)
+    assert empty_store.sources.claim([yours.source_id], "me", NOW)
     empty_store.projects.remove(yours.id)
     assert not any(everything(empty_store)[table] for table in ("source", "release", "note", "project"))
     other = empty_store.projects.add(me.id, "forge", "b/b", "b/b", {})[0]      # whose source's id must be another
-    assert empty_store.sources.claim(other.source_id, "me", NOW)
+    assert empty_store.sources.claim([other.source_id], "me", NOW)
     assert not empty_store.sources.record_check(yours.source_id, "me", rt.CheckResult(NOW + 9, new=[a_release("1.0")]))
     assert empty_store.releases.page(other, 1)[0] == []
 
@@ -2003,13 +2000,13 @@ def test_summary_of_a_source_that_joins_another_is_sent_once(world):
         store.destinations.add(account.id, "ntfy", "phone", {"server": "http://127.0.0.1:9", "topic": "t"})
         project, source = store.projects.add(account.id, "github", name, name, {})
         sources.append(source)
-        assert store.sources.claim(source.id, "me", NOW)
+        assert store.sources.claim([source.id], "me", NOW)
         store.sources.record_check(source.id, "me", rt.CheckResult(NOW + 999))
     news = [rt.Release(f"v{at}", f"2026-01-01T00:00:{at:02}Z") for at in range(30)]
     for source, renamed in zip(sources, (("new/x", "new/x"), None)):
         events = [event for subscriber in store.projects.subscribers(source.id) for event in rt.release_events(
             subscriber, news, (), world.service.providers["github"], NOW, rt.Settings())]
-        assert store.sources.claim(source.id, "me", NOW)
+        assert store.sources.claim([source.id], "me", NOW)
         store.sources.record_check(source.id, "me", rt.CheckResult(
             NOW + 999, new=news, events=events, renamed=renamed, news=[one.version for one in news]))
     kinds = Counter(one.event for one in store.outbox.history(world.account.id, limit=100))
@@ -4453,7 +4450,7 @@ def test_check_without_validator_is_unconditional(world, listen):
     tracker = world.service.tracker
     tracker.configure(rt.Settings(), rt.providers_with([("go", "goproxy", site)]))
     source = world.store.projects.add(world.account.id, "go", "m", "m", {})[1]
-    assert world.store.sources.claim(source.id, "test", time.time())
+    assert world.store.sources.claim([source.id], "test", time.time())
     world.store.sources.record_check(source.id, "test", rt.CheckResult(time.time(), f"{site}/m/@v/list", '"1"', None))
     after, _ = tracker.check_now(source.id)
     assert (after.error, after.etag_url, after.etag) == (None, None, None)
@@ -4541,7 +4538,7 @@ def test_notification_storm_is_one_summary(world, listen):
 
 def test_claimed_source_is_left_to_its_claimant(watch, monkeypatch, caplog):
     sources = watch.world.store.sources
-    assert sources.claim(watch.id, "another", watch.now)
+    assert sources.claim([watch.id], "another", watch.now)
     assert watch.tracker.check_now(watch.id) is None and watch.forge.listener.seen == []
     watch.now += rt.LEASE + 1
     assert watch.check() == [] and watch.versions == ["1.0", "1.1"]
@@ -4549,7 +4546,7 @@ def test_claimed_source_is_left_to_its_claimant(watch, monkeypatch, caplog):
     watch.forge.fault = 500
     monkeypatch.setattr(sources, "record_failure", lambda *args, **about: 1 // 0)
     assert watch.check() == [] and "ZeroDivisionError" in caplog.text
-    assert sources.claim(watch.id, "another", watch.now) is None and sources.claim(watch.id, "another", watch.now + rt.LEASE + 1)
+    assert sources.claim([watch.id], "another", watch.now) == [] and sources.claim([watch.id], "another", watch.now + rt.LEASE + 1)
 
 
 def test_check_that_never_ended_is_backed_off(watch):
@@ -4558,9 +4555,9 @@ def test_check_that_never_ended_is_backed_off(watch):
     sources, waits = watch.world.store.sources, list[float]()
     for count in range(9):
         watch.now = max(watch.now, watch.source.next_check_at)
-        assert sources.claim_due([watch.id], "one that is killed", watch.now)
+        assert sources.claim([watch.id], "one that is killed", watch.now, watch.now)
         watch.now += 2 * rt.LEASE + 1
-        assert not sources.claim_due([watch.id], "another", watch.now)            # not before it is noticed
+        assert not sources.due(["forge"], watch.now, 1)                           # before it is noticed
         watch.tracker._tended_at = float("-inf")
         watch.tracker._turn()
         waits.append(round(watch.wait()))
@@ -4571,7 +4568,7 @@ def test_check_that_never_ended_is_backed_off(watch):
     # What this process could not record is no such check, and what it did not begin, neither.
     watch.now = watch.source.next_check_at
     for is_kept in (True, False):
-        assert sources.claim_due([watch.id], watch.tracker._claimant, watch.now)
+        assert sources.claim([watch.id], watch.tracker._claimant, watch.now, watch.now)
         if is_kept:
             assert sources.claim_abandoned(watch.tracker._claimant, watch.now + rt.LEASE + 1) == []
         else:
@@ -6010,7 +6007,7 @@ def put_digest(store: rt.Store, project: rt.Project, destinations: Sequence[rt.D
             "account": {"type": "user", "id": project.account_id, "name": "Me"}}
     events = [rt.Event(project.id, {**body, "version": version, **about}, url,
                        tuple(rt.Recipient(one.id, due_at, is_digested=is_digested) for one in destinations)) for version in versions]
-    assert store.sources.claim(project.source_id, "digests", store.database.clock())
+    assert store.sources.claim([project.source_id], "digests", store.database.clock())
     assert store.sources.record_check(project.source_id, "digests", rt.CheckResult(
         store.database.clock() + rt.HOUR, new=[rt.Release(version, "2026-03-01T10:00:00Z") for version in versions], events=events))
 
@@ -7366,7 +7363,7 @@ def checked(world: World, *new: str, rules: Any = None, judged: Sequence[str] = 
     project, now = world.projects["o/a"], world.clock.now
     source_id = source_id or project.source_id
     verdicts = {project.id: rt.Verdicts(rules, [*judged, *new], [one for one in [*judged, *new] if "rc" in one])} if rules else {}
-    assert world.store.sources.claim(source_id, "test", now)
+    assert world.store.sources.claim([source_id], "test", now)
     assert world.store.sources.record_check(source_id, "test", rt.CheckResult(
         now + 9, new=[a_release(version) for version in new], verdicts=verdicts, **found))
 
@@ -10856,7 +10853,7 @@ def test_no_secret_is_logged_or_shown(tmp_path, listen, monkeypatch, caplog):
         world.app.post_json("/v1/projects", {"provider": "forge", "name": name}, headers={"X-Key": world.key}, expect_errors=True)
     project = store.projects.add(world.account.id, "forge", "o/event", "o/event", {})[0]
     until(lambda: [one for one in store.sources.all() if one.error])
-    until(lambda: store.sources.claim(project.source_id, "test", time.time()))
+    until(lambda: store.sources.claim([project.source_id], "test", time.time()))
     assert store.sources.record_check(project.source_id, "test", rt.CheckResult(time.time(), events=[
         rt.Event(project.id, EVENT, "", (rt.Recipient(hook.id, time.time()),))]))
     store.database.send_wakeup.set()

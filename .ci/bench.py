@@ -607,7 +607,7 @@ def kept_in(store: Filled) -> dict[str, list[str]]:
 
 def record(store: Any, source_id: int, **found: Any) -> None:
     """Record what a check found, the next one in a day."""
-    if not store.sources.claim(source_id, "bench", time.time()):
+    if not store.sources.claim([source_id], "bench", time.time()):
         raise BenchError(f"source {source_id} could not be claimed")
     store.sources.record_check(source_id, "bench", program().CheckResult(time.time() + 86400, **found))
 
