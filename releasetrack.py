@@ -96,9 +96,7 @@ import ssl
 import subprocess
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 import uuid
 import weakref
 import xml.etree.ElementTree
@@ -698,7 +696,7 @@ class Request:
     body: bytes | None = None
     accept_statuses: Collection[int] = ()   # beyond 2xx, that are no error
     is_user_supplied: bool = False          # the address is a user's, and checked like a webhook's
-    max_response_bytes: int = 0             # of its answer; 0: as many as its kind may have
+    max_response_bytes: int = 20 * MIB      # of a provider's answer
     named_by: str | None = None     # the address that answered with it: a public one may name no private one
 
 
@@ -3528,30 +3526,20 @@ def keep_lease_alive(renew: Callable[[], None]) -> Iterator[None]:
 
 # == fetching ==================================================================
 #
-# All outgoing requests, by urllib.request, and mail, by smtplib. An exchange has a deadline and a budget of
+# All outgoing requests, by http.client, and mail, by smtplib. An exchange has a deadline and a budget of
 # bytes, headers included; it dials only addresses that were judged, and TLS is verified against the name. No
 # proxy that the environment names is used. Redirects of notifications are never followed. A host is sent few
 # requests at once, and none before the time that it asked to wait for.
 
 
-@dataclasses.dataclass(frozen=True)
-class Terms:
-    """The limits of one exchange."""
-
-    seconds: float
-    most_bytes: int
-
-
-PROVIDER_TERMS = Terms(seconds=30, most_bytes=20 * MIB)
-NOTIFICATION_TERMS = Terms(seconds=15, most_bytes=64 * KIB)
-MAIL_TERMS = Terms(seconds=30, most_bytes=64 * KIB)
+PROVIDER_SECONDS, NOTIFICATION_SECONDS, MAIL_SECONDS = 30.0, 15.0, 30.0     # of one exchange
+REPLY_LIMIT = 64 * KIB              # bytes of what a receiver or a mail server answers
 _REDIRECTS = 5                      # that are followed to a provider's answer
 _CONNECT, _LOOKUP = 5.0, 3.0        # seconds for a TCP or TLS handshake, and for a name's addresses
 _SLICE = 1.0                        # seconds after which a waiting exchange looks whether it must stop
 _PATIENCE = 5.0                     # seconds that a request waits for its turn at a host
-# Bytes of an answer, and of one of a user's server, beyond which one is read and used at a time: what JSON
-# becomes takes up to 24 times as much memory.
-_LARGE = {False: 128 * KIB, True: 1 * MIB}
+# Bytes beyond which one answer is read and used at a time: JSON becomes up to 24 times as large in memory.
+_LARGE = 128 * KIB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -3616,35 +3604,33 @@ class _Exchange:
     """One request's remaining time and bytes, and which addresses may be dialled for it. Its methods raise
     Unreachable when time or bytes are spent."""
 
-    def __init__(self, terms: Terms, settings: Settings, is_trusted: bool, stopping: threading.Event) -> None:
-        self.terms, self.settings, self.is_trusted = terms, settings, is_trusted
+    def __init__(self, seconds: float, most_bytes: int, settings: Settings, is_trusted: bool,
+                 stopping: threading.Event) -> None:
+        self.settings, self.is_trusted = settings, is_trusted
         self.address: str | None = None         # dialled
-        self._stopping = stopping
-        self._end, self._bytes_left = time.monotonic() + terms.seconds, terms.most_bytes
+        self.begin_large: Callable[[], Any] | None = None       # waits until a large answer may be read
+        self._seconds, self._most_bytes, self._stopping = seconds, most_bytes, stopping
+        self._end, self._bytes_left = time.monotonic() + seconds, most_bytes
 
     def left(self, at_most: float = _SLICE) -> float:
         left = self._end - time.monotonic()
         if left <= 0:
-            raise Unreachable(f"it took longer than {self.terms.seconds:g} s")
+            raise Unreachable(f"it took longer than {self._seconds:g} s")
         if self._stopping.is_set():
             raise Stopped("the program is being stopped")
         return min(left, at_most)
 
     def spend(self, count: int) -> None:
+        """Count bytes that were received, or unpacked from these. The wait for other large answers does not
+        count."""
         self._bytes_left -= count
-        self.check_size(self.terms.most_bytes - self._bytes_left)
-
-    def check_size(self, size: int) -> None:
-        if size > self.terms.most_bytes:
-            raise Unreachable(f"its answer is larger than {self.terms.most_bytes // KIB} KiB")
-
-    def wait_for(self, lock: Any) -> None:
-        """Acquire a lock; the wait does not count."""
-        began = time.monotonic()
-        while not lock.acquire(timeout=_SLICE):
-            if self._stopping.is_set():
-                raise Stopped("the program is being stopped")
-        self._end += time.monotonic() - began
+        if self._bytes_left < 0:
+            raise Unreachable(f"its answer is larger than {self._most_bytes // KIB} KiB")
+        if self.begin_large and self._most_bytes - self._bytes_left > _LARGE:
+            began = time.monotonic()
+            self.begin_large()
+            self.begin_large = None
+            self._end += time.monotonic() - began
 
     def leave(self) -> None:
         """Before an address is used that the last one named: a public one may not point into a private
@@ -3715,20 +3701,42 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection to a host, or to the proxy for it; with ``tls``, verified against the host's name."""
+    """A connection for one request, to its host or to the proxy; with ``tls``, verified against the name."""
 
     response_class = _Response
 
-    def __init__(self, host: str, timeout: Any, exchange: _Exchange, tls: ssl.SSLContext | None,
-                 certified: str, names: Iterable[str]) -> None:
+    def __init__(self, url: urllib.parse.SplitResult, exchange: _Exchange,
+                 tls: ssl.SSLContext | None) -> None:
         self.default_port = 443 if tls else 80      # type: ignore[misc]
-        super().__init__(host)
-        self._exchange, self._tls, self._certified = exchange, tls, certified
-        self._spelled = {name.title(): name for name in names}
+        self._exchange, self._tls, self._certified = exchange, tls, url.hostname or ""
+        self._target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        self._headers = {"Host": url.netloc, "Connection": "close"}
+        if proxy := exchange.settings.outgoing_proxy:
+            super().__init__(urlsplit(proxy).hostname or "", urlsplit(proxy).port or 80)
+            self._use_proxy(url, _login_of(proxy))
+        else:
+            super().__init__(self._certified, url.port or self.default_port)
 
-    def putheader(self, header: Any, *values: Any) -> None:
-        """Spelled as the request has it: urllib begins each word of a name with a capital."""
-        super().putheader(self._spelled.get(header, header), *values)
+    def _use_proxy(self, url: urllib.parse.SplitResult, login: tuple[str, str] | None) -> None:
+        """It resolves names by itself, but an address that is spelled out can be judged here. What may not go
+        everywhere is resolved here, and the proxy gets the address."""
+        credentials = base64.b64encode(":".join(login or ()).encode()).decode()
+        headers = {"Proxy-Authorization": f"Basic {credentials}"} if login else {}
+        if not self._exchange.is_trusted or re.fullmatch(r"[0-9a-fx.]+|.*:.*", self._certified):
+            address = self._exchange.look_up(self._certified, 80)[0]
+            if not self._exchange.is_trusted:
+                place = f"[{address}]" if ":" in address else address
+                url = url._replace(netloc=f"{place}:{url.port or self.default_port}")
+        if self._tls:
+            self.set_tunnel(url.netloc, headers=headers)
+        else:
+            self._target = url.geturl()
+            self._headers |= headers
+
+    def ask(self, request: Request) -> http.client.HTTPResponse:
+        """The head of the answer."""
+        self.request(request.method, self._target, request.body, {**self._headers, **request.headers})
+        return self.getresponse()
 
     def connect(self) -> None:
         self.sock = self._exchange.dial(self.host, self.port)
@@ -3738,42 +3746,6 @@ class _Connection(http.client.HTTPConnection):
             self.sock.settimeout(self._exchange.left(_CONNECT))
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._certified)
             self.sock.exchange = self._exchange     # type: ignore[attr-defined]
-
-
-class _Handler(urllib.request.AbstractHTTPHandler):
-    """Sends an exchange's requests by connections of ours, through the proxy if there is one."""
-
-    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
-
-    def __init__(self, exchange: _Exchange, tls: Callable[[], ssl.SSLContext], names: Iterable[str]) -> None:
-        super().__init__()
-        self._exchange, self._tls, self._names = exchange, tls, names
-
-    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        exchange, tls = self._exchange, self._tls() if request.type == "https" else None
-        proxy, url = urlsplit(exchange.settings.outgoing_proxy), urlsplit(request.full_url)
-        host, place = url.hostname or "", url.netloc
-        if proxy.hostname:
-            # It resolves names by itself, but an address that is spelled out can be judged here. What may not
-            # go everywhere is resolved here, and the proxy gets the address.
-            if not exchange.is_trusted or parse_address(host) or re.fullmatch(r"[0-9a-fx.]+", host):
-                address = exchange.look_up(host, 80)[0]
-                if not exchange.is_trusted:
-                    port = url.port or (443 if tls else 80)
-                    place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-            if login := _login_of(exchange.settings.outgoing_proxy):
-                credentials = base64.b64encode(":".join(login).encode()).decode()
-                request.add_unredirected_header("Proxy-Authorization", f"Basic {credentials}")
-            at = proxy.netloc.rpartition("@")[2]
-            request.set_proxy(at if proxy.port else f"{at.rstrip(':')}:80", "http")
-            if tls:
-                request._tunnel_host = place        # type: ignore[attr-defined]
-            else:
-                request.selector = url._replace(netloc=place).geturl()
-        return self.do_open(_Connection, request, exchange=exchange, tls=tls,   # type: ignore[arg-type]
-                            certified=host, names=self._names)
-
-    https_open = http_open
 
 
 # What a token stands in, and so is sent to no other host.
@@ -3792,8 +3764,6 @@ def _login_of(url: str) -> tuple[str, str] | None:
 
 def _network_error(error: Exception) -> str:
     """A failed exchange in words."""
-    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, OSError):
-        error = error.reason
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not valid: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
@@ -3846,20 +3816,18 @@ def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
     return {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
 
 
-def _read_body(response: http.client.HTTPResponse, grow: Callable[[int], None]) -> bytearray:
-    """The whole body, gzip undone. Raises ValueError when it is cut short. ``grow`` is told its size as it
-    grows, and raises for one that is too large."""
+def _read_body(response: http.client.HTTPResponse, exchange: _Exchange) -> bytearray:
+    """The whole body, gzip undone. Raises ValueError when it is cut short."""
     is_gzip = response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
     body, unpacker, is_whole = bytearray(), zlib.decompressobj(31) if is_gzip else None, True
     try:
         while chunk := response.read(64 * KIB):
-            while unpacker and chunk and not unpacker.eof:
-                body += unpacker.decompress(chunk, 64 * KIB)
-                chunk, is_whole = unpacker.unconsumed_tail, unpacker.eof
-                grow(len(body))
             if not unpacker:
                 body += chunk
-                grow(len(body))
+            while unpacker and chunk and not unpacker.eof:
+                body += (part := unpacker.decompress(chunk, 64 * KIB))
+                exchange.spend(len(part))
+                chunk, is_whole = unpacker.unconsumed_tail, unpacker.eof
     except zlib.error as error:
         raise ValueError(f"its answer is not gzip ({error})") from None
     if response.length or not is_whole:     # http.client says nothing when a bounded read ends early
@@ -3973,13 +3941,6 @@ class Fetcher:
             log.warning("certificates: none are trusted here, so no https address can be reached")
         return context
 
-    def check_certificates(self) -> None:
-        """Warn at start, not at the first delivery, when there is no certificate to trust."""
-        try:
-            _ = self._tls
-        except OSError as error:
-            log.warning("certificates: they cannot be read, so no https address can be reached: %s", error)
-
     def fetch(self, request: Request, is_trusted: bool = True,
               large: contextlib.ExitStack | None = None) -> Answer:
         """What a provider answers, redirects followed and gzip undone. Raises Unreachable, Throttled.
@@ -3995,7 +3956,7 @@ class Fetcher:
         if 0 < wait <= DAY:         # a longer one was asked for before the clock was set back
             raise Throttled(f"{host.name} asked to wait until {timestamp(host.free_at)}", wait)
         slots = host.slots
-        if not slots.acquire(timeout=PROVIDER_TERMS.seconds):
+        if not slots.acquire(timeout=PROVIDER_SECONDS):
             raise Unreachable(f"{host.name} is busy with earlier requests of ours")
         try:
             self._await_turn(host, request)
@@ -4008,11 +3969,11 @@ class Fetcher:
         """What a receiver answers to a notification, with the beginning of its body. Raises Unreachable."""
         if isinstance(request, Mail):
             return self._mail(request)
-        exchange = self._exchange(NOTIFICATION_TERMS, is_trusted)
+        exchange = self._exchange(NOTIFICATION_SECONDS, REPLY_LIMIT, is_trusted)
         with self._open(request, exchange) as response:
             body = b""
             with contextlib.suppress(Unreachable, OSError, http.client.HTTPException, ValueError):
-                text = response.read(request.max_response_bytes or 8 * KIB).decode("utf-8", "surrogateescape")
+                text = response.read(REPLY_LIMIT // 2).decode("utf-8", "surrogateescape")
                 login = _login_of(self._settings.outgoing_proxy)
                 body = _without_login(text, login).encode("utf-8", "surrogateescape")
             # Without a body its status decides.
@@ -4054,25 +4015,17 @@ class Fetcher:
                             f"asked again at {timestamp(host.free_at)}", wait, requests_left(answer.headers))
         return answer
 
-    def _exchange(self, terms: Terms, is_trusted: bool) -> _Exchange:
-        return _Exchange(terms, self._settings, is_trusted, self.stopping)
+    def _exchange(self, seconds: float, most_bytes: int, is_trusted: bool) -> _Exchange:
+        return _Exchange(seconds, most_bytes, self._settings, is_trusted, self.stopping)
 
     def _follow(self, request: Request, is_trusted: bool, large: contextlib.ExitStack | None) -> Answer:
         """The answer at the end of the redirects, each hop judged like the first."""
-        most_bytes = request.max_response_bytes or PROVIDER_TERMS.most_bytes
-        terms = dataclasses.replace(PROVIDER_TERMS, most_bytes=most_bytes)
-        exchange, asked, is_large = self._exchange(terms, is_trusted), request.url, False
+        exchange = self._exchange(PROVIDER_SECONDS, request.max_response_bytes, is_trusted)
+        asked, lock = request.url, self._large[request.is_user_supplied]
+        if large:
+            exchange.begin_large = functools.partial(large.enter_context, lock)
         exchange.address = request.named_by
         exchange.leave()
-
-        def grow(size: int) -> None:
-            nonlocal is_large
-            exchange.check_size(size)
-            if large is not None and not is_large and size > _LARGE[request.is_user_supplied]:
-                is_large = True
-                exchange.wait_for(self._large[request.is_user_supplied])
-                large.callback(self._large[request.is_user_supplied].release)
-
         contact = f"; {self._settings.contact}" if self._settings.contact else ""
         request = dataclasses.replace(request, headers={
             "User-Agent": f"{USER_AGENT} (self-hosted release tracker{contact})", "Accept-Encoding": "gzip",
@@ -4081,7 +4034,7 @@ class Fetcher:
             with self._open(request, exchange) as response:
                 target = response.headers.get("Location")
                 if response.status not in (301, 302, 303, 307, 308) or not target or request.method == "POST":
-                    body = _read_body(response, grow)
+                    body = _read_body(response, exchange)
                     return Answer(request.url, response.status, _headers(response), body, asked,
                                   exchange.address)
             request = _redirected(request, target)
@@ -4094,13 +4047,12 @@ class Fetcher:
         # Where notifications are posted to, the path may be the secret.
         is_shown = request.method in ("GET", "HEAD")
         try:
-            url = ascii_url(request.url)
-            log.debug("request %s %s", request.method, url.partition("?")[0] if is_shown else host_of(url))
-            opener = urllib.request.OpenerDirector()
-            opener.add_handler(_Handler(exchange, lambda: self._tls, request.headers))
-            with opener.open(urllib.request.Request(
-                    url, request.body, dict(request.headers), method=request.method)) as response:
-                yield response
+            url = urlsplit(ascii_url(request.url))
+            log.debug("request %s %s%s", request.method, url.netloc, url.path if is_shown else "")
+            tls = self._tls if url.scheme == "https" else None
+            with contextlib.closing(_Connection(url, exchange, tls)) as connection:
+                with connection.ask(request) as response:
+                    yield response
         except (OSError, http.client.HTTPException, ValueError) as error:
             words = _without_login(_network_error(error), _login_of(self._settings.outgoing_proxy))
             raise Unreachable(words) from error
@@ -4111,7 +4063,7 @@ class Fetcher:
         url, login = urlsplit(self._settings.smtp_url), _login_of(self._settings.smtp_url)
         if not url.hostname:
             raise Unreachable("no mail server is configured; --smtp-url sets one")
-        exchange, code = self._exchange(MAIL_TERMS, is_trusted=True), 250
+        exchange, code = self._exchange(MAIL_SECONDS, REPLY_LIMIT, is_trusted=True), 250
         try:
             server = _MailConnection(exchange, self._tls, url)
             try:
@@ -5787,10 +5739,6 @@ class Tracker(Worker):
         with contextlib.suppress(StoreUnavailable):
             self.store.sources.release(self._claimant)
 
-    def _run(self) -> None:
-        self.fetcher.check_certificates()       # here, since it takes a moment
-        super()._run()
-
     def _turn(self) -> float:
         self.on_turn()
         config, now = self._config, time.monotonic()
@@ -6238,7 +6186,7 @@ def _json_request(url: str, content: Mapping[str, Any], headers: Mapping[str, st
     all_headers = {"Content-Type": "application/json; charset=utf-8", "Accept": "application/json",
                    "User-Agent": USER_AGENT, **(headers or {})}
     body = compact_json(content).encode("utf-8", "replace")
-    return Request(url, all_headers, method, body, max_response_bytes=64 * KIB)
+    return Request(url, all_headers, method, body)
 
 
 def _webhook(message: Message) -> Request:
