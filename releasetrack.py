@@ -86,7 +86,6 @@ import random
 import re
 import resource
 import secrets
-import select
 import shutil
 import signal
 import smtplib
@@ -1448,25 +1447,22 @@ class RegexSandbox:
         import json, re, signal, sys
         def stop(*_): raise TimeoutError
         signal.signal(signal.SIGPROF, stop)
-        for line in sys.stdin:
-            rules, versions = json.loads(line)
-            left, found, wrong = 1.0, set(), []
-            for at, (pattern, inverse) in enumerate(rules):
-                share = max(left / 2, 0.001)
-                signal.setitimer(signal.ITIMER_PROF, share)
-                try:
-                    search = re.compile(pattern).search
-                    found.update([text for text in versions if bool(search(text)) is not inverse])
-                except TimeoutError:
-                    wrong.append([at, None])
-                except (re.error, OverflowError, RecursionError) as error:
-                    wrong.append([at, str(error)])
-                left -= share - signal.setitimer(signal.ITIMER_PROF, 0)[0]
-            print(json.dumps([list(found), wrong]), flush=True)"""
+        (rules, versions), left, found, wrong = json.load(sys.stdin), 1.0, set(), []
+        for at, (pattern, inverse) in enumerate(rules):
+            share = max(left / 2, 0.001)
+            signal.setitimer(signal.ITIMER_PROF, share)
+            try:
+                search = re.compile(pattern).search
+                found.update([text for text in versions if bool(search(text)) is not inverse])
+            except TimeoutError:
+                wrong.append([at, None])
+            except (re.error, OverflowError, RecursionError) as error:
+                wrong.append([at, str(error)])
+            left -= share - signal.setitimer(signal.ITIMER_PROF, 0)[0]
+        print(json.dumps([list(found), wrong]))"""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._helper: Any = None            # the process, as a Popen
+        self._lock = threading.Lock()       # one process at a time, which takes 20 ms to start
         self._seconds = 5.0                 # after which it is killed; the machine may be busy
 
     def judge(self, rules: Sequence[tuple[str, bool]], versions: Collection[str],
@@ -1476,41 +1472,19 @@ class RegexSandbox:
         release too many than one hidden. Raises TooMany when others keep it for longer than ``patience``."""
         if not self._lock.acquire(timeout=patience):
             raise TooMany(1, "The patterns of others take long. Try again in a few seconds.")
+        found, faults = list[str](), [(at, "") for at in range(len(rules))]
         try:
-            answer = self._ask(json.dumps([rules, list(versions)]))
+            found, faults = json.loads(subprocess.run(
+                [sys.executable, "-I", "-S", "-c", self._PROGRAM], stdout=subprocess.PIPE, check=True,
+                input=json.dumps([rules, list(versions)]).encode(), timeout=self._seconds).stdout)
+        except subprocess.SubprocessError:      # it took too long, or was killed
+            pass
         finally:
             self._lock.release()
-        found, faults = json.loads(answer) if answer else ([], [(at, None) for at in range(len(rules))])
         wrong = {at: f"must be a Python regular expression; {rules[at][0]!r} is not: {error}" if error else
                  f"must be matched with all versions within half a second; {rules[at][0]!r} takes longer"
                  for at, error in faults}
         return Verdicts(tuple(rules), versions, set(found)), wrong
-
-    def close(self) -> None:
-        with self._lock:
-            self._end_helper()
-
-    def _ask(self, question: str) -> bytes:
-        """The answer; empty when it does not come in time, or the process has ended."""
-        if self._helper is None or self._helper.poll() is not None:
-            self._end_helper()
-            self._helper = subprocess.Popen([sys.executable, "-I", "-S", "-c", self._PROGRAM],
-                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        answer, waiting = b"", select.poll()        # select() fails beyond 1,024 open files
-        waiting.register(self._helper.stdout, select.POLLIN)
-        with contextlib.suppress(BrokenPipeError):
-            self._helper.stdin.write(f"{question}\n".encode())
-            self._helper.stdin.flush()
-            answer = self._helper.stdout.readline() if waiting.poll(1000 * self._seconds) else b""
-        if not answer:
-            self._end_helper()
-        return answer
-
-    def _end_helper(self) -> None:
-        if self._helper is not None:
-            self._helper.kill()
-            self._helper.communicate()
-            self._helper = None
 
 
 # A tag ends at its ">" or where the next "<" begins, so that each character is read once. html.parser takes
@@ -10472,8 +10446,6 @@ class Service:
         self.ask_to_stop()
         self.tracker.join()
         self.courier.join()
-        self.patterns.close()
-        self.tracker.patterns.close()
         self._context.throttle.close()
         self.store.close()
 

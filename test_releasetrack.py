@@ -1120,12 +1120,10 @@ def test_one_time_codes_are_those_of_rfc_6238():
 
 
 @pytest.fixture
-def patterns() -> Iterator[rt.RegexSandbox]:
+def patterns() -> rt.RegexSandbox:
     made = rt.RegexSandbox()
     made._seconds = 60.0                # where many run, half a second of the processor's time takes long
-    made.judge([("x", False)], ["y"])   # its helper is up
-    yield made
-    made.close()
+    return made
 
 
 VERSIONS = ["1.0", "1.0-rc1", "2.0"]
@@ -1168,28 +1166,20 @@ def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(p
             patterns.judge([("rc", False)], VERSIONS, 0.01)
     assert len(ended.result()[1]) == 50 and not ended.result()[0].ruled_out
     patterns._seconds = 60.0
-    assert ruled_out(patterns, [("rc", False)]) == [False, True, False], "another process"
-    patterns._helper.kill()
-    patterns._helper.wait()
     assert ruled_out(patterns, [("rc", False)]) == [False, True, False]
 
 
-def test_patterns_work_with_1024_open_files_until_they_are_closed(patterns):
+def test_patterns_work_with_1024_open_files(patterns):
     # a descriptor beyond 1,023 is more than select() takes
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limits[1] != resource.RLIM_INFINITY and limits[1] < 2048:
         pytest.skip("this machine allows no 2,048 open files")
-    patterns.close()
     with contextlib.ExitStack() as stack:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 2048), limits[1]))
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
         for _ in range(1100):
             stack.enter_context(open(os.devnull, "rb"))
         assert ruled_out(patterns, [("rc", False)]) == [False, True, False]
-        helper = patterns._helper
-        patterns.close()
-        assert helper.poll() is not None
-        patterns.close()
 
 
 def test_pace_allows_so_many_in_any_so_many_seconds():
