@@ -2272,35 +2272,23 @@ def test_ssrf_dns_rebinding_is_refused(listen, monkeypatch):
 
 
 def test_ssrf_address_classes():
-    PUBLIC, PRIVATE, NEVER = "public", "private", "never"
-    for address, kind in [
-        ("1.1.1.1",                 PUBLIC), ("2606:4700:4700::1111",   PUBLIC), ("::ffff:8.8.8.8",     PUBLIC),
-        ("172.32.0.1",              PUBLIC), ("100.128.0.1",            PUBLIC), ("11.0.0.1",           PUBLIC),
-        ("192.169.0.1",             PUBLIC), ("2001:4860:4860::8888",   PUBLIC),
-        ("127.0.0.1",              PRIVATE), ("127.255.255.254",       PRIVATE), ("::1",               PRIVATE),
-        ("::ffff:127.0.0.1",       PRIVATE), ("10.0.0.1",              PRIVATE), ("172.16.0.1",        PRIVATE),
-        ("172.31.255.255",         PRIVATE), ("192.168.1.1",           PRIVATE), ("100.64.0.1",        PRIVATE),
-        ("fd00::1",                PRIVATE), ("fc00::1",               PRIVATE), ("::ffff:10.0.0.1",   PRIVATE),
-        ("0.0.0.0",                  NEVER), ("0.1.2.3",                 NEVER), ("::",                  NEVER),
-        ("169.254.1.1",              NEVER), ("169.254.169.254",         NEVER), ("::ffff:169.254.169.254", NEVER),
-        ("fe80::1",                  NEVER), ("fe80::1%lo",              NEVER), ("224.0.0.1",           NEVER),
-        ("239.255.255.250",          NEVER), ("ff02::1",                 NEVER), ("240.0.0.1",           NEVER),
-        ("255.255.255.255",          NEVER), ("192.0.0.9",               NEVER), ("192.88.99.1",         NEVER),
-        ("192.0.2.1",                NEVER), ("198.18.0.1",              NEVER), ("203.0.113.7",         NEVER),
-        ("::127.0.0.1",              NEVER), ("64:ff9b::7f00:1",         NEVER), ("64:ff9b::a9fe:a9fe",  NEVER),
-        ("64:ff9b:1::1",             NEVER), ("2002:7f00:1::",           NEVER), ("2001:db8::1",         NEVER),
-        ("fec0::1",                  NEVER), ("3fff::1",                 NEVER), ("5f00::1",             NEVER),
-        ("168.63.129.16",            NEVER), ("100.100.100.200",         NEVER), ("fd00:ec2::254",       NEVER),
-        ("::ffff:100.100.100.200",   NEVER), ("::ffff:0.0.0.0",          NEVER), ("not an address",      NEVER),
+    for kind, addresses in [
+        ("public", "1.1.1.1 2606:4700:4700::1111 ::ffff:8.8.8.8 172.32.0.1 100.128.0.1 11.0.0.1 192.169.0.1 2001:4860:4860::8888"),
+        ("private", "127.0.0.1 127.255.255.254 ::1 ::ffff:127.0.0.1 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 100.64.0.1 "
+                    "fd00::1 fc00::1 ::ffff:10.0.0.1"),
+        ("never", "0.0.0.0 0.1.2.3 :: 169.254.1.1 169.254.169.254 ::ffff:169.254.169.254 fe80::1 fe80::1%lo 224.0.0.1 239.255.255.250 "
+                  "ff02::1 240.0.0.1 255.255.255.255 192.0.0.9 192.88.99.1 192.0.2.1 198.18.0.1 203.0.113.7 ::127.0.0.1 64:ff9b::7f00:1 "
+                  "64:ff9b::a9fe:a9fe 64:ff9b:1::1 2002:7f00:1:: 2001:db8::1 fec0::1 3fff::1 5f00::1 168.63.129.16 100.100.100.200 "
+                  "fd00:ec2::254 ::ffff:100.100.100.200 ::ffff:0.0.0.0 nonsense"),
     ]:
-        trusted, untrusted = rt.refusal(address, (), True), rt.refusal(address, (), False)
-        allowed = rt.refusal(address, ("0.0.0.0/0", "::/0"), False)
-        assert (trusted is None, untrusted is None, allowed is None) == {
-            PUBLIC: (True, True, True), PRIVATE: (True, False, True), NEVER: (False, False, False)}[kind], address
-        if kind == PRIVATE:
-            assert address in untrusted and "private" in untrusted and "--allow-network" in untrusted
-        if kind == NEVER:
-            assert address in untrusted and "never" in untrusted and rt.refusal(address, (address,), False)
+        for address in addresses.split():
+            trusted, untrusted = rt.refusal(address, (), True), rt.refusal(address, (), False)
+            allowed = rt.refusal(address, ("0.0.0.0/0", "::/0"), False)
+            assert (trusted is None, untrusted is None, allowed is None) == {
+                "public": (True, True, True), "private": (True, False, True), "never": (False, False, False)}[kind], address
+            if kind != "public":
+                assert address in untrusted and kind in untrusted and ("--allow-network" in untrusted) is (kind == "private")
+            assert kind != "never" or rt.refusal(address, (address,), False)
 
 
 @pytest.mark.parametrize("host, is_loopback", [
@@ -3832,16 +3820,12 @@ def test_git_repository_of_very_many_tags_is_its_highest():
     assert canned_versions(Canned("savannah", {"/git/r.git/info/refs": long}), "r", None) == {"v1"}
 
 
-def test_registry_answers_are_bounded_by_their_kind(listen):
+def test_registry_answers_are_bounded_by_their_kind():
     """F3: a configuration of 18 MiB, by an image's author alone, took 546 MiB; and what else one author may write."""
     canned, asked = Canned("oci", OCI), dict[str, int]()
     rt.releases_of(canned.row, "o/i", lambda request: asked.setdefault(
         request.url.split("/")[-2], request.max_response_bytes) and None or canned.fetch(request))
-    assert asked == {"manifests": 2 * rt.MIB, "blobs": 2 * rt.MIB, "tags": 0}
-    large = listen(lambda seen: (200, gzip.compress(b"{" + b" " * 3 * rt.MIB + b"}"), {"Content-Encoding": "gzip"})
-                   if "/blobs/" in seen.path else by_path(OCI)(seen))
-    with pytest.raises(rt.Unreachable, match="larger than 2048 KiB"):
-        read_from("oci", large.url, "o/i")
+    assert asked == {"manifests": 2 * rt.MIB, "blobs": 2 * rt.MIB, "tags": 20 * rt.MIB}
     fat = {"version": "1.0.0", "time": MAY, **{f"k{number}": 0 for number in range(4000)}}
     packages = {"packages": {"v/p": [fat, *({"version": f"1.0.{number}"} for number in range(1, 1500))]}}
     canned = Canned("packagist", {"/p2/v/p.json": packages})
@@ -4045,17 +4029,11 @@ def test_many_new_releases_are_twenty_and_a_summary():
     assert secure.body["cve"] == ["CVE-2026-1234"]
     judged = rt.judged(news(50), rt.Verdicts((), [], [f"1.{minor}" for minor in range(3, 50)]))
     assert received(events_of(subscriber, judged), "ntfy") == ["1.0", "1.1", "1.2"]
+    assert events_of(subscriber_to("ntfy", exclude_updated=True), [], [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)]) == []
 
 
-def test_rewritten_history_is_one_notice_for_people_only():
-    """F8: a repository whose tags all moved sent a message for each."""
-    changed = [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(2000)]
-    subscriber = subscriber_to("ntfy", "webhook")
-    events = events_of(subscriber, [rt.Release("2.0", JUNE)], changed)
-    assert received(events, "ntfy") == ["its history was rewritten: 2,000 versions changed", "2.0"]
-    assert received(events, "webhook") == ["2.0"]
-    assert events_of(subscriber_to("ntfy", exclude_updated=True), [], changed) == []
-    for known, updated, is_rewritten in [       # it is more than half of it
+def test_history_is_rewritten_when_more_than_half_of_it_changes():
+    for known, updated, is_rewritten in [
         (2000, 2000, True), (2000, 1001, True), (2000, 1000, False), (30, 20, False), (30, 21, True), (50, 26, True), (1, 1, False),
     ]:
         before = {str(number): was(MAY, "commit:a") for number in range(known)}
@@ -4476,25 +4454,18 @@ def test_notification_storm_is_one_summary(world, listen):
     server = listen(lambda seen: refs(*(f"{commit * 40} refs/tags/v1.{minor}" for minor in versions)))
     tracker = world.tracker(rt.Settings(provider=(f"tags=savannah:{server.url}",)))
     source = world.store.projects.add(world.account.id, "tags", "r", "r", {})[1]
-    hook = world.webhook("http://127.0.0.1:9/")
-    chat = world.store.destinations.add(world.account.id, "ntfy", "chat", {})
-
-    def sent(destination: rt.Destination) -> list[str]:
-        """What a check queued for a destination."""
-        before = len(world.store.outbox.history(world.account.id, destination_id=destination.id, limit=9999))
+    hook, chat = world.webhook("http://127.0.0.1:9/"), world.topic()
+    for commit, versions, to_chat, to_hook in (
+            ("a", range(2000), [], 0),                      # history
+            ("b", range(2000), ["summary"], 0), ("c", range(2000), ["summary"] * 2, 0),
+            ("c", range(2050), ["summary"] * 3 + [f"v1.{minor}" for minor in range(2030, 2050)], 50)):
         tracker.check_now(source.id)
-        after = world.store.outbox.history(world.account.id, destination_id=destination.id, limit=9999)
-        return [entry.version or entry.event for entry in reversed(after[:len(after) - before])]
-    assert sent(chat) == []                                 # history
-    for commit in "bc":
-        assert sent(chat) == ["summary"]
-    commit = "d"
-    assert sent(hook) == []
-    versions = range(2050)
-    assert sent(chat) == ["summary", *(f"v1.{minor}" for minor in range(2030, 2050))]
-    versions = range(2100)
-    assert len(sent(hook)) == 50
-    assert world.store.releases.known(source.id)["v1.0"].content_id == "commit:" + "d" * 40
+        sent = {one.name: [entry.version or entry.event for entry in reversed(world.store.outbox.history(
+            world.account.id, destination_id=one.id, limit=9999))] for one in (chat, hook)}
+        assert sent[chat.name] == to_chat and len(sent[hook.name]) == to_hook
+    assert sql(world.store, "SELECT DISTINCT body ->> 'text' FROM event WHERE kind = 'summary' ORDER BY id") == [
+        ("its history was rewritten: 2,000 versions changed",), ("30 more releases",)]
+    assert world.store.releases.known(source.id)["v1.0"].content_id == "commit:" + "c" * 40
 
 
 def test_claimed_source_is_left_to_its_claimant(watch, monkeypatch, caplog):
@@ -4540,33 +4511,22 @@ def test_check_that_never_ended_is_backed_off(watch):
 @pytest.mark.slow
 def test_newest_ten_thousand_releases_are_kept(world, listen):
     """F3: and none of them is news again, whatever comes and goes."""
-    numbers: Any = range(10_500)
-    server = listen(lambda seen: refs(*(f"{'a' * 40} refs/tags/v{number}" for number in numbers)))
+    server = listen(lambda seen: refs(*(f"{'a' * 40} refs/tags/v{number}" for number in range(until_))))
     tracker = world.tracker(rt.Settings(provider=(f"tags=savannah:{server.url}",)))
     source = world.store.projects.add(world.account.id, "tags", "r", "r", {})[1]
-    hook = world.webhook("http://127.0.0.1:9/")
-
-    def check() -> tuple[int, int]:
-        """How many news there are, and how many deliveries."""
-        before = len(world.store.outbox.history(world.account.id, destination_id=hook.id, limit=9999))
-        after, news = tracker.check_now(source.id)
-        assert after.error is None, after
-        return len(news), len(world.store.outbox.history(world.account.id, destination_id=hook.id, limit=9999)) - before
-
-    def kept() -> set[int]:
-        return {int(version[1:]) for version in world.store.releases.known(source.id)}
-    assert check() == (0, 0) and kept() == set(range(500, 10_500)) and check() == (0, 0)
-    numbers = range(10_510)
-    assert check() == (10, 10) and kept() == set(range(510, 10_510)) and check() == (0, 0)
-    numbers = range(10_000)                                 # older ones come up where newer ones were withdrawn
-    assert check() == (0, 0) and kept() == set(range(510, 10_510))
-    numbers = range(10_520)
-    assert check() == (10, 10) and kept() == set(range(520, 10_520))
-    numbers = range(12_520)
-    assert check() == (2000, 1000) and kept() == set(range(2520, 12_520)) and check() == (0, 0)
-    world.store.database.write("INSERT INTO release (source_id, version, date, is_prerelease) VALUES (?, 'old', '2001', 0)", (source.id,))
-    numbers = range(12_521)
-    assert check() == (1, 1) and kept() == set(range(2521, 12_521))         # also of a store that has more
+    hook, queued = world.webhook("http://127.0.0.1:9/"), 0
+    for until_, news, first_kept in (
+            (10_500, 0, 500), (10_500, 0, 500), (10_510, 10, 510), (10_510, 0, 510),
+            (10_000, 0, 510),                               # older ones come up where newer ones were withdrawn
+            (10_520, 10, 520), (12_520, 2000, 2520), (12_520, 0, 2520),
+            (12_521, 1, 2521)):                             # also of a store that has more
+        if until_ == 12_521:
+            world.store.database.write("INSERT INTO release (source_id, version, date, is_prerelease) VALUES (?, 'old', '2001', 0)", (source.id,))
+        after, found = tracker.check_now(source.id)
+        queued += min(news, 1000)
+        assert (after.error, len(found)) == (None, news), until_
+        assert len(world.store.outbox.history(world.account.id, destination_id=hook.id, limit=9999)) == queued
+        assert world.store.releases.known(source.id).keys() == {f"v{number}" for number in range(first_kept, first_kept + 10_000)}
 
 
 def test_two_accounts_share_one_check(watch):
@@ -6129,7 +6089,7 @@ def test_hanging_receivers_of_an_account_do_not_delay_another(world, listen, cou
         until(lambda: len(delays) == 100, 40)
         ends.set()
         world.service.fetcher.stopping.set()
-    assert sorted(delays)[94] < 5, sorted(delays)[90:]
+    assert_prompt(delays, 5)
 
 
 def test_destination_that_fails_for_three_days_is_reported_once_by_the_others(world, listen):
@@ -7897,12 +7857,11 @@ def test_proxy_s_header_creates_accounts_if_the_operator_says_so(tmp_path, caplo
 def test_proxy_s_header_over_a_real_connection(serve, db):
     """What reaches us twice counts as twice, and an underscore is no hyphen."""
     first_key(db)
-    address = urllib.parse.urlsplit(serve("--trusted-proxy", "127.0.0.1", "--auth-header", "Remote-User").address)
+    process = serve("--trusted-proxy", "127.0.0.1", "--auth-header", "Remote-User")
     for lines, status in ((["Remote-User: me@example.org"], 200), (["remote-user: x@x", "Remote-User: me@example.org"], 403),
                           (["Remote_User: me@example.org"], 303), (["Remote-User:"], 303), ([], 303)):
-        with socket.create_connection((address.hostname, address.port), 15) as connection:
-            connection.sendall("\r\n".join(["GET /account HTTP/1.1", "Host: x", "Connection: close", *lines, "", ""]).encode())
-            assert int(connection.makefile("rb").read().split()[1]) == status, lines
+        asked = "\r\n".join(["GET /account HTTP/1.1", "Host: x", "Connection: close", *lines, "", ""])
+        assert send_raw(process.address, asked.encode())[0].status == status, lines
 
 
 def test_session_token_is_new_at_each_login_and_stored_hashed(cheap_world):
