@@ -6926,16 +6926,6 @@ def read_networks(texts: Sequence[str]) -> list[str]:
     return found or ["0.0.0.0/0", "::/0"]
 
 
-def pattern_problem(pattern: str) -> str | None:
-    """What the text of a regular expression must be and is not, if anything. Whether it can be compiled,
-    which may take long, is for the sandbox to say."""
-    if len(pattern) > 500 or _UNSTORABLE.search(pattern):
-        return "must have at most 500 characters and no control characters"
-    if "[[:" in pattern:        # Python would silently read it as a set of letters
-        return f"must not have POSIX classes such as [[:alpha:]], but [a-z], \\w or \\d: {pattern!r}"
-    return None
-
-
 class _Reader:
     """Collects every problem of what it reads; ``check`` raises them as one Invalid."""
 
@@ -7040,11 +7030,10 @@ class Fields(_Reader):
     def label(self, name: str, at_most: int = NAME_LIMIT) -> str:
         """A required name that a person chose; "" where it has a problem."""
         value = self._given.get(name)
-        if value is None or isinstance(value, str):
-            with self.collecting():
-                return read_label(value or "", at_most, name)
-        else:
-            self.add_problem(name, "must be a string")
+        with self.collecting():
+            if not isinstance(value, str | None):
+                raise Invalid(Problem(name, "must be a string"))
+            return read_label(value or "", at_most, name)
         return ""
 
     def flag(self, name: str) -> bool | None:
@@ -7084,8 +7073,11 @@ class Fields(_Reader):
         value, inverse = given.get("value"), given.get("inverse")
         if not isinstance(value, str) or not value or not isinstance(inverse, bool | None):
             self.add_problem(field, "must be an object with value, a string, and inverse, true or false")
-        elif problem := pattern_problem(value):
-            self.add_problem(field, problem)
+        elif len(value) > 500 or _UNSTORABLE.search(value):
+            self.add_problem(field, "must have at most 500 characters and no control characters")
+        elif "[[:" in value:        # Python would silently read it as a set of letters
+            self.add_problem(field, "must not have POSIX classes such as [[:alpha:]], but [a-z], \\w or "
+                                    f"\\d: {value!r}")
         return str(value), bool(inverse)        # not used where there is a problem
 
     def _list(self, name: str, what: str, at_most: int) -> list[Any] | None:
@@ -7148,10 +7140,7 @@ def project_settings(fields: Fields, store: Store, account_id: str, source_id: i
         account = store.accounts.get(account_id)
         found["email_notification"] = account.email_notification if account else "daily"
     if (rules := found["exclude_version_regexp"]) is not None:
-        versions = store.releases.known(source_id)
-        found["verdicts"], wrong = Verdicts((), versions, ()), dict[int, str]()
-        if rules:
-            found["verdicts"], wrong = judge(account_id, rules, versions)
+        found["verdicts"], wrong = judge(account_id, rules, store.releases.known(source_id))
         for at, words in wrong.items():
             fields.add_problem(f"exclude_version_regexp[{at}]", words)
     return {name: value for name, value in found.items() if value is not None} | {
@@ -7460,6 +7449,8 @@ class Context:
     def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
               versions: Collection[str]) -> tuple[Verdicts, dict[int, str]]:
         """What the sandbox says of patterns of the account; others are waited for 2 s. Raises TooMany."""
+        if not rules:
+            return Verdicts((), versions, ()), {}
         with self.turn(account_id):
             return self.patterns.judge(rules, versions, patience=2.0)
 
@@ -7750,7 +7741,7 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
         if found and in_networks(address, found[2]):
             context.store.keys.record_use(found[0])
             return found[0], found[1]
-    if secrets_given and context.settings.rate_limit:
+    if secrets_given:
         take_cost(context, f"address {address}", environ["REQUEST_METHOD"])
     raise Unauthorized
 
@@ -8415,16 +8406,6 @@ def _root_of(environ: Mapping[str, Any]) -> str:
     return quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
 
 
-def _is_secure(environ: Mapping[str, Any], settings: Settings) -> bool:
-    """Whether the browser uses TLS, as far as we can know."""
-    if settings.base_url:
-        return settings.base_url.startswith("https:")
-    scheme = environ["wsgi.url_scheme"]
-    if in_networks(environ.get("REMOTE_ADDR", ""), settings.trusted_proxy):
-        scheme = environ.get("HTTP_X_FORWARDED_PROTO", scheme)
-    return scheme == "https"
-
-
 _SESSION, _FLASH, _DEVICE = "releasetrack", "releasetrack-flash", "releasetrack-device"         # cookies
 
 # What a button does; and a flash message with which this page is opened again, or that of the path behind it.
@@ -8439,12 +8420,21 @@ class Visit:
         self.context, self.store = site.context, site.context.store
         self.settings, self.providers = site.context.settings, site.context.providers
         self.root, self.path = _root_of(environ), environ["releasetrack.path"]
-        self._is_secure = _is_secure(environ, self.settings)
         self._token, self.device_token = self._cookie(_SESSION), self._cookie(_DEVICE)
         self.session = self.store.sessions.find(self._token) if self._token else None
         self.is_post, self.form = environ["REQUEST_METHOD"] == "POST", Form(environ)
         self.problems: list[Problem] = []       # of what the form asked for
         self._labels: dict[str, str] = {}       # of the page's fields, by what problems call them
+
+    @functools.cached_property
+    def _is_secure(self) -> bool:
+        """Whether the browser uses TLS, as far as we can know."""
+        if self.settings.base_url:
+            return self.settings.base_url.startswith("https:")
+        scheme = self.environ["wsgi.url_scheme"]
+        if in_networks(self.environ.get("REMOTE_ADDR", ""), self.settings.trusted_proxy):
+            scheme = self.environ.get("HTTP_X_FORWARDED_PROTO", scheme)
+        return scheme == "https"
 
     @functools.cached_property
     def account(self) -> Account:
@@ -8535,8 +8525,6 @@ class Visit:
         if proxied and (not self.session or self.session.account_id != proxied.id):
             self.sign_in(proxied)
         if who != "anyone" and not self.session:
-            if not self.store.accounts.exist():
-                raise SeeOther("/setup")
             if self.is_post:
                 raise SeeOther("/login", "Sign in first; nothing was changed.")
             raise SeeOther(f"/login?{urllib.parse.urlencode({'next': self.link()})}")
@@ -8569,12 +8557,12 @@ class Visit:
             # https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies
             self.set_cookie(_DEVICE, sign(make_id(), account.signing_key, "device"), 365 * DAY)
 
-    def require_password(self, back: str = "") -> None:
-        """Ask for the password, unless it was typed within ten minutes or a proxy signs in; then the page at
-        ``back`` is opened, or else this one. Raises SeeOther."""
+    def require_password(self) -> None:
+        """Ask for the password, unless it was typed within ten minutes or a proxy signs in; then this page is
+        opened again. Raises SeeOther."""
         if not self.proxied and self.session and (
                 self.store.database.clock() - self.session.confirmed_at > CONFIRMED):
-            raise SeeOther(f"/confirm?{urllib.parse.urlencode({'next': back or self.path})}")
+            raise SeeOther(f"/confirm?{urllib.parse.urlencode({'next': self.path})}")
 
     def attempt(self, **acts: Act) -> None:
         """Do what the form asks for by its button ``do``, if one was sent; what is wrong with it is kept for
@@ -8691,11 +8679,6 @@ def error_page(environ: Mapping[str, Any], status: int, text: str = "") -> str:
                              title=REASONS.get(status, "Error"), text=_ERROR_TEXTS.get(status, text))
 
 
-def wants_page(path: str, accept: str) -> bool:
-    """Whether the client of a path without an answer is a browser, not one of the API."""
-    return "text/html" in accept and not re.match(r"/(?:v1|healthz|metrics)(?:/|$)", path)
-
-
 def answer_page(site: Site, path: str, **names: str) -> Any:
     """The answer to the current request of a page. Only here does an error become a page."""
     handler, who, _ = PAGES[path]
@@ -8806,7 +8789,11 @@ def login_page(visit: Visit) -> str:
         raise SeeOther(path)
 
     def verify() -> None:
-        account = _pending_account(visit, pending)
+        id_, _, expires = pending.rpartition(".")[0].partition(".")
+        account = visit.store.accounts.get(id_)
+        if (not account or not signed(pending, visit.context.throttle.secret + account.signing_key, "pending")
+                or not account.totp_secret or float(expires) < visit.store.database.clock()):
+            raise SeeOther("/login", "That took too long. Sign in again.")
         try:
             check_code(visit.context, account, form.text("code"), visit.device_token)
         except Unauthorized:
@@ -8828,16 +8815,6 @@ def login_page(visit: Visit) -> str:
         FORM_PAGE, title="Sign in", hidden=[("next", path)], buttons={"enter": "Sign in"},
         fields=visit.filled("enter", _EMAIL_FIELD, _PASSWORD_FIELD),
         hint="Forgotten? On the server,", command=f"{_COMMAND} passwd you@example.org")
-
-
-def _pending_account(visit: Visit, token: str) -> Account:
-    """Whose password was right on a log-in's first page, by its token. Raises SeeOther when that is over."""
-    id_, _, expires = token.rpartition(".")[0].partition(".")
-    account = visit.store.accounts.get(id_)
-    if (not account or not signed(token, visit.context.throttle.secret + account.signing_key, "pending")
-            or not account.totp_secret or float(expires) < visit.store.database.clock()):
-        raise SeeOther("/login", "That took too long. Sign in again.")
-    return account
 
 
 def _own_path(text: str) -> str:
@@ -8946,9 +8923,8 @@ def note_page(visit: Visit, project_id: str) -> str:
     """The document of a note's frame. What could dial a host, which no policy prevents, is shown as text."""
     project, version = _project_at(visit, project_id), visit.query.text("version") or ""
     note = or_missing(visit.store.releases.note(project.source_id, version))
-    bottle.response.headers.update(PAGE_HEADERS)
-    bottle.response.set_header("Content-Security-Policy", NOTE_POLICY)
-    bottle.response.set_header("X-DNS-Prefetch-Control", "off")
+    bottle.response.headers.update(PAGE_HEADERS | {
+        "Content-Security-Policy": NOTE_POLICY, "X-DNS-Prefetch-Control": "off"})
     message = _ELEMENTS_THAT_REACH_OUT.sub("&lt;", note.message)
     return NOTE_PAGE.render(title=note.title, root=visit.root) + message
 
@@ -10088,9 +10064,7 @@ def _try_provider(visit: Visit) -> str:
 STATUS_PAGE = template_of("""\
 % rebase("layout", title="Status")
 % include("list", items=facts, looks="facts")
-<form class="row" method="post" action="{{root}}/status/backup">
-  <button>Download a backup</button>
-</form>
+% include("form", buttons={"backup": "Download a backup"}, is_main=False)
 <h2>Sources that fail</h2>
 % include("list", items=failing, empty="None.")
 <h2>Quotas</h2>
@@ -10098,9 +10072,12 @@ STATUS_PAGE = template_of("""\
 """)
 
 
-@page_at("/status", "admin", "GET")
-def status_page(visit: Visit) -> str:
-    """How the service is, for administrators."""
+@page_at("/status", "admin")
+def status_page(visit: Visit) -> Any:
+    """How the service is, for administrators; or a backup."""
+    if visit.is_post:
+        visit.require_password()
+        return _backup(visit)
     store, sources = visit.store, visit.store.sources.all()
     facts = {name.replace("_", " "): str(count) for name, count in store.counts().items()}
     database = store.database
@@ -10119,10 +10096,8 @@ def status_page(visit: Visit) -> str:
                 for one in {one.provider: one for one in sources if one.quota_left is not None}.values()])
 
 
-@page_at("/status/backup", "admin", "POST")
-def backup_page(visit: Visit) -> Any:
+def _backup(visit: Visit) -> Any:
     """A consistent copy of the store, to be kept."""
-    visit.require_password("/status")
     path = f"{visit.store.database.path}.{make_id()}.download"
     try:
         visit.store.database.backup(path)
@@ -10180,7 +10155,7 @@ def feed_page(visit: Visit, secret: str) -> bytes:
         base=visit.base, entries=entries, urn=lambda text: uuid.uuid5(uuid.NAMESPACE_OID, text).urn,
         title=f"Releases: {tag.name}" if tag else "Releases",
         updated=max((one["updated"] for one in entries), default="1970-01-01T00:00:00Z"))
-    return _unless_known(feed, "application/atom+xml; charset=utf-8", 300)
+    return unless_known(feed, "application/atom+xml; charset=utf-8", 300)
 
 
 def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
@@ -10198,7 +10173,7 @@ def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
             page_of(provider, project.name, release.version) if provider else "")}
 
 
-def _unless_known(text: str, content_type: str, seconds: int) -> bytes:
+def unless_known(text: str, content_type: str, seconds: int) -> bytes:
     """The body of an answer without a session; empty, with 304, where the client has it already. What XML
     does not allow is replaced: https://www.w3.org/TR/xml/#charsets"""
     content = re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text).encode()
@@ -10237,20 +10212,14 @@ def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
     name = shortened(project.name.rpartition("/")[2], 40)
     version = shortened(latest.version, 40) if latest else "none yet"
     badge = BADGE.render(name=name, version=version, left=16 + 7 * len(name), right=16 + 7 * len(version))
-    return _unless_known(badge, "image/svg+xml; charset=utf-8", 300)
+    return unless_known(badge, "image/svg+xml; charset=utf-8", 300)
 
 
-ASSETS = {
+ASSETS = {          # files that pages load
     "/style.css": (STYLE, "text/css; charset=utf-8"),
     "/script.js": (SCRIPT, "text/javascript; charset=utf-8"),
     "/icon.svg": (ICON, "image/svg+xml; charset=utf-8"),
 }
-
-
-def answer_asset(path: str) -> bytes:
-    """A file that pages load."""
-    text, content_type = ASSETS[path]
-    return _unless_known(text, content_type, 3600)
 
 
 # == service ===================================================================
@@ -10327,7 +10296,8 @@ def make_app(site: Site) -> Callable[..., Any]:
     def answer_error(error: bottle.HTTPError) -> bytes:
         """What bottle refuses by itself, as a page or a Message."""
         environ = bottle.request.environ
-        if wants_page(environ["PATH_INFO"], environ.get("HTTP_ACCEPT", "")):
+        is_api = re.match(r"/(?:v1|healthz|metrics)(?:/|$)", environ["PATH_INFO"])
+        if "text/html" in environ.get("HTTP_ACCEPT", "") and not is_api:
             return error_page(environ, error.status_code).encode()
         bottle.response.content_type = "application/json"
         return status_message(error.status_code)
@@ -10344,8 +10314,8 @@ def make_app(site: Site) -> Callable[..., Any]:
     app.route("/metrics", callback=lambda: _answer_metrics(context, site.health()))
     for path, (_, _, methods) in PAGES.items():
         app.route(path, method=list(methods), callback=functools.partial(answer_page, site, path))
-    for path in ASSETS:
-        app.route(path, callback=functools.partial(answer_asset, path))
+    for path, (text, content_type) in ASSETS.items():
+        app.route(path, callback=functools.partial(unless_known, text, content_type, 3600))
     return application
 
 
@@ -10935,19 +10905,16 @@ def _given_settings(texts: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _tag_ids(service: Service, account: Account, names: Sequence[str]) -> tuple[str, ...]:
-    """The ids of tags, of which "" names none. Raises Invalid."""
-    tags = {tag.name.lower(): tag.id for tag in service.store.tags.of_account(account.id)}
-    return tuple(_one_of("tag", name.lower(), tags) for name in names if name)
-
-
 def _selection(service: Service, account: Account, args: argparse.Namespace) -> dict[str, Any]:
     """What the arguments of ``_SELECTION`` say, as fields of a destination. Raises Invalid."""
     if args.schedule not in (None, "instant") and args.kind in ("webhook", "email"):
         raise Invalid("--schedule: a webhook is always notified at once" if args.kind == "webhook" else
                       "--schedule: mail goes by each project's email_notification")
-    said = _given(args, "schedule", "is_for_every_project", "is_security_only", "tags", "without_tags")
-    return said | {name: _tag_ids(service, account, said[name]) for name in said if name.endswith("tags")}
+    tags = {tag.name.lower(): tag.id for tag in service.store.tags.of_account(account.id)}
+    said = _given(args, "schedule", "is_for_every_project", "is_security_only")
+    for field, names in _given(args, "tags", "without_tags").items():       # "" names none
+        said[field] = tuple(_one_of("tag", name.lower(), tags) for name in names if name)
+    return said
 
 
 def _destination_at(service: Service, account: Account, kind: str, name: str) -> Destination:

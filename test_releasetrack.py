@@ -7634,8 +7634,8 @@ class Phone:
 
 def test_setup_link_alone_makes_the_first_admin_account(new_service):
     token, visitor, stranger = new_service.token, Visitor(new_service, ""), Visitor(new_service, "")
-    for path in ("/", "/projects", "/login"):
-        assert visitor.ask("GET", path).headers["Location"] == "/setup"
+    for path, next_ in (("/", "/login?next=%2F"), ("/projects", "/login?next=%2Fprojects"), ("/login", "/setup")):
+        assert visitor.ask("GET", path).headers["Location"] == next_
     form_token = re.search(FORM_TOKEN, stranger.get(new_service.service.setup_path).text)[1]
     fields = {"do": "make", "email": "evil@example.org", "password": PASSWORD}
     for one in ("", token[:-1], token + "x", token.swapcase(), "\u65e5"):
@@ -9020,7 +9020,7 @@ def test_password_is_asked_for_again_before_secrets_are_shown(home, cheap_hashes
     home.store.database.clock = clock = Clock(time.time())
     visitor, hook = Visitor(home), f"/notifications/{home.mine['destination_id']}"
     asked = [("POST", "/keys", {"do": "reveal", "key": home.mine["key"]}, "/keys"), ("POST", "/keys", {"do": "add", "name": "new"}, "/keys"),
-             ("POST", hook, {"do": "reveal"}, hook), ("POST", "/status/backup", {}, "/status"),
+             ("POST", hook, {"do": "reveal"}, hook), ("POST", "/status", {"do": "backup"}, "/status"),
              ("GET", "/account/second-factor", {}, "/account/second-factor"), ("POST", "/account/second-factor", {"do": "off"}, "/account/second-factor")]
     for wait, is_asked in ((rt.CONFIRMED, False), (rt.CONFIRMED + 1, True)):
         visitor = Visitor(home)
@@ -9088,14 +9088,13 @@ def test_status_shows_health_counts_and_failures(world, visitor):
 
 def test_backup_is_a_whole_store(world, visitor, tmp_path):
     before = set(os.listdir(tmp_path))
-    answer = visitor.send("/status/backup")
+    answer = visitor.send("/status", {"do": "backup"})
     assert answer.headers["Content-Disposition"].startswith('attachment; filename="releasetrack-20') and set(os.listdir(tmp_path)) == before
     assert len(answer.body) == int(answer.headers["Content-Length"]) and answer.headers["Cache-Control"] == "no-store"
     (tmp_path / "copy.db").write_bytes(answer.body)
     store = rt.Store(str(tmp_path / "copy.db"))
     assert store.keys.by_secret(world.key) and store.accounts.by_email("me@example.org")
     store.close()
-    assert visitor.ask("GET", "/status/backup").status_int == 405
 
 
 # Feeds and badges
@@ -9547,7 +9546,7 @@ def test_admin_pages_are_for_admins(home):
     fields = {"account": home.other.id, "email": "new@example.org", "name": "New", "password": "a new password", "type": "user", "admin": "yes", "brand": "Evil"}
     answers = [visitor.ask("GET", path) for path in pages_for("GET", "admin")]
     answers += [visitor.send(path, fields | {"do": button}) for path in pages_for("POST", "admin") for button in ("add", "admin", "remove", "save", "")]
-    assert {"/accounts", "/status", "/settings", "/status/backup"} <= {answer.request.path for answer in answers}
+    assert {"/accounts", "/status", "/settings"} <= {answer.request.path for answer in answers}
     for answer in answers:
         check_page(answer)
         assert answer.status_int == 403 and "me@example.org" not in answer.text
@@ -9684,7 +9683,7 @@ def test_forms_survive_hostile_values(home, cheap_hashes):
     kinds = [Sendable(f"/notifications/add/{kind}", (("name", ""), *((f"set.{ask.name}", "") for ask in about.fields)), button)
              for kind, about in rt.KINDS.items() for button in ("save", "test")]
     for form in [*forms_seen(visitor, home.mine), *kinds]:
-        if form.button in ("remove", "end") and "/" in form.action.strip("/") or form.button == "leave" or form.action in ("/logout", "/status/backup"):
+        if form.button in ("remove", "end") and "/" in form.action.strip("/") or form.button in ("leave", "backup") or form.action == "/logout":
             continue
         if form.action == "/settings" and form.button != "save":        # which would reach out
             continue
@@ -9712,7 +9711,7 @@ def test_pages_survive_hostile_paths_queries_and_bodies(home):
         for path in paths:
             check_sound(visitor.ask("GET", urllib.parse.quote(path, safe="/%?&=#;\\[]:"), **sent), path[:80])
             visitor.app.reset()         # WebTest's own cookies want paths of UTF-8
-        for pattern, body in itertools.product(sorted({*pages_for("POST")} - {"/logout", "/status/backup"}), BODIES):
+        for pattern, body in itertools.product(sorted({*pages_for("POST")} - {"/logout"}), BODIES):
             check_sound(visitor.ask("POST", filled_path(pattern, home.mine), body.replace(b"TOKEN", form_token), **sent), pattern, body[:40])
             visitor.app.reset()
 
