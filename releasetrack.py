@@ -4389,7 +4389,6 @@ def oci(project: ProjectRef) -> Exchange:
                 dates[tag] = timestamp(int(manifest.get("timeUploadedMs") or 0) / 1000)
     if not digests:
         tags = dict.fromkeys(_highest(tags))
-    if not digests:
         numbered = sorted((tag for tag in tags if re.search("[0-9]", tag)), key=version_order, reverse=True)
         for tag in [tag for tag in numbered if tag not in project.known][:_DETAILS_PER_CHECK]:
             dates[tag], digests[tag] = yield from _oci_created(project, at, tag, access)
@@ -4453,9 +4452,9 @@ def npm(project: ProjectRef) -> Exchange:
         raise ValueError("it answered no versions")
     if times is None and any(version not in project.known for version in versions):
         answer = yield Request(url, {**project.auth, "Accept": "application/json"})
-        # It is too large to be parsed for some: of what is called so, this is the longest.
-        found = max((match[1] for match in _TIMES.finditer(answer.body)), key=len, default=None)
-        times = read_json(found) if found else answer.json()["time"]
+        # It may be too large to be parsed: of what is called so in it, the longest has the dates.
+        found = (match[1] for match in _TIMES.finditer(answer.body))
+        times = read_json(max(found, key=len, default=b"{}"))
     return Listing([make_release(version, (times or {}).get(version)) for version in versions], short)
 
 
@@ -4648,18 +4647,22 @@ def pub(project: ProjectRef) -> Exchange:
     return Listing([make_release(entry["version"], entry.get("published")) for entry in entries], answer)
 
 
-def _changelog_section(changes: str, version: str) -> str:
-    """A version's part of a changelog: from the line that begins with it to the next line with a version."""
-    begins = re.compile(r"[=#*\s]*(?:version |release )?[v\[]*([0-9]+\.[0-9][\w.-]*)",
-                        re.ASCII | re.IGNORECASE)
-    found: list[str] = []
-    for line in changes[:4 * NOTE_LIMIT].splitlines():
-        match = None if line[:1] in " \t" else begins.match(line[:200])
-        if match and found:
-            break
-        if found or match and match[1].rstrip(".:-") == version.removeprefix("v"):
-            found.append(line)
-    return "\n".join(found).strip()
+# The heading of a version in a changelog that is text, and in one that is HTML.
+_TEXT_HEADING = re.compile(r"^(?:[=#*][=#* \t]*)?(?:version |release )?[v\[]*([0-9]+\.[0-9][\w.-]*)",
+                           re.ASCII | re.IGNORECASE | re.MULTILINE)
+_HTML_HEADING = re.compile(r"<h[1-6][^<>]*>(?:[^<]|<(?!/?h[1-6]))*?(?<![\w.])v?([0-9]+(?:\.[0-9]+)+)",
+                           re.ASCII | re.IGNORECASE)
+
+
+def _section(changes: str, heading: re.Pattern[str], version: str) -> str:
+    """A version's part of a changelog: from its heading to the next one."""
+    changes, begins = changes[:4 * NOTE_LIMIT], None
+    for found in heading.finditer(changes):
+        if begins is not None:
+            return changes[begins:found.start()].strip()
+        if found[1].rstrip(".:-") == version.removeprefix("v"):
+            begins = found.start()
+    return changes[begins:].strip() if begins is not None else ""
 
 
 def metacpan(project: ProjectRef) -> Exchange:
@@ -4681,26 +4684,11 @@ def metacpan(project: ProjectRef) -> Exchange:
         if entry["version"] in unknown[:_DETAILS_PER_CHECK]:
             changes = yield Request(f"{at}/changes/{path}", accept_statuses=_UNAVAILABLE)
             if changes.status == 200:
-                notes = _changelog_section(changes.json()["content"], entry["version"])
+                notes = _section(changes.json()["content"], _TEXT_HEADING, entry["version"])
         releases.append(make_release(entry["version"], entry["date"], message=preformatted(notes),
                                      url=f"https://metacpan.org/release/{path}/changes",
                                      is_prerelease=entry["maturity"] == "developer"))
     return Listing(releases, answer, name=name)
-
-
-_HEADING = re.compile(r"<h[1-6][^<>]*>((?:[^<]|<(?!/?h[1-6]))*)</h", re.IGNORECASE)
-
-
-def _html_section(markup: str, version: str) -> str:
-    """A version's part of a rendered changelog: from its heading to the next heading with a version."""
-    begins: int | None = None
-    for heading in _HEADING.finditer(markup[:4 * NOTE_LIMIT]):
-        named = re.search(r"(?<![\w.])v?([0-9]+(?:\.[0-9]+)+)", heading[1], re.ASCII)
-        if named and begins is not None:
-            return markup[begins:heading.start()]
-        if named and named[1] == version:
-            begins = heading.start()
-    return markup[begins:] if begins is not None else ""
 
 
 def hackage(project: ProjectRef) -> Exchange:
@@ -4710,12 +4698,12 @@ def hackage(project: ProjectRef) -> Exchange:
     for item in _rss_items(answer):
         version = item["link"].rstrip("/").rpartition("-")[2]
         releases.append(make_release(version, item["date"], url=item["link"],
-                                     message=_html_section(item["description"], version)))
+                                     message=_section(item["description"], _HTML_HEADING, version)))
     return Listing(releases, answer, is_window=True)
 
 
 _GO_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
-_RANGE_LIMIT = 1000                                 # of a go.mod that are read
+_RANGE_LIMIT = 200                                  # of a go.mod that are read
 _GO_HEADERS = {"Disable-Module-Fetch": "true"}      # answer from the cache, without a fetch from the origin
 
 
@@ -4748,15 +4736,12 @@ def _go_retracted(mod: str) -> Callable[[str], bool]:
     pairs = [inner.split(",") for inner in re.findall(r"\[([^\[\]]*)\]", text)]
     words = re.sub(r"\[[^\[\]]*\]", " ", text).split()
     pairs += [[word, word] for word in words if word[0] == "v"]
-    ranges = sorted([version_order(end.strip()[:NAME_LIMIT]) for end in pair]
-                    for pair in pairs[:_RANGE_LIMIT] if len(pair) == 2)
-    begins = [least for least, _ in ranges]
-    ends = list(itertools.accumulate((most for _, most in ranges), max))    # of all that begin up to there
+    ranges = [[version_order(end.strip()[:NAME_LIMIT]) for end in pair]
+              for pair in pairs[:_RANGE_LIMIT] if len(pair) == 2]
 
     def is_retracted(version: str) -> bool:
         order = version_order(version)
-        at = bisect.bisect_right(begins, order)
-        return at > 0 and ends[at - 1] >= order
+        return any(least <= order <= most for least, most in ranges)
     return is_retracted
 
 
@@ -4828,11 +4813,11 @@ def artifacthub(project: ProjectRef) -> Exchange:
 _GIT_TAG = re.compile(rb"(?:\n|0000)[0-9a-f]{4}([0-9a-f]{40}(?:[0-9a-f]{24})?) refs/tags/([^\n\0]+)")
 
 
-def _git_tags(repository: str, is_user_supplied: bool = False) -> Exchange:
-    """A repository's tags over smart HTTP, without dates.
+def git(project: ProjectRef) -> Exchange:
+    """A repository's tags over smart HTTP, without dates, by its address, which a user supplies.
     https://git-scm.com/docs/http-protocol#_smart_clients: lines after their length, and 0000 at the end."""
-    url = f"{repository}/info/refs?service=git-upload-pack"
-    answer = yield Request(url, is_user_supplied=is_user_supplied)
+    url = f"{project.name}/info/refs?service=git-upload-pack"
+    answer = yield Request(url, is_user_supplied=not project.site)
     head = b"001e# service=git-upload-pack\n0000"
     if not answer.body.startswith(head):
         raise ValueError("it is no git repository over smart HTTP")
@@ -4848,12 +4833,8 @@ def _git_tags(repository: str, is_user_supplied: bool = False) -> Exchange:
 
 def savannah(project: ProjectRef) -> Exchange:
     """https://savannah.gnu.org/maintenance/UsingGit: its pages refuse programs, its repositories do not."""
-    return (yield from _git_tags(f"{project.site}/git/{project.name}.git"))
-
-
-def git(project: ProjectRef) -> Exchange:
-    """Any repository by its address, which a user supplies, not the operator."""
-    return (yield from _git_tags(project.name, is_user_supplied=True))
+    at = f"{project.site}/git/{project.name}.git"
+    return (yield from git(dataclasses.replace(project, name=at)))
 
 
 def _coordinates(name: str) -> str:
@@ -5362,45 +5343,27 @@ _DIGEST_GRACE = 10.0            # seconds before a digest is due in which events
 
 # ---- what is new
 
-def _gone_and_back(known: Mapping[str, KnownRelease], listing: Listing) -> tuple[list[str], list[str]]:
-    """The known versions that are no longer listed, and those that were gone and are listed again.
-    A listing may be only the newest part, so nothing is gone that is older than all it has."""
-    listed = {release.version for release in listing.releases}
-    dates = [release.date or known[release.version].date for release in listing.releases
-             if release.date or release.version in known]
-    oldest = min(dates, default="")
-    gone = [version for version, before in known.items()
-            if before.gone_at is None and version not in listed and before.date > oldest]
-    back = [version for version, before in known.items() if before.gone_at is not None and version in listed]
-    return gone, back
-
-
-def _without_older(known: Mapping[str, KnownRelease], releases: Sequence[Release]) -> list[Release]:
-    """The releases without unknown ones that are older than all known, by the version where there is no date.
-    Where only the newest are kept, such were known before, or come up since newer ones were withdrawn."""
-    oldest, lowest = min(before.date for before in known.values()), min(map(version_order, known))
-    return [release for release in releases if release.version in known or (
-        release.date >= oldest if release.date else version_order(release.version) >= lowest)]
-
-
 def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
             result: CheckResult = CheckResult(0.0)) -> tuple[CheckResult, list[Release]]:
     """``(result with what to record, the releases that are news)``; lists oldest first.
     New: a version that was not known. Updated: a known one whose content id, of the same kind, is another, or
-    that is no longer a prerelease. Where only the newest are listed, what is older than everything known is
-    recorded and no news. A release without a date gets the present one; in a first check where the provider
-    dates only the newest, that of the oldest of those."""
+    that is no longer a prerelease. Where only the newest are listed or kept, what is older than everything
+    known, by the version where there is no date, is no news; and nothing is gone that is older than all that
+    is listed. A release without a date gets the present one; in a first check where the provider dates only
+    the newest, that of the oldest of those."""
     answer = listing.cache_validator
-    if len(known) >= RELEASE_LIMIT:
-        listing = dataclasses.replace(listing, releases=_without_older(known, listing.releases))
+    is_full = len(known) >= RELEASE_LIMIT
+    is_window = listing.is_window or is_full
+    lowest = min(map(version_order, known)) if is_full else None
     dates = [release.date for release in listing.releases if release.date]
     default_date = min(dates) if dates and not known else timestamp(now)
-    news_since = min((before.date for before in known.values()), default="") if listing.is_window else ""
+    news_since = min((before.date for before in known.values()), default="") if is_window else ""
     new, updated, new_content_ids, noted = list[Release](), list[Release](), list[Release](), list[Release]()
     for release in reversed(listing.releases):
         before = known.get(release.version)
         if before is None:
-            new.append(release if release.date else dataclasses.replace(release, date=default_date))
+            if release.date or lowest is None or version_order(release.version) >= lowest:
+                new.append(release if release.date else dataclasses.replace(release, date=default_date))
             continue
         if release.note and release.note.fingerprint != before.fingerprint:
             noted.append(release)
@@ -5412,8 +5375,12 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
             new_content_ids.append(dataclasses.replace(release, date=before.date))
         elif release.content_id != before.content_id or is_promoted:
             updated.append(dataclasses.replace(release, date=before.date, is_updated=True))
-    gone, back = _gone_and_back(known, listing)
     listed = {release.version for release in listing.releases}
+    oldest = min((release.date or known[release.version].date for release in listing.releases
+                  if release.date or release.version in known), default="")
+    gone = [version for version, before in known.items()
+            if before.gone_at is None and version not in listed and before.date > oldest]
+    back = [version for version, before in known.items() if before.gone_at is not None and version in listed]
     surplus = max(len(known) + len(new) - RELEASE_LIMIT, 0)
     dropped = [version for version in list(known)[::-1] if version not in listed][:surplus]
     headers = answer.headers if answer else {}
@@ -5719,7 +5686,6 @@ class Tracker(Worker):
         if now - self._tended_at >= LEASE / 3:
             self.store.sources.renew(self._claimant, self._clock(), [job.id for job in self._busy])
             for source in self.store.sources.claim_abandoned(self._claimant, self._clock()):
-                log.warning("source %s/%s: its last check did not end", source.provider, source.name)
                 self._fail(source, CheckAbandoned("its last check did not end: the program was killed in its "
                                                   "midst, or had no memory left"))
             self.store.sources.bring_forward(
@@ -5764,11 +5730,7 @@ class Tracker(Worker):
                 pass
             except StoreUnavailable as error:       # nothing can be recorded; the claim runs out
                 log.warning("source %s/%s: %s", source.provider, source.name, error)
-            except ProviderError as error:
-                log.warning("source %s/%s: %s", source.provider, source.name, error)
-                self._fail(source, error)
             except Exception as error:              # a bug costs this source a check, not the thread its life
-                log.exception("source %s/%s: check failed", source.provider, source.name)
                 self._fail(source, error)
         for event, listener in itertools.product(events, self.listeners):
             with self._logged(f"listener {listener!r}"):
@@ -5787,6 +5749,10 @@ class Tracker(Worker):
 
     def _fail(self, source: Source, error: Exception) -> None:
         """Record a failed check, backed off, even where deciding about it raises."""
+        if isinstance(error, ProviderError):
+            log.warning("source %s/%s: %s", source.provider, source.name, error)
+        else:
+            log.error("source %s/%s: check failed", source.provider, source.name, exc_info=error)
         now, interval = self._clock(), self._config.interval_of(source)
         failure, alerts = CheckFailure(INTERNAL_ERROR, now + interval), list[Event]()
         with self._logged(f"source {source.provider}/{source.name}: failure"):
