@@ -324,8 +324,7 @@ def _setting(default: Any, parse: Callable[[str], Any], shape: str, about: str, 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the operator chose. Each field takes its value, or the text that the flag would take; raises
-    SettingError for one that cannot be used."""
+    """What the operator chose; each field takes its value, or the flag's text. Raises SettingError."""
 
     # name        default, parser, placeholder and help
     db: str = _setting(
@@ -710,8 +709,7 @@ class Mail:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A response; of a mail server the code and text of its last reply. ``json`` and ``xml`` raise ValueError
-    for another body."""
+    """A response; of a mail server its last reply. ``json`` and ``xml`` raise ValueError for another body."""
 
     url: str                        # after redirects
     status: int
@@ -876,11 +874,10 @@ class Health:
 
     def as_json(self) -> dict[str, Any]:
         """Instants as RFC 3339, without members that are empty."""
+        instants = {name: timestamp(at) for name in (
+            "next_check_at", "checked_at", "succeeded_at", "missing_since") if (at := getattr(self, name))}
         return without_empty(
-            next_check_at=timestamp(self.next_check_at), is_missing=self.is_missing, error=self.error,
-            checked_at=self.checked_at and timestamp(self.checked_at),
-            succeeded_at=self.succeeded_at and timestamp(self.succeeded_at),
-            missing_since=self.missing_since and timestamp(self.missing_since), quota_left=self.quota_left)
+            is_missing=self.is_missing, error=self.error, quota_left=self.quota_left, **instants)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1381,9 +1378,8 @@ def refusal(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | N
 
 class LoginThrottle:
     """Lets few wrong passwords and codes be tried, two hashed at a time, as each thread keeps the 16 MiB that
-    it took. Counted by the account and the client's address together, and by the address alone, so that
-    nobody is locked out from elsewhere. A browser that the account has signed in with has tries and turns of
-    its own, so that nobody is locked out there either. An IPv6 client counts by its /64 network."""
+    it took. Counted by the account and the client's network together, and by that alone, so that nobody is
+    locked out from elsewhere; nor at a browser that has signed in before, which counts by itself."""
 
     _PENDING, _PENDING_KNOWN = 4, 2     # log-ins under way, each in a thread that answers
 
@@ -1397,9 +1393,8 @@ class LoginThrottle:
 
     def check(self, email: str, address: str, password: str, hashed: str | None, now: float,
               device: str = "") -> bool:
-        """Whether the password is right. Takes as long for an account that does not exist (``hashed`` None).
-        Raises TooMany. A right password is not counted, so that programs may log in often. ``device``: of a
-        browser that the account has signed in with."""
+        """Whether the password is right; it takes as long for no account (``hashed`` None). Raises TooMany.
+        Right ones do not count: programs log in often. ``device``: a browser that has signed in before."""
         network = network_of(address)
         account = f"{secret_hash(email.lower()).hex()} from {network}"
         windows, who, most = [(self._by_address, network), (self._by_account, account)], "", self._PENDING
@@ -1418,8 +1413,7 @@ class LoginThrottle:
 
     def _count(self, windows: Sequence[tuple[RateLimiter, str]], now: float,
                is_right: Callable[[], bool]) -> bool:
-        """Try once, which counts in all windows unless it is right. Raises TooMany, and neither tries nor
-        counts, when one of them is used up."""
+        """Try once, which counts in all windows unless it is right. Raises TooMany when one is used up."""
         for at, (limiter, name) in enumerate(windows):
             window = limiter.take(name, 1, now)
             if not window.is_open:
@@ -1838,8 +1832,8 @@ def _remove_abandoned_parts(path: str) -> None:
 
 
 def _has_foreign_log(path: str) -> bool:
-    """Whether a backup was copied over a store whose write-ahead log is still there: SQLite would write that
-    log into the backup. Byte 18 is 2 (WAL) in the header of a store that has a log, and 1 in a backup's."""
+    """Whether a backup, whose byte 18 is 1 and not 2, was copied over a store whose write-ahead log is still
+    there: SQLite would write that log into it."""
     if not os.path.exists(f"{path}-wal") or not os.path.getsize(f"{path}-wal"):
         return False
     # Not closed: that would release the locks that SQLite may hold on the file in this process (POSIX).
@@ -2029,9 +2023,7 @@ class Database:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A write, whole or not at all, and on the disk when the block has ended. Raises StoreUnavailable.
-
-        One at a time in a process, because SQLite's own waiting is unfair.
-        """
+        One at a time in a process, because SQLite's own waiting is unfair."""
         with self._judged("written"):
             connection = self.connection
             if not self._writing.acquire(timeout=BUSY_TIMEOUT):
@@ -2075,8 +2067,7 @@ class Database:
             self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def backup(self, path: str) -> None:
-        """Write a consistent copy to ``path`` while others write. Raises OSError, sqlite3.Error; an older one
-        stays then."""
+        """Write a consistent copy while others write. Raises OSError and sqlite3.Error."""
         _copy_whole(self.connection, path)
 
     def problem(self) -> str:
@@ -2096,11 +2087,8 @@ class Database:
 
 
 def restore(copy: str, path: str) -> None:
-    """Replace the store at ``path`` by a backup. Raises StoreError and leaves the store as it is when a
-    process uses it, or when the backup is damaged, another program's, or of a newer version.
-
-    This process must not have the store open.
-    """
+    """Replace the store at ``path``, which this process must not have open, by a backup. Raises StoreError,
+    and leaves it, when a process uses it, or the backup is damaged, another program's, or of a newer one."""
     try:
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(contextlib.closing(sqlite3.connect(
@@ -2143,11 +2131,8 @@ class Config:
             "SELECT name, value, origin FROM setting ORDER BY name, origin")]
 
     def change(self, name: str, change: Callable[[list[str]], Sequence[str]]) -> bool:
-        """Replace the operator's values of a setting by what ``change`` makes of them; whether they differ.
-
-        Read and written in one transaction, so that of two who change one list neither loses the other's.
-        No values: it is removed, and nothing of it stays in the file.
-        """
+        """Replace the operator's values of a setting by what ``change`` makes of them, in one transaction;
+        whether they differ. Without values, nothing of it stays in the file."""
         with self._db.transaction() as db:
             found = db.execute("SELECT value FROM setting WHERE name = ? AND origin = 'operator'",
                                (name,)).fetchone()
@@ -2184,11 +2169,8 @@ class Accounts:
 
     def add(self, type: str, email: str, name: str, password: str, is_admin: bool, zone: str = "UTC",
             as_first: bool = False) -> Account:
-        """The new account, with its own address among its destinations; the first of all is an administrator.
-
-        ``password`` is its hash, ``zone`` its time zone. Raises Invalid when the address has an account, or
-        when it is to be the first and is not.
-        """
+        """The new account, with its address as a destination; the first of all is an administrator. Raises
+        Invalid when the address has an account, or when it is to be the first and is not."""
         with self._db.transaction() as db, _unique(f"an account {email}"):
             is_first, now = not self.exist(), self._db.clock()
             if as_first and not is_first:
@@ -2521,12 +2503,9 @@ class Destinations:
     def of_account(self, account_id: str, kind: str | None = None,
                    name: str | None = None) -> list[Destination]:
         """An account's destinations, of a kind, with a name, oldest first."""
-        ids = self._db.rows("""
-            SELECT id FROM destination
-             WHERE account_id = :account
-               AND (:kind IS NULL OR kind = :kind) AND (:name IS NULL OR name = :name)
-             ORDER BY rowid""", {"account": account_id, "kind": kind, "name": name})
-        return [destination for row in ids if (destination := self.get(row["id"]))]
+        ids = self._db.rows("SELECT id FROM destination WHERE account_id = ? ORDER BY rowid", (account_id,))
+        return [one for row in ids if (one := self.get(row["id"]))
+                and kind in (None, one.kind) and name in (None, one.name)]
 
     def get(self, destination_id: str) -> Destination | None:
         return self._db.one(Destination, """
@@ -2622,10 +2601,8 @@ class Outbox:
 
     def due_destinations(self, now: float) -> dict[str, str]:
         """The destinations with a delivery due at ``now`` of which none is claimed; by id the account.
-
         What was held and whose release is gone is skipped. What is due for digests of a destination is bound
-        into one, which stays as it is: each attempt sends the same under the same id.
-        """
+        into one, which stays as it is: each attempt sends the same under the same id."""
         with self._db.transaction() as db:
             db.execute("""
                 UPDATE delivery SET state = 'skipped', settled_at = :now
@@ -2747,11 +2724,8 @@ class Outbox:
     def resend(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
                since: float = 0.0, until: float = math.inf) -> int:
         """Queue again, under their ids, one delivery or all that have failed of a destination, finally or at
-        their last attempt, with what was sent together with them; how many.
-
-        Those of one destination are due a little apart. What was never due, or is being sent now, stays as it
-        is.
-        """
+        their last attempt, with what was sent together with them; how many. Those of one destination are due
+        a little apart. What was never due, or is being sent now, stays as it is."""
         now = self._db.clock()
         with self._db.transaction() as db:
             count = len(db.execute("""
@@ -2779,8 +2753,7 @@ class Outbox:
     def history(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
                 project_id: str | None = None, state: str | None = None, since: float = 0.0,
                 until: float = math.inf, limit: int = 100, offset: int = 0) -> list[DeliverySummary]:
-        """An account's deliveries that were created between two instants, newest first: of a destination, of
-        a project, in a state; or the one with an id."""
+        """An account's deliveries that were created between two instants, newest first; or one of them."""
         return self._db.all(DeliverySummary, """
             SELECT delivery.id, destination.kind, destination.name AS destination, destination_id,
                    event.kind AS event, coalesce(json_extract(body, '$.provider'), '') AS provider,
@@ -3008,9 +2981,7 @@ class Sources:
                        counts: bool = True, is_not_found: bool = False, quota_left: int | None = None,
                        events: Sequence[Event] = ()) -> None:
         """Record a check that brought no releases; ``counts`` is False where the provider asked to wait.
-
-        A project is missing that is not found a day or more after the first time. ``events`` alert accounts.
-        """
+        A project is missing that is not found a day or more after the first time."""
         now = self._db.clock()
         with self._db.transaction() as db:
             kept = db.execute("""
@@ -3034,11 +3005,8 @@ class Sources:
     @staticmethod
     def _rename(db: sqlite3.Connection, source_id: int, found: CheckResult, name: str, key: str,
                 now: float) -> CheckResult:
-        """Give a source its new name; what is left to be recorded of the check.
-
-        Where there is a source of that name, projects and history move there, and it is checked soon: it
-        notifies all of them of what it does not have yet.
-        """
+        """Give a source its new name; what is left to be recorded of the check. Where another has that name,
+        projects and history move there, and its next check, soon, notifies them of what is new to it."""
         other = db.execute("""
             SELECT id FROM source
              WHERE key = ? AND provider = (SELECT provider FROM source WHERE id = ?)
@@ -3079,8 +3047,7 @@ class Projects:
 
     def add(self, account_id: str, provider: str, key: str, name: str,
             settings: Mapping[str, Any]) -> tuple[Project, Source]:
-        """The new project and its source, which is due at once. Raises Invalid when the account has it, or
-        too many."""
+        """The new project and its source, now due. Raises Invalid when the account has it, or too many."""
         project_id, now = make_id(), self._db.clock()
         with self._db.transaction() as db:
             self._db.require_quota("projects", account_id)
@@ -3152,8 +3119,7 @@ class Projects:
                 """, [(project_id, kind, one) for one in ids])
 
     def remove(self, project_id: str) -> None:
-        """Remove a project, and its source with the last one that tracks it. What was to be sent later is
-        skipped."""
+        """Remove a project, and its source with the last one. What was to be sent later is skipped."""
         with self._db.transaction() as db:
             db.execute("""
                 UPDATE delivery SET state = 'skipped', settled_at = :now
@@ -3417,10 +3383,8 @@ class Store:
 
 class Worker:
     """A thread that hands out to a pool what the store says is due: what the tracker and the courier share.
-
-    ``take_turn`` hands out what is due, and returns the seconds until more may be; after a fault it is asked
-    again in ``nap`` seconds. ``wakeup`` ends its sleep.
-    """
+    ``take_turn`` does, and returns the seconds until more may be due; after a fault it is asked again in
+    ``nap`` seconds. ``wakeup`` ends its sleep."""
 
     def __init__(self, name: str, size: int, store: Store, wakeup: threading.Event, nap: float,
                  take_turn: Callable[[], float], clock: Callable[[], float],
