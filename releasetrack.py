@@ -7913,9 +7913,8 @@ fieldset > :last-child, .card > :last-child, .list > li > :last-child { margin-b
 .field > [readonly] { max-width: min(36rem, 100% - 7rem); margin-right: .6rem; }
 .check { font-weight: 400; display: inline-flex; gap: .45rem; align-items: baseline; margin-right: .9rem; }
 .row { gap: .6rem; align-items: end; margin: 0 0 1rem; }
-.row .field { margin: 0; }
+.row .field, .list form .row { margin: 0; }
 .list fieldset { border: 0; padding: 0; margin: .3rem 0; }
-.list form .row { margin: 0; }
 .row select { max-width: 18rem; }
 .filters .field { flex: 1 1 9rem; }
 .filters .field:has(.check) { flex: none; padding: .45rem 0; }
@@ -8699,8 +8698,7 @@ def _new_password(visit: Visit, name: str) -> str:
 
 @page_at("/login", "anyone")
 def login_page(visit: Visit) -> str:
-    """Make a session of an e-mail address and a password, then a code if there is a second factor. 429: too
-    many tries."""
+    """Make a session of an address and a password, then the second factor's code. 429: too many tries."""
     path = _own_path(visit.form.text("next") if visit.is_post else visit.query.text("next") or "")
     form, pending = visit.form, visit.form.text("pending")
 
@@ -9218,8 +9216,7 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
 
 
 def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> list[Entry]:
-    """Of the last known versions, which would be sent, and to whom; ``verdicts``: of other patterns than
-    those that are saved."""
+    """Of the last known versions, which would be sent, and to whom; ``verdicts``: of patterns not saved."""
     releases = judged(visit.store.releases.page(project, 1, 50)[0], verdicts)
     destinations = tuple(visit.destinations)
     names = {one.id: f"{one.kind} {one.name}" for one in destinations}
@@ -9245,9 +9242,6 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> list[
 NOTIFICATIONS_PAGE = template_of("""\
 % rebase("layout", title="Notifications", actions=[("/journal", "Journal")])
 % include("list", empty="Nobody is notified yet. Choose below where to send new releases.")
-% if no_mail:
-<p class="hint">{{no_mail}}</p>
-% end
 <h2>Add one</h2>
 % include("list", items=kinds, looks="grid")
 """)
@@ -9265,9 +9259,9 @@ def notifications_page(visit: Visit) -> str:
         for one in sorted(visit.destinations, key=lambda one: one.failing_since or math.inf)]
     return visit.show(
         NOTIFICATIONS_PAGE, "/notifications", items=items,
-        no_mail="" if visit.settings.smtp_url else _NO_MAIL_SERVER,
-        kinds=[Entry(path=f"/notifications/add/{id_}", name=_KIND_NAMES[id_], hints=[_sentence(kind.about)])
-               for id_, kind in KINDS.items()])
+        kinds=[Entry(path=f"/notifications/add/{id_}", name=_KIND_NAMES[id_], hints=[
+            _sentence(kind.about), "" if id_ != "email" or visit.settings.smtp_url else _NO_MAIL_SERVER])
+            for id_, kind in KINDS.items()])
 
 
 def _sentence(words: str) -> str:
@@ -9302,9 +9296,6 @@ DESTINATION_PAGE = template_of("""\
 % if secrets:
 <h2>Signing secret</h2>
 % include("list", items=secrets)
-% end
-% if actions:
-% include("form", groups={}, live="", buttons={"remove": ("Remove", "Yes, remove it with its journal")})
 % end
 """)
 _DESTINATION_BUTTONS = "save test render"
@@ -9357,11 +9348,14 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
         test=lambda: found.update(
             _tried(visit, _given_destination(visit, before), *sample_event(visit.account))),
         render=lambda: _rendering(visit, visit.form.texts("set.field")), **acts)
-    buttons, fields = {"save": "Save", "test": "Send a test"}, _setting_fields(visit, before)
+    buttons: dict[str, str | tuple[str, str]] = {"save": "Save", "test": "Send a test"}
+    fields = _setting_fields(visit, before)
     if live:
         buttons[live] = "Show what is sent"
         with contextlib.suppress(Invalid):
             found["rendering"] = _rendering(visit, fields[-1].boxes)
+    if before.name:
+        buttons["remove"] = ("Remove", "Yes, remove it with its journal")
     about = _sentence(KINDS[before.kind].about)
     if before.failing_since:
         about += f". Failing since {visit.moment(before.failing_since)}: {before.error}"
@@ -9384,25 +9378,20 @@ def _setting_fields(visit: Visit, before: Destination) -> list[Field]:
     is_typed, shown = visit.form.text("do") in _DESTINATION_BUTTONS.split(), shown_settings(before)
     fields = [Field("name", "Name", before.name, is_required=True)]
     for setting in KINDS[before.kind].fields:
-        texts = visit.form.texts(f"set.{setting.name}") if is_typed else [
-            text for name, text in shown if name == setting.name]
-        fields.append(_setting_field(setting, [text for text in texts if text.strip()]))
+        key, is_repeatable = f"set.{setting.name}", bool(setting.stored_as)
+        texts = visit.form.texts(key) if is_typed else [text for name, text in shown if name == setting.name]
+        texts = [text for text in texts if text.strip()]
+        hint = f"{_sentence(setting.about.partition(' (repeatable')[0])}."
+        if is_repeatable:
+            hint += " One a box; those left empty do not count."
+        if "***" in "".join(texts):
+            hint += " *** stands for what is saved; leave it to keep that."
+        fields.append(Field(
+            key, setting.label if setting.default is None else f"{setting.label} (optional)",
+            "".join(texts[:1]), "textarea" if is_repeatable else "text", hint, id=f"set-{setting.name}",
+            boxes=[*texts, "", ""] if is_repeatable else (), more={"rows": "1"} if is_repeatable else {
+                "autocomplete": "off", "spellcheck": "false", "placeholder": setting.default or ""}))
     return visit.filled(_DESTINATION_BUTTONS, *fields)
-
-
-def _setting_field(setting: SettingField, texts: Sequence[str]) -> Field:
-    """The field of one setting, which holds these texts."""
-    hint = f"{_sentence(setting.about.partition(' (repeatable')[0])}."
-    if setting.stored_as:
-        hint += " One a box; those left empty do not count."
-    if "***" in "".join(texts):
-        hint += " *** stands for what is saved; leave it to keep that."
-    label = setting.label if setting.default is None else f"{setting.label} (optional)"
-    one_line = {"autocomplete": "off", "spellcheck": "false", "placeholder": setting.default or ""}
-    return Field(
-        f"set.{setting.name}", label, texts[0] if texts else "", hint=hint, id=f"set-{setting.name}",
-        type="textarea" if setting.stored_as else "text", boxes=[*texts, "", ""] if setting.stored_as else (),
-        more={"rows": "1"} if setting.stored_as else one_line)
 
 
 def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
@@ -9948,8 +9937,7 @@ def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry
 
 
 def _changed_settings(visit: Visit, states: Iterable[SettingState]) -> dict[str, list[str]]:
-    """The texts of the settings that the form changes. None: the default is meant; of a secret, no change.
-    Raises Invalid."""
+    """The texts of the settings that the form changes; of a default none. Raises Invalid."""
     fields, changes = Fields({}), {}
     for row, state in ((state.row, state) for state in states if state.source != "flag"):
         texts = visit.form.lines(row.name)
@@ -10166,7 +10154,7 @@ def _answer_health(health: dict[str, str]) -> dict[str, Any]:
 
 
 def _answer_metrics(context: Context, health: dict[str, str]) -> bytes:
-    """Gauges in Prometheus' text form, for an administrator's key:
+    """Gauges for an administrator's key, as Prometheus reads them:
     https://prometheus.io/docs/instrumenting/exposition_formats/"""
     try:
         _, account_id = key_account(context, bottle.request.environ)
@@ -11157,16 +11145,6 @@ def _check_one(service: Service, source: Source, is_named: bool) -> bool:
     return not after.error
 
 
-def _send_due(service: Service) -> bool:
-    """Whether everything that was due has been delivered."""
-    failed = [(one, attempt) for one, attempt in service.courier.send_due() if attempt.error]
-    for one, attempt in failed:
-        later = "; it will be retried later" if attempt.state == "pending" else ""
-        _complain(f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
-                  f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
-    return not failed
-
-
 @command(argument("email", nargs="?", help="only this account's projects"),
          argument("provider", nargs="?"), argument("name", nargs="?"),
          switch("--send", "then send the notifications that are due"))
@@ -11178,8 +11156,13 @@ def check_(settings: Settings, args: argparse.Namespace) -> int:
             _progress(f"{at}/{len(sources)} {source.provider} {source.name}")
             is_well &= _check_one(service, source, is_named=bool(args.provider))
         _progress("")
-        if args.send:
-            is_well &= _send_due(service)
+        sent = service.courier.send_due() if args.send else []
+        for one, attempt in sent:
+            if attempt.error:
+                later = "; it will be retried later" if attempt.state == "pending" else ""
+                _complain(f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
+                          f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
+                is_well = False
         service.store.maintain(time.time())     # no serve may run that would
         return 0 if is_well else 1
 
