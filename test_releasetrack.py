@@ -5939,17 +5939,14 @@ def at_work(*couriers: rt.Worker) -> Iterator[None]:
 
 
 def test_delivery_retries_until_accepted(world, listen):
-    clock, statuses, times = Clock(), [500, 301, 307, 308, 404, 202], []
-    left, target, began = list(statuses), listen(200), clock.now
+    clock, statuses, target = Clock(), [500, 301, 307, 308, 404, 202], listen(200)
+    left = list(statuses)
     receiver = listen(lambda seen: (left.pop(0), b"", {"Location": target.url}))
     courier = world.courier(clock)
     put_event(world, world.track("github", "o/p"), "1.0", world.webhook(receiver.url))
     while left:
-        if courier.send_due():
-            times.append(clock.now - began)
-        else:
+        if not courier.send_due():
             clock.now += world.store.outbox.seconds_until_due(clock.now, rt.DAY)
-    assert times == [0, 30, 90, 210, 450, 930]
     assert len({seen.body for seen in receiver.seen}) == len({seen.headers["webhook-id"] for seen in receiver.seen}) == 1
     entry, = world.store.outbox.history(world.account.id)
     assert (entry.state, entry.attempts, target.seen) == ("delivered", len(statuses), [])
@@ -7207,20 +7204,14 @@ def test_excluded_releases_are_marked_and_never_latest(world):
                           release("v3.0-rc1", "2026-01-03T00:00:00Z", is_prerelease=True),
                           release("w4.0", "2026-01-04T00:00:00Z"))
     path = f"/v1/projects/{project.id}"
-
-    def excluded():
-        return [one["version"] for one in world.ask("GET", f"{path}/releases")["releases"] if one.get("is_excluded")]
-
-    def latest():
-        return world.ask("GET", f"{path}/latest-release")["version"]
-
-    assert (excluded(), latest()) == ([], "w4.0")
-    world.ask("POST", path, {"exclude_version_regexp": [{"value": "^w"}]})
-    assert (excluded(), latest()) == (["w4.0"], "v3.0-rc1")
-    world.ask("POST", path, {"exclude_prereleases": True})
-    assert (excluded(), latest()) == (["w4.0", "v3.0-rc1"], "v2.0")
-    world.ask("POST", path, {"exclude_prereleases": False, "exclude_version_regexp": [{"value": "^v[12]", "inverse": True}]})
-    assert (excluded(), latest()) == (["w4.0", "v3.0-rc1"], "v2.0")
+    for options, excluded, latest in (
+            ({"note": "nothing is"},                              [],                    "w4.0"),
+            ({"exclude_version_regexp": [{"value": "^w"}]},       ["w4.0"],              "v3.0-rc1"),
+            ({"exclude_prereleases": True},                       ["w4.0", "v3.0-rc1"],  "v2.0"),
+            ({"exclude_prereleases": False, "exclude_version_regexp": [{"value": "^v[12]", "inverse": True}]}, ["w4.0", "v3.0-rc1"], "v2.0")):
+        world.ask("POST", path, options)
+        assert [one["version"] for one in world.ask("GET", f"{path}/releases")["releases"] if one.get("is_excluded")] == excluded
+        assert world.ask("GET", f"{path}/latest-release")["version"] == latest
     assert world.ask("GET", f"{path}/releases/w4.0")["is_excluded"] is True
     world.ask("POST", path, {"exclude_version_regexp": [{"value": "."}]})
     world.ask("GET", f"{path}/latest-release", status=404)
