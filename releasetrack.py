@@ -3931,9 +3931,8 @@ class Fetcher:
         if not host.paces:
             return
         pace = host.paces[any(name.lower() in SECRET_HEADERS for name in request.headers)]
-        end = time.monotonic() + _PATIENCE
         while wait := pace.take(time.monotonic()):
-            if time.monotonic() + wait > end:
+            if wait > _PATIENCE:
                 until = timestamp(self._clock() + wait)
                 raise Throttled(f"{host.name} is asked {pace}; the next one goes out at {until}", wait)
             if self.stopping.wait(wait):
@@ -5594,18 +5593,6 @@ def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: 
 # A claimed source always ends with a recorded check, whatever raises in between.
 
 
-@dataclasses.dataclass(frozen=True)
-class _Config:
-    """The settings and the providers, and what follows; replaced as a whole when they change."""
-
-    settings: Settings
-    providers: Mapping[str, Provider]
-    long_intervals: Mapping[str, float]         # provider id -> seconds, where its host allows fewer checks
-
-    def interval_of(self, source: Source) -> float:
-        return self.long_intervals.get(source.provider, self.settings.poll_interval)
-
-
 class Tracker(Worker):
     """Checks sources. ``clock`` and ``jitter`` (in [0, 1)) are for tests to choose.
 
@@ -5627,8 +5614,10 @@ class Tracker(Worker):
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
         """Use these settings and providers from the next check on."""
         limits = {id_: HOST_LIMITS.get(host_of(provider.site)) for id_, provider in providers.items()}
-        self._config = _Config(settings, providers, {id_: limit.every for id_, limit in limits.items()
-                                                     if limit and limit.every > settings.poll_interval})
+        self._settings, self._providers = settings, providers
+        # By provider, where its host allows fewer checks.
+        self._long_intervals = {id_: limit.every for id_, limit in limits.items()
+                                if limit and limit.every > settings.poll_interval}
 
     def start(self) -> None:
         self.store.database.has_tracker = True
@@ -5646,25 +5635,25 @@ class Tracker(Worker):
 
     def _turn(self) -> float:
         self.on_turn()
-        config, now = self._config, time.monotonic()
+        now = time.monotonic()
         if now - self._tended_at >= LEASE / 3:
             self.store.sources.renew(self._claimant, self._clock(), [job.id for job in self._busy])
             for source in self.store.sources.claim_abandoned(self._claimant, self._clock()):
                 self._fail(source, CheckAbandoned("its last check did not end: the program was killed in its "
                                                   "midst, or had no memory left"))
             self.store.sources.bring_forward(
-                self._clock(), config.settings.poll_interval, config.long_intervals)
+                self._clock(), self._settings.poll_interval, self._long_intervals)
             self._tended_at = now
-        self._hand_out(config)
+        self._hand_out()
         return self._nap
 
-    def _hand_out(self, config: _Config) -> None:
+    def _hand_out(self) -> None:
         """Claim what is due at hosts below their limit, accounts in turn, and have the pool check it."""
         if len(self._busy) >= self._size:
             return
-        now, limit, accounts = self._clock(), config.settings.host_limit, self.store.accounts.count()
+        now, limit, accounts = self._clock(), self._settings.host_limit, self.store.accounts.count()
         at_host = Counter(job.host for job in self._busy)
-        hosts = {id_: host_of(provider.site) for id_, provider in config.providers.items()}
+        hosts = {id_: host_of(provider.site) for id_, provider in self._providers.items()}
         # Several, for those of a provider without a site of its own may be at one host that is busy.
         waiting = [Job(id_, owner_id, hosts[provider] or host_of(name))
                    for id_, owner_id, provider, name in self.store.sources.due(
@@ -5717,7 +5706,7 @@ class Tracker(Worker):
             log.warning("source %s/%s: %s", source.provider, source.name, error)
         else:
             log.error("source %s/%s: check failed", source.provider, source.name, exc_info=error)
-        now, interval = self._clock(), self._config.interval_of(source)
+        now, interval = self._clock(), self._interval_of(source)
         failure, alerts = CheckFailure(INTERNAL_ERROR, now + interval), list[Event]()
         with self._logged(f"source {source.provider}/{source.name}: failure"):
             failure = check_failure(error, source, now, interval, self._jitter())
@@ -5726,18 +5715,20 @@ class Tracker(Worker):
         with self._logged(f"source {source.provider}/{source.name}: failure"):
             self.store.sources.record_failure(source.id, self._claimant, events=alerts, **vars(failure))
 
+    def _interval_of(self, source: Source) -> float:
+        return self._long_intervals.get(source.provider, self._settings.poll_interval)
+
     def _health_events(self, kind: str, source: Source, error: str) -> list[Event]:
-        config = self._config
-        provider = config.providers.get(source.provider)
+        provider = self._providers.get(source.provider)
         url = page_of(provider, source.name) if provider else ""
-        return [health_event(kind, subscriber, error, url, self._clock(), config.settings)
+        return [health_event(kind, subscriber, error, url, self._clock(), self._settings)
                 for subscriber in self.store.projects.subscribers(source.id)]
 
     def _check(self, source: Source, large: contextlib.ExitStack) -> tuple[list[Event], list[Release]]:
         """Ask, compare, decide and record: ``(events for listeners, releases that are news)``.
         ``large``: held while a large answer is used."""
-        config, quota_left = self._config, None
-        provider = config.providers.get(source.provider)
+        quota_left = None
+        provider = self._providers.get(source.provider)
         if provider is None:
             raise ProviderError(unknown_provider(source.provider))
 
@@ -5750,9 +5741,9 @@ class Tracker(Worker):
             return answer
 
         known = self.store.releases.known(source.id)
-        token = provider_token(config.settings, provider)
+        token = provider_token(self._settings, provider)
         listing = releases_of(provider, source.name, ask, token, known, source.etag_url, source.etag)
-        result = CheckResult(self._clock() + config.interval_of(source) * (1 + self._jitter() / 10),
+        result = CheckResult(self._clock() + self._interval_of(source) * (1 + self._jitter() / 10),
                              source.etag_url, source.etag, quota_left)
         if listing is None:
             return self._record(source, self._judge(source, known, result)[0], [])
@@ -5769,7 +5760,7 @@ class Tracker(Worker):
         for subscriber in subscribers if news or rewritten else ():
             verdicts = result.verdicts.get(subscriber.project.id)
             events += release_events(subscriber, judged(news, verdicts), judged(rewritten, verdicts),
-                                     provider, self._clock(), config.settings)
+                                     provider, self._clock(), self._settings)
         return self._record(source, dataclasses.replace(
             result, events=events, renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news]), news)
@@ -6596,11 +6587,6 @@ def sender_of(settings: Settings) -> Sender:
     return Sender(settings.brand, address, address.partition("@")[2], settings.base_url)
 
 
-def _redacted(destination: Destination, text: str) -> str:
-    """A text with the destination's secrets masked. Most receivers answer nothing, and need no redactor."""
-    return redactor(destination)(text) if text else ""
-
-
 class Courier(Worker):
     """Sends deliveries. ``post``, ``clock`` and ``jitter`` (in [0, 1)) are for tests to choose."""
 
@@ -6786,7 +6772,8 @@ class Courier(Worker):
         error, duration = error and without_controls(error), time.monotonic() - began_at
         attempt = Attempt(now, None, error, duration, None, None)
         if answer:
-            shown = _redacted(destination, answer.text())[:KIB]
+            # Most receivers answer nothing, and need no redactor.
+            shown = answer.text() and redactor(destination)(answer.text())[:KIB]
             attempt = Attempt(now, answer.status, error, duration, answer.address, shown)
             retry_after = wait_requested(answer, now)
         # A webhook's Retry-After counts for its delivery alone.
@@ -6805,9 +6792,9 @@ class Courier(Worker):
         except Stopped:
             raise
         except Unreachable as error:
-            return request, None, _redacted(destination, str(error))
+            return request, None, redactor(destination)(str(error))
         return request, answer, delivery_error(
-            destination.kind, answer, functools.partial(_redacted, destination))
+            destination.kind, answer, lambda text: redactor(destination)(text))
 
 
 # == forms =====================================================================

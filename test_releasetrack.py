@@ -4333,7 +4333,7 @@ def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world
     tracker = world.tracker(settings=rt.Settings(host_limit=2, poll_interval=60))
     tracker._pool = Pool()
     for _ in range(2):                                      # the second time these two are still being checked
-        tracker._hand_out(tracker._config)
+        tracker._hand_out()
         assert len(handed) == 2
     world.store.database.write("UPDATE source SET next_check_at = next_check_at + 9999, claimed_until = claimed_until - 1")
     now, tracker.on_turn = time.time(), tracker.stop        # after one turn
