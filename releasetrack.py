@@ -7010,8 +7010,7 @@ class Fields(_Reader):
 
 
 class Form:
-    """What a form sent, read by name; of a GET nothing. Raises TooLarge, and Invalid for what no form of ours
-    sends."""
+    """What a form sent, read by name; of a GET nothing. Raises TooLarge, Invalid for what cannot be read."""
 
     def __init__(self, environ: Mapping[str, Any]) -> None:
         is_sent = environ["REQUEST_METHOD"] == "POST"
@@ -7670,8 +7669,8 @@ def known_browser(account: Account, device_token: str) -> str:
 
 def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str,
            device_token: str = "") -> Account:
-    """The account of an e-mail address and its password; a second factor is not asked for. ``device_token``:
-    of the browser, if it has one. Raises Unauthorized, TooMany."""
+    """The account of an e-mail address and its password, before its second factor. ``device_token``: of the
+    browser, if it has one. Raises Unauthorized, TooMany."""
     if not address or not password:
         raise Unauthorized
     account = context.store.accounts.by_email(address)
@@ -7721,8 +7720,7 @@ def path_segments(environ: Mapping[str, Any]) -> list[str]:
 
 
 def _find_project(call: Call, segments: Sequence[str]) -> tuple[Project, list[str]]:
-    """``(project, the segments behind it)``, by an id, or a provider and the longest name that there is.
-    Raises NotFound."""
+    """``(project, the segments behind it)``, by an id, or a provider and the longest name. NotFound: none."""
     provider, tail = call.context.providers.get(segments[0]), list(segments[1:])
     if provider is None:
         return or_missing(call.store.projects.get(call.account_id, segments[0])), tail
@@ -8363,8 +8361,8 @@ class Visit:
 
     @functools.cached_property
     def proxied(self) -> Account | None:
-        """Whom the trusted proxy says to be signed in, if it sends --auth-header; the account is made where
-        the operator wants that. Raises Forbidden."""
+        """Whom the trusted proxy signs in by --auth-header; with --auth-accounts create the account is made.
+        Raises Forbidden."""
         header, accounts = self.settings.auth_header, self.store.accounts
         user = self._header(header) if header else ""
         if not user or not in_networks(self.environ.get("REMOTE_ADDR", ""), self.settings.trusted_proxy):
@@ -8474,8 +8472,7 @@ class Visit:
             self.set_cookie(_DEVICE, sign(make_id(), account.signing_key, "device"), 365 * DAY)
 
     def require_password(self) -> None:
-        """Ask for the password, unless it was typed within ten minutes or a proxy signs in; then this page is
-        opened again. Raises SeeOther."""
+        """Raise SeeOther, to ask for the password, unless it was typed in ten minutes or a proxy signs in."""
         if not self.proxied and self.session and (
                 self.store.database.clock() - self.session.confirmed_at > CONFIRMED):
             raise SeeOther(f"/confirm?{urllib.parse.urlencode({'next': self.path})}")
@@ -8686,7 +8683,7 @@ def _new_password(visit: Visit, name: str) -> str:
 @page_at("/login", "anyone")
 def login_page(visit: Visit) -> str:
     """Make a session of an address and a password, then the second factor's code. 429: too many tries."""
-    path = _own_path(visit.form.text("next") if visit.is_post else visit.query.text("next") or "")
+    path = _next_path(visit)
     form, pending = visit.form, visit.form.text("pending")
 
     def enter() -> None:
@@ -8732,8 +8729,9 @@ def login_page(visit: Visit) -> str:
         hint="Forgotten? On the server,", command=f"{_COMMAND} passwd you@example.org")
 
 
-def _own_path(text: str) -> str:
-    """A path of ours that a link names; the first page for all that could lead elsewhere."""
+def _next_path(visit: Visit) -> str:
+    """The path of ours that a link or a form names; the first page for all that could lead elsewhere."""
+    text = visit.form.text("next") if visit.is_post else visit.query.text("next") or ""
     return text if re.fullmatch(r"/(?![/\\\\])[!-~]{0,1500}", text) else "/"
 
 
@@ -8753,7 +8751,7 @@ def logout_page(visit: Visit) -> str:
 @page_at("/confirm")
 def confirm_page(visit: Visit) -> str:
     """Ask for the password again, before secrets are shown."""
-    path = _own_path(visit.form.text("next") if visit.is_post else visit.query.text("next") or "")
+    path = _next_path(visit)
     visit.attempt(confirm=(lambda: _confirm_password(visit, "password"),
                            "The password is confirmed for ten minutes. Go on where you were.", path))
     return visit.show(
@@ -9842,7 +9840,7 @@ SETTINGS_PAGE = template_of("""\
 <h2>Provider tokens</h2>
 % include("form", groups={}, fields=token, buttons={"save_token": "Save the token"})
 <h2>What is set</h2>
-% include("list", items=stored)
+% include("list", items=stored, empty="Nothing; the defaults are in use.")
 """)
 
 
@@ -10345,8 +10343,7 @@ def trim_memory() -> None:
 
 
 def most_connections() -> int:
-    """How many clients may be connected at once, after asking the system for more files: 300 are for the
-    store, the tracker and the courier."""
+    """How many clients may be connected at once; 300 files are for the store, tracker and courier."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = min(hard, MOST_FILES) if hard >= 0 else MOST_FILES      # RLIM_INFINITY is -1
     if 0 <= soft < files:
@@ -10959,8 +10956,7 @@ def webhook_add(service: Service, account: Account, args: argparse.Namespace) ->
 @command(_JSON)
 def config_list(settings: Settings, args: argparse.Namespace) -> None:
     """List the settings that the store may keep: name, source of the value, value.
-    Sources: flag (or variable), serve (what it was last started with), operator (config set), default.
-    Secrets are masked."""
+    Sources: flag (or variable), serve (the last), operator (config set), default. Secrets are masked."""
     with _configuration(settings) as configuration:
         _print_rows([{"name": state.row.name, "source": state.source,
                       "value": list(state.texts) if args.json else " ".join(state.texts) or None}
