@@ -7698,7 +7698,7 @@ def _log_in_by_basic(context: Context, environ: Mapping[str, Any]) -> Account:
     address, password = _basic(environ)
     account = context.store.accounts.by_email(address)
     code = password[-6:] if account and account.totp_secret else ""
-    account = log_in(context, environ, address, password.removesuffix(code))
+    account = log_in(context, environ, address, password.removesuffix(code) or password)
     if account.totp_secret:
         check_code(context, account, code)
     return account
@@ -8357,7 +8357,7 @@ class Visit:
 
     def _header(self, name: str) -> str:
         value = self.environ.get(f"HTTP_{name.upper().replace('-', '_')}", "")
-        return value.encode("latin-1").decode("utf-8", "replace").strip()
+        return value.encode("latin-1").decode("utf-8", "surrogateescape").strip()
 
     @functools.cached_property
     def proxied(self) -> Account | None:
@@ -8371,7 +8371,7 @@ class Visit:
         try:
             read_email(address)
         except Invalid:
-            raise Forbidden(f"The proxy signs you in as {user[:99]}, which is no e-mail address. It has to "
+            raise Forbidden(f"The proxy signs you in as {user[:99]!r}, which is no e-mail address. It has to "
                             f"send one, once, in the header {header} or in Remote-Email.") from None
         if self.settings.auth_accounts == "create" and not accounts.by_email(address):
             name = self._header("Remote-Name")[:NAME_LIMIT]
@@ -8381,8 +8381,8 @@ class Visit:
                 log.info("account %s: made, as the proxy signs it in", made.id)
         account = accounts.by_email(address)
         if account is None:
-            raise Forbidden(f"There is no account {address} here. An administrator can make it, or have "
-                            "accounts made on first sight by --auth-accounts create.")
+            raise Forbidden(f"There is no account {address} here. An administrator can make it, also by "
+                            f"'account add {address}' on the server, or set --auth-accounts create.")
         return account
 
     @functools.cached_property
@@ -8756,7 +8756,7 @@ def confirm_page(visit: Visit) -> str:
                            "The password is confirmed for ten minutes. Go on where you were.", path))
     return visit.show(
         FORM_PAGE, title="Confirm your password", hidden=[("next", path)], buttons={"confirm": "Confirm"},
-        intro="It is asked for before secrets are shown or changed, and counts for ten minutes.",
+        intro="It is asked for before secrets are shown, and counts for ten minutes.",
         fields=visit.filled("confirm", _PASSWORD_FIELD))
 
 
@@ -9401,9 +9401,11 @@ def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
 def _given_destination(visit: Visit, before: Destination) -> Destination:
     """What the form makes of a destination. Raises Invalid with every problem."""
     form, kind_id, settings = visit.form, before.kind, dict[str, Any]()
-    kept = dict(zip(shown_settings(before), settings_as_given(before)))     # what is masked stays what it was
     given = [(setting.name, text if setting.name == "field" else text.strip())
              for setting in KINDS[kind_id].fields for text in form.texts(f"set.{setting.name}")]
+    kept = dict(zip(shown_settings(before), settings_as_given(before)))     # what is masked stays what it was
+    if any(pair not in given for pair in kept if pair[0] in ("url", "homeserver_url", "server")):
+        kept = {}       # secrets are for the address that they were typed for
     fields = Fields({"name": form.text("name"), "schedule": form.text("schedule") or "instant",
                      "tag": form.texts("tag"), "without": form.texts("without")})
     name = fields.label("name")
@@ -9708,6 +9710,8 @@ def _save_profile(visit: Visit) -> None:
         read_email(email)
     fields.check()
     if email != account.email:
+        if visit.settings.auth_header:      # else somebody could take the address of who has not come yet
+            raise Invalid(Problem("email", "cannot be changed while a proxy signs people in by it"))
         _confirm_password(visit, "present")
     visit.store.accounts.update(dataclasses.replace(
         account, name=name, email=email, time_zone=zone,
@@ -9718,7 +9722,7 @@ def _confirm_password(visit: Visit, field: str) -> None:
     """Raise Invalid unless the form sent the account's password. Tries count apart from those of log-ins."""
     who = f"session {visit.session.id}" if visit.session else ""
     password = visit.form.password(field)
-    if not visit.context.throttle.check(who, who, password, visit.account.password, time.monotonic()):
+    if not visit.context.throttle.check(who, who, password, visit.account.password, time.monotonic(), who):
         raise Invalid(Problem(field, "is wrong"))
     if visit.session:
         visit.store.sessions.confirm(visit.session.id)
@@ -9753,7 +9757,7 @@ def second_factor_page(visit: Visit) -> str:
     def turn_on() -> None:
         step = step_of_code(secret, visit.form.text("code"), visit.store.database.clock())
         if not step:
-            raise Invalid(Problem("code", "is wrong; is the clock of the phone right?"))
+            raise Invalid(Problem("code", "is wrong; see that the phone's clock is right"))
         made = [make_base32(10).lower() for _ in range(10)]
         accounts.turn_on_second_factor(account.id, secret, step, [secret_hash(one).hex() for one in made])
         log.info("account %s: second factor turned on", account.id)
@@ -9777,6 +9781,7 @@ def second_factor_page(visit: Visit) -> str:
 @page_at("/accounts", "admin")
 def accounts_page(visit: Visit) -> str:
     """All accounts, for administrators."""
+    visit.require_password()
     store, id_ = visit.store, visit.form.text("account")
 
     def change_admin() -> None:
@@ -9847,6 +9852,7 @@ SETTINGS_PAGE = template_of("""\
 @page_at("/settings", "admin")
 def settings_page(visit: Visit) -> str:
     """What the operator sets, where it comes from, and changes, which the service uses at once."""
+    visit.require_password()
     found, config, form = dict[str, Any](), visit.site.config, visit.form
     try:
         states = config.rows()
