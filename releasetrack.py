@@ -1257,11 +1257,6 @@ def secret_hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-def make_key_secret() -> str:
-    """A new API key: 256 random bits behind a prefix that secret scanners can look for."""
-    return "rt_" + secrets.token_hex(32)
-
-
 def make_session_token() -> str:
     """What identifies a browser: 256 random bits."""
     return secrets.token_urlsafe(32)
@@ -1456,7 +1451,7 @@ class RegexSandbox:
         print(json.dumps([list(found), wrong]))"""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()       # one process at a time, which takes 20 ms to start
+        self._lock = threading.Lock()       # one process at a time, which takes some 40 ms
         self._seconds = 5.0                 # after which it is killed; the machine may be busy
 
     def judge(self, rules: Sequence[tuple[str, bool]], versions: Collection[str],
@@ -2370,13 +2365,14 @@ class Keys:
 
     def add(self, account_id: str, name: str, networks: Sequence[str]) -> Key:
         """A new key. Raises Invalid when the account has one of that name, or too many."""
-        key = Key(make_id(), account_id, name, tuple(networks), make_key_secret(), self._db.clock())
+        secret = "rt_" + secrets.token_hex(32)      # behind a prefix that secret scanners can look for
+        key = Key(make_id(), account_id, name, tuple(networks), secret, self._db.clock())
         with self._db.transaction() as db, _unique(f"a key {name}"):
             self._db.require_quota("keys", account_id)
             db.execute("""
                 INSERT INTO api_key (id, account_id, name, secret, secret_hash, networks, created_at)
                 VALUES (?, ?, ?, ?, ?, ?, ?)
-                """, (key.id, account_id, name, key.secret, secret_hash(key.secret), compact_json(networks),
+                """, (key.id, account_id, name, secret, secret_hash(secret), compact_json(networks),
                       key.created_at))
         return key
 
@@ -2891,8 +2887,7 @@ class Sources:
              WHERE claimed_by = ? AND id IN (SELECT value FROM json_each(?))
             """, (now + LEASE, claimant, compact_json(list(ids))))
 
-    def bring_forward(self, now: float, interval: float,
-                      intervals: Mapping[str, float] | None = None) -> None:
+    def bring_forward(self, now: float, interval: float, intervals: Mapping[str, float]) -> None:
         """Have no source wait longer than the interval, or its provider's own among ``intervals``; nor a
         failing one for more than a day: an interval may be shorter than it was, or a clock ahead of time."""
         self._db.write("""
@@ -2902,7 +2897,7 @@ class Sources:
                       FROM source WHERE next_check_at > :now + 1.11 * :interval)
              WHERE id = wanted_by
                AND next_check_at > :now + 1.11 * iif(error IS NULL, wanted, max(wanted, 86400))
-            """, {"now": now, "interval": interval, "intervals": compact_json(intervals or {})})
+            """, {"now": now, "interval": interval, "intervals": compact_json(intervals)})
 
     def record_check(self, source_id: int, claimant: str, found: CheckResult) -> CheckResult | None:
         """What was recorded of a check: releases, notes, events and their deliveries in one transaction.
@@ -3055,12 +3050,10 @@ class Projects:
                 INSERT INTO source (provider, key, name, next_check_at) VALUES (?, ?, ?, ?)
                     ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at
                 RETURNING id, name""", (provider, key, name, now)).fetchall()
-            try:
+            with _unique(f"a project {source['name']} of {provider}"):
                 db.execute("""
                     INSERT INTO project (id, account_id, source_id, email_notification, added_at)
                     VALUES (?, ?, ?, 'daily', ?)""", (project_id, account_id, source["id"], now))
-            except sqlite3.IntegrityError:
-                raise Invalid(f"The project {source['name']} of {provider} is tracked already.") from None
             self._write_settings(db, account_id, project_id, settings)
         self._db.check_wakeup.set()
         added, its_source = self.get(account_id, project_id), self._sources.get(source["id"])
