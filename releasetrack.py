@@ -4689,11 +4689,9 @@ def _go_retracted(mod: str) -> Callable[[str], bool]:
     """Whether a module's go.mod retracts a version: https://go.dev/ref/mod#go-mod-file-retract"""
     code = re.sub(r"//[^\n]*", "", mod)         # without comments
     text = " ".join(re.findall(r"^[ \t]*retract[ \t]*(\([^()]*\)|[^\n()]*)", code, re.MULTILINE))
-    pairs = [inner.split(",") for inner in re.findall(r"\[([^\[\]]*)\]", text)]
-    words = re.sub(r"\[[^\[\]]*\]", " ", text).split()
-    pairs += [[word, word] for word in words if word[0] == "v"]
-    ranges = [[version_order(end.strip()[:NAME_LIMIT]) for end in pair]
-              for pair in pairs[:_RANGE_LIMIT] if len(pair) == 2]
+    found = re.findall(r"\[([^\[\],]*),([^\[\],]*)\]|(v[^\s\[\],]*)", text)[:_RANGE_LIMIT]
+    ranges = [[version_order((end or single).strip()[:NAME_LIMIT]) for end in (least, most)]
+              for least, most, single in found]
 
     def is_retracted(version: str) -> bool:
         order = version_order(version)
