@@ -5458,13 +5458,6 @@ def notice_body(subscriber: Subscriber, at: float, **details: Any) -> dict[str, 
             "project_note": project.note}
 
 
-def health_event(kind: str, subscriber: Subscriber, error: str, url: str, now: float,
-                 settings: Settings) -> Event:
-    """``kind``: "failing", a source keeps failing with ``error``; or "recovered", after that error."""
-    return Event(subscriber.project.id, notice_body(subscriber, now, error=error), url,
-                 recipients_of(subscriber, None, now, settings), kind)
-
-
 def has_failed_for_days(destination: Destination, now: float) -> bool:
     """Whether all attempts have failed for three days. After the last one that a delivery has, no other may
     come; and one failure before the machine was switched off is not enough."""
@@ -5710,9 +5703,11 @@ class Tracker(Worker):
         return self._long_intervals.get(source.provider, self._settings.poll_interval)
 
     def _health_events(self, kind: str, source: Source, error: str) -> list[Event]:
-        provider = self._providers.get(source.provider)
+        """``kind``: "failing", a source keeps failing with ``error``; or "recovered", after that error."""
+        provider, now = self._providers.get(source.provider), self._clock()
         url = page_of(provider, source.name) if provider else ""
-        return [health_event(kind, subscriber, error, url, self._clock(), self._settings)
+        return [Event(subscriber.project.id, notice_body(subscriber, now, error=error), url,
+                      recipients_of(subscriber, None, now, self._settings), kind)
                 for subscriber in self.store.projects.subscribers(source.id)]
 
     def _check(self, source: Source, large: contextlib.ExitStack) -> tuple[list[Event], list[Release]]:
