@@ -6587,10 +6587,10 @@ class Courier(Worker):
                          jitter)
         self.post = post
         self._maintained_at = -math.inf                 # on the monotonic clock
-        # By destination; the workers change the first two, one value at a time.
-        self._part: dict[str, int] = {}                 # 4 if its last attempt failed, else 1
-        self._free_at: dict[str, float] = {}            # when the next message may be sent
-        self._served_at: dict[str, float] = {}          # when that began
+        self._lock = threading.Lock()                   # guards the next two, which the workers change
+        self._part: dict[str, int] = {}                 # destination -> 4 if its last attempt failed, else 1
+        self._free_at: dict[str, float] = {}            # destination -> when the next message may be sent
+        self._served_at: dict[str, float] = {}          # destination -> when that began; of the loop alone
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -6638,8 +6638,13 @@ class Courier(Worker):
 
     def _pause(self, destination_id: str) -> float:
         """Seconds until a destination may be sent the next message: as its kind or its Retry-After asks."""
-        wait = self._free_at.get(destination_id, 0.0) - self._clock()
+        with self._lock:
+            wait = self._free_at.get(destination_id, 0.0) - self._clock()
         return wait if 0 < wait <= 1.1 * DAY else 0.0       # more was asked for before the clock was set back
+
+    def _leave_alone(self, destination_id: str, seconds: float) -> None:
+        with self._lock:
+            self._free_at[destination_id] = self._clock() + seconds
 
     def _hand_out(self) -> float:
         """Have workers serve the free destinations that have something due, accounts in turn, of each the
@@ -6653,7 +6658,8 @@ class Courier(Worker):
         waiting.sort(key=lambda job: self._served_at.get(job.id, 0.0))
         is_shared = self.store.accounts.count() > 1
         # Those that failed hold at most a quarter of the pool, with those not tried since the start a half.
-        part_of = dict(self._part)
+        with self._lock:
+            part_of = dict(self._part)
         for part in (4, 2, 1):
             begun = set(fair_turns([job for job in waiting if part_of.get(job.id, 2) >= part],
                                    [job for job in self._busy if part_of.get(job.id, 2) >= part],
@@ -6670,10 +6676,10 @@ class Courier(Worker):
             self._serve(destination_id)
         except StoreUnavailable as error:
             log.warning("courier: %s", error)
-            self._free_at[destination_id] = self._clock() + 1
+            self._leave_alone(destination_id, 1)
         except Exception:       # ours: it delays this destination alone
             log.exception("destination %s: a turn failed", destination_id)
-            self._free_at[destination_id] = self._clock() + MINUTE
+            self._leave_alone(destination_id, MINUTE)
 
     def _serve(self, destination_id: str) -> list[tuple[Delivery, Outcome]]:
         """Claim what is due at a destination, and attempt it in its order until the turn is over; what was
@@ -6737,7 +6743,8 @@ class Courier(Worker):
             log.warning("delivery %s to %s: %s", first.id, first.destination.name, attempt.error)
         else:
             log.info("delivery %s to %s: delivered", first.id, first.destination.name)
-        self._part[first.destination.id] = 4 if attempt.error else 1
+        with self._lock:
+            self._part[first.destination.id] = 4 if attempt.error else 1
         return [Outcome(**vars(attempt), delivery_id=delivery.id, state=state, next_attempt_at=now + wait)
                 for delivery in batch]
 
@@ -6758,7 +6765,7 @@ class Courier(Worker):
         # A webhook's Retry-After counts for its delivery alone.
         patience = retry_after if error and destination.kind != "webhook" else 0.0
         if wait := max(KINDS[destination.kind].every, patience):
-            self._free_at[destination.id] = self._clock() + wait
+            self._leave_alone(destination.id, wait)
         return attempt, retry_after
 
     def _post(self, batch: Sequence[Delivery],
