@@ -96,6 +96,7 @@ import subprocess
 import threading
 import time
 import urllib.parse
+import urllib.request
 import uuid
 import weakref
 import xml.etree.ElementTree
@@ -3457,7 +3458,7 @@ def keep_lease_alive(renew: Callable[[], None]) -> Iterator[None]:
 
 # == fetching ==================================================================
 #
-# All outgoing requests, by http.client, and mail, by smtplib. An exchange has a deadline and a budget of
+# All outgoing requests, by urllib.request, and mail, by smtplib. An exchange has a deadline and a budget of
 # bytes, headers included; it dials only addresses that were judged, and TLS is verified against the name. No
 # proxy that the environment names is used. Redirects of notifications are never followed. A host is sent few
 # requests at once, and none before the time that it asked to wait for.
@@ -3677,6 +3678,21 @@ class _Connection(http.client.HTTPConnection):
             self.sock.settimeout(self._exchange.left(_CONNECT))
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._certified)
             self.sock.exchange = self._exchange     # type: ignore[attr-defined]
+
+
+class _Handler(urllib.request.BaseHandler):
+    """Has urllib's opener send a request by a connection of ours, which ``stack`` closes."""
+
+    def __init__(self, request: Request, exchange: _Exchange, tls: Callable[[], ssl.SSLContext],
+                 stack: contextlib.ExitStack) -> None:
+        self._request, self._exchange, self._tls, self._stack = request, exchange, tls, stack
+
+    def http_open(self, asked: urllib.request.Request) -> http.client.HTTPResponse:
+        connection = _Connection(urlsplit(asked.full_url), self._exchange,
+                                 self._tls() if asked.type == "https" else None)
+        return self._stack.enter_context(contextlib.closing(connection)).ask(self._request)
+
+    https_open = http_open
 
 
 # What a token stands in, and so is sent to no other host.
@@ -3979,10 +3995,11 @@ class Fetcher:
         try:
             url = urlsplit(ascii_url(request.url))
             log.debug("request %s %s%s", request.method, url.netloc, url.path if is_shown else "")
-            tls = self._tls if url.scheme == "https" else None
-            with contextlib.closing(_Connection(url, exchange, tls)) as connection:
-                with connection.ask(request) as response:
-                    yield response
+            opener = urllib.request.OpenerDirector()
+            with contextlib.ExitStack() as stack:
+                opener.add_handler(_Handler(request, exchange, lambda: self._tls, stack))
+                yield stack.enter_context(opener.open(
+                    urllib.request.Request(url.geturl(), request.body, method=request.method)))
         except (OSError, http.client.HTTPException, ValueError) as error:
             words = _without_login(_network_error(error), _login_of(self._settings.outgoing_proxy))
             raise Unreachable(words) from error
