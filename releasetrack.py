@@ -158,7 +158,7 @@ SESSIONS_PER_ACCOUNT = 100              # the one that was seen longest ago ends
 CONFIRMED = 10 * MINUTE                 # for which secrets are shown after the password was typed
 CODE_WAIT = 5 * MINUTE                  # between a log-in's password and its code
 QUOTAS = {                              # of an account; --quota raises them
-    "projects": 10_000, "tags": 1_000, "keys": 100, "destinations": 200,
+    "projects": 1_000, "tags": 1_000, "keys": 100, "destinations": 200,
     "tests": 120,                       # notifications sent as a test, an hour
     "lookups": 2,                       # requests at once that wait for another server
 }
@@ -1459,16 +1459,16 @@ class RegexSandbox:
               patience: float = -1) -> tuple[Verdicts, dict[int, str]]:
         """``(what is ruled out, what is wrong with patterns by their place)``. A plain pattern rules out what
         it finds something in, an inverse one the rest, one with which something is wrong nothing: rather a
-        release too many than one hidden. Raises TooMany when others keep it for longer than ``patience``."""
+        release too many than one hidden. Raises TooMany when others keep it for longer than ``patience``, or
+        where the machine is too busy."""
         if not self._lock.acquire(timeout=patience):
             raise TooMany(1, "The patterns of others take long. Try again in a few seconds.")
-        found, faults = list[str](), [(at, "") for at in range(len(rules))]
         try:
             found, faults = json.loads(subprocess.run(
                 [sys.executable, "-I", "-S", "-c", self._PROGRAM], stdout=subprocess.PIPE, check=True,
                 input=json.dumps([rules, list(versions)]).encode(), timeout=self._seconds).stdout)
         except subprocess.SubprocessError:      # it took too long, or was killed
-            pass
+            raise TooMany(10, "Patterns could not be tried: the machine is too busy.") from None
         finally:
             self._lock.release()
         wrong = {at: f"must be a Python regular expression; {rules[at][0]!r} is not: {error}" if error else
@@ -3197,6 +3197,16 @@ class Projects:
         return [row["provider"] for row in self._db.rows("""
             SELECT DISTINCT provider FROM project JOIN source ON source.id = source_id
              WHERE account_id = ? ORDER BY provider""", (account_id,))]
+
+    def unjudged(self) -> list[Project]:
+        """The projects whose patterns have not judged all releases."""
+        return [project for row in self._db.rows("""
+            SELECT id, account_id FROM project WHERE exclude_version_regexp NOT IN (judged_by, '[]')""")
+                if (project := self.get(row["account_id"], row["id"]))]
+
+    def record_verdicts(self, project_id: str, verdicts: Verdicts) -> None:
+        with self._db.transaction() as db:
+            _write_verdicts(db, project_id, verdicts)
 
     def subscribers(self, source_id: int, is_unjudged: bool = False) -> list[Subscriber]:
         """The projects that track a source, with their accounts, tags, and the accounts' destinations; or
@@ -5307,6 +5317,7 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
 NEWS_LIMIT = 20                 # releases of one project that one check announces one by one
 WEBHOOK_LIMIT = 1000            # and to webhooks; the newest
 CHECK_MAX_WAIT = 6 * HOUR       # between the checks of a source that fails, if its interval is shorter
+ABANDONED = "its last check did not end: the program was killed in its midst, or had no memory left"
 ABANDONED_WAIT = 10 * MINUTE    # after a check that did not end, at most; it doubles, up to a day
 INTERNAL_ERROR = "internal error, see the log"
 _DIGEST_GRACE = 10.0            # seconds before a digest is due in which events go into the next one
@@ -5323,9 +5334,11 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
     is listed. A release without a date gets the present one; in a first check where the provider dates only
     the newest, that of the oldest of those."""
     answer = listing.cache_validator
-    is_full = len(known) >= RELEASE_LIMIT
+    listed = {release.version for release in listing.releases}
+    # Where newer ones are withdrawn, those come up that were too many to be kept; they are no news either.
+    is_full, here = len(known) >= RELEASE_LIMIT, [version for version in known if version in listed]
     is_window = listing.is_window or is_full
-    lowest = min(map(version_order, known)) if is_full else None
+    lowest = min(map(version_order, here)) if is_full and here else None
     dates = [release.date for release in listing.releases if release.date]
     default_date = min(dates) if dates and not known else timestamp(now)
     news_since = min((before.date for before in known.values()), default="") if is_window else ""
@@ -5346,7 +5359,6 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
             new_content_ids.append(dataclasses.replace(release, date=before.date))
         elif release.content_id != before.content_id or is_promoted:
             updated.append(dataclasses.replace(release, date=before.date, is_updated=True))
-    listed = {release.version for release in listing.releases}
     oldest = min((release.date or known[release.version].date for release in listing.releases
                   if release.date or release.version in known), default="")
     gone = [version for version, before in known.items()
@@ -5359,7 +5371,8 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
         result, etag_url=answer.asked if answer else None,
         etag=headers.get("etag") or headers.get("last-modified"), new=new, updated=updated,
         new_content_ids=new_content_ids, noted=noted, gone=gone, back=back, dropped=dropped)
-    return result, [release for release in new if (release.date or "") >= news_since] + updated
+    is_replaced = is_full and not here          # as a whole: what is listed now is history
+    return result, [one for one in new if (one.date or "") >= news_since and not is_replaced] + updated
 
 
 def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult) -> bool:
@@ -5558,8 +5571,9 @@ def check_failure(error: Exception, source: Source, now: float, interval: float,
     if isinstance(error, Throttled):
         return CheckFailure(str(error), now + error.seconds, counts=False, quota_left=error.quota_left)
     wait = min(interval * 2 ** min(source.failures + 1, 20), max(interval, CHECK_MAX_WAIT))
-    if isinstance(error, CheckAbandoned):       # perhaps by its fault; most often not
-        wait = min(min(interval, ABANDONED_WAIT) * 2 ** min(source.failures, 20), DAY)
+    if isinstance(error, CheckAbandoned):       # perhaps by its fault; most often not, unless it comes again
+        times = source.failures if source.error == ABANDONED else 0
+        wait = min(min(interval, ABANDONED_WAIT) * 2 ** min(times, 20), DAY)
     message = str(error) if isinstance(error, ProviderError) else INTERNAL_ERROR
     return CheckFailure(message, now + wait * (1 + jitter / 10),
                         is_not_found=isinstance(error, ProjectMissing))
@@ -5610,6 +5624,8 @@ class Tracker(Worker):
         self.fetcher, self.patterns, self.on_turn = fetcher, patterns, on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self._tended_at = -math.inf             # on the monotonic clock
+        self._lock = threading.Lock()           # guards the next
+        self._slow: set[tuple[str, tuple[str, bool]]] = set()   # projects and their patterns that take long
         self.configure(settings, providers)
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -5623,6 +5639,8 @@ class Tracker(Worker):
     def start(self) -> None:
         self.store.database.has_tracker = True
         super().start()
+        assert self._pool
+        self._pool.submit(self._judge_rest)
 
     def stop(self) -> None:
         self.store.database.has_tracker = False
@@ -5639,14 +5657,17 @@ class Tracker(Worker):
         now = time.monotonic()
         if now - self._tended_at >= LEASE / 3:
             self.store.sources.renew(self._claimant, self._clock(), [job.id for job in self._busy])
-            for source in self.store.sources.claim_abandoned(self._claimant, self._clock()):
-                self._fail(source, CheckAbandoned("its last check did not end: the program was killed in its "
-                                                  "midst, or had no memory left"))
+            self.record_abandoned()
             self.store.sources.bring_forward(
                 self._clock(), self._settings.poll_interval, self._long_intervals)
             self._tended_at = now
         self._hand_out()
         return self._nap
+
+    def record_abandoned(self) -> None:
+        """Record the checks that did not end, as their process did in their midst."""
+        for source in self.store.sources.claim_abandoned(self._claimant, self._clock()):
+            self._fail(source, CheckAbandoned(ABANDONED))
 
     def _hand_out(self) -> None:
         """Claim what is due at hosts below their limit, accounts in turn, and have the pool check it."""
@@ -5778,10 +5799,29 @@ class Tracker(Worker):
         verdicts = dict[str, Verdicts]()
         for project in [one.project for one in subscribers if one.project.exclude_version_regexp]:
             with self._logged(f"project {project.id}: patterns"):
-                verdicts[project.id], wrong = self.patterns.judge(project.exclude_version_regexp, versions)
-                for words in wrong.values():
-                    log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
+                verdicts[project.id] = self._verdicts(project, versions)
         return dataclasses.replace(result, verdicts=verdicts), subscribers
+
+    def _verdicts(self, project: Project, versions: Collection[str]) -> Verdicts:
+        """What its patterns say; one that took too long is not tried again, for others wait meanwhile. Raises
+        TooMany."""
+        with self._lock:
+            rules = [rule for rule in project.exclude_version_regexp if (project.id, rule) not in self._slow]
+        verdicts, wrong = self.patterns.judge(rules, versions)
+        for at, words in wrong.items():
+            log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
+        with self._lock:
+            self._slow.update((project.id, rules[at]) for at in wrong)
+        return dataclasses.replace(verdicts, rules=project.exclude_version_regexp)
+
+    def _judge_rest(self) -> None:
+        """Judge what no check may for long: of a store that was upgraded, and has sources that fail."""
+        for project in self.store.projects.unjudged():
+            with self._logged(f"project {project.id}: patterns"):
+                known = self.store.releases.known(project.source_id)
+                self.store.projects.record_verdicts(project.id, self._verdicts(project, known))
+            if self._stopping.is_set():
+                break
 
     def _record(self, source: Source, result: CheckResult,
                 news: list[Release]) -> tuple[list[Event], list[Release]]:
@@ -7358,9 +7398,9 @@ class Context:
         return self.waits.of(account_id, self.settings.quota_of("lookups"))
 
     @contextlib.contextmanager
-    def turn(self, account_id: str) -> Iterator[None]:
-        """Wait for another server in the block. Raises TooMany."""
-        with self.waiting(account_id) as may_wait:
+    def turn(self, account_id: str, at_once: int = sys.maxsize) -> Iterator[None]:
+        """Wait for another server in the block. Raises TooMany, also where ``at_once`` do for the account."""
+        with self.waits.of(account_id, min(at_once, self.settings.quota_of("lookups"))) as may_wait:
             if not may_wait:
                 raise TooMany(1, "Other tests and look-ups are under way. Try again when they are done.")
             yield
@@ -7370,7 +7410,7 @@ class Context:
         """What the sandbox says of patterns of the account; others are waited for 2 s. Raises TooMany."""
         if not rules:
             return Verdicts((), versions, ()), {}
-        with self.turn(account_id):
+        with self.turn(account_id, at_once=1):      # of those who wait for the sandbox, an account is one
             return self.patterns.judge(rules, versions, patience=2.0)
 
 
@@ -11117,12 +11157,14 @@ def _sources_named(service: Service, args: argparse.Namespace) -> list[Source]:
 
 
 def _check_one(service: Service, source: Source, is_named: bool) -> bool:
-    """Whether a check went well. What is new is printed. If its host asked to wait, it must be named."""
+    """Whether a check went well. What is new is printed. One whose host asked to wait, or whose last check
+    did not end, must be named."""
     label = f"{source.provider} {source.name}"
     if source.provider not in service.providers:
         _complain(f"{label}: {unknown_provider(source.provider)}")
         return False
-    if source.error and not source.failures and source.next_check_at > time.time() and not is_named:
+    is_put_off = not source.failures or source.error == ABANDONED
+    if source.error and is_put_off and source.next_check_at > time.time() and not is_named:
         _complain(f"{label}: {source.error}")
         return False
     found = service.tracker.check_now(source.id)
@@ -11143,6 +11185,7 @@ def _check_one(service: Service, source: Source, is_named: bool) -> bool:
 def check_(settings: Settings, args: argparse.Namespace) -> int:
     """Check projects now and print what is new; for cron, without serve."""
     with opened(settings) as service:
+        service.tracker.record_abandoned()
         sources, is_well = _sources_named(service, args), True
         for at, source in enumerate(sources, 1):
             _progress(f"{at}/{len(sources)} {source.provider} {source.name}")

@@ -1156,7 +1156,8 @@ def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(p
         until(patterns._lock.locked)
         with pytest.raises(rt.TooMany, match="others"):
             patterns.judge([("rc", False)], VERSIONS, 0.01)
-    assert len(ended.result()[1]) == 50 and not ended.result()[0].ruled_out
+        with pytest.raises(rt.TooMany, match="too busy"):
+            ended.result()
     patterns._seconds = 60.0
     assert ruled_out(patterns, [("rc", False)]) == [False, True, False]
 
@@ -4498,14 +4499,21 @@ def test_newest_ten_thousand_releases_are_kept(world, listen):
             (10_500, 0, 500), (10_500, 0, 500), (10_510, 10, 510), (10_510, 0, 510),
             (10_000, 0, 510),                               # older ones come up where newer ones were withdrawn
             (10_520, 10, 520), (12_520, 2000, 2520), (12_520, 0, 2520),
-            (12_521, 1, 2521)):                             # also of a store that has more
-        if until_ == 12_521:
+            (9000, 0, 2520), (12_522, 2, 2522),             # a third is withdrawn, and is back
+            (12_523, 1, 2523)):                             # also of a store that has more
+        if until_ == 12_523:
             world.store.database.write("INSERT INTO release (source_id, version, date, is_prerelease) VALUES (?, 'old', '2001', 0)", (source.id,))
         after, found = tracker.check_now(source.id)
         queued += min(news, 1000)
         assert (after.error, len(found)) == (None, news), until_
         assert len(world.store.outbox.history(world.account.id, destination_id=hook.id, limit=9999)) == queued
         assert world.store.releases.known(source.id).keys() == {f"v{number}" for number in range(first_kept, first_kept + 10_000)}
+    # Bug: what was withdrawn stayed the measure, and nothing was news again.
+    for versions, news in ((range(20), 0), (range(20), 0), (range(21), 1), (range(22), 1)):
+        server.answer = refs(*(f"{'a' * 40} refs/tags/v0.{number}" for number in versions))
+        after, found = tracker.check_now(source.id)
+        assert (after.error, len(found), len(world.store.releases.known(source.id))) == (None, news, 10_000)
+    assert world.store.releases.get(world.store.projects.search(world.account.id, "r")[0], ["v0.21"])
 
 
 def test_two_accounts_share_one_check(watch):
@@ -7309,7 +7317,20 @@ def test_pattern_that_takes_too_long_in_a_check_is_tried_once(world, forge, capl
         forge.publish("o/a", version)
     assert len(world.check("o/a")) == 2 and world.check("o/a") == []
     assert list(world.states()) == ["a" * 40 + "!"]
+    forge.publish("o/a", "2-rc")
+    assert world.check("o/a") == ["2-rc"] and list(world.states()) == ["a" * 40 + "!"]
     assert sum("excludes nothing" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_patterns_of_an_upgraded_store_are_judged_at_the_start(world, forge):
+    """Also where the provider does not answer."""
+    world.observe(forge)
+    world.find("o/a", "1-rc")
+    RACES["schema 1"][1](world)
+    world.checking.start()
+    until(lambda: [one.is_ruled_out for one in world.store.releases.page(world.projects["o/a"], 1)[0]] == [True, False])
+    world.checking.stop()
+    world.checking.join()
 
 
 # Tags and destinations
@@ -10348,6 +10369,10 @@ def test_commands_leave_unknown_providers_alone_and_wait_for_retry_after(world, 
     assert world.command("check", *flags)[0] == 1 and len(forge.listener.seen) == asked
     assert world.command("check", "me@example.org", "forge", "acme/app", *flags)[0] == 1     # unless it is named
     assert len(forge.listener.seen) > asked
+    forge.fault, asked = None, len(forge.listener.seen)     # and for what ended the last command
+    world.store.database.write("UPDATE source SET claimed_by = 'one that was killed', claimed_until = 1, error = NULL")
+    assert "its last check did not end" in world.command("check", *flags)[2] and len(forge.listener.seen) == asked
+    assert world.command("check", "me@example.org", "forge", "acme/app", *flags)[0] == 0
 
 
 def test_adding_a_project_waits_3_s_for_its_first_check(world_with, forge, listen):
@@ -12159,6 +12184,7 @@ def test_patterns_of_one_account_hold_nobody_up(serve, db, forge, case):
         for number in range(20):        # to be judged by the tracker, as if an older program had saved their patterns
             forge.publish(f"o/p{number}", "a" * 199 + "!")
             a_project(store, evil, f"o/p{number}", a_release("a" * 199 + "!"), exclude_version_regexp=evils)
+        mine = a_project(store, store.accounts.by_email("me@example.org"), "o/mine", a_release("1-rc")).id
     process, is_over, numbers = serve("--rate-limit", "0", "--provider", forge.flag), threading.Event(), itertools.count(1000)
     client = Client(process.address, key)
 
@@ -12174,9 +12200,11 @@ def test_patterns_of_one_account_hold_nobody_up(serve, db, forge, case):
         for number in range(100):
             times.append(seconds_of(lambda: client.get("/v1/projects" if number % 2 else "/healthz")))
             time.sleep(0.02)
+        saved = [client.ask("POST", f"/v1/projects/{mine}", {"exclude_version_regexp": [{"value": "rc"}]})[0] for _ in range(4)]
         is_over.set()
         list(attacks)
     assert_prompt(times)
+    assert saved.count(200) > 1, "others' patterns get their turn"
 
 
 SLOW_FORM = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000000\r\n\r\nemail="
