@@ -3208,15 +3208,18 @@ class Projects:
         with self._db.transaction() as db:
             _write_verdicts(db, project_id, verdicts)
 
-    def subscribers(self, source_id: int, is_unjudged: bool = False) -> list[Subscriber]:
-        """The projects that track a source, with their accounts, tags, and the accounts' destinations; or
-        those of them whose patterns have not judged all of its releases."""
+    def with_patterns(self, source_id: int, is_unjudged: bool) -> list[Project]:
+        """The projects of a source that have patterns; or those whose patterns have not judged all of it."""
+        return [project for row in self._db.rows("""
+            SELECT id, account_id FROM project
+             WHERE source_id = ? AND exclude_version_regexp != '[]'
+               AND (NOT ? OR exclude_version_regexp != judged_by)""", (source_id, is_unjudged))
+                if (project := self.get(row["account_id"], row["id"]))]
+
+    def subscribers(self, source_id: int) -> list[Subscriber]:
+        """The projects that track a source, with their accounts, tags, and the accounts' destinations."""
         found = []
-        for row in self._db.rows("""
-                SELECT id, account_id FROM project
-                 WHERE source_id = ?
-                   AND (NOT ? OR exclude_version_regexp NOT IN (judged_by, '[]'))
-                """, (source_id, is_unjudged)):
+        for row in self._db.rows("SELECT id, account_id FROM project WHERE source_id = ?", (source_id,)):
             account = self._accounts.get(row["account_id"])
             project = self.get(row["account_id"], row["id"])
             if project and account:         # else removed since
@@ -5770,9 +5773,9 @@ class Tracker(Worker):
         result = CheckResult(self._clock() + self._interval_of(source) * (1 + self._jitter() / 10),
                              source.etag_url, source.etag, quota_left)
         if listing is None:
-            return self._record(source, self._judge(source, known, result)[0], [])
+            return self._record(source, self._judge(source, known, result), [])
         result, news = compare(known, listing, self._clock(), result)
-        result, subscribers = self._judge(source, known, result)
+        result = self._judge(source, known, result)
         rewritten: Sequence[Release] = ()
         if source.succeeded_at is None:         # what was released before the first check is history
             news = []
@@ -5781,7 +5784,7 @@ class Tracker(Worker):
                      len(result.updated))
             rewritten, news = result.updated, [release for release in news if not release.is_updated]
         events = list[Event]()
-        for subscriber in subscribers if news or rewritten else ():
+        for subscriber in self.store.projects.subscribers(source.id) if news or rewritten else ():
             verdicts = result.verdicts.get(subscriber.project.id)
             events += release_events(subscriber, judged(news, verdicts), judged(rewritten, verdicts),
                                      provider, self._clock(), self._settings)
@@ -5789,18 +5792,16 @@ class Tracker(Worker):
             result, events=events, renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news]), news)
 
-    def _judge(self, source: Source, known: Iterable[str],
-               result: CheckResult) -> tuple[CheckResult, list[Subscriber]]:
-        """The result with what projects' patterns rule out of all releases, and whom it concerns; where it
-        brings nothing, only those whose patterns have not judged all."""
+    def _judge(self, source: Source, known: Iterable[str], result: CheckResult) -> CheckResult:
+        """The result with what projects' patterns rule out of all releases; where it brings nothing, only of
+        those whose patterns have not judged all."""
         versions = [*known, *(release.version for release in result.new)]
         is_quiet = not result.new and not result.updated
-        subscribers = self.store.projects.subscribers(source.id, is_unjudged=is_quiet)
         verdicts = dict[str, Verdicts]()
-        for project in [one.project for one in subscribers if one.project.exclude_version_regexp]:
+        for project in self.store.projects.with_patterns(source.id, is_unjudged=is_quiet):
             with self._logged(f"project {project.id}: patterns"):
                 verdicts[project.id] = self._verdicts(project, versions)
-        return dataclasses.replace(result, verdicts=verdicts), subscribers
+        return dataclasses.replace(result, verdicts=verdicts)
 
     def _verdicts(self, project: Project, versions: Collection[str]) -> Verdicts:
         """What its patterns say; one that took too long is not tried again, for others wait meanwhile. Raises

@@ -1492,7 +1492,7 @@ HOT_QUERIES = {
     "claims of sources":          (True, lambda b: b.store.sources.claim([b.project.source_id], "me", NOW, NOW)),
     "renewals of sources":        (False, lambda b: b.store.sources.renew("me", NOW, [1])),
     "subscribers":                (True, lambda b: b.store.projects.subscribers(b.project.source_id)),
-    "those that are not judged":  (True, lambda b: b.store.projects.subscribers(b.project.source_id, is_unjudged=True)),
+    "those that are not judged":  (True, lambda b: b.store.projects.with_patterns(b.project.source_id, is_unjudged=True)),
     "options with patterns":      (True, lambda b: b.store.projects.update(b.account.id, b.project.id, RULES)),
     "claims of deliveries":       (True, lambda b: b.store.outbox.claim(b.hook.id, 5, "me", NOW)),
     "renewals of deliveries":     (False, lambda b: b.store.outbox.renew("me", NOW, [b.hook.id])),
