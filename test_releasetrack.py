@@ -12194,7 +12194,8 @@ def test_patterns_of_one_account_hold_nobody_up(serve, db, forge, case):
             asked = Asked("POST" if sent else "GET", path, {"X-Key": evil_key, "Content-Type": "application/json"}, body)
             assert send_raw(process.address, asked.data())[0].status in (200, 400, 429)
 
-    with concurrent.futures.ThreadPoolExecutor(count) as crowd:
+    with concurrent.futures.ThreadPoolExecutor(count) as crowd, contextlib.ExitStack() as stack:
+        stack.callback(is_over.set)
         attacks = crowd.map(attack, range(count))
         times = []
         for number in range(100):
