@@ -151,7 +151,6 @@ FAILURE_ALERT_AFTER = 10, 3 * DAY       # failed checks, and seconds of failing,
 SECRET_OVERLAP = 1 * DAY                # for which a webhook's previous secret signs beside the current one
 RESEND_SPACING = 0.1                    # seconds between a destination's deliveries that are resent together
 SESSION_IDLE, SESSION_MAX_AGE = 14 * DAY, 90 * DAY      # after which a browser has to sign in again
-VISIT = 30 * MINUTE                     # without a look at the releases, after which a new visit begins
 LOGIN_ATTEMPTS_PER_ACCOUNT = 10         # wrong passwords an hour, from one address or known browser
 LOGIN_ATTEMPTS_PER_ADDRESS = 30         # wrong passwords an hour, for all accounts together
 SESSIONS_PER_ACCOUNT = 100              # the one that was seen longest ago ends
@@ -570,6 +569,16 @@ def timestamp(at: float) -> str:
     """An instant as RFC 3339 text, to the second."""
     # Not fromtimestamp(), which raises OSError for some values beyond the calendar.
     return (datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=int(at))).isoformat() + "Z"
+
+
+def relative_time(at: float, now: float) -> str:
+    """How long before or after ``now`` an instant is, by its largest unit: "3 h ago", "in 5 min"."""
+    seconds, is_past = abs(now - at), at <= now
+    units = {"y": 365 * DAY, "mo": 30 * DAY, "w": 7 * DAY, "d": DAY, "h": HOUR, "min": MINUTE}
+    for unit, size in units.items():
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit} ago" if is_past else f"in {seconds // size:.0f} {unit}"
+    return "just now" if is_past else "in a moment"
 
 
 _TIME = re.compile(
@@ -1760,7 +1769,31 @@ ALTER TABLE destination ADD COLUMN alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (
 UPDATE source SET key = 'http://' || key WHERE name LIKE 'http://%' AND key NOT LIKE 'http://%';
 
 PRAGMA user_version = 2;
-""",)
+""", """
+-- What came until read_until is read; of later releases, those that read_release has.
+ALTER TABLE account ADD COLUMN read_until REAL NOT NULL DEFAULT 0;
+UPDATE account SET read_until = coalesce(visited_before, visited_at, 0);
+ALTER TABLE account DROP COLUMN visited_at;
+ALTER TABLE account DROP COLUMN visited_before;
+CREATE TABLE read_release (
+    account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
+    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
+    PRIMARY KEY (account_id, release_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX read_release_of_release ON read_release (release_id);
+
+-- digest_hour: NULL for that of the setting. Quiet hours, in which nothing is sent: "22:00" and "07:00".
+ALTER TABLE account ADD COLUMN digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23);
+ALTER TABLE account ADD COLUMN quiet_from TEXT NOT NULL DEFAULT '';
+ALTER TABLE account ADD COLUMN quiet_until TEXT NOT NULL DEFAULT '';
+
+ALTER TABLE project ADD COLUMN notify_level TEXT NOT NULL DEFAULT 'all'
+    CHECK (notify_level IN ('all', 'minor', 'major'));
+ALTER TABLE source ADD COLUMN former_name TEXT NOT NULL DEFAULT '';     -- before it was renamed there
+ALTER TABLE attempt ADD COLUMN sent TEXT NOT NULL DEFAULT '';           -- as people read it, without secrets
+
+PRAGMA user_version = 3;
+""")
 
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
 BUSY_TIMEOUT = 3.0              # seconds that a writer waits in its process, and again for other processes
@@ -2253,18 +2286,10 @@ class Accounts:
         row = self._db.row("SELECT id FROM account WHERE badge_secret = ?", (secret,))
         return row["id"] if row else None
 
-    def record_visit(self, account_id: str) -> float:
-        """The instant since which a release is new to the account: the end of its visit before this one."""
-        now = self._db.clock()
-        row = self._db.row("SELECT visited_at, visited_before FROM account WHERE id = ?", (account_id,))
-        at, before = row or (None, None)
-        if at is not None and now - at > VISIT:
-            before = at
-        if at is None or now - at > VISIT / 6:      # so that reading rarely costs a write
-            with contextlib.suppress(StoreUnavailable):
-                self._db.write("UPDATE account SET visited_at = ?, visited_before = ? WHERE id = ?",
-                               (now, before or now, account_id))
-        return float(before or now)
+    def read_until(self, account_id: str) -> float:
+        """The instant until which the account has read all that came."""
+        row = self._db.row("SELECT read_until FROM account WHERE id = ?", (account_id,))
+        return float(row[0]) if row else 0.0
 
     def set_password(self, account_id: str, password: str) -> None:
         """Set the hash of the password, and end the account's sessions."""
@@ -4961,6 +4986,12 @@ class Provider:
     token_from: str = ""            # the environment variable that may hold its token; "" for the id's own
     pasted: tuple[str, ...] = ()    # others that people paste, whole but for scheme, query and "www."
     purl: tuple[str, ...] = ()      # types of https://github.com/package-url/purl-spec
+    name: str = ""                  # for people to see; "" for the id
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.name or self.id
 
     @property
     def token_variable(self) -> str:
@@ -4986,87 +5017,104 @@ _GITHUB_NPM = dataclasses.replace(DIALECTS["npm"], form="@owner/package",
 PROVIDERS = {row.id: row for row in (
     #    id                         at                                 speaks         for example
     _row("artifacthub",         "https://artifacthub.io",          "artifacthub",
-         "helm/cert-manager/cert-manager"),
+         "helm/cert-manager/cert-manager", name="Artifact Hub"),
     _row("bitbucket",           "https://api.bitbucket.org",       "bitbucket",   "snakeyaml/snakeyaml",
          purl=("bitbucket",), page="https://bitbucket.org/{name}/downloads/?tab=tags",
          release_page="https://bitbucket.org/{name}/src/{version}",
-         pasted=(rf"bitbucket\.org/{_PARTS}{_REST}",)),
+         pasted=(rf"bitbucket\.org/{_PARTS}{_REST}",), name="Bitbucket"),
     _row("cargo",               "https://index.crates.io",         "cargo",       "serde", purl=("cargo",),
          page="https://crates.io/crates/{name}/versions",
          release_page="https://crates.io/crates/{name}/{version}",
-         pasted=(rf"(?:crates\.io|lib\.rs)/crates/{_PART}{_REST}", rf"docs\.rs/(?:crate/)?{_PART}{_REST}")),
-    _row("codeberg",            "https://codeberg.org",            "forgejo",     "forgejo/forgejo"),
+         pasted=(rf"(?:crates\.io|lib\.rs)/crates/{_PART}{_REST}", rf"docs\.rs/(?:crate/)?{_PART}{_REST}"),
+         name="crates.io"),
+    _row("codeberg",            "https://codeberg.org",            "forgejo",     "forgejo/forgejo",
+         name="Codeberg"),
     _row("cpan",                "https://fastapi.metacpan.org",    "metacpan",    "Mojolicious",
          purl=("cpan",), page="https://metacpan.org/dist/{name}",
          pasted=(r"metacpan\.org/release/[A-Z0-9]+/([^/]+?)-v?[0-9][^/]*" + _REST,
-                 rf"metacpan\.org/(?:dist|release|pod|module)/{_PART}{_REST}")),
-    _row("debian-gitlab",       "https://salsa.debian.org",        "gitlab",      "debian/devscripts"),
+                 rf"metacpan\.org/(?:dist|release|pod|module)/{_PART}{_REST}"), name="CPAN"),
+    _row("debian-gitlab",       "https://salsa.debian.org",        "gitlab",      "debian/devscripts",
+         name="Debian GitLab"),
     _row("dockerhub",           "https://hub.docker.com",          "dockerhub",   "nginx",
-         purl=("docker", "oci"), pasted=(rf"(?:index\.|registry-1\.)?docker\.io/{_TAGGED}",)),
+         purl=("docker", "oci"), pasted=(rf"(?:index\.|registry-1\.)?docker\.io/{_TAGGED}",),
+         name="Docker Hub"),
     _row("ecr-public",          "https://public.ecr.aws",          "oci",         "docker/library/redis",
-         page="https://gallery.ecr.aws/{name}", pasted=(rf"gallery\.ecr\.aws/{_TAGGED}",)),
+         page="https://gallery.ecr.aws/{name}", pasted=(rf"gallery\.ecr\.aws/{_TAGGED}",),
+         name="Amazon ECR Public"),
     _row("exozyme",             "https://git.exozy.me",            "forgejo",     "owner/repository"),
-    _row("freedesktop-gitlab",  "https://gitlab.freedesktop.org",  "gitlab",      "mesa/mesa"),
+    _row("freedesktop-gitlab",  "https://gitlab.freedesktop.org",  "gitlab",      "mesa/mesa",
+         name="freedesktop GitLab"),
     _row("gcr",                 "https://gcr.io",                  "oci",         "distroless/static",
-         page="https://gcr.io/{name}"),
-    _row("gems",                "https://rubygems.org",            "rubygems",    "rails", purl=("gem",)),
+         page="https://gcr.io/{name}", name="Google Container Registry"),
+    _row("gems",                "https://rubygems.org",            "rubygems",    "rails", purl=("gem",),
+         name="RubyGems"),
     _row("ghcr",                "https://ghcr.io",                 "oci",
          "home-assistant/home-assistant", page="https://ghcr.io/{name}",
          pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/container/{_PART}{_REST}",
-                 rf"github\.com/(?:orgs|users)/{_PART}/packages/container/(?:package/)?{_PART}{_REST}")),
+                 rf"github\.com/(?:orgs|users)/{_PART}/packages/container/(?:package/)?{_PART}{_REST}"),
+         name="GitHub Packages"),
     _row("git",                 "",                                "git",
-         "https://git.kernel.org/pub/scm/git/git.git"),
-    _row("gitea",               "https://gitea.com",               "forgejo",     "gitea/tea"),
+         "https://git.kernel.org/pub/scm/git/git.git", name="Git"),
+    _row("gitea",               "https://gitea.com",               "forgejo",     "gitea/tea",
+         name="Gitea.com"),
     _row("github",              "https://github.com",              "github",      "bottlepy/bottle",
-         purl=("github",)),
+         purl=("github",), name="GitHub"),
     _row("github-npm",          "https://npm.pkg.github.com",      _GITHUB_NPM,   "@owner/package",
          page="https://github.com/{name}", token_from="GITHUB_TOKEN",
-         pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/npm/{_PART}{_REST}",)),
+         pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/npm/{_PART}{_REST}",), name="GitHub npm"),
     _row("gitlab",              "https://gitlab.com",              "gitlab",      "gitlab-org/gitlab-runner",
-         purl=("gitlab",)),
-    _row("gnome-gitlab",        "https://gitlab.gnome.org",        "gitlab",      "GNOME/gtk"),
+         purl=("gitlab",), name="GitLab"),
+    _row("gnome-gitlab",        "https://gitlab.gnome.org",        "gitlab",      "GNOME/gtk",
+         name="GNOME GitLab"),
     _row("gnu-savannah",        "https://git.savannah.gnu.org",    "savannah",    "bash",
          pasted=(r"(?:cgit\.)?(?:git\.)?(?:savannah|sv)\.(?:non)?gnu\.org/"
                  r"(?:git|cgit|r|gitweb)/(.+?)\.git" + _REST,
                  rf"savannah\.(?:non)?gnu\.org/(?:projects|git)/{_PART}{_REST}",
-                 rf"(?:ftp\.)?gnu\.org/(?:gnu|software)/{_PART}{_REST}")),
+                 rf"(?:ftp\.)?gnu\.org/(?:gnu|software)/{_PART}{_REST}"), name="GNU Savannah"),
     _row("go",                  "https://proxy.golang.org",        "goproxy",     "golang.org/x/text",
          purl=("golang",), page="https://pkg.go.dev/{name}?tab=versions",
-         release_page="https://pkg.go.dev/{name}@{version}", pasted=(r"pkg\.go\.dev/([^@]+)(?:@.*)?",)),
+         release_page="https://pkg.go.dev/{name}@{version}", pasted=(r"pkg\.go\.dev/([^@]+)(?:@.*)?",),
+         name="Go"),
     _row("hackage",             "https://hackage.haskell.org",     "hackage",     "pandoc",
-         purl=("hackage",)),
+         purl=("hackage",), name="Hackage"),
     _row("hex",                 "https://hex.pm",                  "hex",         "plug", purl=("hex",),
-         pasted=(rf"hexdocs\.pm/{_PART}{_REST}",)),
-    _row("k8s",                 "https://registry.k8s.io",         "oci",         "kube-apiserver"),
-    _row("kde-gitlab",          "https://invent.kde.org",          "gitlab",      "graphics/krita"),
+         pasted=(rf"hexdocs\.pm/{_PART}{_REST}",), name="Hex"),
+    _row("k8s",                 "https://registry.k8s.io",         "oci",         "kube-apiserver",
+         name="Kubernetes registry"),
+    _row("kde-gitlab",          "https://invent.kde.org",          "gitlab",      "graphics/krita",
+         name="KDE Invent"),
     _row("maven",               "https://repo1.maven.org/maven2",  "maven",       "com.google.guava:guava",
          purl=("maven",), page="https://central.sonatype.com/artifact/{path}/versions",
          release_page="https://central.sonatype.com/artifact/{path}/{version}",
          pasted=(r"(?:central\.sonatype\.com|mvnrepository\.com|search\.maven\.org)/artifact/"
-                 + _PARTS + _REST,)),
+                 + _PARTS + _REST,), name="Maven Central"),
     _row("npm",                 "https://api.deps.dev",            _NPM,          "@angular/core",
          purl=("npm",), pasted=(rf"(?:[\w-]+\.)?npmjs\.\w+/package/{_SCOPED}",)),
     _row("nuget",               "https://api.nuget.org",           "nuget",       "Newtonsoft.Json",
          purl=("nuget",), page="https://www.nuget.org/packages/{name}",
          release_page="https://www.nuget.org/packages/{name}/{version}",
-         pasted=(rf"nuget\.org/packages/{_PART}{_REST}",)),
+         pasted=(rf"nuget\.org/packages/{_PART}{_REST}",), name="NuGet"),
     _row("packagist",           "https://repo.packagist.org",      "packagist",   "monolog/monolog",
          purl=("composer",), page="https://packagist.org/packages/{name}",
          release_page="https://packagist.org/packages/{name}#{version}",
-         pasted=(rf"packagist\.org/packages/{_PARTS}{_REST}",)),
-    _row("pub",                 "https://pub.dev",                 "pub",         "http", purl=("pub",)),
+         pasted=(rf"packagist\.org/packages/{_PARTS}{_REST}",), name="Packagist"),
+    _row("pub",                 "https://pub.dev",                 "pub",         "http", purl=("pub",),
+         name="pub.dev"),
     _row("pypi",                "https://api.deps.dev",            _PYPI,         "bottle", purl=("pypi",),
          pasted=(rf"pypi\.\w+/(?:project|simple|p)/{_PART}{_REST}",
-                 rf"piwheels\.org/project/{_PART}{_REST}")),
-    _row("quay",                "https://quay.io",                 "quay",        "prometheus/prometheus"),
+                 rf"piwheels\.org/project/{_PART}{_REST}"), name="PyPI"),
+    _row("quay",                "https://quay.io",                 "quay",        "prometheus/prometheus",
+         name="Quay"),
     _row("sourceforge",         "https://sourceforge.net",         "sourceforge", "sevenzip",
          pasted=(rf"(?:pr)?downloads\.sourceforge\.net/(?:project/)?{_PART}{_REST}",
-                 rf"(?!(?:(?:pr)?downloads|lists)\.)([a-z0-9-]+)\.(?:sourceforge|sf)\.(?:net|io){_REST}")),
+                 rf"(?!(?:(?:pr)?downloads|lists)\.)([a-z0-9-]+)\.(?:sourceforge|sf)\.(?:net|io){_REST}"),
+         name="SourceForge"),
     _row("sourcehut",           "https://git.sr.ht",               "sourcehut",   "~sircmpwn/scdoc"),
-    _row("xfce-gitlab",         "https://gitlab.xfce.org",         "gitlab",      "xfce/xfce4-panel"),
+    _row("xfce-gitlab",         "https://gitlab.xfce.org",         "gitlab",      "xfce/xfce4-panel",
+         name="Xfce GitLab"),
     _row("yarn",                "https://registry.yarnpkg.com",    "npm",         "react",
          page="https://yarnpkg.com/package?name={segment}",
-         pasted=(rf"(?:classic\.)?yarnpkg\.com/(?:[a-z]{{2}}/)?package/{_SCOPED}",)),
+         pasted=(rf"(?:classic\.)?yarnpkg\.com/(?:[a-z]{{2}}/)?package/{_SCOPED}",), name="Yarn"),
 )}
 
 
@@ -6399,6 +6447,7 @@ class SettingField:
 class Kind:
     """A kind of destination: its settings, how a message is made for it, and which answers mean success."""
 
+    title: str                                  # what people call it
     about: str
     make: Callable[[Message], Request | Mail]
     is_accepted: Callable[[Answer], bool]       # of an answer of 2xx
@@ -6468,7 +6517,7 @@ _server = functools.partial(SettingField, "server", "the address, if not the pub
 _THIRTY_LETTERS = _matching("[A-Za-z0-9]{30}", "30 letters and digits")
 # To add a kind, add a row, a line to KIND_FIELDS, and a migration of the table's CHECK.
 KINDS = {
-    "slack": Kind("a channel of a Slack workspace", _slack, _says("ok"), (
+    "slack": Kind("Slack", "a channel of a Slack workspace", _slack, _says("ok"), (
         SettingField("url", "an app's webhook: api.slack.com/apps, Webhooks", _post_address, "", True),
         SettingField("token", "or a bot's token with the scope chat:write, xoxb-...", _matching(
             r"xox[a-z][.-][A-Za-z0-9.-]{8,300}", "a token such as xoxb-..."), "", True),
@@ -6476,7 +6525,7 @@ KINDS = {
         SettingField("team_name", "the workspace's name", _label_text, "")),
         every=1.0, problem=_slack_problem,
         shown=lambda settings: {name: settings[name] for name in ("channel", "team_name")}),
-    "telegram": Kind("a chat of a Telegram bot", _telegram, _says("ok"), (
+    "telegram": Kind("Telegram", "a chat of a Telegram bot", _telegram, _says("ok"), (
         SettingField("token", "the bot's, from @BotFather", _matching(
             r"\d{5,20}:[A-Za-z0-9_-]{30,100}", "a token such as 123456789:AAF..."), is_secret=True),
         SettingField("chat", "the chat's number, from @userinfobot, or @name of a channel", _matching(
@@ -6484,17 +6533,18 @@ KINDS = {
         SettingField("thread", "the number of a topic, in a group that has them", _matching(
             r"\d{0,18}", "a number"), ""),
         _server("https://api.telegram.org")), every=3.0, shown=_chat_labels),
-    "discord": Kind("a channel of a Discord server", _discord, _says("id"), (
+    "discord": Kind("Discord", "a channel of a Discord server", _discord, _says("id"), (
         _secret_address("the channel's settings, Integrations, Webhooks, Copy Webhook URL"),), every=2.0),
-    "hangouts_chat": Kind("a space of Google Chat", _hangouts_chat, _says("name"), (
+    "hangouts_chat": Kind("Google Chat", "a space of Google Chat", _hangouts_chat, _says("name"), (
         _secret_address("the space's menu, Apps & integrations, Webhooks"),), every=1.0),
-    "microsoft_teams": Kind("a channel or chat of Microsoft Teams", _microsoft_teams, _is_no_web_page, (
-        _secret_address("the channel's menu, Workflows, Send webhook alerts to a channel"),), every=1.0),
-    "mattermost": Kind("a channel of Mattermost", _mattermost, _says("ok"), (
+    "microsoft_teams": Kind(
+        "Microsoft Teams", "a channel or chat of Microsoft Teams", _microsoft_teams, _is_no_web_page, (
+            _secret_address("the channel's menu, Workflows, Send webhook alerts to a channel"),), every=1.0),
+    "mattermost": Kind("Mattermost", "a channel of Mattermost", _mattermost, _says("ok"), (
         _secret_address("Integrations, Incoming Webhooks: .../hooks/..."),), every=0.2),
-    "rocketchat": Kind("a channel of Rocket.Chat", _rocketchat, _says("success"), (
+    "rocketchat": Kind("Rocket.Chat", "a channel of Rocket.Chat", _rocketchat, _says("success"), (
         _secret_address("Administration, Workspace, Integrations, Incoming: Webhook URL"),), every=6.0),
-    "matrix": Kind("a room of Matrix, not encrypted", _matrix, _says("event_id"), (
+    "matrix": Kind("Matrix", "a room of Matrix, not encrypted", _matrix, _says("event_id"), (
         SettingField("homeserver_url", "of the account that posts: https://matrix.org", _server_address),
         SettingField("internal_room_id", "the room's settings, Advanced: !...; the account must be in it",
                      _matching(r"![^\s\ud800-\udfff]{1,254}",
@@ -6502,13 +6552,13 @@ KINDS = {
         SettingField("token", "the account's access token: Element's settings, Help & About", _matching(
             "[!-~]{8,500}", "an access token, without spaces"), is_secret=True)),
         shown=lambda settings: {name: settings[name] for name in ("homeserver_url", "internal_room_id")}),
-    "webhook": Kind("a URL of yours that receives signed JSON", _webhook, lambda answer: True, (
+    "webhook": Kind("Webhook", "a URL of yours that receives signed JSON", _webhook, lambda answer: True, (
         SettingField("url", "where it is sent", _post_address),
         SettingField("header", "a header of requests, 'Name: value' (repeatable; a change replaces all)",
                      _header_line, "", True, "headers"),
         SettingField("field", "a field of the body, NAME=TEMPLATE (repeatable; a change replaces all)",
                      _field_line, "", False, "fields"))),
-    "ntfy": Kind("a topic of ntfy", _ntfy, _says("id"), (
+    "ntfy": Kind("ntfy", "a topic of ntfy", _ntfy, _says("id"), (
         SettingField("topic", "the topic that you subscribed to", _matching(
             "[-_A-Za-z0-9]{1,64}", "at most 64 letters, digits, - and _")),
         SettingField("token", "an access token, tk_..., or user:password, if the server requires one",
@@ -6516,13 +6566,13 @@ KINDS = {
         SettingField("priority", "1 to 5; security fixes have 4 or more", _matching(
             "[1-5]", "a whole number from 1 to 5"), "3"),
         _server("https://ntfy.sh"))),
-    "gotify": Kind("an application of Gotify", _gotify, _says("id"), (
+    "gotify": Kind("Gotify", "an application of Gotify", _gotify, _says("id"), (
         SettingField("url", "the server's address", _server_address),
         SettingField("token", "the application's, from the page Apps", _matching(
             "[A-Za-z0-9._-]{5,500}", "a token of letters, digits, '.', '_' and '-'"), is_secret=True),
         SettingField("priority", "0 to 10; security fixes have 8 or more", _matching(
             "10|[0-9]", "a whole number from 0 to 10"), "5"))),
-    "pushover": Kind("a user or group of Pushover", _pushover, _says("status"), (
+    "pushover": Kind("Pushover", "a user or group of Pushover", _pushover, _says("status"), (
         SettingField("token", "the application's, of pushover.net/apps", _THIRTY_LETTERS, is_secret=True),
         SettingField("user", "the key of a user or a group", _THIRTY_LETTERS, is_secret=True),
         SettingField("device", "the name of a single device", _matching(
@@ -6531,12 +6581,13 @@ KINDS = {
             "-[12]|[01]", "a whole number from -2 to 1"), "0"),
         _server("https://api.pushover.net"))),
     "apprise": Kind(        # which answers 204 if there was nobody to send to
-        "an Apprise API server", _apprise, lambda answer: answer.status == 200 and _is_no_web_page(answer), (
+        "Apprise", "an Apprise API server", _apprise,
+        lambda answer: answer.status == 200 and _is_no_web_page(answer), (
             _secret_address("where it receives notifications: .../notify/KEY, or .../notify with urls"),
             SettingField("urls", "Apprise addresses, separated by spaces or commas, if there is no KEY",
                          _matching("[!-~ ]{0,4000}", "addresses such as tgram://token/chat"), "", True),
             SettingField("tag", "only what its configuration has tagged so", _label_text, ""))),
-    "email": Kind("a mail address", _email, lambda answer: True, (
+    "email": Kind("Email", "a mail address", _email, lambda answer: True, (
         SettingField("to", "the address, if it is not the account's own", _matching(
             f"(?:{MAIL_ADDRESS.pattern})?", "a mail address, or nothing for the account's own"), ""),)),
 }
@@ -8847,7 +8898,7 @@ def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
     """The releases by day."""
-    since = visit.store.accounts.record_visit(visit.account.id)
+    since = visit.store.accounts.read_until(visit.account.id)
     today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.zone).date()
     names = {today: "Today", today - datetime.timedelta(days=1): "Yesterday"}
     days: dict[str, list[Entry]] = {}
@@ -8889,9 +8940,6 @@ def note_page(visit: Visit, project_id: str) -> str:
 # Projects
 
 
-_KIND_NAMES = {id_: id_.capitalize() for id_ in KINDS} | {
-    "hangouts_chat": "Google Chat", "microsoft_teams": "Microsoft Teams", "rocketchat": "Rocket.Chat",
-    "ntfy": "ntfy", "email": "E-mail"}
 _SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
                    "weekly": "weekly digest"}
 _ROWS = 25          # projects on a page
@@ -8971,7 +9019,7 @@ def _error_of(visit: Visit, project: Project) -> str:
 
 def _possible_changes(visit: Visit) -> list[tuple[str, str]]:
     """What can be changed of several projects at once: values and names."""
-    destinations = [(f"{one.kind}:{one.id}", f"{_KIND_NAMES[one.kind]}: {one.name}")
+    destinations = [(f"{one.kind}:{one.id}", f"{KINDS[one.kind].title}: {one.name}")
                     for one in visit.destinations]
     return [
         *((f"tag:{id_}", f"Add the tag {name}") for id_, name in visit.tags.items()),
@@ -9209,7 +9257,7 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
         Field("email_notification", "E-mail", project.email_notification, type="select",
               choices=[*_SCHEDULE_NAMES.items(), ("default", "as the account has it")],
               hint="" if visit.settings.smtp_url else _NO_MAIL_SERVER),
-        *(Field(KIND_FIELDS[kind], _KIND_NAMES[kind], type="checks", choices=choices,
+        *(Field(KIND_FIELDS[kind], KINDS[kind].title, type="checks", choices=choices,
                 chosen=project.destinations.get(kind, ()),
                 hint="" if at else "Tick some, and of this kind only those are notified.")
           for at, (kind, choices) in enumerate(of_kinds.items())),
@@ -9281,14 +9329,14 @@ def notifications_page(visit: Visit) -> str:
     """The account's destinations, those that fail longest first, and what could be added."""
     items = [Entry(
         path=f"/notifications/{one.id}", name=one.name,
-        marks=[("plain", _KIND_NAMES[one.kind]), *(
+        marks=[("plain", KINDS[one.kind].title), *(
             [("bad", f"failing since {visit.moment(one.failing_since)}")] if one.failing_since else [])],
         hints=(f"{_sentence(scope_of(one, visit.tags))}.", one.error or ""),
         end=_SCHEDULE_NAMES[one.schedule] if one.kind != "email" else "set per project")
         for one in sorted(visit.destinations, key=lambda one: one.failing_since or math.inf)]
     return visit.show(
         NOTIFICATIONS_PAGE, "/notifications", items=items,
-        kinds=[Entry(path=f"/notifications/add/{id_}", name=_KIND_NAMES[id_], hints=[
+        kinds=[Entry(path=f"/notifications/add/{id_}", name=KINDS[id_].title, hints=[
             _sentence(kind.about), "" if id_ != "email" or visit.settings.smtp_url else _NO_MAIL_SERVER])
             for id_, kind in KINDS.items()])
 
@@ -9372,7 +9420,7 @@ def _own_destination(visit: Visit, destination_id: str) -> Destination:
 def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
     """The form of a destination, as typed or as it is. ``acts``: what it can do besides a test."""
     found: dict[str, Any] = {}
-    name, live = _KIND_NAMES[before.kind], "render" if before.kind == "webhook" else ""
+    name, live = KINDS[before.kind].title, "render" if before.kind == "webhook" else ""
     visit.attempt(
         test=lambda: found.update(
             _tried(visit, _given_destination(visit, before), *sample_event(visit.account))),
