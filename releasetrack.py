@@ -661,6 +661,34 @@ def version_order(version: str) -> list[tuple[int, str, int]]:
     return [*map(_token_order, _tokens(version.lstrip("vV"))), (1, "", 0)]
 
 
+def _name_and_numbers(version: str) -> tuple[str, list[int]]:
+    """What stands before the numbers of a version, and the numbers, without zeros at their end."""
+    match = re.search("(?<![0-9])[0-9]{1,9}(?:[._][0-9]{1,9})+", version) or re.search("[0-9]{1,9}", version)
+    if not match:
+        return version, []
+    numbers = [int(number) for number in re.split("[._]", match[0])]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return version[:match.start()].lower().removesuffix("v"), numbers
+
+
+def version_steps(versions: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """How much each version raises the highest final one below it: "major" its first number, "minor" its
+    second, "patch"; "" where there is none to compare with, as of another name, or it begins with a date.
+    ``known``: final versions; itself may be among them."""
+    finals, steps = sorted(map(_name_and_numbers, known)), {}
+    for version in versions:
+        name, numbers = _name_and_numbers(version)
+        at = bisect.bisect_left(finals, (name, numbers)) - 1
+        below = finals[at] if at >= 0 else ("", [])
+        steps[version] = ""
+        if below[0] == name and below[1] and numbers[0] < 10_000:
+            first = next(at for at, (now, before) in enumerate(
+                itertools.zip_longest(numbers, below[1], fillvalue=0)) if now != before)
+            steps[version] = ("major", "minor", "patch")[min(first, 2)]
+    return steps
+
+
 _DASH = "[-\u2010\u2011\u2013]\u00ad?"
 _CVE = re.compile(f"CVE{_DASH}([0-9]{{4}}){_DASH}([0-9]{{4,10}})(?![0-9])", re.IGNORECASE)
 
@@ -776,6 +804,7 @@ class Release:
     is_updated: bool = False
     has_note: bool = False      # for a release that was read without its note
     is_ruled_out: bool = False  # by a pattern of the project that it was read for
+    step: str = ""              # of news: "major", "minor" or "patch" above the final version below it
 
     def as_json(self) -> dict[str, Any]:
         """The contract's Release, without members that are false or empty."""
@@ -5423,7 +5452,11 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
         etag=headers.get("etag") or headers.get("last-modified"), new=new, updated=updated,
         new_content_ids=new_content_ids, noted=noted, gone=gone, back=back, dropped=dropped)
     is_replaced = is_full and not here          # as a whole: what is listed now is history
-    return result, [one for one in new if (one.date or "") >= news_since and not is_replaced] + updated
+    news = [one for one in new if (one.date or "") >= news_since and not is_replaced] + updated
+    finals = [version for version, before in known.items() if not before.is_prerelease and not before.gone_at]
+    steps = version_steps(
+        (one.version for one in news), finals + [one.version for one in new if not one.is_prerelease])
+    return result, [dataclasses.replace(one, step=steps[one.version]) for one in news] if known else news
 
 
 def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult) -> bool:

@@ -954,6 +954,18 @@ def test_version_order():
         assert sorted(reversed(versions), key=rt.version_order) == versions
 
 
+@pytest.mark.parametrize("version, known, step", [
+    ("2.0.0", "1.9.9", "major"), ("v2.0", "1.9 1.10", "major"), ("1.10", "1.9.9", "minor"), ("1.9.10", "1.9.9", "patch"),
+    ("1.2.3.4", "1.2.3", "patch"), ("0.2", "0.1.7", "minor"), ("258", "257 257.3", "major"), ("257.3", "257", "minor"),
+    ("2.0.0-rc.1", "1.9.9", "major"), ("2.0.0", "2.0.0 1.9.9", "major"), ("1.9.10", "2.0 1.9.9 1.8", "patch"),
+    ("1.27.1-alpine", "1.27.1 1.27.0", "patch"), ("OpenSSL_3_1_0", "OpenSSL_3_0_9", "minor"),
+    ("log4j-2.17.1", "log4j-2.16.0", "minor"), ("@a/b@2.0.0", "@a/b@1.4.0 @a/c@1.9.9", "major"), ("2026.1", "2025.12", "major"),
+    ("1.0", "", ""), ("1.0", "2.0", ""), ("1.0", "1.0.0", ""), ("b@2.0.0", "a@1.0.0", ""), ("latest", "stable 1.0", ""),
+    ("20260102", "20260101", ""), ("1" * 40, "1.0", ""), ("0.0", "0", ""), ("", "1.0", ""), ("1.0", "0 -", "")])
+def test_version_step_above_the_highest_final_version_below(version, known, step):
+    assert rt.version_steps([version], known.split()) == {version: step}
+
+
 def test_cves_are_found_once_each_in_order():
     for texts, found in [
         (["fixes CVE-2026-12345."],                                  ("CVE-2026-12345",)),
@@ -3949,6 +3961,13 @@ def test_compare_finds_what_is_new():
         assert all(release.is_updated for release in findings.updated)
         assert all(release.date for kind in kinds[:3] for release in kind)
         assert {release.date for release in findings.updated} <= {known_one.date for known_one in known.values()}
+
+
+def test_news_have_the_step_that_they_take_above_what_was_known():
+    known = {"1.9": was(MAY), "2.0-rc1": rt.KnownRelease(MAY, None, None, 1), "3.0": rt.KnownRelease(MAY, None, None, 0, MONDAY)}
+    listing = rt.Listing([seen_as("3.1-rc1", JUNE, is_prerelease=True), seen_as("2.0.1", JUNE), seen_as("2.0", JUNE)])
+    assert [(one.version, one.step) for one in rt.compare(known, listing, MONDAY)[1]] == [
+        ("2.0", "major"), ("2.0.1", "patch"), ("3.1-rc1", "major")]
 
 
 def test_promoted_prerelease_is_news():
