@@ -804,7 +804,7 @@ class Release:
     is_updated: bool = False
     has_note: bool = False      # for a release that was read without its note
     is_ruled_out: bool = False  # by a pattern of the project that it was read for
-    step: str = ""              # of news: "major", "minor" or "patch" above the final version below it
+    step: str = ""              # "major", "minor" or "patch" above the final version below it; else ""
 
     def as_json(self) -> dict[str, Any]:
         """The contract's Release, without members that are false or empty."""
@@ -880,6 +880,7 @@ KIND_FIELDS = {
 ACCOUNT_TYPES = ("user", "organization")
 SCHEDULES = ("instant", "hourly", "daily", "weekly")
 EMAIL_NOTIFICATIONS = ("none", *SCHEDULES, "default")
+NOTIFY_LEVELS = ("all", "minor", "major")
 HOLD_DAYS_MAX = 365
 
 
@@ -935,6 +936,7 @@ class Project:
     tags: tuple[str, ...]                                   # ids
     destinations: Mapping[str, tuple[str, ...]]             # kind -> ids; without the kinds that list none
     health: Health                                          # of its source
+    notify_level: str = "all"                               # one of NOTIFY_LEVELS
 
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
@@ -944,7 +946,8 @@ class Project:
             exclude_version_regexp=[without_empty(value=value, inverse=inverse)
                                     for value, inverse in self.exclude_version_regexp],
             exclude_prereleases=self.exclude_prereleases, exclude_updated=self.exclude_updated,
-            note=self.note, hold_days=self.hold_days or None, tags=self.tags,
+            notify_level=self.notify_level if self.notify_level != "all" else None, note=self.note,
+            hold_days=self.hold_days or None, tags=self.tags,
             **{KIND_FIELDS[kind]: ids for kind, ids in self.destinations.items()})
 
 
@@ -1113,6 +1116,7 @@ class KnownRelease:
     fingerprint: int | None     # of the note
     is_prerelease: int = 0
     gone_at: float | None = None
+    step: str | None = None     # as of a Release; None: not found out yet
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1140,6 +1144,7 @@ class CheckResult:
     gone: Sequence[str] = ()            # known versions that are no longer listed
     back: Sequence[str] = ()            # versions that were gone and are listed again
     dropped: Sequence[str] = ()         # known versions that are too old to be kept
+    steps: Mapping[str, str] = dataclasses.field(default_factory=dict)      # of versions that have none yet
     news: Sequence[str] = ()            # versions, new or updated, since the first check
     events: Sequence[Event] = ()
     verdicts: Mapping[str, Verdicts] = dataclasses.field(default_factory=dict)     # by project id
@@ -1818,6 +1823,15 @@ ALTER TABLE account ADD COLUMN quiet_until TEXT NOT NULL DEFAULT '';
 
 ALTER TABLE project ADD COLUMN notify_level TEXT NOT NULL DEFAULT 'all'
     CHECK (notify_level IN ('all', 'minor', 'major'));
+-- step: of a version above the final one below it; NULL until the next check, which must have an answer.
+ALTER TABLE release ADD COLUMN step TEXT CHECK (step IN ('', 'patch', 'minor', 'major'));
+DROP VIEW release_view;
+CREATE VIEW release_view AS
+SELECT release.id, source_id, version, date, is_prerelease, is_updated, cve, content_id, gone_at, found_at,
+       step, release_id IS NOT NULL AS has_note, fingerprint, title, message, url
+  FROM release LEFT JOIN note ON release_id = release.id;
+UPDATE source SET etag = NULL;
+
 ALTER TABLE source ADD COLUMN former_name TEXT NOT NULL DEFAULT '';     -- before it was renamed there
 ALTER TABLE attempt ADD COLUMN sent TEXT NOT NULL DEFAULT '';           -- as people read it, without secrets
 
@@ -3001,6 +3015,8 @@ class Sources:
                   for release in found.updated])
         db.executemany("UPDATE release SET found_at = ? WHERE source_id = ? AND version = ?",
                        [(now, source_id, version) for version in found.news])
+        db.executemany("UPDATE release SET step = ? WHERE source_id = ? AND version = ?",
+                       [(step, source_id, version) for version, step in found.steps.items()])
         db.executemany("UPDATE release SET content_id = ? WHERE source_id = ? AND version = ?",
                        [(one.content_id, source_id, one.version) for one in found.new_content_ids])
         db.executemany("""
@@ -3137,7 +3153,7 @@ class Projects:
             UPDATE project
                SET email_notification = :email_notification, exclude_prereleases = :exclude_prereleases,
                    exclude_updated = :exclude_updated, exclude_version_regexp = :rules, note = :note,
-                   hold_days = :hold_days
+                   hold_days = :hold_days, notify_level = :notify_level
              WHERE id = :id""", values | {"rules": rules})
         if "verdicts" in settings:
             _write_verdicts(db, project_id, settings["verdicts"])
@@ -3193,8 +3209,9 @@ class Projects:
         # Not by the index of the account, which leads to all its projects.
         return [_project(row) for row in self._db.rows("""
             SELECT project.id, account_id, source_id, provider, name, email_notification,
-                   exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days, checked_at,
-                   succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
+                   exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
+                   notify_level, checked_at, succeeded_at, next_check_at, error, missing_since, is_missing,
+                   quota_left,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id) AS tags,
                    (SELECT json_group_array(json_array(kind, destination_id))
                       FROM project_destination JOIN destination ON destination.id = destination_id
@@ -3284,7 +3301,7 @@ class Projects:
 
 
 def _release(row: sqlite3.Row) -> Release:
-    return _value(Release, {**row, "date": f"{row['date']}Z"})
+    return _value(Release, {**row, "date": f"{row['date']}Z", "step": row["step"] or ""})
 
 
 @dataclasses.dataclass(eq=False)
@@ -3295,7 +3312,7 @@ class Releases:
     def page(self, project: Project, page: int, size: int = PAGE_SIZE) -> tuple[list[Release], int]:
         """A page of a project's releases, newest first, without their notes; and how many pages there are."""
         found = self._db.rows("""
-            SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out
+            SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
               FROM project_release_view WHERE project_id = ? ORDER BY date DESC, id DESC LIMIT ? OFFSET ?
             """, (project.id, size, (page - 1) * size))
         (count,), = self._db.rows("SELECT count(*) FROM release WHERE source_id = ?", (project.source_id,))
@@ -3304,7 +3321,7 @@ class Releases:
     def get(self, project: Project, versions: Sequence[str]) -> Release | None:
         """The release of the longest of these versions that the project has, without its note."""
         row = self._db.row("""
-            SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out
+            SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
               FROM project_release_view
              WHERE project_id = ? AND version IN (SELECT value FROM json_each(?))
              ORDER BY length(version) DESC LIMIT 1""", (project.id, compact_json(list(versions))))
@@ -3313,10 +3330,12 @@ class Releases:
     def newest_wanted(self, project: Project) -> Release | None:
         """The newest release that the project does not exclude, without its note."""
         row = self._db.row("""
-            SELECT version, date, is_prerelease, is_updated, cve, has_note
+            SELECT version, date, is_prerelease, is_updated, cve, has_note, step
               FROM project_release_view
              WHERE project_id = :id AND NOT is_ruled_out AND NOT (:exclude_prereleases AND is_prerelease)
                AND NOT (:exclude_updated AND is_updated)
+               AND (:notify_level = 'all' OR cve IS NOT NULL
+                    OR coalesce(step, '') IN ('', 'major', :notify_level))
              ORDER BY date DESC, id DESC LIMIT 1""", vars(project))
         return _release(row) if row else None
 
@@ -3334,9 +3353,9 @@ class Releases:
     def known(self, source_id: int) -> dict[str, KnownRelease]:
         """What the store has of a source's releases, newest first."""
         return {row["version"]: KnownRelease(f"{row['date']}Z", row["content_id"], row["fingerprint"],
-                                             row["is_prerelease"], row["gone_at"])
+                                             row["is_prerelease"], row["gone_at"], row["step"])
                 for row in self._db.rows("""
-                    SELECT version, date, content_id, fingerprint, is_prerelease, gone_at
+                    SELECT version, date, content_id, fingerprint, is_prerelease, gone_at, step
                       FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC""", (source_id,))}
 
     def latest(self, account_id: str, page: int = 1, provider: str | None = None, tag: str | None = None,
@@ -3349,7 +3368,7 @@ class Releases:
         since = matching[page * size][1] if len(matching) > page * size and not is_security else ""
         found = self._db.rows("""
             SELECT project_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out,
-                   found_at, title, substr(message, 1, :start) AS message, url
+                   step, found_at, title, substr(message, 1, :start) AS message, url
               FROM (SELECT release.id AS wanted_id, project.id AS wanted_by
                       FROM json_each(:projects) JOIN project ON project.id = value
                       JOIN release ON release.source_id = project.source_id AND date >= :since
@@ -3370,7 +3389,7 @@ class Releases:
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
         """The newest release of each of these sources of an account that has any."""
         return {row["source_id"]: _release(row) for row in self._db.rows("""
-            SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out
+            SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
               FROM project_release_view
              WHERE +account_id = ?
                AND id IN (SELECT (SELECT id FROM release
@@ -5455,8 +5474,11 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
     news = [one for one in new if (one.date or "") >= news_since and not is_replaced] + updated
     finals = [version for version, before in known.items() if not before.is_prerelease and not before.gone_at]
     steps = version_steps(
-        (one.version for one in news), finals + [one.version for one in new if not one.is_prerelease])
-    return result, [dataclasses.replace(one, step=steps[one.version]) for one in news] if known else news
+        [version for version, before in known.items() if before.step is None] + [one.version for one in new],
+        finals + [one.version for one in new if not one.is_prerelease])
+    step_of = {version: before.step or "" for version, before in known.items()} | steps
+    news = [dataclasses.replace(one, step=step_of[one.version]) for one in news]
+    return dataclasses.replace(result, steps=steps), news
 
 
 def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult) -> bool:
@@ -5471,8 +5493,11 @@ def judged(releases: Sequence[Release], verdicts: Verdicts | None) -> list[Relea
 
 
 def excluded(project: Project, release: Release) -> bool:
-    """Whether the project's options exclude a release that was read or judged for it."""
-    return (release.is_ruled_out or project.exclude_prereleases and release.is_prerelease
+    """Whether the project's options exclude a release that was read or judged for it. Its level excludes
+    smaller steps, but none that names a CVE or that nothing is known of, such as the first version's."""
+    is_small = project.notify_level != "all" and release.step not in ("", "major", project.notify_level)
+    return (release.is_ruled_out or is_small and not release.cve
+            or project.exclude_prereleases and release.is_prerelease
             or project.exclude_updated and release.is_updated)
 
 
@@ -7171,6 +7196,7 @@ def project_settings(fields: Fields, store: Store, account_id: str, source_id: i
         "email_notification": fields.one_of("email_notification", EMAIL_NOTIFICATIONS),
         "exclude_prereleases": fields.flag("exclude_prereleases"),
         "exclude_updated": fields.flag("exclude_updated"),
+        "notify_level": fields.one_of("notify_level", NOTIFY_LEVELS),
         "exclude_version_regexp": fields.rules("exclude_version_regexp"),
         "note": fields.text("note", at_most=10_000),
         "hold_days": fields.whole("hold_days", HOLD_DAYS_MAX), "tags": fields.ids("tags", "tag", tags),
@@ -9233,16 +9259,38 @@ def _project_at(visit: Visit, project_id: str) -> Project:
 OPTIONS_PAGE = template_of("""\
 % crumbs = [("/projects", "Projects"), ("/projects/" + project.id, project.name)]
 % rebase("layout", title="Options", crumbs=crumbs)
-% include("form", live="preview", buttons={"save": "Save", "preview": "Preview"})
-<section id="preview" aria-live="polite">
-  <h2>With these options, of the last {{len(items)}} versions</h2>
-  % if faults:
-  <p class="danger">{{" ".join(faults)}}</p>
-  % end
-  % include("list")
-</section>
-<h2>Badge</h2>
-% include("fields", fields=badge)
+<div class="beside">
+  <div>
+    % include("form", live="preview", buttons={"save": "Save", "preview": "Preview"})
+    <form method="post" action="{{root}}/projects/{{project.id}}">
+      <details>
+        <summary class="button">Remove this project</summary>
+        <button name="do" value="remove" class="danger">Remove with its releases</button>
+      </details>
+    </form>
+  </div>
+  <section id="preview" aria-live="polite">
+    <h2>Preview: last {{sums.total()}} versions</h2>
+    % if faults:
+    <p class="danger">{{" ".join(faults)}}</p>
+    % end
+    <p><b>{{sums["Sent"]}} notified, {{sums["Ignored"]}} ignored</b></p>
+    % for words, rows in verdicts.items():
+    <details {{"open" if len(verdicts) < 3 or len(rows) < 9 else ""}}>
+      <summary>{{words}}: {{len(rows)}}</summary>
+      <ul class="list facts">
+        % for version, marks, ago, moment in rows:
+        <li class="line"><code>{{version}}</code>
+          % for style, text in marks:
+          <span class="mark {{style}}">{{text}}</span>
+          % end
+          <small class="end" title="{{moment}}">{{ago}}</small></li>
+        % end
+      </ul>
+    </details>
+    % end
+  </section>
+</div>
 """)
 
 
@@ -9260,12 +9308,12 @@ def options_page(visit: Visit, project_id: str) -> str:
 
     visit.attempt(preview=preview, save=(lambda: visit.store.projects.update(
         visit.account.id, project.id, _given_options(visit, project)), "Saved."))
+    found = _preview(visit, shown, verdicts)
+    sums = Counter(words.split()[0] for words, rows in found.items() for _ in rows)
     return visit.show(
-        OPTIONS_PAGE, "/projects", project=project, items=_preview(visit, shown, verdicts),
+        OPTIONS_PAGE, "/projects", project=project, verdicts=found, sums=sums,
         groups={legend: visit.filled("save preview", *fields)
-                for legend, fields in _option_fields(visit, project).items()},
-        badge=[copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
-                            f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")])
+                for legend, fields in _option_fields(visit, project).items()})
 
 
 def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
@@ -9274,29 +9322,31 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
     for one in visit.destinations:
         of_kinds.setdefault(one.kind, []).append((one.id, one.name))
     return {"Ignore": [
-        check_field("exclude_prereleases", "Pre-releases", project.exclude_prereleases),
-        check_field("exclude_updated", "Versions that were published again", project.exclude_updated),
-        Field("matching", "Versions that match one of these patterns (one per line)", type="textarea",
+        Field("notify_level", "Notify about", project.notify_level, type="select", choices=[
+            ("all", "All releases"), ("minor", "Minor and major releases"), ("major", "Only major releases")],
+            hint="After 1.9.4, 2.0.0 is major and 1.10.0 minor. Releases that name a CVE always count."),
+        check_field("exclude_prereleases", "Ignore pre-releases", project.exclude_prereleases),
+        check_field("exclude_updated", "Ignore re-published versions", project.exclude_updated),
+        Field("matching", "Ignore versions matching (one pattern per line)", type="textarea",
               value="\n".join(value for value, is_inverse in rules if not is_inverse),
-              more={"rows": "3", "placeholder": "-alpine$"}),
-        Field("others", "Versions that do not match these patterns (one per line)", type="textarea",
+              more={"rows": "2", "placeholder": "-alpine$"},
+              hint="Python regex: -alpine$ matches versions ending in -alpine."),
+        Field("others", "Only versions matching (one pattern per line)", type="textarea",
               value="\n".join(value for value, is_inverse in rules if is_inverse),
-              more={"rows": "2", "placeholder": "^v3\\."},
-              hint="Python regular expressions: -alpine$ matches versions that end in -alpine, ^v3\\. those "
-                   "that begin with v3."),
-        Field("hold_days", "Days to wait before notifying", str(project.hold_days),
-              more={"inputmode": "numeric"}, hint="Releases that name a CVE are sent without waiting."),
-    ], "Who is notified": [
-        Field("email_notification", "E-mail", project.email_notification, type="select",
-              choices=[*_SCHEDULE_NAMES.items(), ("default", "as the account has it")],
+              more={"rows": "2", "placeholder": "^v3\\."}),
+        Field("hold_days", "Wait (days) before notifying", str(project.hold_days),
+              more={"inputmode": "numeric"}, hint="Releases that name a CVE are sent at once."),
+    ], "Notify": [
+        Field("email_notification", "Email schedule", project.email_notification, type="select",
+              choices=[*_SCHEDULE_NAMES.items(), ("default", "Account default")],
               hint="" if visit.settings.smtp_url else _NO_MAIL_SERVER),
-        *(Field(KIND_FIELDS[kind], KINDS[kind].title, type="checks", choices=choices,
-                chosen=project.destinations.get(kind, ()),
-                hint="" if at else "Tick some, and of this kind only those are notified.")
+        *(Field(KIND_FIELDS[kind], "Email addresses" if kind == "email" else KINDS[kind].title, type="checks",
+                choices=choices, chosen=project.destinations.get(kind, ()),
+                hint="" if at else "Nothing selected: all your destinations of this kind are notified.")
           for at, (kind, choices) in enumerate(of_kinds.items())),
     ], "Labels": [
         _tag_field(visit, "tags", "Tags", project.tags),
-        Field("note", "A note of your own, which goes into each notification", project.note, type="textarea"),
+        Field("note", "Note (added to every notification)", project.note, type="textarea"),
     ]}
 
 
@@ -9313,6 +9363,7 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
         "email_notification": form.text("email_notification"), "exclude_version_regexp": rules,
         "exclude_prereleases": bool(form.texts("exclude_prereleases")),
         "exclude_updated": bool(form.texts("exclude_updated")), "note": form.text("note"),
+        "notify_level": form.text("notify_level"),
         "hold_days": int(days) if re.fullmatch("[0-9]{1,9}", days) else days,
         **{name: form.texts(name) for name in ("tags", *KIND_FIELDS.values())}})
     settings = project_settings(fields, visit.store, visit.account.id, project.source_id, visit.context.judge)
@@ -9325,25 +9376,30 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
     return settings
 
 
-def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> list[Entry]:
-    """Of the last known versions, which would be sent, and to whom; ``verdicts``: of patterns not saved."""
-    releases = judged(visit.store.releases.page(project, 1, 50)[0], verdicts)
-    destinations = tuple(visit.destinations)
-    names = {one.id: f"{one.kind} {one.name}" for one in destinations}
-    subscriber = Subscriber(project, visit.account, (), destinations)
-    items = []
-    for release in releases:
-        recipients = recipients_of(subscriber, release, visit.store.database.clock(), visit.settings)
-        words = ", ".join(names[one.destination_id] for one in recipients) or "no, nobody is notified"
+_Row = tuple[str, list[tuple[str, str]], str, str]      # of the preview: version, marks, how long ago, when
+
+
+def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[str, list[_Row]]:
+    """The last known versions, by what would be done with them, exceptions first. ``verdicts``: of patterns
+    that are not saved."""
+    now, destinations = visit.store.database.clock(), tuple(visit.destinations)
+    names = {one.id: f"{KINDS[one.kind].title} {one.name}" for one in destinations}
+    subscriber, found = Subscriber(project, visit.account, (), destinations), dict[str, list[_Row]]()
+    for release in judged(visit.store.releases.page(project, 1, 50)[0], verdicts):
+        recipients = recipients_of(subscriber, release, now, visit.settings)
+        words = ", ".join(names[one.destination_id] for one in recipients)
+        words = f"Sent to {words}" if words else "Nobody is notified: no destination is for it"
         if any(one.is_held for one in recipients):
-            words += f"; once it has been out for {project.hold_days} days"
+            words += f", {project.hold_days} days after the release"
         if excluded(project, release):
-            words = "no, it is excluded: " + (
-                "a pre-release" if release.is_prerelease and project.exclude_prereleases else
-                "published again" if release.is_updated and project.exclude_updated else "by a pattern")
-        items.append(Entry(release.version, marks=_marks(release), about=words,
-                           end=visit.moment(visit.instant_of(release))))
-    return items
+            words = "Ignored (" + (
+                "pre-release" if release.is_prerelease and project.exclude_prereleases else
+                "re-published" if release.is_updated and project.exclude_updated else
+                "pattern" if release.is_ruled_out else f"{release.step} release") + ")"
+        out_at = visit.instant_of(release)
+        found.setdefault(words, []).append((
+            release.version, _marks(release), relative_time(out_at.timestamp(), now), visit.moment(out_at)))
+    return dict(sorted(found.items(), key=lambda group: len(group[1])))
 
 
 # Notifications

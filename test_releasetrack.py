@@ -437,6 +437,8 @@ class World:
     def record(self, source_id: int, *releases: rt.Release, **found: Any) -> None:
         """A check that found these releases."""
         now = self.store.database.clock()
+        finals = [*self.store.releases.known(source_id), *(one.version for one in releases if not one.is_prerelease)]
+        found = {"steps": rt.version_steps((one.version for one in releases), finals)} | found
         assert self.store.sources.claim([source_id], "test", now)
         assert self.store.sources.record_check(source_id, "test", rt.CheckResult(now + rt.HOUR, new=releases, **found))
 
@@ -7054,6 +7056,7 @@ def test_project_update_keeps_what_is_absent_until_it_is_removed(world):
     path = f"/v1/projects/{project.id}"
     settings = {
         "email_notification": "weekly", "exclude_prereleases": True, "exclude_updated": True, "note": "mine: ü", "hold_days": 365,
+        "notify_level": "major",
         "exclude_version_regexp": [{"value": "-rc"}, {"value": "^v2", "inverse": True}],
         "tags": [tags[1].id, tags[0].id], "webhooks": [hook.id], "slack_channels": [slack.id]}
     shown = world.ask("POST", path, {**settings, "unknown": 1})
@@ -7065,7 +7068,7 @@ def test_project_update_keeps_what_is_absent_until_it_is_removed(world):
     assert world.ask("POST", path, dict.fromkeys(settings)) == kept     # null keeps
     emptied = world.ask("POST", path, {"tags": [], "webhooks": [], "slack_channels": [], "note": "", "hold_days": 0,
                                        "exclude_version_regexp": [], "exclude_prereleases": False,
-                                       "exclude_updated": False, "email_notification": "none"})
+                                       "notify_level": "all", "exclude_updated": False, "email_notification": "none"})
     assert set(emptied) == {"id", "name", "provider", "url", "email_notification", "source"}
     assert emptied == world.ask("GET", "/v1/project/github/a/b")
     assert world.ask("POST", path, {"email_notification": "default"})["email_notification"] == "daily"     # the account's
@@ -7082,6 +7085,7 @@ def test_project_update_that_is_invalid_changes_nothing(world):
     for body, said in (
         ({"exclude_updated": 1},                                    "exclude_updated must be true or false"),
         *(({"hold_days": value}, "hold_days must be a whole number from 0 to 365") for value in (-1, 366, True, "1", 1.5, 1.0, [], 10**30)),
+        ({"notify_level": "patch"},                                 "notify_level must be one of: all, minor, major"),
         ({"email_notification": "monthly"},                         "email_notification must be one of: none, instant, hourly"),
         ({"note": "\ud800"},                                        "no control characters"),
         ({"tags": "x"},                                             "tags must be a list"),
@@ -7249,6 +7253,20 @@ def test_excluded_releases_are_marked_and_never_latest(world):
     other = world.store.keys.add(add_account(world).id, "k", ["0.0.0.0/0"]).secret
     added = world.ask("POST", "/v1/projects", {"provider": "github", "name": "A/b", "exclude_version_regexp": [{"value": "rc|w"}]}, X_Key=other)
     assert world.ask("GET", f"/v1/projects/{added['id']}/latest-release", X_Key=other)["version"] == "v2.0"
+
+
+def test_notify_level_excludes_smaller_steps_unless_they_name_a_cve(world):
+    project = world.track("github", "a/b", release("1.9", "2026-01-01T00:00:00Z"))
+    about: dict[str, dict[str, Any]] = {"2.0": {}, "2.0.1": {}, "2.1": {}, "2.1.1": {"cve": ("CVE-2026-1234",)}, "2.1.2": {}, "edge": {}}
+    world.record(project.source_id, *(release(version, f"2026-02-0{at}T00:00:00Z", **more) for at, (version, more) in enumerate(about.items(), 1)))
+    assert {version: one.step for version, one in world.store.releases.known(project.source_id).items()} == {
+        "1.9": "", "2.0": "major", "2.0.1": "patch", "2.1": "minor", "2.1.1": "patch", "2.1.2": "patch", "edge": ""}
+    path = f"/v1/projects/{project.id}"
+    for level, excluded in [("all", ""), ("minor", "2.1.2 2.0.1"), ("major", "2.1.2 2.1 2.0.1")]:
+        assert world.ask("POST", path, {"notify_level": level}).get("notify_level", "all") == level
+        assert " ".join(one["version"] for one in world.ask("GET", f"{path}/releases")["releases"] if one.get("is_excluded")) == excluded
+    world.record(project.source_id, gone=["edge"], dropped=["edge"])
+    assert world.ask("GET", f"{path}/latest-release")["version"] == "2.1.1"
 
 
 def test_pattern_that_takes_too_long_is_not_saved(world):
@@ -8316,6 +8334,7 @@ OPTIONS = {
     "matching":             ("-alpine$\n\n rc ",    "exclude_version_regexp",   (("-alpine$", False), ("rc", False))),
     "others":               ("^v3\\.",              "exclude_version_regexp",   (("^v3\\.", True),)),
     "hold_days":            ("7",                   "hold_days",                7),
+    "notify_level":         ("minor",               "notify_level",             "minor"),
     "email_notification":   ("weekly",              "email_notification",       "weekly"),
     "note":                 ("why <b>\nwe do",      "note",                     "why <b>\nwe do"),
 }
@@ -8323,8 +8342,8 @@ OPTIONS = {
 
 def previewed(shown: webtest.TestResponse) -> dict[str, str]:
     """version -> what the preview says of it."""
-    return {item.b.get_text(strip=True): " ".join(item.select_one(".soft").get_text(" ").split())
-            for item in shown.html.select("#preview li")}
+    return {row.code.get_text(strip=True): " ".join(group.summary.get_text(" ").split()).rpartition(":")[0]
+            for group in shown.html.select("#preview details") for row in group.select("li")}
 
 
 def test_options_are_saved_and_shown(world, visitor):
@@ -8381,6 +8400,7 @@ PREVIEWS: dict[str, tuple[dict[str, Any], dict[str, set[str]]]] = {
     "of both kinds":        ({"ntfy_topics": ["topic", "listed"], "webhooks": ["quiet"]},   {"": {"quiet", "topic", "listed"}}),
     "listed, but tagged":   ({"ntfy_topics": ["tagged"]},                   {"": {"hook"}}),
     "listed and tagged":    ({"ntfy_topics": ["tagged"], "tags": ["infra"]}, {"": {"hook", "tagged"}}),
+    "only major":           ({"notify_level": "major"},                     {"1.0": ALL, "1.1-rc1": set(), "1.2": ALL | {"urgent"}, "1.3-alpine": set()}),
     "all of it":            ({"exclude_prereleases": True, "matching": "alpine\n^[12]\\.0$", "tags": ["infra"], "hold_days": "7"},
                              {"1.0": set(), "1.1-rc1": set(), "1.3-alpine": set(), "1.2": {"hook", "topic", "tagged", "mixed", "urgent", "strict"}}),
 }
@@ -8437,13 +8457,14 @@ def test_options_preview_tells_why_not(world, visitor):
                           a_release("2.0-alpine", 57, content_id="a"), a_release("2.1", 58, cve=("CVE-2026-1234",)), a_release("2.2", 59))
     path = f"/projects/{project.id}/options"
     rows = previewed(visitor.get(path))
-    assert list(rows) == ["2.2", "2.1", "2.0-alpine", "2.0-rc1", *(f"1.{n}" for n in reversed(range(9, 55)))], "the last fifty"
-    assert "nobody" in rows["2.2"]
+    assert set(rows) == {"2.2", "2.1", "2.0-alpine", "2.0-rc1", *(f"1.{n}" for n in range(9, 55))}, "the last fifty"
+    assert "Nobody" in rows["2.2"] and "0 notified, 0 ignored" in text_of(visitor.get(path))
     world.webhook("http://127.0.0.1:9/")
     found_by(world, project, updated=[a_release("2.0-alpine", 57, content_id="b")])
     page = visitor.get(path)
     for fields, version, word in [({"exclude_prereleases": True}, "2.0-rc1", "pre-?release"), ({"exclude_updated": True}, "2.0-alpine", "again|re-?published"),
-                                  ({"matching": "alpine"}, "2.0-alpine", "pattern"), ({"others": "^2.[0-1]"}, "2.2", "pattern")]:
+                                  ({"matching": "alpine"}, "2.0-alpine", "pattern"), ({"others": "^2.[0-1]"}, "2.2", "pattern"),
+                                  ({"notify_level": "major"}, "2.2", "minor release")]:
         shown = visitor.press(page, "preview", **fields)
         assert re.search(word, previewed(shown)[version], re.IGNORECASE) and not notified_in(shown)[version], version
         (name, value), = fields.items()
