@@ -147,6 +147,7 @@ LEASE = 3.0                             # seconds that a claim in the store last
 RETRY_MAX_WAIT, RETRY_WINDOW = 6 * HOUR, 3 * DAY
 RETRY_MIN_ATTEMPTS = 10                 # failures before a delivery is given up, however long it took
 DELIVERY_RETENTION = 30 * DAY           # deliveries and attempts
+SENT_LIMIT = 16 * KIB                   # characters of a request that are kept with its delivery
 FAILURE_ALERT_AFTER = 10, 3 * DAY       # failed checks, and seconds of failing, before accounts are notified
 SECRET_OVERLAP = 1 * DAY                # for which a webhook's previous secret signs beside the current one
 RESEND_SPACING = 0.1                    # seconds between a destination's deliveries that are resent together
@@ -1072,19 +1073,26 @@ class Outcome(Attempt):
     delivery_id: str
     state: str                      # "delivered", "pending" or "failed"
     next_attempt_at: float
+    sent: str = ""                  # the request as people read it, without secrets
+
+
+# "retrying" is pending after an attempt that failed.
+DELIVERY_STATES = ("pending", "retrying", "delivered", "failed", "skipped")
 
 
 @dataclasses.dataclass(frozen=True)
 class DeliverySummary:
     id: str
+    event_id: int
     kind: str                       # of its destination
     destination: str                # its name
     destination_id: str
     event: str                      # its kind
     provider: str
     project: str
+    project_id: str | None
     version: str
-    state: str                      # "pending", "delivered", "failed" or "skipped"
+    state: str                      # one of DELIVERY_STATES
     attempts: int
     created_at: float
     next_attempt_at: float
@@ -1094,8 +1102,12 @@ class DeliverySummary:
 
     def as_json(self) -> dict[str, Any]:
         return {**vars(self), "created_at": timestamp(self.created_at),
-                "next_attempt_at": timestamp(self.next_attempt_at) if self.state == "pending" else None,
+                "next_attempt_at": timestamp(self.next_attempt_at) if self.is_waiting else None,
                 "settled_at": self.settled_at and timestamp(self.settled_at)}
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in ("pending", "retrying")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1833,7 +1845,15 @@ SELECT release.id, source_id, version, date, is_prerelease, is_updated, cve, con
 UPDATE source SET etag = NULL;
 
 ALTER TABLE source ADD COLUMN former_name TEXT NOT NULL DEFAULT '';     -- before it was renamed there
-ALTER TABLE attempt ADD COLUMN sent TEXT NOT NULL DEFAULT '';           -- as people read it, without secrets
+-- The request as people read it, without secrets: of a delivery's last attempt, of a digest's first delivery.
+ALTER TABLE attempt ADD COLUMN sent TEXT NOT NULL DEFAULT '';
+
+-- What the delivery history is searched by. state: one of DELIVERY_STATES.
+CREATE VIEW delivery_view AS
+SELECT delivery.rowid AS place, delivery.id, delivery.account_id, event_id, destination_id, project_id,
+       CASE WHEN state = 'pending' AND attempts > 0 THEN 'retrying' ELSE state END AS state,
+       delivery.created_at, next_attempt_at, settled_at, digest_id, event.kind AS event, body
+  FROM event JOIN delivery ON event_id = event.id;
 
 PRAGMA user_version = 3;
 """)
@@ -2742,8 +2762,12 @@ class Outbox:
         ids = [*unclaimed, *(attempt.delivery_id for attempt in attempts)]
         with self._db.transaction() as db:
             db.executemany("""
-                INSERT INTO attempt (delivery_id, attempted_at, status, error, duration, address, answer)
-                SELECT id, :attempted_at, :status, :error, :duration, :address, :answer
+                UPDATE attempt SET sent = '' WHERE delivery_id = :delivery_id AND sent != ''
+                """, values)
+            db.executemany("""
+                INSERT INTO attempt (delivery_id, attempted_at, status, error, duration, address, answer,
+                                     sent)
+                SELECT id, :attempted_at, :status, :error, :duration, :address, :answer, :sent
                   FROM delivery WHERE id = :delivery_id
                 """, values)
             db.executemany("""
@@ -2773,12 +2797,14 @@ class Outbox:
             """, (now,))
         return at_most if first["at"] is None else min(first["at"] - now, at_most)
 
-    def event_of(self, delivery_id: str) -> tuple[dict[str, Any], str] | None:
-        """``(body, url)`` of the event of a delivery."""
+    def last_sent(self, delivery_id: str) -> str:
+        """The request of a delivery's last attempt, of a digest the whole message; "" before the first."""
         row = self._db.row("""
-            SELECT body, url FROM event WHERE id = (SELECT event_id FROM delivery WHERE id = ?)
-            """, (delivery_id,))
-        return (json.loads(row["body"]), row["url"]) if row else None
+            SELECT sent FROM attempt JOIN delivery ON delivery.id = delivery_id
+             WHERE sent != '' AND (delivery.id = :id OR digest_id = (
+                       SELECT digest_id FROM delivery WHERE id = :id))
+             ORDER BY attempt.id DESC LIMIT 1""", {"id": delivery_id})
+        return str(row["sent"]) if row else ""
 
     def attempts(self, delivery_id: str) -> list[Attempt]:
         """A delivery's attempts, oldest first."""
@@ -2817,30 +2843,52 @@ class Outbox:
 
     def history(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
                 project_id: str | None = None, state: str | None = None, since: float = 0.0,
-                until: float = math.inf, limit: int = 100, offset: int = 0) -> list[DeliverySummary]:
-        """An account's deliveries that were created between two instants, newest first; or one of them."""
+                until: float = math.inf, limit: int = -1,
+                places: tuple[int, int] = (0, sys.maxsize)) -> list[DeliverySummary]:
+        """An account's deliveries that were created between two instants, newest first; or one of them.
+        ``places``: the first and the last row to read."""
         return self._db.all(DeliverySummary, """
-            SELECT delivery.id, destination.kind, destination.name AS destination, destination_id,
-                   event.kind AS event, coalesce(json_extract(body, '$.provider'), '') AS provider,
+            SELECT delivery.id, event_id, destination.kind, destination.name AS destination, destination_id,
+                   event, coalesce(json_extract(body, '$.provider'), '') AS provider,
                    coalesce(json_extract(body, '$.project'), 'destination ' || json_extract(
-                       body, '$.destination')) AS project,
+                       body, '$.destination')) AS project, project_id,
                    coalesce(json_extract(body, '$.version'), '') AS version,
                    state, (SELECT count(*) FROM attempt WHERE delivery_id = delivery.id) AS attempts,
                    delivery.created_at, next_attempt_at, settled_at, digest_id,
                    CASE WHEN state = 'skipped' THEN 'the release or its project was removed'
                         ELSE (SELECT error FROM attempt WHERE delivery_id = delivery.id
                                ORDER BY attempt.id DESC LIMIT 1) END AS error
-              FROM delivery INDEXED BY delivery_of_account
+              FROM delivery_view AS delivery
               JOIN destination ON destination.id = destination_id
-              JOIN event       ON event.id = event_id
              WHERE delivery.account_id = :account AND (:id IS NULL OR delivery.id = :id)
                AND (:destination IS NULL OR destination_id = :destination)
                AND (:project IS NULL OR project_id = :project) AND (:state IS NULL OR state = :state)
-               AND delivery.created_at BETWEEN :since AND :until
-             ORDER BY delivery.rowid DESC LIMIT :limit OFFSET :offset
+               AND delivery.created_at BETWEEN :since AND :until AND place BETWEEN :first AND :last
+             ORDER BY place DESC LIMIT :limit
             """, {"account": account_id, "id": delivery_id, "destination": destination_id,
                   "project": project_id, "state": state, "since": since, "until": until, "limit": limit,
-                  "offset": offset})
+                  "first": places[0], "last": places[1]})
+
+    def by_event(self, account_id: str, number: int, destination_id: str | None, project_id: str | None,
+                 state: str | None) -> tuple[list[list[DeliverySummary]], bool]:
+        """A page of the history with a list for each event, newest first; and whether there are more. An
+        event's deliveries are inserted together, so those of a page stand between two places."""
+        bounds = self._db.row("""
+            SELECT coalesce(min(first), 0) AS first, coalesce(max(last), -1) AS last
+              FROM (SELECT (SELECT min(rowid) FROM delivery WHERE event_id = event.id) AS first,
+                           (SELECT max(rowid) FROM delivery WHERE event_id = event.id) AS last
+                      FROM event
+                     WHERE account_id = :account AND (:project IS NULL OR project_id = :project)
+                       AND EXISTS (SELECT 1 FROM delivery_view
+                                    WHERE event_id = event.id AND (:state IS NULL OR state = :state)
+                                      AND (:destination IS NULL OR destination_id = :destination))
+                     ORDER BY id DESC LIMIT :limit OFFSET :offset)
+            """, {"account": account_id, "destination": destination_id, "project": project_id, "state": state,
+                  "limit": PAGE_SIZE + 1, "offset": (number - 1) * PAGE_SIZE})
+        found = self.history(account_id, destination_id=destination_id, project_id=project_id, state=state,
+                             places=(bounds["first"], bounds["last"]) if bounds else (0, -1))
+        events = [list(those) for _, those in itertools.groupby(found, lambda one: one.event_id)]
+        return events[:PAGE_SIZE], len(events) > PAGE_SIZE
 
 
 def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts) -> None:
@@ -6674,8 +6722,13 @@ def redactor(destination: Destination) -> Callable[[str], str]:
         if field.is_secret:
             value = destination.settings.get(field.stored_as or field.name, "")
             given += value.values() if isinstance(value, dict) else [value]
+    return _redactor_of(tuple(given))
+
+
+@functools.lru_cache(maxsize=64)        # for the courier, which needs it with each delivery
+def _redactor_of(secrets_: tuple[str, ...]) -> Callable[[str], str]:
     hidden = set[str]()
-    for secret in given:
+    for secret in secrets_:
         least = 6
         if match := _ADDRESS.match(secret):     # its host may be shown, and short folders say nothing
             secret, least = (match[2] or "") + secret[match.end():], 10
@@ -6685,30 +6738,37 @@ def redactor(destination: Destination) -> Callable[[str], str]:
     hidden |= {spelled for part in hidden for spelled in (
         unquote(part), quote(part, safe="", errors="replace"), json.dumps(part)[1:-1])}
     longest_first = sorted((secret for secret in hidden if len(secret) >= 4), key=len, reverse=True)
-    found = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
-    return lambda text: found.sub("***", text)
+    found = re.compile("|".join(map(re.escape, longest_first)))
+
+    def redact(text: str) -> str:
+        # Most texts hold none; to find that out so takes a tenth of the time.
+        return found.sub("***", text) if any(secret in text for secret in longest_first) else text
+
+    return redact
+
+
+def _as_read(redact: Callable[[str], str], first: str, headers: Iterable[tuple[str, str]], body: str) -> str:
+    head = "\n".join([first, *map(": ".join, headers)])
+    return "\n\n".join(redact(part.replace("\r\n", "\n")) for part in (head, body)).rstrip()
+
+
+def request_text(redact: Callable[[str], str], sent: Request | Mail) -> str:
+    """What was sent, as people read it, without secrets; its beginning."""
+    if isinstance(sent, Request):
+        body = (sent.body or b"")[:2 * SENT_LIMIT].decode("utf-8", "replace")
+        return _as_read(redact, f"{sent.method} {sent.url}", sent.headers.items(), body)[:SENT_LIMIT]
+    mail = email.message_from_bytes(sent.content, policy=email.policy.default)
+    plain = mail.get_body(("plain",))
+    return _as_read(redact, f"from {sent.sender} to {sent.recipient}\n", mail.items(),
+                    plain.get_content() if plain else "")[:SENT_LIMIT]
 
 
 def transcript(destination: Destination, sent: Request | Mail, answer: Answer | None) -> tuple[str, str]:
     """What was sent and what was answered, as people read it, without secrets."""
     redact = redactor(destination)
-
-    def shown(first: str, headers: Iterable[tuple[str, str]], body: str) -> str:
-        lines = [first, *map(": ".join, headers), "", body]
-        return redact("\n".join(lines).replace("\r\n", "\n")).rstrip()
-
-    if isinstance(sent, Mail):
-        mail = email.message_from_bytes(sent.content, policy=email.policy.default)
-        plain = mail.get_body(("plain",))
-        request = shown(f"from {sent.sender} to {sent.recipient}\n", mail.items(),
-                        plain.get_content() if plain else "")
-    else:
-        request = shown(f"{sent.method} {sent.url}", sent.headers.items(),
-                        (sent.body or b"").decode("utf-8", "replace"))
-    if not answer:
-        return request, ""
-    about = f"answered by {answer.address}: {answer.status}"
-    return request, shown(about, answer.headers.items(), answer.text())[:2 * KIB]
+    answered = answer and _as_read(redact, f"answered by {answer.address}: {answer.status}",
+                                   answer.headers.items(), answer.text())
+    return request_text(redact, sent), (answered or "")[:2 * KIB]
 
 
 def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str]) -> str | None:
@@ -6872,8 +6932,8 @@ class Courier(Worker):
     def _record(self, outcomes: Sequence[Outcome], claimed: Sequence[str]) -> None:
         """Record outcomes and give up the claims, as soon as the store can be written. Where it cannot hold
         what came back, an error of ours stands instead."""
-        plain = [dataclasses.replace(one, status=None, error=INTERNAL_ERROR, address=None, answer=None)
-                 for one in outcomes]
+        plain = [dataclasses.replace(one, status=None, error=INTERNAL_ERROR, address=None, answer=None,
+                                     sent="") for one in outcomes]
         while True:
             try:
                 return self.store.outbox.record_attempts(self._claimant, outcomes, claimed)
@@ -6897,14 +6957,14 @@ class Courier(Worker):
         # From the first attempt on: the service may have been off when it was due.
         age = now - first.queued_at if first.attempts else 0.0
         try:
-            attempt, retry_after = self._attempt(batch, now)
+            attempt, sent, retry_after = self._attempt(batch, now)
             state, wait = outcome(attempt.error is None, retry_after, first.attempts + 1,
                                   self._settings.retry_first, age, self._jitter())
         except Stopped:
             raise
         except Exception:   # ours: it costs this delivery an attempt, and is backed off like a receiver's
             log.exception("delivery %s: attempt failed", first.id)
-            attempt = Attempt(now, None, INTERNAL_ERROR, time.monotonic() - began_at, None, None)
+            attempt, sent = Attempt(now, None, INTERNAL_ERROR, time.monotonic() - began_at, None, None), ""
             state, wait = outcome(False, None, first.attempts + 1, self._settings.retry_first, age, 0.0)
         if attempt.error:
             log.warning("delivery %s to %s: %s", first.id, first.destination.name, attempt.error)
@@ -6912,28 +6972,29 @@ class Courier(Worker):
             log.info("delivery %s to %s: delivered", first.id, first.destination.name)
         with self._lock:
             self._part[first.destination.id] = 4 if attempt.error else 1
-        return [Outcome(**vars(attempt), delivery_id=delivery.id, state=state, next_attempt_at=now + wait)
-                for delivery in batch]
+        return [Outcome(**vars(attempt), delivery_id=delivery.id, state=state, next_attempt_at=now + wait,
+                        sent=sent if delivery is first else "") for delivery in batch]
 
-    def _attempt(self, batch: Sequence[Delivery], now: float) -> tuple[Attempt, float]:
-        """``(how it went, secrets masked, seconds that the receiver asks to wait)``."""
-        destination, began_at, retry_after = batch[0].destination, time.monotonic(), 0.0
+    def _attempt(self, batch: Sequence[Delivery], now: float) -> tuple[Attempt, str, float]:
+        """``(how it went, what was sent, seconds that the receiver asks to wait)``, secrets masked."""
+        destination, began_at, sent, retry_after = batch[0].destination, time.monotonic(), "", 0.0
+        redact = redactor(destination)
         try:
-            _, answer, error = self._post(batch, now)
+            request, answer, error = self._post(batch, now)
+            sent = request_text(redact, request)
         except Invalid as problem:      # such as an account's mail address
             answer, error = None, str(problem)
         error, duration = error and without_controls(error), time.monotonic() - began_at
         attempt = Attempt(now, None, error, duration, None, None)
         if answer:
-            # Most receivers answer nothing, and need no redactor.
-            shown = answer.text() and redactor(destination)(answer.text())[:KIB]
-            attempt = Attempt(now, answer.status, error, duration, answer.address, shown)
+            attempt = Attempt(now, answer.status, error, duration, answer.address,
+                              redact(answer.text())[:KIB])
             retry_after = wait_requested(answer, now)
         # A webhook's Retry-After counts for its delivery alone.
         patience = retry_after if error and destination.kind != "webhook" else 0.0
         if wait := max(KINDS[destination.kind].every, patience):
             self._leave_alone(destination.id, wait)
-        return attempt, retry_after
+        return attempt, sent, retry_after
 
     def _post(self, batch: Sequence[Delivery],
               now: float) -> tuple[Request | Mail, Answer | None, str | None]:
@@ -6946,8 +7007,7 @@ class Courier(Worker):
             raise
         except Unreachable as error:
             return request, None, redactor(destination)(str(error))
-        return request, answer, delivery_error(
-            destination.kind, answer, lambda text: redactor(destination)(text))
+        return request, answer, delivery_error(destination.kind, answer, redactor(destination))
 
 
 # == forms =====================================================================
@@ -8241,6 +8301,13 @@ template_of("""\
       <a class="hint" href="{{item.url}}" rel="noreferrer">at the provider</a>
       % end
     </div>
+    % if item.chips:
+    <div class="line">
+      % for style, text, path in item.chips:
+      <a class="mark {{style}}" href="{{root}}{{path}}">{{text}}</a>
+      % end
+    </div>
+    % end
     % for hint in filter(None, item.hints):
     <p class="hint">{{hint}}</p>
     % end
@@ -8346,6 +8413,7 @@ class Entry:
     name: str = ""
     box: str = ""                   # the project that is chosen by the box before the name
     marks: Sequence[tuple[str, str]] = ()           # looks and text of each
+    chips: Sequence[tuple[str, str, str]] = ()      # looks, text and path of each
     about: str = ""
     end: str = ""                   # at the right
     url: str = ""                   # at the provider
@@ -9198,7 +9266,7 @@ def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str
 
 
 PROJECT_PAGE = template_of("""\
-% actions = [(path + "/options", "Options"), ("/journal?project=" + project.id, "Journal")]
+% actions = [(path + "/options", "Options"), ("/deliveries?project=" + project.id, "Delivery history")]
 % rebase("layout", title=project.name, crumbs=[("/projects", "Projects")], actions=actions)
 % if url:
 <p><a href="{{url}}" rel="noreferrer">At {{project.provider}}</a></p>
@@ -9406,7 +9474,7 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
 
 
 NOTIFICATIONS_PAGE = template_of("""\
-% rebase("layout", title="Notifications", actions=[("/journal", "Journal")])
+% rebase("layout", title="Notifications", actions=[("/deliveries", "Delivery history")])
 % include("list", empty="Nobody is notified yet. Choose below where to send new releases.")
 <h2>Add one</h2>
 % include("list", items=kinds, looks="grid")
@@ -9536,7 +9604,7 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
         groups={name: fields, "When, and of what": _selection_fields(visit, before)},
         secrets=[secret] if "renew" in acts else [], actions=before.name and [
             (f"/notifications/{before.id}/test", "Test with data of your own"),
-            (f"/journal?destination={before.id}", "Journal")], **found)
+            (f"/deliveries?destination={before.id}", "Delivery history")], **found)
 
 
 def _setting_fields(visit: Visit, before: Destination) -> list[Field]:
@@ -9651,13 +9719,14 @@ def test_page(visit: Visit, destination_id: str) -> str:
         crumbs=[("/notifications", "Notifications"), (f"/notifications/{destination.id}", destination.name)])
 
 
-# The delivery history, which is called the journal on the pages
+# Delivery history
 
 
 HISTORY_PAGE = template_of("""\
-% crumbs = [("/notifications", "Notifications"), *([("/journal", "Journal")] if project else [])]
-% rebase("layout", title="Journal of " + project.name if project else "Journal", crumbs=crumbs)
-% include("filters", hidden=[("project", project.id)] if project else [])
+% crumbs = [("/notifications", "Notifications"), *([("/deliveries", "Delivery history")] if project else [])]
+% title = "Delivery history" + (" of " + project.name if project else "")
+% rebase("layout", title=title, crumbs=crumbs)
+% include("filters")
 <div id="found">
 % include("list", empty=nothing + " History is kept for 30 days.")
 % if can_resend:
@@ -9667,68 +9736,80 @@ HISTORY_PAGE = template_of("""\
 % include("pager")
 </div>
 """)
-_STATE_MARKS = {"pending": "warn", "delivered": "good", "failed": "bad", "skipped": "plain"}
+_STATE_MARKS = dict(zip(DELIVERY_STATES, ("plain", "warn", "good", "bad", "plain")))
 
 
-@page_at("/journal")
+@page_at("/deliveries")
 def history_page(visit: Visit) -> str:
-    """What was sent, waits to be sent, or could not be; newest first."""
+    """What was sent, waits to be sent, or could not be, by event; newest first."""
     query, store, account_id = visit.query, visit.store, visit.account.id
     visit.attempt(resend=(
         lambda: store.outbox.resend(account_id, destination_id=visit.form.text("destination")),
         "All that failed there will be sent again."))
-    wanted: dict[str, Any] = {
-        "destination_id": query.text("destination"), "project_id": query.text("project"),
-        "state": query.one_of("state", "", *_STATE_MARKS) or None}
-    number = query.page()
+    destination, project_id = query.text("destination"), query.text("project")
+    state, number = query.one_of("state", "", *DELIVERY_STATES) or None, query.page()
     query.check()
-    deliveries = store.outbox.history(
-        account_id, **wanted, limit=PAGE_SIZE + 1, offset=(number - 1) * PAGE_SIZE)
-    items = [Entry(
-        path=f"/journal/{one.id}", name=f"{one.project} {one.version or one.event}",
-        marks=[(_STATE_MARKS[one.state], "retrying" if one.error and one.state == "pending" else one.state)],
-        about=f"to {one.kind} {one.destination}", end=visit.moment(one.created_at),
-        hints=(f"Due {visit.moment(one.next_attempt_at)}" if one.state == "pending" else "", one.error or ""))
-        for one in deliveries[:PAGE_SIZE]]
+    events, has_more = store.outbox.by_event(account_id, number, destination, project_id, state)
+    items = []
+    for deliveries in events:
+        one = deliveries[0]
+        name = f"{one.project} {one.version or one.event}"
+        items.append(Entry(
+            "" if one.project_id else name, f"/projects/{one.project_id}" if one.project_id else "", name,
+            end=visit.moment(one.created_at),
+            chips=[(_STATE_MARKS[each.state], f"{KINDS[each.kind].title} {each.destination}: {each.state}",
+                    f"/deliveries/{each.id}") for each in reversed(deliveries)]))
+    here = {those[0].project_id: those[0].project for those in events}
+    project = store.projects.get(account_id, project_id) if project_id else None
     return visit.show(
-        HISTORY_PAGE, "/notifications", items=items,
-        can_resend=any(one.state == "failed" for one in deliveries) and wanted["destination_id"],
-        nothing="No notification fits." if any(wanted.values()) else "Nothing was sent yet.",
-        project=store.projects.get(account_id, wanted["project_id"]) if wanted["project_id"] else None,
-        fields=[
+        HISTORY_PAGE, "/notifications", items=items, pages=visit.pager(has_more, number),
+        can_resend=any(one.state == "failed" for those in events for one in those) and destination,
+        nothing="No matching deliveries." if destination or project_id or state else "Nothing was sent yet.",
+        project=project, fields=[
             visit.filter("destination", "Destination", {
-                one.id: f"{one.kind} {one.name}" for one in visit.destinations}),
-            visit.filter("state", "State", {one: one for one in _STATE_MARKS})],
-        pages=visit.pager(len(deliveries) > PAGE_SIZE, number))
+                one.id: f"{KINDS[one.kind].title} {one.name}" for one in visit.destinations}),
+            visit.filter("project", "Project", {id_: name for id_, name in (
+                here | ({project.id: project.name} if project else {})).items() if id_}),
+            visit.filter("state", "State", {one: one for one in DELIVERY_STATES})])
+
+
+@page_at("/journal", methods="GET")
+@page_at("/journal/<delivery_id>", methods="GET")
+def former_history_page(visit: Visit, delivery_id: str = "") -> str:
+    """The address that the delivery history had before."""
+    raise SeeOther(visit.link().replace("/journal", "/deliveries", 1))
 
 
 DELIVERY_PAGE = template_of("""\
-% crumbs = [("/notifications", "Notifications"), ("/journal", "Journal")]
+% crumbs = [("/notifications", "Notifications"), ("/deliveries", "Delivery history")]
 % rebase("layout", title=delivery.project + " " + (delivery.version or delivery.event), crumbs=crumbs)
 % include("list", items=facts, looks="facts")
+% if delivery.attempts or delivery.state == "failed":
 % include("form", buttons={"resend": "Send again"})
+% end
 <h2>Attempts</h2>
 % include("list", items=attempts, empty=delivery.error or "None yet.")
-<h2>Event</h2>
-<pre tabindex="0">{{body}}</pre>
+% if sent:
+<h2>Request</h2>
+<pre tabindex="0">{{sent}}</pre>
+% end
 """)
 
 
-@page_at("/journal/<delivery_id>")
+@page_at("/deliveries/<delivery_id>")
 def delivery_page(visit: Visit, delivery_id: str) -> str:
-    """A delivery with its attempts."""
+    """A delivery: its attempts, and what was sent with the last, of a digest the whole message."""
     store, account_id = visit.store, visit.account.id
     delivery = or_missing(next(iter(store.outbox.history(account_id, delivery_id=delivery_id)), None))
-    event, _ = or_missing(store.outbox.event_of(delivery_id))
 
     def resend() -> None:
         if not store.outbox.resend(account_id, delivery_id=delivery_id):
-            raise Invalid("It is not due yet, or being sent just now.")
+            raise Invalid("This delivery is not due yet, or is being sent just now.")
 
-    visit.attempt(resend=(resend, "It will be sent in a moment; refresh the page to see how it went."))
+    visit.attempt(resend=(resend, "This will be sent in a moment. Refresh the page to see the result."))
     about = {
         "Provider": delivery.provider, "Queued": visit.moment(delivery.created_at), "Id": delivery.id,
-        "Due": visit.moment(delivery.next_attempt_at) if delivery.state == "pending" else "",
+        "Due": visit.moment(delivery.next_attempt_at) if delivery.is_waiting else "",
         "In the digest": delivery.digest_id}
     attempts = [Entry(
         visit.moment(one.attempted_at),
@@ -9737,10 +9818,10 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
         answer=one.answer or "") for one in store.outbox.attempts(delivery_id)[-50:]]
     return visit.show(
         DELIVERY_PAGE, "/notifications", delivery=delivery, attempts=attempts,
-        body=shortened(json.dumps(event, ensure_ascii=False, indent=2), 20_000), facts=[
+        sent=store.outbox.last_sent(delivery_id), facts=[
             Entry("State", marks=[(_STATE_MARKS[delivery.state], delivery.state)]),
             Entry("To", f"/notifications/{delivery.destination_id}",
-                  f"{delivery.kind} {delivery.destination}"),
+                  f"{KINDS[delivery.kind].title} {delivery.destination}"),
             *(Entry(title, about=text) for title, text in about.items() if text)])
 
 
@@ -11199,7 +11280,7 @@ def _range(service: Service, account: Account, args: argparse.Namespace) -> dict
 
 @account_command(*_RANGE,
                  argument("--project", nargs=2, metavar=("PROVIDER", "NAME"), help="about this project"),
-                 argument("--state", choices=("pending", "delivered", "failed", "skipped")),
+                 argument("--state", choices=DELIVERY_STATES),
                  argument("--limit", type=_typed(_whole(1, 999_999)), default=50), _JSON)
 def deliveries_list(service: Service, account: Account, args: argparse.Namespace) -> None:
     """List an account's deliveries of 30 days, newest first.
@@ -11223,24 +11304,24 @@ def _delivery_at(service: Service, account: Account, id_: str) -> DeliverySummar
 
 @account_command(argument("id"), _JSON)
 def deliveries_show(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Show a delivery: the event, and each attempt with its answer."""
+    """Show a delivery: each attempt with its answer, and the last request as it was sent."""
     entry = _delivery_at(service, account, args.id).as_json()
-    body, url = service.store.outbox.event_of(args.id) or ({}, "")
     attempts = [attempt.as_json() for attempt in service.store.outbox.attempts(args.id)]
+    sent = service.store.outbox.last_sent(args.id)
     if args.json:
-        whole = entry | {"body": body, "url": url, "attempts": attempts}
-        print(json.dumps(whole, ensure_ascii=False, indent=2))
+        print(json.dumps(entry | {"attempts": attempts, "sent": sent}, ensure_ascii=False, indent=2))
         return
-    for name, value in (entry | {"body": json.dumps(body, ensure_ascii=False), "url": url}).items():
+    for name, value in entry.items():
         if value not in (None, ""):
             print(name, _printable(str(value)), sep="\t")
     _print_rows([{"": "attempt"} | attempt for attempt in attempts], False)
+    print(_printable(f"\n{sent}", "\n"))
 
 
 @account_command(argument("id", nargs="?", help="one, and what was sent together with it"),
                  switch("--failed", "all of --destination whose last attempt failed"), *_RANGE)
 def deliveries_resend(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Send deliveries again under their ids, and print how many. Earlier attempts stay in the journal."""
+    """Send deliveries again under their ids, and print how many. Earlier attempts stay in the history."""
     if bool(args.id) == args.failed or args.failed and not args.destination:
         raise SettingError("expected the ID of one, or --failed with --destination KIND NAME")
     entry = _delivery_at(service, account, args.id) if args.id else None
