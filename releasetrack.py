@@ -104,7 +104,7 @@ import zlib
 import zoneinfo
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -5852,6 +5852,51 @@ class Tracker(Worker):
         after = sources.get(source_id) or source        # gone if it was merged into another
         return (after, news) if after and news is not None else None
 
+    def check_all(self, wanted: Iterable[Source],
+                  report: Callable[[Source, list[Release] | None], None]) -> None:
+        """Check sources now, due or not, as many at once as the pool and their hosts allow. Each is reported
+        when its check has ended, as it is then, with the news; None where another process checks it."""
+        waiting: dict[str, deque[Source]] = {}          # by host
+        for source in wanted:
+            provider = self._providers.get(source.provider)
+            host = host_of(provider.site) if provider else ""
+            waiting.setdefault(host or host_of(source.name), deque()).append(source)
+        busy: dict[Future[list[Release]], tuple[str, Source]] = {}
+
+        sources = self.store.sources
+
+        def renew() -> None:
+            sources.renew(self._claimant, self._clock(), [source.id for _, source in list(busy.values())])
+
+        with ThreadPoolExecutor(self._size) as pool, keep_lease_alive(renew):
+            try:
+                while waiting or busy:
+                    begun = self._next_of(waiting, Counter(host for host, _ in busy.values()))
+                    now = self._clock()
+                    for source in sources.claim(list(begun), self._claimant, now) if begun else ():
+                        busy[pool.submit(self.check, source)] = begun.pop(source.id)
+                    for _, source in begun.values():
+                        report(source, None)
+                    for work in wait(busy, return_when=FIRST_COMPLETED).done:
+                        source = busy.pop(work)[1]
+                        report(sources.get(source.id) or source, work.result())
+            finally:
+                if busy:        # interrupted: what is under way ends within a second
+                    self.fetcher.stopping.set()
+
+    def _next_of(self, waiting: dict[str, deque[Source]],
+                 at_host: Counter[str]) -> dict[int, tuple[str, Source]]:
+        """What begins now: taken from ``waiting``, where hosts without more are removed."""
+        begun: dict[int, tuple[str, Source]] = {}
+        for host, sources in list(waiting.items()):
+            while sources and at_host[host] < self._settings.host_limit and at_host.total() < self._size:
+                source = sources.popleft()
+                begun[source.id] = host, source
+                at_host[host] += 1
+            if not sources:
+                del waiting[host]
+        return begun
+
     def check(self, source: Source) -> list[Release]:
         """Check a claimed source and record the outcome: the releases that are news. Never raises."""
         events, news = list[Event](), list[Release]()
@@ -11375,50 +11420,65 @@ def _sources_named(service: Service, args: argparse.Namespace) -> list[Source]:
     return [source for source in sources if source.id == project.source_id]
 
 
-def _check_one(service: Service, source: Source, is_named: bool) -> bool:
-    """Whether a check went well. What is new is printed. One whose host asked to wait, or whose last check
-    did not end, must be named."""
-    label = f"{source.provider} {source.name}"
-    if source.provider not in service.providers:
-        _complain(f"{label}: {unknown_provider(source.provider)}")
-        return False
-    is_put_off = not source.failures or source.error == ABANDONED
-    if source.error and is_put_off and source.next_check_at > time.time() and not is_named:
-        _complain(f"{label}: {source.error}")
-        return False
-    found = service.tracker.check_now(source.id)
-    if found is None:
-        _complain(f"{label}: another process is checking it")
-        return True
-    after, news = found
-    for one in news:
-        print(source.provider, source.name, one.version, "updated" if one.is_updated else "new", sep="\t")
-    if after.error:
-        _complain(f"{label}: {after.error}")
-    return not after.error
+def _is_put_off(source: Source) -> bool:
+    """Whether its host asked to wait, or its last check did not end, and it is not due yet."""
+    return bool(source.error and (not source.failures or source.error == ABANDONED)
+                and source.next_check_at > time.time())
+
+
+class _Checks:
+    """What a run of ``check`` reports."""
+
+    def __init__(self, is_quiet: bool) -> None:
+        self.is_quiet, self.is_failing = is_quiet, False
+        self.news: list[dict[str, Any]] = []
+        self.left = 0           # checks that have not ended
+
+    def complain(self, text: str) -> None:
+        self.is_failing = True
+        if not self.is_quiet:
+            _complain(text)
+
+    def report(self, source: Source, news: list[Release] | None) -> None:
+        """How a check ended, as ``Tracker.check_all`` says it."""
+        if news is None and not self.is_quiet:
+            _complain(f"{source.provider} {source.name}: another process is checking it")
+        elif source.error:
+            self.complain(f"{source.provider} {source.name}: {source.error}")
+        self.news += [{"provider": source.provider, "name": source.name, "version": one.version,
+                       "state": "updated" if one.is_updated else "new"} for one in news or ()]
+        self.left -= 1
+        _progress(f"{self.left} left to check" if self.left else "")
 
 
 @command(argument("email", nargs="?", help="only this account's projects"),
          argument("provider", nargs="?"), argument("name", nargs="?"),
-         switch("--send", "then send the notifications that are due"))
+         switch("--send", "then send the notifications that are due"),
+         switch("--quiet", "print what is new, but not what fails"), _JSON)
 def check_(settings: Settings, args: argparse.Namespace) -> int:
-    """Check projects now and print what is new; for cron, without serve."""
+    """Check projects now, and print what is new: provider, name, version, new or updated.
+    For cron, without serve. Exit status: 0 all is well, 1 it could not run, 2 wrong usage, 3 it ran, but
+    projects or notifications fail, which will be retried."""
+    checks, wanted = _Checks(args.quiet), list[Source]()
     with opened(settings) as service:
         service.tracker.record_abandoned()
-        sources, is_well = _sources_named(service, args), True
-        for at, source in enumerate(sources, 1):
-            _progress(f"{at}/{len(sources)} {source.provider} {source.name}")
-            is_well &= _check_one(service, source, is_named=bool(args.provider))
-        _progress("")
-        sent = service.courier.send_due() if args.send else []
-        for one, attempt in sent:
+        for source in _sources_named(service, args):
+            if source.provider not in service.providers:
+                checks.complain(f"{source.provider} {source.name}: {unknown_provider(source.provider)}")
+            elif _is_put_off(source) and not args.provider:
+                checks.complain(f"{source.provider} {source.name}: {source.error}")
+            else:
+                wanted.append(source)
+        checks.left = len(wanted)
+        service.tracker.check_all(wanted, checks.report)
+        for one, attempt in service.courier.send_due() if args.send else ():
             if attempt.error:
                 later = "; it will be retried later" if attempt.state == "pending" else ""
-                _complain(f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
-                          f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
-                is_well = False
+                checks.complain(f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
+                                f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
         service.store.maintain(time.time())     # no serve may run that would
-        return 0 if is_well else 1
+    _print_rows(sorted(checks.news, key=lambda row: (row["provider"], row["name"])), args.json)
+    return 3 if checks.is_failing else 0
 
 
 @command(argument("file", help="where the copy goes; an older one there is replaced"))
