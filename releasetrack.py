@@ -8100,93 +8100,291 @@ def answer_api(context: Context) -> bytes:
 STYLE = """\
 :root {
   color-scheme: light dark; accent-color: var(--accent);
-  --page: light-dark(#f6f7f9, #11151b); --card: light-dark(#fff, #191e26);
-  --text: light-dark(#1b2230, #e6e9ee); --soft: light-dark(#586273, #a3adbb);
-  --line: light-dark(#d8dde5, #303846); --edge: light-dark(#7b8596, #76808f);
-  --accent: light-dark(#1756bd, #8db8fa); --on-accent: light-dark(#fff, #0d1a30);
-  --tint: light-dark(#e9f0fc, #1f2c42);
-  --bad: light-dark(#a3201b, #ffb1aa); --bad-tint: light-dark(#fdeceb, #3d1d1c);
+  --page: light-dark(#f5f6f8, #0f1217); --card: light-dark(#fff, #171b22);
+  --text: light-dark(#1a202b, #e4e7ec); --soft: light-dark(#5a6473, #9aa4b2);
+  --line: light-dark(#e2e5ea, #282e39); --edge: light-dark(#828b99, #727c8b);
+  --accent: light-dark(#1d5bd0, #8ab4f8); --on-accent: light-dark(#fff, #0c1a33);
+  --tint: light-dark(#e8effc, #1c283c);
+  --bad: light-dark(#b3261e, #ffb1aa); --bad-tint: light-dark(#fdeceb, #3d1d1c);
   --warn: light-dark(#7a4a00, #f3cf86); --warn-tint: light-dark(#fcf1da, #38290d);
   --good: light-dark(#17663a, #8fdcac); --good-tint: light-dark(#e3f4e9, #14321f);
 }
 @media (scripting: none) { .scripted { display: none !important; } }
+@media (scripting: enabled) { .unscripted { display: none !important; } }
 * { box-sizing: border-box; overflow-wrap: anywhere; }
-:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
-body { margin: 0; color: var(--text); background: var(--page); font: 1rem/1.55 system-ui; }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
+body { margin: 0; color: var(--text); background: var(--page); font: .9375rem/1.5 system-ui, sans-serif; }
+body { font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%; }
 header { background: var(--card); border-bottom: 1px solid var(--line); }
-header > div, main { max-width: 66rem; margin: 0 auto; padding: .4rem 1rem; }
-header > div, nav, .row, .line { display: flex; flex-wrap: wrap; align-items: baseline; gap: .15rem .6rem; }
-main { padding: 1.4rem 1rem 4rem; }
-header nav { flex: 1; gap: .1rem .2rem; }
-nav a, .brand { color: var(--soft); text-decoration: none; padding: .35rem .5rem; border-radius: .4rem; }
-nav a:hover, nav a[aria-current] { color: var(--text); background: var(--tint); }
-h1 { font-size: 1.55rem; line-height: 1.25; margin: 0 auto 0 0; }
-main > .line { margin: 0 0 1rem; }
-h2 { font-size: 1.05rem; margin: 1.9rem 0 .6rem; }
-p, ul, pre { margin: 0 0 .8rem; }
-a { color: var(--accent); text-underline-offset: .15em; }
-small, .hint { font-size: .875rem; }
-small, .hint, .soft, ::placeholder { color: var(--soft); }
-pre { background: var(--tint); border-radius: .4rem; padding: .7rem; overflow: auto; white-space: pre-wrap; }
-textarea, pre, code, [readonly] { font-family: ui-monospace, monospace; font-size: .9rem; }
-input, select, textarea, button, .button {
-  font: 400 1rem/1.4 system-ui; color: inherit; background: var(--card);
-  border: 1px solid var(--edge); border-radius: .4rem; padding: .45rem .7rem;
+header > div, main { max-width: 64rem; margin: 0 auto; padding: 0 1rem; }
+header > div, header nav, .row, .line {
+  display: flex; flex-wrap: wrap; align-items: center; gap: .4rem .6rem;
 }
-input:not([type=checkbox]), select, textarea { width: 100%; max-width: 36rem; }
+header > div { min-height: 3rem; gap: 1rem; flex-wrap: nowrap; }
+header nav { flex: 1; gap: .15rem; }
+header nav a, .menu > summary, .brand { padding: .3rem .65rem; border-radius: .4rem; color: var(--soft); }
+header nav a, .brand { text-decoration: none; white-space: nowrap; }
+header nav a:hover, header nav a[aria-current], .menu > summary:hover {
+  color: var(--text); background: var(--page);
+}
+header nav a[aria-current] { font-weight: 600; }
+.brand {
+  display: flex; align-items: center; gap: .5rem; font-weight: 700; color: var(--text); padding-left: 0;
+}
+.brand img { width: 1.5rem; height: 1.5rem; display: block; }
+.menu { position: relative; margin-left: auto; }
+.menu > summary { display: flex; align-items: center; gap: .5rem; cursor: pointer; list-style: none; }
+.menu > summary::-webkit-details-marker { display: none; }
+.avatar {
+  background: var(--tint); color: var(--accent); border-radius: 50%; font-weight: 700; font-size: .8rem;
+}
+.avatar { width: 1.6rem; height: 1.6rem; display: grid; place-items: center; }
+.menu > div { position: absolute; right: 0; top: 100%; z-index: 3; min-width: 14rem; margin-top: .4rem; }
+.menu > div { padding: .4rem; background: var(--card); border: 1px solid var(--line); border-radius: .6rem; }
+.menu > div, .toast, .bulk { box-shadow: 0 6px 24px rgb(0 0 0 / 14%); }
+.menu > div > *, .menu button { display: block; width: 100%; text-align: left; }
+.menu hr { border: 0; border-top: 1px solid var(--line); margin: .4rem 0; }
+.menu p { margin: 0; padding: .3rem .65rem; font-size: .8125rem; color: var(--soft); }
+main { padding: 1.5rem 1rem 4rem; }
+h1 { font-size: 1.375rem; line-height: 1.3; margin: 0 auto 0 0; letter-spacing: -.01em; }
+main > .line { margin: 0 0 1rem; }
+h2 { font-size: 1rem; margin: 2rem 0 .6rem; }
+p, ul, ol, pre, table { margin: 0 0 .8rem; }
+a { color: var(--accent); text-underline-offset: .15em; }
+small, .hint { font-size: .8125rem; }
+small, .hint, .soft, ::placeholder { color: var(--soft); }
+.crumbs { margin: 0 0 .3rem; font-size: .8125rem; color: var(--soft); }
+.crumbs a { color: inherit; }
+pre { background: var(--page); border: 1px solid var(--line); border-radius: .4rem; padding: .7rem; }
+pre { overflow: auto; white-space: pre-wrap; }
+textarea, pre, code, [readonly], .version {
+  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
+}
+pre, code, .version, textarea, [readonly] { font-size: .8125rem; }
+input, select, textarea, button, .button { font: inherit; color: inherit; background: var(--card); }
+input, select, textarea { border: 1px solid var(--edge); border-radius: .4rem; padding: .4rem .6rem; }
+input:not([type=checkbox], [type=radio]), select, textarea {
+  width: 100%; max-width: 36rem; min-height: 2.25rem;
+}
+input[type=checkbox], input[type=radio] { width: 1rem; height: 1rem; margin: 0; flex: none; }
 [aria-invalid] { border-color: var(--bad); }
 label, legend { font-weight: 600; }
-button, .button { display: inline-block; cursor: pointer; text-decoration: none; color: var(--text); }
-button:hover, .button:hover { border-color: var(--accent); }
-fieldset, .card, .list > li { background: var(--card); border: 1px solid var(--line); border-radius: .65rem; }
-fieldset, .card { padding: 1rem 1.1rem; margin: 0 0 1.1rem; }
-fieldset > :last-child, .card > :last-child, .list > li > :last-child { margin-bottom: 0; }
-[role=alert], [role=status] { padding: .7rem 1rem; border-radius: .5rem; margin: 0 0 1.1rem; }
-[role=alert] { background: var(--bad-tint); color: var(--bad); }
-[role=status] { background: var(--good-tint); }
-.skip { position: absolute; top: .4rem; left: -99rem; padding: .5rem 1rem; background: var(--card); }
-.skip:focus { left: 1rem; }
-.brand { font-weight: 700; color: inherit; }
-.narrow { max-width: 27rem; padding-top: 9vh; }
-.empty { text-align: center; padding: 2.6rem 1.2rem; }
-.main { background: var(--accent); border-color: var(--accent); color: var(--on-accent); font-weight: 600; }
+button, .button {
+  display: inline-flex; align-items: center; justify-content: center; gap: .4rem; cursor: pointer;
+}
+button, .button {
+  border: 1px solid light-dark(#c9ced6, #3a4250); border-radius: .4rem; padding: .35rem .8rem;
+}
+button, .button {
+  font-weight: 500; text-decoration: none; color: var(--text); min-height: 2.25rem; list-style: none;
+}
+button:hover, .button:hover { border-color: var(--edge); background: var(--page); }
+.button::-webkit-details-marker { display: none; }
+.main, .main:hover { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
+.main:hover { filter: brightness(1.08); }
 .quiet { background: none; border-color: transparent; color: var(--soft); }
 .danger { color: var(--bad); }
-.field { margin: 0 0 .9rem; }
-.field > label:not(.check), .field > b { display: block; margin-bottom: .3rem; }
-.field > [readonly] { max-width: min(36rem, 100% - 7rem); margin-right: .6rem; }
-.check { font-weight: 400; display: inline-flex; gap: .45rem; align-items: baseline; margin-right: .9rem; }
-.row { gap: .6rem; align-items: end; margin: 0 0 1rem; }
-.row .field, .list form .row { margin: 0; }
-.list fieldset { border: 0; padding: 0; margin: .3rem 0; }
-.row select { max-width: 18rem; }
-.filters .field { flex: 1 1 9rem; }
-.filters .field:has(.check) { flex: none; padding: .45rem 0; }
-.list { list-style: none; padding: 0; display: grid; gap: .5rem; grid-template-columns: minmax(0, 1fr); }
-.list > li { padding: .7rem 1rem; }
-.list > .unseen { border-left: .25rem solid var(--accent); }
-.facts { gap: 0; }
-.facts > li { border: 0; padding: .1rem 0; background: none; }
-.facts b { min-width: 10rem; }
-.facts .name { order: 1; }
-.grid { grid-template-columns: repeat(auto-fill, minmax(min(18rem, 100%), 1fr)); }
-.line > .end { margin-left: auto; }
-.name { font-weight: 600; color: inherit; }
-.mark { font-size: .8rem; padding: .05rem .5rem; border-radius: 1rem; max-width: 100%; }
-.mark { background: var(--tint); color: var(--accent); }
+.small { padding: .1rem .5rem; min-height: 1.75rem; font-size: .8125rem; }
+[role=alert], [role=status] { padding: .7rem 1rem; border-radius: .5rem; margin: 0 0 1rem; }
+[role=alert] { background: var(--bad-tint); color: var(--bad); }
+[role=status] { background: var(--good-tint); }
+.toast { background: light-dark(#1e2633, #e8ebf0); color: light-dark(#fff, #11151b); max-width: 36rem; }
+@media (prefers-reduced-motion: no-preference) {
+  .toast { position: fixed; inset: auto 1rem 1.2rem; width: fit-content; margin: 0 auto; z-index: 5; }
+  .toast { animation: toast 15s forwards; }
+  .toast:hover { animation-play-state: paused; }
+  .spinner::before { animation: spin 1s linear infinite; }
+}
+@keyframes toast {
+  0% { opacity: 0; translate: 0 .5rem; } 2%, 97% { opacity: 1; translate: 0; }
+  100% { visibility: hidden; opacity: 0; }
+}
+@keyframes spin { to { rotate: 1turn; } }
+.spinner { display: flex; align-items: center; gap: .7rem; }
+.spinner::before { content: ""; width: 1rem; height: 1rem; flex: none; border-radius: 50%; }
+.spinner::before { border: 2px solid var(--line); border-top-color: var(--accent); }
+.skip {
+  position: absolute; top: .4rem; left: -99rem; padding: .5rem 1rem; background: var(--card); z-index: 9;
+}
+.skip:focus { left: 1rem; }
+.hidden, .filters label:not(.check) {
+  position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+}
+.icon { width: 1.25rem; height: 1.25rem; flex: none; padding: .18rem; border-radius: .35rem; }
+.icon, .glyph {
+  fill: none; stroke: currentColor; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round;
+}
+.icon { background: currentColor; } .icon > use { color: #fff; }
+.icon.big { width: 2rem; height: 2rem; padding: .35rem; border-radius: .5rem; }
+.glyph { width: 1.15rem; height: 1.15rem; flex: none; }
+.card, .form, .list { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; }
+.card, .form { padding: 1.25rem; margin: 0 0 1.25rem; }
+.card > :last-child, .list > li > :last-child { margin-bottom: 0; }
+.narrow { max-width: 26rem; padding-top: 9vh; }
+.narrow > .brand { justify-content: center; margin: 0 0 1.5rem; font-size: 1.15rem; }
+.empty { text-align: center; padding: 2.6rem 1.2rem; color: var(--soft); }
+.empty > .glyph { width: 4rem; height: 4rem; stroke-width: .6; color: var(--accent); margin-bottom: .6rem; }
+fieldset { border: 0; padding: 0; margin: 0 0 1.5rem; min-width: 0; }
+fieldset + fieldset { border-top: 1px solid var(--line); padding-top: 1.5rem; }
+legend { float: left; width: 100%; padding: 0; margin: 0 0 .8rem; font-size: 1rem; }
+legend + * { clear: both; }
+.field { margin: 0 0 1rem; min-width: 0; }
+.field:last-child { margin-bottom: 0; }
+.field > label:not(.check), .field > b { display: block; margin-bottom: .375rem; font-weight: 600; }
+.field > .hint { margin-top: .3rem; max-width: 36rem; }
+.field > textarea + textarea { margin-top: .4rem; }
+.field > [readonly] { max-width: min(36rem, 100% - 6rem); margin-right: .4rem; }
+.check { font-weight: 400; display: inline-flex; gap: .5rem; align-items: center; margin: 0 1rem .2rem 0; }
+.form > .row { margin: 1.25rem -1.25rem -1.25rem; padding: .8rem 1.25rem; border-top: 1px solid var(--line); }
+.list form .row { margin-top: .6rem; }
+.row details[open] { display: contents; }
+.filters { margin: 0 0 1rem; gap: .5rem; }
+.filters .field { margin: 0; flex: 0 1 9.5rem; }
+.filters .field:has([type=search]) { flex: 1 1 16rem; }
+.filters .field:has(.check) { flex: none; }
+.filters input, .filters select { max-width: none !important; }
+.filters .check, .chip {
+  border: 1px solid var(--line); border-radius: 2rem; background: var(--card); margin: 0;
+}
+.filters .check, .chip {
+  padding: .3rem .8rem; cursor: pointer; text-decoration: none; color: inherit; font-size: .875rem;
+}
+.filters .check:has(:checked) { background: var(--tint); color: var(--accent); border-color: var(--accent); }
+.chip { padding: .05rem .6rem; }
+.list { list-style: none; padding: 0; }
+.list > li { padding: .7rem 1rem; display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: 0 .8rem; }
+.list > li > * { grid-column: 1 / -1; min-width: 0; }
+.list > li > .line { grid-column: 1; }
+.list > li > .end { grid-column: 2; grid-row: 1; align-self: center; text-align: right; }
+.list > li + li { border-top: 1px solid var(--line); }
+.list .hint { margin: .2rem 0 0; }
+.row > .end, .line > .end { margin-left: auto; }
+.name { font-weight: 600; color: inherit; text-decoration: none; }
+.name:hover { text-decoration: underline; }
+.version {
+  white-space: nowrap; max-width: 100%; overflow: hidden; text-overflow: ellipsis; font-weight: 400;
+}
+.grid { display: grid; gap: .6rem; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr)); }
+.grid { background: none; border: 0; }
+.grid > li, .list.grid > li + li {
+  background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
+}
+.facts > li { padding: .45rem 1rem; }
+.facts b { min-width: 11rem; font-weight: 400; color: var(--soft); }
+.tiles { display: grid; gap: .6rem; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); padding: 0; }
+.tiles > * {
+  background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem;
+  margin: 0;
+}
+.tiles { list-style: none; } .tiles b { display: block; font-size: 1.5rem; line-height: 1.2; }
+.mark { font-size: .75rem; line-height: 1.35rem; padding: 0 .5rem; border-radius: 1rem; max-width: 100%; }
+.mark {
+  background: var(--tint); color: var(--accent); text-decoration: none; white-space: nowrap;
+  font-weight: 500;
+}
+.mark { overflow: hidden; text-overflow: ellipsis; }
 .mark.bad { background: var(--bad-tint); color: var(--bad); }
 .mark.warn { background: var(--warn-tint); color: var(--warn); }
 .mark.good { background: var(--good-tint); color: var(--good); }
-.mark.plain { background: none; color: var(--soft); border: 1px solid var(--line); }
-.note > summary { color: var(--soft); font-size: .92rem; cursor: pointer; margin-top: .25rem; }
+.mark.plain { background: none; color: var(--soft); box-shadow: inset 0 0 0 1px var(--line); }
+a.mark:hover { text-decoration: underline; }
+.rows > li { position: relative; padding: .42rem 1rem; }
+.rows > li > .line > b { font: 400 .8125rem ui-monospace, monospace; white-space: nowrap; }
+.rows > li > .line { flex-wrap: nowrap; min-height: 1.6rem; }
+.rows .name { font-weight: 500; max-width: 20rem; }
+.rows .name, .rows .about { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.rows > .unseen .name { font-weight: 700; }
+.rows > li:hover, .rows > li:focus-within, .rows > .here { background: light-dark(#fafbfc, #1b2029); }
+.dot {
+  width: .5rem; height: .5rem; border-radius: 50%; background: var(--accent); flex: none;
+  margin: 0 -.2rem 0 -.85rem;
+}
+.rows > li { grid-template-columns: fit-content(75%) minmax(2rem, 1fr) auto; align-items: center; }
+.rows > li:has(.note) { padding-right: 2.2rem; }
+.rows > li > .note { grid-column: 2; }
+.rows > li > .end { grid-column: 3; display: flex; align-items: center; gap: .5rem; }
+.end, .rows .end button { color: var(--soft); font-size: .8125rem; }
+.rows .end button { width: 1.6rem; height: 1.6rem; min-height: 0; padding: 0; opacity: 0; }
+.rows > li:hover .end button, .rows > li:focus-within .end button { opacity: 1; }
+@media (hover: none) { .rows .end button { opacity: 1; } }
+.note > summary { color: var(--soft); font-size: .8125rem; cursor: pointer; list-style: none; }
+.note > summary::-webkit-details-marker { display: none; }
 .note:not([open]) > summary { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-.of-note { padding: .8rem 1rem; background: var(--card); }
-img { display: none; }
-table, td, th { border: 1px solid var(--line); border-collapse: collapse; padding: .2rem .5rem; }
-.note iframe { width: 100%; border: 1px solid var(--line); border-radius: .4rem; resize: vertical; }
+.note > summary::after {
+  content: ""; position: absolute; right: 1rem; top: .95rem; width: .4rem; height: .4rem;
+}
+.note > summary::after { border: solid var(--soft); border-width: 0 1.5px 1.5px 0; rotate: 45deg; }
+.rows > li > .note[open] { grid-area: 2 / 1 / auto / -1; padding: .5rem 0; margin-right: -1.2rem; }
+.note[open] > summary {
+  position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; overflow: hidden; text-indent: 3rem;
+  white-space: nowrap;
+}
+.note[open] > summary::after { rotate: 225deg; top: 1.1rem; }
+.note iframe {
+  width: 100%; border: 1px solid var(--line); border-radius: .4rem; resize: vertical; display: block;
+}
+.note > p { margin: .5rem 0 0; font-size: .8125rem; }
+.of-note { padding: 1rem 1.2rem; background: var(--card); max-width: 46rem; }
+.of-note h1, .of-note h2, .of-note h3 { font-size: 1.05rem; margin: 1.2rem 0 .4rem; }
+.of-note > :first-child { margin-top: 0; }
+.of-note code { background: var(--page); border-radius: .25rem; padding: .1rem .3rem; }
+.of-note pre code { padding: 0; background: none; }
+.of-note ul, .of-note ol { padding-left: 1.4rem; }
+.of-note blockquote {
+  margin: 0 0 .8rem; padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft);
+}
+.of-note img { display: none; }
+table, td, th {
+  border: 1px solid var(--line); border-collapse: collapse; padding: .2rem .5rem; text-align: left;
+}
+.keys {
+  border: 1px solid var(--line); border-radius: .6rem; background: var(--card); color: inherit;
+  padding: 1.2rem;
+}
+.keys::backdrop { background: rgb(0 0 0 / 40%); }
+.keys kbd { border: 1px solid var(--line); border-radius: .3rem; padding: 0 .4rem; background: var(--page); }
+.bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; gap: .6rem; }
+.bulk .field { margin: 0; } .bulk label:not(.check) { position: absolute; clip-path: inset(50%); }
+.bulk select { max-width: 16rem; }
+form:not(:has(:checked)) > .bulk { display: none; }
+.chips { display: flex; flex-wrap: wrap; gap: .35rem; }
+.fold > summary { cursor: pointer; font-weight: 600; margin: 0 0 1rem; }
+.columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
+header nav .glyph { display: none; }
+@media (min-width: 60rem) {
+  .columns { grid-template-columns: minmax(0, 1.6fr) minmax(0, 1fr); }
+  .columns > :last-child { position: sticky; top: 1rem; }
+  .columns .form .field:has(> .hint) { display: block; }
+  .form .field:has(> .hint) { display: grid; grid-template-columns: minmax(0, 34rem) 1fr; gap: 0 1.5rem; }
+  .form .field > * { grid-column: 1; }
+  .form .field > .hint { grid-column: 2; grid-row: 2; margin: 0; align-self: center; }
+}
 @media (max-width: 44rem) {
-  header nav { order: 1; flex: 0 0 100%; }
-  header form { margin-left: auto; }
+  header > div { min-height: 2.75rem; }
+  header nav {
+    position: fixed; inset: auto 0 0; z-index: 4; display: grid; grid-template-columns: repeat(4, 1fr);
+    gap: 0;
+  }
+  header nav {
+    background: var(--card); border-top: 1px solid var(--line); padding-bottom: env(safe-area-inset-bottom);
+  }
+  header nav a, .menu > summary {
+    font-size: .75rem; display: grid; justify-items: center; gap: .1rem; padding: .4rem 0;
+  }
+  header nav .glyph { display: block; } .avatar { display: none; }
+  .menu { position: static; margin: 0; }
+  .menu > div { position: fixed; inset: auto .6rem calc(3.7rem + env(safe-area-inset-bottom)) auto; }
+  .menu a, .menu button { display: block; font-size: .9375rem; padding: .5rem .65rem; }
+  main { padding: 1rem .75rem 6rem; }
+  .toast, .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
+  .list:not(.rows) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
+  .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding-left: 1.2rem; }
+  .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; } .rows > li > .end { grid-column: 2; }
+  .rows > li > .note { grid-column: 1 / -1; } .filters .field { flex: 1 1 7rem; }
+  .facts b {
+    min-width: 8rem; } .form { padding: 1rem; } .form > .row { margin: 1rem -1rem -1rem;
+    padding: .8rem 1rem;
+  }
 }
 """
 
@@ -8224,14 +8422,73 @@ addEventListener("change", event => {       // data-all: ticks all boxes of that
 });
 """
 
-ICON = """\
-<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><circle cx="16" cy="16" r="15" fill="#e9f0fc"/>\
-<circle cx="16" cy="16" r="9" fill="#1756bd"/></svg>
+# Drawn in a square of 16, without filling; by the names of glyphs.
+_GLYPHS = {
+    "releases": "M2.5 2.5h5.3l5.7 5.7-5.3 5.3-5.7-5.7zM5.5 5.5h.01",
+    "projects": "M8 1.8 13.5 5v6L8 14.2 2.5 11V5zM2.5 5 8 8l5.5-3M8 8v6.2",
+    "notifications": "M8 2a4 4 0 0 0-4 4v3l-1.3 2.3h10.6L12 9V6a4 4 0 0 0-4-4zM6.5 13.8h3",
+    "menu": "M2.5 4.5h11M2.5 8h11M2.5 11.5h11",
+    "check": "M3 8.5 6.5 12 13 4.5",
+    "undo": "M8 4.5a3.5 3.5 0 1 0 0 7a3.5 3.5 0 1 0 0-7",
+    "fork": "M4 2a1.5 1.5 0 1 0 0 3a1.5 1.5 0 1 0 0-3M12 2a1.5 1.5 0 1 0 0 3a1.5 1.5 0 1 0 0-3"
+            "M8 11a1.5 1.5 0 1 0 0 3a1.5 1.5 0 1 0 0-3M4 5v1a2 2 0 0 0 2 2h4a2 2 0 0 0 2-2V5M8 8v3",
+    "container": "M1.8 4h12.4v8.5H1.8zM5 6.2v4M8 6.2v4M11 6.2v4",
+    "commit": "M1.5 8h4M10.5 8h4M8 5.5a2.5 2.5 0 1 0 0 5a2.5 2.5 0 1 0 0-5",
+    "layers": "M8 2 14 5 8 8 2 5zM2 8l6 3 6-3M2 11l6 3 6-3",
+    "archive": "M2 3h12v3H2zM3 6v7h10V6M6.5 8.8h3",
+    "chat": "M2.5 3h11v8H7l-3 2.5V11H2.5z",
+    "plane": "M14 2.2 2 7.4l4.6 1.8L14 2.2 9.2 13.6 6.6 9.2",
+    "envelope": "M2 3.5h12v9H2zM2.3 4.5 8 9l5.7-4.5",
+    "phone": "M5 1.8h6v12.4H5zM7.3 12h1.4",
+    "hook": "M9.5 5v6a2.9 2.9 0 0 1-5.8 0V9.2M9.5 5a1.5 1.5 0 1 0 0-3a1.5 1.5 0 1 0 0 3",
+    "room": "M6.5 2.5 5 13.5M11 2.5 9.5 13.5M2.5 6h11.2M2.2 10h11.2",
+    "people": "M6 7.5a2.3 2.3 0 1 0 0-4.6a2.3 2.3 0 1 0 0 4.6M2 13c0-5 8-5 8 0"
+              "M10.6 3.2a2 2 0 1 1 .4 4M11.6 9.3c1.6.3 2.6 1.6 2.6 3.7",
+    "fan": "M2 8h4.5L13 3.5M6.5 8H14M6.5 8l6.5 4.5",
+}
+ICONS = '<svg xmlns="http://www.w3.org/2000/svg">' + "".join(
+    f'<symbol id="{name}" viewBox="0 0 16 16"><path d="{path}"/></symbol>'
+    for name, path in _GLYPHS.items()) + "</svg>"
+
+# Of providers and kinds of destinations: glyph and hue. A provider without a row is a forge in its own hue.
+_ICONS = {name: (glyph, int(hue)) for glyph, row in {
+    "fork": "github 265 gitlab 18 codeberg 210 gitea 95 bitbucket 222 gnome-gitlab 230 kde-gitlab 200 "
+            "debian-gitlab 345",
+    "container": "dockerhub 212 ghcr 265 quay 0 gcr 45 ecr-public 28 k8s 225",
+    "projects": "npm 0 yarn 200 github-npm 265 pypi 212 cargo 25 gems 350 go 190 maven 15 nuget 205 "
+                "packagist 30 hex 280 hackage 275 pub 195 cpan 215",
+    "layers": "artifacthub 190", "commit": "git 10 sourcehut 0",
+    "archive": "gnu-savannah 0 sourceforge 24",
+    "chat": "slack 300 discord 235 hangouts_chat 145 mattermost 220 rocketchat 355", "plane": "telegram 200",
+    "people": "microsoft_teams 240", "room": "matrix 165", "hook": "webhook 265",
+    "notifications": "ntfy 170 gotify 205", "phone": "pushover 212", "fan": "apprise 185",
+    "envelope": "email 38",
+}.items() for name, hue in re.findall(r"(\S+) (\d+)", row)}
+
+
+def icon_of(id_: str) -> tuple[str, str]:
+    """Glyph and colour of the icon of a provider, or of a kind of destinations."""
+    glyph, hue = _ICONS.get(id_) or ("fork", zlib.crc32(id_.encode()) % 360)
+    return glyph, f"hsl({hue} 48% 45%)"
+
+
+LOGO = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">\
+<rect width="32" height="32" rx="8" fill="#1d5bd0"/>\
+<path d="M15 7.5 23 12v8.5L15 25l-8-4.5V12zM7 12l8 4.5L23 12M15 16.5V25" fill="none" stroke="#fff" \
+stroke-width="2" stroke-linejoin="round"/><circle cx="23.5" cy="9" r="5" fill="#ffb02e" stroke="#1d5bd0" \
+stroke-width="2"/></svg>
 """
+MANIFEST = compact_json({
+    "name": "releasetrack", "short_name": "releasetrack", "start_url": "./", "scope": "./",
+    "display": "standalone",
+    "background_color": "#f5f6f8", "theme_color": "#1d5bd0",
+    "icons": [{"src": "icon.svg", "sizes": "any", "type": "image/svg+xml"}]})
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+    "frame-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'")
 # Of the frame of a note, wherever it is opened: no scripts, no forms, nothing loaded but our style.
 NOTE_POLICY = (
     "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'self'; "
@@ -8252,13 +8509,19 @@ def template_of(source: str, name: str = "") -> bottle.SimpleTemplate:
 
 
 template_of("""\
+<svg class="glyph" aria-hidden="true"><use href="{{root}}/icons.svg#{{glyph}}"/></svg>
+""", "glyph")
+template_of("""\
 <!DOCTYPE html>
 <html lang="en">
 <head>
   <meta charset="utf-8">
-  <meta name="viewport" content="width=device-width, initial-scale=1">
-  <title>{{title}} - releasetrack</title>
+  <meta name="viewport" content="width=device-width, initial-scale=1, viewport-fit=cover">
+  <meta name="theme-color" content="#ffffff" media="(prefers-color-scheme: light)">
+  <meta name="theme-color" content="#171b22" media="(prefers-color-scheme: dark)">
+  <title>{{"(%d) " % unread if get("unread") else ""}}{{title}} \u00b7 releasetrack</title>
   <link rel="icon" href="{{root}}/icon.svg" type="image/svg+xml">
+  <link rel="manifest" href="{{root}}/manifest.webmanifest">
   <link rel="stylesheet" href="{{root}}/style.css">
   <script src="{{root}}/script.js" defer></script>
 </head>
@@ -8267,24 +8530,41 @@ template_of("""\
   % if account:
   <header>
     <div>
-      <a class="brand" href="{{root}}/">releasetrack</a>
+      <a class="brand" href="{{root}}/"><img src="{{root}}/icon.svg" alt="">releasetrack</a>
       <nav aria-label="Pages">
-        % for path, name in links:
-        <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>{{name}}</a>
+        % for path, name in links[:3]:
+        <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>
+          % include("glyph", glyph=name.lower())
+          {{name}}</a>
         % end
+        <details class="menu">
+          <summary>
+            % include("glyph", glyph="menu")
+            <span class="avatar" aria-hidden="true">{{account.name[:1].upper()}}</span> Menu</summary>
+          <div>
+            <p>{{account.name}}</p>
+            % for path, name in links[3:]:
+            <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>{{name}}</a>
+            % end
+            <hr>
+            <form method="post" action="{{root}}/logout">
+              <button class="quiet">Sign out</button>
+            </form>
+          </div>
+        </details>
       </nav>
-      <form method="post" action="{{root}}/logout">
-        <button class="quiet">Sign out</button>
-      </form>
     </div>
   </header>
   % end
   <main id="main" {{"class=narrow" if not account else ""}}>
+    % if not account:
+    <p class="brand"><img src="{{root}}/icon.svg" alt="">releasetrack</p>
+    % end
     % if flash:
-    <p role="status">{{flash}}</p>
+    <p role="status" class="toast">{{flash}}</p>
     % end
     % if get("crumbs"):
-    <p class="soft">
+    <p class="crumbs">
       % for path, name in crumbs:
       <a href="{{root}}{{path}}">{{name}}</a> /
       % end
@@ -8293,7 +8573,7 @@ template_of("""\
     <div class="line">
       <h1>{{title}}</h1>
       % for path, name in get("actions", ()):
-      <a class="button" href="{{root}}{{path}}">{{name}}</a>
+      <a class="button {{"main" if path.endswith("/add") else ""}}" href="{{root}}{{path}}">{{name}}</a>
       % end
     </div>
     % for fault in get("faults", ()):
@@ -8319,9 +8599,13 @@ template_of("""\
   <input type="hidden" name="{{name}}" value="{{value}}">
   % end
   % include("fields")
-  <button>Show</button>
+  <button class="unscripted">Search</button>
 </form>
 """, "filters")
+template_of("""\
+<svg class="icon {{get("size", "")}}" color="{{icon[1]}}" aria-hidden="true">
+  <use href="{{root}}/icons.svg#{{icon[0]}}"/></svg>
+""", "icon")
 template_of("""\
 % if get("items"):
 <ul class="list {{get("looks", "")}}">
@@ -8331,6 +8615,12 @@ template_of("""\
       % if item.box:
       <input type="checkbox" name="project" value="{{item.box}}" aria-label="{{item.name}}">
       % end
+      % if item.is_new:
+      <span class="dot" role="img" aria-label="Unread"></span>
+      % end
+      % if item.icon:
+      % include("icon", icon=item.icon)
+      % end
       % if item.path:
       <a class="name" href="{{root}}{{item.path}}">{{item.name}}</a>
       % end
@@ -8338,14 +8628,31 @@ template_of("""\
       <b>{{item.title}}</b>
       % end
       % for style, text in item.marks:
+      % if text.startswith("CVE-"):
+      <a class="mark {{style}}" href="https://www.cve.org/CVERecord?id={{text}}" rel="noreferrer">{{text}}</a>
+      % else:
       <span class="mark {{style}}">{{text}}</span>
       % end
-      <span class="soft">{{item.about}}</span>
-      <small class="end">{{item.end}}</small>
-      % if item.url:
-      <a class="hint" href="{{item.url}}" rel="noreferrer">at the provider</a>
+      % end
+      % if item.about:
+      <span class="soft about">{{item.about}}</span>
       % end
     </div>
+    % if item.end or item.when or item.read:
+    <div class="end">
+      {{item.end}}
+      % if item.when:
+      <time datetime="{{item.when[0]}}" title="{{item.when[1]}}">{{item.when[2]}}</time>
+      % end
+      % if item.read:
+      % what = "Mark as read" if item.is_new else "Mark as unread"
+      <button class="quiet" name="{{"read" if item.is_new else "unread"}}" value="{{item.read}}"
+        title="{{what}} (m)" aria-label="{{what}}: {{item.name}} {{item.title}}">
+        % include("glyph", glyph="check" if item.is_new else "undo")
+      </button>
+      % end
+    </div>
+    % end
     % if item.chips:
     <div class="line">
       % for style, text, path in item.chips:
@@ -8358,7 +8665,7 @@ template_of("""\
     % end
     % if item.fields or item.buttons:
     % include("form", groups={"": item.fields}, hidden=item.hidden.items(), buttons=item.buttons,
-    %         live="", is_main=False)
+    %         live="", is_main=False, form_class="")
     % end
     % if item.answer:
     <pre tabindex="0">{{item.answer}}</pre>
@@ -8369,15 +8676,29 @@ template_of("""\
       <iframe sandbox="allow-popups allow-popups-to-escape-sandbox" loading="lazy"
         src="{{root}}{{item.note}}" title="Notes of {{item.title}}" height="{{item.height}}">
       </iframe>
+      % if item.url:
+      <p><a href="{{item.url}}" rel="noreferrer">View this release {{item.at or "at the provider"}}</a></p>
+      % end
     </details>
+    % elif item.url:
+    <a class="hint" href="{{item.url}}" rel="noreferrer">{{item.at or "at the provider"}}</a>
     % end
   </li>
   % end
 </ul>
 % elif get("empty"):
-<p class="card empty soft">{{empty}}</p>
+% include("empty", text=empty)
 % end
 """, "list")
+template_of("""\
+<div class="card empty">
+  % include("glyph", glyph=get("drawing") or "releases")
+  <p>{{text}}</p>
+  % if get("next_step"):
+  <a class="button main" href="{{root}}{{next_step[0]}}">{{next_step[1]}}</a>
+  % end
+</div>
+""", "empty")
 # Values and texts of buttons; of one that asks for confirmation, a pair of texts.
 template_of("""\
 % for at, (value, label) in enumerate(buttons.items()):
@@ -8467,6 +8788,10 @@ class Entry:
     buttons: Mapping[str, str | tuple[str, str]] = dataclasses.field(default_factory=dict)  # as in a form
     hints: Sequence[str] = ()
     answer: str = ""
+    icon: tuple[str, str] | None = None             # as icon_of
+    when: Sequence[str] = ()        # at the right, an instant as Visit.when has it
+    at: str = ""                    # where ``url`` leads, such as "at GitHub"
+    read: str = ""                  # what its button that marks it as read, or unread, sends
     note: str = ""                  # the path of its document, which a frame shows below its first words
     summary: str = ""
     height: int = 0                 # pixels
@@ -8537,7 +8862,8 @@ template_of("""\
 % end
 """, "fields")
 template_of("""\
-<form method="post" action="{{page}}" {{"data-live=" + live if get("live") else ""}}>
+<form method="post" action="{{page}}" class="{{get("form_class", "form")}}"
+  {{"data-live=" + live if get("live") else ""}}>
   % for name, value in get("hidden", ()):
   <input type="hidden" name="{{name}}" value="{{value}}">
   % end
@@ -8774,7 +9100,8 @@ class Visit:
     def filter(self, name: str, label: str, choices: Mapping[str, str]) -> Field:
         """The choice of one of these, or of all, by which a list is narrowed."""
         value = self.query.text(name) or ""
-        return Field(name, label, value, type="select", choices=[("", "All"), *choices.items()])
+        return Field(name, label, value, type="select", choices=[
+            ("", f"All {label.lower()}s"), *choices.items()])
 
     def moment(self, at: float | datetime.datetime | None) -> str:
         """An instant by the account's clock, for people."""
@@ -8782,6 +9109,12 @@ class Visit:
             return "never"
         local = at if isinstance(at, datetime.datetime) else datetime.datetime.fromtimestamp(at, self.zone)
         return f"{local.day} {local:%b %Y, %H:%M}"
+
+    def when(self, at: float | None) -> tuple[str, str, str]:
+        """An instant for an Entry: for machines, by the account's clock, and how long ago."""
+        if at is None:
+            return ("", "", "never")
+        return timestamp(at), self.moment(at), relative_time(at, self.store.database.clock())
 
     def instant_of(self, release: Release) -> datetime.datetime:
         """When a release came out, by the account's clock."""
@@ -9037,7 +9370,7 @@ RELEASES_PAGE = template_of("""\
   % include("list", items=[], empty="" if days else nothing)
   % for day, items in days.items():
   <h2>{{day}}</h2>
-  % include("list", items=items)
+  % include("list", items=items, looks="rows")
   % end
   % include("pager")
 </div>
@@ -10434,7 +10767,9 @@ def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
 ASSETS = {          # files that pages load
     "/style.css": (STYLE, "text/css; charset=utf-8"),
     "/script.js": (SCRIPT, "text/javascript; charset=utf-8"),
-    "/icon.svg": (ICON, "image/svg+xml; charset=utf-8"),
+    "/icon.svg": (LOGO, "image/svg+xml; charset=utf-8"),
+    "/icons.svg": (ICONS, "image/svg+xml; charset=utf-8"),
+    "/manifest.webmanifest": (MANIFEST, "application/manifest+json; charset=utf-8"),
 }
 
 
