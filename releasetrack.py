@@ -8714,11 +8714,16 @@ template_of("""\
 """, "buttons")
 template_of("""\
 % if get("sent"):
-<p role="{{"alert" if error else "status"}}">{{error or "The test was sent, and accepted."}}</p>
-<h2>{{"What was sent" if reply else "What was tried"}}</h2>
-<pre tabindex="0">{{sent}}</pre>
-<h2>What was answered</h2>
-<pre tabindex="0">{{reply or "Nothing."}}</pre>
+<div id="result">
+  <p role="{{"alert" if error else "status"}}">{{"Failed: " + error if error else "Test delivered."}}</p>
+  <details class="fold card">
+    <summary>Request and answer</summary>
+    <h2>Request</h2>
+    <pre tabindex="0">{{sent}}</pre>
+    <h2>Answer</h2>
+    <pre tabindex="0">{{reply or "None."}}</pre>
+  </details>
+</div>
 % end
 """, "exchange")
 
@@ -8746,6 +8751,12 @@ class Field:
     @property
     def key(self) -> str:
         return self.id or self.name
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it has more to show than a default: its first choice, or its placeholder."""
+        default = self.choices[0][0] if self.type == "select" else self.more.get("placeholder")
+        return self.is_wrong or bool(self.chosen) or any(self.boxes) or self.value not in ("", default)
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -8868,7 +8879,12 @@ template_of("""\
   <input type="hidden" name="{{name}}" value="{{value}}">
   % end
   % for legend, fields in (get("groups") or {"": get("fields", ())}).items():
-  % if fields:
+  % if fields and legend in get("folded", ()):
+  <details class="fold" {{"open" if any(field.is_set for field in fields) else ""}}>
+    <summary>{{legend}}</summary>
+    % include("fields")
+  </details>
+  % elif fields:
   <fieldset>
     % if legend:
     <legend>{{legend}}</legend>
@@ -9225,6 +9241,7 @@ _CODE_FIELD = Field("code", "Code of your authenticator app", is_required=True, 
 
 FORM_PAGE = template_of("""\
 % rebase("layout")
+% include("exchange")
 % if get("intro"):
 <p>{{intro}}</p>
 % end
@@ -9238,7 +9255,6 @@ FORM_PAGE = template_of("""\
 % if get("hint"):
 <p class="hint">{{hint}} <code>{{command}}</code></p>
 % end
-% include("exchange")
 """)
 
 
@@ -9853,27 +9869,38 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
 
 NOTIFICATIONS_PAGE = template_of("""\
 % rebase("layout", title="Notifications", actions=[("/deliveries", "Delivery history")])
-% include("list", empty="Nobody is notified yet. Choose below where to send new releases.")
-<h2>Add one</h2>
-% include("list", items=kinds, looks="grid")
+% include("list")
+<h2>{{"Add a destination" if is_working else "Where should we notify you?"}}</h2>
+% for group, items in kinds.items():
+<h3>{{group}}</h3>
+% include("list", looks="grid")
+% end
 """)
+_KIND_GROUPS = {
+    "Push": ("ntfy", "gotify", "pushover", "apprise"),
+    "Chat": ("slack", "discord", "telegram", "microsoft_teams", "matrix", "mattermost", "hangouts_chat",
+             "rocketchat"),
+    "Email and webhook": ("email", "webhook")}
 
 
 @page_at("/notifications", methods="GET")
 def notifications_page(visit: Visit) -> str:
     """The account's destinations, those that fail longest first, and what could be added."""
+    those, has_mail = visit.destinations, bool(visit.settings.smtp_url)
     items = [Entry(
         path=f"/notifications/{one.id}", name=one.name,
         marks=[("plain", KINDS[one.kind].title), *(
-            [("bad", f"failing since {visit.moment(one.failing_since)}")] if one.failing_since else [])],
+            [("bad", f"failing since {visit.moment(one.failing_since)}")] if one.failing_since else []), *(
+            [("warn", "no mail server")] if one.kind == "email" and not has_mail else [])],
         hints=(f"{_sentence(scope_of(one, visit.tags))}.", one.error or ""),
         end=_SCHEDULE_NAMES[one.schedule] if one.kind != "email" else "set per project")
-        for one in sorted(visit.destinations, key=lambda one: one.failing_since or math.inf)]
+        for one in sorted(those, key=lambda one: one.failing_since or math.inf)]
     return visit.show(
         NOTIFICATIONS_PAGE, "/notifications", items=items,
-        kinds=[Entry(path=f"/notifications/add/{id_}", name=KINDS[id_].title, hints=[
-            _sentence(kind.about), "" if id_ != "email" or visit.settings.smtp_url else _NO_MAIL_SERVER])
-            for id_, kind in KINDS.items()])
+        is_working=any(has_mail or one.kind != "email" for one in those),
+        kinds={group: [Entry(path=f"/notifications/add/{id_}", name=KINDS[id_].title, hints=[
+            _sentence(KINDS[id_].about), "" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
+            for id_ in ids] for group, ids in _KIND_GROUPS.items()})
 
 
 def _sentence(words: str) -> str:
@@ -9883,7 +9910,7 @@ def _sentence(words: str) -> str:
 
 def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
     """The releases that are sent to a destination, in words; ``tags``: names by ids."""
-    words = ["every project" if destination.is_for_every_project else "listed projects"]
+    words = ["all projects" if destination.is_for_every_project else "picked projects"]
     words += [f"{word} {' or '.join(tags[id_] for id_ in ids)}" for word, ids in (
         ("tag", destination.tags), ("without tag", destination.without_tags)) if ids]
     return ", ".join([*words, "security fixes"] if destination.is_security_only else words)
@@ -9891,12 +9918,18 @@ def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
 
 DESTINATION_PAGE = template_of("""\
 % rebase("layout", title=title, actions=actions, crumbs=[("/notifications", "Notifications")])
-<p class="soft">{{about}}.</p>
-% include("form")
 % include("exchange")
+<p class="soft">{{about}}.</p>
+% if needs_mail_server and account.is_admin:
+<p>There is no mail server yet, so nothing is sent.
+  <a href="{{root}}/settings#mail">Set an SMTP server and send a test</a></p>
+% elif needs_mail_server:
+<p>There is no mail server yet, so nothing is sent. Ask your administrator to set an SMTP server.</p>
+% end
+% include("form", folded=("More settings", "Schedule and filters"))
 % if live:
 <section id="render" aria-live="polite">
-  <h2>The body, of a made-up release</h2>
+  <h2>Example payload</h2>
   % if faults:
   <p class="danger">{{" ".join(faults)}}</p>
   % end
@@ -9912,7 +9945,7 @@ DESTINATION_PAGE = template_of("""\
 """)
 _DESTINATION_BUTTONS = "save test render"
 _FIXED_SCHEDULES = {"webhook": "A webhook is notified at once.",
-                    "email": "Each project says in its options when mail is sent."}
+                    "email": "Each project's options say when mail is sent."}
 
 
 @page_at("/notifications/add/<kind_id>")
@@ -9928,7 +9961,7 @@ def add_destination_page(visit: Visit, kind_id: str) -> str:
             visit.account.id, kind_id, made.name, made.settings, made.secret, schedule=made.schedule,
             is_for_every_project=made.is_for_every_project, is_security_only=made.is_security_only,
             tags=made.tags, without_tags=made.without_tags)
-        raise SeeOther(f"/notifications/{added.id}", "It is saved.")
+        raise SeeOther(f"/notifications/{added.id}", "Saved.")
 
     return _show_destination(visit, empty, save=save)
 
@@ -9939,12 +9972,11 @@ def destination_page(visit: Visit, destination_id: str) -> str:
     before, those = _own_destination(visit, destination_id), visit.store.destinations
     acts: dict[str, Act] = {
         "save": (lambda: those.update(_given_destination(visit, before)), "Saved."),
-        "remove": (lambda: those.remove(before.id), f"{shortened(before.name, 40)} is removed.",
+        "remove": (lambda: those.remove(before.id), f"Deleted {shortened(before.name, 40)}.",
                    "/notifications")}
     if before.secret:
         acts |= {"reveal": visit.require_password, "renew": (
-            lambda: those.renew_secret(before.id),
-            "The secret is renewed; the previous one signs too for a day.")}
+            lambda: those.renew_secret(before.id), "New secret. The old secret stays valid for 24 h.")}
     return _show_destination(visit, before, **acts)
 
 
@@ -9961,66 +9993,78 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
             _tried(visit, _given_destination(visit, before), *sample_event(visit.account))),
         render=lambda: _rendering(visit, visit.form.texts("set.field")), **acts)
     buttons: dict[str, str | tuple[str, str]] = {"save": "Save", "test": "Send a test"}
-    fields = _setting_fields(visit, before)
+    fields, more = _setting_fields(visit, before)
     if live:
-        buttons[live] = "Show what is sent"
+        buttons[live] = "Update the example"
         with contextlib.suppress(Invalid):
-            found["rendering"] = _rendering(visit, fields[-1].boxes)
+            found["rendering"] = _rendering(visit, more[-1].boxes)
     if before.name:
-        buttons["remove"] = ("Remove", "Yes, remove it with its journal")
+        buttons["remove"] = ("Delete", "Delete with its history")
     about = _sentence(KINDS[before.kind].about)
     if before.failing_since:
         about += f". Failing since {visit.moment(before.failing_since)}: {before.error}"
-    until = visit.moment(before.previous_until) if before.previous_until else "a day after that"
+    until = visit.moment(before.previous_until) if before.previous_until else ""
     secret = Entry(
         fields=[copied_field("secret", "Secret", before.secret)] if visit.form.text("do") == "reveal" else (),
-        buttons={"reveal": "Reveal", "renew": ("Renew", "Yes, renew the secret")},
-        hints=[f"When it is renewed, the previous secret signs too until {until}."])
+        buttons={"reveal": "Show", "renew": ("Reset", "Reset the secret")},
+        hints=[f"The old secret stays valid until {until}." if until else
+               "After a reset, the old secret stays valid for 24 h."])
     return visit.show(
         DESTINATION_PAGE, "/notifications", about=about,
         title=before.name or f"Add {name}", buttons=buttons, live=live, variables=sorted(TEMPLATE_NAMES),
-        groups={name: fields, "When, and of what": _selection_fields(visit, before)},
+        needs_mail_server=before.kind == "email" and not visit.settings.smtp_url,
+        groups={"": fields, "More settings": more, "Schedule and filters": _selection_fields(visit, before)},
         secrets=[secret] if "renew" in acts else [], actions=before.name and [
-            (f"/notifications/{before.id}/test", "Test with data of your own"),
+            (f"/notifications/{before.id}/test", "Test messages"),
             (f"/deliveries?destination={before.id}", "Delivery history")], **found)
 
 
-def _setting_fields(visit: Visit, before: Destination) -> list[Field]:
-    """The name of a destination, and what its kind asks for."""
+def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], list[Field]]:
+    """What a kind asks for, with the name of the destination; and its optional settings."""
     is_typed, shown = visit.form.text("do") in _DESTINATION_BUTTONS.split(), shown_settings(before)
-    fields = [Field("name", "Name", before.name, is_required=True)]
+    fields = []
     for setting in KINDS[before.kind].fields:
         key, is_repeatable = f"set.{setting.name}", bool(setting.stored_as)
         texts = visit.form.texts(key) if is_typed else [text for name, text in shown if name == setting.name]
         texts = [text for text in texts if text.strip()]
         hint = f"{_sentence(setting.about.partition(' (repeatable')[0])}."
         if is_repeatable:
-            hint += " One a box; those left empty do not count."
+            hint += " One per box; empty boxes are ignored."
         if "***" in "".join(texts):
-            hint += " *** stands for what is saved; leave it to keep that."
+            hint += " *** stands for the saved value; leave it to keep that."
         fields.append(Field(
             key, setting.label if setting.default is None else f"{setting.label} (optional)",
             "".join(texts[:1]), "textarea" if is_repeatable else "text", hint, id=f"set-{setting.name}",
             boxes=[*texts, "", ""] if is_repeatable else (), more={"rows": "1"} if is_repeatable else {
                 "autocomplete": "off", "spellcheck": "false", "placeholder": setting.default or ""}))
-    return visit.filled(_DESTINATION_BUTTONS, *fields)
+    fields = visit.filled(
+        _DESTINATION_BUTTONS, Field("name", "Name", before.name or _unused_name(visit, before.kind),
+                                    hint='Label, e.g. "My phone".', is_required=True), *fields)
+    # Those of Slack and e-mail are all optional, and the first are what it takes.
+    most = {"slack": 4, "email": 2}.get(before.kind) or 1 + sum(
+        setting.default is None for setting in KINDS[before.kind].fields)
+    return [*fields[1:most], fields[0]], fields[most:]
+
+
+def _unused_name(visit: Visit, kind_id: str) -> str:
+    """The name of a kind, with a number where the account has one of that name."""
+    title, used = KINDS[kind_id].title, {one.name for one in visit.destinations if one.kind == kind_id}
+    return next(name for name in itertools.chain(
+        [title], (f"{title} {number}" for number in itertools.count(2))) if name not in used)
 
 
 def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
     """Those of which releases are sent to a destination, and when."""
-    about = _FIXED_SCHEDULES.get(before.kind, "")
-    without = _tag_field(visit, "without", "No project with one of these tags", before.without_tags)
-    if before.kind == "email" and not visit.settings.smtp_url:
-        about += f" {_NO_MAIL_SERVER} Until then nothing is sent."
+    without = _tag_field(visit, "without", "Not projects with one of these tags", before.without_tags)
     fields = [
         Field("scope", "Projects", "all" if before.is_for_every_project else "listed", type="select",
-              choices=[("all", "Every project"), ("listed", "Only projects in whose options it is ticked")],
-              hint=about),
+              choices=[("all", "All projects"), ("listed", "Only projects I pick")],
+              hint=f"Pick them in the projects' options. {_FIXED_SCHEDULES.get(before.kind, '')}"),
         _tag_field(visit, "tag", "Only projects with one of these tags", before.tags),
         *([without] if visit.tags else []),
-        check_field("security", "Only releases that name a CVE", before.is_security_only)]
+        check_field("security", "Only security releases (those that name a CVE)", before.is_security_only)]
     if before.kind not in _FIXED_SCHEDULES:
-        fields.insert(0, Field("schedule", "When", before.schedule, type="select",
+        fields.insert(0, Field("schedule", "Schedule", before.schedule, type="select",
                                choices=[(id_, _SCHEDULE_NAMES[id_]) for id_ in SCHEDULES]))
     return visit.filled(_DESTINATION_BUTTONS, *fields)
 
@@ -10080,20 +10124,47 @@ _FLAG: dict[str, Any] = {"type": "select", "choices": (("false", "false"), ("tru
 _TEST_FIELDS: dict[str, dict[str, Any]] = {         # of those that are more than a line of text
     "time": {"hint": "Such as 2026-01-31T08:00:00Z."}, "cve": {"hint": "With commas between."},
     "is_prerelease": _FLAG, "is_updated": _FLAG, "tags": {"hint": "Names, with commas between."},
-    "note_message": {"hint": "HTML.", "type": "textarea", "more": {"rows": "4"}}}
+    "note_message": {"hint": "HTML.", "type": "textarea"}}
+
+
+_PRESETS: dict[str, tuple[str, dict[str, str]]] = {        # what a test may be of, besides a normal release
+    "normal": ("Normal release", {}),
+    "prerelease": ("Pre-release", {
+        "version": "1.3.0-rc.1", "is_prerelease": "true", "note_title": "Hello World 1.3.0-rc.1"}),
+    "security": ("Security release", {
+        "version": "1.2.4", "cve": "CVE-2026-12345", "note_title": "Hello World 1.2.4",
+        "note_message": "<p>Fixes CVE-2026-12345. Please upgrade <b>now</b>.</p>"})}
+
+TEST_PAGE = template_of("""\
+% rebase("layout", title="Test messages", crumbs=crumbs)
+% include("exchange")
+<p>Send a made-up release to {{name}}:</p>
+% include("form", fields=[], buttons=presets, is_main=False)
+<h2>With your own data</h2>
+% include("form", groups={"Fields": fields}, folded=["Fields"], buttons={"test": "Send the test"})
+""")
 
 
 @page_at("/notifications/<destination_id>/test")
 def test_page(visit: Visit, destination_id: str) -> str:
-    """A test of a destination with every member of the body as it is typed."""
+    """Tests of a destination: of releases that are made up, or with every member of the body as typed."""
     destination, found = _own_destination(visit, destination_id), dict[str, Any]()
-    values = {name: visit.form.text(name, value) for name, value in sample_values(visit.account).items()}
-    visit.attempt(test=lambda: found.update(
-        _tried(visit, destination, *sample_event(visit.account, values))))
-    fields = [Field(name, name, value, **_TEST_FIELDS.get(name, {})) for name, value in values.items()]
+    values = sample_values(visit.account)
+    if (do := visit.form.text("do")) in _PRESETS:
+        values |= _PRESETS[do][1]
+    else:
+        values = {name: visit.form.text(name, value) for name, value in values.items()}
+
+    def test() -> None:
+        found.update(_tried(visit, destination, *sample_event(visit.account, values)))
+
+    visit.attempt(test=test, **dict.fromkeys(_PRESETS, test))
+    fields = [Field(name, name, values[name],
+                    **{"more": {"placeholder": default}} | _TEST_FIELDS.get(name, {}))
+              for name, default in sample_values(visit.account).items()]
     return visit.show(
-        FORM_PAGE, "/notifications", title="Test with data of your own", buttons={"test": "Send the test"},
-        fields=visit.filled("test", *fields), **found,
+        TEST_PAGE, "/notifications", name=destination.name, fields=visit.filled("test", *fields), **found,
+        presets={id_: title for id_, (title, _) in _PRESETS.items()},
         crumbs=[("/notifications", "Notifications"), (f"/notifications/{destination.id}", destination.name)])
 
 

@@ -8535,6 +8535,10 @@ def test_notifications_page_offers_each_kind(world, visitor):
         for ask in kind.fields:
             field = form.html.select_one(f'[name="set.{ask.name}"]')
             assert form.html.select_one(f'label[for="{field["id"]}"]') and form.html.find(id=field["aria-describedby"])
+        assert filled_in(form, "name") == [kind.title] and text_of(form, "h1") == f"Add {kind.title}"
+    assert "Where should we notify you?" in text_of(shown), "nothing can be sent yet"
+    world.store.destinations.add(world.account.id, "ntfy", "ntfy", rt.read_settings("ntfy", [("topic", "x")]))
+    assert filled_in(visitor.get("/notifications/add/ntfy"), "name") == ["ntfy 2"] and "Where should" not in visitor.get("/notifications").text
     for id_ in ("no-such-kind", "Slack", "..%2Fkeys", "%00", "\xe9"):
         visitor.get(f"/notifications/add/{urllib.parse.quote(id_, safe='%')}", 404)
     form = visitor.get("/notifications/add/email")
@@ -8726,6 +8730,7 @@ def test_destination_test_shows_the_exchange(world, visitor, listen):
         assert all(word in text_of(shown) for word in words) and len(shown.html.select("h1")) == 1, answer
         assert bool(alert_in(shown)) == (answer != 204) and bool(status_in(shown)) == (answer == 204), answer
         assert filled_in(shown, "set.url") == [url], "what was typed stays, to be saved then"
+        assert [one.name for one in shown.html.select("#result, main form")][:2] == ["div", "form"], "at the top"
     assert len(listener.seen) == 3 and visitor.press(shown, "save").request.path.startswith("/notifications/")
     assert world.store.outbox.history(world.account.id) == []
     world.service.config.set("quota", ["tests=5"])
@@ -8777,6 +8782,10 @@ def test_destination_test_with_own_data(world, visitor, listen):
         shown = visitor.press(visitor.get(path), "test", 400, **every | {name: value})
         assert alert_in(shown) and "".join(filled_in(shown, name)) == value and filled_in(shown, "project_note") == ["mine {version}"], name
     assert len(listener.seen) == 1
+    for preset, is_prerelease, cve in (("normal", None, None), ("prerelease", True, None), ("security", None, ["CVE-2026-12345"])):
+        assert "Test delivered" in status_in(visitor.press(visitor.get(path), preset))
+        sent = listener.seen[-1].json()
+        assert (sent.get("is_prerelease"), sent.get("cve")) == (is_prerelease, cve), preset
 
 
 def test_webhook_secret_is_revealed_and_renewed(world, listen):
@@ -8812,7 +8821,7 @@ def test_destination_is_removed_with_its_deliveries(world, visitor):
     put_event(world, both, "2.0", stays)
     visitor.get(f"/notifications/{gone.id}?do=remove")
     shown = visitor.press(visitor.get(f"/notifications/{gone.id}"), "remove")
-    assert "is removed" in status_in(shown)
+    assert "Deleted" in status_in(shown)
     assert alone.name not in text_of(visitor.get("/deliveries"), "main ul.list") and f"{both.name} 2.0" in text_of(visitor.get("/deliveries"))
     visitor.get(f"/notifications/{gone.id}", 404)
     assert not status_in(visitor.get("/notifications")), "it is said once"
