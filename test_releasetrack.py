@@ -1296,7 +1296,14 @@ NOW = 1_772_359_200.0       # 2026-03-01T10:00:00Z
 def empty_store(tmp_path: pathlib.Path) -> Iterator[rt.Store]:
     made = rt.Store(str(tmp_path / "stored.db"), clock=lambda: NOW)
     yield made
+    with contextlib.suppress(rt.StoreUnavailable):
+        assert sql(made, WRONG_DATES) == []
     made.close()
+
+
+# What every store has to keep true.
+WRONG_DATES = """SELECT name, newest_date FROM project JOIN source ON source.id = source_id
+                  WHERE newest_date != coalesce((SELECT max(date) FROM release WHERE source_id = source.id), '')"""
 
 
 def an_account(store: rt.Store, email: str = "me@example.org", is_admin: bool = False) -> rt.Account:
@@ -1523,6 +1530,7 @@ HOT_QUERIES = {
     "a badge's account":          (False, lambda b: b.store.accounts.by_badge("x")),
     "the latest releases":        (True, lambda b: b.store.releases.latest(b.account.id)),
     "the latest security fixes":  (True, lambda b: b.store.releases.latest(b.account.id, is_security=True)),
+    "an account's summary":       (False, lambda b: b.store.releases.summary(b.account.id)),
     "the newest of each":         (False, lambda b: b.store.releases.newest(b.account.id, [b.project.source_id])),
     "the beginnings of notes":    (False, lambda b: b.store.releases.notes(b.project.source_id, ["1.0"], 99)),
     "a check that is wished for": (False, lambda b: b.store.projects.check_soon(b.account.id, [b.project.id])),
@@ -1542,6 +1550,27 @@ def test_query_uses_an_index_and_does_not_sort(busy, about):
             assert may_sort_few or not step.startswith("USE TEMP B-TREE"), (step, statement)
 
 
+def test_lists_by_newest_release_follow_what_is_recorded(empty_store):
+    """An added project of a source that has releases, new ones, and those that are too old to be kept."""
+    account, other = an_account(empty_store), an_account(empty_store, "you@example.org")
+    empty, old, new = (a_project(empty_store, account, name, *releases) for name, releases in (
+        ("a/empty", []), ("b/old", [a_release("1.0", 1)]), ("c/new", [a_release("1.0", 2)])))
+
+    def newest() -> list[str]:
+        return [project.name for project in empty_store.projects.page(account.id, "updated", False)[0]]
+
+    shared = empty_store.projects.add(other.id, "forge", "b/old", "b/old", {})[0]
+    assert newest() == ["c/new", "b/old", "a/empty"] and shared.source_id == old.source_id
+    assert sql(empty_store, "SELECT newest_date FROM project WHERE id = ?", shared.id) == [("2026-03-01T10:01:00",)]
+    for project, found, names in (
+            (empty, {"new": [a_release("3.0", 3)]}, ["a/empty", "c/new", "b/old"]),
+            (old, {"new": [a_release("2.0", 0)]}, ["a/empty", "c/new", "b/old"]),
+            (new, {"dropped": ["1.0"]}, ["a/empty", "b/old", "c/new"])):
+        assert empty_store.sources.claim([project.source_id], "test", NOW)
+        assert empty_store.sources.record_check(project.source_id, "test", rt.CheckResult(NOW, **found))
+        assert newest() == names and sql(empty_store, WRONG_DATES) == []
+
+
 def test_query_that_scans_or_sorts_would_be_seen(busy):
     steps = [step for plan in plans(busy.store, lambda: busy.store.database.rows(
         "SELECT id FROM project WHERE note = 'x' ORDER BY note || id")).values() for step in plan]
@@ -1554,7 +1583,7 @@ def test_query_cost_does_not_grow_with_projects(empty_store):
     account = an_account(empty_store)
     first = a_project(empty_store, account, "p000", a_release("1.0"))
     calls = [lambda: empty_store.projects.get(account.id, first.id), lambda: empty_store.projects.by_names(account.id, "forge", ["p000"]),
-             lambda: empty_store.releases.newest(account.id, [first.source_id]),
+             lambda: empty_store.releases.newest(account.id, [first.source_id]), lambda: empty_store.releases.latest(account.id, size=5),
              lambda: claim_due(empty_store, "me", NOW, 1)]
 
     def steps(call: Callable[[], Any]) -> int:
@@ -1991,6 +2020,7 @@ def test_summary_of_a_source_that_joins_another_is_sent_once(world):
             NOW + 999, new=news, events=events, renamed=renamed, news=[one.version for one in news]))
     kinds = Counter(one.event for one in store.outbox.history(world.account.id, limit=100))
     assert kinds == {"release": 20, "summary": 1}
+    assert sql(store, WRONG_DATES) == []
 
 
 # == fetching ==================================================================
@@ -7535,6 +7565,22 @@ def test_unexpected_fault_is_logged_and_answered_as_a_message(world, caplog, mon
     monkeypatch.setitem(rt.ROUTES["tags"], "GET", lambda call: 1 / 0)
     assert world.ask("GET", "/v1/tags", status=500) == {"message": "Internal Server Error", "code": 500}
     assert "ZeroDivisionError" in caplog.text and world.key not in caplog.text
+
+
+def test_summary_counts_what_is_the_account_s(world):
+    clock = set_clock(world, "2026-06-10T09:00:00+00:00")
+    assert world.ask("GET", "/v1/summary") == dict.fromkeys(["projects", "new_this_week", "failing", "unread", "waiting_deliveries"], 0)
+    hook = world.webhook("http://127.0.0.1:9/")
+    project = world.track("gitlab", "o/a", release("0.9", "2026-06-02T00:00:00Z"), release("1.0", "2026-06-09T00:00:00Z"))
+    event = rt.Event(project.id, {}, "", (rt.Recipient(hook.id, clock.now + 9),))
+    clock.now += 60
+    found_by(world, project, release("2.0", "2026-06-10T06:00:00Z"), release("2.1-rc", "2026-06-10T06:00:00Z"), events=[event])
+    stock_account(world, add_account(world), "other")
+    world.record_failure(world.track("gitlab", "o/b").source_id, "no answer")
+    assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 3, "failing": 1, "unread": 2, "waiting_deliveries": 1}
+    world.rule_out(project, ("rc", False))
+    sql(world.store, "INSERT INTO read_release SELECT account_id, id FROM project_release_view WHERE version = '2.0'")
+    assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 2, "failing": 1, "unread": 1, "waiting_deliveries": 1}
 
 
 def test_trailing_slashes_are_accepted_on_api_and_page_paths(live):
