@@ -484,6 +484,10 @@ class Invalid(ReleasetrackError):
         super().__init__(" ".join(map(str, self.problems)))
 
 
+class AlreadyTracked(Invalid):
+    """The account has the project."""
+
+
 class Unauthorized(ReleasetrackError):
     status = 401
 
@@ -2269,12 +2273,12 @@ class Config:
 
 
 @contextlib.contextmanager
-def _unique(what: str) -> Iterator[None]:
+def _unique(what: str, kind: type[Invalid] = Invalid) -> Iterator[None]:
     """Raises Invalid where a row would be the second one of its name."""
     try:
         yield
     except sqlite3.IntegrityError:
-        raise Invalid(f"There is {what} already.") from None
+        raise kind(f"There is {what} already.") from None
 
 
 @dataclasses.dataclass(eq=False)
@@ -3202,7 +3206,7 @@ class Projects:
                 INSERT INTO source (provider, key, name, next_check_at) VALUES (?, ?, ?, ?)
                     ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at
                 RETURNING id, name""", (provider, key, name, now)).fetchall()
-            with _unique(f"a project {source['name']} of {provider}"):
+            with _unique(f"a project {source['name']} of {provider}", AlreadyTracked):
                 db.execute("""
                     INSERT INTO project (id, account_id, source_id, email_notification, added_at)
                     VALUES (?, ?, ?, 'daily', ?)""", (project_id, account_id, source["id"], now))
@@ -5387,19 +5391,38 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
     return None
 
 
-def project_at(providers: Mapping[str, Provider], id_: str | None, text: str) -> tuple[Provider, str, str]:
+_LIKELY = ("github", "gitlab", "codeberg", "dockerhub", "pypi", "npm", "cargo", "gems", "packagist", "nuget",
+           "hex", "hackage", "pub", "go", "artifacthub", "maven", "quay")
+
+
+def likely_providers(providers: Mapping[str, Provider], name: str) -> list[Provider]:
+    """Up to eight providers whose projects may have such a name, those that most people mean first."""
+    fitting = []
+    for provider in map(providers.get, dict.fromkeys((*_LIKELY, *providers))):
+        with contextlib.suppress(Invalid):
+            if provider and name_at(provider, name):
+                fitting.append(provider)
+    return fitting[:8]
+
+
+def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
+               is_typed: bool = False) -> tuple[Provider, str, str]:
     """``(provider, name, key)`` of a project by a provider's id and a name, or by an address without an id.
-    With an id, an address must be one of that provider. Raises Invalid."""
+    With an id, an address must be one of that provider. ``is_typed``: by a person, who means GitHub by
+    owner/repository. Raises Invalid, of the provider where that must be named."""
     if re.search(r"://[^/@]*:[^/]*@", text):
         raise Invalid(Problem("name", "must not contain user and password; a token comes from the "
                                       "environment"))
     if id_ is None:
         found = project_in(providers, text)
+        if found is None and is_typed and "github" in providers and re.fullmatch(r"[\w.-]+/[\w.-]+", text):
+            found = providers["github"], name_at(providers["github"], text)[0]
         if found is None:
+            likely = ", ".join(provider.id for provider in likely_providers(providers, text))
+            hint = f"may be a project of {likely}" if likely else "is not an address that is known here"
             raise Invalid(Problem(
                 "provider", "is required, unless the project name is the address of a project's page, such "
-                f"as https://github.com/bottlepy/bottle, or a purl; {text[:NAME_LIMIT]!r} is not an address "
-                "that is known here"))
+                f"as https://github.com/bottlepy/bottle, or a purl; {text[:NAME_LIMIT]!r} {hint}"))
         return (*found, name_at(*found)[1])
     if id_ not in providers:
         raise Invalid(Problem("provider", f"{id_[:60]!r} is unknown; GET /v1/providers lists all"))
@@ -7766,7 +7789,7 @@ def await_first_check(store: Store, project: Project, source: Source, since: flo
             raise Invalid(Problem("name", f"{project.name!r} was not found: {after.error}"))
     project_now = store.projects.get(project.account_id, project.id)
     if project_now is None:
-        raise Invalid(Problem("name", f"{project.name!r} is another name of a project that you track"))
+        raise AlreadyTracked(Problem("name", f"{project.name!r} is another name of a project that you track"))
     return project_now
 
 
@@ -9080,6 +9103,12 @@ class Visit:
     def destinations(self) -> list[Destination]:
         return self.store.destinations.of_account(self.account.id)
 
+    @property
+    def has_destination(self) -> bool:
+        """Whether the account has one that may work."""
+        return any(one.failing_since is None and (one.kind != "email" or self.settings.smtp_url)
+                   for one in self.destinations)
+
     @functools.cached_property
     def query(self) -> Query:
         return Query(self.environ)
@@ -9663,35 +9692,93 @@ def _changed(project: Project, what: str, value: str, id_: str = "") -> dict[str
     return {"destinations": {value: [*others, id_] if what == "tick" else others}}
 
 
+ADD_PAGE = template_of("""\
+% rebase("layout", title="Add projects", crumbs=[("/projects", "Projects")])
+<form method="post" action="{{page}}">
+  % include("fields", fields=fields[:1])
+  % for line, likely in choices.items():
+  <fieldset>
+    <legend>Where is {{line}}?</legend>
+    % for one in likely:
+    <button name="do" value="{{one.id}}:{{line}}">{{one.title}}</button>
+    % end
+  </fieldset>
+  % end
+  % include("fields", fields=fields[1:])
+  <div class="row"><button class="main" name="do" value="add">Add</button></div>
+</form>
+% if needs_token:
+<p class="hint">Without a token GitHub is read from its feeds, which list the newest ten releases and tags,
+  and do not mark pre-releases. For the rest, create a
+  <a href="https://github.com/settings/tokens/new" rel="noreferrer">token without any scope</a> and
+  % if account.is_admin:
+  <a href="{{root}}/settings#tokens">save it in Settings</a>.
+  % else:
+  ask an administrator to save it in Settings.
+  % end
+</p>
+% end
+""")
+
+
 @page_at("/projects/add")
 def add_page(visit: Visit) -> str:
-    """Track projects, by addresses or names. Lines that cannot be added stay in the form, with the reason."""
-    added, wrong = list[Project](), dict[str, list[Problem]]()
+    """Track projects, by addresses or names. Lines that cannot be added stay in the form, with the reason,
+    and the providers that they may be of where that is not clear."""
+    added, tracked, wrong = list[Project](), list[str](), dict[str, Invalid]()
+    do, lines = visit.form.text("do"), visit.form.lines("name")
+    picked = do.partition(":")[2]       # the line of which a provider was chosen: "npm:react"
+    button = do if picked in lines else "add"
 
     def add() -> None:
-        _add_lines(visit, added, wrong)
+        _add_lines(visit, [button if line == picked else line for line in lines], added, tracked, wrong)
         if wrong:
-            raise Invalid(*dict.fromkeys(itertools.chain.from_iterable(wrong.values())))
-        if len(added) == 1:
-            raise SeeOther(f"/projects/{added[0].id}", f"{added[0].name} is tracked now.")
-        raise SeeOther("/projects?sort=added", f"{len(added)} projects are tracked now.")
+            raise Invalid(*dict.fromkeys(_fault_of(line, problem) for line, fault in wrong.items()
+                                         for problem in fault.problems))
+        if len(added) == 1 and not tracked:
+            next_ = "" if visit.has_destination else " Next: choose where to notify you."
+            raise SeeOther(f"/projects/{added[0].id}", f"Now tracking {added[0].name}.{next_}")
+        raise SeeOther("/projects?sort=added", f"{_sum_of(added, tracked)}.")
 
-    visit.attempt(add=add)
-    lines, *others = visit.filled(
-        "add",
-        Field("name", "Project name or address, one a line", type="textarea", is_required=True,
-              hint="Paste the address of a project's page, of an image, a repository or a purl; or choose a "
-                   "provider and type names.",
+    visit.attempt(**{"add": add, button: add})
+    names, *others = visit.filled(
+        f"add {button}",
+        Field("name", "Projects (one per line)", type="textarea", is_required=True,
+              hint="owner/repo of GitHub, the address of a project's page, an image, a purl, or a name.",
               more={"rows": "5", "autofocus": "autofocus",
-                    "placeholder": "https://github.com/bottlepy/bottle"}),
-        Field("provider", "Provider", type="select", choices=[("", "As the address says"), *(
-            (one.id, f"{one.id}: {one.example or one.dialect.form}") for one in visit.providers.values())]),
+                    "placeholder": "bottlepy/bottle\nhttps://hub.docker.com/_/nginx"}),
+        Field("provider", "Provider", type="select", choices=[
+            ("", "Detect automatically"),
+            *((id_, f"{one.title}: {one.example or one.dialect.form}")
+              for id_, one in visit.providers.items())]),
         _tag_field(visit, "tag", "Tags"))
+    choices = {}
     if wrong:
-        lines = dataclasses.replace(lines, value="\n".join(wrong))
-    done = {"flash": f"Added: {', '.join(one.name for one in added)}."} if added else {}
-    return visit.show(FORM_PAGE, "/projects", title="Add projects", buttons={"add": "Add"},
-                      fields=[lines, *others], **done)
+        names = dataclasses.replace(names, value="\n".join(wrong), is_wrong=True)
+        choices = {line: likely_providers(visit.providers, line) for line, fault in wrong.items()
+                   if any(problem.field == "provider" for problem in fault.problems)}
+    at_github = visit.providers.get("github")
+    names_added = ", ".join(one.name for one in added)
+    done = {"flash": f"{_sum_of(added, tracked)}: {names_added}"} if added else {}
+    return visit.show(
+        ADD_PAGE, "/projects", fields=[names, *others], choices=choices,
+        needs_token=at_github and not provider_token(visit.settings, at_github), **done)
+
+
+def _sum_of(added: Sequence[Project], tracked: Sequence[str]) -> str:
+    """What became of the lines, in numbers."""
+    before = f"{len(tracked)} {'was' if len(tracked) == 1 else 'were'} tracked already" if tracked else ""
+    return ", ".join(filter(None, (f"{len(added)} added", before)))
+
+
+def _fault_of(line: str, problem: Problem) -> Problem:
+    """What prevents a line, as a sentence of its own; those of names quote the name, but no password."""
+    if problem.field == "provider":
+        return Problem("", f"Choose where {line[:NAME_LIMIT]} is.")
+    if not problem.field:
+        return problem
+    subject = "" if problem.message[:1] in ("'", '"') else "A line "
+    return Problem("", f"{subject}{problem.message}.")
 
 
 def _tag_field(visit: Visit, name: str, label: str, chosen: Collection[str] = ()) -> Field:
@@ -9700,10 +9787,11 @@ def _tag_field(visit: Visit, name: str, label: str, chosen: Collection[str] = ()
                  hint="" if visit.tags else "There are no tags yet; the page Tags makes them.")
 
 
-def _add_lines(visit: Visit, added: list[Project], wrong: dict[str, list[Problem]]) -> None:
-    """Add the projects of the form's lines, after a first check; ``wrong``: by line, what prevents it."""
-    form, store, account_id = visit.form, visit.store, visit.account.id
-    lines, begun = form.lines("name"), []
+def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked: list[str],
+               wrong: dict[str, Invalid]) -> None:
+    """Add the projects of the form's lines, after a first check. ``tracked``: lines whose project the account
+    has; ``wrong``: by line, what prevents it."""
+    form, store, account_id, begun = visit.form, visit.store, visit.account.id, []
     if not 0 < len(lines) <= 200:
         raise Invalid(Problem("name", "is required: one to 200 lines"))
     tags = [id_ for id_ in visit.tags if id_ in form.texts("tag")]
@@ -9712,16 +9800,20 @@ def _add_lines(visit: Visit, added: list[Project], wrong: dict[str, list[Problem
         try:
             provider, name, key = _read_line(visit, form.text("provider"), line)
             begun.append((line, *store.projects.add(account_id, provider.id, key, name, {"tags": tags})))
-        except Invalid as error:
-            wrong[line] = error.problems
+        except AlreadyTracked:
+            tracked.append(line)
+        except Invalid as fault:
+            wrong[line] = fault
     with visit.context.waiting(account_id) as may_wait:     # else they are checked all the same
         end = time.monotonic() + (FIRST_CHECK_WAIT if may_wait else 0.0)
         for line, project, source in begun:
             try:
                 left = max(0.0, end - time.monotonic())
                 added.append(await_first_check(store, project, source, since, left))
-            except Invalid as error:
-                wrong[line] = error.problems
+            except AlreadyTracked:
+                tracked.append(line)
+            except Invalid as fault:
+                wrong[line] = fault
 
 
 def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str]:
@@ -9730,7 +9822,8 @@ def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str
     first, *rest = re.sub(r"^([\w.-]+):(?!/)", r"\1 ", line).split(None, 1)
     if rest and first.lower() in visit.providers:
         return project_at(visit.providers, first.lower(), rest[0])
-    return project_at(visit.providers, None if is_address(line) and chosen != "git" else chosen or None, line)
+    return project_at(visit.providers, None if is_address(line) and chosen != "git" else chosen or None, line,
+                      is_typed=True)
 
 
 # One project
@@ -11521,7 +11614,7 @@ def _project_in(providers: Mapping[str, Provider], id_: str | None, name: str) -
         _one_of("provider", id_, providers)
     elif name in providers:
         raise Invalid(f"{name} is a provider; expected the project's name after it")
-    return project_at(providers, id_ or None, name)
+    return project_at(providers, id_ or None, name, is_typed=True)
 
 
 def _tracked_project(service: Service, account: Account, id_: str | None, name: str) -> Project:
@@ -11537,7 +11630,7 @@ def _tracked_project(service: Service, account: Account, id_: str | None, name: 
 
 
 _PROVIDER = argument("provider", nargs="?",
-                     help="a provider's id, such as github; not needed if NAME is an address")
+                     help="a provider's id; not needed for an address, or owner/repository of GitHub")
 _NAME = argument("name", help="the name there, such as bottlepy/bottle; or the address of its page, a purl")
 
 

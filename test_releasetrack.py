@@ -8191,13 +8191,12 @@ def test_projects_add_reads_what_people_paste(world, visitor):
 def test_projects_add_keeps_lines_that_cannot_be_and_takes_200_at_once(world, visitor):
     tag = world.store.tags.add(world.account.id, "infra")
     for line, chosen, words in [
-            ("https://unknown.example/x", "", ["https://unknown.example/x"]), ("react", "", ["react", "Provider"]),
+            ("https://unknown.example/x", "", ["https://unknown.example/x"]), ("react", "", ["react", "Choose where"]),
             ("npm " + "x" * 201, "", ["200"]), ("a/b/c/d", "github", ["a/b/c/d", "github"]),
             ("https://me:secret@github.com/o/p", "", ["password"]), ("file:///etc/passwd", "", ["file:///etc/passwd"]),
-            ("<script>alert(1)</script>", "npm", ["<script>alert(1)</script>"]), ("npm left-pad", "", ["left-pad", "already"])]:
-        world.track("npm", "left-pad")
+            ("<script>alert(1)</script>", "npm", ["<script>alert(1)</script>"])]:
         shown = add_projects(visitor, f"npm vue\n{line}\nnpm react", 400, provider=chosen, tag=[tag.id])
-        assert {one.name for one in projects_of(world)} == {"left-pad", "react", "vue"}
+        assert {one.name for one in projects_of(world)} == {"react", "vue"}
         assert all(word in alert_in(shown) for word in words) and "secret" not in alert_in(shown), line
         assert [filled_in(shown, name) for name in ("name", "tag", "provider")] == [[line], [tag.id], [chosen] if chosen else []]
         assert all(name in status_in(shown) for name in ("react", "vue")), "the others are added"
@@ -8210,6 +8209,31 @@ def test_projects_add_keeps_lines_that_cannot_be_and_takes_200_at_once(world, vi
     assert not projects_of(world)
     shown = add_projects(visitor, "\n".join(lines[:200]))
     assert "200" in status_in(shown) and len(projects_of(world)) == 200 and shown.html.select_one("a[rel=next]")
+
+
+def test_projects_add_asks_where_a_name_is_and_counts_what_is_tracked(world, visitor):
+    tag = world.store.tags.add(world.account.id, "infra")
+    shown = add_projects(visitor, "nginx\no/r\n@a/b\nunknown.example", 400, tag=[tag.id])
+    assert [f"{one.provider} {one.name}" for one in projects_of(world)] == ["github o/r"]
+    choices = [button["value"] for button in shown.html.select("main fieldset button")]
+    assert choices[:3] == ["dockerhub:nginx", "pypi:nginx", "npm:nginx"] and "npm:@a/b" in choices and "git:nginx" not in choices
+    shown = visitor.press(shown, "dockerhub:nginx", 400)
+    assert {one.name for one in projects_of(world)} == {"o/r", "library/nginx"} and {one.tags for one in projects_of(world)} == {(tag.id,)}
+    assert filled_in(shown, "name")[0].split("\n") == ["@a/b", "unknown.example"]
+    shown = add_projects(visitor, "o/r\npypi bottle\nhttps://github.com/O/R\nnpm:vue")
+    assert "2 added, 2 were tracked already" in status_in(shown) and len(projects_of(world)) == 4
+    shown = add_projects(visitor, "npm x")
+    assert "Now tracking x. Next: choose where to notify you" in status_in(shown)
+    world.topic()
+    assert "Next" not in status_in(add_projects(visitor, "npm y")), "there is a destination"
+    assert "1 was tracked already" in status_in(add_projects(visitor, "npm y"))
+    assert "token" in text_of(visitor.get("/projects/add"), "p.hint")
+    world.service.config.set("token", ["github=t"])
+    assert not visitor.get("/projects/add").html.select("p.hint"), "GitHub is read with a token"
+    status, _, said = world.command("project", "add", "me@example.org", "react")
+    assert status == 1 and "may be a project of dockerhub, pypi, npm" in said
+    assert "of dockerhub, pypi, npm" in world.faults("POST", "/v1/projects", {"name": "react"})[0]
+    assert "of github, gitlab" in world.faults("POST", "/v1/projects", {"name": "o/none"})[0], "only people mean GitHub"
 
 
 def test_projects_add_waits_for_the_first_check(forged, forge):
@@ -8798,7 +8822,7 @@ def test_an_account_has_what_its_quotas_allow_and_an_error_names_what_raises_the
     assert status == 1 and words["destinations"].rstrip(".") in said
     store.projects.remove(projects_of(world)[0].id)
     shown = visitor.press(visitor.get("/projects/add"), "add", 400, name="pypi a\npypi b\npypi c")
-    assert "Added: a." in text_of(shown) and alert_in(shown) == words["projects"] and filled_in(shown, "name")[0].split("\n") == ["pypi b", "pypi c"]
+    assert "1 added: a" in text_of(shown) and alert_in(shown) == words["projects"] and filled_in(shown, "name")[0].split("\n") == ["pypi b", "pypi c"]
     assert world.command("config", "set", "quota", "projects=5")[0] == 0
     world.service.reload()
     assert "Added" not in text_of(visitor.press(shown, "add", name="pypi b\npypi c")) and len(projects_of(world)) == 5
