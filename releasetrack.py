@@ -474,6 +474,11 @@ class Problem:
         return f"{subject} {self.message}." if subject else self.message
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 project", "2,000 projects"."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 class Invalid(ReleasetrackError):
     """What was sent cannot be used; ``problems`` are all its problems. A text is a Problem without field."""
 
@@ -2136,7 +2141,8 @@ class Database:
                    WHEN 'destinations' THEN (SELECT count(*) FROM destination WHERE account_id = :account)
                    END""", {"name": name, "account": account_id}) or (0,)
         if used >= limit:
-            raise Invalid(f"An account may have at most {limit:,} {name}; --quota {name}=N raises that.")
+            raise Invalid(f"An account may have at most {counted(limit, name[:-1])}; --quota {name}=N raises "
+                          "that.")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -2346,7 +2352,7 @@ class Accounts:
 
     def _require_administrator(self, account: Account) -> None:
         if self.exist() and not self._db.row("SELECT 1 FROM account WHERE is_admin LIMIT 1"):
-            raise Invalid(f"{account.email} is the only administrator; make another first")
+            raise Invalid(f"There would be no administrator without {account.email}; add another first")
 
     def reset_feed(self, account_id: str, tag_id: str | None = None) -> None:
         """Give the account's feed, or that of one of its tags, a new address; the old one ends."""
@@ -2538,6 +2544,12 @@ class Tags:
             db.execute("INSERT INTO tag (id, account_id, name, feed_secret) VALUES (?, ?, ?, ?)",
                        (tag.id, account_id, name, tag.feed_secret))
         return tag
+
+    def project_counts(self, account_id: str) -> dict[str, int]:
+        """Of each tag that projects have, how many have it."""
+        return {row["tag_id"]: row["count"] for row in self._db.rows("""
+            SELECT tag_id, count(*) AS count FROM project_tag JOIN tag ON tag.id = tag_id
+             WHERE account_id = ? GROUP BY tag_id""", (account_id,))}
 
     def rename(self, account_id: str, tag_id: str, name: str) -> Tag | None:
         """The tag with its new name; None when the account has no such tag. Raises Invalid as ``add``."""
@@ -3290,6 +3302,10 @@ class Projects:
     def get(self, account_id: str, project_id: str) -> Project | None:
         return next(iter(self.of_ids(account_id, [project_id])), None)
 
+    def ids_by_source(self, account_id: str) -> dict[int, str]:
+        return {row["source_id"]: row["id"] for row in self._db.rows(
+            "SELECT source_id, id FROM project WHERE account_id = ?", (account_id,))}
+
     def of_ids(self, account_id: str, ids: Sequence[str]) -> list[Project]:
         """The account's projects of these ids, in their order."""
         # Not by the index of the account, which leads to all its projects.
@@ -3568,6 +3584,19 @@ class Store:
                                     WHERE event_id = event.id
                                       AND (state = 'pending' OR settled_at >= :before))
                  ORDER BY created_at LIMIT 5000)""", {"before": now - DELIVERY_RETENTION})
+
+    def activity(self, since: float) -> dict[str, int]:
+        """How much was done since then, of what is still there."""
+        row, = self.database.rows("""
+            SELECT (SELECT count(*) FROM source WHERE checked_at >= :since) AS projects_checked,
+                   (SELECT count(*) FROM release WHERE found_at >= :since) AS releases_found,
+                   (SELECT count(*) FROM delivery WHERE settled_at >= :since AND state = 'delivered')
+                       AS delivered,
+                   (SELECT count(*) FROM delivery WHERE settled_at >= :since AND state = 'failed')
+                       AS deliveries_failed,
+                   (SELECT count(*) FROM session WHERE created_at >= :since) AS signed_in
+            """, {"since": since})
+        return dict(row)
 
     def counts(self) -> dict[str, int]:
         """How much there is, for the metrics."""
@@ -8448,6 +8477,10 @@ table, td, th {
 .bulk select { max-width: 16rem; }
 form:not(:has(:checked)) > .bulk { display: none; }
 .chips { display: flex; flex-wrap: wrap; gap: .35rem; }
+.list .chips { margin: .35rem 0 0; }
+.facts .name { order: 1; font-weight: 400; text-decoration: underline; }
+main > h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
+.grid > li { align-content: start; }
 .fold > summary { cursor: pointer; font-weight: 600; margin: 0 0 1rem; }
 .columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
 header nav .glyph { display: none; }
@@ -8754,18 +8787,25 @@ template_of("""\
     </div>
     % end
     % if item.chips:
-    <div class="line">
+    <p class="chips">
       % for style, text, path in item.chips:
       <a class="mark {{style}}" href="{{root}}{{path}}">{{text}}</a>
       % end
-    </div>
+    </p>
     % end
     % for hint in filter(None, item.hints):
     <p class="hint">{{hint}}</p>
     % end
     % if item.fields or item.buttons:
+    % if item.fold:
+    <details class="fold" {{"open" if any(field.is_wrong for field in item.fields) else ""}}>
+      <summary>{{item.fold}}</summary>
+    % end
     % include("form", groups={"": item.fields}, hidden=item.hidden.items(), buttons=item.buttons,
     %         live="", is_main=False, form_class="")
+    % if item.fold:
+    </details>
+    % end
     % end
     % if item.answer:
     <pre tabindex="0">{{item.answer}}</pre>
@@ -8897,6 +8937,7 @@ class Entry:
     fields: Sequence[Field] = ()    # of its form
     hidden: Mapping[str, str] = dataclasses.field(default_factory=dict)
     buttons: Mapping[str, str | tuple[str, str]] = dataclasses.field(default_factory=dict)  # as in a form
+    fold: str = ""                  # the form is folded below these words
     hints: Sequence[str] = ()
     answer: str = ""
     icon: tuple[str, str] | None = None             # as icon_of
@@ -9475,11 +9516,12 @@ def confirm_page(visit: Visit) -> str:
     """Ask for the password again, before secrets are shown."""
     path = _next_path(visit)
     visit.attempt(confirm=(lambda: _confirm_password(visit, "password"),
-                           "The password is confirmed for ten minutes. Go on where you were.", path))
+                           "Password confirmed for ten minutes. Go on where you were.", path))
     return visit.show(
         FORM_PAGE, title="Confirm your password", hidden=[("next", path)], buttons={"confirm": "Confirm"},
-        intro="It is asked for before secrets are shown, and counts for ten minutes.",
-        fields=visit.filled("confirm", _PASSWORD_FIELD))
+        intro="Secrets are behind your password. Once typed, it counts for ten minutes.",
+        fields=visit.filled("confirm", dataclasses.replace(
+            _PASSWORD_FIELD, more=_CURRENT_PASSWORD | {"autofocus": "autofocus"})))
 
 
 # Releases
@@ -9982,7 +10024,7 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
     ]}
 
 
-_NO_MAIL_SERVER = "There is no mail server yet; --smtp-url or the page Settings names one."
+_NO_MAIL_SERVER = "There is no mail server yet. Set one on Settings, or with --smtp-url."
 
 
 def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
@@ -10058,7 +10100,7 @@ def notifications_page(visit: Visit) -> str:
     """The account's destinations, those that fail longest first, and what could be added."""
     those, has_mail = visit.destinations, bool(visit.settings.smtp_url)
     items = [Entry(
-        path=f"/notifications/{one.id}", name=one.name,
+        path=f"/notifications/{one.id}", name=one.name, icon=icon_of(one.kind),
         marks=[("plain", KINDS[one.kind].title), *(
             [("bad", f"failing since {visit.moment(one.failing_since)}")] if one.failing_since else []), *(
             [("warn", "no mail server")] if one.kind == "email" and not has_mail else [])],
@@ -10068,8 +10110,9 @@ def notifications_page(visit: Visit) -> str:
     return visit.show(
         NOTIFICATIONS_PAGE, "/notifications", items=items,
         is_working=any(has_mail or one.kind != "email" for one in those),
-        kinds={group: [Entry(path=f"/notifications/add/{id_}", name=KINDS[id_].title, hints=[
-            _sentence(KINDS[id_].about), "" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
+        kinds={group: [Entry(
+            path=f"/notifications/add/{id_}", name=KINDS[id_].title, icon=icon_of(id_),
+            hints=[_sentence(KINDS[id_].about), "" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
             for id_ in ids] for group, ids in _KIND_GROUPS.items()})
 
 
@@ -10092,7 +10135,7 @@ DESTINATION_PAGE = template_of("""\
 <p class="soft">{{about}}.</p>
 % if needs_mail_server and account.is_admin:
 <p>There is no mail server yet, so nothing is sent.
-  <a href="{{root}}/settings#mail">Set an SMTP server and send a test</a></p>
+  <a href="{{root}}/settings#smtp_url">Set an SMTP server and send a test</a></p>
 % elif needs_mail_server:
 <p>There is no mail server yet, so nothing is sent. Ask your administrator to set an SMTP server.</p>
 % end
@@ -10100,7 +10143,7 @@ DESTINATION_PAGE = template_of("""\
 % if live:
 <section id="render" aria-live="polite">
   <h2>Example payload</h2>
-  % if faults:
+  % if is_rendering:
   <p class="danger">{{" ".join(faults)}}</p>
   % end
   <pre tabindex="0">{{get("rendering", "")}}</pre>
@@ -10182,6 +10225,7 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
     return visit.show(
         DESTINATION_PAGE, "/notifications", about=about,
         title=before.name or f"Add {name}", buttons=buttons, live=live, variables=sorted(TEMPLATE_NAMES),
+        is_rendering=visit.form.text("do") == "render",
         needs_mail_server=before.kind == "email" and not visit.settings.smtp_url,
         groups={"": fields, "More settings": more, "Schedule and filters": _selection_fields(visit, before)},
         secrets=[secret] if "renew" in acts else [], actions=before.name and [
@@ -10309,7 +10353,7 @@ TEST_PAGE = template_of("""\
 % rebase("layout", title="Test messages", crumbs=crumbs)
 % include("exchange")
 <p>Send a made-up release to {{name}}:</p>
-% include("form", fields=[], buttons=presets, is_main=False)
+% include("form", fields=[], buttons=presets, is_main=False, form_class="")
 <h2>With your own data</h2>
 % include("form", groups={"Fields": fields}, folded=["Fields"], buttons={"test": "Send the test"})
 """)
@@ -10350,7 +10394,7 @@ HISTORY_PAGE = template_of("""\
 % include("list", empty=nothing + " History is kept for 30 days.")
 % if can_resend:
 % hidden = [("destination", can_resend)]
-% include("form", fields=[], buttons={"resend": "Send again all that failed there"})
+% include("form", fields=[], buttons={"resend": "Send again all that failed there"}, form_class="")
 % end
 % include("pager")
 </div>
@@ -10375,7 +10419,7 @@ def history_page(visit: Visit) -> str:
         name = f"{one.project} {one.version or one.event}"
         items.append(Entry(
             "" if one.project_id else name, f"/projects/{one.project_id}" if one.project_id else "", name,
-            end=visit.moment(one.created_at),
+            icon=icon_of(one.provider or one.kind), when=visit.when(one.created_at),
             chips=[(_STATE_MARKS[each.state], f"{KINDS[each.kind].title} {each.destination}: {each.state}",
                     f"/deliveries/{each.id}") for each in reversed(deliveries)]))
     here = {those[0].project_id: those[0].project for those in events}
@@ -10404,7 +10448,7 @@ DELIVERY_PAGE = template_of("""\
 % rebase("layout", title=delivery.project + " " + (delivery.version or delivery.event), crumbs=crumbs)
 % include("list", items=facts, looks="facts")
 % if delivery.attempts or delivery.state == "failed":
-% include("form", buttons={"resend": "Send again"})
+% include("form", buttons={"resend": "Send again"}, form_class="")
 % end
 <h2>Attempts</h2>
 % include("list", items=attempts, empty=delivery.error or "None yet.")
@@ -10457,25 +10501,27 @@ def tags_page(visit: Visit) -> str:
     def remove() -> None:
         lost = [one.name for one in visit.destinations if one.tags == (id_,)]
         store.tags.remove(account_id, id_)
-        raise SeeOther("/tags", "The tag is removed." + (
+        raise SeeOther("/tags", "Deleted the tag." + (
             f" {', '.join(lost)} was limited to projects with this tag, and is now notified only of projects "
-            "that list it." if lost else ""))
+            "that you pick." if lost else ""))
 
     visit.attempt(
-        add=(lambda: store.tags.add(account_id, label()), f"The tag {typed} is made."),
+        add=(lambda: store.tags.add(account_id, label()), f"Created the tag {typed}."),
         rename=(lambda: or_missing(store.tags.rename(account_id, id_, label())), "Renamed."), remove=remove,
-        renew=(lambda: store.accounts.reset_feed(account_id, id_), "The feed is at another address now."))
+        renew=(lambda: store.accounts.reset_feed(account_id, id_), "The feed has a new URL."))
+    counts = store.tags.project_counts(account_id)
     items = [Entry(
-        path=f"/projects?tag={one.id}", name=one.name, hidden={"tag": one.id}, fields=[
+        path=f"/projects?tag={one.id}", name=one.name, about=counted(counts.get(one.id, 0), "project"),
+        chips=[("", "Feed", f"/feeds/{one.feed_secret}.atom")], hidden={"tag": one.id}, fold="Edit", fields=[
             *visit.filled("rename" if one.id == id_ else "",
                           Field("name", "Name", one.name, id=f"name-{one.id}")),
-            copied_field(one.id, f"Feed of {one.name}", f"{visit.base}/feeds/{one.feed_secret}.atom")],
-        buttons={"rename": "Rename", "renew": ("Renew the feed's address", "Yes, end the old one"),
-                 "remove": ("Remove", "Yes, remove the tag")}) for one in store.tags.of_account(account_id)]
+            copied_field(one.id, "Feed URL", f"{visit.base}/feeds/{one.feed_secret}.atom")],
+        buttons={"rename": "Rename", "renew": ("Reset feed URL", "Reset: the old URL stops working"),
+                 "remove": ("Delete", "Delete the tag")}) for one in store.tags.of_account(account_id)]
     return visit.show(
-        FORM_PAGE, "/tags", title="Tags", items=items, legend="Make a tag", buttons={"add": "Add"},
+        FORM_PAGE, "/tags", title="Tags", items=items, legend="Create a tag", buttons={"add": "Create"},
         fields=visit.filled("add", Field("name", "Name", is_required=True)),
-        empty="There are no tags yet. With tags you choose what is shown, and who is notified.")
+        empty="No tags yet. Tags choose what lists show, and which destinations are notified.")
 
 
 @page_at("/keys")
@@ -10490,41 +10536,64 @@ def keys_page(visit: Visit) -> str:
     visit.attempt(
         add=add, reveal=visit.require_password,
         revoke=(lambda: store.keys.remove(account_id, form.text("key")),
-                f"The key {form.text('key')[:100]} is revoked."))
+                f"Revoked the key {form.text('key')[:100]}."))
     shown = form.text("name" if form.text("do") == "add" else "key") if not visit.problems else ""
     items = [Entry(
-        one.name, about="from anywhere" if "0.0.0.0/0" in one.networks else f"from {', '.join(one.networks)}",
-        end=f"last used: {visit.moment(one.used_at)}", hidden={"key": one.name},
+        title=one.name, about="from anywhere" if "0.0.0.0/0" in one.networks else
+        f"from {', '.join(one.networks)}", hidden={"key": one.name},
+        end="last used" if one.used_at else "never used", when=visit.when(one.used_at) if one.used_at else (),
         fields=[copied_field(one.id, "Key", one.secret)] if one.name == shown else (),
-        buttons={"reveal": "Show", "revoke": ("Revoke", "Yes, revoke it")})
+        buttons={"reveal": "Show", "revoke": ("Revoke", "Revoke this key")})
         for one in store.keys.of_account(account_id)]
     return visit.show(
-        FORM_PAGE, "/keys", title="API keys", items=items, legend="Make a key",
-        buttons={"add": "Make the key"}, fields=visit.filled(
+        FORM_PAGE, "/keys", title="API keys", items=items, legend="Create a key",
+        buttons={"add": "Create"}, fields=visit.filled(
             "add" if visit.problems else "",
             Field("name", "Name", is_required=True,
-                  hint=f'It is sent as a header: curl -H "X-Key: $KEY" {visit.base}/v1/projects'),
-            Field("networks", "Networks that it is accepted from, one a line", type="textarea",
-                  hint="Without one it is accepted from anywhere.",
+                  hint=f'Send the key as a header: curl -H "X-Key: $KEY" {visit.base}/v1/projects'),
+            Field("networks", "Networks (one per line)", type="textarea",
+                  hint="Where the key is accepted from. Empty: from anywhere.",
                   more={"rows": "2", "placeholder": "192.168.0.0/16"})))
 
 
 ACCOUNT_PAGE = template_of("""\
 % rebase("layout", title="Account")
-% include("form", fields=profile, buttons={"save": "Save"})
-<h2>Password</h2>
-% include("form", fields=password, buttons={"password": "Change it"})
-<h2>Two-factor authentication</h2>
-<p>It is {{"on" if account.totp_secret else "off"}}.
-  <a href="{{root}}/account/second-factor">Turn it {{"off" if account.totp_secret else "on"}}</a></p>
-<h2>Feed and badges</h2>
-% include("list", items=[addresses])
-<p class="hint">Whoever knows these addresses can read them. Tags have feeds of their own, on the
-  <a href="{{root}}/tags">tags' page</a>. PROJECT is a project's id, as the address of its page has it.</p>
-<h2>Sessions</h2>
+<p class="chips">
+  <a class="chip" href="#profile">Profile</a>
+  <a class="chip" href="#security">Security</a>
+  <a class="chip" href="#feeds">Feeds and badges</a>
+</p>
+<h2 id="profile">Profile</h2>
+% include("form", groups=profile, buttons={"save": "Save"})
+<datalist id="zones">
+% for zone in zones:
+<option value="{{zone}}">
+% end
+</datalist>
+<h2 id="security">Security</h2>
+<h3>Password</h3>
+% include("form", fields=password, buttons={"password": "Change password"})
+<h3>Two-factor authentication</h3>
+<div class="card row">
+  % words = ("good", "on", "off") if account.totp_secret else ("plain", "off", "on")
+  <span class="mark {{words[0]}}">{{words[1]}}</span>
+  <a href="{{root}}/account/second-factor">Turn {{words[2]}}</a>
+</div>
+<h3>Sessions</h3>
 % include("list", items=sessions)
 % include("form", fields=leaving, buttons={"leave": ("Sign out everywhere", "Yes, sign out")})
+<h2 id="feeds">Feeds and badges</h2>
+% include("list", items=[addresses])
+<p class="hint">Whoever knows these URLs can read them. Tags have feeds of their own, on the page
+  <a href="{{root}}/tags">Tags</a>. PROJECT is a project's id, as in the URL of its page.</p>
 """)
+
+
+@functools.cache
+def _time_zones() -> list[str]:
+    """The time zones to choose from: those of places, without the names that they had before 1993."""
+    return sorted(["UTC", *(one for one in zoneinfo.available_timezones() if re.match(
+        "(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)/", one))])
 
 
 @page_at("/account")
@@ -10540,42 +10609,51 @@ def account_page(visit: Visit) -> str:
 
     visit.attempt(
         save=(functools.partial(_save_profile, visit), "Saved."),
-        password=(password, "The password is changed, and all other sessions are ended."),
-        end=(lambda: store.sessions.end(account.id, visit.form.text("session")), "The session is ended."),
+        password=(password, "Password changed. All other sessions are signed out."),
+        end=(lambda: store.sessions.end(account.id, visit.form.text("session")), "Session ended."),
         leave=(lambda: store.accounts.sign_out(account.id, bool(visit.form.texts("keys"))),
                "You are signed out everywhere.", "/login"),
-        feed=(lambda: store.accounts.reset_feed(account.id), "The feed is at another address now."),
-        badges=(lambda: store.accounts.reset_badges(account.id), "The badges are at other addresses now."))
+        feed=(lambda: store.accounts.reset_feed(account.id), "The feed has a new URL."),
+        badges=(lambda: store.accounts.reset_badges(account.id), "The badges have new URLs."))
     addresses = Entry(
         fields=[copied_field(*one) for one in (
             ("feed", "Feed of all releases", f"{visit.base}/feeds/{account.feed_secret}.atom"),
             ("badge", "Badge with the latest version of a project",
              f"{visit.base}/badge/{account.badge_secret}/PROJECT.svg"))],
-        buttons={"feed": ("Renew the feed's address", "Yes, end the old one"),
-                 "badges": ("Renew the badges' addresses", "Yes, end the old ones")})
+        buttons={"feed": ("Reset feed URL", "Reset: the old URL stops working"),
+                 "badges": ("Reset badge URLs", "Reset: the old URLs stop working")})
     return visit.show(
-        ACCOUNT_PAGE, "/account", addresses=addresses, profile=visit.filled(
-            "save", Field("name", "Name", account.name, is_required=True),
-            Field("email", "E-mail address", account.email, type="email", is_required=True,
-                  more={"autocomplete": "username"}),
-            Field("present", "Current password", type="password", more=_CURRENT_PASSWORD,
-                  hint="Only to change the e-mail address."),
-            Field("zone", "Time zone", account.time_zone, is_required=True,
-                  hint="Such as Europe/Berlin; of digests, and of times on these pages."),
-            Field("mail", 'Mail of projects that are set to "as the account has it"', type="select",
-                  value=account.email_notification, choices=list(_SCHEDULE_NAMES.items()))),
+        ACCOUNT_PAGE, "/account", addresses=addresses, zones=_time_zones(),
+        profile={legend: visit.filled("save", *fields)
+                 for legend, fields in _profile_fields(account).items()},
         password=visit.filled(
             "password", Field("old", "Current password", type="password", is_required=True,
                               more=_CURRENT_PASSWORD),
             Field("new", "New password", type="password", is_required=True, more=_NEW_PASSWORD,
-                  hint="All other sessions end. API keys stay valid, unless you revoke them."),
+                  hint="At least 8 characters. Other sessions end. API keys stay valid, unless you revoke "
+                       "them."),
             check_field("keys", "Revoke all API keys")),
-        leaving=[check_field("keys", "Revoke all API keys too; else they stay valid")],
+        leaving=[check_field("keys", "Revoke all API keys too")],
         sessions=[Entry(
             about=shortened(one.agent, 200), buttons={"end": "End"}, hidden={"session": one.id},
             marks=[("good", "this one")] if visit.session and one.id == visit.session.id else (),
-            end=f"from {one.address or 'somewhere'}, since {visit.moment(one.created_at)}, last seen "
-                f"{visit.moment(one.seen_at)}") for one in store.sessions.of_account(account.id)])
+            hints=[f"From {one.address or 'somewhere'}, since {visit.moment(one.created_at)}"],
+            end="last seen", when=visit.when(one.seen_at)) for one in store.sessions.of_account(account.id)])
+
+
+def _profile_fields(account: Account) -> dict[str, list[Field]]:
+    """Those of the account's profile, by their legends."""
+    return {"": [
+        Field("name", "Name", account.name, is_required=True),
+        Field("email", "Email", account.email, type="email", is_required=True,
+              more={"autocomplete": "username"}),
+        Field("present", "Current password", type="password", more=_CURRENT_PASSWORD,
+              hint="Only needed to change the email address."),
+        Field("zone", "Time zone", account.time_zone, is_required=True, more={"list": "zones"},
+              hint="Of the times on these pages, and of digests. Type a city to find it."),
+    ], "Notifications": [
+        Field("mail", "Email schedule", account.email_notification, type="select",
+              choices=list(_SCHEDULE_NAMES.items()), hint='Of projects set to "Account default".')]}
 
 
 def _save_profile(visit: Visit) -> None:
@@ -10612,16 +10690,18 @@ def _confirm_password(visit: Visit, field: str) -> None:
 SECOND_FACTOR_PAGE = template_of("""\
 % rebase("layout", title="Two-factor authentication", crumbs=[("/account", "Account")])
 % if codes:
-<p>It is on. Each of these recovery codes works once, in place of a code of your phone. Keep them where you
-  find them without it: they are not shown again.</p>
+<p role="status">Two-factor authentication is on.</p>
+<p>Each of these recovery codes works once, in place of a code of your phone. Keep them where you find them
+  without it. They are not shown again.</p>
 <pre tabindex="0">{{"\\n".join(codes)}}</pre>
 % elif account.totp_secret:
-<p>It is on: signing in takes your password and a code. Recovery codes left: {{account.recovery_codes}}.</p>
-% include("form", buttons={"off": ("Turn it off", "Yes, turn it off")})
+<p>Two-factor authentication is on: signing in takes your password and a code. Recovery codes left:
+  {{account.recovery_codes}}.</p>
+% include("form", buttons={"off": ("Turn off", "Yes, turn off")}, form_class="")
 % else:
 <p>Signing in then takes your password and a code of an authenticator app. <a href="{{uri}}">Open the app</a>
-  if it is on this device, or type the secret into it; then type the code that it shows.</p>
-% include("form", hidden=[("secret", secret)], buttons={"on": "Turn it on"})
+  if it is on this device, or copy the secret into it; then type the code that it shows.</p>
+% include("form", hidden=[("secret", secret)], buttons={"on": "Turn on"})
 % end
 """)
 
@@ -10654,8 +10734,7 @@ def second_factor_page(visit: Visit) -> str:
         SECOND_FACTOR_PAGE, "/account", codes=codes, secret=secret,
         uri=f"otpauth://totp/releasetrack:{quote(account.email)}?secret={secret}&issuer=releasetrack",
         fields=[] if account.totp_secret else [
-            dataclasses.replace(copied_field("shown", "Secret", " ".join(re.findall("....", secret))),
-                                type="textarea"),
+            copied_field("shown", "Secret", " ".join(re.findall("....", secret))),
             *visit.filled("on", dataclasses.replace(_CODE_FIELD, label="Code", hint=""))])
 
 
@@ -10672,34 +10751,35 @@ def accounts_page(visit: Visit) -> str:
     def remove() -> None:
         account = or_missing(store.accounts.get(id_))
         if len(store.accounts.all()) == 1:
-            raise Invalid("It is the only account; on the command line it can be removed.")
+            raise Invalid("This is the only account; on the command line it can be deleted.")
         store.accounts.remove(account.id)
-        raise SeeOther("/accounts", f"The account {account.email} is removed.")
+        raise SeeOther("/accounts", f"Deleted the account {account.email}.")
 
     visit.attempt(
-        add=(functools.partial(_add_account, visit), f"The account {visit.form.text('email')} is made."),
+        add=(functools.partial(_add_account, visit), f"Created the account {visit.form.text('email')}."),
         password=(lambda: store.accounts.set_password(
             or_missing(store.accounts.get(id_)).id, _new_password(visit, "password")),
-            "The password is set, and the account's sessions are ended."),
+            "Password set. The account is signed out everywhere."),
         admin=(change_admin, "Changed."), remove=remove)
     items = [Entry(
         one.name, about=one.email if one.email != one.name else "", end=one.type, hidden={"account": one.id},
+        fold="Edit",
         marks=[("", "administrator")] if one.is_admin else (), fields=visit.filled(
             "password" if one.id == id_ else "",
             Field("password", "New password", type="password", more=_NEW_PASSWORD, id=f"password-{one.id}")),
-        buttons={"password": "Set it",
-                 "admin": "Remove admin rights" if one.is_admin else "Make administrator",
-                 "remove": ("Remove", "Yes, remove it with all that it has")})
+        buttons={"password": "Set password",
+                 "admin": "Remove admin rights" if one.is_admin else "Grant admin rights",
+                 "remove": ("Delete", "Delete with everything it owns")})
         for one in store.accounts.all()]
     return visit.show(
-        FORM_PAGE, "/accounts", title="Accounts", items=items, legend="Make an account",
-        buttons={"add": "Make the account"}, fields=visit.filled(
+        FORM_PAGE, "/accounts", title="Accounts", items=items, legend="Create an account",
+        buttons={"add": "Create"}, fields=visit.filled(
             "add",
-            Field("email", "E-mail address", type="email", is_required=True, more={"autocomplete": "off"}),
-            Field("name", "Name", hint="If left empty, the address."),
+            Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
+            Field("name", "Name (optional)", hint="Without one, the address."),
             Field("password", "Password", type="password", is_required=True, more=_NEW_PASSWORD),
             Field("type", "Type", type="select", choices=[(one, one) for one in ACCOUNT_TYPES]),
-            check_field("admin", "An administrator")))
+            check_field("admin", "Administrator")))
 
 
 def _add_account(visit: Visit) -> None:
@@ -10717,16 +10797,16 @@ def _add_account(visit: Visit) -> None:
 
 SETTINGS_PAGE = template_of("""\
 % rebase("layout", title="Settings")
+% include("exchange")
 <p class="soft">Changes apply at once, to the running service and to all commands. Secrets are never shown
   again.</p>
 % include("form", buttons={"save": "Save", "test_mail": "Send a test mail"})
-% include("exchange")
-<h2>Own providers</h2>
-% include("form", groups={}, fields=provider, buttons={"save_provider": "Add", "try_provider": "Try"})
-<h2>Provider tokens</h2>
+<h2 id="tokens">Provider tokens</h2>
 % include("form", groups={}, fields=token, buttons={"save_token": "Save the token"})
-<h2>What is set</h2>
-% include("list", items=stored, empty="Nothing; the defaults are in use.")
+<h2>Your own providers</h2>
+% include("form", groups={}, fields=provider, buttons={"save_provider": "Add", "try_provider": "Try"})
+<h2>Changed settings</h2>
+% include("list", items=stored, empty="None. The defaults are in use.")
 """)
 
 
@@ -10756,7 +10836,7 @@ def settings_page(visit: Visit) -> str:
         save_token=(lambda: config.set("token", [f"{form.text('token_provider')}={form.text('token')}"]),
                     "Saved."),
         remove=(lambda: or_missing(config.unset(form.text("name"), form.text("key")) or None),
-                f"Removed {form.text('name')} {form.text('key')}".rstrip() + "."))
+                f"Deleted {form.text('name')} {form.text('key')}".rstrip() + "."))
     return visit.show(
         SETTINGS_PAGE, "/settings", stored=_stored_settings(visit, states), **found,
         groups={legend: visit.filled("save test_mail", *map(_control_of, those))
@@ -10770,21 +10850,24 @@ def settings_page(visit: Visit) -> str:
             "save_token", Field("token_provider", "Provider", type="select", choices=[
                 (one.id, one.id) for one in visit.providers.values() if one.dialect.auth]),
             Field("token", "Token", type="password", is_required=True, more={"autocomplete": "off"},
-                  hint="A provider's own environment variable, such as GITHUB_TOKEN, goes before it.")))
+                  hint="An environment variable such as GITHUB_TOKEN takes precedence.")))
 
 
 def _control_of(state: SettingState) -> Field:
     """The field of a setting. One that a flag sets is shown and cannot be changed; a secret is not shown."""
     row, more = state.row, {"autocomplete": "off"}
+    label = row.name.replace("_", " ").capitalize().replace("url", "URL").replace("Smtp", "SMTP")
     hint = f"{_sentence(row.about)}." + (" One per line." if row.is_repeatable else "")
     if state.source == "flag":
         hint += f" Set by {row.flag} or {row.variable}; change it there."
         more["disabled"] = "disabled"
     elif row.is_secret:
-        hint += " Set; leave it empty to keep it." if state.is_set else " Not set."
+        hint += " Set; leave this empty to keep it." if state.is_set else " Not set."
+    elif "|" in row.shape:
+        return Field(row.name, label, state.texts[0] if state.is_set else "", "select", hint, choices=[
+            ("", f"Default ({row.default})"), *((one, one) for one in row.shape.split("|"))])
     elif default := ", ".join(row.texts(row.default)):
         more["placeholder"] = default
-    label = row.name.replace("_", " ").capitalize().replace("url", "URL").replace("Smtp", "SMTP")
     value = "\n".join(state.texts) if state.source != "default" and not row.is_secret else ""
     return Field(row.name, label, value, hint=hint, more=more,
                  type="password" if row.is_secret else "textarea" if row.is_repeatable else "text")
@@ -10802,7 +10885,7 @@ def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry
             items.append(Entry(
                 row.name, about=text, hidden={"name": row.name, "key": key},
                 end="set here" if is_own else f"set by {row.flag} or {row.variable}",
-                buttons={"remove": "Remove"} if is_own else {}))
+                buttons={"remove": "Delete"} if is_own else {}))
     return items + [Entry("token", about=f"{one.id}=***", end=f"set by {one.token_variable}")
                     for one in visit.providers.values()
                     if one.dialect.auth and os.environ.get(one.token_variable)]
@@ -10853,11 +10936,18 @@ def _try_provider(visit: Visit) -> str:
 
 STATUS_PAGE = template_of("""\
 % rebase("layout", title="Status")
-% include("list", items=facts, looks="facts")
-% include("form", buttons={"backup": "Download a backup"}, is_main=False)
-<h2>Sources that fail</h2>
+<h2>The last 24 hours</h2>
+<ul class="tiles">
+  % for name, count in activity.items():
+  <li><b>{{f"{count:,}"}}</b> {{name.replace("_", " ")}}</li>
+  % end
+</ul>
+<h2>Failing sources</h2>
 % include("list", items=failing, empty="None.")
-<h2>Quotas</h2>
+<h2>Service</h2>
+% include("list", items=facts, looks="facts")
+% include("form", buttons={"backup": "Download a backup"}, is_main=False, form_class="")
+<h2>Provider quotas</h2>
 % include("list", items=quotas, empty="No rate-limit data yet.")
 """)
 
@@ -10873,17 +10963,21 @@ def status_page(visit: Visit) -> Any:
     database = store.database
     facts |= {"size": f"{database.size() / MIB:,.1f} MiB", "file": os.path.basename(database.path),
               "version": __version__}
+    tracked = store.projects.ids_by_source(visit.account.id)
     return visit.show(
-        STATUS_PAGE, "/status",
+        STATUS_PAGE, "/status", activity=store.activity(database.clock() - DAY),
         facts=[*(Entry(name.capitalize(), marks=[("good" if state == "ok" else "bad", state)])
                  for name, state in visit.site.health().items()),
                *(Entry(name.capitalize(), about=text) for name, text in facts.items())],
-        failing=[Entry(one.name, about=one.provider, hints=[one.error or ""], end=(
-            f"since {visit.moment(one.failing_since)}, again at {visit.moment(one.next_check_at)}"))
+        failing=[Entry(
+            "" if one.id in tracked else one.name, name=one.name, icon=icon_of(one.provider),
+            path=f"/projects/{tracked[one.id]}" if one.id in tracked else "", hints=[one.error or ""],
+            end=f"since {visit.moment(one.failing_since)}, again at {visit.moment(one.next_check_at)}")
             for one in sources if one.error][:50],
-        quotas=[Entry(one.provider,
-                      about=f"{one.quota_left} requests left, as of {visit.moment(one.checked_at)}")
-                for one in {one.provider: one for one in sources if one.quota_left is not None}.values()])
+        quotas=[Entry(
+            one.provider, icon=icon_of(one.provider), about=f"{counted(one.quota_left or 0, 'request')} left",
+            when=visit.when(one.checked_at)) for one in {
+                one.provider: one for one in sources if one.quota_left is not None}.values()])
 
 
 def _backup(visit: Visit) -> Any:
