@@ -63,6 +63,7 @@ import bisect
 import contextlib
 import dataclasses
 import datetime
+import difflib
 import email.headerregistry
 import email.message
 import email.policy
@@ -105,7 +106,7 @@ import zoneinfo
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 try:
@@ -573,6 +574,12 @@ def without_empty(**members: Any) -> dict[str, Any]:
 def make_id() -> str:
     """26 lower-case characters of base 32: 128 random bits."""
     return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question that ends a message about an unknown word; "" where nothing is alike."""
+    alike = difflib.get_close_matches(word.lower(), list(known), 1)
+    return f"; did you mean {alike[0]}?" if alike else ""
 
 
 def timestamp(at: float) -> str:
@@ -2210,6 +2217,21 @@ class Database:
         return sum(os.path.getsize(path) for path in (self.path, f"{self.path}-wal") if os.path.exists(path))
 
 
+def _is_alone(store: IO[bytes]) -> bool:
+    """Whether no process has the store open, and from now on none opens it: each connection of SQLite holds
+    a lock on one of these bytes, also in a damaged store: https://www.sqlite.org/src/file/src/os.h"""
+    with contextlib.suppress(OSError):
+        fcntl.lockf(store, fcntl.LOCK_EX | fcntl.LOCK_NB, 512, 0x40000000)
+        return True
+    return False
+
+
+def is_in_use(path: str) -> bool:
+    """Whether another process has the store open. This one must not: its locks end here."""
+    with open(path, "ab") as store:
+        return not _is_alone(store)
+
+
 def restore(copy: str, path: str) -> None:
     """Replace the store at ``path``, which this process must not have open, by a backup. Raises StoreError,
     and leaves it, when a process uses it, or the backup is damaged, another program's, or of a newer one."""
@@ -2222,14 +2244,8 @@ def restore(copy: str, path: str) -> None:
             found = source.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found != "ok" or source.execute("PRAGMA foreign_key_check").fetchone():
                 raise sqlite3.DatabaseError("the backup is damaged")
-            if os.path.exists(path):
-                # Keeps SQLite off it: each connection holds a lock on one of these bytes, also in a damaged
-                # store: https://www.sqlite.org/src/file/src/os.h
-                store = stack.enter_context(open(path, "ab"))
-                try:
-                    fcntl.lockf(store, fcntl.LOCK_EX | fcntl.LOCK_NB, 512, 0x40000000)
-                except OSError:
-                    raise StoreError(f"{path} is in use; stop what uses it first") from None
+            if os.path.exists(path) and not _is_alone(stack.enter_context(open(path, "ab"))):
+                raise StoreError(f"{path} is in use; stop what uses it first")
             _copy_whole(source, path)
             for companion in (f"{path}-wal", f"{path}-shm", f"{path}-journal"):
                 with contextlib.suppress(FileNotFoundError):
@@ -7664,7 +7680,7 @@ class Configuration:
         row = SETTINGS.get(name)
         if row is None:
             names = ", ".join(other.name for other in SETTINGS.values() if other.is_stored)
-            raise Invalid(f"There is no setting {name!r}; there are {names}.")
+            raise Invalid(f"There is no setting {name!r}{did_you_mean(name, SETTINGS)}; there are {names}.")
         if not row.is_stored:
             raise Invalid(f"The setting {name} is not stored: use {row.flag} or {row.variable}.")
         return row
@@ -11427,8 +11443,9 @@ def make_server(application: Callable[..., Any], settings: Settings,
 
 # == cli =======================================================================
 #
-# The commands. Results go to standard output, plain or as JSON; diagnostics are one line each on
-# standard error. Exit status: 0 done, 1 could not be done, 2 wrong usage.
+# The commands. Results go to standard output, as tables on a terminal, with tabs into a pipe, or as JSON;
+# diagnostics are one line each on standard error. Exit status: 0 done, 1 could not be done, 2 wrong usage,
+# 3 (of check) done, but something fails.
 
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]       # names and options of argparse's add_argument
@@ -11436,8 +11453,24 @@ Command = Callable[[Settings, argparse.Namespace], "int | None"]
 COMMANDS: dict[str, tuple[Command, tuple[Argument, ...]]] = {}
 
 
+def _typed(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A type of argparse from a function whose ValueError says what is expected."""
+    def parse(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"invalid value {text[:80]!r}; expected {error}") from None
+    return parse
+
+
 def argument(*names: str, **options: Any) -> Argument:
     """An argument of a command; a positional one is shown in capitals."""
+    def choose(text: str) -> str:
+        if text not in (choices := options["choices"]):
+            raise ValueError(f"one of {', '.join(choices)}" + did_you_mean(text, choices))
+        return text
+    if "choices" in options:
+        options["type"] = _typed(choose)
     return names, options if names[0].startswith("-") else {"metavar": names[0].upper(), **options}
 
 
@@ -11459,18 +11492,20 @@ def command(*arguments: Argument) -> Callable[[Command], Command]:
 
 AccountCommand = Callable[[Service, Account, argparse.Namespace], "int | None"]
 _EMAIL = argument("email", help="the account's e-mail address")
+_ACCOUNT = argument("--account", metavar="EMAIL", help="the account, if there are several; EMAIL may also "
+                    "stand alone, before the other arguments")
 _JSON = switch("--json", "print JSON")
 _YES = switch("--yes", "do not ask for confirmation, as is done on a terminal")
 
 
 def account_command(*arguments: Argument) -> Callable[[AccountCommand], Command]:
-    """Enter a command on an existing account, which its first argument names."""
+    """Enter a command on an existing account: the one that is named, or the only one."""
     def enter(function: AccountCommand) -> Command:
         @functools.wraps(function)
         def run(settings: Settings, args: argparse.Namespace) -> int | None:
             with opened(settings) as service:
-                return function(service, _account_at(service, args.email), args)
-        return command(_EMAIL, *arguments)(run)
+                return function(service, _account_of(service, args.account), args)
+        return command(_ACCOUNT, *arguments)(run)
     return enter
 
 
@@ -11507,17 +11542,28 @@ def _completed(settings: Settings) -> Settings:
         return configuration.settings()
 
 
-def _account_at(service: Service, address: str) -> Account:
-    account = service.store.accounts.by_email(address)
-    if account is None:
-        raise Invalid(f"there is no account {address}; create it with 'account add {address}'")
-    return account
+def _account_of(service: Service, address: str | None) -> Account:
+    """The account with an address; without one, the only account. Raises Invalid, SettingError."""
+    accounts = {account.email: account for account in service.store.accounts.all()}
+    if address:
+        found = service.store.accounts.by_email(address)
+        if found is None:
+            raise Invalid(f"there is no account {address}{did_you_mean(address, accounts)}; "
+                          f"'account add {address}' creates it")
+        return found
+    if not accounts:
+        raise Invalid("there is no account yet; create one with 'account add EMAIL'")
+    if len(accounts) > 1:
+        raise SettingError(f"there are {len(accounts)} accounts; name one with --account: "
+                           + ", ".join([*accounts][:10]))
+    return next(iter(accounts.values()))
 
 
 def _one_of(what: str, name: str, known: Mapping[str, Any]) -> Any:
     """What is known under the name. Raises Invalid."""
     if name not in known:
-        raise Invalid(f"there is no {what} {name}; there are {', '.join(known) or 'none yet'}")
+        raise Invalid(f"there is no {what} {name}"
+                      + (did_you_mean(name, known) or f"; there are {', '.join(known) or 'none yet'}"))
     return known[name]
 
 
@@ -11528,6 +11574,7 @@ def _printable(text: str, kept: str = "") -> str:
 
 
 def _complain(error: Exception | str) -> None:
+    _progress("")
     print(f"releasetrack: {_printable(str(error))}", file=sys.stderr)
 
 
@@ -11537,15 +11584,82 @@ def _progress(text: str) -> None:
         print(f"\r\x1b[K{text}", end="\r", file=sys.stderr, flush=True)
 
 
-def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """Rows as JSON, or a line each with tabs between; on a terminal below a line with their names."""
+def _instant(text: str) -> float:
+    """A time, the start of a day, or a time ago, as seconds since the epoch. Raises ValueError."""
+    if match := re.fullmatch(r"([0-9]{1,4})([mhd])", text):
+        return time.time() - int(match[1]) * {"m": MINUTE, "h": HOUR, "d": DAY}[match[2]]
+    with contextlib.suppress(ValueError):
+        at = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+        return (at if at.tzinfo else at.replace(tzinfo=datetime.timezone.utc)).timestamp()
+    raise ValueError("a time such as 2026-01-31T08:00:00Z, a day such as 2026-01-31, "
+                     "or a time ago such as 30m, 24h or 7d")
+
+
+# What stands out on a terminal: values of these columns, and these words.
+_COLOURS = {"error": 31, "cve": 31, "missing_since": 31, "failing_since": 31, "failed": 31, "new": 32,
+            "is_unread": 32}
+
+
+def _title(name: str) -> str:
+    return name.removesuffix("_at").removeprefix("is_").replace("_", " ")
+
+
+def _cell(name: str, value: Any) -> str:
+    """A value as a terminal shows it."""
+    if value is None or isinstance(value, bool):
+        return "yes" if value else "-"
+    if name == "date" or name.endswith(("_at", "_since")):
+        with contextlib.suppress(ValueError):
+            return relative_time(_instant(str(value)), time.time())
+    return _printable(", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
+
+
+def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows below their headings, without empty columns; the widest are cut to the width of the terminal."""
+    names = [name for name in rows[0] if any(row[name] not in (None, "", (), []) for row in rows)]
+    lines = [[_title(name).upper() for name in names],
+             *([_cell(name, row[name]) for name in names] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    others = [at for at, name in enumerate(names) if name != "id"] or [0]       # an id is of no use if cut
+    while sum(widths) + 2 * len(widths) - 2 > shutil.get_terminal_size().columns:
+        widest = max(others, key=widths.__getitem__)
+        if widths[widest] <= 8:
+            break
+        widths[widest] -= 1
+    for at, line in enumerate(lines):
+        cells = []
+        for name, text, width in zip(names, line, widths):
+            is_plain = not at or text == "-" or os.environ.get("NO_COLOR")
+            colour = None if is_plain else _COLOURS.get(text, _COLOURS.get(name))
+            cell = (text if len(text) <= width else f"{text[:width - 1]}…").ljust(width)
+            cells.append(f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell)
+        print("  ".join(cells).rstrip())
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, *shown: str) -> None:
+    """Rows as JSON, as a table on a terminal, with ``shown`` of their columns, or else a line each with tabs
+    between."""
     if as_json:
         print(json.dumps(rows, ensure_ascii=False, indent=2))
-        return
-    if rows and sys.stdout.isatty():
-        print(*rows[0], sep="\t")
-    for row in rows:
-        print(*("-" if value is None else _printable(str(value)) for value in row.values()), sep="\t")
+    elif not rows and sys.stdout.isatty():
+        print("none", file=sys.stderr)
+    elif sys.stdout.isatty():
+        _print_table([{name: row[name] for name in shown or row} for row in rows])
+    else:
+        for row in rows:
+            print(*("-" if value is None else _printable(str(value)) for value in row.values()), sep="\t")
+
+
+def _print_facts(facts: Mapping[str, Any]) -> None:
+    """Names and values, a line each; aligned on a terminal."""
+    is_terminal, width = sys.stdout.isatty(), max(map(len, facts))
+    for name, value in facts.items():
+        if value in (None, "", (), []):
+            continue
+        if is_terminal:
+            print(_title(name).ljust(width), _cell(name, value), sep="  ")
+        else:
+            print(name, _printable(str(value)), sep="\t")
 
 
 def _confirm(args: argparse.Namespace, what: str) -> None:
@@ -11557,22 +11671,12 @@ def _confirm(args: argparse.Namespace, what: str) -> None:
         raise Invalid("nothing was changed")
 
 
-def _typed(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A type of argparse from a function whose ValueError says what is expected."""
-    def parse(text: str) -> Any:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"invalid value {text[:80]!r}; expected {error}") from None
-    return parse
-
-
 @command()
 def serve(settings: Settings, args: argparse.Namespace) -> None:
-    """Run the service: pages, API, tracker and courier."""
+    """Run the web UI, the API and the background workers."""
     trim_memory()
     signals = (signal.SIGTERM, signal.SIGINT)
-    with contextlib.ExitStack() as stack:
+    with contextlib.suppress(SystemExit), contextlib.ExitStack() as stack:
         service = Service(settings)
         stack.callback(service.stop)
         server, address = make_server(service.app, settings, lambda: service.settings.trusted_proxy)
@@ -11595,6 +11699,7 @@ def serve(settings: Settings, args: argparse.Namespace) -> None:
             link = f"{base_url or local}{service.setup_path}"
             print(f"There is no account yet; create the first one at {link}", flush=True)
         server.run()
+    print("stopped", flush=True)
 
 
 def _read_password(args: argparse.Namespace) -> str:
@@ -11632,7 +11737,7 @@ def account_add(settings: Settings, args: argparse.Namespace) -> None:
         name, password = read_label(args.name or args.email), hash_password(_read_password(args))
         account = service.store.accounts.add(
             args.type, args.email, name, password, args.admin, args.time_zone or machine_time_zone())
-        print(f"account {account.email} made" + (", an administrator" if account.is_admin else ""))
+        print(f"account {account.email} created" + (", an administrator" if account.is_admin else ""))
 
 
 @command(_JSON)
@@ -11648,7 +11753,7 @@ def account_list(settings: Settings, args: argparse.Namespace) -> None:
                  argument("--email-notification", choices=EMAIL_NOTIFICATIONS[:-1],
                           help="what a project has whose email_notification is set to default"))
 def account_change(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Change an account's name, time zone or default of email_notification."""
+    """Change an account. What you do not name stays."""
     changes = _given(args, "name", "time_zone", "email_notification")
     if not changes:
         raise SettingError("nothing to change; expected a flag such as --time-zone Europe/Berlin")
@@ -11665,18 +11770,21 @@ def account_passwd(service: Service, account: Account, args: argparse.Namespace)
 
 @account_command()
 def account_recover(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Turn an account's second factor off, for who has lost the phone and the recovery codes."""
+    """Turn off an account's second factor.
+    For somebody who has lost the phone and the recovery codes."""
     if not service.store.accounts.turn_off_second_factor(account.id):
         raise Invalid(f"{account.email} has no second factor")
     log.warning("account %s: second factor turned off by the operator", account.id)
     print(f"second factor of {account.email} turned off")
 
 
-@account_command(_YES)
-def account_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
+@command(_EMAIL, _YES)
+def account_remove(settings: Settings, args: argparse.Namespace) -> None:
     """Delete an account with everything that it owns."""
-    _confirm(args, f"Delete the account {account.email} with its projects, destinations and keys?")
-    service.store.accounts.remove(account.id)
+    with opened(settings) as service:
+        account = _account_of(service, args.email)
+        _confirm(args, f"Delete the account {account.email} with its projects, destinations and keys?")
+        service.store.accounts.remove(account.id)
     print(f"account {account.email} removed")
 
 
@@ -11697,9 +11805,9 @@ def key_list(service: Service, account: Account, args: argparse.Namespace) -> No
 
 @account_command(argument("name"))
 def key_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Delete an API key; requests with it are refused from then on."""
+    """Delete an API key. Requests with it are refused from then on."""
     if not service.store.keys.remove(account.id, args.name):
-        raise Invalid(f"{args.email} has no key {args.name}")
+        raise Invalid(f"{account.email} has no key {args.name}")
 
 
 def _project_in(providers: Mapping[str, Provider], id_: str | None, name: str) -> tuple[Provider, str, str]:
@@ -11713,7 +11821,9 @@ def _project_in(providers: Mapping[str, Provider], id_: str | None, name: str) -
 
 def _tracked_project(service: Service, account: Account, id_: str | None, name: str) -> Project:
     """A project of the account. Raises Invalid."""
-    key = name
+    key, named = name, service.store.projects.search(account.id, name) if id_ is None else []
+    if [project.name for project in named] == [name]:
+        return named[0]
     if id_ is None or id_ in service.providers:     # else it is of one that is not known any more
         provider, _, key = _project_in(service.providers, id_, name)
         id_ = provider.id
@@ -11730,7 +11840,7 @@ _NAME = argument("name", help="the name there, such as bottlepy/bottle; or the a
 
 @account_command(_PROVIDER, _NAME)
 def project_add(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Track a project for an account, check it, and print its id."""
+    """Track a project, check it, and print its id."""
     provider, name, key = _project_in(service.providers, args.provider, args.name)
     project, source = service.store.projects.add(account.id, provider.id, key, name, {})
     service.tracker.check_now(source.id)
@@ -11740,27 +11850,180 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
     print(project.id)
 
 
-@account_command(_JSON)
-def project_list(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """List an account's projects, and how their checks go.
-    Provider, name, id, last check, last success, next check, quota left, missing since, error."""
+def _tag_at(service: Service, account: Account, name: str) -> Tag:
+    """A tag of the account. Raises Invalid."""
+    tags = {tag.name.lower(): tag for tag in service.store.tags.of_account(account.id)}
+    return _one_of("tag", name.lower(), tags)
+
+
+def _project_rows(service: Service, account: Account, projects: Sequence[Project]) -> list[dict[str, Any]]:
     names = ("checked_at", "succeeded_at", "next_check_at", "quota_left", "missing_since", "error")
+    newest = service.store.releases.newest(account.id, [project.source_id for project in projects])
     rows = []
-    for project in service.store.projects.page(account.id, "name", False, size=sys.maxsize)[0]:
+    for project in projects:
         health = {name: project.health.as_json().get(name) for name in names}
         if project.provider not in service.providers:
             health["error"] = unknown_provider(project.provider)
-        rows.append({"provider": project.provider, "name": project.name, "id": project.id, **health})
-    _print_rows(rows, args.json)
+        latest = newest.get(project.source_id)
+        rows.append({"provider": project.provider, "name": project.name, "id": project.id, **health,
+                     "latest": latest and latest.version, "date": latest and latest.date})
+    return rows
+
+
+@account_command(_JSON)
+def project_list(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """List projects, their latest versions, and what fails.
+    Provider, name, id, last check, last success, next check, quota left, missing since, error, latest
+    version, its date. A terminal shows the most important of them."""
+    projects = service.store.projects.page(account.id, "name", False, size=sys.maxsize)[0]
+    _print_rows(_project_rows(service, account, projects), args.json,
+                "provider", "name", "latest", "date", "checked_at", "error")
+
+
+@account_command(_PROVIDER, _NAME, _JSON)
+def project_show(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """Show a project with its options and latest releases."""
+    project = _tracked_project(service, account, args.provider, args.name)
+    provider, tags = service.providers.get(project.provider), service.store.tags.of_account(account.id)
+    facts = project.as_json(page_of(provider, project.name) if provider else "")
+    facts |= {"tags": [tag.name for tag in tags if tag.id in project.tags]}
+    releases = [{"version": one.version, "date": one.date, "cve": one.cve, "is_prerelease": one.is_prerelease,
+                 "is_ignored": excluded(project, one)}
+                for one in service.store.releases.page(project, 1, 10)[0]]
+    if args.json:
+        print(json.dumps(facts | {"releases": releases}, ensure_ascii=False, indent=2))
+        return
+    patterns = [f"only {value}" if inverse else value for value, inverse in project.exclude_version_regexp]
+    _print_facts(facts | _project_rows(service, account, [project])[0] | {
+        "exclude_version_regexp": patterns, "source": None, "date": None})
+    print()
+    _print_rows(releases, False)
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text == "yes"
+
+
+def _yes_no(name: str, about: str) -> Argument:
+    return argument(name, type=_typed(_yes_or_no), metavar="yes|no", help=about)
+
+
+@account_command(
+    _PROVIDER, _NAME,
+    argument("--notify-level", choices=NOTIFY_LEVELS,
+             help="notify about all, minor and major, or only major releases"),
+    _yes_no("--exclude-prereleases", "ignore prereleases"),
+    _yes_no("--exclude-updated", "ignore versions that were published again"),
+    given_often("--pattern", "REGEX", "ignore versions in which it is found; '' removes all patterns"),
+    given_often("--only-pattern", "REGEX", "ignore versions in which it is not found"),
+    argument("--hold-days", type=_typed(_whole(0, HOLD_DAYS_MAX)), metavar="N",
+             help="days after a release before anyone is notified"),
+    argument("--email", choices=EMAIL_NOTIFICATIONS, dest="email_notification", help="when mail is sent"),
+    argument("--note", help="a text that is added to each notification"),
+    given_often("--tag", "TAG", "add a tag", default=[]),
+    given_often("--untag", "TAG", "take a tag away", default=[]))
+def project_set(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """Change a project's options. What you do not name stays; patterns replace all earlier ones."""
+    project = _tracked_project(service, account, args.provider, args.name)
+    given = _given(args, "notify_level", "exclude_prereleases", "exclude_updated", "hold_days",
+                   "email_notification", "note")
+    if args.pattern is not None or args.only_pattern is not None:
+        given["exclude_version_regexp"] = [
+            *({"value": text} for text in args.pattern or () if text),
+            *({"value": text, "inverse": True} for text in args.only_pattern or () if text)]
+    if args.tag or args.untag:
+        added, taken = ([_tag_at(service, account, name).id for name in names]
+                        for names in (args.tag, args.untag))
+        given["tags"] = [id_ for id_ in (*project.tags, *added) if id_ not in taken]
+    if not given:
+        raise SettingError("nothing to change; expected a flag such as --exclude-prereleases yes")
+    fields = Fields(given)
+    changes = project_settings(fields, service.store, account.id, project.source_id,
+                               lambda _, rules, known: service.patterns.judge(rules, known))
+    fields.check()
+    service.store.projects.update(account.id, project.id, changes)
 
 
 @account_command(_PROVIDER, _NAME, _YES)
 def project_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Stop tracking a project, and delete its options and history."""
+    """Stop tracking a project. Its options and its history are deleted."""
     project = _tracked_project(service, account, args.provider, args.name)
     _confirm(args, f"Stop tracking {project.provider} {project.name} for {account.email}?")
     service.store.projects.remove(project.id)
     print(f"project {project.provider} {project.name} removed")
+
+
+@account_command(argument("name", help="what you call it"))
+def tag_add(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """Create a tag, and print its id."""
+    print(service.store.tags.add(account.id, read_label(args.name, TAG_LIMIT)).id)
+
+
+@account_command(_JSON)
+def tag_list(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """List an account's tags: name, id."""
+    tags = service.store.tags.of_account(account.id)
+    _print_rows([{"name": tag.name, "id": tag.id} for tag in tags], args.json)
+
+
+@account_command(argument("name"))
+def tag_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """Delete a tag; projects and destinations lose it."""
+    service.store.tags.remove(account.id, _tag_at(service, account, args.name).id)
+
+
+@account_command(argument("--since", type=_typed(_instant), default=0.0, metavar="TIME",
+                          help="only those found since a time in UTC, or since 24h or 7d ago"),
+                 switch("--unread", "only those found since all were marked as read"),
+                 switch("--security", "only those that name a CVE"),
+                 argument("--search", metavar="TEXT", help="only of projects with this text in the name"),
+                 argument("--limit", type=_typed(_whole(1, 999_999)), default=20, metavar="N"), _JSON)
+def releases_(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """List the newest releases of all your projects.
+    Date, provider, project, version, CVEs, whether it is a prerelease, whether it was found since all were
+    marked as read."""
+    read_until, rows = service.store.accounts.read_until(account.id), list[dict[str, Any]]()
+    for page in itertools.count(1):
+        items, has_more = service.store.releases.latest(
+            account.id, page, text=args.search, is_security=args.security, size=500)
+        for item in items:
+            is_unread = (item.found_at or 0.0) > read_until
+            if (item.found_at or 0.0) >= args.since and (is_unread or not args.unread):
+                rows.append({"date": item.release.date, "provider": item.project.provider,
+                             "project": item.project.name, "version": item.release.version,
+                             "cve": item.release.cve, "is_prerelease": item.release.is_prerelease,
+                             "is_unread": is_unread})
+        if not has_more or len(rows) >= args.limit:
+            break
+    _print_rows(rows[:args.limit], args.json)
+
+
+@command(_JSON)
+def status_(settings: Settings, args: argparse.Namespace) -> int:
+    """Show whether serve runs, what fails and what waits.
+    Exit status: 0 serve runs, 1 it does not."""
+    _require_store(settings)
+    is_running = is_in_use(settings.db)     # by serve, or for a moment by another command
+    with opened(settings) as service:
+        counts, sources = service.store.counts(), service.store.sources.all()
+        checked_at = max((source.checked_at or 0.0 for source in sources), default=0.0)
+        facts: dict[str, Any] = {
+            "serve": "running" if is_running else "not running", "store": settings.db,
+            "size": service.store.database.size(),
+            "last_check_at": timestamp(checked_at) if checked_at else None,
+            **{name: counts[name] for name in ("accounts", "projects", "failing_sources", "due_sources",
+                                               "pending_deliveries", "failed_deliveries")}}
+        failing = [{"provider": source.provider, "name": source.name, "error": source.error}
+                   for source in sources if source.error]
+    if args.json:
+        print(json.dumps(facts | {"failing": failing}, ensure_ascii=False, indent=2))
+    else:
+        _print_facts(facts | {"size": f"{facts['size'] // KIB:,} KiB"})
+        for one in failing:
+            print("failing", *map(_printable, one.values()), sep="\t")
+    return 0 if is_running else 1
 
 
 _KIND = argument("kind", choices=list(KINDS), help=f"one of {', '.join(KINDS)}")
@@ -11795,10 +12058,9 @@ def _selection(service: Service, account: Account, args: argparse.Namespace) -> 
     if args.schedule not in (None, "instant") and args.kind in ("webhook", "email"):
         raise Invalid("--schedule: a webhook is always notified at once" if args.kind == "webhook" else
                       "--schedule: mail goes by each project's email_notification")
-    tags = {tag.name.lower(): tag.id for tag in service.store.tags.of_account(account.id)}
     said = _given(args, "schedule", "is_for_every_project", "is_security_only")
     for field, names in _given(args, "tags", "without_tags").items():       # "" names none
-        said[field] = tuple(_one_of("tag", name.lower(), tags) for name in names if name)
+        said[field] = tuple(_tag_at(service, account, name).id for name in names if name)
     return said
 
 
@@ -11828,7 +12090,7 @@ def _add_destination(service: Service, account: Account, new: Destination, **sel
 
 @account_command(_KIND, _DESTINATION_NAME, _SET, *_SELECTION)
 def destination_add(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Create a destination, for every project unless selected otherwise, and print its id.
+    """Create a destination, and print its id. It is for every project unless you select some.
     Of a webhook the signing secret is printed. 'destination test' without a name tries settings before."""
     new = _new_destination(service, account, args.kind, args.name, args.given)
     _add_destination(service, account, new, **_selection(service, account, args))
@@ -11841,7 +12103,7 @@ def destination_add(service: Service, account: Account, args: argparse.Namespace
                  argument("--all-releases", action="store_const", const=False, dest="is_security_only",
                           help="notify about all releases again"))
 def destination_change(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Change what is named of a destination. --set SETTING= removes a setting, and --tag '' the tags."""
+    """Change a destination. What you do not name stays; --set NAME= removes a setting, --tag '' the tags."""
     before = _destination_at(service, account, args.kind, args.name)
     changes = _selection(service, account, args)
     if args.rename is not None:
@@ -11883,7 +12145,7 @@ def destination_list(service: Service, account: Account, args: argparse.Namespac
 
 @command(_JSON)
 def destination_kinds(settings: Settings, args: argparse.Namespace) -> None:
-    """List the kinds of destination and their settings: kind, setting, default or 'required', meaning."""
+    """List the kinds of destination, and their settings: kind, setting, default or 'required', meaning."""
     _print_rows([{"kind": id_, "setting": field.name,
                   "default": "required" if field.default is None else field.default, "about": field.about}
                  for id_, kind in KINDS.items() for field in kind.fields], args.json)
@@ -11892,7 +12154,7 @@ def destination_kinds(settings: Settings, args: argparse.Namespace) -> None:
 @account_command(_KIND, argument("name", nargs="?", help="an existing one; without it --set describes one"),
                  _SET)
 def destination_test(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Send a test message, and print the request and the answer with secrets masked. Nothing is recorded."""
+    """Send a test message, and print the request and the answer. Secrets are masked; nothing is recorded."""
     if args.name:
         destination = _destination_at(service, account, args.kind, args.name)
         settings = changed_settings(destination, _given_settings(args.given), service.settings.brand)
@@ -11930,7 +12192,7 @@ def destination_remove(service: Service, account: Account, args: argparse.Namesp
                  given_often("--header", "'K: V'", "a header; - reads it from standard input", default=[]),
                  given_often("--field", "'K=TEMPLATE'", "a field of a custom body", default=[]))
 def webhook_add(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Create a webhook for every project, and print its signing secret."""
+    """Create a webhook, and print its signing secret. 'destination add' has more options."""
     given = [f"url={args.url}", *(f"header={line}" for line in args.header),
              *(f"field={line}" for line in args.field)]
     _add_destination(service, account, _new_destination(service, account, "webhook", args.name, given))
@@ -11938,7 +12200,7 @@ def webhook_add(service: Service, account: Account, args: argparse.Namespace) ->
 
 @command(_JSON)
 def config_list(settings: Settings, args: argparse.Namespace) -> None:
-    """List the settings that the store may keep: name, source of the value, value.
+    """List the stored settings: name, source of the value, value.
     Sources: flag (or variable), serve (the last), operator (config set), default. Secrets are masked."""
     with _configuration(settings) as configuration:
         _print_rows([{"name": state.row.name, "source": state.source,
@@ -11950,7 +12212,7 @@ def config_list(settings: Settings, args: argparse.Namespace) -> None:
          argument("value", nargs="+", help="one, or several of a repeatable setting; - reads them from "
                   "standard input, one per line, as is best for secrets"))
 def config_set(settings: Settings, args: argparse.Namespace) -> None:
-    """Store a setting for serve and all commands; a running serve applies it at once.
+    """Set a setting for serve and all commands. A running serve applies it at once.
     Of provider, token and quota each ID is set by itself."""
     texts = [line.rstrip("\r\n") for line in sys.stdin] if args.value == ["-"] else args.value
     with _configuration(settings) as configuration:
@@ -11966,17 +12228,6 @@ def config_unset(settings: Settings, args: argparse.Namespace) -> None:
     with _configuration(settings) as configuration:
         if not configuration.unset(args.name, args.id):
             raise Invalid(f"{args.name} {args.id}".rstrip() + " is not set; see 'config list'")
-
-
-def _instant(text: str) -> float:
-    """A time, the start of a day, or a time ago, as seconds since the epoch. Raises ValueError."""
-    if match := re.fullmatch(r"([0-9]{1,4})([mhd])", text):
-        return time.time() - int(match[1]) * {"m": MINUTE, "h": HOUR, "d": DAY}[match[2]]
-    with contextlib.suppress(ValueError):
-        at = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
-        return (at if at.tzinfo else at.replace(tzinfo=datetime.timezone.utc)).timestamp()
-    raise ValueError("a time such as 2026-01-31T08:00:00Z, a day such as 2026-01-31, "
-                     "or a time ago such as 30m, 24h or 7d")
 
 
 _RANGE = (
@@ -12007,7 +12258,8 @@ def deliveries_list(service: Service, account: Account, args: argparse.Namespace
     found = service.store.outbox.history(account.id, state=args.state, limit=args.limit,
                                          project_id=project_id, **_range(service, account, args))
     rows = [entry.as_json() | {"version": entry.version or entry.event} for entry in found]
-    _print_rows(rows if args.json else [{name: row[name] for name in names} for row in rows], args.json)
+    _print_rows(rows if args.json else [{name: row[name] for name in names} for row in rows], args.json,
+                "id", "created_at", "state", "kind", "destination", "project", "version", "error")
 
 
 def _delivery_at(service: Service, account: Account, id_: str) -> DeliverySummary:
@@ -12019,16 +12271,14 @@ def _delivery_at(service: Service, account: Account, id_: str) -> DeliverySummar
 
 @account_command(argument("id"), _JSON)
 def deliveries_show(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Show a delivery: each attempt with its answer, and the last request as it was sent."""
+    """Show a delivery with its attempts and the last request."""
     entry = _delivery_at(service, account, args.id).as_json()
     attempts = [attempt.as_json() for attempt in service.store.outbox.attempts(args.id)]
     sent = service.store.outbox.last_sent(args.id)
     if args.json:
         print(json.dumps(entry | {"attempts": attempts, "sent": sent}, ensure_ascii=False, indent=2))
         return
-    for name, value in entry.items():
-        if value not in (None, ""):
-            print(name, _printable(str(value)), sep="\t")
+    _print_facts(entry)
     _print_rows([{"": "attempt"} | attempt for attempt in attempts], False)
     print(_printable(f"\n{sent}", "\n"))
 
@@ -12036,7 +12286,7 @@ def deliveries_show(service: Service, account: Account, args: argparse.Namespace
 @account_command(argument("id", nargs="?", help="one, and what was sent together with it"),
                  switch("--failed", "all of --destination whose last attempt failed"), *_RANGE)
 def deliveries_resend(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Send deliveries again under their ids, and print how many. Earlier attempts stay in the history."""
+    """Send deliveries again, and print how many. Their ids and earlier attempts stay."""
     if bool(args.id) == args.failed or args.failed and not args.destination:
         raise SettingError("expected the ID of one, or --failed with --destination KIND NAME")
     entry = _delivery_at(service, account, args.id) if args.id else None
@@ -12079,7 +12329,7 @@ def providers_(settings: Settings, args: argparse.Namespace) -> None:
 
 def _sources_named(service: Service, args: argparse.Namespace) -> list[Source]:
     """All sources, an account's, or the one that the arguments name. Raises Invalid, SettingError."""
-    account = _account_at(service, args.email) if args.email else None
+    account = _account_of(service, args.account) if args.account or args.provider else None
     if args.provider in service.providers and not args.name:
         raise SettingError("PROVIDER: expected a NAME after it")
     sources = service.store.sources.all(account.id if account else None)
@@ -12121,8 +12371,8 @@ class _Checks:
         _progress(f"{self.left} left to check" if self.left else "")
 
 
-@command(argument("email", nargs="?", help="only this account's projects"),
-         argument("provider", nargs="?"), argument("name", nargs="?"),
+@command(_ACCOUNT, argument("provider", nargs="?", help="only this project, as in 'project add'"),
+         argument("name", nargs="?"),
          switch("--send", "then send the notifications that are due"),
          switch("--quiet", "print what is new, but not what fails"), _JSON)
 def check_(settings: Settings, args: argparse.Namespace) -> int:
@@ -12168,7 +12418,7 @@ def backup(settings: Settings, args: argparse.Namespace) -> None:
 
 @command(argument("file", help="a copy that 'backup' made"), _YES)
 def restore_(settings: Settings, args: argparse.Namespace) -> None:
-    """Replace the store by a backup, after checking it. Refused while the store is in use."""
+    """Replace the store by a backup. Refused while the store is in use."""
     if os.path.exists(settings.db):
         _confirm(args, f"Replace {settings.db} by {args.file}?")
     restore(args.file, settings.db)
@@ -12180,38 +12430,104 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"releasetrack: {message}; see {self.prog} --help\n")
 
 
-@functools.lru_cache(maxsize=None)
-def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line: COMMANDS and SETTINGS as subcommands and flags."""
-    parser = _Parser(prog="releasetrack.py", description="Know when the software you depend on is released.")
-    parser.add_argument("--version", action="version", version=f"releasetrack {__version__}")
-    groups: dict[str, Any] = {"": parser.add_subparsers(metavar="COMMAND", required=True)}
-    for words, (function, arguments) in COMMANDS.items():
-        group, _, name = words.rpartition(" ")
-        if group not in groups:
-            members = [other.partition(" ")[2] for other in COMMANDS if other.startswith(f"{group} ")]
-            member = groups[""].add_parser(group, help=f"{group}: {', '.join(members)}")
-            groups[group] = member.add_subparsers(metavar="COMMAND", required=True)
-        about = (function.__doc__ or "").strip()
-        sub = groups[group].add_parser(name, help=about.split("\n")[0], description=about)
-        sub.set_defaults(function=function)
-        for names, options in arguments:
-            sub.add_argument(*names, **options)
-        flags = sub.add_argument_group(
-            "settings", f"Each is also an environment variable, such as {SETTINGS['db'].variable}.")
-        for row in SETTINGS.values():
-            if row.is_serve_only and function is not serve:
-                continue
-            default = "".join(row.texts(row.default))
-            text = row.about + (f" (default {default})" if default else "")
-            flags.add_argument(row.flag, metavar=row.shape, dest=f"setting {row.name}", help=text,
-                               action="append" if row.is_repeatable else "store")
+def make_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of what stands behind a command's name. Only ``serve`` lists all settings."""
+    function, arguments = COMMANDS[name]
+    is_serve = name == "serve"
+    parser = _Parser(
+        prog=f"releasetrack.py {name}", description=(function.__doc__ or "").strip(), allow_abbrev=False,
+        epilog=None if is_serve else "serve's settings are accepted too: see releasetrack.py serve --help")
+    for names, options in arguments:
+        parser.add_argument(*names, **options)
+    flags = parser.add_argument_group(
+        "settings", f"Each is also an environment variable, such as {SETTINGS['db'].variable}.")
+    for row in SETTINGS.values():
+        if row.is_serve_only and not is_serve:
+            continue
+        default = "".join(row.texts(row.default))
+        text = row.about + (f" (default {default})" if default else "")
+        flags.add_argument(row.flag, metavar=row.shape, dest=f"setting {row.name}",
+                           help=text if is_serve or row.name == "db" else argparse.SUPPRESS,
+                           action="append" if row.is_repeatable else "store")
     return parser
+
+
+def _print_commands(group: str, file: IO[str]) -> None:
+    """The commands of a group, or all, a line each."""
+    print(f"usage: releasetrack.py {group or 'COMMAND'} ...\n", file=file)
+    if not group:
+        print("Know when the software you depend on is released.\n", file=file)
+    groups: dict[str, list[str]] = {"": []}
+    for name in COMMANDS:
+        groups.setdefault(name.rpartition(" ")[0], []).append(name)
+    for names in [groups[group]] if group else groups.values():
+        for name in names:
+            about = re.split("[.:][ \n]|[.]$", (COMMANDS[name][0].__doc__ or "").strip())[0]
+            print(f"  {name:<20} {' '.join(about.split())}", file=file)
+        print(file=file)
+    print("COMMAND --help shows a command's arguments, and serve --help all settings.", file=file)
+
+
+def _command_in(words: Sequence[str]) -> str:
+    """The name of the command that the words begin with. Ends the program where there is none."""
+    for name in (" ".join(words[:2]), words[0] if words else ""):
+        if name in COMMANDS:
+            return name
+    groups = {name.partition(" ")[0] for name in COMMANDS if " " in name}
+    first, second = [*words, "", ""][:2]
+    if first == "--version":
+        print(f"releasetrack {__version__}")
+        raise SystemExit(0)
+    is_group = first in groups
+    asked = second if is_group else first
+    if asked in ("", "-h", "--help"):
+        _print_commands(first if is_group else "", sys.stdout if asked else sys.stderr)
+        raise SystemExit(0 if asked else 2)
+    if asked.startswith("-"):
+        said = f"flags stand behind the command, as in releasetrack.py serve {asked}"
+    elif is_group:
+        names = [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{first} ")]
+        said = f"there is no command {first} {asked}{did_you_mean(asked, names)}"
+    else:
+        names = [*groups, *(name for name in COMMANDS if " " not in name)]
+        said = f"there is no command {asked}{did_you_mean(asked, names)}"
+    _complain(f"{said}; see releasetrack.py{f' {first}' if is_group else ''} --help")
+    raise SystemExit(2)
+
+
+def _with_account(arguments: Sequence[Argument], words: Sequence[str]) -> list[str]:
+    """The words behind a command, where an e-mail address that stands first becomes --account."""
+    if _ACCOUNT not in arguments or "--account" in words:
+        return [*words]
+    counts = {name: 0 if "action" in options and options["action"] != "append" else options.get("nargs", 1)
+              for names, options in (*arguments, (("-h", "--help"), {"nargs": 0})) for name in names}
+    values = 0              # of a flag, that follow
+    for at, word in enumerate(words):
+        if re.match("--?[a-z]", word):
+            values = 0 if "=" in word else counts.get(word, 1)
+        elif values:
+            values -= 1
+        else:
+            return [*words[:at], "--account", *words[at:]] if MAIL_ADDRESS.fullmatch(word) else [*words]
+    return [*words]
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """What is typed, with the command's ``function``. Ends the program where it cannot be understood."""
+    name = _command_in(words)
+    parser, (function, arguments) = make_parser(name), COMMANDS[name]
+    args, rest = parser.parse_known_args(_with_account(arguments, words[len(name.split()):]))
+    if rest:
+        flags = [row.flag for row in SETTINGS.values()] + [name for names, _ in arguments for name in names]
+        alike = did_you_mean(rest[0], flags) if rest[0].startswith("-") else ""
+        parser.error(f"unknown argument: {_printable(' '.join(rest))[:200]}{alike}")
+    args.function = function
+    return args
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
-    args = make_parser().parse_args(argv)
+    args = _parsed(sys.argv[1:] if argv is None else argv)
     try:
         if any("\udc80" <= letter <= "\udcff" for word in argv or sys.argv[1:] for letter in word):
             raise SettingError("an argument is not UTF-8")
@@ -12232,6 +12548,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(said)
         return 2 if isinstance(error, SettingError) else 1
     except KeyboardInterrupt:
+        _complain("stopped")
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -740,7 +740,7 @@ def test_readme_commands_parse(capsys):
     said = re.findall(r"(?:^|[ (/])releasetrack(?:\.py)? +([a-z][^|;)&<>#\n]*)", code, re.MULTILINE)
     for words in map(shlex.split, said):
         with contextlib.suppress(SystemExit):       # --help; what is wrong is printed
-            rt.make_parser().parse_args(words)
+            rt._parsed(words)
     assert len(said) >= 10 and capsys.readouterr().err == ""
 
 
@@ -798,7 +798,7 @@ SETTING_ROWS = [
 
 def settings_of(*flags: str, stored: Sequence[dict[str, list[str]]] = (), **environ: str) -> rt.Settings:
     """What the command line makes of flags of ``serve``, of the environment and of stored settings."""
-    args = rt.make_parser().parse_args(["serve", *flags])
+    args = rt.make_parser("serve").parse_args(flags)
     given = {name: getattr(args, f"setting {name}") for name in rt.SETTINGS}
     return rt.Settings.from_outside(given, environ).over(*stored)
 
@@ -10961,9 +10961,9 @@ def test_accounts_added_listed_changed_removed(tmp_path, monkeypatch):
     db = ("--db", str(tmp_path / "new.db"))
     monkeypatch.setenv("TZ", "America/New_York")        # this machine's time zone is an account's first
     assert command("account", "add", ME, "--name", "Me", "--password-stdin", *db,
-                   stdin=PASSWORD + "\n") == (0, f"account {ME} made, an administrator\n", "")
+                   stdin=PASSWORD + "\n") == (0, f"account {ME} created, an administrator\n", "")
     assert command("account", "add", "you@example.org", "--type", "organization", "--time-zone", "Europe/Berlin",
-                   "--password-stdin", *db, stdin=PASSWORD + "\n") == (0, "account you@example.org made\n", "")
+                   "--password-stdin", *db, stdin=PASSWORD + "\n") == (0, "account you@example.org created\n", "")
     assert command("account", "list", *db)[1] == (
         "me@example.org\tMe\tuser\tTrue\tAmerica/New_York\tdaily\n"
         "you@example.org\tyou@example.org\torganization\tFalse\tEurope/Berlin\tdaily\n")
@@ -11037,7 +11037,8 @@ def test_projects_added_checked_listed_and_news_sent(world, forge, listen):
     assert re.fullmatch(r"[a-z2-7]{26}\n", id_)
     row, = listed_by(world, "project", "list", ME)
     assert all(row.pop(name).endswith("Z") for name in ("checked_at", "succeeded_at", "next_check_at"))
-    assert row == {"provider": "forge", "name": "acme/app", "id": id_.strip(), "quota_left": None, "missing_since": None, "error": None}
+    assert row == {"provider": "forge", "name": "acme/app", "id": id_.strip(), "quota_left": None, "missing_since": None,
+                   "error": None, "latest": "v1.0", "date": "2026-03-01T10:00:00Z"}
     assert ok(world, "project", "list", ME).split("\t")[:3] == ["forge", "acme/app", id_.strip()]
 
     assert ok(world, "check", "--send") == "" and hook.seen == []           # history notifies nobody
@@ -11167,7 +11168,22 @@ MISTAKES = [
     ("config unset brand",                                                1, ["brand is not set"]),
     ("config unset provider home",                                        1, ["provider home is not set"]),
     ("account list --no-such-flag",                                       2, ["--no-such-flag"]),
-    ("account",                                                           2, ["--help"]),
+    ("projet list",                                                       2, ["no command projet", "did you mean project?"]),
+    ("project lst",                                                       2, ["no command project lst", "did you mean list?"]),
+    ("--provider x serve",                                                2, ["flags stand behind the command"]),
+    ("account list --pol-interval 5",                                     2, ["--pol-interval", "did you mean --poll-interval?"]),
+    ("fetch githb acme/app",                                              1, ["githb", "did you mean github?"]),
+    ("config set poll_intervall 5",                                       1, ["did you mean poll_interval?"]),
+    ("destination add me@example.org ntf a",                              2, ["ntf", "did you mean ntfy?"]),
+    ("project list --account me@example.com",                             1, ["me@example.com", "did you mean me@example.org?"]),
+    ("project list",                                                      2, ["--account", "me@example.org, you@example.org"]),
+    ("check github o/p",                                                  2, ["--account", "me@example.org, you@example.org"]),
+    ("account remove",                                                    2, ["EMAIL"]),
+    ("project set me@example.org github o/p",                             2, ["--exclude-prereleases yes"]),
+    ("project set me@example.org github o/p --exclude-prereleases maybe",  2, ["maybe", "yes or no"]),
+    ("project set me@example.org github o/p --pattern (",                 1, ["exclude_version_regexp", "'('"]),
+    ("project set me@example.org github o/p --tag nope",                  1, ["tag", "nope", "infra"]),
+    ("tag add me@example.org infra",                                      1, ["infra", "already"]),
 ]
 ODD_MISTAKES = [        # with what a line cannot hold
     *((["destination", "add", ME, "ntfy", name, "--set", "topic=a"], 1, ["name", word])
@@ -11437,13 +11453,95 @@ def test_deliveries_resend_all_failed_of_a_destination(world):
         ("one", "1"): "pending", ("two", "1"): "failed", ("one", "2"): "delivered", ("two", "2"): "delivered"}
 
 
-def test_help_is_spelled_well(world):
-    said = world.command("--help")[1]
-    assert "deliveries: list, show, resend" in said
+def test_help_is_short_and_spelled_well(world):
+    """account list --help had 49 lines, of which 8 were of use."""
+    overview = command("--help")
+    assert overview[0] == 0 and all(f"\n  {words} " in overview[1] for words in rt.COMMANDS)
+    assert max(map(len, overview[1].splitlines())) <= 80
+    assert command() == (2, "", overview[1]) and command("account", "-h")[1].count("  account ") == 6
+    assert command("account")[0] == 2 and command("--version") == (0, f"releasetrack {rt.__version__}\n", "")
     for words in rt.COMMANDS:
         said = world.command(*words.split(), "--help")[1]
-        assert ("--port" in said) is (words == "serve") and "--db" in said
+        assert ("--port" in said) is (words == "serve") is ("--poll-interval" in said) and "--db" in said, words
         assert "usage:" in said and not re.search(r"\bNone\b|, the\n", said), words
+
+
+def test_the_account_may_be_left_out_where_there_is_one(world):
+    world.track("github", "o/p")
+    for words in ([], [ME], ["--account", ME], ["--json", ME], ["--host-limit", "3", ME]):
+        assert "o/p" in ok(world, "project", "list", *words), words
+    ok(world, "key", "add", ME, "--network", "10.0.0.0/8", "first")
+    ok(world, "key", "add", "--network", "10.0.0.0/8", "second")
+    assert [row["name"] for row in listed_by(world, "key", "list")] == ["test", "first", "second"]
+    # What only looks like an address is a name.
+    for words in (["git@host:o/p.git"], ["npm", "@scope/name"], ["github", "o/p@1"]):
+        assert rt._with_account(rt.COMMANDS["project add"][1], words) == words
+    ok(world, "project", "remove", "o/p")
+    add_account(world, "you@example.org")
+    assert listed_by(world, "project", "list", "you@example.org") == []
+
+
+def shown_on_terminal(world: World, *words: str) -> list[str]:
+    out = Terminal()
+    with contextlib.redirect_stdout(out):
+        assert rt.main([*words, "--db", world.db]) == 0
+    return out.getvalue().splitlines()
+
+
+def test_lists_on_a_terminal_have_headings_columns_and_colours(world, forge, monkeypatch):
+    """Piped, they stay as they were: tabs and RFC 3339."""
+    monkeypatch.setenv("COLUMNS", "80")
+    ok(world, "config", "set", "provider", forge.flag, "dead=forgejo:http://127.0.0.1:1")
+    name = "a-long-organisation/with-a-project-whose-name-is-much-too-long-for-a-column"
+    for one in (name, "o/p"):
+        forge.publish(one, "v1.0")
+        ok(world, "project", "add", "forge", one)
+    world.command("project", "add", "dead", "o/gone")
+    heading, long, gone, short = shown_on_terminal(world, "project", "list")
+    assert heading.split() == ["PROVIDER", "NAME", "LATEST", "DATE", "CHECKED", "ERROR"]
+    assert long.index("v1.0") == short.index("v1.0") == heading.index("LATEST") and "…" in long and len(long) <= 80
+    assert "\x1b[31m" in gone and "\x1b" not in short and "just now" in short
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in "".join(shown_on_terminal(world, "project", "list"))
+    assert name in ok(world, "project", "list") and "\x1b" not in ok(world, "project", "list")
+
+
+def test_releases_project_options_and_tags(world, forge):
+    ok(world, "config", "set", "provider", forge.flag)
+    forge.publish("o/p", "v1.0")
+    ok(world, "project", "add", "forge", "o/p")
+    tag = ok(world, "tag", "add", "infra").strip()
+    assert ok(world, "tag", "list") == f"infra\t{tag}\n"
+    ok(world, "project", "set", "o/p", "--tag", "Infra", "--exclude-prereleases", "yes", "--pattern=-rc", "--only-pattern", "^v",
+       "--hold-days", "3", "--note", "read this", "--email", "weekly", "--notify-level", "minor")
+    expected = {"tags": ["infra"], "exclude_prereleases": True, "hold_days": 3, "note": "read this", "notify_level": "minor",
+                "email_notification": "weekly", "exclude_version_regexp": [{"value": "-rc"}, {"value": "^v", "inverse": True}]}
+    for change, changes in (([], {}), (["--untag", "infra"], {"tags": []}), (["--pattern", ""], {"exclude_version_regexp": None})):
+        if change:
+            ok(world, "project", "set", "forge", "o/p", *change)
+        expected |= changes
+        shown = listed_by(world, "project", "show", "o/p")
+        assert {name: shown.get(name) for name in expected} == expected, change
+    assert [one["version"] for one in shown["releases"]] == ["v1.0"]
+    assert "hold_days\t3\n" in ok(world, "project", "show", "o/p")
+    forge.publish("o/p", "v2.0", body="CVE-2026-1234")
+    ok(world, "check")
+    for words, versions in (([], ["v2.0", "v1.0"]), (["--limit", "1"], ["v2.0"]), (["--unread"], ["v2.0"]), (["--since", "1h"], ["v2.0"]),
+                            (["--security"], ["v2.0"]), (["--search", "nope"], [])):
+        assert [row["version"] for row in listed_by(world, "releases", *words)] == versions, words
+    assert ok(world, "tag", "remove", "infra") == "" and listed_by(world, "tag", "list") == []
+
+
+def test_status_says_whether_serve_runs_and_what_fails(serve, db):
+    first_key(db)
+    command("project", "add", "github", "o/p", "--provider", "github=forgejo:http://127.0.0.1:1", "--db", db)
+    status, out, err = command("status", "--db", db)
+    assert (status, err) == (1, "") and "serve\tnot running\n" in out and "failing\tgithub\to/p\t" in out
+    service = serve()
+    status, out, _ = command("status", "--json", "--db", db)
+    found = json.loads(out)
+    assert (status, found["serve"], found["projects"], found["failing_sources"], len(found["failing"])) == (0, "running", 1, 1, 1)
+    assert service.end() == 0
 
 
 # Configuration
