@@ -753,8 +753,7 @@ def test_readme_names_what_there_is():
     assert set(re.findall(r"(?:8080|GET )/v1/([^\s`/]+)", README)) <= set(rt.ROUTES)
     headings = {line.strip("# ").lower().replace(" ", "-") for line in README.splitlines() if line.startswith("#")}
     assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= headings
-    for number, things in ((len(rt.PROVIDERS), "forges"), (len(rt.KINDS), "kinds")):
-        assert set(re.findall(rf"(\d+) {things}", README)) <= {str(number), "16"}     # Diun has 16
+    assert f"{len(rt.PROVIDERS)} forges" in README and f"{len(rt.KINDS)} kinds" in README
 
 
 def test_the_readme_s_example_of_embedding_runs_as_it_stands(tmp_path):
