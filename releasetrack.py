@@ -78,6 +78,7 @@ import heapq
 import hmac
 import html
 import http.client
+import inspect
 import ipaddress
 import itertools
 import json
@@ -7200,7 +7201,9 @@ class Courier(Worker):
 # by the API's name of it, and a message; each surface names the field in its own words.
 
 
-_UNSTORABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"
+_UNSTORABLE = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
+_STORABLE = f"^[^{_CONTROLS}]*$"         # as a schema says it
 _JOINERS = str.maketrans("", "", "\u200c\u200d")        # inside emoji and several scripts
 
 
@@ -7240,17 +7243,27 @@ def read_networks(texts: Sequence[str]) -> list[str]:
     return found or ["0.0.0.0/0", "::/0"]
 
 
-class _Reader:
-    """Collects every problem of what it reads; ``check`` raises them as one Invalid."""
+# In the environ of a request that is none, but asks what a handler reads.
+SCHEMAS = "releasetrack.schemas"
 
-    def __init__(self) -> None:
+
+class _Reader:
+    """Collects every problem of what it reads; ``check`` raises them as one Invalid. With ``schemas`` nothing
+    is given: what is read is described there as JSON Schema, and ``check`` always raises."""
+
+    def __init__(self, schemas: dict[str, Any] | None = None) -> None:
         self.problems: list[Problem] = []
+        self._schemas = schemas
+
+    def _describe(self, name: str, type: str | list[str] = "string", **more: Any) -> None:
+        if self._schemas is not None:
+            self._schemas[name] = {"type": type, **more}
 
     def add_problem(self, field: str, message: str) -> None:
         self.problems.append(Problem(field, message))
 
     def check(self) -> None:
-        if self.problems:
+        if self.problems or self._schemas is not None:
             raise Invalid(*self.problems)
 
     @contextlib.contextmanager
@@ -7275,28 +7288,32 @@ class Query(_Reader):
     """The query of a request, read by name. Raises Invalid for one that cannot be read at all."""
 
     def __init__(self, environ: Mapping[str, Any]) -> None:
-        super().__init__()
+        super().__init__(environ.get(SCHEMAS))
         self._given = dict(_read_pairs(environ.get("QUERY_STRING", "").encode("latin-1"), at_most=100))
 
     def flag(self, name: str) -> bool:
+        self._describe(name, description="A flag: it counts by being there, whatever its value.")
         return name in self._given
 
     def text(self, name: str) -> str | None:
         """The text of a parameter; None when it is absent, blank, as a form sends it, or has a problem."""
+        self._describe(name, pattern=_STORABLE)
         value = self._given.get(name, "").strip()
-        if value.isprintable():
+        if not _UNSTORABLE.search(value):
             return value or None
-        self.add_problem(name, "must be printable text")
+        self.add_problem(name, "must be text without control characters")
         return None
 
     def one_of(self, name: str, *choices: str) -> str:
         """One of the choices; the first when the parameter is absent."""
+        self._describe(name, enum=choices, default=choices[0])
         value = self._given.get(name, choices[0])
         if value not in choices:
             self.add_problem(name, f"must be one of: {', '.join(choices)}")
         return value
 
     def page(self) -> int:
+        self._describe("page", "integer", minimum=1, maximum=999_999_999, default=1)
         value = self._given.get("page", "1")
         if not re.fullmatch(r"0{0,9}[1-9][0-9]{0,8}", value):
             self.add_problem("page", "must be a whole number from 1 to 999999999")
@@ -7320,8 +7337,8 @@ class Fields(_Reader):
     """A JSON object, or what a form or a command made one of, read by name. A field that is absent or null
     is None; one that has a problem too."""
 
-    def __init__(self, given: Any) -> None:
-        super().__init__()
+    def __init__(self, given: Any, schemas: dict[str, Any] | None = None) -> None:
+        super().__init__(schemas)
         if not isinstance(given, dict):
             raise Invalid("The body must be a JSON object.")
         self._given = given
@@ -7329,6 +7346,8 @@ class Fields(_Reader):
     @classmethod
     def of(cls, environ: Mapping[str, Any]) -> Fields:
         """The fields of a request's JSON body. Raises Invalid, TooLarge."""
+        if SCHEMAS in environ:
+            return cls({}, environ[SCHEMAS])
         body = read_body(environ, "application/json")
         try:
             return cls(json.loads(body.decode("utf-8")))
@@ -7336,6 +7355,7 @@ class Fields(_Reader):
             raise Invalid("The body could not be decoded as JSON.") from None
 
     def text(self, name: str, at_most: int) -> str | None:
+        self._describe(name, ["string", "null"], maxLength=at_most, pattern=_STORABLE)
         return self._value(
             name,
             lambda value: isinstance(value, str) and len(value) <= at_most and not _UNSTORABLE.search(value),
@@ -7343,6 +7363,7 @@ class Fields(_Reader):
 
     def label(self, name: str, at_most: int = NAME_LIMIT) -> str:
         """A required name that a person chose; "" where it has a problem."""
+        self._describe(name, minLength=1, maxLength=at_most)
         value = self._given.get(name)
         with self.collecting():
             if not isinstance(value, str | None):
@@ -7351,17 +7372,21 @@ class Fields(_Reader):
         return ""
 
     def flag(self, name: str) -> bool | None:
+        self._describe(name, ["boolean", "null"])
         return self._value(name, lambda value: isinstance(value, bool), "must be true or false")
 
     def whole(self, name: str, at_most: int) -> int | None:
+        self._describe(name, ["integer", "null"], minimum=0, maximum=at_most)
         return self._value(name, lambda value: type(value) is int and 0 <= value <= at_most,
                            f"must be a whole number from 0 to {at_most}")
 
     def one_of(self, name: str, choices: Sequence[str]) -> str | None:
+        self._describe(name, ["string", "null"], enum=[*choices, None])
         return self._value(name, lambda value: value in choices, f"must be one of: {', '.join(choices)}")
 
     def ids(self, name: str, what: str, known: Collection[str]) -> list[str] | None:
         """A list of ids, each once and each of something that there is."""
+        self._describe(name, ["array", "null"], items={"type": "string"}, maxItems=1000)
         values = self._list(name, "ids", at_most=1000)
         if values is None:
             return None
@@ -7372,11 +7397,14 @@ class Fields(_Reader):
 
     def rules(self, name: str) -> list[tuple[str, bool]] | None:
         """A list of ``{value, inverse}``: patterns, and whether each is inverse."""
+        pattern, inverse = {"type": "string", "minLength": 1, "maxLength": 500}, {"type": ["boolean", "null"]}
+        self._describe(name, ["array", "null"], maxItems=50, items={
+            "type": "object", "required": ["value"], "properties": {"value": pattern, "inverse": inverse}})
         entries, before = self._list(name, "objects with value and inverse", at_most=50), len(self.problems)
         if entries is None:
             return None
         found = [self._rule(f"{name}[{at}]", entry) for at, entry in enumerate(entries)]
-        length = sum(len(pattern) for pattern, _ in found)
+        length = sum(len(value) for value, _ in found)
         if length > PATTERNS_LIMIT:
             self.add_problem(name, f"must have at most {PATTERNS_LIMIT:,} characters in all its patterns; "
                                    f"these have {length:,}")
@@ -7578,6 +7606,12 @@ def sample_event(account: Account, values: Mapping[str, str] | None = None) -> t
     tags = tuple(Tag(secret_hash(name).hex()[:26], name)
                  for name in map(str.strip, values["tags"].split(",")) if name)
     return event_body(Subscriber(project, owner, tags, ()), release), url
+
+
+def sample_destination(kind: str) -> Destination:
+    """A made-up one, as the API's lists show it."""
+    shown = KINDS[kind].shown({field.name: "example" for field in KINDS[kind].fields})
+    return Destination("mzxw6ytboi2dqnzxgezdgnbvgy", "", kind, "Releases", {"shown": shown}, "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -7954,7 +7988,6 @@ def read_tag(call: Call, tag_id: str) -> dict[str, Any]:
 
 def rename_tag(call: Call, tag_id: str) -> dict[str, Any]:
     """The tag with its new name. 400: no name, or another tag's. 404: no such tag."""
-    or_missing(call.store.tags.get(call.account_id, tag_id))
     return or_missing(call.store.tags.rename(call.account_id, tag_id, _tag_name(call))).as_json()
 
 
@@ -7974,6 +8007,11 @@ def read_summary(call: Call) -> dict[str, Any]:
     return vars(call.store.releases.summary(call.account_id))
 
 
+def read_openapi(call: Call) -> dict[str, Any]:
+    """This document, which needs no key."""
+    return openapi_document(call.context)
+
+
 Handler = Callable[..., dict[str, Any]]     # of a Call and what the path names
 # Path below /v1 -> method -> handler.
 ROUTES: dict[str, dict[str, Handler]] = {
@@ -7985,6 +8023,7 @@ ROUTES: dict[str, dict[str, Handler]] = {
     "tags/{id}":            {"GET": read_tag, "POST": rename_tag, "DELETE": remove_tag},
     "summary":              {"GET": read_summary},
     "auth/keys":            {"GET": list_keys},
+    "openapi.json":         {"GET": read_openapi},
 }
 # The same of what follows a project.
 PROJECT_ROUTES: dict[str, dict[str, Handler]] = {
@@ -8001,6 +8040,146 @@ for _kind, _field in KIND_FIELDS.items():
     _more = {"telegram": ("channels",), "matrix": ("webhooks",)}.get(_kind, ())
     ROUTES[_field.replace("_", "-")] = {"GET": functools.partial(
         list_destinations, kind=_kind, keys=[*_more, _field.rpartition("_")[2]])}
+
+
+# OpenAPI: https://spec.openapis.org/oas/v3.1.1.html
+
+_ID = "mzxw6ytboi2dqnzxgezdgnbvgy"
+_PROJECT = Project(
+    _ID, "", 0, "github", "bottlepy/bottle", "daily", True, True, (("^1", True), ("-rc", False)),
+    "For the shop", 3, (_ID,), dict.fromkeys(KIND_FIELDS, (_ID,)),
+    Health(1.77e9, 1.77e9, 1.77e9, "no answer in time", 1.77e9, True, 42), "major")
+_BARE_PROJECT = dataclasses.replace(
+    _PROJECT, exclude_prereleases=False, exclude_updated=False, exclude_version_regexp=(), note="", tags=(),
+    hold_days=0, destinations={}, health=Health(None, None, 0.0, None, None, False, None), notify_level="all")
+_BARE_RELEASE = Release("0.13.4", "2026-01-31T08:00:00Z")
+_RELEASE = dataclasses.replace(
+    _BARE_RELEASE, is_prerelease=True, cve=("CVE-2026-12345",), is_updated=True, has_note=True)
+_PAGE = "https://github.com/bottlepy/bottle/releases"
+# What answers are made of, with all members that there may be.
+_SAMPLES: dict[str, Mapping[str, Any]] = {
+    "Project": _PROJECT.as_json(_PAGE), "Release": _RELEASE.as_json() | {"is_excluded": True},
+    "Note": Note("Bottle 0.13.4", "<p>Fixes.</p>", _PAGE).as_json(), "Tag": Tag(_ID, "shop").as_json(),
+    "Key": Key(_ID, "", "laptop", ("10.0.0.0/8",), "rt_...", 0.0).as_json(),
+    "Summary": vars(Summary(60, 7, 1, 5, 0)), "Message": _OK | {"errors": ["Project name is required."]},
+}
+# The members that are always there, of those that may lack some.
+_ALWAYS: dict[str, Collection[str]] = {
+    "Project": _BARE_PROJECT.as_json(_PAGE), "Release": _BARE_RELEASE.as_json(), "Message": _OK}
+# What handlers answer; a text is the name of a sample.
+_ANSWERS: dict[Handler, Any] = {
+    list_projects: {"projects": ["Project"], "total_pages": 1},
+    search_projects: {"q": "bottle", "projects": ["Project"]},
+    add_project: "Project", read_project: "Project", update_project: "Project", remove_project: "Message",
+    list_releases: {"releases": ["Release"], "total_pages": 1}, read_release: "Release",
+    read_latest_release: "Release", read_note: "Note", list_providers: {"providers": ["github"]},
+    list_tags: {"tags": ["Tag"]}, add_tag: "Tag", read_tag: "Tag", rename_tag: "Tag",
+    remove_tag: "Message", list_keys: {"keys": ["Key"]}, read_summary: "Summary", read_openapi: {},
+}
+_SPELLED = "As the provider spells it; a slash is sent as it is, or as %2F."
+_IN_PATHS = {"id": "The id of a project, or of a tag.", "name": _SPELLED, "version": _SPELLED,
+             "provider": "A provider's id, as GET /v1/providers lists them."}
+_ABOUT = (
+    "Every request but the one for this document needs a key, in the header X-Key or as the user or the "
+    "password of Basic authentication. A GET counts as 1 of the requests that X-Ratelimit-Limit allows in an "
+    "hour, any other as 10. An error is a Message. A method that a path does not have is answered 405, with "
+    "Allow. Paths of one project may also begin with /v1/project/. Trailing slashes, and unknown members of "
+    "a body, are ignored.")
+
+
+def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, Any]:
+    """The JSON Schema that a sample of an answer fits; ``always``: the members that it requires, else all."""
+    if isinstance(sample, str) and sample in _SAMPLES:
+        return {"$ref": f"#/components/schemas/{sample}"}
+    if isinstance(sample, Mapping):
+        return {"type": "object", "required": list(sample if always is None else always),
+                "properties": {name: _schema_of(value, always and ()) for name, value in sample.items()}}
+    if isinstance(sample, (list, tuple)):
+        return {"type": "array", "items": _schema_of(sample[0], always and ())}
+    return {"type": {bool: "boolean", int: "integer", str: "string"}[type(sample)]}
+
+
+def _answer_schema(handler: Handler) -> dict[str, Any]:
+    if isinstance(handler, functools.partial):      # a list of destinations
+        return _schema_of(dict.fromkeys(handler.keywords["keys"], [
+            sample_destination(handler.keywords["kind"]).as_json()]))
+    return _schema_of(_ANSWERS[handler])
+
+
+def _reads(context: Context, handler: Handler) -> tuple[dict[str, Any], set[str]]:
+    """``(the schemas by name of what a handler reads of a query or a body, those that it needs)``: found by
+    calling it with nothing given, which it refuses."""
+    schemas: dict[str, Any] = {}
+    values = {"project": _PROJECT, "version": "", "tag_id": ""}
+    named = {name: values[name] for name in inspect.signature(handler).parameters if name in values}
+    try:
+        handler(Call(context, "", (), {SCHEMAS: schemas}), **named)
+    except Invalid as error:
+        return schemas, {problem.field for problem in error.problems}
+    except NotFound:
+        pass
+    return schemas, set()
+
+
+def _operation(context: Context, method: str, path: str, handlers: list[Handler]) -> dict[str, Any]:
+    """What one method of a path does; of more than one handler where that depends on what there is."""
+    about = " Or: ".join(" ".join(str(getattr(one, "func", one).__doc__).split()) for one in handlers)
+    answers, schemas, required = [_answer_schema(one) for one in handlers], dict[str, Any](), set[str]()
+    for handler in handlers if method != "DELETE" and path != "openapi.json" else ():
+        more, needed = _reads(context, handler)
+        schemas, required = schemas | more, required | needed
+    parameters = [{"name": name, "in": "path", "required": True, "description": _IN_PATHS[name],
+                   "schema": {"type": "string", "minLength": 1}} for name in re.findall("{(.*?)}", path)]
+    found: dict[str, Any] = {
+        "operationId": re.sub(r"\W+", "_", f"{method} {path}").strip("_").lower(),
+        "summary": re.split(r"[.:;]( |$)", about)[0], "description": about, "parameters": parameters}
+    if method == "POST":
+        body = {"type": "object", "properties": schemas, "required": sorted(required)}
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    else:
+        parameters += [{"name": name, "in": "query", "required": name in required, "schema": schema}
+                       for name, schema in schemas.items()]
+    statuses = {400: method == "POST" or bool(parameters), 401: path != "openapi.json", 404: "{" in path,
+                413: method == "POST", 429: path != "openapi.json", 500: True, 503: True}
+    schema = answers[0] if len(answers) == 1 else {"anyOf": answers}
+    found["responses"] = {
+        "200": {"description": "OK", "content": {"application/json": {"schema": schema}}},
+        **{str(status): {"$ref": f"#/components/responses/{status}"}
+           for status, can_come in statuses.items() if can_come}}
+    if path in ("auth/keys", "openapi.json"):
+        found["security"] = [{"log-in": []}] if path == "auth/keys" else []
+    return found
+
+
+def openapi_document(context: Context) -> dict[str, Any]:
+    """The API as OpenAPI 3.1, made of the routes, of what their handlers read, and of samples."""
+    routes: dict[str, dict[str, list[Handler]]] = {}
+    for path, methods in (*ROUTES.items(), *(
+            (f"{project}/{what}".rstrip("/"), methods) for what, methods in PROJECT_ROUTES.items()
+            for project in ("projects/{id}", "projects/{provider}/{name}"))):
+        place = "projects/{id}" if path == "projects/{provider}" else path      # which OpenAPI takes for one
+        for method, handler in methods.items():
+            routes.setdefault(place, {}).setdefault(method, []).append(handler)
+    message = {"application/json": {"schema": _schema_of("Message")}}
+    wait = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "releasetrack", "version": __version__, "description": _ABOUT},
+        "servers": [{"url": context.settings.base_url or "/"}],
+        "security": [{"key": []}, {"key-by-basic": []}],
+        "paths": {f"/v1/{path}": {method.lower(): _operation(context, method, path, handlers)
+                                  for method, handlers in several.items()}
+                  for path, several in routes.items()},
+        "components": {
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+                "key-by-basic": {"type": "http", "scheme": "basic", "description": "The key, as either."},
+                "log-in": {"type": "http", "scheme": "basic", "description": "E-mail address, password."}},
+            "schemas": {name: _schema_of(sample, _ALWAYS.get(name)) | {"examples": [sample]}
+                        for name, sample in _SAMPLES.items()},
+            "responses": {str(status): {"description": REASONS[status], "content": message,
+                                        "headers": wait if status in (429, 503) else {}}
+                          for status in (400, 401, 404, 413, 429, 500, 503)}}}
 
 
 # Authentication and rate limits
@@ -8216,9 +8395,13 @@ def answer_api(context: Context) -> bytes:
     environ, response = bottle.request.environ, bottle.response
     method = environ["REQUEST_METHOD"]
     response.content_type = "application/json"
+    root = quote(environ.get("SCRIPT_NAME", "").encode("latin-1"))
+    response.set_header("Link", f'<{root}/v1/openapi.json>; rel="service-desc"')       # RFC 8631
     segments = [""]
     try:
         segments = path_segments(environ)[1:] or [""]
+        if segments == ["openapi.json"]:        # there is nothing secret in it
+            return _handle(Call(context, "", segments, environ))
         if segments == ["auth", "keys"]:        # no key opens them
             account_id = _log_in_by_basic(context, environ).id
             take_cost(context, f"account {account_id}", method)
@@ -10563,6 +10746,7 @@ def keys_page(visit: Visit) -> str:
         for one in store.keys.of_account(account_id)]
     return visit.show(
         FORM_PAGE, "/keys", title="API keys", items=items, legend="Create a key",
+        actions=[("/v1/openapi.json", "OpenAPI document")],
         buttons={"add": "Create"}, fields=visit.filled(
             "add" if visit.problems else "",
             Field("name", "Name", is_required=True,

@@ -7238,9 +7238,9 @@ def test_query_parameter_that_is_invalid_is_named(world):
         ("page=9223372036854775808", "page must be"),
         ("order=size",              "order must be one of: updated, added, name"),
         ("tag=nope",                "there is no tag 'nope'"),
-        ("tag=%00",                 "tag must be printable text"),
+        ("tag=%00",                 "tag must be text without control characters"),
         ("q=%ff",                   "parameters, in UTF-8"),
-        ("q=a%00b",                 "q must be printable text"),
+        ("q=a%00b",                 "q must be text without control characters"),
         ("&".join(f"a{n}=1" for n in range(200)), "at most 100 parameters"),
     ):
         assert said in world.faults("GET", f"/v1/projects?{query}")[0]
@@ -7559,6 +7559,82 @@ def test_unexpected_fault_is_logged_and_answered_as_a_message(world, caplog, mon
     monkeypatch.setitem(rt.ROUTES["tags"], "GET", lambda call: 1 / 0)
     assert world.ask("GET", "/v1/tags", status=500) == {"message": "Internal Server Error", "code": 500}
     assert "ZeroDivisionError" in caplog.text and world.key not in caplog.text
+
+
+def test_openapi_document_has_each_route_and_names_what_it_refers_to(world):
+    document = world.ask("GET", "/v1/openapi.json", X_Key="")
+    assert document == world.ask("GET", "/v1/openapi.json/") and document["openapi"] == "3.1.0"
+    routes = {(method, path) for path, methods in rt.ROUTES.items() for method in methods}
+    routes |= {(method, f"{project}/{what}".rstrip("/")) for what, methods in rt.PROJECT_ROUTES.items()
+               for method in methods for project in ("projects/{id}", "projects/{provider}/{name}")}
+    routes.remove(("GET", "projects/{provider}"))      # which is the same path as that of an id to OpenAPI
+    operations = {(method.upper(), path.removeprefix("/v1/")): one for path, methods in document["paths"].items()
+                  for method, one in methods.items()}
+    assert operations.keys() == routes
+    assert len({one["operationId"] for one in operations.values()}) == len(operations)
+    for (method, path), one in operations.items():
+        assert one["summary"] and one["description"].endswith("."), path
+        assert [parameter["name"] for parameter in one["parameters"] if parameter["in"] == "path"] == re.findall("{(.*?)}", path)
+        assert ("requestBody" in one) == (method == "POST") and one["responses"].keys() >= {"200", "500", "503"}
+    schemes = document["components"]["securitySchemes"]
+    needs = [document["security"], *(one.get("security", []) for one in operations.values())]
+    assert {name for need in needs for either in need for name in either} == set(schemes)
+    for place in re.findall(r'"#/([^"]+)"', json.dumps(document)):
+        assert functools.reduce(lambda value, name: value[name], place.split("/"), document), place
+
+
+def test_openapi_document_says_what_handlers_read(world):
+    paths = world.ask("GET", "/v1/openapi.json")["paths"]
+    read = {path: {one["name"]: (one["required"], one["schema"]) for one in paths[path]["get"]["parameters"] if one["in"] == "query"}
+            for path in ("/v1/projects", "/v1/projects/{id}", "/v1/projects/search", "/v1/projects/{id}/releases")}
+    assert list(read["/v1/projects"]) == ["q", "order", "tag", "page", "reverse"] == list(read["/v1/projects/{id}"])
+    assert read["/v1/projects"]["order"] == (False, {"type": "string", "enum": ["updated", "added", "name"], "default": "updated"})
+    assert [read["/v1/projects/search"][name][0] for name in ("q", "provider")] == [True, False]
+    assert list(read["/v1/projects/{id}/releases"]) == ["page"]
+    added, changed, tag = (paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+                           for path in ("/v1/projects", "/v1/projects/{id}", "/v1/tags/{id}"))
+    assert (added["required"], changed["required"], tag["required"]) == (["name"], [], ["name"])
+    assert added["properties"].keys() == {"provider", "name", *changed["properties"]}
+    assert changed["properties"].keys() >= {"exclude_updated", "tags", *rt.KIND_FIELDS.values()}
+    assert tag["properties"] == {"name": {"type": "string", "minLength": 1, "maxLength": rt.TAG_LIMIT}}
+
+
+def assert_fits(value: Any, schema: dict[str, Any], document: dict[str, Any]) -> None:
+    """That an answer is as its schema, as far as the document's own go, and has no member that is not described."""
+    if "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema:
+        wanted = [one for one in schema["anyOf"] if ("$ref" in one) == ("total_pages" not in value)]
+        return assert_fits(value, wanted[0], document)
+    assert type(value) is {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}[schema["type"]], (value, schema)
+    if isinstance(value, dict) and schema["properties"]:
+        assert set(schema["required"]) <= value.keys() <= schema["properties"].keys(), (value, schema)
+        for name, member in value.items():
+            assert_fits(member, schema["properties"][name], document)
+    for item in value if isinstance(value, list) else ():
+        assert_fits(item, schema["items"], document)
+
+
+def test_answers_fit_the_openapi_document(world):
+    document = world.ask("GET", "/v1/openapi.json")
+    ids = stock_account(world, world.account, "my")
+    world.rule_out(world.store.projects.get(world.account.id, ids["project_id"]), ("nothing", True))
+    bare = world.track("gitlab", "o/sub/bare", release("1.0")).id
+    read = 0
+    for path, methods in document["paths"].items():
+        for known in ({"id": ids["tag"] if "tags/" in path else ids["project_id"], "version": ids["version"]},
+                      {"id": ids["tag"] if "tags/" in path else bare, "version": "1.0"}, {"id": "gitlab", "version": "1.0"}):
+            place = path.format(**known, provider="gitlab", name="o/sub/bare")
+            asked = "?q=o" if path.endswith("search") else ""
+            answer = world.app.get(place + asked, headers={"X-Key": world.key}, expect_errors=True)
+            assert answer.headers["Link"] == '</v1/openapi.json>; rel="service-desc"'
+            assert str(answer.status_int) in methods["get"]["responses"], (place, answer)
+            if answer.status_int == 200:
+                read += 1
+                assert_fits(answer.json, methods["get"]["responses"]["200"]["content"]["application/json"]["schema"], document)
+            else:
+                assert_fits(answer.json, {"$ref": "Message"}, document)
+    assert read > 80
 
 
 def test_summary_counts_what_is_the_account_s(world):
