@@ -977,6 +977,8 @@ class ReleaseListItem:
     release: Release
     found_at: float | None          # None: it was out before the first check
     note: Note | None               # with a preview of its message
+    is_unread: bool
+    is_recent: bool                 # found since the account marked all as read
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1855,6 +1857,12 @@ CREATE TABLE read_release (
     PRIMARY KEY (account_id, release_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX read_release_of_release ON read_release (release_id);
+CREATE VIEW unread_view AS
+SELECT account_id, project.id AS project_id, release.id AS release_id
+  FROM account JOIN project ON account_id = account.id JOIN release USING (source_id)
+ WHERE found_at > read_until AND NOT EXISTS (
+       SELECT 1 FROM read_release
+        WHERE read_release.account_id = account.id AND release_id = release.id);
 
 -- digest_hour: NULL for that of the setting. Quiet hours, in which nothing is sent: "22:00" and "07:00".
 ALTER TABLE account ADD COLUMN digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23);
@@ -2256,7 +2264,7 @@ def restore(copy: str, path: str) -> None:
         raise StoreError(f"{copy} cannot be restored: {reason}") from error
 
 
-def _page_count(count: int, size: int) -> int:
+def page_count(count: int, size: int) -> int:
     return max(1, -(-count // size))
 
 
@@ -2397,11 +2405,6 @@ class Accounts:
         """The id of the account whose badges have this secret."""
         row = self._db.row("SELECT id FROM account WHERE badge_secret = ?", (secret,))
         return row["id"] if row else None
-
-    def read_until(self, account_id: str) -> float:
-        """The instant until which the account has read all that came."""
-        row = self._db.row("SELECT read_until FROM account WHERE id = ?", (account_id,))
-        return float(row[0]) if row else 0.0
 
     def set_password(self, account_id: str, password: str) -> None:
         """Set the hash of the password, and end the account's sessions."""
@@ -3126,6 +3129,10 @@ class Sources:
                   for release in found.updated])
         db.executemany("UPDATE release SET found_at = ? WHERE source_id = ? AND version = ?",
                        [(now, source_id, version) for version in found.news])
+        db.executemany("""
+            DELETE FROM read_release
+             WHERE release_id = (SELECT id FROM release WHERE source_id = ? AND version = ?)
+            """, [(source_id, version) for version in found.news])
         db.executemany("UPDATE release SET step = ? WHERE source_id = ? AND version = ?",
                        [(step, source_id, version) for version, step in found.steps.items()])
         db.executemany("UPDATE release SET content_id = ? WHERE source_id = ? AND version = ?",
@@ -3352,7 +3359,7 @@ class Projects:
     def page(self, account_id: str, order: str, is_reversed: bool, provider: str | None = None,
              tag: str | None = None, page: int = 1, *, text: str | None = None, is_failing: bool = False,
              size: int = PAGE_SIZE) -> tuple[list[Project], int]:
-        """A page of an account's projects, and how many pages there are (at least 1): of a provider, with a
+        """A page of an account's projects, and how many there are on all pages: of a provider, with a
         tag, with a text in the name, whose last check failed. ``order``: "name"; or "updated" (by the newest
         release) or "added", newest first."""
         values = {"account": account_id, "order": order, "provider": provider, "tag": tag,
@@ -3376,7 +3383,7 @@ class Projects:
                       CASE :order WHEN 'name' THEN name END COLLATE NOCASE,
                       CASE :order WHEN 'name' THEN provider END, project.rowid DESC
              LIMIT :limit OFFSET :first""", values | {"first": first, "limit": last - first})]
-        return self.of_ids(account_id, ids[::-1] if is_reversed else ids), _page_count(count, size)
+        return self.of_ids(account_id, ids[::-1] if is_reversed else ids), int(count)
 
     def search(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
         """The projects whose name contains the text, in upper or lower case, sorted by name."""
@@ -3435,7 +3442,7 @@ class Releases:
               FROM project_release_view WHERE project_id = ? ORDER BY date DESC, id DESC LIMIT ? OFFSET ?
             """, (project.id, size, (page - 1) * size))
         (count,), = self._db.rows("SELECT count(*) FROM release WHERE source_id = ?", (project.source_id,))
-        return [_release(row) for row in found], _page_count(count, size)
+        return [_release(row) for row in found], page_count(count, size)
 
     def get(self, project: Project, versions: Sequence[str]) -> Release | None:
         """The release of the longest of these versions that the project has, without its note."""
@@ -3478,10 +3485,10 @@ class Releases:
                       FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC""", (source_id,))}
 
     def latest(self, account_id: str, page: int = 1, provider: str | None = None, tag: str | None = None,
-               text: str | None = None, is_security: bool = False,
-               size: int = PAGE_SIZE) -> tuple[list[ReleaseListItem], bool]:
+               text: str | None = None, is_security: bool = False, size: int = PAGE_SIZE,
+               is_unread: bool = False) -> tuple[list[ReleaseListItem], bool]:
         """A page of the releases of all of an account's projects, newest first, and whether there are more:
-        of a provider, with a tag, with a text in the project's name, that name a CVE."""
+        of a provider, with a tag, with a text in the project's name, that name a CVE, that are unread."""
         # Releases from a date on are enough: as many projects as the page reaches down to have one.
         found = self._db.rows("""
             WITH matching AS NOT MATERIALIZED (
@@ -3492,29 +3499,60 @@ class Releases:
                    AND (:tag IS NULL
                         OR project.id IN (SELECT project_id FROM project_tag WHERE tag_id = :tag))
             ), since AS MATERIALIZED (
-                SELECT coalesce((SELECT newest_date FROM matching WHERE NOT :is_security
+                SELECT coalesce((SELECT newest_date FROM matching WHERE NOT (:is_security OR :is_unread)
                                   ORDER BY newest_date DESC LIMIT 1 OFFSET :reach), '') AS date
             )
             SELECT project_id, version, date, is_prerelease, is_updated, cve, step, has_note, is_ruled_out,
-                   found_at, title, substr(message, 1, :start) AS message, url
+                   found_at, title, substr(message, 1, :start) AS message, url,
+                   found_at > (SELECT read_until FROM account WHERE id = :account) AS is_recent,
+                   EXISTS (SELECT 1 FROM read_release
+                            WHERE read_release.account_id = :account AND release_id = wanted_id) AS is_marked
               FROM (SELECT release.id AS wanted_id, matching.id AS wanted_by
                       FROM since
                      CROSS JOIN matching ON newest_date >= since.date
                      CROSS JOIN release ON release.source_id = matching.source_id
                             AND release.date >= since.date
-                     WHERE NOT :is_security OR cve IS NOT NULL
+                     WHERE (NOT :is_security OR cve IS NOT NULL)
+                       AND (NOT :is_unread OR release.id IN (
+                            SELECT release_id FROM unread_view WHERE account_id = :account))
                      ORDER BY release.date DESC, release.id DESC LIMIT :limit OFFSET :offset)
              CROSS JOIN project_release_view ON id = wanted_id AND project_id = wanted_by
              ORDER BY date DESC, id DESC
             """, {"limit": size + 1, "offset": (page - 1) * size, "reach": page * size, "account": account_id,
                   "provider": provider, "tag": tag, "text": text and containing(text),
-                  "is_security": is_security, "start": NOTE_PREVIEW_CHARS})
+                  "is_security": is_security, "is_unread": is_unread, "start": NOTE_PREVIEW_CHARS})
         projects = {project.id: project for project in self._projects.of_ids(
             account_id, list(dict.fromkeys(row["project_id"] for row in found)))}
         items = [ReleaseListItem(projects[row["project_id"]], _release(row), row["found_at"],
-                                 _value(Note, row) if row["has_note"] else None)
+                                 _value(Note, row) if row["has_note"] else None,
+                                 bool(row["is_recent"]) and not row["is_marked"], bool(row["is_recent"]))
                  for row in found[:size] if row["project_id"] in projects]
         return items, len(found) > size
+
+    def unread(self, account_id: str) -> int:
+        """How many releases were found that the account has not read."""
+        (count,), = self._db.rows("SELECT count(*) FROM unread_view WHERE account_id = ?", (account_id,))
+        return int(count)
+
+    def mark(self, account_id: str, project_id: str, version: str, is_read: bool) -> None:
+        """Mark a release of a project as read or as unread by its account."""
+        values = {"account": account_id, "project": project_id, "version": version}
+        if is_read:
+            self._db.write("""
+                INSERT OR IGNORE INTO read_release (account_id, release_id)
+                SELECT account_id, release.id FROM project JOIN release USING (source_id)
+                 WHERE project.id = :project AND account_id = :account AND version = :version""", values)
+        else:
+            self._db.write("""
+                DELETE FROM read_release WHERE account_id = :account AND release_id IN (
+                    SELECT release.id FROM project JOIN release USING (source_id)
+                     WHERE project.id = :project AND version = :version)""", values)
+
+    def mark_all(self, account_id: str) -> None:
+        """Mark all that was found so far as read."""
+        with self._db.transaction() as db:
+            db.execute("UPDATE account SET read_until = ? WHERE id = ?", (self._db.clock(), account_id))
+            db.execute("DELETE FROM read_release WHERE account_id = ?", (account_id,))
 
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
         """The newest release of each of these sources of an account that has any."""
@@ -3540,12 +3578,7 @@ class Releases:
                    ) AS new_this_week,
                    (SELECT count(*) FROM project JOIN source ON source.id = source_id
                      WHERE account_id = :account AND error IS NOT NULL) AS failing,
-                   (SELECT count(*) FROM project JOIN release USING (source_id)
-                     WHERE account_id = :account
-                       AND found_at > (SELECT read_until FROM account WHERE id = :account)
-                       AND NOT EXISTS (SELECT 1 FROM read_release
-                                        WHERE read_release.account_id = :account AND release_id = release.id)
-                   ) AS unread,
+                   (SELECT count(*) FROM unread_view WHERE account_id = :account) AS unread,
                    (SELECT count(*) FROM destination JOIN delivery ON destination_id = destination.id
                      WHERE destination.account_id = :account AND state = 'pending') AS waiting_deliveries
             """, {"account": account_id, "week": week})
@@ -7840,7 +7873,8 @@ def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
         if tag and not call.store.tags.get(call.account_id, tag):
             query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
         query.check()
-        found, total = call.store.projects.page(call.account_id, order, is_reversed, provider, tag, page)
+        found, count = call.store.projects.page(call.account_id, order, is_reversed, provider, tag, page)
+        total = page_count(count, PAGE_SIZE)
     return {"projects": [_shown(call, project) for project in found], "total_pages": total}
 
 
@@ -8473,10 +8507,11 @@ header nav a[aria-current] { font-weight: 600; }
 .menu > div > *, .menu button { display: block; width: 100%; text-align: left; }
 .menu hr { border: 0; border-top: 1px solid var(--line); margin: .4rem 0; }
 .menu p { margin: 0; padding: .3rem .65rem; font-size: .8125rem; color: var(--soft); }
-main { padding: 1.5rem 1rem 4rem; }
+main { padding: 1.25rem 1rem 4rem; }
 h1 { font-size: 1.375rem; line-height: 1.3; margin: 0 auto 0 0; letter-spacing: -.01em; }
 main > .line { margin: 0 0 1rem; }
-h2 { font-size: 1rem; margin: 2rem 0 .6rem; }
+h2 { font-size: 1rem; margin: 1.75rem 0 .6rem; }
+#found h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; }
 p, ul, ol, pre, table { margin: 0 0 .8rem; }
 a { color: var(--accent); text-underline-offset: .15em; }
 small, .hint { font-size: .8125rem; }
@@ -8616,7 +8651,7 @@ legend + * { clear: both; }
 .mark.good { background: var(--good-tint); color: var(--good); }
 .mark.plain { background: none; color: var(--soft); box-shadow: inset 0 0 0 1px var(--line); }
 a.mark:hover { text-decoration: underline; }
-.rows > li { position: relative; padding: .42rem 1rem; }
+.rows > li { position: relative; padding: .22rem 1rem; }
 .rows > li > .line > b { font: 400 .8125rem ui-monospace, monospace; white-space: nowrap; }
 .rows > li > .line { flex-wrap: nowrap; min-height: 1.6rem; }
 .rows .name { font-weight: 500; max-width: 20rem; }
@@ -8628,7 +8663,7 @@ a.mark:hover { text-decoration: underline; }
   margin: 0 -.2rem 0 -.85rem;
 }
 .rows > li { grid-template-columns: fit-content(75%) minmax(2rem, 1fr) auto; align-items: center; }
-.rows > li:has(.note) { padding-right: 2.2rem; }
+.rows:has(.note) > li { padding-right: 2.2rem; }
 .rows > li > .note { grid-column: 2; }
 .rows > li > .end { grid-column: 3; display: flex; align-items: center; gap: .5rem; }
 .end, .rows .end button { color: var(--soft); font-size: .8125rem; }
@@ -8639,7 +8674,7 @@ a.mark:hover { text-decoration: underline; }
 .note > summary::-webkit-details-marker { display: none; }
 .note:not([open]) > summary { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .note > summary::after {
-  content: ""; position: absolute; right: 1rem; top: .95rem; width: .4rem; height: .4rem;
+  content: ""; position: absolute; right: 1rem; top: .75rem; width: .4rem; height: .4rem;
 }
 .note > summary::after { border: solid var(--soft); border-width: 0 1.5px 1.5px 0; rotate: 45deg; }
 .rows > li > .note[open] { grid-area: 2 / 1 / auto / -1; padding: .5rem 0; margin-right: -1.2rem; }
@@ -8647,7 +8682,7 @@ a.mark:hover { text-decoration: underline; }
   position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; overflow: hidden; text-indent: 3rem;
   white-space: nowrap;
 }
-.note[open] > summary::after { rotate: 225deg; top: 1.1rem; }
+.note[open] > summary::after { rotate: 225deg; top: .9rem; }
 .note iframe {
   width: 100%; border: 1px solid var(--line); border-radius: .4rem; resize: vertical; display: block;
 }
@@ -8674,7 +8709,7 @@ table, td, th {
 .bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; gap: .6rem; }
 .bulk .field { margin: 0; } .bulk label:not(.check) { position: absolute; clip-path: inset(50%); }
 .bulk select { max-width: 16rem; }
-form:not(:has(:checked)) > .bulk { display: none; }
+form:not(:has([name=project]:checked)) > .bulk { display: none; }
 .chips { display: flex; flex-wrap: wrap; gap: .35rem; }
 .list .chips { margin: .35rem 0 0; }
 .facts .name { order: 1; font-weight: 400; text-decoration: underline; }
@@ -8682,6 +8717,19 @@ main > h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
 .grid > li { align-content: start; }
 .fold > summary { cursor: pointer; font-weight: 600; margin: 0 0 1rem; }
 .columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
+.marks { display: contents; }
+.bar { min-height: 2rem; margin: 0 0 .6rem; gap: .4rem 1rem; }
+.bar + h2 { margin-top: .6rem; }
+.heads, .projects .line { display: grid; align-items: center; gap: 0 .6rem; }
+.heads { grid-template-columns: 1rem minmax(0, 1fr) auto 6.5rem; padding: 0 1rem .4rem; font-size: .8125rem; }
+.heads > a { color: var(--soft); text-decoration: none; } .heads > a[aria-current] { color: var(--text); }
+.by-name { grid-column: 2; } .by-added { grid-column: 3; }
+.by-updated { grid-column: 4; grid-row: 1; text-align: right; }
+.projects > li { grid-template-columns: minmax(0, 1fr) 6.5rem; }
+.projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 2fr) minmax(0, 1fr) minmax(0, 1.3fr); }
+.projects .line > b { grid-column: 4; } .projects .name { justify-self: start; max-width: 100%; }
+.projects .marks { grid-column: 5; display: flex; gap: .35rem; min-width: 0; }
+.rows.projects > li > .end { grid-column: 2; justify-content: end; } .projects .hint { padding-left: 4rem; }
 header nav .glyph { display: none; }
 @media (min-width: 60rem) {
   .columns { grid-template-columns: minmax(0, 1.6fr) minmax(0, 1fr); }
@@ -8712,7 +8760,13 @@ header nav .glyph { display: none; }
   .list:not(.rows) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
   .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding-left: 1.2rem; }
   .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; } .rows > li > .end { grid-column: 2; }
-  .rows > li > .note { grid-column: 1 / -1; } .filters .field { flex: 1 1 7rem; }
+  .rows:not(.projects) .icon { position: absolute; left: 1.2rem; top: .6rem; }
+  .rows:not(.projects) > li > .line:has(.icon) { padding-left: 1.8rem; }
+  .rows .name { flex: 1 0 60%; max-width: 100%; } .rows .dot { position: absolute; left: 1.25rem; top: 1rem; }
+  .rows > li > .note { grid-column: 1 / -1; }
+  .projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 1fr); min-width: 0; }
+  .projects .line > :is(b, .marks) { grid-column: 3; } .projects .hint { padding-left: 4rem; }
+  .filters .field { flex: 1 1 7rem; }
   .facts b {
     min-width: 8rem; } .form { padding: 1rem; } .form > .row { margin: 1rem -1rem -1rem;
     padding: .8rem 1rem;
@@ -8723,6 +8777,8 @@ header nav .glyph { display: none; }
 SCRIPT = """\
 "use strict";
 // What improves the pages where scripts run. All of it can be done without.
+const one = (where, within = document) => within.querySelector(where);
+const read = async answer => new DOMParser().parseFromString(await (await answer).text(), "text/html");
 let timer, requests = 0;
 addEventListener("input", event => {        // data-live: the id of what is updated while a form is filled in,
   const form = event.target.form, id = form && form.dataset.live;       // and the button that shows it
@@ -8732,25 +8788,73 @@ addEventListener("input", event => {        // data-live: the id of what is upda
     const mine = ++requests, data = new URLSearchParams(new FormData(form)), isGet = form.method === "get";
     if (!isGet) data.set("do", id);
     const url = form.getAttribute("action");
-    const answer = await fetch(isGet ? url + "?" + data : url, isGet ? {} : {method: "POST", body: data});
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const page = await read(fetch(isGet ? url + "?" + data : url, isGet ? {} : {method: "POST", body: data}));
     const found = page.getElementById(id);
     if (mine !== requests || !found) return;
     document.getElementById(id).replaceChildren(...found.childNodes);
     if (isGet) history.replaceState(null, "", "?" + data);
   }, 250);
 });
-addEventListener("click", async event => {  // data-copy: the id of the field whose text is copied
-  const button = event.target.closest("[data-copy]");
-  if (!button) return;
-  const field = document.getElementById(button.dataset.copy);
+async function mark(button) {               // a release as read or unread, where it stands
+  const row = button.closest("li"), data = new URLSearchParams(new FormData(button.form, button));
+  const page = await read(fetch(button.form.action, {method: "POST", body: data}));
+  const now = one(`button[value="${CSS.escape(button.value)}"]`, page)?.closest("li");
+  const wasHere = row.contains(document.activeElement);
+  row.className = now ? now.className : "";
+  if (now) for (const part of [".line", ".end"]) one(part, row).replaceWith(one(part, now));
+  else { one(".dot", row)?.remove(); button.remove(); }
+  if (wasHere) row.focus();
+  document.title = page.title;
+  if (one(".bar") && one(".bar", page)) one(".bar").replaceWith(one(".bar", page));
+}
+addEventListener("click", async event => {
+  const button = event.target.closest("[data-copy], [name=read], [name=unread]");
+  const menu = one(".menu[open]");
+  if (menu && !menu.contains(event.target)) menu.open = false;
+  if (!button || !button.form && !button.dataset.copy || button.localName !== "button") return;
+  if (!button.dataset.copy) { event.preventDefault(); mark(button); return; }
+  const field = document.getElementById(button.dataset.copy);       // data-copy: its text is copied
   field.select();
   try { await navigator.clipboard.writeText(field.value); } catch { document.execCommand("copy"); }
   button.textContent = "Copied";
 });
+addEventListener("toggle", event => {       // a note that is opened is read
+  if (event.target.matches(".unseen > .note[open]")) one("[name=read]", event.target.parentElement)?.click();
+}, true);
 addEventListener("change", event => {       // data-all: ticks all boxes of that name
   const name = event.target.dataset.all;
   if (name) for (const box of document.getElementsByName(name)) box.checked = event.target.checked;
+});
+const row = () => document.activeElement.closest(".rows > li");
+function move(step) {
+  const rows = [...document.querySelectorAll(".rows > li")];
+  const next = rows[rows.indexOf(row()) + step] || row() || rows[0];
+  if (next) { next.tabIndex = -1; next.focus(); next.scrollIntoView({block: "nearest"}); }
+}
+function unfold() { const note = row() && one(".note", row()); if (note) note.open = !note.open; }
+function help() {
+  const dialog = one(".keys") || document.createElement("dialog");
+  dialog.className = "keys";
+  dialog.innerHTML = "<h2>Keys</h2><p>" + ["j k: next, previous row", "o Enter: open or close its notes",
+    "m: mark as read or unread", "x: select a project", "/: search", "?: these keys"].map(
+    line => line.replace(/^(.+):/, (_, keys) => keys.split(" ").map(key => `<kbd>${key}</kbd>`).join(" "))).join("<br>") +
+    "</p><form method=dialog><button>Close</button></form>";
+  document.body.append(dialog);
+  dialog.showModal();
+}
+const KEYS = {
+  j: () => move(1), k: () => move(-1), o: unfold, Enter: unfold, "?": help,
+  m: () => row() && one("[name=read], [name=unread]", row())?.click(),
+  x: () => row() && one("[type=checkbox]", row())?.click(), "/": () => one("[type=search]")?.focus(),
+};
+addEventListener("keydown", event => {
+  const {target, key} = event;
+  if (key === "Escape" && one(".menu[open]")) one(".menu").open = false;
+  if (event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(KEYS, key)) return;
+  if (target.closest("select, textarea, dialog, input:not([type=checkbox])")) return;
+  if (key === "Enter" && target.localName !== "li") return;
+  event.preventDefault();
+  KEYS[key]();
 });
 """
 
@@ -8798,10 +8902,10 @@ _ICONS = {name: (glyph, int(hue)) for glyph, row in {
 }.items() for name, hue in re.findall(r"(\S+) (\d+)", row)}
 
 
-def icon_of(id_: str) -> tuple[str, str]:
-    """Glyph and colour of the icon of a provider, or of a kind of destinations."""
+def icon_of(id_: str, title: str = "") -> tuple[str, str, str]:
+    """Glyph, colour and title of the icon of a provider, or of a kind of destinations."""
     glyph, hue = _ICONS.get(id_) or ("fork", zlib.crc32(id_.encode()) % 360)
-    return glyph, f"hsl({hue} 48% 45%)"
+    return glyph, f"hsl({hue} 48% 45%)", title
 
 
 LOGO = """\
@@ -8935,7 +9039,8 @@ template_of("""\
 </form>
 """, "filters")
 template_of("""\
-<svg class="icon {{get("size", "")}}" color="{{icon[1]}}" aria-hidden="true">
+<svg class="icon {{get("size", "")}}" color="{{icon[1]}}" role="img" aria-label="{{icon[2]}}"
+  {{"" if icon[2] else "aria-hidden=true"}}><title>{{icon[2]}}</title>
   <use href="{{root}}/icons.svg#{{icon[0]}}"/></svg>
 """, "icon")
 template_of("""\
@@ -8945,7 +9050,8 @@ template_of("""\
   <li {{"class=unseen" if item.is_new else ""}}>
     <div class="line">
       % if item.box:
-      <input type="checkbox" name="project" value="{{item.box}}" aria-label="{{item.name}}">
+      <input type="checkbox" name="project" value="{{item.box}}" aria-label="{{item.name}}"
+        {{"checked" if item.is_chosen else ""}}>
       % end
       % if item.is_new:
       <span class="dot" role="img" aria-label="Unread"></span>
@@ -8959,12 +9065,16 @@ template_of("""\
       % if item.title:
       <b>{{item.title}}</b>
       % end
+      % if item.marks:
+      <span class="marks">
       % for style, text in item.marks:
       % if text.startswith("CVE-"):
       <a class="mark {{style}}" href="https://www.cve.org/CVERecord?id={{text}}" rel="noreferrer">{{text}}</a>
       % else:
       <span class="mark {{style}}">{{text}}</span>
       % end
+      % end
+      </span>
       % end
       % if item.about:
       <span class="soft about">{{item.about}}</span>
@@ -9128,6 +9238,7 @@ class Entry:
     path: str = ""                  # of the page that the name leads to
     name: str = ""
     box: str = ""                   # the project that is chosen by the box before the name
+    is_chosen: bool = False
     marks: Sequence[tuple[str, str]] = ()           # looks and text of each
     chips: Sequence[tuple[str, str, str]] = ()      # looks, text and path of each
     about: str = ""
@@ -9139,7 +9250,7 @@ class Entry:
     fold: str = ""                  # the form is folded below these words
     hints: Sequence[str] = ()
     answer: str = ""
-    icon: tuple[str, str] | None = None             # as icon_of
+    icon: tuple[str, str, str] | None = None            # as icon_of
     when: Sequence[str] = ()        # at the right, an instant as Visit.when has it
     at: str = ""                    # where ``url`` leads, such as "at GitHub"
     read: str = ""                  # what its button that marks it as read, or unread, sends
@@ -9157,7 +9268,7 @@ def _note_of(project: Project, version: str, note: Note | None) -> dict[str, Any
     lines = [line.lstrip("#*->=_` \t").rstrip() for line in plain_text(note.message).split("\n")]
     return {"note": f"/projects/{project.id}/note?version={quote(version, safe='')}",
             "summary": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 220),
-            "height": min(480, 80 + len(note.message) // 2)}
+            "height": min(640, 64 + 30 * sum(1 + len(line) // 75 for line in lines))}
 
 
 def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, str]]:
@@ -9472,11 +9583,21 @@ class Visit:
         local = at if isinstance(at, datetime.datetime) else datetime.datetime.fromtimestamp(at, self.zone)
         return f"{local.day} {local:%b %Y, %H:%M}"
 
-    def when(self, at: float | None) -> tuple[str, str, str]:
+    def when(self, at: float | datetime.datetime | None) -> tuple[str, str, str]:
         """An instant for an Entry: for machines, by the account's clock, and how long ago."""
         if at is None:
-            return ("", "", "never")
-        return timestamp(at), self.moment(at), relative_time(at, self.store.database.clock())
+            return "", "", "never"
+        seconds = at.timestamp() if isinstance(at, datetime.datetime) else at
+        return timestamp(seconds), self.moment(at), relative_time(seconds, self.store.database.clock())
+
+    def icon_of(self, provider_id: str) -> tuple[str, str, str]:
+        """The icon of a provider."""
+        return icon_of(provider_id, self.title_of(provider_id))
+
+    def title_of(self, provider_id: str) -> str:
+        """What people call a provider, also one that is configured no longer."""
+        provider = self.providers.get(provider_id)
+        return provider.title if provider else provider_id
 
     def instant_of(self, release: Release) -> datetime.datetime:
         """When a release came out, by the account's clock."""
@@ -9501,10 +9622,11 @@ class Visit:
             "page": self.root + self.path, "links": links, "here": here, "moment": self.moment,
             "faults": [problem.named(self._labels) for problem in self.problems]} | values)
 
-    def link(self, **changes: int) -> str:
-        """The path of this page with its query, some of its parameters changed."""
+    def link(self, **changes: int | str) -> str:
+        """The path of this page with its query, some of its parameters changed, or with "" left out."""
         given = dict(urllib.parse.parse_qsl(self.environ.get("QUERY_STRING", "")))
-        query = urllib.parse.urlencode(given | changes)
+        query = urllib.parse.urlencode({
+            name: value for name, value in (given | changes).items() if value != ""})
         return f"{self.path}?{query}" if query else self.path
 
     def pager(self, has_more: bool, number: int) -> list[tuple[str, str, str]]:
@@ -9726,59 +9848,98 @@ def confirm_page(visit: Visit) -> str:
 # Releases
 
 
+template_of("""\
+<div class="row bar">
+  <span class="soft">{{count}}</span>
+  % for label, path in chips:
+  <a class="chip" href="{{root}}{{path}}" title="Remove this filter" aria-label="Remove the filter {{label}}">
+    {{label}} \u00d7</a>
+  % end
+  % if get("failing"):
+  <a class="danger" href="{{root}}/projects?failing=yes">{{failing}}</a>
+  % end
+  % if get("unread"):
+  <button class="small end" name="do" value="all">Mark all as read</button>
+  % end
+</div>
+""", "bar")
 RELEASES_PAGE = template_of("""\
 % rebase("layout", title="Releases", actions=[("/projects/add", "Add projects")])
 % include("filters")
 <div id="found">
-  % include("list", items=[], empty="" if days else nothing)
-  % for day, items in days.items():
-  <h2>{{day}}</h2>
-  % include("list", items=items, looks="rows")
+  <form method="post" action="{{back}}">
+    % include("bar")
+    % for day, items in days.items():
+    <h2>{{day}}</h2>
+    % include("list", items=items, looks="rows")
+    % end
+  </form>
+  % if not days:
+  % include("empty", text=nothing)
   % end
   % include("pager")
 </div>
 """)
 
 
-@page_at("/", methods="GET")
+@page_at("/")
 def releases_page(visit: Visit) -> str:
-    """The latest releases of all projects, newest first."""
+    """The latest releases of all projects, newest first; and what of them is read."""
     query, store, account_id = visit.query, visit.store, visit.account.id
     text, tag, provider = query.text("q"), query.text("tag"), query.text("provider")
-    is_security, number = query.flag("security"), query.page()
+    is_security, is_unread, number = query.flag("security"), query.flag("unread"), query.page()
     query.check()
-    found, has_more = store.releases.latest(account_id, number, provider, tag, text, is_security)
-    security = check_field("security", "Security only", is_security)
+
+    def mark() -> None:
+        for name in ("read", "unread"):
+            project_id, _, version = visit.form.text(name).partition(" ")
+            store.releases.mark(account_id, project_id, version, name == "read")
+        raise SeeOther(visit.link())
+
+    acts: dict[str, Act] = {"": mark, "all": (
+        lambda: store.releases.mark_all(account_id), "All releases are marked as read.", visit.link())}
+    visit.attempt(**acts)
+    found, has_more = store.releases.latest(
+        account_id, number, provider, tag, text, is_security, is_unread=is_unread)
+    unread = store.releases.unread(account_id)
     return visit.show(
         RELEASES_PAGE, "/", days=_release_items(visit, found), pages=visit.pager(has_more, number),
-        **_filters(visit, "Project", "No release found.", security))
+        back=visit.root + visit.link(), unread=unread, count=f"{unread:,} unread" if unread else "",
+        **_filters(visit, "Search releases", "No release found.", check_field("unread", "Unread", is_unread),
+                   check_field("security", "Security", is_security)))
 
 
 def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str, Any]:
-    """The fields that narrow a list, the first for what ``label`` says; and what it says when it is empty."""
-    providers = {one: one for one in visit.store.projects.providers(visit.account.id)}
-    return {"fields": [
-        Field("q", label, visit.query.text("q") or "", type="search"), visit.filter("tag", "Tag", visit.tags),
-        visit.filter("provider", "Provider", providers), *others],
+    """The fields that narrow a list, the first for what ``label`` says; chips with links that remove what is
+    chosen; and what is shown when nothing is found."""
+    providers = {one: visit.title_of(one) for one in visit.store.projects.providers(visit.account.id)}
+    names = {"tag": visit.tags, "provider": providers,
+             **{one.name: {"yes": one.choices[0][1]} for one in others}}
+    chips = [(names.get(name, {}).get(value, value), visit.link(page="", **{name: ""}))
+             for name in ("q", *names) if (value := visit.query.text(name))]
+    return {"chips": chips, "fields": [
+        Field("q", label, visit.query.text("q") or "", type="search", more={"placeholder": label}),
+        visit.filter("tag", "Tag", visit.tags), visit.filter("provider", "Provider", providers), *others],
         "nothing": nothing if providers else
-        "Nothing is tracked yet. Add what you depend on, and its releases are listed here."}
+        "Nothing is tracked yet. Add projects, images and packages; their releases appear here.",
+        "next_step": ("/projects/add", "Add your first project") if not providers else None}
 
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
     """The releases by day."""
-    since = visit.store.accounts.read_until(visit.account.id)
     today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.zone).date()
     names = {today: "Today", today - datetime.timedelta(days=1): "Yesterday"}
     days: dict[str, list[Entry]] = {}
     for one in found:
         project, release, out_at = one.project, one.release, visit.instant_of(one.release)
-        is_new = one.found_at is not None and one.found_at > since
-        marks = _marks(release, excluded(project, release))
+        provider = visit.providers.get(project.provider)
         day = names.get(out_at.date(), f"{out_at:%A}, {out_at.day} {out_at:%B %Y}")
         days.setdefault(day, []).append(Entry(
-            release.version, f"/projects/{project.id}", project.name, is_new=is_new,
-            marks=[*marks, ("good", "new")] if is_new else marks, end=f"{project.provider}, {out_at:%H:%M}",
-            **_note_of(project, release.version, one.note)))
+            release.version, f"/projects/{project.id}", project.name, icon=visit.icon_of(project.provider),
+            marks=_marks(release, excluded(project, release)), when=visit.when(out_at), is_new=one.is_unread,
+            read=f"{project.id} {release.version}" if one.is_recent else "",
+            url=page_of(provider, project.name, release.version) if provider and one.note else "",
+            at=f"at {visit.title_of(project.provider)}", **_note_of(project, release.version, one.note)))
     return days
 
 
@@ -9811,24 +9972,39 @@ def note_page(visit: Visit, project_id: str) -> str:
 _SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
                    "weekly": "weekly digest"}
 _ROWS = 25          # projects on a page
-_SORTS = {"updated": "Newest release", "updated-reverse": "Oldest release", "added": "Last added",
-          "added-reverse": "First added", "name": "Name", "name-reverse": "Name, from Z"}
+_SORTS = {"name": "Project", "updated": "Released", "added": "Added"}
 
 PROJECTS_PAGE = template_of("""\
 % rebase("layout", title="Projects", actions=[("/projects/add", "Add projects")])
-% include("filters")
+% include("filters", hidden=[("sort", sort)])
 <div id="found">
-  % if not items:
-  <p class="card empty soft">{{nothing}}</p>
-  % else:
+  % include("bar")
+  % if items:
   <form method="post" action="{{back}}">
-    % include("list")
-    <div class="row card">
-      <label class="check scripted"><input type="checkbox" data-all="project"> All on this page</label>
-      % include("fields", fields=changes)
+    <div class="heads">
+      <input type="checkbox" class="scripted" data-all="project" aria-label="All on this page">
+      % for order, (name, path, arrow) in sorts.items():
+      <a class="by-{{order}}" href="{{root}}{{path}}" {{"aria-current=true" if arrow else ""}}>
+        {{name}} {{arrow}}</a>
+      % end
+    </div>
+    % include("list", looks="rows projects")
+    <div class="row card bulk">
+      <select name="change" aria-label="Change of the selected projects">
+        <option value="">With selected...</option>
+        % for group, those in changes.items():
+        <optgroup label="{{group}}">
+          % for value, name in those.items():
+          <option value="{{value}}" {{"selected" if value == change else ""}}>{{name}}</option>
+          % end
+        </optgroup>
+        % end
+      </select>
       % include("buttons")
     </div>
   </form>
+  % else:
+  % include("empty", text=nothing, drawing="projects")
   % end
   % include("pager")
 </div>
@@ -9840,41 +10016,52 @@ def projects_page(visit: Visit) -> str:
     """What the account tracks, and changes to several at once."""
     store, account_id, query = visit.store, visit.account.id, visit.query
     text, tag, provider = query.text("q"), query.text("tag"), query.text("provider")
-    sort, number, is_failing = query.one_of("sort", *_SORTS), query.page(), query.flag("failing")
+    number, is_failing = query.page(), query.flag("failing")
+    sort = query.one_of("sort", "updated", *(f"{order}{end}" for order in _SORTS for end in ("", "-reverse")))
     query.check()
     act = functools.partial(_change_projects, visit)
     visit.attempt(change=act, check=act, remove=act)
     order, _, reverse = sort.partition("-")
-    projects, total = store.projects.page(account_id, order, bool(reverse), provider, tag, number, text=text,
+    projects, count = store.projects.page(account_id, order, bool(reverse), provider, tag, number, text=text,
                                           is_failing=is_failing, size=_ROWS)
-    if number > total:      # those of the last page were removed
+    if number > 1 and not projects:      # those of the last page were removed
         raise SeeOther("/projects")
-    changes = Field("change", "With those ticked", type="select", choices=[
-        ("", "Choose..."), *_possible_changes(visit)])
+    failing = store.releases.summary(account_id).failing
     return visit.show(
         PROJECTS_PAGE, "/projects", items=_project_items(visit, projects), back=visit.root + visit.link(),
-        changes=[changes], pages=visit.pager(number < total, number),
-        buttons={"change": "Apply", "check": "Check now", "remove": ("Remove", "Yes, remove those ticked")},
-        **_filters(visit, "Name", "No project found.",
-                   Field("sort", "Sorted by", sort, type="select", choices=list(_SORTS.items())),
-                   check_field("failing", "Failing only", is_failing)))
+        changes=_possible_changes(visit), change=visit.form.text("change"), sort=sort,
+        sorts={one: (name, visit.link(sort=f"{one}-reverse" if sort == one else one, page=""),
+                     "" if one != order else "\u2191" if bool(reverse) == (one != "name") else "\u2193")
+               for one, name in _SORTS.items()},
+        count=counted(count, "project"), pages=visit.pager(number * _ROWS < count, number),
+        failing=f"{failing} failing" if failing and not is_failing else "",
+        buttons={"change": "Apply", "check": "Check now", "remove": ("Remove", "Remove those selected")},
+        **_filters(visit, "Search projects", "No matching projects.",
+                   check_field("failing", "Failing", is_failing)))
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and what there is of it: "1 project", "2 projects"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
     """What the list shows of each project."""
     newest = visit.store.releases.newest(visit.account.id, {project.source_id for project in projects})
-    items = []
+    items, chosen = [], visit.form.texts("project")
     for project in projects:
         error, release = _error_of(visit, project), newest.get(project.source_id)
-        marks = sorted(("plain", name) for id_, name in visit.tags.items() if id_ in project.tags)
+        marks = [("bad", "failing")] if error else []
+        if not error and not project.health.succeeded_at:
+            marks.append(("", "first check"))
         if release and excluded(project, release):
             marks.append(("plain", "excluded"))
-        marks.append(("bad", "failing") if error else
-                     ("good", "ok") if project.health.succeeded_at else ("", "first check"))
+        marks += sorted(("plain", name) for id_, name in visit.tags.items() if id_ in project.tags)
         items.append(Entry(
             release.version if release else "", path=f"/projects/{project.id}", name=project.name,
-            box=project.id, marks=marks, about=project.provider, hints=[shortened(error, 200)],
-            end=visit.moment(visit.instant_of(release)) if release else "no release yet"))
+            icon=visit.icon_of(project.provider), box=project.id, is_chosen=project.id in chosen, marks=marks,
+            hints=[shortened(error, 200)], end="" if release else "no release yet",
+            when=visit.when(visit.instant_of(release)) if release else ()))
     return items
 
 
@@ -9885,17 +10072,17 @@ def _error_of(visit: Visit, project: Project) -> str:
     return project.health.error or ""
 
 
-def _possible_changes(visit: Visit) -> list[tuple[str, str]]:
-    """What can be changed of several projects at once: values and names."""
-    destinations = [(f"{one.kind}:{one.id}", f"{KINDS[one.kind].title}: {one.name}")
-                    for one in visit.destinations]
-    return [
-        *((f"tag:{id_}", f"Add the tag {name}") for id_, name in visit.tags.items()),
-        *((f"untag:{id_}", f"Remove the tag {name}") for id_, name in visit.tags.items()),
-        *((f"email:{name}", f"Mail: {about}") for name, about in _SCHEDULE_NAMES.items()),
-        ("prereleases:yes", "Notify of pre-releases"), ("prereleases:no", "Ignore pre-releases"),
-        *((f"tick:{value}", f"Tick {name}") for value, name in destinations),
-        *((f"untick:{value}", f"Do not tick {name}") for value, name in destinations)]
+def _possible_changes(visit: Visit) -> dict[str, dict[str, str]]:
+    """What can be changed of several projects at once: names by values, in groups."""
+    destinations = {f"{one.kind}:{one.id}": one.name for one in visit.destinations}
+    groups = {
+        "Add a tag": {f"tag:{id_}": name for id_, name in visit.tags.items()},
+        "Remove a tag": {f"untag:{id_}": name for id_, name in visit.tags.items()},
+        "Email": {f"email:{name}": _sentence(about) for name, about in _SCHEDULE_NAMES.items()},
+        "Pre-releases": {"prereleases:yes": "Notify", "prereleases:no": "Ignore"},
+        "Notify only this destination": {f"tick:{value}": name for value, name in destinations.items()},
+        "No longer only this destination": {f"untick:{value}": name for value, name in destinations.items()}}
+    return {group: those for group, those in groups.items() if those}
 
 
 def _change_projects(visit: Visit) -> None:
@@ -9905,8 +10092,8 @@ def _change_projects(visit: Visit) -> None:
     chosen = [project for id_ in visit.form.texts("project")
               if (project := store.projects.get(account_id, id_))]
     if not chosen:
-        raise Invalid("Choose projects first, by the boxes before their names.")
-    if what == "change" and change not in dict(_possible_changes(visit)):
+        raise Invalid("Select at least one project.")
+    if what == "change" and not any(change in those for those in _possible_changes(visit).values()):
         raise Invalid("Choose what to change.")
     if what == "check":
         store.projects.check_soon(account_id, [project.id for project in chosen])
@@ -9915,7 +10102,7 @@ def _change_projects(visit: Visit) -> None:
             store.projects.remove(project.id)
         elif what == "change":
             store.projects.update(account_id, project.id, _changed(project, *change.split(":")))
-    done = {"check": "Will be checked now", "remove": "Removed", "change": "Changed"}[what]
+    done = {"check": "Checking", "remove": "Removed", "change": "Changed"}[what]
     count = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} projects"
     raise SeeOther(visit.link(), f"{done}: {count}.")
 

@@ -8087,9 +8087,8 @@ def releases_on(shown: webtest.TestResponse) -> list[str]:
 
 
 def new_on(shown: webtest.TestResponse) -> list[str]:
-    """The versions that a page marks as new: in words, and by their looks."""
-    by_words = [item.b.get_text(strip=True) for item in shown.html.select("#found li")
-                if "new" in [mark.get_text(strip=True) for mark in item.select(".mark")]]
+    """The versions that a page marks as unread: in words, and by their looks."""
+    by_words = [item.b.get_text(strip=True) for item in shown.html.select("#found li") if item.select("[aria-label=Unread]")]
     assert by_words == [item.b.get_text(strip=True) for item in shown.html.select("#found li.unseen")]
     return by_words
 
@@ -8107,7 +8106,7 @@ def test_releases_empty_lists_lead_to_adding(world, visitor):
         shown = visitor.get(path)
         assert shown.html.select_one("main a[href='/projects/add']") and "Nothing is tracked" in text_of(shown, "#found")
     world.track("github", "o/empty")
-    assert [text_of(visitor.get(path), "#found") for path in ("/", "/projects?q=zzz")] == ["No release found.", "No project found."]
+    assert [text_of(visitor.get(path), "#found .empty") for path in ("/", "/projects?q=zzz")] == ["No release found.", "No matching projects."]
 
 
 def test_releases_are_grouped_by_day_of_the_account(world):
@@ -8140,8 +8139,19 @@ def test_releases_found_since_they_were_read_are_new_to_each_account(world):
     clock.now += 60
     found_by(world, project, a_release("1.1", 1))
     assert new_on(visitor.get("/")) == ["1.1"]
-    found_by(world, project, updated=[a_release("1.0", content_id="digest:b")], news=["1.0"])
-    assert "updated" in text_of(visitor.get("/"), "#found .unseen .mark")
+    assert visitor.get("/").html.title.get_text().startswith("(1) ")
+    other = Visitor(world, add_account(world).email)
+    for sent, wanted in [("read", []), ("unread", ["1.1"]), ("read", [])]:
+        other.send("/", {sent: f"{project.id} 1.1"})        # who does not track it marks nothing
+        button, = visitor.get("/").html.select("#found li button")
+        assert visitor.send("/", {button["name"]: button["value"]}).status_int == 303 and button["name"] == sent
+        assert new_on(visitor.get("/")) == wanted == new_on(visitor.get("/?unread=yes"))
+    clock.now += 60
+    found_by(world, project, updated=[a_release("1.1", 1, content_id="digest:b")], news=["1.1"])
+    assert "updated" in text_of(visitor.get("/"), "#found .unseen .mark"), "what is published again is unread again"
+    shown = visitor.press(visitor.get("/"), "all")
+    assert new_on(shown) == [] and "marked as read" in status_in(shown) and not shown.html.select("#found li button")
+    assert releases_on(visitor.get("/?unread=yes")) == [] and not visitor.get("/").html.title.get_text().startswith("(")
 
 
 def test_releases_are_marked_for_what_they_are(world, visitor):
@@ -8178,7 +8188,7 @@ def test_release_note_summary_is_one_line_of_text(world, visitor):
             summary, = shown.html.select("details.note > summary")
             assert text_of(shown, "details.note > summary").startswith(start) and len(summary.get_text()) <= 240, title + message[:40]
             assert not summary.find_all(True) and len(shown.html.select("h1")) == 1
-            assert not shown.html.select("main script, main img, main svg, [onerror], [onload], main [href^=javascript]")
+            assert not shown.html.select("main script, main img, main svg:not(.icon, .glyph), [onerror], [onload], main [href^=javascript]")
 
 
 def test_releases_filter_and_paging_match_a_model(world, visitor):
@@ -8225,7 +8235,7 @@ def names_on(shown: webtest.TestResponse) -> list[str]:
 
 def row_named(shown: webtest.TestResponse, name: str) -> str:
     row, = [row for row in shown.html.select("main form .list > li") if row.select_one(".name").get_text(strip=True) == name]
-    return " ".join(row.get_text(" ").split())
+    return " ".join(" ".join([row.get_text(" "), *(one["title"] for one in row.select("[title]"))]).split())
 
 
 def projects_of(world: World) -> list[rt.Project]:
@@ -8353,7 +8363,7 @@ def test_projects_list_shows_version_date_tags_health(world):
     gone, _ = world.store.projects.add(world.account.id, "gone", "o/gone", "o/gone", {})     # a provider of an earlier start
     shown = visitor.get("/projects")
     rows = {name: row_named(shown, name) for name in names_on(shown)}
-    for name, words in {"o/Mid": "github 1.5 1 Mar 2026 infra zoo", "o/alpha": "2.0 1 May 2026", "o/Zeta": "failing", "o/gone": "failing",
+    for name, words in {"o/Mid": "GitHub 1.5 1 Mar 2026 infra zoo", "o/alpha": "2.0 1 May 2026", "o/Zeta": "failing", "o/gone": "failing",
                         "o/fresh": "first check"}.items():
         assert all(word in rows[name] for word in words.split()), (name, rows[name])
     assert "excluded" in rows["o/Mid"] and not [name for name in rows if "excluded" in rows[name] and name != "o/Mid"]
@@ -9590,7 +9600,7 @@ def test_pages_walk_links_policy_and_labels(tmp_path, place):
         add_account(world)
         assert len(walk_pages(Visitor(site, "other@example.org"))) > 15, "where nothing is tracked yet"
     else:
-        assert len(walk_pages(visitor, 12)) == 12
+        assert len(walk_pages(visitor, 12)) >= 12
     page = visitor.get(f"{root}/account").text
     if base_url:
         assert f'value="{base_url}/feeds/' in page and f'value="{base_url}/badge/' in page
