@@ -8835,9 +8835,10 @@ function unfold() { const note = row() && one(".note", row()); if (note) note.op
 function help() {
   const dialog = one(".keys") || document.createElement("dialog");
   dialog.className = "keys";
+  const kbd = (_, keys) => keys.split(" ").map(key => `<kbd>${key}</kbd>`).join(" ");
   dialog.innerHTML = "<h2>Keys</h2><p>" + ["j k: next, previous row", "o Enter: open or close its notes",
     "m: mark as read or unread", "x: select a project", "/: search", "?: these keys"].map(
-    line => line.replace(/^(.+):/, (_, keys) => keys.split(" ").map(key => `<kbd>${key}</kbd>`).join(" "))).join("<br>") +
+    line => line.replace(/^(.+):/, kbd)).join("<br>") +
     "</p><form method=dialog><button>Close</button></form>";
   document.body.append(dialog);
   dialog.showModal();
@@ -10038,11 +10039,6 @@ def projects_page(visit: Visit) -> str:
         buttons={"change": "Apply", "check": "Check now", "remove": ("Remove", "Remove those selected")},
         **_filters(visit, "Search projects", "No matching projects.",
                    check_field("failing", "Failing", is_failing)))
-
-
-def counted(count: int, noun: str) -> str:
-    """A number and what there is of it: "1 project", "2 projects"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
@@ -12353,19 +12349,17 @@ def tag_remove(service: Service, account: Account, args: argparse.Namespace) -> 
                  argument("--limit", type=_typed(_whole(1, 999_999)), default=20, metavar="N"), _JSON)
 def releases_(service: Service, account: Account, args: argparse.Namespace) -> None:
     """List the newest releases of all your projects.
-    Date, provider, project, version, CVEs, whether it is a prerelease, whether it was found since all were
-    marked as read."""
-    read_until, rows = service.store.accounts.read_until(account.id), list[dict[str, Any]]()
+    Date, provider, project, version, CVEs, whether it is a prerelease, whether it is unread."""
+    rows = list[dict[str, Any]]()
     for page in itertools.count(1):
         items, has_more = service.store.releases.latest(
-            account.id, page, text=args.search, is_security=args.security, size=500)
+            account.id, page, text=args.search, is_security=args.security, is_unread=args.unread, size=500)
         for item in items:
-            is_unread = (item.found_at or 0.0) > read_until
-            if (item.found_at or 0.0) >= args.since and (is_unread or not args.unread):
+            if (item.found_at or 0.0) >= args.since:
                 rows.append({"date": item.release.date, "provider": item.project.provider,
                              "project": item.project.name, "version": item.release.version,
                              "cve": item.release.cve, "is_prerelease": item.release.is_prerelease,
-                             "is_unread": is_unread})
+                             "is_unread": item.is_unread})
         if not has_more or len(rows) >= args.limit:
             break
     _print_rows(rows[:args.limit], args.json)
