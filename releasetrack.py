@@ -3641,10 +3641,10 @@ class Store:
             SELECT (SELECT count(*) FROM source WHERE checked_at >= :since) AS projects_checked,
                    (SELECT count(*) FROM release WHERE found_at >= :since) AS releases_found,
                    (SELECT count(*) FROM delivery WHERE settled_at >= :since AND state = 'delivered')
-                       AS delivered,
+                       AS notifications_delivered,
                    (SELECT count(*) FROM delivery WHERE settled_at >= :since AND state = 'failed')
-                       AS deliveries_failed,
-                   (SELECT count(*) FROM session WHERE created_at >= :since) AS signed_in
+                       AS notifications_failed,
+                   (SELECT count(*) FROM session WHERE created_at >= :since) AS sessions_opened
             """, {"since": since})
         return dict(row)
 
@@ -8627,7 +8627,7 @@ legend + * { clear: both; }
 .version {
   white-space: nowrap; max-width: 100%; overflow: hidden; text-overflow: ellipsis; font-weight: 400;
 }
-.grid { display: grid; gap: .6rem; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 100%), 1fr)); }
+.grid { display: grid; gap: .6rem; grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
 .grid { background: none; border: 0; }
 .grid > li, .list.grid > li + li {
   background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
@@ -8711,7 +8711,12 @@ table, td, th {
 .bulk select { max-width: 16rem; }
 form:not(:has([name=project]:checked)) > .bulk { display: none; }
 .chips { display: flex; flex-wrap: wrap; gap: .35rem; }
-.list .chips { margin: .35rem 0 0; }
+.list .chips { margin: 0; } .chips:has(:nth-child(2)) { flex-basis: 100%; }
+.list .fold > summary { margin: .2rem 0 0; font-weight: 400; font-size: .8125rem; color: var(--soft); }
+.list .fold[open] > summary { margin-bottom: .6rem; }
+.list > li:not(:has(> .end, .field)) > form { grid-column: 2; grid-row: 1 / span 2; }
+.list > li:not(:has(> .end, .field)) > .hint { grid-column: 1; } .list > li > form > .row { margin: 0; }
+.list .field + .row { margin-top: .6rem; }
 .facts .name { order: 1; font-weight: 400; text-decoration: underline; }
 main > h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
 .grid > li { align-content: start; }
@@ -8736,7 +8741,7 @@ header nav .glyph { display: none; }
   .columns > :last-child { position: sticky; top: 1rem; }
   .columns .form .field:has(> .hint) { display: block; }
   .form .field:has(> .hint) { display: grid; grid-template-columns: minmax(0, 34rem) 1fr; gap: 0 1.5rem; }
-  .form .field > * { grid-column: 1; }
+  .form .field > * { grid-column: 1; } .form .field > input { align-self: start; }
   .form .field > .hint { grid-column: 2; grid-row: 2; margin: 0; align-self: center; }
 }
 @media (max-width: 44rem) {
@@ -8757,6 +8762,7 @@ header nav .glyph { display: none; }
   .menu a, .menu button { display: block; font-size: .9375rem; padding: .5rem .65rem; }
   main { padding: 1rem .75rem 6rem; }
   .toast, .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
+  .grid .hint { display: none; }
   .list:not(.rows) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
   .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding-left: 1.2rem; }
   .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; } .rows > li > .end { grid-column: 2; }
@@ -9080,6 +9086,13 @@ template_of("""\
       % if item.about:
       <span class="soft about">{{item.about}}</span>
       % end
+      % if item.chips:
+      <span class="chips">
+        % for style, text, path in item.chips:
+        <a class="mark {{style}}" href="{{root}}{{path}}">{{text}}</a>
+        % end
+      </span>
+      % end
     </div>
     % if item.end or item.when or item.read:
     <div class="end">
@@ -9095,13 +9108,6 @@ template_of("""\
       </button>
       % end
     </div>
-    % end
-    % if item.chips:
-    <p class="chips">
-      % for style, text, path in item.chips:
-      <a class="mark {{style}}" href="{{root}}{{path}}">{{text}}</a>
-      % end
-    </p>
     % end
     % for hint in filter(None, item.hints):
     <p class="hint">{{hint}}</p>
@@ -9450,6 +9456,10 @@ class Visit:
     def tags(self) -> dict[str, str]:
         """The names of the account's tags by their ids."""
         return {tag.id: tag.name for tag in self.store.tags.of_account(self.account.id)}
+
+    def title_of(self, provider_id: str) -> str:
+        """A provider's name; of one that is not there any more, its id."""
+        return self.providers[provider_id].title if provider_id in self.providers else provider_id
 
     @property
     def destinations(self) -> list[Destination]:
@@ -10853,7 +10863,8 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
 
     visit.attempt(resend=(resend, "This will be sent in a moment. Refresh the page to see the result."))
     about = {
-        "Provider": delivery.provider, "Queued": visit.moment(delivery.created_at), "Id": delivery.id,
+        "Provider": visit.title_of(delivery.provider), "Queued": visit.moment(delivery.created_at),
+        "Id": delivery.id,
         "Due": visit.moment(delivery.next_attempt_at) if delivery.is_waiting else "",
         "In the digest": delivery.digest_id}
     attempts = [Entry(
@@ -10923,7 +10934,7 @@ def keys_page(visit: Visit) -> str:
     items = [Entry(
         title=one.name, about="from anywhere" if "0.0.0.0/0" in one.networks else
         f"from {', '.join(one.networks)}", hidden={"key": one.name},
-        end="last used" if one.used_at else "never used", when=visit.when(one.used_at) if one.used_at else (),
+        hints=[f"Last used: {visit.moment(one.used_at)}"],
         fields=[copied_field(one.id, "Key", one.secret)] if one.name == shown else (),
         buttons={"reveal": "Show", "revoke": ("Revoke", "Revoke this key")})
         for one in store.keys.of_account(account_id)]
@@ -11020,8 +11031,8 @@ def account_page(visit: Visit) -> str:
         sessions=[Entry(
             about=shortened(one.agent, 200), buttons={"end": "End"}, hidden={"session": one.id},
             marks=[("good", "this one")] if visit.session and one.id == visit.session.id else (),
-            hints=[f"From {one.address or 'somewhere'}, since {visit.moment(one.created_at)}"],
-            end="last seen", when=visit.when(one.seen_at)) for one in store.sessions.of_account(account.id)])
+            hints=[f"From {one.address or 'somewhere'}, since {visit.moment(one.created_at)}, last seen "
+                   f"{visit.when(one.seen_at)[2]}"]) for one in store.sessions.of_account(account.id)[:30]])
 
 
 def _profile_fields(account: Account) -> dict[str, list[Field]]:
@@ -11189,7 +11200,10 @@ SETTINGS_PAGE = template_of("""\
 <h2>Your own providers</h2>
 % include("form", groups={}, fields=provider, buttons={"save_provider": "Add", "try_provider": "Try"})
 <h2>Changed settings</h2>
-% include("list", items=stored, empty="None. The defaults are in use.")
+% include("list", items=stored)
+% if not stored:
+<p class="soft">None. The defaults are in use.</p>
+% end
 """)
 
 
@@ -11230,8 +11244,8 @@ def settings_page(visit: Visit) -> str:
                   hint=f"Such as home=forgejo:https://git.example.org. Dialects: {', '.join(DIALECTS)}."),
             Field("name", "Project to try it with", hint="As the provider spells it.")),
         token=visit.filled(
-            "save_token", Field("token_provider", "Provider", type="select", choices=[
-                (one.id, one.id) for one in visit.providers.values() if one.dialect.auth]),
+            "save_token", Field("token_provider", "Provider", "github", type="select", choices=[
+                (one.id, one.title) for one in visit.providers.values() if one.dialect.auth]),
             Field("token", "Token", type="password", is_required=True, more={"autocomplete": "off"},
                   hint="An environment variable such as GITHUB_TOKEN takes precedence.")))
 
@@ -11326,12 +11340,18 @@ STATUS_PAGE = template_of("""\
   % end
 </ul>
 <h2>Failing sources</h2>
-% include("list", items=failing, empty="None.")
+% include("list", items=failing)
+% if not failing:
+<p class="soft">None.</p>
+% end
 <h2>Service</h2>
 % include("list", items=facts, looks="facts")
 % include("form", buttons={"backup": "Download a backup"}, is_main=False, form_class="")
 <h2>Provider quotas</h2>
-% include("list", items=quotas, empty="No rate-limit data yet.")
+% include("list", items=quotas)
+% if not quotas:
+<p class="soft">No rate-limit data yet.</p>
+% end
 """)
 
 
@@ -11358,7 +11378,8 @@ def status_page(visit: Visit) -> Any:
             end=f"since {visit.moment(one.failing_since)}, again at {visit.moment(one.next_check_at)}")
             for one in sources if one.error][:50],
         quotas=[Entry(
-            one.provider, icon=icon_of(one.provider), about=f"{counted(one.quota_left or 0, 'request')} left",
+            visit.title_of(one.provider), icon=icon_of(one.provider),
+            about=f"{counted(one.quota_left or 0, 'request')} left",
             when=visit.when(one.checked_at)) for one in {
                 one.provider: one for one in sources if one.quota_left is not None}.values()])
 

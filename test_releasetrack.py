@@ -9122,7 +9122,7 @@ def test_key_is_made_shown_used_and_revoked(world, visitor):
     assert shown.html.find(id=key.id)["value"] == key.secret and key.networks == ("127.0.0.0/8", "10.1.2.3/32", "fd00::/8")
     assert all(network in text_of(shown) for network in key.networks) and key.secret not in visitor.get("/keys").text
     assert [api_status(world, key.secret, address) for address in ("127.9.9.9", "10.1.2.3", "fd00::1", "10.1.2.4")] == [200, 200, 200, 401]
-    assert "last used" in visitor.get("/keys").html.select("main .list li")[1].get_text()
+    assert "Last used" in visitor.get("/keys").html.select("main .list li")[1].get_text()
     shown = visitor.press(visitor.get("/keys"), "reveal", at=1)
     assert shown.html.find(id=key.id)["value"] == key.secret and world.key not in shown.text and "no-store" in shown.headers["Cache-Control"]
     shown = visitor.press(shown, "revoke", at=1)
