@@ -7237,6 +7237,7 @@ class Courier(Worker):
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"
 _UNSTORABLE = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
 _STORABLE = f"^[^{_CONTROLS}]*$"         # as a schema says it
+_NOT_BLANK = rf"^[^{_CONTROLS}]*[^\s{_CONTROLS}][^{_CONTROLS}]*$"
 _JOINERS = str.maketrans("", "", "\u200c\u200d")        # inside emoji and several scripts
 
 
@@ -7328,14 +7329,17 @@ class Query(_Reader):
         self._describe(name, description="A flag: it counts by being there, whatever its value.")
         return name in self._given
 
-    def text(self, name: str) -> str | None:
-        """The text of a parameter; None when it is absent, blank, as a form sends it, or has a problem."""
-        self._describe(name, pattern=_STORABLE)
-        value = self._given.get(name, "").strip()
-        if not _UNSTORABLE.search(value):
-            return value or None
-        self.add_problem(name, "must be text without control characters")
-        return None
+    def text(self, name: str, required: str = "") -> str | None:
+        """The text of a parameter; None when it is absent, blank, as a form sends it, or has a problem.
+        ``required``: what it must be."""
+        self._describe(name, pattern=_NOT_BLANK if required else _STORABLE)
+        text = self._given.get(name, "")
+        if _UNSTORABLE.search(text):
+            self.add_problem(name, "must be text without control characters")
+            return None
+        if required and not text.strip():
+            self.add_problem(name, f"is required: {required}")
+        return text.strip() or None
 
     def one_of(self, name: str, *choices: str) -> str:
         """One of the choices; the first when the parameter is absent."""
@@ -7881,9 +7885,7 @@ def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
 def search_projects(call: Call) -> dict[str, Any]:
     """The projects whose name contains ``q``. 400: without ``q``, or an unknown ``provider``."""
     query = Query(call.environ)
-    text, provider = query.text("q") or "", query.text("provider")
-    if not text and not query.problems:
-        query.add_problem("q", "is required: the text to search for")
+    text, provider = query.text("q", required="the text to search for") or "", query.text("provider")
     if provider and provider not in call.context.providers:
         query.add_problem("provider", f"{provider[:60]!r} is unknown; GET /v1/providers lists all")
     query.check()
@@ -8162,6 +8164,8 @@ def _operation(context: Context, method: str, path: str, handlers: list[Handler]
     for handler in handlers if method != "DELETE" and path != "openapi.json" else ():
         more, needed = _reads(context, handler)
         schemas, required = schemas | more, required | needed
+    if len(handlers) > 1:       # of one of them only
+        schemas = {name: {"type": "string", "description": "Of a list, as there."} for name in schemas}
     parameters = [{"name": name, "in": "path", "required": True, "description": _IN_PATHS[name],
                    "schema": {"type": "string", "minLength": 1}} for name in re.findall("{(.*?)}", path)]
     found: dict[str, Any] = {
