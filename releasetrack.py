@@ -8723,7 +8723,7 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
 .list .field + .row { margin-top: .6rem; }
 .facts .name { order: 1; font-weight: 400; text-decoration: underline; }
 main > h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
-.grid > li { align-content: start; }
+.grid > li { align-content: start; } .grid .line { flex-wrap: nowrap; }
 .fold > summary { cursor: pointer; font-weight: 600; margin: 0 0 1rem; }
 .columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
 .marks { display: contents; }
@@ -9460,10 +9460,6 @@ class Visit:
     def tags(self) -> dict[str, str]:
         """The names of the account's tags by their ids."""
         return {tag.id: tag.name for tag in self.store.tags.of_account(self.account.id)}
-
-    def title_of(self, provider_id: str) -> str:
-        """A provider's name; of one that is not there any more, its id."""
-        return self.providers[provider_id].title if provider_id in self.providers else provider_id
 
     @property
     def destinations(self) -> list[Destination]:
@@ -10222,7 +10218,7 @@ def _fault_of(line: str, problem: Problem) -> Problem:
 def _tag_field(visit: Visit, name: str, label: str, chosen: Collection[str] = ()) -> Field:
     """Boxes for the account's tags."""
     return Field(name, label, type="checks", choices=list(visit.tags.items()), chosen=chosen,
-                 hint="" if visit.tags else "There are no tags yet; the page Tags makes them.")
+                 hint="" if visit.tags else "There are no tags yet. Create them on the page Tags.")
 
 
 def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked: list[str],
@@ -10376,14 +10372,27 @@ def options_page(visit: Visit, project_id: str) -> str:
         verdicts = options.pop("verdicts")
         shown = dataclasses.replace(project, **options)
 
-    visit.attempt(preview=preview, save=(lambda: visit.store.projects.update(
-        visit.account.id, project.id, _given_options(visit, project)), "Saved."))
+    def save() -> None:
+        options = _given_options(visit, project)
+        options["tags"] = [*options["tags"], *_new_tags(visit)]
+        visit.store.projects.update(visit.account.id, project.id, options)
+
+    visit.attempt(preview=preview, save=(save, "Saved."))
     found = _preview(visit, shown, verdicts)
     sums = Counter(words.split()[0] for words, rows in found.items() for _ in rows)
     return visit.show(
         OPTIONS_PAGE, "/projects", project=project, verdicts=found, sums=sums,
         groups={legend: visit.filled("save preview", *fields)
                 for legend, fields in _option_fields(visit, project).items()})
+
+
+def _new_tags(visit: Visit) -> list[str]:
+    """The ids of the tags that the form names, which are created where they are missing. Raises Invalid."""
+    ids = {name.casefold(): id_ for id_, name in visit.tags.items()}
+    names = [read_label(name, TAG_LIMIT, "new_tags") for name in visit.form.text("new_tags").split(",")
+             if name.strip()]
+    return [ids.get(name.casefold()) or visit.store.tags.add(visit.account.id, name).id
+            for name in dict.fromkeys(names)]
 
 
 def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
@@ -10415,7 +10424,9 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
                 hint="" if at else "Nothing selected: all your destinations of this kind are notified.")
           for at, (kind, choices) in enumerate(of_kinds.items())),
     ], "Labels": [
-        _tag_field(visit, "tags", "Tags", project.tags),
+        *([Field("tags", "Tags", type="checks", choices=list(visit.tags.items()), chosen=project.tags)]
+          if visit.tags else []),
+        Field("new_tags", "New tags (optional)", hint="With commas between."),
         Field("note", "Note (added to every notification)", project.note, type="textarea"),
     ]}
 
@@ -10815,7 +10826,8 @@ def history_page(visit: Visit) -> str:
         name = f"{one.project} {one.version or one.event}"
         items.append(Entry(
             "" if one.project_id else name, f"/projects/{one.project_id}" if one.project_id else "", name,
-            icon=icon_of(one.provider or one.kind), when=visit.when(one.created_at),
+            icon=visit.icon_of(one.provider) if one.provider else icon_of(one.kind),
+            when=visit.when(one.created_at),
             chips=[(_STATE_MARKS[each.state], f"{KINDS[each.kind].title} {each.destination}: {each.state}",
                     f"/deliveries/{each.id}") for each in reversed(deliveries)]))
     here = {those[0].project_id: those[0].project for those in events}
@@ -11377,12 +11389,12 @@ def status_page(visit: Visit) -> Any:
                  for name, state in visit.site.health().items()),
                *(Entry(name.capitalize(), about=text) for name, text in facts.items())],
         failing=[Entry(
-            "" if one.id in tracked else one.name, name=one.name, icon=icon_of(one.provider),
+            "" if one.id in tracked else one.name, name=one.name, icon=visit.icon_of(one.provider),
             path=f"/projects/{tracked[one.id]}" if one.id in tracked else "", hints=[one.error or ""],
             end=f"since {visit.moment(one.failing_since)}, again at {visit.moment(one.next_check_at)}")
             for one in sources if one.error][:50],
         quotas=[Entry(
-            visit.title_of(one.provider), icon=icon_of(one.provider),
+            visit.title_of(one.provider), icon=visit.icon_of(one.provider),
             about=f"{counted(one.quota_left or 0, 'request')} left",
             when=visit.when(one.checked_at)) for one in {
                 one.provider: one for one in sources if one.quota_left is not None}.values()])

@@ -8536,9 +8536,10 @@ def test_options_are_saved_and_shown(world, visitor):
     after = world.store.projects.get(world.account.id, project.id)
     assert after.tags == (tag.id,) and set(after.destinations["webhook"]) == {hook.id, second.id}
     assert {box["value"] for box in shown.html.select("input[checked]")} == {tag.id, hook.id, second.id}
-    visitor.press(shown, "save", tags=[], webhooks=[])
+    visitor.press(shown, "save", tags=[], webhooks=[], new_tags="Infra, media ,media")
     after = world.store.projects.get(world.account.id, project.id)
-    assert after.tags == () and after.destinations == {}
+    assert sorted(one.name for one in world.store.tags.of_account(world.account.id)) == ["infra", "media"]
+    assert len(after.tags) == 2 and tag.id in after.tags and after.destinations == {}, "one is there, the other is created"
     world.store.accounts.update(dataclasses.replace(world.account, email_notification="hourly"))
     visitor.press(visitor.get(page), "save", email_notification="default")
     assert world.store.projects.get(world.account.id, project.id).email_notification == "hourly"
@@ -8995,8 +8996,8 @@ def test_history_is_newest_first_filtered_and_paged(world, visitor, listen):
     pages = pages_behind(visitor, "/deliveries")
     rows = [row for page in pages for row in history_on(page)]
     assert [len(history_on(page)) for page in pages] == [20, 3] and pages[1].html.select_one("[rel=prev]")
-    assert [row.split()[1] for row in rows] == [f"{n}.0" for n in range(22, -1, -1)]
-    assert rows[0].startswith("o/p0 22.0") and "Webhook good one: delivered" in rows[0]
+    assert [row.split()[2] for row in rows] == [f"{n}.0" for n in range(22, -1, -1)]
+    assert rows[0].startswith("GitHub o/p0 22.0") and "Webhook good one: delivered" in rows[0]
     assert "good one: delivered Webhook bad one: retrying" in rows[17], "one row for an event"
     only, = history_on(visitor.get(f"/deliveries?destination={bad.id}"))
     assert "o/p1 5.0" in only and "retrying" in only and "good" not in only
@@ -9036,7 +9037,7 @@ def test_history_entry_shows_attempts_as_text(world, visitor, listen):
     world.record(project.source_id, events=[rt.Event(
         project.id, {"provider": "github", "project": "o/failing", "time": "2026-03-01T10:00:00Z", "error": "it <b>answers</b> 500",
                      "account": {"type": "user", "id": world.account.id, "name": "Me"}}, "", (rt.Recipient(made.id, time.time()),), "failing")])
-    assert history_on(visitor.get("/deliveries"))[0].startswith("o/failing failing"), "a notice about a project"
+    assert history_on(visitor.get("/deliveries"))[0].startswith("GitHub o/failing failing"), "a notice about a project"
     world.courier().send_due()
     notice = world.store.outbox.history(world.account.id)[0]
     assert "it <b>answers</b> 500" in text_of(visitor.get(f"/deliveries/{notice.id}"))
