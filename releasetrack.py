@@ -955,6 +955,7 @@ class Project:
     destinations: Mapping[str, tuple[str, ...]]             # kind -> ids; without the kinds that list none
     health: Health                                          # of its source
     notify_level: str = "all"                               # one of NOTIFY_LEVELS
+    former_name: str = ""                                   # before it was renamed at its provider
 
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
@@ -2704,6 +2705,20 @@ class Outbox:
                 """, [{**vars(recipient), "id": make_id(), "event": inserted.lastrowid, "now": now}
                       for recipient in event.recipients])
 
+    def send(self, event: Event) -> None:
+        """Insert an event in a transaction of its own, and have it sent."""
+        with self._db.transaction() as db:
+            self.insert(db, event, self._db.clock())
+        self._db.send_wakeup.set()
+
+    def await_attempt(self, delivery_id: str, seconds: float) -> bool:
+        """Whether a delivery was attempted; waits for that where a courier lives in this process."""
+        end = time.monotonic() + seconds
+        while not (attempts := self.attempts(delivery_id)) and (
+                self._db.has_tracker and time.monotonic() < end):
+            time.sleep(0.05)
+        return bool(attempts)
+
     def record_alert(self, destination_id: str, event: Event) -> None:
         """Insert the event that a destination fails, once until it succeeds again, if anybody is notified."""
         with self._db.transaction() as db:
@@ -3198,13 +3213,17 @@ class Sources:
              WHERE key = ? AND provider = (SELECT provider FROM source WHERE id = ?)
             """, (key, source_id)).fetchone()
         if other is None or other["id"] == source_id:
-            db.execute("UPDATE source SET name = ?, key = ? WHERE id = ?", (name, key, source_id))
+            db.execute("UPDATE source SET former_name = name, name = ?, key = ? WHERE id = ?",
+                       (name, key, source_id))
             return found
         values = {"old": source_id, "new": other["id"], "now": now}
         has = {row["version"] for row in db.execute(
             "SELECT version FROM release WHERE source_id = :new", values)}
         db.execute("UPDATE OR IGNORE release SET source_id = :new WHERE source_id = :old", values)
-        db.execute("UPDATE source SET next_check_at = :now WHERE id = :new", values)
+        db.execute("""
+            UPDATE source SET next_check_at = :now,
+                              former_name = (SELECT name FROM source WHERE id = :old) WHERE id = :new
+            """, values)
         db.execute("UPDATE OR IGNORE project SET source_id = :new WHERE source_id = :old", values)
         db.execute("DELETE FROM project WHERE source_id = :old", values)        # the account has both
         db.execute("UPDATE project SET judged_by = '' WHERE source_id = :new", values)
@@ -3336,8 +3355,8 @@ class Projects:
         return [_project(row) for row in self._db.rows("""
             SELECT project.id, account_id, source_id, provider, name, email_notification,
                    exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
-                   notify_level, checked_at, succeeded_at, next_check_at, error, missing_since, is_missing,
-                   quota_left,
+                   notify_level, former_name, checked_at, succeeded_at, next_check_at, error,
+                   missing_since, is_missing, quota_left,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id) AS tags,
                    (SELECT json_group_array(json_array(kind, destination_id))
                       FROM project_destination JOIN destination ON destination.id = destination_id
@@ -3435,14 +3454,27 @@ class Releases:
     _db: Database
     _projects: Projects
 
-    def page(self, project: Project, page: int, size: int = PAGE_SIZE) -> tuple[list[Release], int]:
-        """A page of a project's releases, newest first, without their notes; and how many pages there are."""
+    def page(self, project: Project, page: int, size: int = PAGE_SIZE, text: str = "",
+             is_final: bool = False) -> tuple[list[Release], int]:
+        """A page of a project's releases, newest first, without their notes; and how many pages there are.
+        With a text in the version; only final ones."""
         found = self._db.rows("""
             SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
-              FROM project_release_view WHERE project_id = ? ORDER BY date DESC, id DESC LIMIT ? OFFSET ?
-            """, (project.id, size, (page - 1) * size))
-        (count,), = self._db.rows("SELECT count(*) FROM release WHERE source_id = ?", (project.source_id,))
+              FROM project_release_view
+             WHERE project_id = ? AND instr(lower(version), lower(?)) AND NOT (? AND is_prerelease)
+             ORDER BY date DESC, id DESC LIMIT ? OFFSET ?
+            """, (project.id, text, is_final, size, (page - 1) * size))
+        (count,), = self._db.rows("""
+            SELECT count(*) FROM release
+             WHERE source_id = ? AND instr(lower(version), lower(?)) AND NOT (? AND is_prerelease)
+            """, (project.source_id, text, is_final))
         return [_release(row) for row in found], page_count(count, size)
+
+    def by_month(self, source_id: int, since: str) -> dict[str, int]:
+        """How many releases there were in each month, such as 2026-01, that has any."""
+        return dict(tuple(row) for row in self._db.rows("""
+            SELECT substr(date, 1, 7), count(*) FROM release WHERE source_id = ? AND date >= ? GROUP BY 1
+            """, (source_id, since)))
 
     def get(self, project: Project, versions: Sequence[str]) -> Release | None:
         """The release of the longest of these versions that the project has, without its note."""
@@ -5841,6 +5873,14 @@ def destination_event(failing: Destination, account: Account, others: Sequence[D
         "failing")
 
 
+def release_event(subscriber: Subscriber, release: Release, provider: Provider,
+                  recipients: tuple[Recipient, ...]) -> Event:
+    """The event of one release, for these recipients."""
+    url = release.note.url if release.note and release.note.url else page_of(
+        provider, subscriber.project.name, release.version)
+    return Event(subscriber.project.id, event_body(subscriber, release), url, recipients)
+
+
 def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: Sequence[Release],
                    provider: Provider, now: float, settings: Settings) -> list[Event]:
     """The events of one check for a project: the news, judged for it, that it does not exclude.
@@ -5856,10 +5896,7 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
         for is_machine in (True, False))
 
     def single(receiving: Subscriber, release: Release) -> Event:
-        url = release.note.url if release.note and release.note.url else page_of(
-            provider, project.name, release.version)
-        return Event(project.id, event_body(subscriber, release), url,
-                     recipients_of(receiving, release, now, settings))
+        return release_event(subscriber, release, provider, recipients_of(receiving, release, now, settings))
 
     def summary(text: str, about: Release) -> Event:
         details = without_empty(text=text, cve=list(about.cve))
@@ -8479,6 +8516,7 @@ STYLE = """\
 @media (scripting: enabled) { .unscripted { display: none !important; } }
 * { box-sizing: border-box; overflow-wrap: anywhere; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
+.spark { color: var(--accent); }
 body { margin: 0; color: var(--text); background: var(--page); font: .9375rem/1.5 system-ui, sans-serif; }
 body { font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%; }
 header { background: var(--card); border-bottom: 1px solid var(--line); }
@@ -9151,6 +9189,12 @@ template_of("""\
 % end
 """, "list")
 template_of("""\
+% if needs_destination:
+<p class="card line">Nobody is notified yet.
+  <a class="button main" href="{{root}}/notifications">Choose where to notify you</a></p>
+% end
+""", "no_destination")
+template_of("""\
 <div class="card empty">
   % include("glyph", glyph=get("drawing") or "releases")
   <p>{{text}}</p>
@@ -9640,10 +9684,14 @@ class Visit:
             name: value for name, value in (given | changes).items() if value != ""})
         return f"{self.path}?{query}" if query else self.path
 
-    def pager(self, has_more: bool, number: int) -> list[tuple[str, str, str]]:
-        """Links to the pages before and after this one, for the template ``pager``."""
-        previous = [("prev", "Previous page", self.link(page=number - 1))] if number > 1 else []
-        return previous + ([("next", "Next page", self.link(page=number + 1))] if has_more else [])
+    def pager(self, has_more: bool, number: int, last: int = 0) -> list[tuple[str, str, str]]:
+        """Links to the pages before and after this one, for the template ``pager``; where ``last`` is known
+        also to the first and the last."""
+        steps = [("first", "First page", 1, last and number > 2),
+                 ("prev", "Previous page", number - 1, number > 1),
+                 ("next", "Next page", number + 1, has_more),
+                 ("last", f"Last page, {last}", last, last > number + 1)]
+        return [(rel, name, self.link(page=at)) for rel, name, at, is_there in steps if is_there]
 
 
 _LINKS = (("/", "Releases"), ("/projects", "Projects"), ("/notifications", "Notifications"),
@@ -9747,25 +9795,24 @@ def setup_page(visit: Visit) -> str:
 
     def make() -> None:
         if not is_open:
-            raise Forbidden("The first account is made with the link that serve printed; this is not it.")
+            raise Forbidden("This is not the setup link. Open the one in the server's terminal or log.")
         address = read_email(visit.form.text("email"))
         account = visit.store.accounts.add(
             "user", address, address, _new_password(visit, "password"), is_admin=True,
             zone=machine_time_zone(), as_first=True)
         visit.sign_in(account)
-        raise SeeOther("/projects/add",
-                       "The account is made, and you are signed in. Now add your first project.")
+        raise SeeOther("/projects/add", "You're in. Add your first project.")
 
     visit.attempt(make=make)
     if given and not is_open:
-        visit.problems = [Problem("", "This link has expired. Use the one that serve printed last.")]
+        visit.problems = [Problem("", "This link has expired. Use the newest one in the log.")]
     if not is_open:
         return visit.show(
-            FORM_PAGE, title="Welcome", buttons={}, hint="There is no account yet. Make the first one with "
-            "the link that serve prints when it starts, or with", command=f"{_COMMAND} add you@example.org")
+            FORM_PAGE, title="Welcome", buttons={}, hint="Open the setup link from the server's terminal or "
+            "log. Or create an account on the server:", command=f"{_COMMAND} add you@example.org")
     return visit.show(
-        FORM_PAGE, title="Welcome", intro="Make the first account. It is an administrator's.",
-        hidden=[("token", given)], buttons={"make": "Make the account"}, fields=visit.filled(
+        FORM_PAGE, title="Welcome", intro="Create your admin account.",
+        hidden=[("token", given)], buttons={"make": "Create account"}, fields=visit.filled(
             "make", _EMAIL_FIELD, Field("password", "Password", type="password", is_required=True,
                                         hint="At least 8 characters.", more=_NEW_PASSWORD)))
 
@@ -9877,6 +9924,7 @@ template_of("""\
 RELEASES_PAGE = template_of("""\
 % rebase("layout", title="Releases", actions=[("/projects/add", "Add projects")])
 % include("filters")
+% include("no_destination")
 <div id="found">
   <form method="post" action="{{back}}">
     % include("bar")
@@ -9915,7 +9963,8 @@ def releases_page(visit: Visit) -> str:
     unread = store.releases.unread(account_id)
     return visit.show(
         RELEASES_PAGE, "/", days=_release_items(visit, found), pages=visit.pager(has_more, number),
-        back=visit.root + visit.link(), unread=unread, count=f"{unread:,} unread" if unread else "",
+        needs_destination=bool(found) and not visit.has_destination, back=visit.root + visit.link(),
+        unread=unread, count=f"{unread:,} unread" if unread else "",
         **_filters(visit, "Search releases", "No release found.", check_field("unread", "Unread", is_unread),
                    check_field("security", "Security", is_security)))
 
@@ -10266,56 +10315,114 @@ def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str
 PROJECT_PAGE = template_of("""\
 % actions = [(path + "/options", "Options"), ("/deliveries?project=" + project.id, "Delivery history")]
 % rebase("layout", title=project.name, crumbs=[("/projects", "Projects")], actions=actions)
-% if url:
-<p><a href="{{url}}" rel="noreferrer">At {{project.provider}}</a></p>
-% end
+% health = project.health
+<div class="line">
+  % include("icon", icon=icon, size="big")
+  % if url:
+  <a href="{{url}}" rel="noreferrer">{{provider}}</a>
+  % else:
+  {{provider}}
+  % end
+  % if project.former_name:
+  <span class="soft">formerly {{project.former_name}}</span>
+  % end
+  % for name in tags:
+  <span class="mark plain">{{name}}</span>
+  % end
+  % if is_checking:
+  <span class="spinner end" role="status">Checking...</span>
+  % else:
+  <small class="end">Last checked <time title="{{checked[1]}}">{{checked[2]}}</time>
+    · next <time title="{{next_check[1]}}">{{next_check[2]}}</time></small>
+  % include("form", buttons={"check": "Check now"}, form_class="", is_main=False)
+  % end
+</div>
 % if project.note:
 <p>{{project.note}}</p>
 % end
-% include("form", buttons={"check": "Check now", "remove": ("Remove", "Yes, remove it")})
-% health = project.health
+% include("no_destination")
 % if error:
-<p role="alert">It could not be checked: {{error}}
-  {{"Missing since %s." % moment(health.missing_since) if health.missing_since else ""}}</p>
-% elif not health.succeeded_at:
-<p role="status">The first check is under way. This page shows what it finds.</p>
+<p role="alert">Check failed: {{error}}
+  % if health.missing_since:
+  Missing since {{moment(health.missing_since)}}; next try {{next_check[2]}}.
+  % end
+</p>
 % end
-<p class="hint">Last checked: {{moment(health.checked_at)}}. Next: {{moment(health.next_check_at)}}.
-  {{"Tags: " + ", ".join(tags) + "." if tags else ""}}</p>
-<h2>Releases</h2>
-% empty = "The provider lists none." if health.succeeded_at else "No release is known yet."
-% include("list")
-% include("pager")
+<p class="line soft"><svg class="spark" viewBox="0 0 95 20" width="190" height="40" aria-hidden="true">
+  % for at, height in enumerate(bars):
+  <rect x="{{4 * at}}" y="{{20 - height}}" width="3" height="{{height}}" fill="currentColor"/>
+  % end
+  </svg> {{rhythm}}</p>
+% include("filters")
+<div id="found">
+  % include("list", looks="rows", empty="No matching version." if is_filtered else nothing)
+  % include("pager")
+</div>
+<details class="fold card">
+  <summary>Badge</summary>
+  % include("fields", fields=badge)
+</details>
 """)
+_MONTHS = 24        # of the drawing of a project's releases
 
 
 @page_at("/projects/<project_id>")
 def project_page(visit: Visit, project_id: str) -> str:
     """A project, how its source is, and its releases."""
-    project, store = _project_at(visit, project_id), visit.store
+    project, store, query = _project_at(visit, project_id), visit.store, visit.query
     visit.attempt(
         remove=(lambda: store.projects.remove(project.id), f"Removed {project.name}.", "/projects"),
-        check=(lambda: store.projects.check_soon(visit.account.id, [project.id]), "It is being checked."))
-    number = visit.query.page()
-    visit.query.check()
-    releases, total = store.releases.page(project, number)
+        check=(lambda: store.projects.check_soon(visit.account.id, [project.id]), "Checking now."))
+    text, is_final, number = query.text("q") or "", query.flag("final"), query.page()
+    query.check()
+    releases, total = store.releases.page(project, number, text=text, is_final=is_final)
+    provider, health = visit.providers.get(project.provider), project.health
+    is_checking = (health.next_check_at <= store.database.clock() and provider is not None
+                   and store.database.has_tracker)
+    if is_checking:
+        bottle.response.set_header("Refresh", "2")
+    bars, rhythm = _rhythm(visit, project)
+    return visit.show(
+        PROJECT_PAGE, "/projects", path=visit.path, project=project, icon=icon_of(project.provider),
+        items=_version_items(visit, project, releases, is_first=number == 1 and not text),
+        error=_error_of(visit, project), url=page_of(provider, project.name) if provider else "",
+        provider=provider.title if provider else project.provider, is_checking=is_checking,
+        checked=visit.when(health.checked_at), next_check=visit.when(health.next_check_at),
+        tags=[name for id_, name in visit.tags.items() if id_ in project.tags],
+        needs_destination=not visit.has_destination, bars=bars, rhythm=rhythm,
+        is_filtered=bool(text or is_final), pages=visit.pager(number < total, number, total),
+        nothing="The provider lists none." if health.succeeded_at else "No release is known yet.",
+        fields=[Field("q", "Search versions", text, type="search", more={"placeholder": "Search versions"}),
+                check_field("final", "Hide pre-releases", is_final)],
+        badge=[copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
+                            f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")])
+
+
+def _version_items(visit: Visit, project: Project, releases: Sequence[Release],
+                   is_first: bool) -> list[Entry]:
+    """The rows of a project's releases; of the ``is_first`` page the first is open."""
     provider = visit.providers.get(project.provider)
-    notes = store.releases.notes(project.source_id, [release.version for release in releases],
-                                 NOTE_PREVIEW_CHARS)
-    items = [
+    notes = visit.store.releases.notes(project.source_id, [release.version for release in releases],
+                                       NOTE_PREVIEW_CHARS)
+    return [
         Entry(release.version, marks=_marks(release, excluded(project, release)),
-              end=visit.moment(visit.instant_of(release)),
+              when=visit.when(visit.instant_of(release).timestamp()),
               url=page_of(provider, project.name, release.version) if provider else "",
-              is_open=(at, number) == (0, 1),
+              at=f"at {provider.title}" if provider else "", is_open=is_first and at == 0,
               **_note_of(project, release.version, notes.get(release.version)))
         for at, release in enumerate(releases)]
-    if project.health.next_check_at <= store.database.clock() and provider and store.database.has_tracker:
-        bottle.response.set_header("Refresh", "2")      # until it is checked
-    return visit.show(
-        PROJECT_PAGE, "/projects", path=visit.path, project=project, items=items,
-        error=_error_of(visit, project), url=page_of(provider, project.name) if provider else "",
-        tags=[name for id_, name in visit.tags.items() if id_ in project.tags],
-        pages=visit.pager(number < total, number))
+
+
+def _rhythm(visit: Visit, project: Project) -> tuple[list[float], str]:
+    """Releases by month: heights of bars from 1 to 20, and in words."""
+    now = datetime.datetime.fromtimestamp(visit.store.database.clock(), datetime.timezone.utc)
+    this = now.year * 12 + now.month - 1
+    months = [f"{month // 12}-{month % 12 + 1:02}" for month in range(this - _MONTHS + 1, this + 1)]
+    found = visit.store.releases.by_month(project.source_id, months[0])
+    counts = [found.get(month, 0) for month in months]
+    plural = "" if sum(counts) == 1 else "s"
+    rhythm = f"{sum(counts):,} release{plural} in {_MONTHS} months, {counts[-1]} this month"
+    return [round(1 + 19 * count / max(*counts, 1), 1) for count in counts], rhythm
 
 
 def _project_at(visit: Visit, project_id: str) -> Project:
@@ -10325,7 +10432,7 @@ def _project_at(visit: Visit, project_id: str) -> Project:
 OPTIONS_PAGE = template_of("""\
 % crumbs = [("/projects", "Projects"), ("/projects/" + project.id, project.name)]
 % rebase("layout", title="Options", crumbs=crumbs)
-<div class="beside">
+<div class="columns">
   <div>
     % include("form", live="preview", buttons={"save": "Save", "preview": "Preview"})
     <form method="post" action="{{root}}/projects/{{project.id}}">
@@ -10335,7 +10442,7 @@ OPTIONS_PAGE = template_of("""\
       </details>
     </form>
   </div>
-  <section id="preview" aria-live="polite">
+  <section id="preview" class="card" aria-live="polite">
     <h2>Preview: last {{sums.total()}} versions</h2>
     % if faults:
     <p class="danger">{{" ".join(faults)}}</p>
@@ -10581,7 +10688,9 @@ def add_destination_page(visit: Visit, kind_id: str) -> str:
             visit.account.id, kind_id, made.name, made.settings, made.secret, schedule=made.schedule,
             is_for_every_project=made.is_for_every_project, is_security_only=made.is_security_only,
             tags=made.tags, without_tags=made.without_tags)
-        raise SeeOther(f"/notifications/{added.id}", "Saved.")
+        has_projects = visit.store.projects.providers(visit.account.id)
+        raise SeeOther(f"/notifications/{added.id}", "Saved. Send the latest release now to see it arrive."
+                       if has_projects else "Saved.")
 
     return _show_destination(visit, empty, save=save)
 
@@ -10594,6 +10703,8 @@ def destination_page(visit: Visit, destination_id: str) -> str:
         "save": (lambda: those.update(_given_destination(visit, before)), "Saved."),
         "remove": (lambda: those.remove(before.id), f"Deleted {shortened(before.name, 40)}.",
                    "/notifications")}
+    if before.kind != "email" or visit.settings.smtp_url:
+        acts["latest"] = functools.partial(_send_latest, visit, before)
     if before.secret:
         acts |= {"reveal": visit.require_password, "renew": (
             lambda: those.renew_secret(before.id), "New secret. The old secret stays valid for 24 h.")}
@@ -10618,6 +10729,8 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
         buttons[live] = "Update the example"
         with contextlib.suppress(Invalid):
             found["rendering"] = _rendering(visit, more[-1].boxes)
+    if "latest" in acts:
+        buttons["latest"] = "Send the latest release now"
     if before.name:
         buttons["remove"] = ("Delete", "Delete with its history")
     about = _sentence(KINDS[before.kind].about)
@@ -10723,14 +10836,42 @@ def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url:
            settings: Settings | None = None) -> dict[str, Any]:
     """What "exchange" shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
     with visit.context.turn(visit.account.id):
-        limit = visit.settings.quota_of("tests")
-        window = visit.site.tests.take(visit.account.id, 1, time.monotonic(), limit)
-        if not window.is_open:
-            raise TooMany(window.reset, f"An account may send at most {limit:,} tests an hour; "
-                                        "--quota tests=N raises that.")
+        _count_test(visit)
         request, reply, error = visit.site.try_out(destination, visit.account, body, url, settings)
     sent, answered = transcript(destination, request, reply)
     return {"sent": sent, "reply": answered, "error": error}
+
+
+def _count_test(visit: Visit) -> None:
+    """Raises TooMany for one test too many."""
+    limit = visit.settings.quota_of("tests")
+    window = visit.site.tests.take(visit.account.id, 1, time.monotonic(), limit)
+    if not window.is_open:
+        raise TooMany(window.reset, f"An account may send at most {limit:,} tests an hour; "
+                                    "--quota tests=N raises that.")
+
+
+def _send_latest(visit: Visit, destination: Destination) -> None:
+    """Send the latest release of the project that was added last, and has any, to a destination, at once;
+    and show that delivery. Raises SeeOther, Invalid, TooMany."""
+    store, account = visit.store, visit.account
+    for project in store.projects.page(account.id, "added", False)[0]:
+        provider, release = visit.providers.get(project.provider), store.releases.newest_wanted(project)
+        if provider and release:
+            break
+    else:
+        raise Invalid("There is no release to send yet. Add a project first.")
+    with visit.context.turn(account.id):
+        _count_test(visit)
+        tags = tuple(tag for tag in store.tags.of_account(account.id) if tag.id in project.tags)
+        note = store.releases.note(project.source_id, release.version)
+        store.outbox.send(release_event(
+            Subscriber(project, account, tags, ()), dataclasses.replace(release, note=note), provider,
+            (Recipient(destination.id, store.database.clock()),)))
+        delivery = store.outbox.history(account.id, destination_id=destination.id, limit=1)[0]
+        is_sent = store.outbox.await_attempt(delivery.id, 3.0)
+    raise SeeOther(f"/deliveries/{delivery.id}", f"{project.name} {release.version} "
+                   f"{'was' if is_sent else 'is being'} sent to {destination.name}.")
 
 
 def _rendering(visit: Visit, lines: Sequence[str]) -> str:
@@ -11513,7 +11654,7 @@ def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
     account_id = or_missing(visit.store.accounts.by_badge(secret))
     project = or_missing(visit.store.projects.get(account_id, project_id))
     latest = visit.store.releases.newest_wanted(project)
-    name = shortened(project.name.rpartition("/")[2], 40)
+    name = shortened("/".join(project.name.removeprefix("library/").split("/")[-2:]), 40)
     version = shortened(latest.version, 40) if latest else "none yet"
     badge = BADGE.render(name=name, version=version, left=16 + 7 * len(name), right=16 + 7 * len(version))
     return unless_known(badge, "image/svg+xml; charset=utf-8", 300)
@@ -11815,6 +11956,19 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
     return Channel
 
 
+def reachable_at(address: str) -> str:
+    """The address at which other machines reach a server: for one that listens on all, that of the default
+    route, or else loopback. A UDP socket that connects sends nothing."""
+    for every, family, beyond, own in (("0.0.0.0", socket.AF_INET, "192.0.2.1", "127.0.0.1"),
+                                       ("[::]", socket.AF_INET6, "2001:db8::1", "::1")):
+        if f"//{every}:" in address:
+            with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((beyond, 9))
+                own = probe.getsockname()[0]
+            return address.replace(every, f"[{own}]" if ":" in own else own)
+    return address
+
+
 def make_server(application: Callable[..., Any], settings: Settings,
                 trusted_proxy: Callable[[], tuple[str, ...]] = tuple) -> tuple[Any, str]:
     """``(a waitress server that listens, its address)``. A ``trusted_proxy`` may have all connections, other
@@ -12098,10 +12252,11 @@ def serve(settings: Settings, args: argparse.Namespace) -> None:
         base_url = service.settings.base_url
         print(f"releasetrack {__version__} listens on {base_url or address}", flush=True)
         if service.setup_path:
-            # One that listens on all addresses is reached at loopback.
-            local = address.replace("://0.0.0.0:", "://127.0.0.1:").replace("://[::]:", "://[::1]:")
-            link = f"{base_url or local}{service.setup_path}"
-            print(f"There is no account yet; create the first one at {link}", flush=True)
+            link = f"{base_url or reachable_at(address)}{service.setup_path}"
+            print(f"There is no account yet. Create it at {link}", flush=True)
+            if not base_url and reachable_at(address) != address:
+                print("If you reach this machine by another name or address, open that instead, and set "
+                      "--base-url to it.", flush=True)
         server.run()
     print("stopped", flush=True)
 

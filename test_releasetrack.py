@@ -4345,7 +4345,7 @@ def test_renamed_project_joins_a_tracked_one(watch):
     assert watch.source is None                             # nobody is left at the old name
     for account, project in ((watch.world.account, mine), (other, moved)):
         found, = store.projects.page(account.id, "name", False)[0]
-        assert (found.id, found.name, found.source_id) == (project.id, "new/name", there.id)
+        assert (found.id, found.name, found.source_id, found.former_name) == (project.id, "new/name", there.id, "o/r")
     assert len(store.releases.page(mine, 1)[0]) == 2
 
 
@@ -7822,6 +7822,47 @@ def test_setup_link_alone_makes_the_first_admin_account(new_service):
         new_service.store.accounts.add("user", "late@example.org", "Late", HASHED, True, as_first=True)
 
 
+def test_five_fields_lead_from_the_setup_link_to_a_real_message(tmp_path, forge, listen):
+    receiver = listen(lambda seen: (200, {"id": "x"}))
+    forge.publish("o/a", "1.0", "1.1")
+    service = rt.Service(rt.Settings(db=str(tmp_path / "new.db"), provider=(forge.flag,)))
+    service.start()
+    try:
+        visitor = Visitor(argparse.Namespace(service=service, app=webtest.TestApp(service.app)), "")
+        shown = visitor.press(visitor.get(service.setup_path), "make", email="me@example.org", password=PASSWORD)
+        assert "Add your first project" in status_in(shown)
+        shown = visitor.press(shown, "add", name=f"{forge.listener.url}/o/a")
+        assert "Next: choose where to notify you" in status_in(shown) and "Nobody is notified yet" in text_of(shown)
+        assert "Nobody is notified yet" in text_of(visitor.get("/"))
+        shown = visitor.get(shown.html.select_one("main a[href='/notifications']")["href"])
+        shown = visitor.get(shown.html.select_one("main a[href='/notifications/add/ntfy']")["href"])
+        shown = visitor.press(shown, "save", **{"set.topic": "releases", "set.server": receiver.url})
+        assert "Send the latest release now" in status_in(shown) and "Nobody" not in text_of(visitor.get("/"))
+        shown = visitor.press(shown, "latest")
+        assert "o/a 1.1 was sent to ntfy" in status_in(shown) and "delivered" in text_of(shown)
+        assert "1.1" in receiver.seen[0].body.decode() and len(receiver.seen) == 1
+    finally:
+        service.stop()
+
+
+def test_latest_release_is_that_of_the_project_added_last_and_counts_as_a_test(world, visitor):
+    topic = world.topic()
+    page = visitor.get(f"/notifications/{topic.id}")
+    assert "Add a project first" in alert_in(visitor.press(page, "latest", 400))
+    tag = world.store.tags.add(world.account.id, "infra")
+    world.track("npm", "old", a_release("1.0"))
+    world.track("npm", "new", a_release("2.0-rc1", is_prerelease=True), a_release("1.9", 1), tags=[tag.id], note="mine")
+    world.track("npm", "empty")
+    assert visitor.press(page, "latest").request.path.startswith("/deliveries/")
+    sent, url = json.loads(world.store.database.row("SELECT body FROM event")[0]), world.store.database.row("SELECT url FROM event")[0]
+    assert (sent["project"], sent["version"], sent["tags"][0]["name"], sent["project_note"]) == ("new", "1.9", "infra", "mine")
+    assert url == "https://deps.dev/npm/new/1.9"
+    mail, = (one for one in world.store.destinations.of_account(world.account.id) if one.kind == "email")
+    assert not visitor.get(f"/notifications/{mail.id}").html.select("button[value=latest]"), "there is no mail server"
+    world.service.config.set("quota", ["tests=1"])
+    assert "at most 1 tests an hour" in text_of(visitor.press(page, "latest", 429))
+
+
 # Signing in and out
 
 
@@ -8441,10 +8482,10 @@ def test_projects_bulk_change_faults_change_nothing(world, visitor):
 def test_project_removed_is_gone_everywhere(world, visitor):
     project, other = world.track("github", "o/a", a_release("1.0")), world.track("npm", "react", a_release("2.0"))
     put_digest(world.store, project, [world.webhook("http://127.0.0.1:9/")], ["1.1"], time.time() + 9e3)
-    for path in ("/projects", f"/projects/{project.id}"):
+    for path in ("/projects", f"/projects/{project.id}/options"):
         button, = visitor.get(path).html.select("button[value=remove]")
         assert button.find_parent("details"), "it asks for confirmation"
-    shown = visitor.press(visitor.get(f"/projects/{project.id}"), "remove")
+    shown = visitor.press(visitor.get(f"/projects/{project.id}/options"), "remove")
     assert shown.request.path == "/projects" and "o/a" in status_in(shown) and names_on(shown) == ["react"]
     home = visitor.get("/")
     assert releases_on(home) == ["react 2.0"] and "github" not in text_of(home, "[name=provider]")
@@ -8476,18 +8517,38 @@ def test_project_page_shows_releases_with_notes_in_frames(world, visitor):
     assert all(pages[0].html.select_one(f"main a[href*='{word}']") for word in ("options", "project="))
 
 
+def test_project_page_finds_versions_and_draws_their_rhythm(world):
+    set_clock(world, "2026-06-10T09:00:00+00:00", "Europe/Berlin")
+    visitor, project = Visitor(world), world.track("github", "o/a", *(
+        rt.Release(f"{n // 10}.{n % 10}", f"2026-0{1 + n % 6}-01T10:00:00Z", is_prerelease=n % 10 == 9) for n in range(70)))
+    path = f"/projects/{project.id}"
+    shown = visitor.get(path)
+    assert "70 releases in 24 months, 11 this month" in text_of(shown)
+    heights = [float(one["height"]) for one in shown.html.select("svg.spark rect")]
+    assert heights[:18] == [1.0] * 18 and heights[18:] == [20.0] * 4 + [18.4] * 2
+    assert {one["rel"][0]: one["href"] for one in shown.html.select("nav a[rel]")} == {"next": f"{path}?page=2", "last": f"{path}?page=4"}
+    assert [one["rel"][0] for one in visitor.get(f"{path}?page=3").html.select("nav a[rel]")] == ["first", "prev", "next"]
+    assert {one.get_text() for one in visitor.get(f"{path}?q=6.").html.select(".list b")} == {f"6.{n}" for n in range(10)}
+    assert "6.9" not in text_of(visitor.get(f"{path}?q=6.&final=yes")) and "No matching version" in text_of(visitor.get(f"{path}?q=7."))
+    assert "formerly" not in text_of(shown)
+    world.record(project.source_id, renamed=("New/Name", "new/name"))
+    shown = visitor.get(path)
+    assert text_of(shown, "h1") == "New/Name" and "formerly o/a" in text_of(shown)
+
+
 def test_project_page_tells_health_in_words(world):
     clock = set_clock(world, "2026-06-10T09:00:00+00:00", "Europe/Berlin")
     visitor, project = Visitor(world), world.track("github", "o/a", a_release("1.0"), note="why <b>we</b> need it")
     path = f"/projects/{project.id}"
     shown = visitor.get(path)
     assert not alert_in(shown) and "Refresh" not in shown.headers
-    assert all(words in text_of(shown) for words in ("10 Jun 2026, 11:00", "why <b>we</b> need it"))
+    assert all(words in text_of(shown) for words in ("Last checked just now", "next in 1 h", "why <b>we</b> need it"))
+    assert [one["title"] for one in shown.html.select("main .line small time")] == ["10 Jun 2026, 11:00", "10 Jun 2026, 12:00"]
     clock.now += 5400
     world.record_failure(project.source_id, "the answer was <500>", is_not_found=True)
     shown = visitor.get(path)
-    assert all(words in alert_in(shown) for words in ("the answer was <500>", "10 Jun 2026, 12:30"))
-    assert all(words in text_of(shown) for words in ("10 Jun 2026, 13:30", "1.0"))
+    assert all(words in alert_in(shown) for words in ("Check failed: the answer was <500>", "Missing since 10 Jun 2026, 12:30", "next try in 1 h"))
+    assert "1.0" in text_of(shown)
     world.record(project.source_id)
     assert not alert_in(visitor.get(path))
     none, _ = world.store.projects.add(world.account.id, "github", "o/b", "o/b", {})
@@ -9462,11 +9523,12 @@ def badge_words(world: World, project: rt.Project) -> list[str]:
 def test_badge_shows_the_latest_version(world):
     project = world.track("github", "bottlepy/bottle", rt.Release("1.0", "2026-03-01T10:00:00Z"),
                           rt.Release("2.0rc1", "2026-03-02T10:00:00Z", is_prerelease=True), exclude_prereleases=True)
-    assert badge_words(world, project) == ["bottle", "1.0"]
+    assert badge_words(world, project) == ["bottlepy/bottle", "1.0"]
     world.record(project.source_id, rt.Release("1.1", "2026-03-03T10:00:00Z"))
     assert badge_words(world, project)[1] == "1.1"
     name, version = badge_words(world, world.track("github", "a/none"))
-    assert name == "none" and not re.search("[0-9]", version)
+    assert name == "a/none" and not re.search("[0-9]", version)
+    assert badge_words(world, world.track("git", "https://git.example.org/tools/server"))[0] == "tools/server"
     for at, version in enumerate(["1.0<script>alert(1)</script>", "]]>&amp;\"'", "v" * 500, "\u202e\u200b\xe9\U0001f600", "\x0b\x00 1", "\ufffe", " "]):
         assert len(badge_words(world, world.track("github", f"a/b{at}", a_release(version)))) == 2
 
