@@ -9649,11 +9649,6 @@ class Visit:
         """The icon of a provider."""
         return icon_of(provider_id, self.title_of(provider_id))
 
-    def title_of(self, provider_id: str) -> str:
-        """What people call a provider, also one that is configured no longer."""
-        provider = self.providers.get(provider_id)
-        return provider.title if provider else provider_id
-
     def instant_of(self, release: Release) -> datetime.datetime:
         """When a release came out, by the account's clock."""
         out_at = datetime.datetime.fromisoformat((release.date or "")[:19] + "+00:00")
@@ -10383,10 +10378,11 @@ def project_page(visit: Visit, project_id: str) -> str:
         bottle.response.set_header("Refresh", "2")
     bars, rhythm = _rhythm(visit, project)
     return visit.show(
-        PROJECT_PAGE, "/projects", path=visit.path, project=project, icon=icon_of(project.provider),
+        PROJECT_PAGE, "/projects", path=visit.path, project=project,
+        icon=visit.icon_of(project.provider),
         items=_version_items(visit, project, releases, is_first=number == 1 and not text),
         error=_error_of(visit, project), url=page_of(provider, project.name) if provider else "",
-        provider=provider.title if provider else project.provider, is_checking=is_checking,
+        provider=visit.title_of(project.provider), is_checking=is_checking,
         checked=visit.when(health.checked_at), next_check=visit.when(health.next_check_at),
         tags=[name for id_, name in visit.tags.items() if id_ in project.tags],
         needs_destination=not visit.has_destination, bars=bars, rhythm=rhythm,
