@@ -10580,7 +10580,7 @@ def test_serve_prints_a_setup_link_until_an_account_and_ends_cleanly_however_oft
         process = serve()
         assert Client(process.address).get("/healthz")["code"] == 200
         until(lambda: process.process.poll() is not None or process.process.send_signal(by))
-        assert process.process.stdout.read() == b"" and process.end() == 0 and "Traceback" not in process.said()
+        assert process.process.stdout.read() == b"stopped\n" and process.end() == 0 and "Traceback" not in process.said()
 
 
 @pytest.mark.slow
