@@ -9655,6 +9655,11 @@ class Visit:
         """The icon of a provider."""
         return icon_of(provider_id, self.title_of(provider_id))
 
+    def title_of(self, provider_id: str) -> str:
+        """What people call a provider, also one that is configured no longer."""
+        provider = self.providers.get(provider_id)
+        return provider.title if provider else provider_id
+
     def instant_of(self, release: Release) -> datetime.datetime:
         """When a release came out, by the account's clock."""
         out_at = datetime.datetime.fromisoformat((release.date or "")[:19] + "+00:00")
