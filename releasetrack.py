@@ -8523,6 +8523,9 @@ STYLE = """\
 * { box-sizing: border-box; overflow-wrap: anywhere; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
 .spark { color: var(--accent); }
+.card > h2:first-child { margin-top: 0; }
+.card.fold:not([open]) > summary { margin: 0; }
+#found + .card { margin-top: 1.25rem; }
 body { margin: 0; color: var(--text); background: var(--page); font: .9375rem/1.5 system-ui, sans-serif; }
 body { font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%; }
 header { background: var(--card); border-bottom: 1px solid var(--line); }
@@ -8712,7 +8715,7 @@ a.mark:hover { text-decoration: underline; }
 }
 .rows > li { grid-template-columns: fit-content(75%) minmax(2rem, 1fr) auto; align-items: center; }
 .rows:has(.note) > li { padding-right: 2.2rem; }
-.rows > li > .note { grid-column: 2; }
+.rows > li > .note, .rows > li > a.hint { grid-column: 2; }
 .rows > li > .end { grid-column: 3; display: flex; align-items: center; gap: .5rem; }
 .end, .rows .end button { color: var(--soft); font-size: .8125rem; }
 .rows .end button { width: 1.6rem; height: 1.6rem; min-height: 0; padding: 0; opacity: 0; }
@@ -10183,7 +10186,7 @@ def _changed(project: Project, what: str, value: str, id_: str = "") -> dict[str
 
 ADD_PAGE = template_of("""\
 % rebase("layout", title="Add projects", crumbs=[("/projects", "Projects")])
-<form method="post" action="{{page}}">
+<form method="post" action="{{page}}" class="form">
   % include("fields", fields=fields[:1])
   % for line, likely in choices.items():
   <fieldset>
@@ -10340,7 +10343,7 @@ PROJECT_PAGE = template_of("""\
   % else:
   <small class="end">Last checked <time title="{{checked[1]}}">{{checked[2]}}</time>
     · next <time title="{{next_check[1]}}">{{next_check[2]}}</time></small>
-  % include("form", buttons={"check": "Check now"}, form_class="", is_main=False)
+  % include("form", groups={"": ()}, buttons={"check": "Check now"}, form_class="", is_main=False)
   % end
 </div>
 % if project.note:
@@ -10450,23 +10453,15 @@ OPTIONS_PAGE = template_of("""\
     </form>
   </div>
   <section id="preview" class="card" aria-live="polite">
-    <h2>Preview: last {{sums.total()}} versions</h2>
+    <h2>Preview</h2>
     % if faults:
     <p class="danger">{{" ".join(faults)}}</p>
     % end
-    <p><b>{{sums["Sent"]}} notified, {{sums["Ignored"]}} ignored</b></p>
-    % for words, rows in verdicts.items():
-    <details {{"open" if len(verdicts) < 3 or len(rows) < 9 else ""}}>
-      <summary>{{words}}: {{len(rows)}}</summary>
-      <ul class="list facts">
-        % for version, marks, ago, moment in rows:
-        <li class="line"><code>{{version}}</code>
-          % for style, text in marks:
-          <span class="mark {{style}}">{{text}}</span>
-          % end
-          <small class="end" title="{{moment}}">{{ago}}</small></li>
-        % end
-      </ul>
+    <p><b>{{sums["Sent"]}} notified, {{sums["Ignored"]}} ignored</b> of the last {{sums.total()}} versions</p>
+    % for words, items in verdicts.items():
+    <details class="fold" {{"open" if words.startswith("Ignored") or len(items) < 9 else ""}}>
+      <summary>{{words}}: {{len(items)}}</summary>
+      % include("list", looks="rows")
     </details>
     % end
   </section>
@@ -10514,7 +10509,7 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
     rules, of_kinds = project.exclude_version_regexp, dict[str, list[tuple[str, str]]]()
     for one in visit.destinations:
         of_kinds.setdefault(one.kind, []).append((one.id, one.name))
-    return {"Ignore": [
+    return {"Filters": [
         Field("notify_level", "Notify about", project.notify_level, type="select", choices=[
             ("all", "All releases"), ("minor", "Minor and major releases"), ("major", "Only major releases")],
             hint="After 1.9.4, 2.0.0 is major and 1.10.0 minor. Releases that name a CVE always count."),
@@ -10571,15 +10566,12 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
     return settings
 
 
-_Row = tuple[str, list[tuple[str, str]], str, str]      # of the preview: version, marks, how long ago, when
-
-
-def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[str, list[_Row]]:
+def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[str, list[Entry]]:
     """The last known versions, by what would be done with them, exceptions first. ``verdicts``: of patterns
     that are not saved."""
     now, destinations = visit.store.database.clock(), tuple(visit.destinations)
     names = {one.id: f"{KINDS[one.kind].title} {one.name}" for one in destinations}
-    subscriber, found = Subscriber(project, visit.account, (), destinations), dict[str, list[_Row]]()
+    subscriber, found = Subscriber(project, visit.account, (), destinations), dict[str, list[Entry]]()
     for release in judged(visit.store.releases.page(project, 1, 50)[0], verdicts):
         recipients = recipients_of(subscriber, release, now, visit.settings)
         words = ", ".join(names[one.destination_id] for one in recipients)
@@ -10591,9 +10583,8 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
                 "pre-release" if release.is_prerelease and project.exclude_prereleases else
                 "re-published" if release.is_updated and project.exclude_updated else
                 "pattern" if release.is_ruled_out else f"{release.step} release") + ")"
-        out_at = visit.instant_of(release)
-        found.setdefault(words, []).append((
-            release.version, _marks(release), relative_time(out_at.timestamp(), now), visit.moment(out_at)))
+        found.setdefault(words, []).append(Entry(
+            release.version, marks=_marks(release), when=visit.when(visit.instant_of(release).timestamp())))
     return dict(sorted(found.items(), key=lambda group: len(group[1])))
 
 

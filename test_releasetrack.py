@@ -8578,7 +8578,7 @@ OPTIONS = {
 
 def previewed(shown: webtest.TestResponse) -> dict[str, str]:
     """version -> what the preview says of it."""
-    return {row.code.get_text(strip=True): " ".join(group.summary.get_text(" ").split()).rpartition(":")[0]
+    return {row.b.get_text(strip=True): " ".join(group.summary.get_text(" ").split()).rpartition(":")[0]
             for group in shown.html.select("#preview details") for row in group.select("li")}
 
 
