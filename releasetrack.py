@@ -6920,7 +6920,7 @@ KINDS = {
             "[!-~]{8,500}", "an access token, without spaces"), is_secret=True)),
         shown=lambda settings: {name: settings[name] for name in ("homeserver_url", "internal_room_id")}),
     "webhook": Kind("Webhook", "a URL of yours that receives signed JSON", _webhook, lambda answer: True, (
-        SettingField("url", "where it is sent", _post_address),
+        SettingField("url", "where requests are sent", _post_address),
         SettingField("header", "a header of requests, 'Name: value' (repeatable; a change replaces all)",
                      _header_line, "", True, "headers"),
         SettingField("field", "a field of the body, NAME=TEMPLATE (repeatable; a change replaces all)",
@@ -8763,7 +8763,7 @@ table, td, th {
 form:not(:has([name=project]:checked)) > .bulk { display: none; }
 .chips { display: flex; flex-wrap: wrap; gap: .35rem; }
 .list .chips { margin: 0; } .chips:has(:nth-child(2)) { flex-basis: 100%; }
-.list .fold > summary { margin: .2rem 0 0; font-weight: 400; font-size: .8125rem; color: var(--soft); }
+.list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
 .list .fold[open] > summary { margin-bottom: .6rem; }
 .list > li:not(:has(> .end, .field)) > form { grid-column: 2; grid-row: 1 / span 2; }
 .list > li:not(:has(> .end, .field)) > .hint { grid-column: 1; } .list > li > form > .row { margin: 0; }
@@ -8771,7 +8771,8 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
 .facts .name { order: 1; font-weight: 400; text-decoration: underline; }
 main > h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
 .grid > li { align-content: start; } .grid .line { flex-wrap: nowrap; }
-.fold > summary { cursor: pointer; font-weight: 600; margin: 0 0 1rem; }
+.fold { margin-bottom: 1rem; } .card.fold { padding: .7rem 1.25rem; }
+.fold > summary { cursor: pointer; font-weight: 600; } .fold[open] > summary { margin-bottom: 1rem; }
 .columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
 .marks { display: contents; }
 .bar { min-height: 2rem; margin: 0 0 .6rem; gap: .4rem 1rem; }
@@ -9269,7 +9270,9 @@ class Field:
     def is_set(self) -> bool:
         """Whether it has more to show than a default: its first choice, or its placeholder."""
         default = self.choices[0][0] if self.type == "select" else self.more.get("placeholder")
-        return self.is_wrong or bool(self.chosen) or any(self.boxes) or self.value not in ("", default)
+        if self.type == "checks" or self.boxes:
+            return self.is_wrong or bool(any(self.boxes) or self.type == "checks" and self.chosen)
+        return self.is_wrong or self.value not in ("", default)
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -10651,7 +10654,7 @@ DESTINATION_PAGE = template_of("""\
 % elif needs_mail_server:
 <p>There is no mail server yet, so nothing is sent. Ask your administrator to set an SMTP server.</p>
 % end
-% include("form", folded=("More settings", "Schedule and filters"))
+% include("form", folded=("Optional settings", "Schedule and filters"))
 % if live:
 <section id="render" aria-live="polite">
   <h2>Example payload</h2>
@@ -10745,7 +10748,8 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
         title=before.name or f"Add {name}", buttons=buttons, live=live, variables=sorted(TEMPLATE_NAMES),
         is_rendering=visit.form.text("do") == "render",
         needs_mail_server=before.kind == "email" and not visit.settings.smtp_url,
-        groups={"": fields, "More settings": more, "Schedule and filters": _selection_fields(visit, before)},
+        groups={"": fields, "Optional settings": more,
+                "Schedule and filters": _selection_fields(visit, before)},
         secrets=[secret] if "renew" in acts else [], actions=before.name and [
             (f"/notifications/{before.id}/test", "Test messages"),
             (f"/deliveries?destination={before.id}", "Delivery history")], **found)
@@ -10759,15 +10763,16 @@ def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], lis
         key, is_repeatable = f"set.{setting.name}", bool(setting.stored_as)
         texts = visit.form.texts(key) if is_typed else [text for name, text in shown if name == setting.name]
         texts = [text for text in texts if text.strip()]
-        hint = f"{_sentence(setting.about.partition(' (repeatable')[0])}."
+        hint = _sentence(setting.about.partition(" (repeatable")[0])
+        hint += "" if hint.endswith(".") else "."
         if is_repeatable:
             hint += " One per box; empty boxes are ignored."
         if "***" in "".join(texts):
             hint += " *** stands for the saved value; leave it to keep that."
         fields.append(Field(
-            key, setting.label if setting.default is None else f"{setting.label} (optional)",
-            "".join(texts[:1]), "textarea" if is_repeatable else "text", hint, id=f"set-{setting.name}",
-            boxes=[*texts, "", ""] if is_repeatable else (), more={"rows": "1"} if is_repeatable else {
+            key, setting.label, "".join(texts[:1]), "textarea" if is_repeatable else "text", hint,
+            id=f"set-{setting.name}", boxes=[*texts, "", ""] if is_repeatable else (),
+            more={"rows": "1"} if is_repeatable else {
                 "autocomplete": "off", "spellcheck": "false", "placeholder": setting.default or ""}))
     fields = visit.filled(
         _DESTINATION_BUTTONS, Field("name", "Name", before.name or _unused_name(visit, before.kind),
@@ -10887,12 +10892,11 @@ _TEST_FIELDS: dict[str, dict[str, Any]] = {         # of those that are more tha
     "note_message": {"hint": "HTML.", "type": "textarea"}}
 
 
-_PRESETS: dict[str, tuple[str, dict[str, str]]] = {        # what a test may be of, besides a normal release
+_PRESETS: dict[str, tuple[str, dict[str, str]]] = {        # what a test may be of, and what is special then
     "normal": ("Normal release", {}),
-    "prerelease": ("Pre-release", {
-        "version": "1.3.0-rc.1", "is_prerelease": "true", "note_title": "Hello World 1.3.0-rc.1"}),
+    "prerelease": ("Pre-release", {"version": "1.3.0-rc.1", "is_prerelease": "true"}),
     "security": ("Security release", {
-        "version": "1.2.4", "cve": "CVE-2026-12345", "note_title": "Hello World 1.2.4",
+        "version": "1.2.4", "cve": "CVE-2026-12345",
         "note_message": "<p>Fixes CVE-2026-12345. Please upgrade <b>now</b>.</p>"})}
 
 TEST_PAGE = template_of("""\
@@ -10911,7 +10915,9 @@ def test_page(visit: Visit, destination_id: str) -> str:
     destination, found = _own_destination(visit, destination_id), dict[str, Any]()
     values = sample_values(visit.account)
     if (do := visit.form.text("do")) in _PRESETS:
-        values |= _PRESETS[do][1]
+        special = _PRESETS[do][1]
+        values = {name: text.replace("1.2.3", special.get("version", "1.2.3"))
+                  for name, text in values.items()} | special
     else:
         values = {name: visit.form.text(name, value) for name, value in values.items()}
 
