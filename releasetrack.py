@@ -12054,8 +12054,8 @@ def command(*arguments: Argument) -> Callable[[Command], Command]:
 
 AccountCommand = Callable[[Service, Account, argparse.Namespace], "int | None"]
 _EMAIL = argument("email", help="the account's e-mail address")
-_ACCOUNT = argument("--account", metavar="EMAIL", help="the account, if there are several; EMAIL may also "
-                    "stand alone, before the other arguments")
+_ACCOUNT = argument("--account", metavar="EMAIL", help="the account; needed only if there are several. EMAIL "
+                    "may also stand by itself, first")
 _JSON = switch("--json", "print JSON")
 _YES = switch("--yes", "do not ask for confirmation, as is done on a terminal")
 
@@ -12305,7 +12305,7 @@ def account_add(settings: Settings, args: argparse.Namespace) -> None:
 
 @command(_JSON)
 def account_list(settings: Settings, args: argparse.Namespace) -> None:
-    """List the accounts: address, name, type, whether administrator, time zone, email_notification."""
+    """List the accounts: address, name, type, administrator, time zone, email_notification."""
     names = ("email", "name", "type", "is_admin", "time_zone", "email_notification")
     with opened(settings) as service:
         _print_rows([{name: getattr(account, name) for name in names}
@@ -12463,22 +12463,12 @@ def project_show(service: Service, account: Account, args: argparse.Namespace) -
     _print_rows(releases, False)
 
 
-def _yes_or_no(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise ValueError("yes or no")
-    return text == "yes"
-
-
-def _yes_no(name: str, about: str) -> Argument:
-    return argument(name, type=_typed(_yes_or_no), metavar="yes|no", help=about)
-
-
 @account_command(
     _PROVIDER, _NAME,
     argument("--notify-level", choices=NOTIFY_LEVELS,
              help="notify about all, minor and major, or only major releases"),
-    _yes_no("--exclude-prereleases", "ignore prereleases"),
-    _yes_no("--exclude-updated", "ignore versions that were published again"),
+    argument("--exclude-prereleases", choices=("yes", "no"), help="ignore prereleases"),
+    argument("--exclude-updated", choices=("yes", "no"), help="ignore versions that were published again"),
     given_often("--pattern", "REGEX", "ignore versions in which it is found; '' removes all patterns"),
     given_often("--only-pattern", "REGEX", "ignore versions in which it is not found"),
     argument("--hold-days", type=_typed(_whole(0, HOLD_DAYS_MAX)), metavar="N",
@@ -12490,8 +12480,9 @@ def _yes_no(name: str, about: str) -> Argument:
 def project_set(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Change a project's options. What you do not name stays; patterns replace all earlier ones."""
     project = _tracked_project(service, account, args.provider, args.name)
-    given = _given(args, "notify_level", "exclude_prereleases", "exclude_updated", "hold_days",
-                   "email_notification", "note")
+    given = _given(args, "notify_level", "hold_days", "email_notification", "note")
+    switches = _given(args, "exclude_prereleases", "exclude_updated")
+    given |= {name: text == "yes" for name, text in switches.items()}
     if args.pattern is not None or args.only_pattern is not None:
         given["exclude_version_regexp"] = [
             *({"value": text} for text in args.pattern or () if text),
@@ -12539,10 +12530,11 @@ def tag_remove(service: Service, account: Account, args: argparse.Namespace) -> 
 
 @account_command(argument("--since", type=_typed(_instant), default=0.0, metavar="TIME",
                           help="only those found since a time in UTC, or since 24h or 7d ago"),
-                 switch("--unread", "only those found since all were marked as read"),
+                 switch("--unread", "only unread ones"),
                  switch("--security", "only those that name a CVE"),
                  argument("--search", metavar="TEXT", help="only of projects with this text in the name"),
-                 argument("--limit", type=_typed(_whole(1, 999_999)), default=20, metavar="N"), _JSON)
+                 argument("--limit", type=_typed(_whole(1, 999_999)), default=20, metavar="N",
+                          help="at most so many (default 20)"), _JSON)
 def releases_(service: Service, account: Account, args: argparse.Namespace) -> None:
     """List the newest releases of all your projects.
     Date, provider, project, version, CVEs, whether it is a prerelease, whether it is unread."""
@@ -12808,7 +12800,8 @@ def _range(service: Service, account: Account, args: argparse.Namespace) -> dict
 @account_command(*_RANGE,
                  argument("--project", nargs=2, metavar=("PROVIDER", "NAME"), help="about this project"),
                  argument("--state", choices=DELIVERY_STATES),
-                 argument("--limit", type=_typed(_whole(1, 999_999)), default=50), _JSON)
+                 argument("--limit", type=_typed(_whole(1, 999_999)), default=50, metavar="N",
+                          help="at most so many (default 50)"), _JSON)
 def deliveries_list(service: Service, account: Account, args: argparse.Namespace) -> None:
     """List an account's deliveries of 30 days, newest first.
     Id, created, state, next attempt, attempts, kind and name of the destination, provider, project,
@@ -12901,12 +12894,6 @@ def _sources_named(service: Service, args: argparse.Namespace) -> list[Source]:
     return [source for source in sources if source.id == project.source_id]
 
 
-def _is_put_off(source: Source) -> bool:
-    """Whether its host asked to wait, or its last check did not end, and it is not due yet."""
-    return bool(source.error and (not source.failures or source.error == ABANDONED)
-                and source.next_check_at > time.time())
-
-
 class _Checks:
     """What a run of ``check`` reports."""
 
@@ -12944,9 +12931,11 @@ def check_(settings: Settings, args: argparse.Namespace) -> int:
     with opened(settings) as service:
         service.tracker.record_abandoned()
         for source in _sources_named(service, args):
+            # Of a host that asked to wait, or whose last check did not end.
+            is_put_off = source.error and (not source.failures or source.error == ABANDONED)
             if source.provider not in service.providers:
                 checks.complain(f"{source.provider} {source.name}: {unknown_provider(source.provider)}")
-            elif _is_put_off(source) and not args.provider:
+            elif is_put_off and source.next_check_at > time.time() and not args.provider:
                 checks.complain(f"{source.provider} {source.name}: {source.error}")
             else:
                 wanted.append(source)
@@ -13058,18 +13047,14 @@ def _command_in(words: Sequence[str]) -> str:
 
 def _with_account(arguments: Sequence[Argument], words: Sequence[str]) -> list[str]:
     """The words behind a command, where an e-mail address that stands first becomes --account."""
-    if _ACCOUNT not in arguments or "--account" in words:
-        return [*words]
-    counts = {name: 0 if "action" in options and options["action"] != "append" else options.get("nargs", 1)
-              for names, options in (*arguments, (("-h", "--help"), {"nargs": 0})) for name in names}
-    values = 0              # of a flag, that follow
+    switches = {name for names, options in arguments
+                if options.get("action", "append") != "append" for name in names}
     for at, word in enumerate(words):
-        if re.match("--?[a-z]", word):
-            values = 0 if "=" in word else counts.get(word, 1)
-        elif values:
-            values -= 1
-        else:
-            return [*words[:at], "--account", *words[at:]] if MAIL_ADDRESS.fullmatch(word) else [*words]
+        before = words[at - 1] if at else ""
+        is_value = before.startswith("-") and "=" not in before and before not in switches
+        if not word.startswith("-") and not is_value:
+            is_account = _ACCOUNT in arguments and "--account" not in words and MAIL_ADDRESS.fullmatch(word)
+            return [*words[:at], "--account", *words[at:]] if is_account else [*words]
     return [*words]
 
 

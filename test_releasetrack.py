@@ -11328,7 +11328,7 @@ MISTAKES = [
     ("check github o/p",                                                  2, ["--account", "me@example.org, you@example.org"]),
     ("account remove",                                                    2, ["EMAIL"]),
     ("project set me@example.org github o/p",                             2, ["--exclude-prereleases yes"]),
-    ("project set me@example.org github o/p --exclude-prereleases maybe",  2, ["maybe", "yes or no"]),
+    ("project set me@example.org github o/p --exclude-prereleases maybe",  2, ["maybe", "yes, no"]),
     ("project set me@example.org github o/p --pattern (",                 1, ["exclude_version_regexp", "'('"]),
     ("project set me@example.org github o/p --tag nope",                  1, ["tag", "nope", "infra"]),
     ("tag add me@example.org infra",                                      1, ["infra", "already"]),
