@@ -1582,6 +1582,25 @@ def test_query_that_scans_or_sorts_would_be_seen(busy):
     assert any(step.startswith("USE TEMP B-TREE") for step in steps)
 
 
+SEARCHES = {
+    "react": "react 19.1 19.0", "REACT 19.1": "react 19.1", "hooks": "react 19.1", "19 hooks": "react 19.1", "19.": "react 19.1 19.0",
+    "vue hooks": "", "one title": "vue 1.0", "50%": "vue 1.0", "%": "vue 1.0", "_": "", "\\": "", "theirs": "", "": "react 19.1 vue 1.0 react 19.0",
+    "b\u00fccher": "vue 1.0", **dict.fromkeys(['"', "'", "* OR NEAR(", "-x", "a\0b", "x" * 10_000, "%_" * 30_000, "x " * 5_000, "\ud800"], "")}
+
+
+@pytest.mark.parametrize("text", SEARCHES)
+def test_search_finds_words_of_names_versions_and_notes(empty_store, text):
+    note = functools.partial(rt.Note, url="https://forge.example")
+    mine, other = an_account(empty_store), an_account(empty_store, "you@example.org")
+    a_project(empty_store, mine, "react", a_release("19.0", 1), a_release("19.1", 3, note=note("", "<p>New Hooks</p>")))
+    a_project(empty_store, mine, "vue", a_release("1.0", 2, note=note("One title", "<p>B\u00fccher, 50% off</p>")))
+    a_project(empty_store, other, "theirs", a_release("1.0", note=note("theirs", "<p>hooks</p>")))
+    found: list[str] = []
+    for one in empty_store.releases.latest(mine.id, text=text)[0]:
+        found += [one.release.version] if one.project.name in found[-2:-1] else [one.project.name, one.release.version]
+    assert " ".join(found) == SEARCHES[text]
+
+
 def test_query_cost_does_not_grow_with_projects(empty_store):
     # In steps of SQLite's machine; a list of projects is what grows
     account = an_account(empty_store)
@@ -9422,6 +9441,9 @@ def test_feed_has_what_is_not_excluded_newest_first(world):
     assert feed.findall(f"{ATOM}entry/{ATOM}content")[2].text == "<p>One &amp; <b>bold</b></p>"
     tagged = feed_of(get_feed(world, tag.feed_secret))
     assert titles_of(tagged) == ["a/b 1.1", "a/b 1.0"] and "infra & more" in part_of(tagged, "title")
+    for page in (f"/?tag={tag.id}", f"/projects?tag={tag.id}"):      # where readers find both
+        links = re.findall(r'<link rel="alternate" type="application/atom\+xml" title="([^"]*)" href="/feeds/(\w+).atom">', world.visitor().get(page).text)
+        assert links == [("Releases", world.account.feed_secret), ("Releases: infra &amp; more", tag.feed_secret)]
     assert titles_of(feed_of(get_feed(world, other.feed_secret))) == [] and part_of(tagged, "id") != part_of(feed, "id")
     world.track("github", "d/e", rt.Release("9", "2026-03-09T10:00:00Z", note=rt.Note("t", "<b>long</b> " * 9000, "")))
     assert len(feed_of(get_feed(world)).findall(f"{ATOM}entry/{ATOM}content")[0].text) < 65 * 1024
