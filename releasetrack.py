@@ -7,7 +7,7 @@
 
     python releasetrack.py serve                            pages and API on http://127.0.0.1:8080
     python releasetrack.py fetch github bottlepy/bottle     a provider's releases of a project
-    python releasetrack.py --help                           all commands, all settings
+    python releasetrack.py --help                           all commands; serve --help lists all settings
 
 One file, one SQLite database. A project is tracked at a provider; the tracker finds its releases;
 a new release is an event; an event is delivered to every destination until it is accepted.
