@@ -9212,6 +9212,8 @@ template_of("""\
 </ul>
 % elif get("empty"):
 % include("empty", text=empty)
+% elif get("none"):
+<p class="soft">{{none}}</p>
 % end
 """, "list")
 template_of("""\
@@ -11385,10 +11387,7 @@ SETTINGS_PAGE = template_of("""\
 <h2>Your own providers</h2>
 % include("form", groups={}, fields=provider, buttons={"save_provider": "Add", "try_provider": "Try"})
 <h2>Changed settings</h2>
-% include("list", items=stored)
-% if not stored:
-<p class="soft">None. The defaults are in use.</p>
-% end
+% include("list", items=stored, none="None. The defaults are in use.")
 """)
 
 
@@ -11525,18 +11524,12 @@ STATUS_PAGE = template_of("""\
   % end
 </ul>
 <h2>Failing sources</h2>
-% include("list", items=failing)
-% if not failing:
-<p class="soft">None.</p>
-% end
+% include("list", items=failing, none="None.")
 <h2>Service</h2>
 % include("list", items=facts, looks="facts")
 % include("form", buttons={"backup": "Download a backup"}, is_main=False, form_class="")
 <h2>Provider quotas</h2>
-% include("list", items=quotas)
-% if not quotas:
-<p class="soft">No rate-limit data yet.</p>
-% end
+% include("list", items=quotas, none="No rate-limit data yet.")
 """)
 
 
