@@ -8539,6 +8539,7 @@ STYLE = """\
 .card > h2:first-child { margin-top: 0; }
 .card.fold:not([open]) > summary { margin: 0; }
 #found + .card { margin-top: 1.25rem; }
+html { scrollbar-gutter: stable; }
 body { margin: 0; color: var(--text); background: var(--page); font: .9375rem/1.5 system-ui, sans-serif; }
 body { font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%; }
 header { background: var(--card); border-bottom: 1px solid var(--line); }
@@ -8584,16 +8585,16 @@ small, .hint, .soft, ::placeholder { color: var(--soft); }
 .crumbs a { color: inherit; }
 pre { background: var(--page); border: 1px solid var(--line); border-radius: .4rem; padding: .7rem; }
 pre { overflow: auto; white-space: pre-wrap; }
-textarea, pre, code, [readonly], .version {
-  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
-}
-pre, code, .version, textarea, [readonly] { font-size: .8125rem; }
 input, select, textarea, button, .button { font: inherit; color: inherit; background: var(--card); }
 input, select, textarea { border: 1px solid var(--edge); border-radius: .4rem; padding: .4rem .6rem; }
 input:not([type=checkbox], [type=radio]), select, textarea {
   width: 100%; max-width: 36rem; min-height: 2.25rem;
 }
 input[type=checkbox], input[type=radio] { width: 1rem; height: 1rem; margin: 0; flex: none; }
+textarea, pre, code, [readonly], .version {
+  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
+}
+pre, code, .version, textarea, [readonly] { font-size: .8125rem; }
 [aria-invalid] { border-color: var(--bad); }
 label, legend { font-weight: 600; }
 button, .button {
@@ -8646,11 +8647,14 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .glyph { width: 1.15rem; height: 1.15rem; flex: none; }
 .card, .form, .list { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; }
 .card, .form { padding: 1.25rem; margin: 0 0 1.25rem; }
+.form:not(:has(.field)) { background: none; border: 0; padding: 0; }
+.form:not(:has(.field)) > .row { border: 0; margin: 0; padding: 0; }
 .card > :last-child, .list > li > :last-child { margin-bottom: 0; }
 .narrow { max-width: 26rem; padding-top: 9vh; }
 .narrow > .brand { justify-content: center; margin: 0 0 1.5rem; font-size: 1.15rem; }
 .empty { text-align: center; padding: 2.6rem 1.2rem; color: var(--soft); }
-.empty > .glyph { width: 4rem; height: 4rem; stroke-width: .6; color: var(--accent); margin-bottom: .6rem; }
+.empty > .glyph { width: 5rem; height: 5rem; padding: 1.2rem; border-radius: 50%; stroke-width: 1; }
+.empty > .glyph { background: var(--tint); color: var(--accent); margin-bottom: .8rem; }
 fieldset { border: 0; padding: 0; margin: 0 0 1.5rem; min-width: 0; }
 fieldset + fieldset { border-top: 1px solid var(--line); padding-top: 1.5rem; }
 legend { float: left; width: 100%; padding: 0; margin: 0 0 .8rem; font-size: 1rem; }
@@ -8680,6 +8684,7 @@ legend + * { clear: both; }
 .chip { padding: .05rem .6rem; }
 .list { list-style: none; padding: 0; }
 .list > li { padding: .7rem 1rem; display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: 0 .8rem; }
+.list > li { position: relative; }
 .list > li > * { grid-column: 1 / -1; min-width: 0; }
 .list > li > .line { grid-column: 1; }
 .list > li > .end { grid-column: 2; grid-row: 1; align-self: center; text-align: right; }
@@ -8715,7 +8720,7 @@ legend + * { clear: both; }
 .mark.good { background: var(--good-tint); color: var(--good); }
 .mark.plain { background: none; color: var(--soft); box-shadow: inset 0 0 0 1px var(--line); }
 a.mark:hover { text-decoration: underline; }
-.rows > li { position: relative; padding: .22rem 1rem; }
+.rows > li { padding: .22rem 1rem; }
 .rows > li > .line > b { font: 400 .8125rem ui-monospace, monospace; white-space: nowrap; }
 .rows > li > .line { flex-wrap: nowrap; min-height: 1.6rem; }
 .rows .name { font-weight: 500; max-width: 20rem; }
@@ -8774,7 +8779,7 @@ table, td, th {
 .bulk .field { margin: 0; } .bulk label:not(.check) { position: absolute; clip-path: inset(50%); }
 .bulk select { max-width: 16rem; }
 form:not(:has([name=project]:checked)) > .bulk { display: none; }
-.chips { display: flex; flex-wrap: wrap; gap: .35rem; }
+.chips { min-width: 0; max-width: 100%; display: flex; flex-wrap: wrap; gap: .35rem; }
 .list .chips { margin: 0; } .chips:has(:nth-child(2)) { flex-basis: 100%; }
 .list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
 .list .fold[open] > summary { margin-bottom: .6rem; }
@@ -8788,8 +8793,8 @@ main > h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
 .fold > summary { cursor: pointer; font-weight: 600; } .fold[open] > summary { margin-bottom: 1rem; }
 .columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
 .marks { display: contents; }
-.bar { min-height: 2rem; margin: 0 0 .6rem; gap: .4rem 1rem; }
-.bar + h2 { margin-top: .6rem; }
+.bar { margin: 0 0 .6rem; gap: .4rem 1rem; }
+#found .bar + h2 { margin-top: .3rem; }
 .heads, .projects .line { display: grid; align-items: center; gap: 0 .6rem; }
 .heads { grid-template-columns: 1rem minmax(0, 1fr) auto 6.5rem; padding: 0 1rem .4rem; font-size: .8125rem; }
 .heads > a { color: var(--soft); text-decoration: none; } .heads > a[aria-current] { color: var(--text); }
@@ -8805,7 +8810,7 @@ header nav .glyph { display: none; }
   .columns { grid-template-columns: minmax(0, 1.6fr) minmax(0, 1fr); }
   .columns > :last-child { position: sticky; top: 1rem; }
   .columns .form .field:has(> .hint) { display: block; }
-  .form .field:has(> .hint) { display: grid; grid-template-columns: minmax(0, 34rem) 1fr; gap: 0 1.5rem; }
+  .form .field:has(> .hint) { display: grid; grid-template-columns: minmax(0, 36rem) 1fr; gap: 0 1.5rem; }
   .form .field > * { grid-column: 1; } .form .field > input { align-self: start; }
   .form .field > .hint { grid-column: 2; grid-row: 2; margin: 0; align-self: center; }
 }
@@ -8833,7 +8838,12 @@ header nav .glyph { display: none; }
   .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; } .rows > li > .end { grid-column: 2; }
   .rows:not(.projects) .icon { position: absolute; left: 1.2rem; top: .6rem; }
   .rows:not(.projects) > li > .line:has(.icon) { padding-left: 1.8rem; }
-  .rows .name { flex: 1 0 60%; max-width: 100%; } .rows .dot { position: absolute; left: 1.25rem; top: 1rem; }
+  .rows:not(.projects) .name { flex: 0 0 100%; max-width: 100%; }
+  .rows .dot { position: absolute; left: 1.3rem; top: .8rem; }
+  .rows .note:not([open]) > summary {
+    position: absolute; inset: 0 0 auto auto; width: 2.2rem; height: 2.4rem;
+  }
+  .rows .note:not([open]) > summary { text-indent: 3rem; overflow: hidden; }
   .rows > li > .note { grid-column: 1 / -1; }
   .projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 1fr); min-width: 0; }
   .projects .line > :is(b, .marks) { grid-column: 3; } .projects .hint { padding-left: 4rem; }
@@ -9224,7 +9234,9 @@ template_of("""\
 """, "no_destination")
 template_of("""\
 <div class="card empty">
-  % include("glyph", glyph=get("drawing") or "releases")
+  % if get("drawing"):
+  % include("glyph", glyph=drawing)
+  % end
   <p>{{text}}</p>
   % if get("next_step"):
   <a class="button main" href="{{root}}{{next_step[0]}}">{{next_step[1]}}</a>
@@ -9680,9 +9692,8 @@ class Visit:
         return icon_of(provider_id, self.title_of(provider_id))
 
     def title_of(self, provider_id: str) -> str:
-        """What people call a provider, also one that is configured no longer."""
-        provider = self.providers.get(provider_id)
-        return provider.title if provider else provider_id
+        """A provider's name; of one that is not there any more, its id."""
+        return self.providers[provider_id].title if provider_id in self.providers else provider_id
 
     def instant_of(self, release: Release) -> datetime.datetime:
         """When a release came out, by the account's clock."""
@@ -9752,13 +9763,15 @@ def page_at(path: str, who: str = "account",
 
 ERROR_PAGE = template_of("""\
 % rebase("layout")
-<p>{{text}}</p>
-<p><a class="button" href="{{root}}/">To the releases</a></p>
+<div class="card">
+  <p>{{text}}</p>
+  <a class="button main" href="{{root}}/">Go to Releases</a>
+</div>
 """)
 _ERROR_TEXTS = {
-    404: "There is no such page. What it showed may have been removed.",
-    500: "Something went wrong here. The log of releasetrack says what.",
-    503: "The store cannot be read or written for now: another process holds it, or the disk is full. "
+    404: "This page does not exist, or what it showed was deleted.",
+    500: "Something went wrong. The log of releasetrack has the details.",
+    503: "The store cannot be read or written: another process holds it, or the disk is full. "
          "Try again soon.",
 }
 
@@ -9870,7 +9883,7 @@ def login_page(visit: Visit) -> str:
             account = log_in(visit.context, visit.environ, form.text("email"), form.password("password"),
                              visit.device_token)
         except Unauthorized:
-            raise Invalid("The e-mail address or the password is wrong.") from None
+            raise Invalid("Wrong email address or password.") from None
         if account.totp_secret:
             pending = sign(f"{account.id}.{visit.store.database.clock() + CODE_WAIT:.0f}",
                            visit.context.throttle.secret + account.signing_key, "pending")
@@ -9900,11 +9913,12 @@ def login_page(visit: Visit) -> str:
         return visit.show(
             FORM_PAGE, title="Sign in", hidden=[("next", path), ("pending", pending)],
             buttons={"verify": "Sign in"}, fields=visit.filled("verify", _CODE_FIELD),
-            hint="No phone, no recovery code? On the server,", command=f"{_COMMAND} recover you@example.org")
+            hint="No phone and no recovery code? On the server, run",
+            command=f"{_COMMAND} recover you@example.org")
     return visit.show(
         FORM_PAGE, title="Sign in", hidden=[("next", path)], buttons={"enter": "Sign in"},
         fields=visit.filled("enter", _EMAIL_FIELD, _PASSWORD_FIELD),
-        hint="Forgotten? On the server,", command=f"{_COMMAND} passwd you@example.org")
+        hint="Forgot your password? On the server, run", command=f"{_COMMAND} passwd you@example.org")
 
 
 def _next_path(visit: Visit) -> str:
@@ -9944,7 +9958,9 @@ def confirm_page(visit: Visit) -> str:
 
 template_of("""\
 <div class="row bar">
+  % if count:
   <span class="soft">{{count}}</span>
+  % end
   % for label, path in chips:
   <a class="chip" href="{{root}}{{path}}" title="Remove this filter" aria-label="Remove the filter {{label}}">
     {{label}} \u00d7</a>
@@ -9970,7 +9986,7 @@ RELEASES_PAGE = template_of("""\
     % end
   </form>
   % if not days:
-  % include("empty", text=nothing)
+  % include("empty", text=nothing, drawing="releases")
   % end
   % include("pager")
 </div>
