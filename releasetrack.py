@@ -10461,7 +10461,7 @@ def _version_items(visit: Visit, project: Project, releases: Sequence[Release],
                                        NOTE_PREVIEW_CHARS)
     return [
         Entry(release.version, marks=_marks(release, excluded(project, release)),
-              when=visit.when(visit.instant_of(release).timestamp()),
+              when=visit.when(visit.instant_of(release)),
               url=page_of(provider, project.name, release.version) if provider else "",
               at=f"at {provider.title}" if provider else "", is_open=is_first and at == 0,
               **_note_of(project, release.version, notes.get(release.version)))
@@ -10629,7 +10629,7 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
                 "re-published" if release.is_updated and project.exclude_updated else
                 "pattern" if release.is_ruled_out else f"{release.step} release") + ")"
         found.setdefault(words, []).append(Entry(
-            release.version, marks=_marks(release), when=visit.when(visit.instant_of(release).timestamp())))
+            release.version, marks=_marks(release), when=visit.when(visit.instant_of(release))))
     return dict(sorted(found.items(), key=lambda group: len(group[1])))
 
 
