@@ -5582,14 +5582,14 @@ def _raise_for_status(provider: Provider, name: str, asked: Request, answer: Ans
     if 200 <= status < 300 or status in asked.accept_statuses:
         return
     if status in (404, 410, 451):
-        raise ProjectMissing(f"{provider.id} has no project {name} (status {status})")
+        raise ProjectMissing(f"{provider.title} has no project {name} (status {status})")
     if status in (401, 403):
         token = f" and needs a token in {provider.token_variable}" if provider.dialect.auth else ""
         if provider.auth("x").keys() & asked.headers.keys():
             token = f" and the token in {provider.token_variable} does not open it"
-        raise ProviderError(f"{provider.id} does not show {name} (status {status}): it does not exist, "
+        raise ProviderError(f"{provider.title} does not show {name} (status {status}): it does not exist, "
                             f"is private{token}, or programs are kept out")
-    raise ProviderError(f"{provider.id} answered status {status} for {name}")
+    raise ProviderError(f"{provider.title} answered status {status} for {name}")
 
 
 _WEB_LINK = re.compile(r"https?://[^\0\s\"'<>\ud800-\udfff]+")
@@ -5648,7 +5648,7 @@ def _next_request(provider: Provider, name: str, steps: Exchange, answer: Answer
         if type(error) is ValueError:       # one of ours
             what = str(error)
         what = "".join(letter if letter.isprintable() else " " for letter in what[:200])
-        raise ProviderError(f"{provider.id} answered no list of releases for {name}: {what}") from error
+        raise ProviderError(f"{provider.title} answered no list of releases for {name}: {what}") from error
 
 
 def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
@@ -5672,11 +5672,11 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
         except Stopped:
             raise
         except Unreachable as error:
-            raise Unreachable(f"{provider.id} could not be asked for {name}: {error}") from error
+            raise Unreachable(f"Can't reach {provider.title}: {error}") from error
         if is_conditional and answer.status == 304:
             return None
         _raise_for_status(provider, name, request, answer)
-    raise ProviderError(f"{provider.id} would have to be sent more than {_REQUEST_LIMIT} requests for {name}")
+    raise ProviderError(f"{provider.title} would need more than {_REQUEST_LIMIT} requests for {name}")
 
 
 # == rules =====================================================================
@@ -8733,7 +8733,7 @@ a.mark:hover { text-decoration: underline; }
 }
 .rows > li { grid-template-columns: fit-content(75%) minmax(2rem, 1fr) auto; align-items: center; }
 .rows:has(.note) > li { padding-right: 2.2rem; }
-.rows > li > .note, .rows > li > a.hint { grid-column: 2; }
+.rows > li > .note, .rows > li > a.hint { grid-column: 2; margin: 0; }
 .rows > li > .end { grid-column: 3; display: flex; align-items: center; gap: .5rem; }
 .end, .rows .end button { color: var(--soft); font-size: .8125rem; }
 .rows .end button { width: 1.6rem; height: 1.6rem; min-height: 0; padding: 0; opacity: 0; }
@@ -10263,15 +10263,19 @@ def add_page(visit: Visit) -> str:
     """Track projects, by addresses or names. Lines that cannot be added stay in the form, with the reason,
     and the providers that they may be of where that is not clear."""
     added, tracked, wrong = list[Project](), list[str](), dict[str, Invalid]()
+    choices = dict[str, list[Provider]]()       # by line, the providers that it may be of
     do, lines = visit.form.text("do"), visit.form.lines("name")
     picked = do.partition(":")[2]       # the line of which a provider was chosen: "npm:react"
     button = do if picked in lines else "add"
 
     def add() -> None:
         _add_lines(visit, [button if line == picked else line for line in lines], added, tracked, wrong)
+        choices.update((line, likely) for line, fault in wrong.items()
+                       if fault.problems[0].field == "provider"
+                       and (likely := likely_providers(visit.providers, line)))
         if wrong:
-            raise Invalid(*dict.fromkeys(_fault_of(line, problem) for line, fault in wrong.items()
-                                         for problem in fault.problems))
+            raise Invalid(*dict.fromkeys(_fault_of(line, problem, line in choices)
+                                         for line, fault in wrong.items() for problem in fault.problems))
         if len(added) == 1 and not tracked:
             next_ = "" if visit.has_destination else " Next: choose where to notify you."
             raise SeeOther(f"/projects/{added[0].id}", f"Now tracking {added[0].name}.{next_}")
@@ -10289,11 +10293,8 @@ def add_page(visit: Visit) -> str:
             *((id_, f"{one.title}: {one.example or one.dialect.form}")
               for id_, one in visit.providers.items())]),
         _tag_field(visit, "tag", "Tags"))
-    choices = {}
     if wrong:
         names = dataclasses.replace(names, value="\n".join(wrong), is_wrong=True)
-        choices = {line: likely_providers(visit.providers, line) for line, fault in wrong.items()
-                   if any(problem.field == "provider" for problem in fault.problems)}
     at_github = visit.providers.get("github")
     names_added = ", ".join(one.name for one in added)
     done = {"flash": f"{_sum_of(added, tracked)}: {names_added}"} if added else {}
@@ -10308,10 +10309,11 @@ def _sum_of(added: Sequence[Project], tracked: Sequence[str]) -> str:
     return ", ".join(filter(None, (f"{len(added)} added", before)))
 
 
-def _fault_of(line: str, problem: Problem) -> Problem:
+def _fault_of(line: str, problem: Problem, has_choices: bool) -> Problem:
     """What prevents a line, as a sentence of its own; those of names quote the name, but no password."""
     if problem.field == "provider":
-        return Problem("", f"Choose where {line[:NAME_LIMIT]} is.")
+        return Problem("", f"Choose where {line[:NAME_LIMIT]} is." if has_choices else
+                       f"No provider is known for {line[:NAME_LIMIT]}.")
     if not problem.field:
         return problem
     subject = "" if problem.message[:1] in ("'", '"') else "A line "
@@ -10396,7 +10398,7 @@ PROJECT_PAGE = template_of("""\
 % end
 % include("no_destination")
 % if error:
-<p role="alert">Check failed: {{error}}
+<p role="alert">Check failed: {{error.rstrip(".")}}.
   % if health.missing_since:
   Missing since {{moment(health.missing_since)}}; next try {{next_check[2]}}.
   % end
@@ -10488,15 +10490,7 @@ OPTIONS_PAGE = template_of("""\
 % crumbs = [("/projects", "Projects"), ("/projects/" + project.id, project.name)]
 % rebase("layout", title="Options", crumbs=crumbs)
 <div class="columns">
-  <div>
-    % include("form", live="preview", buttons={"save": "Save", "preview": "Preview"})
-    <form method="post" action="{{root}}/projects/{{project.id}}">
-      <details>
-        <summary class="button">Remove this project</summary>
-        <button name="do" value="remove" class="danger">Remove with its releases</button>
-      </details>
-    </form>
-  </div>
+  % include("form", live="preview", buttons={"save": "Save", "preview": "Preview"})
   <section id="preview" class="card" aria-live="polite">
     <h2>Preview</h2>
     % if faults:
@@ -10504,13 +10498,19 @@ OPTIONS_PAGE = template_of("""\
     % end
     <p><b>{{sums["Sent"]}} notified, {{sums["Ignored"]}} ignored</b> of the last {{sums.total()}} versions</p>
     % for words, items in verdicts.items():
-    <details class="fold" {{"open" if words.startswith("Ignored") or len(items) < 9 else ""}}>
+    <details class="fold" {{"open" if len(items) < 13 else ""}}>
       <summary>{{words}}: {{len(items)}}</summary>
       % include("list", looks="rows")
     </details>
     % end
   </section>
 </div>
+<form method="post" action="{{root}}/projects/{{project.id}}">
+  <details>
+    <summary class="button">Remove this project</summary>
+    <button name="do" value="remove" class="danger">Remove with its releases</button>
+  </details>
+</form>
 """)
 
 
