@@ -8991,7 +8991,7 @@ def test_an_account_has_what_its_quotas_allow_and_an_error_names_what_raises_the
     assert "1 added: a" in text_of(shown) and alert_in(shown) == words["projects"] and filled_in(shown, "name")[0].split("\n") == ["pypi b", "pypi c"]
     assert world.command("config", "set", "quota", "projects=5")[0] == 0
     world.service.reload()
-    assert "Added" not in text_of(visitor.press(shown, "add", name="pypi b\npypi c")) and len(projects_of(world)) == 5
+    assert "2 added" in status_in(visitor.press(shown, "add", name="pypi b\npypi c")) and len(projects_of(world)) == 5
     assert "quota\toperator\tprojects=5 tags=3" in world.command("config", "list")[1]
     assert store.destinations.of_account(add_account(world).id), "another account has its own"
 
