@@ -8722,6 +8722,7 @@ legend + * { clear: both; }
 a.mark:hover { text-decoration: underline; }
 .rows > li { padding: .22rem 1rem; }
 .rows > li > .line > b { font: 400 .8125rem ui-monospace, monospace; white-space: nowrap; }
+.rows > li > .line > b { min-width: 0; max-width: 100%; overflow: hidden; text-overflow: ellipsis; }
 .rows > li > .line { flex-wrap: nowrap; min-height: 1.6rem; }
 .rows .name { font-weight: 500; max-width: 20rem; }
 .rows .name, .rows .about { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
@@ -10018,7 +10019,8 @@ def releases_page(visit: Visit) -> str:
         needs_destination=bool(found) and not visit.has_destination, back=visit.root + visit.link(),
         feeds=visit.feeds(tag),
         unread=unread, count=f"{unread:,} unread" if unread else "",
-        **_filters(visit, "Search releases", "No release found.", check_field("unread", "Unread", is_unread),
+        **_filters(visit, "Search releases and notes", "No release found.",
+                   check_field("unread", "Unread", is_unread),
                    check_field("security", "Security", is_security)))
 
 

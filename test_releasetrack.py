@@ -8488,7 +8488,7 @@ def test_projects_bulk_change_faults_change_nothing(world, visitor):
         assert alert_in(shown) and names_on(shown) == ["o/alpha"], "nothing was chosen"
     for change in ("", "x", "tag:none", "email:often", "tick:webhook:none", "untick:none", "remove:1"):
         shown = visitor.send("/projects", {"project": project.id, "change": change, "do": "change"})
-        assert shown.status_int == 400 and alert_in(shown), change
+        assert shown.status_int == 400 and alert_in(shown) and filled_in(shown, "project") == [project.id], "the ticks stay"
     for path in ("/projects", f"/projects/{project.id}", f"/projects/{project.id}/options", "/projects/add"):
         assert visitor.send(path, {"do": "explode", "project": project.id}).status_int == 400
     assert everything(world.store) == before
@@ -10555,6 +10555,36 @@ def test_browser_list_filters_while_typing(stocked, browser):
     browser.submit("check")
     browser.read("6", "[role=status]")
     assert browser.property("input[name=q]", "value") == "package-4"
+
+
+@pytest.mark.slow
+def test_browser_keys_move_open_and_mark(stocked, browser):
+    sign_in_at(browser, stocked, stocked.address)
+    project = stocked.track("github", "o/keys")
+    found_by(stocked, project, *(rt.Release(f"{n}.0", f"2030-01-01T10:00:0{n}Z", note=rt.Note("n", "<p>Fixes.</p>", "")) for n in (1, 2)))
+
+    def press(keys: str) -> None:
+        browser.command("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": [
+            {"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]}]})
+
+    def unread() -> list[str]:
+        return browser.run("return [...document.querySelectorAll('.unseen b')].map(one => one.textContent)")
+    browser.open(f"{stocked.address}/?q=o/keys")
+    assert unread() == ["2.0", "1.0"]
+    press("jm")
+    until(lambda: unread() == ["1.0"])
+    press("m")
+    until(lambda: unread() == ["2.0", "1.0"])
+    press("jo")         # to open its notes is to read it
+    until(lambda: unread() == ["2.0"])
+    assert browser.run("return document.querySelectorAll('.note[open]').length") == 1
+    browser.type("input[name=q]", "jm")
+    assert browser.property("input[name=q]", "value") == "jm", "in a field a key is a letter"
+    browser.open(f"{stocked.address}/?q=o/keys")
+    assert unread() == ["2.0"]
+    press("?")
+    browser.read("next, previous", "dialog[open]")
+    stocked.store.projects.remove(project.id)
 
 
 @pytest.mark.slow
