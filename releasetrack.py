@@ -8495,7 +8495,7 @@ def answer_api(context: Context) -> bytes:
     try:
         segments = path_segments(environ)[1:] or [""]
         if segments == ["openapi.json"]:        # there is nothing secret in it
-            return _handle(Call(context, "", segments, environ))
+            return _handle(Call(context, "", segments, environ | {"QUERY_STRING": ""}))     # made once
         if segments == ["auth", "keys"]:        # no key opens them
             account_id = _log_in_by_basic(context, environ).id
             take_cost(context, f"account {account_id}", method)

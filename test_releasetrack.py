@@ -7583,6 +7583,9 @@ def test_unexpected_fault_is_logged_and_answered_as_a_message(world, caplog, mon
 def test_openapi_document_has_each_route_and_names_what_it_refers_to(world):
     document = world.ask("GET", "/v1/openapi.json", X_Key="")
     assert document == world.ask("GET", "/v1/openapi.json/") and document["openapi"] == "3.1.0"
+    kept = len(world.service._context.answers._kept)
+    assert document == world.ask("GET", "/v1/openapi.json?x=1", X_Key="") and len(world.service._context.answers._kept) == kept
+    world.ask("POST", "/v1/openapi.json", {}, status=405, X_Key="")
     routes = {(method, path) for path, methods in rt.ROUTES.items() for method in methods}
     routes |= {(method, f"{project}/{what}".rstrip("/")) for what, methods in rt.PROJECT_ROUTES.items()
                for method in methods for project in ("projects/{id}", "projects/{provider}/{name}")}
