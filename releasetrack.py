@@ -107,8 +107,8 @@ import zlib
 import zoneinfo
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple, TypeVar
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import IO, Any, TypeVar
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 try:
@@ -723,6 +723,19 @@ def cves_in(*texts: str) -> tuple[str, ...]:
     return tuple(itertools.islice(found, CVE_LIMIT))
 
 
+_BREAKING = re.compile(r"\W*(?:breaking(?: \w+)? changes?\b|BREAKING\b)(?P<rest>.*)", re.IGNORECASE)
+
+
+def says_breaking(lines: Iterable[str]) -> bool:
+    """Whether a line of a note announces breaking changes, and neither it nor the next says "none"."""
+    texts = [line for line in lines if line.strip()]
+    for line, following in zip(texts, [*texts[1:], ""]):
+        match = _BREAKING.match(line)
+        if match and not re.match(r"(?i)\W*(?:none|no|n/a|nothing)\b", match["rest"].strip() or following):
+            return True
+    return any("BREAKING CHANGE" in line for line in texts)
+
+
 def read_json(body: bytes | bytearray) -> Any:
     """The value of a JSON text. Raises ValueError, also for one that would take too much memory: each value
     is behind one of four marks, of which prose has few."""
@@ -1087,6 +1100,7 @@ class Delivery:
     attempts: int                   # since it was queued
     queued_at: float                # when its first attempt was or will be due; the last resend counts
     digest_id: str | None = None    # of the digest that it belongs to
+    project_id: str | None = None   # None: it is about the account
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1574,27 +1588,110 @@ class RegexSandbox:
 _MARKUP = re.compile(
     r"<!--.*?(?:-->|\Z)|<(?P<end>/?)(?P<tag>[A-Za-z][A-Za-z0-9]*)[^<>]*>?|<[!?][^<>]*>?", re.DOTALL)
 _HIDDEN = frozenset(("script", "style", "head", "title", "template", "noscript"))
-_BLOCKS = frozenset("p div br li ul ol h1 h2 h3 h4 h5 h6 pre tr table blockquote section hr dd dt".split())
+_BLOCKS = frozenset("p div br li ul ol dl h1 h2 h3 h4 h5 h6 pre tr table blockquote section hr dd dt details "
+                    "summary".split())
+_KINDS_OF_LINES = {"li": "item", "pre": "code"} | {f"h{level}": "heading" for level in range(1, 7)}
+_LINK = re.compile(r"""(\s(?:href|src)\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
+
+
+class Run(NamedTuple):
+    """A piece of a line, and its look."""
+
+    text: str
+    is_bold: bool = False
+    is_code: bool = False
+    href: str = ""              # as the HTML has it
+
+
+class Line(NamedTuple):
+    """A line that a person reads of HTML."""
+
+    kind: str                   # "" of a paragraph, "heading", "item" of a list, "code"
+    runs: Sequence[Run]         # none: a blank line
+
+    @property
+    def text(self) -> str:
+        return "".join(run.text for run in self.runs)
+
+
+class _LineReader:
+    """Collects the lines of HTML. Text without markup for lines, and preformatted text, has its own; in a
+    ``preformatted`` text some of Markdown is known."""
+
+    def __init__(self, markup: str) -> None:
+        self.lines: list[tuple[str, list[Run]]] = [("", [])]
+        self._is_text = markup.startswith("<pre>")
+        self._is_folded = bool(re.search("<(?:p|li|br|h[1-6])[ >/]", markup, re.IGNORECASE))
+        self._is_pre = self._is_bold = self._is_code = False
+        self._href = ""
+
+    def add(self, words: str) -> None:
+        words = html.unescape(words)
+        is_kept = self._is_pre or not self._is_folded
+        for at, part in enumerate(words.split("\n") if is_kept else [words.replace("\n", " ")]):
+            is_block = self._is_pre and not self._is_text
+            if at:
+                self.lines.append(("code" if is_block else "", []))
+            if not is_block:
+                part = re.sub(r"[ \t\r\f\v]+", " ", part)
+            elif not self.lines[-1][1]:
+                self.lines[-1] = "code", []
+            if self._is_text and (mark := re.match(r" ?(?:(#{1,6})|[-*+]) (?=\S)", part)):
+                self.lines[-1], part = ("heading" if mark[1] else "item", []), part[mark.end():]
+            runs = self.lines[-1][1]
+            if not is_block and (not runs or runs[-1].text.endswith(" ")):
+                part = part.lstrip(" ")
+            if part:
+                runs.append(Run(part, self._is_bold, self._is_code and not is_block, self._href))
+
+    def tag(self, name: str, is_end: bool, source: str) -> None:
+        if name in _BLOCKS and not (name in ("li", "tr") and is_end):
+            self._is_pre = self._is_pre if name != "pre" else not is_end
+            kind = "" if is_end or self._is_text else _KINDS_OF_LINES.get(name, "")
+            if kind or self.lines[-1][1] or self.lines[-1][0] != "item":    # a paragraph may begin an item
+                self.lines.append((kind, []))
+            if name != "br":
+                self._is_bold, self._is_code, self._href = False, False, ""
+        elif name in ("b", "strong"):
+            self._is_bold = not is_end
+        elif name in ("code", "tt", "kbd", "samp"):
+            self._is_code = not is_end
+        elif name == "a":
+            link = None if is_end else _LINK.search(source)
+            self._href = html.unescape(link[2].strip("\"'")).strip() if link else ""
+        elif name in ("td", "th"):
+            self.add(" ")
+
+
+def lines_of(markup: str) -> list[Line]:
+    """What a person would read of HTML, line by line; blank lines stand alone, and between others."""
+    markup = re.sub(r"&#[0-9]{8,};?", "\ufffd", markup)     # int() refuses 5,000 digits
+    reader, hidden, at = _LineReader(markup), 0, 0
+    for match in _MARKUP.finditer(markup):
+        if not hidden:
+            reader.add(markup[at:match.start()])
+        at, tag, is_end = match.end(), (match["tag"] or "").lower(), bool(match["end"])
+        if tag in _HIDDEN:
+            hidden = max(0, hidden - 1) if is_end else hidden + 1
+        elif not hidden:
+            reader.tag(tag, is_end, match[0])
+    if not hidden:
+        reader.add(markup[at:])
+    lines, is_blank = list[Line](), False
+    for kind, runs in reader.lines:
+        while runs and not runs[-1].text.strip():
+            runs.pop()
+        if runs:
+            if is_blank and lines and not lines[-1].kind == kind == "item":
+                lines.append(Line("", []))
+            lines.append(Line(kind, [*runs[:-1], runs[-1]._replace(text=runs[-1].text.rstrip())]))
+        is_blank = not runs
+    return lines
 
 
 def plain_text(markup: str) -> str:
     """The text that a person would read of HTML: no markup, blocks as lines, blank runs folded."""
-    markup = re.sub(r"&#[0-9]{8,};?", "\ufffd", markup)     # int() refuses 5,000 digits
-    parts, hidden, at = [], 0, 0
-    for match in _MARKUP.finditer(markup):
-        if not hidden:
-            parts.append(html.unescape(markup[at:match.start()]))
-        at, tag, ends = match.end(), (match["tag"] or "").lower(), bool(match["end"])
-        if tag in _HIDDEN:
-            hidden = max(0, hidden - 1) if ends else hidden + 1
-        elif tag in _BLOCKS and not hidden:
-            parts.append("\n" if tag != "li" else "" if ends else "\n- ")
-        elif tag in ("td", "th") and not hidden:
-            parts.append(" ")
-    if not hidden:
-        parts.append(html.unescape(markup[at:]))
-    lines = (re.sub(r"[ \t\r\f\v]+", " ", line).strip() for line in "".join(parts).split("\n"))
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    return "\n".join(("- " if line.kind == "item" else "") + line.text.strip() for line in lines_of(markup))
 
 
 def preformatted(text: str) -> str:
@@ -1602,7 +1699,6 @@ def preformatted(text: str) -> str:
     return f"<pre>{html.escape(text, quote=False)}</pre>" if text.strip() else ""
 
 
-_LINK = re.compile(r"""(\s(?:href|src)\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
 # Anywhere, not only inside tags: browsers and patterns disagree on where a tag ends.
 _HREF = re.compile(
     r"""((?<![\w-])(?:href|action|formaction)\s*=\s*)("[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
@@ -2818,7 +2914,7 @@ class Outbox:
                    CASE WHEN digest_id IS NULL OR json_extract(body, '$.note.message') IS NULL THEN body
                         ELSE json_set(body, '$.note.message',
                                       substr(json_extract(body, '$.note.message'), 1, 16000)) END AS body,
-                   url, kind, attempts, queued_at, digest_id
+                   url, kind, attempts, queued_at, digest_id, event.project_id
               FROM delivery
               JOIN event   ON event.id = event_id
               JOIN account ON account.id = delivery.account_id
@@ -5853,7 +5949,8 @@ def _account_body(account: Account) -> dict[str, Any]:
 def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
     """The contract's body of a notification; optional members only when they say something."""
     project, note = subscriber.project, release.note
-    return without_empty(
+    return without_empty(       # is_major is for people; no webhook is sent it
+        is_major=release.step == "major" and not release.is_updated,
         provider=project.provider, project=project.name, version=release.version, time=release.date,
         cve=list(release.cve), is_prerelease=release.is_prerelease, is_updated=release.is_updated,
         note=note and {"title": note.title, "message": note.message},
@@ -6299,18 +6396,28 @@ class Item:
 
     provider: str
     project: str
-    heading: str                    # "o/p 1.0 (pre-release)", or what has happened to the project
-    url: str
+    heading: str                    # "o/p 1.0", or what has happened to the project
+    short_marks: tuple[str, ...]    # "security fix", "pre-release"; for titles
+    marks: Line                     # the same at length
+    lines: Sequence[Line]           # the release's title and note, or what is wrong
+    links: Mapping[str, str]        # addresses by their names: the release's, then the project's page
     time: str                       # RFC 3339
-    project_note: str
-    text: str                       # the release's note, or what is wrong
     is_security: bool
+
+    @property
+    def title(self) -> str:
+        return self.heading + (f" ({', '.join(self.short_marks)})" if self.short_marks else "")
+
+    @property
+    def url(self) -> str:
+        return next(iter(self.links.values()), "")
 
 
 _Block = TypeVar("_Block")      # what a service shows of an item
+_CVES_SHOWN = 5
 # What is said of an event that is no release, by its kind: in the heading, and before its error.
-_NOTICES = {"failing": ("its releases could not be read for days", "what is wrong: "),
-            "recovered": ("its releases are read again", "what was wrong: ")}
+_NOTICES = {"failing": (" could not be checked for days", "The last error: "),
+            "recovered": (" is checked again", "The error was: ")}
 
 
 def without_controls(text: str) -> str:
@@ -6320,35 +6427,78 @@ def without_controls(text: str) -> str:
                   text.replace("\t", " "))
 
 
-def item_of(delivery: Delivery) -> Item:
+def _web_address(text: str) -> str:
+    """The address if it is one of the web, else "". Nothing in it ends it early, or mentions anybody, in any
+    markup."""
+    url = quote(text, safe="/:?&=%#!$,;+~-._", errors="replace")
+    return url if len(url) <= 1000 and re.match("https?://", url, re.IGNORECASE) else ""
+
+
+def _release_marks(body: Mapping[str, Any], is_breaking: bool) -> tuple[tuple[str, ...], Line]:
+    """What distinguishes a release, security fixes first: in short, and at length with links."""
+    cves = [without_controls(cve) for cve in body.get("cve", ())]
+    others = [words for words, is_so in (
+        ("breaking changes", is_breaking), ("major version", body.get("is_major")),
+        ("pre-release", body.get("is_prerelease")), ("updated", body.get("is_updated"))) if is_so]
+    runs = list[Run]()
+    for cve in cves[:_CVES_SHOWN]:
+        runs += [Run(", " if runs else "Fixes "),
+                 Run(cve, True, href=_web_address(f"https://www.cve.org/CVERecord?id={cve}"))]
+    if len(cves) > _CVES_SHOWN:
+        runs.append(Run(f" (+{len(cves) - _CVES_SHOWN})"))
+    if others:
+        runs.append(Run((" · " if runs else "") + " · ".join(others).capitalize()))
+    fixes = [f"{len(cves)} security fixes" if len(cves) > 1 else "security fix"] if cves else []
+    return (*fixes, *others), Line("", runs)
+
+
+_EMPTY_HEADING = re.compile("what.s changed|changes|changelog|release notes", re.IGNORECASE)
+
+
+def _note_lines(note: Mapping[str, str], version: str) -> list[Line]:
+    """The lines of a release's note, below its title where that says more than the version."""
+    lines = list[Line]()
+    for line in lines_of(note.get("message", "")):
+        is_first, is_below_heading = not lines, bool(lines) and lines[-1].kind == "heading"
+        if is_first and _EMPTY_HEADING.fullmatch(line.text):
+            continue
+        if line.runs or not is_first and not is_below_heading:
+            lines.append(Line(line.kind, [
+                run._replace(text=shown, href=_web_address(run.href))
+                for run in line.runs if (shown := without_controls(run.text))]))
+    title = without_controls(note.get("title", "")).strip()
+    if title and version not in title and not (lines and lines[0].text.startswith(title)):
+        lines.insert(0, Line("heading", [Run(title)]))
+    return lines
+
+
+def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> Item:
     body: dict[str, Any] = {name: without_controls(value) if isinstance(value, str) else value
                             for name, value in delivery.body.items()}
-    cves = [without_controls(cve) for cve in body.get("cve", ())]
-    marks = [words for words, is_so in (
-        (f"fixes {', '.join(cves)}", cves), ("pre-release", body.get("is_prerelease")),
-        ("updated", body.get("is_updated"))) if is_so]
+    lines = _note_lines(body.get("note", {}), body.get("version", ""))
+    short_marks, marks = _release_marks(body, says_breaking(line.text for line in lines))
     if delivery.kind == "release":
-        heading, note = f"{body['project']} {body['version']}", body.get("note", {})
-        title = without_controls(note.get("title", "")).strip()
-        text = without_controls(plain_text(note.get("message", "")))
-        if title and body["version"] not in title and not text.startswith(title):
-            text = f"{title}\n{text}"      # the title says more than the version
-        text = text.strip()
+        heading = f"{body['project']} {body['version']}"
+        if is_alone and not lines:
+            lines = [Line("", [Run(f"Released on {body['time'][:10]}, without a note.")])]
     elif "destination" in body:
         body |= {"provider": body["kind"], "project": body["destination"]}
-        heading, text = (f"The destination {body['destination']} ({body['kind']}) has failed since "
-                         f"{body['since'][:10]}: {body['error']}"), ""
+        kind = KINDS[body["kind"]].title if body["kind"] in KINDS else body["kind"]
+        heading = f"The destination {body['destination']} ({kind}) has failed since {body['since'][:10]}"
+        lines = [Line("", [Run(f"The last error: {body['error']}")])]
     else:
-        notice, words = _NOTICES.get(delivery.kind, (body.get("text", ""), ""))
-        heading, text = f"{body['project']} ({body['provider']}): {notice}", words + body.get("error", "")
-    if marks:
-        heading += f" ({', '.join(marks)})"
-    # No bracket, quote, pipe or space ends the address early in any markup.
-    url = quote(delivery.url, safe="/:?&=%#@!$,;+~-._", errors="replace")
-    if len(url) > 1000 or not re.match("https?://", url, re.IGNORECASE):
-        url = ""
-    return Item(body["provider"], body["project"], heading, url, body["time"], body.get("project_note", ""),
-                text, bool(cves))
+        notice, words = _NOTICES.get(delivery.kind, (f": {body.get('text', '')}", ""))
+        heading, error = f"{body['project']} ({body['provider']}){notice}", body.get("error", "")
+        lines = [Line("", [Run(words + error)])] if words and error else []
+    if project_note := " ".join(body.get("project_note", "").split()):
+        own = Line("", [Run("Your note: ", True), Run(shortened(project_note, 300))])
+        at = bool(lines) and lines[0].kind == "heading"
+        lines[at:at] = [own, Line("", [])] if lines[at:] else [own]
+    page = f"{base_url}/projects/{delivery.project_id}" if base_url and delivery.project_id else ""
+    links = {"Open the release" if delivery.kind == "release" else "Open": _web_address(delivery.url),
+             "See the project": _web_address(page)}
+    return Item(body["provider"], body["project"], heading, short_marks, marks, lines,
+                {name: url for name, url in links.items() if url}, body["time"], bool(body.get("cve")))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -6364,8 +6514,9 @@ class Message:
     def items(self) -> list[Item]:
         """Newest first, those of a project together, projects with security fixes on top."""
         by_project: dict[tuple[str, str], list[Item]] = {}
-        newest_first = sorted(map(item_of, reversed(self.batch)), key=lambda item: item.time, reverse=True)
-        for item in newest_first:
+        found = (item_of(delivery, self.sender.base_url, not self.is_digest)
+                 for delivery in reversed(self.batch))
+        for item in sorted(found, key=lambda one: one.time, reverse=True):
             by_project.setdefault((item.provider, item.project), []).append(item)
         groups = sorted(by_project.values(), key=lambda group: not any(item.is_security for item in group))
         return [item for group in groups for item in group]
@@ -6386,7 +6537,7 @@ class Message:
     def title(self) -> str:
         """One line that sums up the message."""
         if not self.is_digest:
-            return self.items[0].heading
+            return self.items[0].title
         releases = sum(delivery.kind == "release" for delivery in self.batch)
         counts = {"release": releases, "notice": len(self.batch) - releases}
         title = ", ".join(f"{count} {what}{'s' * (count > 1)}" for what, count in counts.items() if count)
@@ -6423,90 +6574,172 @@ def shortened(text: str, room: int, escape: Callable[[str], str] = str,
     return escape(cut.rstrip()) + "…" if cut.strip() else ""
 
 
+_PUSH_NOTE, _CHAT_NOTE, _MAIL_NOTE = 300, 700, 4000     # characters of a note that people see
+_NOTE_MIN = 80                                          # of which less is none
+
+
 @dataclasses.dataclass(frozen=True)
 class Markup:
-    """How a service writes text: ``escape`` makes any text harmless; the others are given escaped text."""
+    """How a service writes text: ``escape`` makes any text harmless, ``code`` too; the others are given
+    escaped text."""
 
     escape: Callable[[str], str] = str
+    start: Callable[[str], str] = str                   # does so with what is markup where a line begins
     bold: Callable[[str], str] = str
-    link: Callable[[str, str], str] | None = None       # None: addresses stand in lines of their own
+    code: Callable[[str], str] | None = None            # None: as other text
+    link: Callable[[str, str], str] | None = None       # None: only its text is shown
     size: Callable[[str], int] = utf16_units
+    line_end: str = "\n"
+    bullet: str = "- "
+    is_plain: bool = False      # an item's links stand in lines of their own
+    has_links: bool = True      # else those are shown elsewhere
+
+    def run(self, run: Run, is_bold: bool = False) -> str:
+        core = run.text.strip()
+        if not core:
+            return " "
+        text = self.code(core) if self.code and run.is_code else self.escape(core)
+        if self.link and run.href:
+            text = self.link(text, run.href)
+        if run.is_bold or is_bold:
+            text = self.bold(text)
+        before, _, after = run.text.partition(core)
+        return before + text + after
+
+    def line(self, line: Line) -> str:
+        runs = [self.run(run._replace(is_code=run.is_code or line.kind == "code"), line.kind == "heading")
+                for run in line.runs]
+        return (self.bullet if line.kind == "item" else "") + self.start("".join(runs))
 
 
-def _block(item: Item, markup: Markup, room: int, each: int) -> str:
-    """An item in at most ``each`` of what the service counts, with ``room`` for its note."""
-    head = shortened(item.heading, 500, markup.escape, markup.size)
-    head = markup.bold(markup.link(head, item.url) if item.url and markup.link else head)
-    if item.url and not markup.link:
-        head += f"\n{item.url}"
-    if item.project_note and room:
-        head += "\n" + shortened(item.project_note, min(500, room), markup.escape, markup.size)
-    text = shortened(item.text, min(room, each - markup.size(head) - 1), markup.escape, markup.size)
-    return f"{head}\n{text}" if text else head
+def cut(lines: Sequence[Line], room: int) -> list[Line]:
+    """The first lines, of so many characters, with an ellipsis where more follow. What is cut is text, before
+    any markup is made of it."""
+    kept = list[Line]()
+    for line in lines if room > 0 else ():
+        for at, run in enumerate(line.runs):
+            if len(run.text) > room:
+                last = run._replace(text=shortened(run.text, room)) if room > 3 else Run("…")
+                return [*kept, Line(line.kind, [*line.runs[:at], last])]
+            room -= len(run.text)
+        room -= 1
+        kept.append(line)
+    return kept
+
+
+def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bool) -> str:
+    """An item with so much of its note, under its heading where that is not shown elsewhere."""
+    head = markup.escape(shortened(item.heading, 250))
+    links = list(item.links.items()) if markup.has_links else []
+    if markup.is_plain:
+        ends = [f"{name}: {url}" for name, url in links[:1 if is_digest else 2]]
+    else:
+        if item.url and markup.link and not has_title:
+            head = markup.link(head, item.url)
+            links = links[1:]
+        head = markup.bold(head)
+        ends = [" · ".join(markup.link(name, url) for name, url in links)] if markup.link and links else []
+        ends = [] if is_digest else ends
+    body = [markup.line(line) for line in cut(item.lines, note)]
+    top = ["" if has_title else head, markup.line(item.marks) if item.is_security or not has_title else ""]
+    parts = [list(filter(None, top)), body, ends]
+    if not markup.is_plain:
+        parts[:2] = [parts[0] + body]
+    return (markup.line_end * 2).join(markup.line_end.join(part) for part in parts if part)
 
 
 def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callable[[_Block], int], limit: int,
-            most: int = sys.maxsize) -> tuple[list[_Block], str]:
-    """What ``make`` makes of each item with some room for its note, and what to say of items that are left
-    out. ``limit``, in what the service counts, and ``most`` are of all; notes are cut first."""
-    if not message.is_digest:
-        return [make(message.items[0], limit)], ""
-    for room in (1000, 400, 160, 0):
+            note: int, most: int = sys.maxsize, each: int = sys.maxsize) -> tuple[list[_Block], str]:
+    """What ``make`` makes of each item with ``note`` characters of its note, in digests with fewer, and what
+    to say of items that are left out. ``limit``, in what the service counts, and ``most`` are of all,
+    ``each`` is of one; notes are cut first."""
+    for room in (note // 4, note // 10, 0) if message.is_digest else (note, note // 2, note // 4, 0):
+        room = room if room >= _NOTE_MIN else 0
         blocks = [make(item, room) for item in message.items]
-        if sum(size(block) + 2 for block in blocks) <= limit and len(blocks) <= most:
+        sizes = [size(block) + 2 for block in blocks]
+        if sum(sizes) <= limit and max(sizes) <= each and len(blocks) <= most:
             return blocks, ""
     kept = list[_Block]()
-    for block in blocks:
-        if size(block) + 2 <= limit and len(kept) < most:
-            limit -= size(block) + 2
+    for block, taken in zip(blocks, sizes):
+        if taken <= min(limit, each) and len(kept) < most:
+            limit -= taken
             kept.append(block)
     return kept, f"… and {len(blocks) - len(kept)} more"
 
 
-def blocks_of(message: Message, markup: Markup, limit: int, each: int = sys.maxsize,
-              most: int = sys.maxsize) -> list[str]:
-    """A block for each item, of ``each`` at most, under a title in a digest."""
-    each = min(each, limit)
-    blocks, rest = _fitted(
-        message, lambda item, room: _block(item, markup, room, each), markup.size, limit - 150, most)
-    title = [markup.bold(markup.escape(message.title))] if message.is_digest else []
+def blocks_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NOTE, most: int = sys.maxsize,
+              each: int = sys.maxsize, has_title: bool = False) -> list[str]:
+    """A block for each item, under a title in a digest. ``has_title``: the service shows that elsewhere, and
+    of a single item its heading."""
+    blocks, rest = _fitted(message, lambda item, room: _block(
+        item, markup, room, has_title and not message.is_digest, message.is_digest),
+        markup.size, limit - 150, note, most, each)
+    title = [markup.bold(markup.escape(message.title))] if message.is_digest and not has_title else []
     return [*title, *blocks, *([markup.escape(rest)] if rest else [])]
 
 
-def text_of(message: Message, markup: Markup, limit: int, below_title: bool = False) -> str:
-    """``below_title``: without the first line, for a service with titles; all of it if it has one line."""
-    text = "\n\n".join(blocks_of(message, markup, limit))
-    rest = text.partition("\n")[2].strip()
-    return rest if below_title and rest else text
+def text_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NOTE,
+            has_title: bool = False) -> str:
+    return "\n\n".join(blocks_of(message, markup, limit, note, has_title=has_title))
 
 
 def _escape_markdown(text: str) -> str:
-    """Escapes all that could be markup; but not within an address, which clients show as it stands."""
+    """Escapes all that could be markup, and no more, for some show backslashes; nothing within an address,
+    which clients show as it stands."""
     parts = re.split(r"(https?://[^\s<>\[\]()`\\]+)", text)
-    parts[::2] = [re.sub(r"([\\`*_{}\[\]()#+\-.!|~>])", r"\\\1", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"([\\`*_\[\]|~])", r"\\\1", part) for part in parts[::2]]
     return "".join(parts)
+
+
+def _escape_start(text: str) -> str:
+    """Escapes what would begin a heading, a list, a quote or a rule in Markdown."""
+    text = re.sub(r"^(\s*[0-9]{1,9})([.)]\s)", r"\1\\\2", text)
+    return re.sub(r"^(\s*)(#{1,6}\s|[-+=](?=[-=#\s]|$)|>)", r"\1\\\2", text)
+
+
+def _markdown_code(escape: Callable[[str], str]) -> Callable[[str], str]:
+    """Of a text in which something could end it, or be read in it, there is no code."""
+    return lambda text: escape(text) if re.search(r"[`<>&@\]\\\n]", text) else f"`{text}`"
+
+
+def _markdown_link(text: str, url: str) -> str:
+    """Not of an address, which Discord shows as it stands then."""
+    return text if re.match("https?:", text) else f"[{text}]({url})"
 
 
 def _html_link(text: str, url: str) -> str:
     return f'<a href="{html.escape(url)}">{text}</a>'
 
 
+def _markdown(escape: Callable[[str], str], start: Callable[[str], str] = _escape_start,
+              bold: str = "**{}**") -> Markup:
+    return Markup(escape, start, bold.format, _markdown_code(escape), _markdown_link)
+
+
 _escape_entities = functools.partial(html.escape, quote=False)
-_markdown_link = "[{}]({})".format
 # Nobody is mentioned by what a stranger wrote: an invisible space stands behind each @.
 _NO_MENTION = {ord("@"): "@\u200b"}
 _NO_HTML = {ord("&"): "&amp;", ord("<"): "&lt;"}
-_SLACK = Markup(_escape_entities, "*{}*".format, lambda text, url: f"<{url}|{text}>", json_bytes)
-_TELEGRAM = Markup(lambda text: _escape_entities(text).translate(_NO_MENTION), "<b>{}</b>".format, _html_link)
-_DISCORD = Markup(lambda text: _escape_markdown(text).replace("<", "\\<"), "**{}**".format, _markdown_link)
-_MATTERMOST = Markup(lambda text: _escape_markdown(text).translate(_NO_MENTION | _NO_HTML),
-                     "**{}**".format, _markdown_link)
+_SLACK = Markup(
+    _escape_entities, str, lambda text: f"*{text.replace('*', '')}*" if text.strip("*") else text,
+    _markdown_code(_escape_entities), lambda text, url: f"<{url}|{text}>", json_bytes, bullet="• ")
+_TELEGRAM = Markup(
+    lambda text: _escape_entities(text).translate(_NO_MENTION), str, "<b>{}</b>".format,
+    lambda text: f"<code>{_escape_entities(text).translate(_NO_MENTION)}</code>", _html_link, bullet="• ")
+_DISCORD = _markdown(lambda text: _escape_markdown(text).replace("<", "\\<"))
+_MATTERMOST = _markdown(lambda text: _escape_markdown(text).translate(_NO_MENTION | _NO_HTML))
 # Not every version has escapes, so what would make a link or a mention is broken up instead.
-_ROCKETCHAT = Markup(lambda it: it.replace("](", "]\u200b(").replace("<", "<\u200b").translate(_NO_MENTION),
-                     "*{}*".format, _markdown_link)
-_HTML = Markup(html.escape, "<b>{}</b>".format, _html_link, json_bytes)
-_PLAIN = Markup(size=json_bytes)
-_UNLINKED = Markup(link=lambda text, url: text, size=json_bytes)       # the address stands elsewhere
+_ROCKETCHAT = _markdown(
+    lambda text: text.replace("](", "]\u200b(").replace("<", "<\u200b").translate(_NO_MENTION), str, "*{}*")
+# Two blanks end a line.
+_GOTIFY = dataclasses.replace(_DISCORD, size=json_bytes, line_end="  \n")
+_NTFY = dataclasses.replace(_GOTIFY, has_links=False)
+_HTML = Markup(html.escape, str, "<b>{}</b>".format, lambda text: f"<code>{html.escape(text)}</code>",
+               _html_link, json_bytes, bullet="• ")
+_FEW_TAGS = dataclasses.replace(_HTML, code=None)
+_PLAIN = Markup(size=json_bytes, is_plain=True)
+_MAIL_TEXT = dataclasses.replace(
+    _PLAIN, link=lambda text, url: text if re.match("https?:", text) else f"{text} ({url})")
 
 TEMPLATE_NAMES = frozenset(
     "provider project version time cve is_prerelease is_updated note_title note_message note_text "
@@ -6540,6 +6773,7 @@ def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
 
 def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url: str) -> bytes:
     """What a webhook is sent: the standard body, or its custom fields. Compact JSON in UTF-8."""
+    body = {name: value for name, value in body.items() if name != "is_major"}     # beyond the contract
     if settings["fields"]:
         values, filled = template_values(body, url), dict[str, str]()
         for name, template in settings["fields"].items():
@@ -6577,7 +6811,7 @@ def _slack(message: Message) -> Request:
     """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks and
     https://docs.slack.dev/reference/methods/chat.postMessage; 3,000 characters a section, 12,000 in all."""
     blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": block, "verbatim": True}}
-              for block in blocks_of(message, _SLACK, 10_000, each=2900, most=45)]
+              for block in blocks_of(message, _SLACK, 10_000, most=45, each=2900)]
     content = {"text": shortened(message.title, 1000, _escape_entities), "unfurl_links": False,
                "unfurl_media": False, "blocks": blocks}
     settings = message.settings
@@ -6602,7 +6836,7 @@ def _discord(message: Message) -> Request:
     embed: dict[str, Any] = {
         "title": shortened(message.title, 250, _DISCORD.escape),
         "color": 0xC0392B if message.is_security else 0x2E86C1,       # red, blue
-        "description": text_of(message, _DISCORD, 3900, below_title=True)}
+        "description": text_of(message, _DISCORD, 3900, has_title=True)}
     if not message.is_digest:
         embed |= {"timestamp": message.items[0].time} | ({"url": message.link} if message.link else {})
     address = message.settings["url"]
@@ -6613,9 +6847,7 @@ def _discord(message: Message) -> Request:
 def _hangouts_chat(message: Message) -> Request:
     """https://developers.google.com/workspace/chat/api/reference/rest/v1/cards: 32,000 bytes. Text in a
     card mentions nobody."""
-    blocks = blocks_of(message, _HTML, 15_000, most=90)
-    if message.is_digest:
-        blocks = blocks[1:]         # the header shows the title
+    blocks = blocks_of(message, _FEW_TAGS, 15_000, most=90, has_title=True)
     sections = [{"widgets": [{"textParagraph": {"text": block.replace("\n", "<br>")}}]} for block in blocks]
     card = {"header": {"title": shortened(message.title, 200)}, "sections": sections}
     return _json_request(message.settings["url"], {"cardsV2": [{"cardId": message.id, "card": card}]})
@@ -6626,21 +6858,33 @@ def _rich_text(text: str, **look: Any) -> dict[str, Any]:
     return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **look}]}
 
 
-def _card_elements(item: Item, room: int) -> list[dict[str, Any]]:
-    """An item on an Adaptive Card, with ``room`` for its note."""
+def _card_line(line: Line) -> dict[str, Any]:
+    """A line on an Adaptive Card: runs of text need no escapes, on which Teams' clients differ."""
+    runs = [Run("• "), *line.runs] if line.kind == "item" else line.runs
+    return {"type": "RichTextBlock", "spacing": "small", "inlines": [
+        {"type": "TextRun", "text": run.text}
+        | ({"weight": "bolder"} if run.is_bold or line.kind == "heading" else {})
+        | ({"fontType": "monospace"} if run.is_code or line.kind == "code" else {})
+        | ({"selectAction": {"type": "Action.OpenUrl", "url": run.href}} if run.href else {})
+        for run in runs]}
+
+
+def _card_elements(is_alone: bool, item: Item, note: int) -> list[dict[str, Any]]:
+    """An item on an Adaptive Card, with so much of its note."""
     colour = "attention" if item.is_security else "default"
-    elements = [_rich_text(shortened(item.heading, 500), weight="bolder", color=colour) | {"separator": True}]
-    notes = shortened(item.project_note, 300 if room else 0), shortened(item.text, room, size=json_bytes)
-    elements += [_rich_text(text) for text in notes if text]
-    if item.url:
-        elements.append({"type": "TextBlock", "text": _markdown_link("Read on", item.url)})
+    elements = [_rich_text(shortened(item.heading, 250), weight="bolder", color=colour) | {"separator": True}]
+    elements += [_card_line(line) for line in [item.marks, *cut(item.lines, note)] if line.runs]
+    if links := dict(list(item.links.items())[:2 if is_alone else 1]):
+        elements.append({"type": "TextBlock", "wrap": True, "text": " · ".join(
+            itertools.starmap(_markdown_link, links.items()))})
     return elements
 
 
 def _microsoft_teams(message: Message) -> Request:
     """https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using: an
     Adaptive Card, 28 KB."""
-    blocks, rest = _fitted(message, _card_elements, json_bytes, 16_000)
+    make = functools.partial(_card_elements, not message.is_digest)
+    blocks, rest = _fitted(message, make, json_bytes, 18_000, _CHAT_NOTE)
     elements = [element for block in blocks for element in block]
     if message.is_digest:
         elements.insert(0, _rich_text(message.title, weight="bolder", size="large"))
@@ -6672,44 +6916,48 @@ def _matrix(message: Message) -> Request:
     return _json_request(
         f"{settings['homeserver_url']}/_matrix/client/v3/rooms/{room}/send/m.room.message/{message.id}",
         {"msgtype": "m.text", "body": text_of(message, _PLAIN, 8000), "format": "org.matrix.custom.html",
-         "formatted_body": text_of(message, _HTML, 12_000).replace("\n", "<br>"), "m.mentions": {}},
+         "formatted_body": text_of(message, _HTML, 14_000).replace("\n", "<br>"), "m.mentions": {}},
         {"Authorization": f"Bearer {settings['token']}"}, "PUT")
 
 
-def _push(message: Message, limit: int, urgent: int) -> dict[str, Any]:
-    """What goes to a telephone. Tapping on it opens the link, so only a digest has addresses, where there is
-    room. ``urgent``: the least priority of security fixes."""
+def _push(message: Message, markup: Markup, limit: int, urgent: int) -> dict[str, Any]:
+    """What goes to a telephone. ``urgent``: the least priority of security fixes."""
     priority = int(message.settings["priority"])
-    markup = _PLAIN if message.is_digest and limit > 1000 else _UNLINKED
     return {"title": shortened(message.title, 250),
-            "message": text_of(message, markup, limit, below_title=True),
+            "message": text_of(message, markup, limit, _PUSH_NOTE, has_title=True),
             "priority": max(priority, urgent) if message.is_security else priority}
 
 
 def _ntfy(message: Message) -> Request:
-    """https://docs.ntfy.sh/publish/#publish-as-json: 4,096 bytes of text, 8,192 of all."""
+    """https://docs.ntfy.sh/publish/#publish-as-json: 4,096 bytes of text, 8,192 of all. The links are
+    buttons."""
     settings, token = message.settings, message.settings["token"]
     basic = base64.b64encode(token.encode()).decode()
     headers = {"Authorization": f"Basic {basic}" if ":" in token else f"Bearer {token}"} if token else {}
-    content = {"topic": settings["topic"], **_push(message, 3800, urgent=4), "click": message.link,
-               "tags": ["rotating_light" if message.is_security else "package"]}
+    content = {"topic": settings["topic"], **_push(message, _NTFY, 3800, urgent=4), "click": message.link,
+               "markdown": True, "tags": ["rotating_light" if message.is_security else "package"]}
+    if not message.is_digest:
+        content["actions"] = [{"action": "view", "label": name, "url": url}
+                              for name, url in message.items[0].links.items()]
     return _json_request(f"{settings['server']}/", content, headers)
 
 
 def _gotify(message: Message) -> Request:
     """https://gotify.net/docs/pushmsg and https://gotify.net/docs/msgextras"""
-    extras: dict[str, Any] = {"client::display": {"contentType": "text/plain"}}
+    extras: dict[str, Any] = {"client::display": {"contentType": "text/markdown"}}
     if message.link:
         extras["client::notification"] = {"click": {"url": message.link}}
-    content = _push(message, 8000, urgent=8) | {"extras": extras}
+    content = _push(message, _GOTIFY, 8000, urgent=8) | {"extras": extras}
     return _json_request(f"{message.settings['url']}/message", content,
                          {"X-Gotify-Key": message.settings["token"]})
 
 
 def _pushover(message: Message) -> Request:
-    """https://pushover.net/api: 1,024 characters of text, 250 of title, 512 of address."""
+    """https://pushover.net/api: 1,024 characters of text, 250 of title, 512 of address; lines end as in
+    text."""
     settings = message.settings
-    content = {"token": settings["token"], "user": settings["user"], **_push(message, 1000, urgent=1)}
+    content = {"token": settings["token"], "user": settings["user"], "html": 1,
+               **_push(message, _FEW_TAGS, 1000, urgent=1)}
     if settings["device"]:
         content["device"] = settings["device"]
     if 0 < len(message.link) <= 512:
@@ -6719,7 +6967,7 @@ def _pushover(message: Message) -> Request:
 
 def _apprise(message: Message) -> Request:
     """https://github.com/caronc/apprise-api: a key's configuration, or addresses that are sent along."""
-    text = text_of(message, _PLAIN, 8000, below_title=True)
+    text = text_of(message, _PLAIN, 8000, _PUSH_NOTE, has_title=True)
     content = {"title": shortened(message.title, 250), "body": text, "format": "text",
                "type": "warning" if message.is_security else "info"}
     content |= {name: message.settings[name] for name in ("urls", "tag") if message.settings[name]}
@@ -6729,11 +6977,101 @@ def _apprise(message: Message) -> Request:
 _MAIL_PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
+<head>
+<meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark">
-<body style="max-width:640px;margin:16px auto;padding:0 16px;font:16px/1.5 system-ui,sans-serif">
-%s
-<p style="font-size:13px;opacity:.75">Sent by releasetrack, which tracks these projects for you.</p>
+<style>
+:root { color-scheme: light dark; }
+@media (prefers-color-scheme: dark) {
+  .page { background: #14181c !important; color: #e4e8ec !important; }
+  .card { background: #1e2429 !important; border-color: #3a434b !important; }
+  .soft { color: #a9b2ba !important; }
+  .code { background: #2b333a !important; }
+  .link { color: #7db4ff !important; }
+}
+</style>
+</head>
+<body style="margin:0">
+<div class="page" style="padding:16px 8px;background:#f2f4f6;color:#1c2227;%(font)s">
+<div style="max-width:600px;margin:0 auto">
+%(content)s
+<p class="soft" style="margin:16px 8px;font-size:13px;color:#59636c">%(footer)s</p>
+</div>
+</div>
+</body>
+</html>
 """
+_MAIL_FONT = "font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;overflow-wrap:anywhere"
+_MAIL_CARD = ('<div class="card" style="margin:0 0 16px;padding:20px;background:#fff;'
+              'border:1px solid #dce1e6;border-radius:8px">\n{}\n</div>')
+_MAIL_BUTTON = ('<a href="{}" style="display:inline-block;margin:4px 16px 4px 0;padding:8px 16px;'
+                'border-radius:6px;background:#1d5fae;color:#fff;text-decoration:none">{}</a>')
+_MAIL_BADGE = ('<span style="display:inline-block;margin:0 6px 4px 0;padding:1px 10px;border-radius:10px;'
+               'background:{};color:#fff;font-size:13px">{}</span>')
+
+
+def _mail_link(text: str, url: str) -> str:
+    return f'<a class="link" href="{html.escape(url)}" style="color:#1d5fae">{text}</a>'
+
+
+_MAIL = dataclasses.replace(_HTML, link=_mail_link, code=lambda text: (
+    '<code class="code" style="padding:1px 4px;background:#eef1f4;font-size:14px">'
+    f"{html.escape(text)}</code>"))
+
+
+def _mail_note(lines: Sequence[Line]) -> Iterator[str]:
+    """The lines as paragraphs, headings, lists and blocks of code."""
+    for (kind, _), group in itertools.groupby(lines, lambda line: (line.kind, bool(line.runs))):
+        texts = ["".join(_MAIL.run(run) for run in line.runs) for line in group]
+        if kind == "heading":
+            yield from (f'<h3 style="margin:16px 0 4px;font-size:16px">{text}</h3>' for text in texts)
+        elif kind == "item":
+            items = "".join(f"<li>{text}</li>\n" for text in texts)
+            yield f'<ul style="margin:0 0 12px;padding-left:20px">\n{items}</ul>'
+        elif kind == "code":
+            yield ('<pre class="code" style="margin:0 0 12px;padding:8px;background:#eef1f4;font-size:14px;'
+                   'white-space:pre-wrap">' + "\n".join(texts) + "</pre>")
+        elif any(texts):
+            yield '<p style="margin:0 0 12px">' + "<br>\n".join(texts) + "</p>"
+
+
+def _mail_item(item: Item, note: int) -> str:
+    """An item as HTML, with so much of its note."""
+    parts = [f'<h2 style="margin:0 0 4px;font-size:20px">{html.escape(item.heading)}</h2>']
+    parts.append("".join(_MAIL_BADGE.format(
+        "#b3261e" if item.is_security and not at else "#525c66", text.capitalize())
+        for at, text in enumerate(item.short_marks)))
+    if item.is_security:
+        fixes = [run for run in item.marks.runs if not run.text.startswith(" · ")]
+        parts.append(f'<p style="margin:4px 0 12px">{_MAIL.line(Line("", fixes))}</p>')
+    parts += _mail_note(cut(item.lines, note))
+    is_cut = sum(len(line.text) for line in item.lines) > note
+    links = [_MAIL_BUTTON.format(html.escape(url), "Read all" if is_cut else name) if url == item.url
+             else _mail_link(name, url) for name, url in item.links.items()]
+    return _MAIL_CARD.format("\n".join(filter(None, [*parts, "\n".join(links)])))
+
+
+def _mail_parts(message: Message) -> tuple[str, str]:
+    """The text and the HTML; a digest begins with a list of what it has."""
+    def made(make: Callable[[Item, int], str], each: str) -> tuple[str, list[str]]:
+        pairs, rest = _fitted(message, lambda item, note: (item.title, make(item, note)),
+                              lambda pair: sum(map(json_bytes, pair)), 300_000, _MAIL_NOTE)
+        contents = "\n".join(each.format(html.escape(title) if "<" in each else title) for title, _ in pairs)
+        return contents, [*(block for _, block in pairs), *([rest] if rest else [])]
+
+    contents, blocks = made(lambda item, note: _block(item, _MAIL_TEXT, note, False, False), "- {}")
+    items, cards = made(_mail_item, "<li>{}</li>")
+    if message.is_digest:
+        blocks.insert(0, f"{message.title}\n\n{contents}")
+        cards.insert(0, _MAIL_CARD.format(
+            f'<h1 style="margin:0 0 8px;font-size:20px">{html.escape(message.title)}</h1>\n'
+            f'<ul style="margin:0;padding-left:20px">\n{items}\n</ul>'))
+    base, destination = message.sender.base_url, message.batch[0].destination
+    about, place = "Sent by releasetrack.", _web_address(f"{base}/notifications/{destination.id}")
+    footer = f"{about} {_mail_link('Change or stop these mails', place)}" if place else about
+    ends = f"{about} Change or stop these mails: {place}" if place else about
+    page = {"font": _MAIL_FONT, "content": "\n".join(cards), "footer": footer}
+    return "\n\n\n".join(blocks) + f"\n\n-- \n{ends}\n", _MAIL_PAGE % page
 
 
 def _email(message: Message) -> Mail:
@@ -6754,15 +7092,13 @@ def _email(message: Message) -> Mail:
     mail["Date"] = email.utils.formatdate(message.now)
     mail["Message-ID"] = f"<{message.id}@{sender.domain}>"
     mail["Auto-Submitted"] = "auto-generated"
-    limit = 500_000 if message.is_digest else 30_000
-    mail.set_content(text_of(message, _PLAIN, limit) + "\n\n-- \nSent by releasetrack\n")
-    paragraphs = (f'<p style="white-space:pre-wrap;overflow-wrap:anywhere">{block}</p>'
-                  for block in blocks_of(message, _HTML, limit))
-    mail.add_alternative(_MAIL_PAGE % "\n".join(paragraphs), subtype="html")
+    text, page = _mail_parts(message)
+    mail.set_content(text)
+    mail.add_alternative(page, subtype="html")
     # Python would encode long words in these headers, and nobody decodes them there.
-    page = f"<{ascii_url(sender.base_url)}/>,\r\n " if 0 < len(sender.base_url) < 900 else ""
+    place = f"<{ascii_url(sender.base_url)}/>,\r\n " if 0 < len(sender.base_url) < 900 else ""
     mailto = f"<mailto:{quote(sender.address, safe='@')}?subject=unsubscribe>"
-    head = f"List-Id: releases <releases.{sender.domain}>\r\nList-Unsubscribe: {page}{mailto}\r\n"
+    head = f"List-Id: releases <releases.{sender.domain}>\r\nList-Unsubscribe: {place}{mailto}\r\n"
     return Mail(sender.address, recipient, head.encode("ascii") + mail.as_bytes())
 
 
