@@ -851,6 +851,16 @@ class Release:
 
 
 @dataclasses.dataclass(frozen=True)
+class Hours:
+    """When people are notified."""
+
+    time_zone: str              # an IANA name, such as Europe/Berlin; for digests
+    digest_hour: int | None = None      # of daily and weekly digests; None: that of the setting
+    quiet_from: str = ""        # "22:00": from then on nothing is sent but what is urgent; "": no such hours
+    quiet_until: str = ""       # "07:00", perhaps of the next day
+
+
+@dataclasses.dataclass(frozen=True)
 class Account:
     id: str
     type: str                   # one of ACCOUNT_TYPES
@@ -864,6 +874,13 @@ class Account:
     badge_secret: str = dataclasses.field(default="", repr=False)       # in those of its badges
     totp_secret: str = dataclasses.field(default="", repr=False)        # in base 32; "": no second factor
     recovery_codes: int = 0     # that are left
+    digest_hour: int | None = None
+    quiet_from: str = ""
+    quiet_until: str = ""
+
+    @property
+    def hours(self) -> Hours:
+        return Hours(self.time_zone, self.digest_hour, self.quiet_from, self.quiet_until)
 
     @property
     def signing_key(self) -> str:
@@ -2462,7 +2479,8 @@ class Accounts:
         return self._db.one(Account, """
             SELECT id, type, email, name, is_admin, email_notification, time_zone, password, feed_secret,
                    badge_secret, coalesce(totp_secret, '') AS totp_secret,
-                   coalesce(json_array_length(recovery_codes), 0) AS recovery_codes
+                   coalesce(json_array_length(recovery_codes), 0) AS recovery_codes, digest_hour, quiet_from,
+                   quiet_until
               FROM account LEFT JOIN second_factor ON account_id = id WHERE id = ?""", (account_id,))
 
     def update(self, account: Account) -> None:
@@ -2470,7 +2488,8 @@ class Accounts:
         with _unique(f"an account {account.email}"):
             self._db.write("""
                 UPDATE account SET email = :email, name = :name, time_zone = :time_zone,
-                                   email_notification = :email_notification
+                                   email_notification = :email_notification, digest_hour = :digest_hour,
+                                   quiet_from = :quiet_from, quiet_until = :quiet_until
                  WHERE id = :id""", vars(account))
 
     def set_admin(self, account: Account, is_admin: bool) -> None:
@@ -2783,7 +2802,7 @@ class Outbox:
 
     _db: Database
     _destinations: Destinations
-    _due_at: Callable[[str, float, str], float]
+    _due_at: Callable[[str, float, Hours], float]
 
     def insert(self, db: sqlite3.Connection, event: Event, now: float) -> None:
         """Insert an event with its deliveries."""
@@ -2837,7 +2856,8 @@ class Outbox:
         """Have sent now, or with the next digest, what is held of a source: "skipped", since its release was
         gone and is back; or "pending", of one release, since a CVE that it fixes has become known."""
         held = db.execute("""
-            SELECT delivery.id, event_id, time_zone,
+            SELECT delivery.id, event_id, time_zone, digest_hour, quiet_until,
+                   iif(:is_fix OR destination.kind = 'webhook', '', quiet_from) AS quiet_from,
                    CASE WHEN NOT is_digested THEN 'instant' WHEN destination.kind != 'email' THEN schedule
                         ELSE project.email_notification END AS schedule
               FROM release
@@ -2848,10 +2868,11 @@ class Outbox:
               JOIN destination ON destination.id = destination_id
              WHERE release.source_id = :source AND gone_at IS NULL AND is_held AND delivery.state = :state
                AND (:version IS NULL OR version = :version)
-            """, {"source": source_id, "state": state, "version": release and release.version}).fetchall()
+            """, {"source": source_id, "state": state, "version": release and release.version,
+                  "is_fix": release is not None}).fetchall()
         for row in held:
             schedule = row["schedule"] if row["schedule"] in SCHEDULES else "instant"
-            due_at = self._due_at(schedule, now, row["time_zone"])
+            due_at = self._due_at(schedule, now, _value(Hours, row))
             db.execute("""
                 UPDATE delivery SET state = 'pending', settled_at = NULL, next_attempt_at = ?, queued_at = ?
                  WHERE id = ?""", (due_at, due_at, row["id"]))
@@ -3277,7 +3298,12 @@ class Sources:
                 UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
                  WHERE state = 'pending' AND attempts > 0 AND claimed_until IS NULL
                    AND event_id IN (SELECT event.id FROM event JOIN project ON project.id = project_id
-                                     WHERE source_id = ?)""", (source_id,))
+                                     WHERE source_id = ?)
+                   AND EXISTS (SELECT 1
+                                 FROM destination JOIN account ON account.id = destination.account_id
+                                WHERE destination.id = destination_id
+                                  AND (kind = 'webhook' OR quiet_from = ''))
+                """, (source_id,))
         for release in [release for release in found.noted if release.cve]:
             self._outbox.send_held(db, source_id, "pending", now, release)
 
@@ -3734,11 +3760,11 @@ class Releases:
 
 class Store:
     """All that is remembered. Its parts' methods return values, never rows; each is one statement or one
-    transaction. ``due_at``: schedule, instant, time zone -> when a delivery that is rescheduled is sent.
+    transaction. ``due_at``: schedule, instant, hours -> when a delivery that is rescheduled is sent.
     ``quota_of``: name -> how much of it an account may have."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time,
-                 due_at: Callable[[str, float, str], float] = lambda schedule, at, zone: at,
+                 due_at: Callable[[str, float, Hours], float] = lambda schedule, at, hours: at,
                  migrations: Sequence[str] = MIGRATIONS,
                  quota_of: Callable[[str], int] = lambda name: sys.maxsize) -> None:
         self.database = db = Database(path, clock, migrations, quota_of)
@@ -5888,10 +5914,7 @@ def next_boundary(schedule: str, now: float, zone: str, digest_hour: int) -> flo
     (weekly: on a Monday), in the time zone."""
     if schedule == "instant":
         return now
-    tz: datetime.tzinfo = datetime.timezone.utc
-    with contextlib.suppress(ValueError):       # a store may come from a machine that knew more time zones
-        tz = time_zone_of(zone)
-    local = datetime.datetime.fromtimestamp(now, tz)
+    local = datetime.datetime.fromtimestamp(now, _zone_of(zone))
     if schedule == "hourly":
         offset = (local.utcoffset() or datetime.timedelta()).total_seconds()
         return (now + offset) // HOUR * HOUR + HOUR - offset
@@ -5901,6 +5924,33 @@ def next_boundary(schedule: str, now: float, zone: str, digest_hour: int) -> flo
         if at.timestamp() > now and (schedule == "daily" or at.weekday() == 0):
             return at.timestamp()
     raise AssertionError("nine days hold a Monday")
+
+
+def _zone_of(name: str) -> datetime.tzinfo:
+    with contextlib.suppress(ValueError):       # a store may come from a machine that knew more time zones
+        return time_zone_of(name)
+    return datetime.timezone.utc
+
+
+def after_quiet_hours(at: float, hours: Hours) -> float:
+    """The instant, or the end of the quiet hours that it falls into."""
+    if not hours.quiet_from or not hours.quiet_until:
+        return at
+    begins, ends = map(datetime.time.fromisoformat, (hours.quiet_from, hours.quiet_until))
+    zone, one_day = _zone_of(hours.time_zone), datetime.timedelta(days=1)
+    today = datetime.datetime.fromtimestamp(at, zone).date()
+    for day in (today - one_day, today):
+        last_day = day + one_day if ends <= begins else day
+        until = datetime.datetime.combine(last_day, ends, zone).timestamp()
+        if datetime.datetime.combine(day, begins, zone).timestamp() <= at < until:
+            return until
+    return at
+
+
+def sending_time(schedule: str, at: float, hours: Hours, digest_hour: int) -> float:
+    """When what happens at an instant is sent by a schedule, outside of quiet hours."""
+    own_hour = digest_hour if hours.digest_hour is None else hours.digest_hour
+    return after_quiet_hours(next_boundary(schedule, at, hours.time_zone, own_hour), hours)
 
 
 def _hold_until(project: Project, release: Release | None, now: float) -> float:
@@ -5916,11 +5966,13 @@ def _hold_until(project: Project, release: Release | None, now: float) -> float:
 
 
 def _recipient(destination: Destination, account: Account, schedule: str, at: float, settings: Settings,
-               is_held: bool = False) -> Recipient:
-    """A destination that is notified by a schedule of what happens at an instant."""
-    is_digested = schedule != "instant"
-    due_at = next_boundary(
-        schedule, at + _DIGEST_GRACE * is_digested, account.time_zone, settings.digest_hour)
+               is_held: bool = False, is_urgent: bool = False) -> Recipient:
+    """A destination that is notified by a schedule of what happens at an instant. Quiet hours hold back
+    everything but what is urgent, and webhooks, which are for machines."""
+    hours, is_digested = account.hours, schedule != "instant"
+    if is_urgent or destination.kind == "webhook":
+        hours = dataclasses.replace(hours, quiet_from="")
+    due_at = sending_time(schedule, at + _DIGEST_GRACE * is_digested, hours, settings.digest_hour)
     return Recipient(destination.id, due_at, is_digested, is_held)
 
 
@@ -5936,7 +5988,7 @@ def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
         if is_possible.get(destination.kind, True) and should_notify(destination, project, release):
             schedule = schedules.get(destination.kind, destination.schedule)
             found.append(_recipient(destination, subscriber.account, schedule, sent_at, settings,
-                                    is_held=sent_at > now))
+                                    is_held=sent_at > now, is_urgent=bool(release and release.cve)))
     return tuple(found)
 
 
@@ -6442,8 +6494,8 @@ def _release_marks(body: Mapping[str, Any], is_breaking: bool) -> tuple[tuple[st
         ("pre-release", body.get("is_prerelease")), ("updated", body.get("is_updated"))) if is_so]
     runs = list[Run]()
     for cve in cves[:_CVES_SHOWN]:
-        runs += [Run(", " if runs else "Fixes "),
-                 Run(cve, True, href=_web_address(f"https://www.cve.org/CVERecord?id={cve}"))]
+        page = f"https://www.cve.org/CVERecord?id={cve}" if cves_in(cve) == (cve,) else ""
+        runs += [Run(", " if runs else "Fixes "), Run(cve, True, href=page)]
     if len(cves) > _CVES_SHOWN:
         runs.append(Run(f" (+{len(cves) - _CVES_SHOWN})"))
     if others:
@@ -6459,13 +6511,11 @@ def _note_lines(note: Mapping[str, str], version: str) -> list[Line]:
     """The lines of a release's note, below its title where that says more than the version."""
     lines = list[Line]()
     for line in lines_of(note.get("message", "")):
-        is_first, is_below_heading = not lines, bool(lines) and lines[-1].kind == "heading"
-        if is_first and _EMPTY_HEADING.fullmatch(line.text):
-            continue
-        if line.runs or not is_first and not is_below_heading:
-            lines.append(Line(line.kind, [
-                run._replace(text=shown, href=_web_address(run.href))
-                for run in line.runs if (shown := without_controls(run.text))]))
+        runs = [run._replace(text=shown, href=_web_address(run.href))
+                for run in line.runs if (shown := without_controls(run.text))]
+        is_empty = not runs and (not lines or lines[-1].kind == "heading")
+        if not is_empty and (lines or not _EMPTY_HEADING.fullmatch(line.text)):
+            lines.append(Line(line.kind, runs))
     title = without_controls(note.get("title", "")).strip()
     if title and version not in title and not (lines and lines[0].text.startswith(title)):
         lines.insert(0, Line("heading", [Run(title)]))
@@ -6489,7 +6539,7 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
     else:
         notice, words = _NOTICES.get(delivery.kind, (f": {body.get('text', '')}", ""))
         heading, error = f"{body['project']} ({body['provider']}){notice}", body.get("error", "")
-        lines = [Line("", [Run(words + error)])] if words and error else []
+        lines = [Line("", [Run(words + error if words and error else "See the project's page for more.")])]
     if project_note := " ".join(body.get("project_note", "").split()):
         own = Line("", [Run("Your note: ", True), Run(shortened(project_note, 300))])
         at = bool(lines) and lines[0].kind == "heading"
@@ -6612,7 +6662,7 @@ class Markup:
         return (self.bullet if line.kind == "item" else "") + self.start("".join(runs))
 
 
-def cut(lines: Sequence[Line], room: int) -> list[Line]:
+def beginning_of(lines: Sequence[Line], room: int) -> list[Line]:
     """The first lines, of so many characters, with an ellipsis where more follow. What is cut is text, before
     any markup is made of it."""
     kept = list[Line]()
@@ -6640,7 +6690,7 @@ def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bo
         head = markup.bold(head)
         ends = [" · ".join(markup.link(name, url) for name, url in links)] if markup.link and links else []
         ends = [] if is_digest else ends
-    body = [markup.line(line) for line in cut(item.lines, note)]
+    body = [markup.line(line) for line in beginning_of(item.lines, note)]
     top = ["" if has_title else head, markup.line(item.marks) if item.is_security or not has_title else ""]
     parts = [list(filter(None, top)), body, ends]
     if not markup.is_plain:
@@ -6873,7 +6923,7 @@ def _card_elements(is_alone: bool, item: Item, note: int) -> list[dict[str, Any]
     """An item on an Adaptive Card, with so much of its note."""
     colour = "attention" if item.is_security else "default"
     elements = [_rich_text(shortened(item.heading, 250), weight="bolder", color=colour) | {"separator": True}]
-    elements += [_card_line(line) for line in [item.marks, *cut(item.lines, note)] if line.runs]
+    elements += [_card_line(line) for line in [item.marks, *beginning_of(item.lines, note)] if line.runs]
     if links := dict(list(item.links.items())[:2 if is_alone else 1]):
         elements.append({"type": "TextBlock", "wrap": True, "text": " · ".join(
             itertools.starmap(_markdown_link, links.items()))})
@@ -6955,9 +7005,11 @@ def _gotify(message: Message) -> Request:
 def _pushover(message: Message) -> Request:
     """https://pushover.net/api: 1,024 characters of text, 250 of title, 512 of address; lines end as in
     text."""
-    settings = message.settings
+    settings, markup = message.settings, _FEW_TAGS
+    if message.is_digest:
+        markup = dataclasses.replace(markup, link=None)     # for which there is no room
     content = {"token": settings["token"], "user": settings["user"], "html": 1,
-               **_push(message, _FEW_TAGS, 1000, urgent=1)}
+               **_push(message, markup, 1000, urgent=1)}
     if settings["device"]:
         content["device"] = settings["device"]
     if 0 < len(message.link) <= 512:
@@ -7044,7 +7096,7 @@ def _mail_item(item: Item, note: int) -> str:
     if item.is_security:
         fixes = [run for run in item.marks.runs if not run.text.startswith(" · ")]
         parts.append(f'<p style="margin:4px 0 12px">{_MAIL.line(Line("", fixes))}</p>')
-    parts += _mail_note(cut(item.lines, note))
+    parts += _mail_note(beginning_of(item.lines, note))
     is_cut = sum(len(line.text) for line in item.lines) > note
     links = [_MAIL_BUTTON.format(html.escape(url), "Read all" if is_cut else name) if url == item.url
              else _mail_link(name, url) for name, url in item.links.items()]
@@ -7055,7 +7107,7 @@ def _mail_parts(message: Message) -> tuple[str, str]:
     """The text and the HTML; a digest begins with a list of what it has."""
     def made(make: Callable[[Item, int], str], each: str) -> tuple[str, list[str]]:
         pairs, rest = _fitted(message, lambda item, note: (item.title, make(item, note)),
-                              lambda pair: sum(map(json_bytes, pair)), 300_000, _MAIL_NOTE)
+                              lambda pair: sum(map(json_bytes, pair)), 500_000, _MAIL_NOTE)
         contents = "\n".join(each.format(html.escape(title) if "<" in each else title) for title, _ in pairs)
         return contents, [*(block for _, block in pairs), *([rest] if rest else [])]
 
@@ -7582,7 +7634,12 @@ class Courier(Worker):
             log.info("delivery %s to %s: delivered", first.id, first.destination.name)
         with self._lock:
             self._part[first.destination.id] = 4 if attempt.error else 1
-        return [Outcome(**vars(attempt), delivery_id=delivery.id, state=state, next_attempt_at=now + wait,
+        due_at = now + wait
+        if state == "pending" and first.destination.kind != "webhook" and not any(
+                delivery.body.get("cve") for delivery in batch):
+            account = self.store.accounts.get(first.destination.account_id)
+            due_at = after_quiet_hours(due_at, account.hours) if account else due_at
+        return [Outcome(**vars(attempt), delivery_id=delivery.id, state=state, next_attempt_at=due_at,
                         sent=sent if delivery is first else "") for delivery in batch]
 
     def _attempt(self, batch: Sequence[Delivery], now: float) -> tuple[Attempt, str, float]:
@@ -7998,6 +8055,16 @@ def changed_settings(destination: Destination, given: Sequence[tuple[str, str]],
     """The settings of a destination after ``given``; an empty text removes a setting. Raises Invalid."""
     kept = [pair for pair in settings_as_given(destination) if pair[0] not in dict(given)]
     return read_settings(destination.kind, [*kept, *given], brand)
+
+
+def read_quiet_hours(begins: str, ends: str) -> tuple[str, str]:
+    """Two times of day, or two empty texts. Raises Invalid."""
+    is_time = re.compile("(?:[01][0-9]|2[0-3]):[0-5][0-9]").fullmatch
+    if is_time(begins) and is_time(ends) and begins != ends:
+        return begins, ends
+    if begins or ends:
+        raise Invalid(Problem("quiet_from", "and the end of quiet hours must be two times such as 22:00"))
+    return "", ""
 
 
 def sample_values(account: Account) -> dict[str, str]:
@@ -11588,7 +11655,23 @@ def _profile_fields(account: Account) -> dict[str, list[Field]]:
               hint="Of the times on these pages, and of digests. Type a city to find it."),
     ], "Notifications": [
         Field("mail", "Email schedule", account.email_notification, type="select",
-              choices=list(_SCHEDULE_NAMES.items()), hint='Of projects set to "Account default".')]}
+              choices=list(_SCHEDULE_NAMES.items()), hint='Of projects set to "Account default".'),
+        Field("digest_hour", "Digests at", type="select",
+              value="" if account.digest_hour is None else str(account.digest_hour),
+              choices=[("", "Server default"), *((str(hour), f"{hour:02}:00") for hour in range(24))]),
+        Field("quiet_from", "Quiet hours from", account.quiet_from, type="time"),
+        Field("quiet_until", "Quiet hours until", account.quiet_until, type="time",
+              hint="In quiet hours only security fixes are sent; everything else waits for their end. "
+                   "Webhooks have no quiet hours. Leave both empty for none.")]}
+
+
+def _hours_given(visit: Visit) -> dict[str, Any]:
+    """The fields of an account that say when it is notified. Raises Invalid."""
+    hour = visit.form.text("digest_hour")
+    if hour not in {"", *map(str, range(24))}:
+        raise Invalid(Problem("digest_hour", "must be one of the choices"))
+    begins, ends = read_quiet_hours(visit.form.text("quiet_from"), visit.form.text("quiet_until"))
+    return {"digest_hour": int(hour) if hour else None, "quiet_from": begins, "quiet_until": ends}
 
 
 def _save_profile(visit: Visit) -> None:
@@ -11602,6 +11685,8 @@ def _save_profile(visit: Visit) -> None:
         fields.add_problem("zone", f"is unknown: {error}")
     with fields.collecting():
         read_email(email)
+    with fields.collecting():
+        account = dataclasses.replace(account, **_hours_given(visit))
     fields.check()
     if email != account.email:
         if visit.settings.auth_header:      # else somebody could take the address of who has not come yet
@@ -12153,8 +12238,8 @@ class Service:
                  is_command: bool = False) -> None:
         own, more_providers = settings or Settings(), tuple(providers)
         providers_with(own.provider, more_providers)        # raises, before a file is made
-        self.store = Store(own.db, due_at=lambda schedule, at, zone: next_boundary(
-            schedule, at, zone, self.settings.digest_hour),
+        self.store = Store(own.db, due_at=lambda schedule, at, hours: sending_time(
+            schedule, at, hours, self.settings.digest_hour),
                            quota_of=lambda name: self.settings.quota_of(name))
         self._reloading, self._stored = threading.Lock(), self.store.config.all()
         self.config = Configuration(self.store, own, more_providers, is_command)
@@ -12685,10 +12770,17 @@ def account_list(settings: Settings, args: argparse.Namespace) -> None:
 
 @account_command(argument("--name", help="the account's name"), _TIME_ZONE,
                  argument("--email-notification", choices=EMAIL_NOTIFICATIONS[:-1],
-                          help="what a project has whose email_notification is set to default"))
+                          help="what a project has whose email_notification is set to default"),
+                 argument("--digest-hour", type=int, choices=range(24), metavar="HOUR",
+                          help="the hour of its digests, 0 to 23"),
+                 argument("--quiet", metavar="FROM-UNTIL",
+                          help="hours in which only security fixes are sent: 22:00-07:00, or none"))
 def account_change(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Change an account. What you do not name stays."""
-    changes = _given(args, "name", "time_zone", "email_notification")
+    changes = _given(args, "name", "time_zone", "email_notification", "digest_hour")
+    if args.quiet:
+        begins, _, ends = args.quiet.removesuffix("none").partition("-")
+        changes["quiet_from"], changes["quiet_until"] = read_quiet_hours(begins, ends)
     if not changes:
         raise SettingError("nothing to change; expected a flag such as --time-zone Europe/Berlin")
     if "name" in changes:
