@@ -6625,7 +6625,7 @@ def shortened(text: str, room: int, escape: Callable[[str], str] = str,
 
 
 _PUSH_NOTE, _CHAT_NOTE, _MAIL_NOTE = 300, 700, 4000     # characters of a note that people see
-_NOTE_MIN = 80                                          # of which less is none
+_NOTE_MIN = 80                                          # of which a digest shows none rather than less
 
 
 @dataclasses.dataclass(frozen=True)
@@ -6693,8 +6693,8 @@ def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bo
     body = [markup.line(line) for line in beginning_of(item.lines, note)]
     top = ["" if has_title else head, markup.line(item.marks) if item.is_security or not has_title else ""]
     parts = [list(filter(None, top)), body, ends]
-    if not markup.is_plain:
-        parts[:2] = [parts[0] + body]
+    if not markup.is_plain or is_digest:
+        parts = [parts[0] + body + ends] if markup.is_plain else [parts[0] + body, ends]
     return (markup.line_end * 2).join(markup.line_end.join(part) for part in parts if part)
 
 
@@ -6704,7 +6704,7 @@ def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callabl
     to say of items that are left out. ``limit``, in what the service counts, and ``most`` are of all,
     ``each`` is of one; notes are cut first."""
     for room in (note // 4, note // 10, 0) if message.is_digest else (note, note // 2, note // 4, 0):
-        room = room if room >= _NOTE_MIN else 0
+        room = room if room >= _NOTE_MIN or not message.is_digest else 0
         blocks = [make(item, room) for item in message.items]
         sizes = [size(block) + 2 for block in blocks]
         if sum(sizes) <= limit and max(sizes) <= each and len(blocks) <= most:

@@ -5425,6 +5425,48 @@ def test_message_says_project_version_marks_and_notes(place):
         assert "javascript" not in shown and "ftp:" not in shown and "forge.example" not in shown
 
 
+LINK = "https://forge.example/x"
+RICH_NOTE = f"""<h2>News</h2>\n<p>Read <a href="{LINK}">more</a>\nof <code>run_it</code>.</p>\n<ul>\n<li><b>one</b> &lt;b&gt;</li>\n<li>2 * 3</li>\n</ul>
+                <pre><code>make -j</code></pre><p># no heading</p>"""
+IN_MARKUP = {
+    "slack": f"*News*\nRead <{LINK}|more> of `run_it`.\n\n• *one* &lt;b&gt;\n• 2 * 3\n\n`make -j`\n\n# no heading",
+    "telegram": f'<b>News</b>\nRead <a href="{LINK}">more</a> of <code>run_it</code>.\n\n• <b>one</b> &lt;b&gt;\n• 2 * 3\n\n<code>make -j</code>\n\n# no heading',
+    "discord": f"**News**\nRead [more]({LINK}) of `run_it`.\n\n- **one** \\<b>\n- 2 \\* 3\n\n`make -j`\n\n\\# no heading",
+    "hangouts_chat": f'<b>News</b><br>Read <a href="{LINK}">more</a> of run_it.<br><br>• <b>one</b> &lt;b&gt;<br>• 2 * 3<br><br>make -j<br><br># no heading',
+    "microsoft_teams": "News\nRead \nmore\n of \nrun_it\n.\n• \none\n <b>\n• \n2 * 3\nmake -j\n# no heading",
+    "mattermost": f"**News**\nRead [more]({LINK}) of `run_it`.\n\n- **one** &lt;b>\n- 2 \\* 3\n\n`make -j`\n\n\\# no heading",
+    "rocketchat": f"*News*\nRead [more]({LINK}) of `run_it`.\n\n- *one* <\u200bb>\n- 2 * 3\n\n`make -j`\n\n# no heading",
+    "matrix": "News\nRead more of run_it.\n\n- one <b>\n- 2 * 3\n\nmake -j\n\n# no heading",
+    "ntfy": f"**News**  \nRead [more]({LINK}) of `run_it`.  \n  \n- **one** \\<b>  \n- 2 \\* 3  \n  \n`make -j`  \n  \n\\# no heading",
+    "gotify": f"**News**  \nRead [more]({LINK}) of `run_it`.  \n  \n- **one** \\<b>  \n- 2 \\* 3",
+    "pushover": f'<b>News</b>\nRead <a href="{LINK}">more</a> of run_it.\n\n• <b>one</b> &lt;b&gt;\n• 2 * 3\n\nmake -j\n\n# no heading',
+    "apprise": "News\nRead more of run_it.\n\n- one <b>\n- 2 * 3\n\nmake -j\n\n# no heading",
+    "email": f"News\nRead more ({LINK}) of run_it.\n\n- one <b>\n- 2 * 3\n\nmake -j\n\n# no heading"}
+
+
+@pytest.mark.parametrize("place", IN_MARKUP)
+def test_notes_are_sent_in_the_markup_of_the_service(place):
+    request = assert_accepted(place, release_body(note={"title": "", "message": RICH_NOTE}))
+    assert IN_MARKUP[place] in texts_of(place, request)[0].replace("\r\n", "\n")
+
+
+def test_major_and_breaking_releases_are_marked_for_people_alone():
+    for note, more, words in (("<p>x</p>", {"is_major": True}, ["Major version"]), ("<h2>Breaking changes</h2><p>All</p>", {}, ["Breaking changes"]),
+                              ("<ul><li>BREAKING CHANGE: it</li></ul>", {"is_prerelease": True}, ["Breaking changes · pre-release"]),
+                              ("<h2>Breaking changes</h2><p>None.</p><p>no breaking changes; Breaking changes: none</p>", {}, [])):
+        body = release_body(note={"title": "", "message": note}, **more)
+        marks = texts_of("telegram", assert_accepted("telegram", body))[0].split("\n")[1:2]
+        assert (marks == words) is bool(words), (note, marks)
+    assert "is_major" not in json.loads(kind_request("webhook", release_body(is_major=True)).body)
+
+
+@pytest.mark.parametrize("place, most", [("ntfy", 300), ("gotify", 300), ("pushover", 300), ("apprise", 300), ("slack", 700), ("telegram", 700), ("email", 4000)])
+def test_messages_are_as_short_as_their_place_needs(place, most):
+    for markup in ("<p>" + "word " * 3000, "<ul>" + "<li>word</li>" * 3000, "<p>" + "<a href=https://forge.example/x>word</a> " * 3000):
+        text = texts_of(place, kind_request(place, release_body(note={"title": "", "message": markup})))[0]
+        assert most // 10 < text.count("word") * 4 <= most and "…" in text, (place, text.count("word"))
+
+
 def test_security_fixes_have_a_high_priority_and_look_different():
     for place, least, priorities in (("ntfy", 4, "135"), ("gotify", 8, "0159"), ("pushover", 1, ("0", "-2", "1"))):
         for own in priorities:
