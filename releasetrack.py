@@ -12771,13 +12771,15 @@ def account_list(settings: Settings, args: argparse.Namespace) -> None:
 @account_command(argument("--name", help="the account's name"), _TIME_ZONE,
                  argument("--email-notification", choices=EMAIL_NOTIFICATIONS[:-1],
                           help="what a project has whose email_notification is set to default"),
-                 argument("--digest-hour", type=int, choices=range(24), metavar="HOUR",
+                 argument("--digests-at", choices=tuple(map(str, range(24))), metavar="HOUR",
                           help="the hour of its digests, 0 to 23"),
                  argument("--quiet", metavar="FROM-UNTIL",
                           help="hours in which only security fixes are sent: 22:00-07:00, or none"))
 def account_change(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Change an account. What you do not name stays."""
-    changes = _given(args, "name", "time_zone", "email_notification", "digest_hour")
+    changes = _given(args, "name", "time_zone", "email_notification")
+    if args.digests_at:
+        changes["digest_hour"] = int(args.digests_at)
     if args.quiet:
         begins, _, ends = args.quiet.removesuffix("none").partition("-")
         changes["quiet_from"], changes["quiet_until"] = read_quiet_hours(begins, ends)

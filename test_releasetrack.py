@@ -6255,7 +6255,7 @@ def test_destination_that_fails_for_three_days_is_reported_once_by_the_others(wo
     put_event(world, project, "1.1", hook), put_event(world, project, "1.2", hook)
     assert hours(72) == 0
     courier = world.courier(clock)      # after a restart
-    assert hours(2) == 1 and good.seen[-1].json()["title"].startswith("The destination tower (webhook) has failed since 2027-01-18: ")
+    assert hours(2) == 1 and good.seen[-1].json()["title"].startswith("The destination tower (Webhook) has failed since 2027-01-18")
     world.store.destinations.update(dataclasses.replace(world.store.destinations.get(hook.id), settings={**hook.settings, "headers": {}}))
     assert world.store.outbox.resend(world.account.id, destination_id=hook.id) == 2
     assert hours(90) == 0
@@ -6268,7 +6268,7 @@ def test_destination_that_fails_for_three_days_is_reported_once_by_the_others(wo
     assert '"failing_since": "2027-01-18T' in world.command("destination", "list", "me@example.org", "--json")[1]
     assert history_on(visitor.get("/deliveries"))[0].startswith("destination tower failing")
     notice, = world.store.outbox.history(world.account.id, destination_id=phone.id)
-    assert "destination tower (webhook) has failed" in text_of(visitor.get(f"/deliveries/{notice.id}"))
+    assert "destination tower (Webhook) has failed" in text_of(visitor.get(f"/deliveries/{notice.id}"))
     assert "destination tower" in world.command("deliveries", "list", "me@example.org")[1]
     bad.answer = 204                    # a success ends it
     world.store.outbox.resend(world.account.id, destination_id=hook.id)
@@ -11285,11 +11285,12 @@ def test_accounts_added_listed_changed_removed(tmp_path, monkeypatch):
         "me@example.org\tMe\tuser\tTrue\tAmerica/New_York\tdaily\n"
         "you@example.org\tyou@example.org\torganization\tFalse\tEurope/Berlin\tdaily\n")
     assert command("account", "change", ME, "--name", "I", "--time-zone", "Asia/Kolkata", "--email-notification", "weekly",
-                   *db) == (0, "", "")
+                   "--digests-at", "6", "--quiet", "22:00-07:00", *db) == (0, "", "")
     assert command("account", "passwd", ME, "--password-stdin", *db, stdin="another one\n") == (0, "", "")
     assert command("account", "recover", ME, *db) == (1, "", f"releasetrack: {ME} has no second factor\n")
     with contextlib.closing(rt.Store(db[1])) as store:
         me, _ = store.accounts.all()
+        assert me.hours == rt.Hours("Asia/Kolkata", 6, "22:00", "07:00")
         store.accounts.turn_on_second_factor(me.id, "A" * 32, 1, [])
         status, out, err = command("account", "recover", ME, *db, "--log-level", "info")
         assert (status, out) == (0, f"second factor of {ME} turned off\n") and "AAA" not in err
@@ -11443,7 +11444,7 @@ MISTAKES = [
     ("account change me@example.org",                                     2, ["--time-zone"]),
     ("account change me@example.org --email-notification default",        2, ["default", "weekly"]),
     ("account change me@example.org --quiet 22:00",                       1, ["22:00"]),
-    ("account change me@example.org --digest-hour 24",                    2, ["24"]),
+    ("account change me@example.org --digests-at 24",                     2, ["24"]),
     ("key add me@example.org ci --network 10.0.0.0/99",                   1, ["--network", "192.168.0.0/16"]),
     ("key remove me@example.org ci",                                      1, ["ci"]),
     ("fetch nowhere acme/app",                                            1, ["nowhere", "github"]),
