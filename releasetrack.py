@@ -6625,7 +6625,6 @@ def shortened(text: str, room: int, escape: Callable[[str], str] = str,
 
 
 _PUSH_NOTE, _CHAT_NOTE, _MAIL_NOTE = 300, 700, 4000     # characters of a note that people see
-_NOTE_MIN = 80                                          # of which a digest shows none rather than less
 
 
 @dataclasses.dataclass(frozen=True)
@@ -6703,8 +6702,7 @@ def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callabl
     """What ``make`` makes of each item with ``note`` characters of its note, in digests with fewer, and what
     to say of items that are left out. ``limit``, in what the service counts, and ``most`` are of all,
     ``each`` is of one; notes are cut first."""
-    for room in (note // 4, note // 10, 0) if message.is_digest else (note, note // 2, note // 4, 0):
-        room = room if room >= _NOTE_MIN or not message.is_digest else 0
+    for room in (note // 4, note // 8, 0) if message.is_digest else (note, note // 2, note // 4, 0):
         blocks = [make(item, room) for item in message.items]
         sizes = [size(block) + 2 for block in blocks]
         if sum(sizes) <= limit and max(sizes) <= each and len(blocks) <= most:
