@@ -4507,7 +4507,12 @@ class ProjectRef:
     name: str
     token: str | None
     auth: Mapping[str, str]         # the headers with the token
-    known: Mapping[str, KnownRelease]       # by version, newest first
+    read_known: Callable[[], Mapping[str, KnownRelease]]
+
+    @property
+    def known(self) -> Mapping[str, KnownRelease]:
+        """What the store has, by version, newest first."""
+        return self.read_known()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -5774,11 +5779,11 @@ def _next_request(provider: Provider, name: str, steps: Exchange, answer: Answer
 
 
 def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
-                known: Mapping[str, KnownRelease] = {}, etag_url: str | None = None,
+                read_known: Callable[[], Mapping[str, KnownRelease]] = dict, etag_url: str | None = None,
                 etag: str | None = None) -> Listing | None:
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
     Raises ProviderError for everything that can go wrong there."""
-    project = ProjectRef(provider.id, provider.site, name, token, provider.auth(token), known)
+    project = ProjectRef(provider.id, provider.site, name, token, provider.auth(token), read_known)
     steps, answer = provider.dialect.read(project), None
     for _ in range(_REQUEST_LIMIT):
         request = _next_request(provider, name, steps, answer)
@@ -6344,15 +6349,17 @@ class Tracker(Worker):
             quota_left = quota_left if left is None else left
             return answer
 
-        known = self.store.releases.known(source.id)
+        # Read when it is needed: where nothing has changed that is rare, and a check takes half the CPU time.
+        read_known = functools.cache(lambda: self.store.releases.known(source.id))
         token = provider_token(self._settings, provider)
-        listing = releases_of(provider, source.name, ask, token, known, source.etag_url, source.etag)
+        listing = releases_of(provider, source.name, ask, token, read_known, source.etag_url, source.etag)
         result = CheckResult(self._clock() + self._interval_of(source) * (1 + self._jitter() / 10),
                              source.etag_url, source.etag, quota_left)
         if listing is None:
-            return self._record(source, self._judge(source, known, result), [])
+            return self._record(source, self._judge(source, read_known, result), [])
+        known = read_known()
         result, news = compare(known, listing, self._clock(), result)
-        result = self._judge(source, known, result)
+        result = self._judge(source, read_known, result)
         rewritten: Sequence[Release] = ()
         if source.succeeded_at is None:         # what was released before the first check is history
             news = []
@@ -6369,14 +6376,15 @@ class Tracker(Worker):
             result, events=events, renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news]), news)
 
-    def _judge(self, source: Source, known: Iterable[str], result: CheckResult) -> CheckResult:
+    def _judge(self, source: Source, read_known: Callable[[], Iterable[str]],
+               result: CheckResult) -> CheckResult:
         """The result with what projects' patterns rule out of all releases; where it brings nothing, only of
         those whose patterns have not judged all."""
-        versions = [*known, *(release.version for release in result.new)]
         is_quiet = not result.new and not result.updated
         verdicts = dict[str, Verdicts]()
         for project in self.store.projects.with_patterns(source.id, is_unjudged=is_quiet):
             with self._logged(f"project {project.id}: patterns"):
+                versions = [*read_known(), *(release.version for release in result.new)]
                 verdicts[project.id] = self._verdicts(project, versions)
         return dataclasses.replace(result, verdicts=verdicts)
 
@@ -12620,14 +12628,21 @@ def _title(name: str) -> str:
     return name.removesuffix("_at").removeprefix("is_").replace("_", " ")
 
 
+def _text(value: Any) -> str:
+    """A value as it is printed: "yes", "-" for no and for none, a list's with commas between."""
+    if isinstance(value, (list, tuple)):
+        value = ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return "yes" if value else "-"
+    return "-" if value in (None, "") else _printable(str(value))
+
+
 def _cell(name: str, value: Any) -> str:
     """A value as a terminal shows it."""
-    if value is None or isinstance(value, bool):
-        return "yes" if value else "-"
-    if name == "date" or name.endswith(("_at", "_since")):
+    if value and (name == "date" or name.endswith(("_at", "_since"))):
         with contextlib.suppress(ValueError):
             return relative_time(_instant(str(value)), time.time())
-    return _printable(", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
+    return _text(value)
 
 
 def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -12663,7 +12678,7 @@ def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, *shown: str) -
         _print_table([{name: row[name] for name in shown or row} for row in rows])
     else:
         for row in rows:
-            print(*("-" if value is None else _printable(str(value)) for value in row.values()), sep="\t")
+            print(*map(_text, row.values()), sep="\t")
 
 
 def _print_facts(facts: Mapping[str, Any]) -> None:
@@ -12675,7 +12690,7 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
         if is_terminal:
             print(_title(name).ljust(width), _cell(name, value), sep="  ")
         else:
-            print(name, _printable(str(value)), sep="\t")
+            print(name, _text(value), sep="\t")
 
 
 def _confirm(args: argparse.Namespace, what: str) -> None:
@@ -13552,7 +13567,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, Invalid):
             kind = KINDS.get(getattr(args, "kind", ""))
             labels = {field.name: f"--set {field.name}" for field in kind.fields} if kind else {
-                "networks": "--network", "header": "--header", "field": "--field", "url": "URL"}
+                "networks": "--network", "header": "--header", "field": "--field", "url": "URL",
+                "note": "--note",
+                "exclude_version_regexp": "--pattern" if getattr(args, "pattern", 0) else "--only-pattern"}
             said = "; ".join(problem.named(labels).rstrip(".") for problem in error.problems)
         _complain(said)
         return 2 if isinstance(error, SettingError) else 1

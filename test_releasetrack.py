@@ -2722,7 +2722,7 @@ def row_of(dialect: str, site: str, id_: str = "") -> rt.Provider:
 
 def listing_of(dialect: str, site: str, name: str, token: str | None = None, known: Any = None) -> rt.Listing:
     """What a provider lists of a project."""
-    return rt.releases_of(row_of(dialect, site), name, rt.Fetcher(rt.Settings()).fetch, token, known or {})
+    return rt.releases_of(row_of(dialect, site), name, rt.Fetcher(rt.Settings()).fetch, token, lambda: known or {})
 
 
 def read_from(*about: Any, **more: Any) -> list[tuple[Any, ...]]:
@@ -3334,8 +3334,8 @@ def test_github_tags_read_every_page_and_date_new_ones(listen):
 def test_npm_long_form_only_when_something_is_new(listen):
     provider, row = listen(by_path(LISTED["npm"][3])), "application/vnd.npm.install-v1+json, application/json;q=0.5"
     for known in (["1.0.0", "2.0.0-beta.1"], ["1.0.0"]):
-        rt.releases_of(row_of("npm", provider.url), "@s/p", rt.Fetcher(rt.Settings()).fetch, None, dict.fromkeys(known),
-                       f"{provider.url}/@s%2Fp", '"old"')
+        rt.releases_of(row_of("npm", provider.url), "@s/p", rt.Fetcher(rt.Settings()).fetch, None,
+                       lambda: dict.fromkeys(known), f"{provider.url}/@s%2Fp", '"old"')
     assert [(seen.headers["accept"], seen.headers.get("if-none-match")) for seen in provider.seen] == [
         (row, '"old"'), (row, '"old"'), ("application/json", None)]     # the same address, with nothing to compare
 
@@ -11282,8 +11282,8 @@ def test_accounts_added_listed_changed_removed(tmp_path, monkeypatch):
     assert command("account", "add", "you@example.org", "--type", "organization", "--time-zone", "Europe/Berlin",
                    "--password-stdin", *db, stdin=PASSWORD + "\n") == (0, "account you@example.org created\n", "")
     assert command("account", "list", *db)[1] == (
-        "me@example.org\tMe\tuser\tTrue\tAmerica/New_York\tdaily\n"
-        "you@example.org\tyou@example.org\torganization\tFalse\tEurope/Berlin\tdaily\n")
+        "me@example.org\tMe\tuser\tyes\tAmerica/New_York\tdaily\n"
+        "you@example.org\tyou@example.org\torganization\t-\tEurope/Berlin\tdaily\n")
     assert command("account", "change", ME, "--name", "I", "--time-zone", "Asia/Kolkata", "--email-notification", "weekly",
                    "--digests-at", "6", "--quiet", "22:00-07:00", *db) == (0, "", "")
     assert command("account", "passwd", ME, "--password-stdin", *db, stdin="another one\n") == (0, "", "")
@@ -11501,7 +11501,8 @@ MISTAKES = [
     ("account remove",                                                    2, ["EMAIL"]),
     ("project set me@example.org github o/p",                             2, ["--exclude-prereleases yes"]),
     ("project set me@example.org github o/p --exclude-prereleases maybe",  2, ["maybe", "yes, no"]),
-    ("project set me@example.org github o/p --pattern (",                 1, ["exclude_version_regexp", "'('"]),
+    ("project set me@example.org github o/p --pattern (",                 1, ["--pattern 1 must be", "'('"]),
+    ("project set me@example.org github o/p --only-pattern (",            1, ["--only-pattern 1 must be", "'('"]),
     ("project set me@example.org github o/p --tag nope",                  1, ["tag", "nope", "infra"]),
     ("tag add me@example.org infra",                                      1, ["infra", "already"]),
 ]
@@ -11848,6 +11849,8 @@ def test_releases_project_options_and_tags(world, forge):
     for words, versions in (([], ["v2.0", "v1.0"]), (["--limit", "1"], ["v2.0"]), (["--unread"], ["v2.0"]), (["--since", "1h"], ["v2.0"]),
                             (["--security"], ["v2.0"]), (["--search", "nope"], [])):
         assert [row["version"] for row in listed_by(world, "releases", *words)] == versions, words
+    assert [line.split("\t")[1:] for line in ok(world, "releases").splitlines()] == [
+        ["forge", "o/p", "v2.0", "CVE-2026-1234", "-", "yes"], ["forge", "o/p", "v1.0", "-", "-", "-"]]
     assert ok(world, "tag", "remove", "infra") == "" and listed_by(world, "tag", "list") == []
 
 
