@@ -2442,7 +2442,7 @@ class Accounts:
         """The new account, with its address as a destination; the first of all is an administrator. Raises
         Invalid when the address has an account, or when it is to be the first and is not."""
         with self._db.transaction() as db, _unique(f"an account {email}"):
-            is_first, now = not self.exist(), self._db.clock()
+            is_first, now = not self.count(), self._db.clock()
             if as_first and not is_first:
                 raise Invalid("The first account has been made already.")
             account = Account(make_id(), type, email, name, is_admin or is_first, "daily", zone, password,
@@ -2461,10 +2461,6 @@ class Accounts:
         """All accounts, oldest first."""
         ids = self._db.rows("SELECT id FROM account ORDER BY rowid")
         return [account for row in ids if (account := self.get(row["id"]))]
-
-    def exist(self) -> bool:
-        """Whether there is any account."""
-        return self._db.row("SELECT 1 FROM account LIMIT 1") is not None
 
     def count(self) -> int:
         """How many accounts there are."""
@@ -2499,7 +2495,7 @@ class Accounts:
             self._require_administrator(account)
 
     def _require_administrator(self, account: Account) -> None:
-        if self.exist() and not self._db.row("SELECT 1 FROM account WHERE is_admin LIMIT 1"):
+        if self.count() and not self._db.row("SELECT 1 FROM account WHERE is_admin LIMIT 1"):
             raise Invalid(f"There would be no administrator without {account.email}; add another first")
 
     def reset_feed(self, account_id: str, tag_id: str | None = None) -> None:
@@ -3070,7 +3066,7 @@ class Outbox:
                  state: str | None) -> tuple[list[list[DeliverySummary]], bool]:
         """A page of the history with a list for each event, newest first; and whether there are more. An
         event's deliveries are inserted together, so those of a page stand between two places."""
-        bounds = self._db.row("""
+        (first, last), = self._db.rows("""
             SELECT coalesce(min(first), 0) AS first, coalesce(max(last), -1) AS last
               FROM (SELECT (SELECT min(rowid) FROM delivery WHERE event_id = event.id) AS first,
                            (SELECT max(rowid) FROM delivery WHERE event_id = event.id) AS last
@@ -3083,7 +3079,7 @@ class Outbox:
             """, {"account": account_id, "destination": destination_id, "project": project_id, "state": state,
                   "limit": PAGE_SIZE + 1, "offset": (number - 1) * PAGE_SIZE})
         found = self.history(account_id, destination_id=destination_id, project_id=project_id, state=state,
-                             places=(bounds["first"], bounds["last"]) if bounds else (0, -1))
+                             places=(first, last))
         events = [list(those) for _, those in itertools.groupby(found, lambda one: one.event_id)]
         return events[:PAGE_SIZE], len(events) > PAGE_SIZE
 
@@ -3510,17 +3506,6 @@ class Projects:
         """A page of an account's projects, and how many there are on all pages: of a provider, with a
         tag, with a text in the name, whose last check failed. ``order``: "name"; or "updated" (by the newest
         release) or "added", newest first."""
-        values = {"account": account_id, "order": order, "provider": provider, "tag": tag,
-                  "text": text and containing(text), "is_failing": is_failing}
-        (count,), = self._db.rows("""
-            SELECT count(*) FROM project JOIN source ON source.id = source_id
-             WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
-               AND (:text IS NULL OR name LIKE :text ESCAPE '\\')
-               AND (:tag IS NULL OR project.id IN (SELECT project_id FROM project_tag WHERE tag_id = :tag))
-               AND (NOT :is_failing OR error IS NOT NULL)""", values)
-        first, last = min((page - 1) * size, count), min(page * size, count)
-        if is_reversed:
-            first, last = count - last, count - first
         ids = [row["id"] for row in self._db.rows("""
             SELECT project.id FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
@@ -3530,8 +3515,11 @@ class Projects:
              ORDER BY CASE :order WHEN 'updated' THEN newest_date WHEN 'added' THEN added_at END DESC,
                       CASE :order WHEN 'name' THEN name END COLLATE NOCASE,
                       CASE :order WHEN 'name' THEN provider END, project.rowid DESC
-             LIMIT :limit OFFSET :first""", values | {"first": first, "limit": last - first})]
-        return self.of_ids(account_id, ids[::-1] if is_reversed else ids), int(count)
+            """, {"account": account_id, "order": order, "provider": provider, "tag": tag,
+                  "text": text and containing(text), "is_failing": is_failing})]
+        if is_reversed:
+            ids.reverse()
+        return self.of_ids(account_id, ids[(page - 1) * size:page * size]), len(ids)
 
     def search(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
         """The projects whose name contains the text, in upper or lower case, sorted by name."""
@@ -6239,23 +6227,22 @@ class Tracker(Worker):
                   report: Callable[[Source, list[Release] | None], None]) -> None:
         """Check sources now, due or not, as many at once as the pool and their hosts allow. Each is reported
         when its check has ended, as it is then, with the news; None where another process checks it."""
-        waiting: dict[str, deque[Source]] = {}          # by host
+        waiting, sources = dict[Job, Source](), self.store.sources
         for source in wanted:
             provider = self._providers.get(source.provider)
             host = host_of(provider.site) if provider else ""
-            waiting.setdefault(host or host_of(source.name), deque()).append(source)
-        busy: dict[Future[list[Release]], tuple[str, Source]] = {}
-
-        sources = self.store.sources
+            waiting[Job(source.id, "", host or host_of(source.name))] = source
+        busy: dict[Future[list[Release]], tuple[Job, Source]] = {}
 
         def renew() -> None:
-            sources.renew(self._claimant, self._clock(), [source.id for _, source in list(busy.values())])
+            sources.renew(self._claimant, self._clock(), [job.id for job, _ in list(busy.values())])
 
         with ThreadPoolExecutor(self._size) as pool, keep_lease_alive(renew):
             try:
                 while waiting or busy:
-                    begun = self._next_of(waiting, Counter(host for host, _ in busy.values()))
-                    now = self._clock()
+                    jobs = fair_turns(waiting, [job for job, _ in busy.values()], self._size,
+                                      self._settings.host_limit, is_shared=False)
+                    begun, now = {job.id: (job, waiting.pop(job)) for job in jobs}, self._clock()
                     for source in sources.claim(list(begun), self._claimant, now) if begun else ():
                         busy[pool.submit(self.check, source)] = begun.pop(source.id)
                     for _, source in begun.values():
@@ -6266,19 +6253,6 @@ class Tracker(Worker):
             finally:
                 if busy:        # interrupted: what is under way ends within a second
                     self.fetcher.stopping.set()
-
-    def _next_of(self, waiting: dict[str, deque[Source]],
-                 at_host: Counter[str]) -> dict[int, tuple[str, Source]]:
-        """What begins now: taken from ``waiting``, where hosts without more are removed."""
-        begun: dict[int, tuple[str, Source]] = {}
-        for host, sources in list(waiting.items()):
-            while sources and at_host[host] < self._settings.host_limit and at_host.total() < self._size:
-                source = sources.popleft()
-                begun[source.id] = host, source
-                at_host[host] += 1
-            if not sources:
-                del waiting[host]
-        return begun
 
     def check(self, source: Source) -> list[Release]:
         """Check a claimed source and record the outcome: the releases that are news. Never raises."""
@@ -10247,7 +10221,7 @@ FORM_PAGE = template_of("""\
 @page_at("/setup", "anyone")
 def setup_page(visit: Visit) -> str:
     """The first account, for who has the link that was printed at the start."""
-    if visit.store.accounts.exist():
+    if visit.store.accounts.count():
         raise SeeOther("/login")
     given = visit.form.text("token") if visit.is_post else visit.query.text("token") or ""
     is_open = hmac.compare_digest(given.encode(), visit.site.setup_token.encode())
@@ -10314,7 +10288,7 @@ def login_page(visit: Visit) -> str:
         visit.sign_in(account)
         raise SeeOther(path)
 
-    if not visit.is_post and not visit.store.accounts.exist():
+    if not visit.is_post and not visit.store.accounts.count():
         raise SeeOther("/setup")
     if not visit.is_post and (visit.session or visit.proxied):
         raise SeeOther(path)
@@ -12269,7 +12243,7 @@ class Service:
     @property
     def setup_path(self) -> str:
         """The path of the page that creates the first account; "" when there is an account."""
-        return "" if self.store.accounts.exist() else f"/setup?token={self._setup_token}"
+        return "" if self.store.accounts.count() else f"/setup?token={self._setup_token}"
 
     def _try_out(self, destination: Destination, account: Account, body: Mapping[str, Any], url: str,
                  settings: Settings | None) -> tuple[Request | Mail, Answer | None, str | None]:

@@ -8187,7 +8187,7 @@ def test_proxy_s_header_creates_accounts_if_the_operator_says_so(tmp_path, caplo
     service.stop()
     service = rt.Service(rt.Settings(db=str(tmp_path / "none.db"), **AUTH_HEADER))
     visitor = Visitor(argparse.Namespace(service=service, store=service.store), "", REMOTE_ADDR="10.0.0.1")
-    assert visitor.ask("GET", "/", Remote_User="me@example.org").status_int == 403 and not service.store.accounts.exist()
+    assert visitor.ask("GET", "/", Remote_User="me@example.org").status_int == 403 and not service.store.accounts.count()
     assert visitor.get(service.setup_path).html.select("#password"), "the first account is made by the link"
     service.stop()
 
