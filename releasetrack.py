@@ -8918,13 +8918,25 @@ STYLE = """\
 @media (scripting: enabled) { .unscripted { display: none !important; } }
 * { box-sizing: border-box; overflow-wrap: anywhere; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
-.spark { color: var(--accent); }
-.card > h2:first-child { margin-top: 0; }
-.card.fold:not([open]) > summary { margin: 0; }
-#found + .card { margin-top: 1.25rem; }
 html { scrollbar-gutter: stable; }
-body { margin: 0; color: var(--text); background: var(--page); font: .9375rem/1.5 system-ui, sans-serif; }
-body { font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%; }
+body {
+  margin: 0; color: var(--text); background: var(--page); font: .9375rem/1.5 system-ui, sans-serif;
+  font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%;
+}
+h1 { font-size: 1.375rem; line-height: 1.3; margin: 0 auto 0 0; letter-spacing: -.01em; }
+h2 { font-size: 1rem; margin: 1.75rem 0 .6rem; }
+main > h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
+p, ul, ol, pre, table { margin: 0 0 .8rem; }
+a { color: var(--accent); text-underline-offset: .15em; }
+small, .hint, .crumbs { font-size: .8125rem; }
+small, .hint, .soft, .crumbs, ::placeholder { color: var(--soft); }
+pre {
+  background: var(--page); border: 1px solid var(--line); border-radius: .4rem; padding: .7rem;
+  overflow: auto; white-space: pre-wrap;
+}
+table, td, th {
+  border: 1px solid var(--line); border-collapse: collapse; padding: .2rem .5rem; text-align: left;
+}
 header { background: var(--card); border-bottom: 1px solid var(--line); }
 header > div, main { max-width: 64rem; margin: 0 auto; padding: 0 1rem; }
 header > div, header nav, .row, .line {
@@ -8932,65 +8944,58 @@ header > div, header nav, .row, .line {
 }
 header > div { min-height: 3rem; gap: 1rem; flex-wrap: nowrap; }
 header nav { flex: 1; gap: .15rem; }
-header nav a, .menu > summary, .brand { padding: .3rem .65rem; border-radius: .4rem; color: var(--soft); }
+header nav .glyph { display: none; }
+header nav a, .menu > summary { padding: .3rem .65rem; border-radius: .4rem; color: var(--soft); }
 header nav a, .brand { text-decoration: none; white-space: nowrap; }
 header nav a:hover, header nav a[aria-current], .menu > summary:hover {
   color: var(--text); background: var(--page);
 }
 header nav a[aria-current] { font-weight: 600; }
-.brand {
-  display: flex; align-items: center; gap: .5rem; font-weight: 700; color: var(--text); padding-left: 0;
-}
+.brand { display: flex; align-items: center; gap: .5rem; font-weight: 700; color: var(--text); }
 .brand img { width: 1.5rem; height: 1.5rem; display: block; }
 .menu { position: relative; margin-left: auto; }
-.menu > summary { display: flex; align-items: center; gap: .5rem; cursor: pointer; list-style: none; }
-.menu > summary::-webkit-details-marker { display: none; }
+.menu > summary { display: flex; align-items: center; gap: .5rem; cursor: pointer; }
+.menu > summary, .note > summary, .button { list-style: none; }
+:is(.menu > summary, .note > summary, .button)::-webkit-details-marker { display: none; }
 .avatar {
   background: var(--tint); color: var(--accent); border-radius: 50%; font-weight: 700; font-size: .8rem;
+  width: 1.6rem; height: 1.6rem; display: grid; place-items: center;
 }
-.avatar { width: 1.6rem; height: 1.6rem; display: grid; place-items: center; }
-.menu > div { position: absolute; right: 0; top: 100%; z-index: 3; min-width: 14rem; margin-top: .4rem; }
-.menu > div { padding: .4rem; background: var(--card); border: 1px solid var(--line); border-radius: .6rem; }
+.card, .form, .list, .tiles > li, .grid > li, .menu > div, .keys {
+  background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
+}
+.menu > div {
+  position: absolute; right: 0; top: 100%; z-index: 3; min-width: 14rem; margin-top: .4rem; padding: .4rem;
+}
 .menu > div, .toast, .bulk { box-shadow: 0 6px 24px rgb(0 0 0 / 14%); }
 .menu > div > *, .menu button { display: block; width: 100%; text-align: left; }
 .menu hr { border: 0; border-top: 1px solid var(--line); margin: .4rem 0; }
 .menu p { margin: 0; padding: .3rem .65rem; font-size: .8125rem; color: var(--soft); }
+.skip {
+  position: absolute; top: .4rem; left: -99rem; padding: .5rem 1rem; background: var(--card); z-index: 9;
+}
+.skip:focus { left: 1rem; }
 main { padding: 1.25rem 1rem 4rem; }
-h1 { font-size: 1.375rem; line-height: 1.3; margin: 0 auto 0 0; letter-spacing: -.01em; }
 main > .line { margin: 0 0 1rem; }
-h2 { font-size: 1rem; margin: 1.75rem 0 .6rem; }
-#found h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; }
-p, ul, ol, pre, table { margin: 0 0 .8rem; }
-a { color: var(--accent); text-underline-offset: .15em; }
-small, .hint { font-size: .8125rem; }
-small, .hint, .soft, ::placeholder { color: var(--soft); }
-.crumbs { margin: 0 0 .3rem; font-size: .8125rem; color: var(--soft); }
+.crumbs { margin: 0 0 .3rem; }
 .crumbs a { color: inherit; }
-pre { background: var(--page); border: 1px solid var(--line); border-radius: .4rem; padding: .7rem; }
-pre { overflow: auto; white-space: pre-wrap; }
+.narrow { max-width: 26rem; padding-top: 9vh; }
+.narrow > .brand { justify-content: center; margin: 0 0 1.5rem; font-size: 1.15rem; }
 input, select, textarea, button, .button { font: inherit; color: inherit; background: var(--card); }
 input, select, textarea { border: 1px solid var(--edge); border-radius: .4rem; padding: .4rem .6rem; }
-input:not([type=checkbox], [type=radio]), select, textarea {
-  width: 100%; max-width: 36rem; min-height: 2.25rem;
+input:not([type=checkbox]), select, textarea { width: 100%; max-width: 36rem; min-height: 2.25rem; }
+input[type=checkbox] { width: 1rem; height: 1rem; margin: 0; flex: none; }
+textarea, pre, code, [readonly] {
+  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: .8125rem;
 }
-input[type=checkbox], input[type=radio] { width: 1rem; height: 1rem; margin: 0; flex: none; }
-textarea, pre, code, [readonly], .version {
-  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace;
-}
-pre, code, .version, textarea, [readonly] { font-size: .8125rem; }
 [aria-invalid] { border-color: var(--bad); }
 label, legend { font-weight: 600; }
 button, .button {
   display: inline-flex; align-items: center; justify-content: center; gap: .4rem; cursor: pointer;
-}
-button, .button {
   border: 1px solid light-dark(#c9ced6, #3a4250); border-radius: .4rem; padding: .35rem .8rem;
-}
-button, .button {
-  font-weight: 500; text-decoration: none; color: var(--text); min-height: 2.25rem; list-style: none;
+  font-weight: 500; text-decoration: none; color: var(--text); min-height: 2.25rem;
 }
 button:hover, .button:hover { border-color: var(--edge); background: var(--page); }
-.button::-webkit-details-marker { display: none; }
 .main, .main:hover { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
 .main:hover { filter: brightness(1.08); }
 .quiet { background: none; border-color: transparent; color: var(--soft); }
@@ -9001,8 +9006,10 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 [role=status] { background: var(--good-tint); }
 .toast { background: light-dark(#1e2633, #e8ebf0); color: light-dark(#fff, #11151b); max-width: 36rem; }
 @media (prefers-reduced-motion: no-preference) {
-  .toast { position: fixed; inset: auto 1rem 1.2rem; width: fit-content; margin: 0 auto; z-index: 5; }
-  .toast { animation: toast 15s forwards; }
+  .toast {
+    position: fixed; inset: auto 1rem 1.2rem; width: fit-content; margin: 0 auto; z-index: 5;
+    animation: toast 15s forwards;
+  }
   .toast:hover { animation-play-state: paused; }
   .spinner::before { animation: spin 1s linear infinite; }
 }
@@ -9012,32 +9019,35 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 }
 @keyframes spin { to { rotate: 1turn; } }
 .spinner { display: flex; align-items: center; gap: .7rem; }
-.spinner::before { content: ""; width: 1rem; height: 1rem; flex: none; border-radius: 50%; }
-.spinner::before { border: 2px solid var(--line); border-top-color: var(--accent); }
-.skip {
-  position: absolute; top: .4rem; left: -99rem; padding: .5rem 1rem; background: var(--card); z-index: 9;
+.spinner::before {
+  content: ""; width: 1rem; height: 1rem; flex: none; border-radius: 50%;
+  border: 2px solid var(--line); border-top-color: var(--accent);
 }
-.skip:focus { left: 1rem; }
-.hidden, .filters label:not(.check) {
-  position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
-}
-.icon { width: 1.25rem; height: 1.25rem; flex: none; padding: .18rem; border-radius: .35rem; }
 .icon, .glyph {
   fill: none; stroke: currentColor; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round;
+  width: 1.15rem; height: 1.15rem; flex: none;
 }
-.icon { background: currentColor; } .icon > use { color: #fff; }
+.icon { width: 1.25rem; height: 1.25rem; padding: .18rem; border-radius: .35rem; background: currentColor; }
+.icon > use { color: #fff; }
 .icon.big { width: 2rem; height: 2rem; padding: .35rem; border-radius: .5rem; }
-.glyph { width: 1.15rem; height: 1.15rem; flex: none; }
-.card, .form, .list { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; }
+.spark { color: var(--accent); }
 .card, .form { padding: 1.25rem; margin: 0 0 1.25rem; }
-.form:not(:has(.field)) { background: none; border: 0; padding: 0; }
-.form:not(:has(.field)) > .row { border: 0; margin: 0; padding: 0; }
+.card > h2:first-child { margin-top: 0; }
 .card > :last-child, .list > li > :last-child { margin-bottom: 0; }
-.narrow { max-width: 26rem; padding-top: 9vh; }
-.narrow > .brand { justify-content: center; margin: 0 0 1.5rem; font-size: 1.15rem; }
 .empty { text-align: center; padding: 2.6rem 1.2rem; color: var(--soft); }
-.empty > .glyph { width: 5rem; height: 5rem; padding: 1.2rem; border-radius: 50%; stroke-width: 1; }
-.empty > .glyph { background: var(--tint); color: var(--accent); margin-bottom: .8rem; }
+.empty > .glyph {
+  width: 5rem; height: 5rem; padding: 1.2rem; border-radius: 50%; stroke-width: 1;
+  background: var(--tint); color: var(--accent); margin-bottom: .8rem;
+}
+.fold { margin-bottom: 1rem; }
+.fold > summary { cursor: pointer; font-weight: 600; }
+.fold[open] > summary { margin-bottom: 1rem; }
+.card.fold { padding: .7rem 1.25rem; }
+.columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
+#found + .card { margin-top: 1.25rem; }
+#found h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; }
+#found .bar + h2 { margin-top: .3rem; }
+.bar { margin: 0 0 .6rem; gap: .4rem 1rem; }
 fieldset { border: 0; padding: 0; margin: 0 0 1.5rem; min-width: 0; }
 fieldset + fieldset { border-top: 1px solid var(--line); padding-top: 1.5rem; }
 legend { float: left; width: 100%; padding: 0; margin: 0 0 .8rem; font-size: 1rem; }
@@ -9050,90 +9060,94 @@ legend + * { clear: both; }
 .field > [readonly] { max-width: min(36rem, 100% - 6rem); margin-right: .4rem; }
 .check { font-weight: 400; display: inline-flex; gap: .5rem; align-items: center; margin: 0 1rem .2rem 0; }
 .form > .row { margin: 1.25rem -1.25rem -1.25rem; padding: .8rem 1.25rem; border-top: 1px solid var(--line); }
-.list form .row { margin-top: .6rem; }
 .row details[open] { display: contents; }
+.row > .end, .line > .end { margin-left: auto; }
 .filters { margin: 0 0 1rem; gap: .5rem; }
 .filters .field { margin: 0; flex: 0 1 9.5rem; }
 .filters .field:has([type=search]) { flex: 1 1 16rem; }
 .filters .field:has(.check) { flex: none; }
-.filters input, .filters select { max-width: none !important; }
+.filters input, .filters select { max-width: none; }
+.filters label:not(.check) { position: absolute; width: 1px; height: 1px; clip-path: inset(50%); }
 .filters .check, .chip {
   border: 1px solid var(--line); border-radius: 2rem; background: var(--card); margin: 0;
-}
-.filters .check, .chip {
   padding: .3rem .8rem; cursor: pointer; text-decoration: none; color: inherit; font-size: .875rem;
 }
 .filters .check:has(:checked) { background: var(--tint); color: var(--accent); border-color: var(--accent); }
 .chip { padding: .05rem .6rem; }
-.list { list-style: none; padding: 0; }
-.list > li { padding: .7rem 1rem; display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: 0 .8rem; }
-.list > li { position: relative; }
-.list > li > * { grid-column: 1 / -1; min-width: 0; }
-.list > li > .line { grid-column: 1; }
-.list > li > .end { grid-column: 2; grid-row: 1; align-self: center; text-align: right; }
-.list > li + li { border-top: 1px solid var(--line); }
-.list .hint { margin: .2rem 0 0; }
-.row > .end, .line > .end { margin-left: auto; }
-.name { font-weight: 600; color: inherit; text-decoration: none; }
-.name:hover { text-decoration: underline; }
-.version {
-  white-space: nowrap; max-width: 100%; overflow: hidden; text-overflow: ellipsis; font-weight: 400;
-}
-.grid { display: grid; gap: .6rem; grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
-.grid { background: none; border: 0; }
-.grid > li, .list.grid > li + li {
-  background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
-}
-.facts > li { padding: .45rem 1rem; }
-.facts b { min-width: 11rem; font-weight: 400; color: var(--soft); }
-.tiles { display: grid; gap: .6rem; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); padding: 0; }
-.tiles > * {
-  background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem;
-  margin: 0;
-}
-.tiles { list-style: none; } .tiles b { display: block; font-size: 1.5rem; line-height: 1.2; }
-.mark { font-size: .75rem; line-height: 1.35rem; padding: 0 .5rem; border-radius: 1rem; max-width: 100%; }
+.chips { min-width: 0; max-width: 100%; display: flex; flex-wrap: wrap; gap: .35rem; }
+.chips:has(:nth-child(2)) { flex-basis: 100%; }
 .mark {
-  background: var(--tint); color: var(--accent); text-decoration: none; white-space: nowrap;
-  font-weight: 500;
+  background: var(--tint); color: var(--accent); font-size: .75rem; line-height: 1.35rem; font-weight: 500;
+  padding: 0 .5rem; border-radius: 1rem; max-width: 100%; text-decoration: none; white-space: nowrap;
+  overflow: hidden; text-overflow: ellipsis;
 }
-.mark { overflow: hidden; text-overflow: ellipsis; }
 .mark.bad { background: var(--bad-tint); color: var(--bad); }
 .mark.warn { background: var(--warn-tint); color: var(--warn); }
 .mark.good { background: var(--good-tint); color: var(--good); }
 .mark.plain { background: none; color: var(--soft); box-shadow: inset 0 0 0 1px var(--line); }
-a.mark:hover { text-decoration: underline; }
-.rows > li { padding: .22rem 1rem; }
-.rows > li > .line > b { font: 400 .8125rem ui-monospace, monospace; white-space: nowrap; }
-.rows > li > .line > b { min-width: 0; max-width: 100%; overflow: hidden; text-overflow: ellipsis; }
+a.mark:hover, .name:hover { text-decoration: underline; }
+.marks { display: contents; }
+.name { font-weight: 600; color: inherit; text-decoration: none; }
+.end { color: var(--soft); font-size: .8125rem; }
+.list, .tiles { list-style: none; padding: 0; }
+.list > li {
+  padding: .7rem 1rem; display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: 0 .8rem;
+  position: relative;
+}
+.list > li + li { border-top: 1px solid var(--line); }
+.list > li > * { grid-column: 1 / -1; min-width: 0; }
+.list > li > .line { grid-column: 1; }
+.list > li > .end { grid-column: 2; grid-row: 1; align-self: center; text-align: right; }
+.list > li:not(:has(> .end, .field)) > form { grid-column: 2; grid-row: 1 / span 2; }
+.list > li:not(:has(> .end, .field)) > .hint { grid-column: 1; }
+.list > li > form > .row { margin: 0; }
+.list .hint { margin: .2rem 0 0; }
+.list .chips { margin: 0; }
+.list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
+.list .fold[open] > summary { margin-bottom: .6rem; }
+.list .fold .row { margin-top: .6rem; }
+.grid, .tiles { display: grid; gap: .6rem; }
+.grid { background: none; border: 0; grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
+.grid > li { align-content: start; }
+.grid .line { flex-wrap: nowrap; }
+.tiles { grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); }
+.tiles > li { padding: .8rem 1rem; }
+.tiles b { display: block; font-size: 1.5rem; line-height: 1.2; }
+.facts > li { padding: .45rem 1rem; }
+.facts b { min-width: 11rem; font-weight: 400; color: var(--soft); }
+.facts .name { order: 1; font-weight: 400; text-decoration: underline; }
+.rows > li {
+  padding: .22rem 1rem; grid-template-columns: fit-content(75%) minmax(2rem, 1fr) auto; align-items: center;
+}
+.rows:has(.note) > li { padding-right: 2.2rem; }
+.rows > li:hover, .rows > li:focus-within { background: light-dark(#fafbfc, #1b2029); }
 .rows > li > .line { flex-wrap: nowrap; min-height: 1.6rem; }
+.columns .rows .line { flex-wrap: wrap; }
+.rows .name, .rows .line > b { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .rows .name { font-weight: 500; max-width: 20rem; }
-.rows .name, .rows .about { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.rows .line > b { font: 400 .8125rem ui-monospace, monospace; max-width: 100%; }
 .rows > .unseen .name { font-weight: 700; }
-.rows > li:hover, .rows > li:focus-within, .rows > .here { background: light-dark(#fafbfc, #1b2029); }
 .dot {
   width: .5rem; height: .5rem; border-radius: 50%; background: var(--accent); flex: none;
   margin: 0 -.2rem 0 -.85rem;
 }
-.rows > li { grid-template-columns: fit-content(75%) minmax(2rem, 1fr) auto; align-items: center; }
-.rows:has(.note) > li { padding-right: 2.2rem; }
 .rows > li > .note, .rows > li > a.hint { grid-column: 2; margin: 0; }
 .rows > li > .end { grid-column: 3; display: flex; align-items: center; gap: .5rem; }
-.end, .rows .end button { color: var(--soft); font-size: .8125rem; }
 .rows .end button { width: 1.6rem; height: 1.6rem; min-height: 0; padding: 0; opacity: 0; }
 .rows > li:hover .end button, .rows > li:focus-within .end button { opacity: 1; }
 @media (hover: none) { .rows .end button { opacity: 1; } }
-.note > summary { color: var(--soft); font-size: .8125rem; cursor: pointer; list-style: none; }
-.note > summary::-webkit-details-marker { display: none; }
-.note:not([open]) > summary { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.bar ~ .rows time:last-child { margin-right: 2.1rem; }
+.note > summary {
+  color: var(--soft); font-size: .8125rem; cursor: pointer;
+  white-space: nowrap; overflow: hidden; text-overflow: ellipsis;
+}
 .note > summary::after {
   content: ""; position: absolute; right: 1rem; top: .75rem; width: .4rem; height: .4rem;
+  border: solid var(--soft); border-width: 0 1.5px 1.5px 0; rotate: 45deg;
 }
-.note > summary::after { border: solid var(--soft); border-width: 0 1.5px 1.5px 0; rotate: 45deg; }
 .rows > li > .note[open] { grid-area: 2 / 1 / auto / -1; padding: .5rem 0; margin-right: -1.2rem; }
 .note[open] > summary {
-  position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; overflow: hidden; text-indent: 3rem;
-  white-space: nowrap;
+  position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; text-indent: 3rem;
 }
 .note[open] > summary::after { rotate: 225deg; top: .9rem; }
 .note iframe {
@@ -9150,92 +9164,79 @@ a.mark:hover { text-decoration: underline; }
   margin: 0 0 .8rem; padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft);
 }
 .of-note img { display: none; }
-table, td, th {
-  border: 1px solid var(--line); border-collapse: collapse; padding: .2rem .5rem; text-align: left;
-}
-.keys {
-  border: 1px solid var(--line); border-radius: .6rem; background: var(--card); color: inherit;
-  padding: 1.2rem;
-}
+.keys { color: inherit; padding: 1.2rem; }
 .keys::backdrop { background: rgb(0 0 0 / 40%); }
 .keys kbd { border: 1px solid var(--line); border-radius: .3rem; padding: 0 .4rem; background: var(--page); }
-.bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; gap: .6rem; }
-.bulk .field { margin: 0; } .bulk label:not(.check) { position: absolute; clip-path: inset(50%); }
-.bulk select { max-width: 16rem; }
-form:not(:has([name=project]:checked)) > .bulk { display: none; }
-.chips { min-width: 0; max-width: 100%; display: flex; flex-wrap: wrap; gap: .35rem; }
-.list .chips { margin: 0; } .chips:has(:nth-child(2)) { flex-basis: 100%; }
-.list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
-.list .fold[open] > summary { margin-bottom: .6rem; }
-.list > li:not(:has(> .end, .field)) > form { grid-column: 2; grid-row: 1 / span 2; }
-.list > li:not(:has(> .end, .field)) > .hint { grid-column: 1; } .list > li > form > .row { margin: 0; }
-.list .field + .row { margin-top: .6rem; }
-.facts .name { order: 1; font-weight: 400; text-decoration: underline; }
-main > h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
-.grid > li { align-content: start; } .grid .line { flex-wrap: nowrap; }
-.fold { margin-bottom: 1rem; } .card.fold { padding: .7rem 1.25rem; }
-.fold > summary { cursor: pointer; font-weight: 600; } .fold[open] > summary { margin-bottom: 1rem; }
-.columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
-.marks { display: contents; }
-.bar { margin: 0 0 .6rem; gap: .4rem 1rem; }
-#found .bar + h2 { margin-top: .3rem; }
 .heads, .projects .line { display: grid; align-items: center; gap: 0 .6rem; }
 .heads { grid-template-columns: 1rem minmax(0, 1fr) auto 6.5rem; padding: 0 1rem .4rem; font-size: .8125rem; }
-.heads > a { color: var(--soft); text-decoration: none; } .heads > a[aria-current] { color: var(--text); }
-.by-name { grid-column: 2; } .by-added { grid-column: 3; }
+.heads > a { color: var(--soft); text-decoration: none; }
+.heads > a[aria-current] { color: var(--text); }
+.by-name { grid-column: 2; }
+.by-added { grid-column: 3; }
 .by-updated { grid-column: 4; grid-row: 1; text-align: right; }
 .projects > li { grid-template-columns: minmax(0, 1fr) 6.5rem; }
 .projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 2fr) minmax(0, 1fr) minmax(0, 1.3fr); }
-.projects .line > b { grid-column: 4; } .projects .name { justify-self: start; max-width: 100%; }
+.projects .line > b { grid-column: 4; }
+.projects .name { justify-self: start; max-width: 100%; }
 .projects .marks { grid-column: 5; display: flex; gap: .35rem; min-width: 0; }
-.rows.projects > li > .end { grid-column: 2; justify-content: end; } .projects .hint { padding-left: 4rem; }
-header nav .glyph { display: none; }
+.rows.projects > li > .end { grid-column: 2; justify-content: end; }
+.projects .hint { padding-left: 4rem; }
+.bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; gap: .6rem; }
+.bulk select { max-width: 16rem; }
+form:not(:has([name=project]:checked)) > .bulk { display: none; }
 @media (min-width: 60rem) {
   .columns { grid-template-columns: minmax(0, 1.6fr) minmax(0, 1fr); }
   .columns > :last-child { position: sticky; top: 1rem; }
-  .columns .form .field:has(> .hint) { display: block; }
   .form .field:has(> .hint) { display: grid; grid-template-columns: minmax(0, 36rem) 1fr; gap: 0 1.5rem; }
-  .form .field > * { grid-column: 1; } .form .field > input { align-self: start; }
+  .columns .form .field:has(> .hint) { display: block; }
+  .form .field > * { grid-column: 1; }
+  .form .field > input { align-self: start; }
   .form .field > .hint { grid-column: 2; grid-row: 2; margin: 0; align-self: center; }
 }
 @media (max-width: 44rem) {
   header > div { min-height: 2.75rem; }
   header nav {
     position: fixed; inset: auto 0 0; z-index: 4; display: grid; grid-template-columns: repeat(4, 1fr);
-    gap: 0;
-  }
-  header nav {
-    background: var(--card); border-top: 1px solid var(--line); padding-bottom: env(safe-area-inset-bottom);
+    gap: 0; background: var(--card); border-top: 1px solid var(--line);
+    padding-bottom: env(safe-area-inset-bottom);
   }
   header nav a, .menu > summary {
     font-size: .75rem; display: grid; justify-items: center; gap: .1rem; padding: .4rem 0;
   }
-  header nav .glyph { display: block; } .avatar { display: none; }
+  header nav .glyph { display: block; }
+  .avatar { display: none; }
   .menu { position: static; margin: 0; }
   .menu > div { position: fixed; inset: auto .6rem calc(3.7rem + env(safe-area-inset-bottom)) auto; }
   .menu a, .menu button { display: block; font-size: .9375rem; padding: .5rem .65rem; }
   main { padding: 1rem .75rem 6rem; }
   .toast, .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
+  .form { padding: 1rem; }
+  .form > .row { margin: 1rem -1rem -1rem; padding: .8rem 1rem; }
+  .filters .field { flex: 1 1 7rem; }
+  .filters:has(.field ~ .field ~ .field ~ .field ~ .field) .field:has(select) { flex-basis: 40%; }
   .grid .hint { display: none; }
+  .facts b { min-width: 8rem; }
   .list:not(.rows) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
-  .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding-left: 1.2rem; }
-  .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; } .rows > li > .end { grid-column: 2; }
+  .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding: .22rem 1rem .22rem 1.2rem; }
+  .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; }
+  .rows > li > .end { grid-column: 2; }
+  .rows > li > .note { grid-column: 1 / -1; }
+  .rows .note > summary {
+    position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; text-indent: 3rem;
+  }
+  .rows .dot { position: absolute; left: 1.3rem; top: .8rem; }
   .rows:not(.projects) .icon { position: absolute; left: 1.2rem; top: .6rem; }
   .rows:not(.projects) > li > .line:has(.icon) { padding-left: 1.8rem; }
   .rows:not(.projects) .name { flex: 0 0 100%; max-width: 100%; }
-  .rows .dot { position: absolute; left: 1.3rem; top: .8rem; }
-  .rows .note:not([open]) > summary {
-    position: absolute; inset: 0 0 auto auto; width: 2.2rem; height: 2.4rem;
-  }
-  .rows .note:not([open]) > summary { text-indent: 3rem; overflow: hidden; }
-  .rows > li > .note { grid-column: 1 / -1; }
+  .bar ~ .rows > li { padding-right: 1rem; }
+  .bar ~ .rows > li > .note[open] { margin-right: 0; }
+  .bar ~ .rows .end { min-width: 3.8rem; min-height: 1.5rem; align-self: start; justify-content: end; }
+  .bar ~ .rows time:last-child { margin: 0; }
+  .bar ~ .rows .end > button { position: absolute; right: 2.1rem; top: 1.3rem; }
+  .bar ~ .rows .note > summary { top: 1.3rem; height: 1.6rem; }
+  .bar ~ .rows .note > summary::after { top: .6rem; }
   .projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 1fr); min-width: 0; }
-  .projects .line > :is(b, .marks) { grid-column: 3; } .projects .hint { padding-left: 4rem; }
-  .filters .field { flex: 1 1 7rem; }
-  .facts b {
-    min-width: 8rem; } .form { padding: 1rem; } .form > .row { margin: 1rem -1rem -1rem;
-    padding: .8rem 1rem;
-  }
+  .projects .line > :is(b, .marks) { grid-column: 3; }
 }
 """
 
