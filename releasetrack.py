@@ -6213,16 +6213,6 @@ class Tracker(Worker):
         for source in self.store.sources.claim(list(jobs), self._claimant, now, now) if jobs else ():
             self._submit(jobs[source.id], self.check, source)
 
-    def check_now(self, source_id: int) -> tuple[Source, list[Release]] | None:
-        """Check one source, due or not: ``(the source afterwards, the news)``; None if another checks it."""
-        sources, news = self.store.sources, None
-        source = next(iter(sources.claim([source_id], self._claimant, self._clock())), None)
-        if source:
-            with keep_lease_alive(lambda: sources.renew(self._claimant, self._clock(), [source_id])):
-                news = self.check(source)
-        after = sources.get(source_id) or source        # gone if it was merged into another
-        return (after, news) if after and news is not None else None
-
     def check_all(self, wanted: Iterable[Source],
                   report: Callable[[Source, list[Release] | None], None]) -> None:
         """Check sources now, due or not, as many at once as the pool and their hosts allow. Each is reported
@@ -12859,7 +12849,7 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
     """Track a project, check it, and print its id."""
     provider, name, key = _project_in(service.providers, args.provider, args.name)
     project, source = service.store.projects.add(account.id, provider.id, key, name, {})
-    service.tracker.check_now(source.id)
+    service.tracker.check_all([source], lambda *_: None)
     project = await_first_check(service.store, project, source, 0.0, 0.0)
     if project.health.error:
         _complain(f"added; the check will be retried later: {project.health.error}")
@@ -12981,9 +12971,11 @@ def tag_remove(service: Service, account: Account, args: argparse.Namespace) -> 
     service.store.tags.remove(account.id, _tag_at(service, account, args.name).id)
 
 
-@account_command(argument("--since", type=_typed(_instant), default=0.0, metavar="TIME",
-                          help="only those found since a time in UTC, or since 24h or 7d ago"),
-                 switch("--unread", "only unread ones"),
+_SINCE = argument("--since", type=_typed(_instant), default=0.0, metavar="TIME",
+                  help="only those since a time in UTC, or since 24h or 7d ago")
+
+
+@account_command(_SINCE, switch("--unread", "only unread ones"),
                  switch("--security", "only those that name a CVE"),
                  argument("--search", metavar="TEXT", help="only with these words in name, version or note"),
                  argument("--limit", type=_typed(_whole(1, 999_999)), default=20, metavar="N",
@@ -13238,8 +13230,7 @@ def config_unset(settings: Settings, args: argparse.Namespace) -> None:
 
 _RANGE = (
     argument("--destination", nargs=2, metavar=("KIND", "NAME"), help="only those of this destination"),
-    argument("--since", type=_typed(_instant), default=0.0, metavar="TIME",
-             help="only those created since a time in UTC, or since 24h or 7d ago"),
+    _SINCE,
     argument("--until", type=_typed(lambda text: _instant(text) + DAY * (len(text) == len("2026-01-31"))),
              default=math.inf, metavar="TIME", help="only those created until then; of a day, until its end"))
 

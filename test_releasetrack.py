@@ -370,6 +370,13 @@ def template_store() -> bytes:
         return pathlib.Path(folder, "template.db").read_bytes()
 
 
+def check_now(tracker: rt.Tracker, source_id: int) -> tuple[rt.Source, list[rt.Release]] | None:
+    """A check of one source, due or not: ``(the source afterwards, the news)``; None if another checks it."""
+    found: list[Any] = []
+    tracker.check_all([tracker.store.sources.get(source_id)], lambda *ended: found.append(ended))
+    return None if found[0][1] is None else found[0]
+
+
 class World:
     """A service in this process without threads, an account, its API through WebTest, and its command line."""
 
@@ -486,7 +493,7 @@ class World:
         """The versions that are news of these observed projects, or of all."""
         news: list[str] = []
         for name in names or self.projects:
-            found = self.checking.check_now(self.projects[name].source_id)
+            found = check_now(self.checking, self.projects[name].source_id)
             assert found is not None
             news += [release.version for release in found[1]]
         return news
@@ -4181,7 +4188,7 @@ class Watch:
 
     def check(self) -> list[str]:
         """The versions that are news, with a ! behind those that were updated."""
-        found = self.tracker.check_now(self.id)
+        found = check_now(self.tracker, self.id)
         assert found is not None
         return [release.version + "!" * release.is_updated for release in found[1]]
 
@@ -4359,7 +4366,7 @@ def test_renamed_project_joins_a_tracked_one(watch):
     watch.check()
     renamed(forge, "o/r", "new/name")
     mine, there = store.projects.add(watch.world.account.id, "forge", "new/name", "new/name", {})
-    watch.tracker.check_now(there.id)
+    check_now(watch.tracker, there.id)
     watch.check()
     assert watch.source is None                             # nobody is left at the old name
     for account, project in ((watch.world.account, mine), (other, moved)):
@@ -4375,16 +4382,16 @@ def test_release_during_a_rename_notifies_each_account_once(watch):
     renamed(forge, "o/r", "new/name")
     del forge.releases["new/name"][1:]                          # the new name has only the newest
     there = store.projects.add(other.id, "forge", "new/name", "new/name", {})[1]
-    watch.tracker.check_now(there.id)
+    check_now(watch.tracker, there.id)
     forge.publish("new/name", "2.0")
-    watch.tracker.check_now(there.id)                           # you are told of it here
+    check_now(watch.tracker, there.id)                           # you are told of it here
     watch.heard.clear()
     forge.publish("new/name", "3.0")
     watch.check()                                               # and I of 2.0, as the names are joined
     assert [(event["project"], event["version"]) for event in watch.heard] == [("o/r", "2.0")]
     assert sorted(store.releases.known(there.id)) == ["1.0", "1.1", "2.0"]
     watch.heard.clear()
-    watch.tracker.check_now(there.id)
+    check_now(watch.tracker, there.id)
     assert sorted((event["project"], event["version"]) for event in watch.heard) == [("new/name", "3.0")] * 2
 
 
@@ -4392,7 +4399,7 @@ def test_listener_that_checks_and_raises_stops_no_other(watch, caplog):
     other = watch.world.store.projects.add(watch.world.account.id, "forge", "o/other", "o/other", {})[1]
     watch.forge.publish("o/other", "1.0")
     watch.check()
-    watch.tracker.listeners.insert(0, lambda event: watch.tracker.check_now(other.id))
+    watch.tracker.listeners.insert(0, lambda event: check_now(watch.tracker, other.id))
     watch.tracker.listeners.insert(1, lambda event: 1 // 0)
     watch.forge.publish("o/r", "2.0")
     assert watch.check() == ["2.0"] == [event["version"] for event in watch.heard]
@@ -4472,7 +4479,7 @@ def test_check_without_validator_is_unconditional(world, listen):
     source = world.store.projects.add(world.account.id, "go", "m", "m", {})[1]
     assert world.store.sources.claim([source.id], "test", time.time())
     world.store.sources.record_check(source.id, "test", rt.CheckResult(time.time(), f"{site}/m/@v/list", '"1"', None))
-    after, _ = tracker.check_now(source.id)
+    after, _ = check_now(tracker, source.id)
     assert (after.error, after.etag_url, after.etag) == (None, None, None)
 
 
@@ -4486,7 +4493,7 @@ def test_check_interval_of_a_slow_host(world):
     tracker = rt.Tracker(world.store, fetcher, rt.PROVIDERS, settings, world.service.patterns, lambda: now, lambda: 0.0)
     for id_, name, wait in (("artifacthub", "helm/r/p", 3600), ("gitlab", "g/p", 60)):
         source = world.store.projects.add(world.account.id, id_, name, name, {})[1]
-        after, _ = tracker.check_now(source.id)
+        after, _ = check_now(tracker, source.id)
         assert round(after.next_check_at - now) == wait, after
 
 
@@ -4507,7 +4514,7 @@ def test_quota_of_a_host_is_no_failure_and_delays_no_other(watch, listen):
     elsewhere = listen(lambda seen: (200, FORGEJO_TAGS if "/tags" in seen.path else []))
     watch.tracker.configure(rt.Settings(), {**watch.providers, "other": row_of("forgejo", elsewhere.url, "other")})
     source = watch.world.store.projects.add(watch.world.account.id, "other", "o/r", "o/r", {})[1]
-    assert watch.tracker.check_now(source.id)[0].error is None
+    assert check_now(watch.tracker, source.id)[0].error is None
     watch.now, watch.forge.listener.answer = reset + 10, plain
     watch.forge.publish("o/r", "2.0")
     assert watch.check() == ["2.0"] and watch.source.error is None
@@ -4520,12 +4527,12 @@ def test_private_address_of_a_user_needs_an_administrator(world, listen):
     source = world.store.projects.add(other.id, "git", key, name, {})[1]
     own = world.store.projects.add(other.id, "own", "r", "r", {})[1]        # of the operator's, who may know it
     tracker = world.tracker(settings=rt.Settings(provider=(f"own=savannah:{server.url}",)))
-    assert tracker.check_now(own.id)[0].error is None and server.seen.pop()
-    assert re.search("127.0.0.1 is a private address.*--allow-network", tracker.check_now(source.id)[0].error) and not server.seen
+    assert check_now(tracker, own.id)[0].error is None and server.seen.pop()
+    assert re.search("127.0.0.1 is a private address.*--allow-network", check_now(tracker, source.id)[0].error) and not server.seen
     allowing = world.tracker(settings=rt.Settings(allow_network=("127.0.0.0/8",)))
-    assert allowing.check_now(source.id)[0].error is None
+    assert check_now(allowing, source.id)[0].error is None
     world.store.projects.add(world.account.id, "git", key, name, {})
-    assert tracker.check_now(source.id)[0].error is None
+    assert check_now(tracker, source.id)[0].error is None
     assert world.store.releases.known(source.id)["v1.10-rc1"].content_id == SECOND_TAG
 
 
@@ -4540,7 +4547,7 @@ def test_notification_storm_is_one_summary(world, listen):
             ("a", range(2000), [], 0),                      # history
             ("b", range(2000), ["summary"], 0), ("c", range(2000), ["summary"] * 2, 0),
             ("c", range(2050), ["summary"] * 3 + [f"v1.{minor}" for minor in range(2030, 2050)], 50)):
-        tracker.check_now(source.id)
+        check_now(tracker, source.id)
         sent = {one.name: [entry.version or entry.event for entry in reversed(world.store.outbox.history(
             world.account.id, destination_id=one.id, limit=9999))] for one in (chat, hook)}
         assert sent[chat.name] == to_chat and len(sent[hook.name]) == to_hook
@@ -4552,7 +4559,7 @@ def test_notification_storm_is_one_summary(world, listen):
 def test_claimed_source_is_left_to_its_claimant(watch, monkeypatch, caplog):
     sources = watch.world.store.sources
     assert sources.claim([watch.id], "another", watch.now)
-    assert watch.tracker.check_now(watch.id) is None and watch.forge.listener.seen == []
+    assert check_now(watch.tracker, watch.id) is None and watch.forge.listener.seen == []
     watch.now += rt.LEASE + 1
     assert watch.check() == [] and watch.versions == ["1.0", "1.1"]
     # Where a failure cannot be recorded, the lease is the back-off: nobody may claim the source before it ends.
@@ -4604,7 +4611,7 @@ def test_newest_ten_thousand_releases_are_kept(world, listen):
             (12_523, 1, 2523)):                             # also of a store that has more
         if until_ == 12_523:
             world.store.database.write("INSERT INTO release (source_id, version, date, is_prerelease) VALUES (?, 'old', '2001', 0)", (source.id,))
-        after, found = tracker.check_now(source.id)
+        after, found = check_now(tracker, source.id)
         queued += min(news, 1000)
         assert (after.error, len(found)) == (None, news), until_
         assert len(world.store.outbox.history(world.account.id, destination_id=hook.id, limit=9999)) == queued
@@ -4612,7 +4619,7 @@ def test_newest_ten_thousand_releases_are_kept(world, listen):
     # Bug: what was withdrawn stayed the measure, and nothing was news again.
     for versions, news in ((range(20), 0), (range(20), 0), (range(21), 1), (range(22), 1)):
         server.answer = refs(*(f"{'a' * 40} refs/tags/v0.{number}" for number in versions))
-        after, found = tracker.check_now(source.id)
+        after, found = check_now(tracker, source.id)
         assert (after.error, len(found), len(world.store.releases.known(source.id))) == (None, news, 10_000)
     assert world.store.releases.get(world.store.projects.search(world.account.id, "r")[0], ["v0.21"])
 
@@ -7472,7 +7479,7 @@ def joined(world: World, old: str, new: str) -> None:
     """Have one of o/a and o/b, of another account, be known by the name of the other one."""
     world.forge.publish("o/b", "5-rc")
     other, source = world.store.projects.add(add_account(world).id, "forge", "o/b", "o/b", {})
-    world.checking.check_now(source.id)
+    check_now(world.checking, source.id)
     saved(world, RC, "0.1", "1-rc")
     sources = {"o/a": world.projects["o/a"].source_id, "o/b": source.id}
     checked(world, source_id=sources[old], renamed=(new, new))
@@ -8800,14 +8807,14 @@ def test_options_preview_is_what_is_then_notified(forged, forge):
         name = f"o/p{at}"
         forge.publish(name, "0.1")
         project, source = forged.store.projects.add(forged.account.id, "forge", name, name, {})
-        forged.service.tracker.check_now(source.id)
+        check_now(forged.service.tracker, source.id)
         before = forged.store.projects.get(forged.account.id, project.id)
         page = visitor.press(visitor.get(f"/projects/{project.id}/options"), "preview", **fields)
         assert forged.store.projects.get(forged.account.id, project.id) == before, "a preview changes nothing"
         visitor.press(page, "save")         # as the preview shows it
         for version, more in about.items():
             forge.publish(name, version, **more)
-        forged.service.tracker.check_now(source.id)
+        check_now(forged.service.tracker, source.id)
         shown = notified_in(visitor.get(f"/projects/{project.id}/options"))
         really: dict[str, set[str]] = {version: set() for version in about}
         for entry in forged.store.outbox.history(forged.account.id, project_id=project.id, limit=1000):
@@ -9575,7 +9582,7 @@ def test_feed_stays_valid_whatever_releases_hold(forged, forge):
     for version, url in called:
         forge.publish("o/p", version, html_url=url)
     _, source = forged.store.projects.add(forged.account.id, "forge", "o/p", "o/p", {})
-    assert forged.service.tracker.check_now(source.id)[0].error is None
+    assert check_now(forged.service.tracker, source.id)[0].error is None
     answer = get_feed(forged)
     contents = {part_of(one, "title"): part_of(one, "content") for one in feed_of(answer).iter(f"{ATOM}entry")}
     assert set(contents) == {*(f"o/p 1.{n}" for n in range(len(notes))), *(f"o/p {version}" for version, _ in called)}
@@ -9589,12 +9596,12 @@ def test_feed_ids_are_kept_and_unique(forged, forge):
     world = forged
     forge.publish("o/p", "1.0", "1.1")
     _, source = world.store.projects.add(world.account.id, "forge", "o/p", "o/p", {})
-    world.service.tracker.check_now(source.id)
+    check_now(world.service.tracker, source.id)
     before = feed_of(get_feed(world))
     assert get_feed(world).body == get_feed(world).body
     forge.releases["o/p"][0]["published_at"] = "2026-03-09T10:00:00Z"
     forge.publish("o/p", "1.2")
-    world.service.tracker.check_now(source.id)
+    check_now(world.service.tracker, source.id)
     world.store.accounts.reset_feed(world.account.id)
     after = feed_of(get_feed(world, world.store.accounts.get(world.account.id).feed_secret, Host="192.168.1.5:8080"))
     ids, now = ({part_of(entry, "title"): part_of(entry, "id") for entry in feed.findall(f"{ATOM}entry")} for feed in (before, after))
