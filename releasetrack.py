@@ -9092,7 +9092,6 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .list > li:not(:has(> .end, .field)) > .hint { grid-column: 1; }
 .list > li > form > .row { margin: 0; }
 .list .hint { margin: .2rem 0 0; }
-.list .chips { margin: 0; }
 .list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
 .list .fold[open] > summary { margin-bottom: .6rem; }
 .list .fold .row { margin-top: .6rem; }
@@ -9197,7 +9196,7 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
   .avatar { display: none; }
   .menu { position: static; margin: 0; }
   .menu > div { position: fixed; inset: auto .6rem calc(3.7rem + env(safe-area-inset-bottom)) auto; }
-  .menu a, .menu button { display: block; font-size: .9375rem; padding: .5rem .65rem; }
+  .menu a, .menu button { font-size: .9375rem; padding: .5rem .65rem; }
   main { padding: 1rem .75rem 6rem; }
   .toast, .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
   .form { padding: 1rem; }
@@ -9374,8 +9373,7 @@ stroke-width="2"/></svg>
 """
 MANIFEST = compact_json({
     "name": "releasetrack", "short_name": "releasetrack", "start_url": "./", "scope": "./",
-    "display": "standalone",
-    "background_color": "#f5f6f8", "theme_color": "#1d5bd0",
+    "display": "standalone", "background_color": "#f5f6f8", "theme_color": "#1d5bd0",
     "icons": [{"src": "icon.svg", "sizes": "any", "type": "image/svg+xml"}]})
 
 CONTENT_POLICY = (
@@ -9893,7 +9891,7 @@ class Visit:
 
     @functools.cached_property
     def proxied(self) -> Account | None:
-        """Whom the trusted proxy signs in by --auth-header; with --auth-accounts create the account is made.
+        """Whom the trusted proxy signs in by --auth-header; with --auth-accounts create it is created.
         Raises Forbidden."""
         header, accounts = self.settings.auth_header, self.store.accounts
         user = self._header(header) if header else ""
@@ -9907,13 +9905,13 @@ class Visit:
                             f"send one, once, in the header {header} or in Remote-Email.") from None
         if self.settings.auth_accounts == "create" and not accounts.by_email(address):
             name = self._header("Remote-Name")[:NAME_LIMIT]
-            with contextlib.suppress(Invalid):      # another request has made it meanwhile
+            with contextlib.suppress(Invalid):      # another request has created it meanwhile
                 made = accounts.add("user", address, name if name and name.isprintable() else address,
                                     hash_password(make_session_token()), False, machine_time_zone())
-                log.info("account %s: made, as the proxy signs it in", made.id)
+                log.info("account %s: created, as the proxy signs it in", made.id)
         account = accounts.by_email(address)
         if account is None:
-            raise Forbidden(f"There is no account {address} here. An administrator can make it, also by "
+            raise Forbidden(f"There is no account {address} here. An administrator can create it, also by "
                             f"'account add {address}' on the server, or set --auth-accounts create.")
         return account
 

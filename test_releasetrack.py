@@ -8189,7 +8189,7 @@ def test_proxy_s_header_creates_accounts_if_the_operator_says_so(tmp_path, caplo
             assert [one.status_int for one in pool.map(lambda one: one.ask("GET", "/", **sent), visitors)] == [200] * 3
         made = world.store.accounts.all()
         assert (len(made), made[at].name, made[at].is_admin) == (at + 1, name, at == 0) and not rt.is_password("", made[at].password)
-    assert "made, as the proxy signs it in" in caplog.text and len({one.password for one in made}) == 4
+    assert "created, as the proxy signs it in" in caplog.text and len({one.password for one in made}) == 4
     assert Visitor(world, "", REMOTE_ADDR="10.0.0.2").ask("GET", "/", Remote_User="e@example.org").status_int == 303
     service.stop()
     service = rt.Service(rt.Settings(db=str(tmp_path / "none.db"), **AUTH_HEADER))
@@ -10454,6 +10454,8 @@ def test_browser_first_run_to_sign_out(browser, serve, forge, listen):
     browser.type("#name", "At home")
     browser.type("#set-url", f"{hook.url}/told")
     browser.submit("test")
+    browser.read("Test delivered")
+    browser.click("#result summary")
     assert "thank you" in browser.read(hook.wait(1)[0].headers["webhook-id"])
     browser.submit("save")
     until(lambda: "At home" in browser.text("h1") and browser.all("main [role=status]"))
@@ -10461,6 +10463,7 @@ def test_browser_first_run_to_sign_out(browser, serve, forge, listen):
     assert hook.wait(2)[1].json()["version"] == "2.0"
     browser.open(process.address)
     browser.read("acme/tool 2.0")
+    browser.click(".menu > summary")
     browser.click("form[action$='/logout'] button")
     browser.one("#password")
     browser.command("POST", "/back")        # nothing is shown any more, not by going back either
