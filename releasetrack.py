@@ -8641,7 +8641,7 @@ def openapi_document(context: Context) -> dict[str, Any]:
             "securitySchemes": {
                 "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
                 "key-by-basic": {"type": "http", "scheme": "basic", "description": "The key, as either."},
-                "log-in": {"type": "http", "scheme": "basic", "description": "E-mail address, password."}},
+                "log-in": {"type": "http", "scheme": "basic", "description": "Email address, password."}},
             "schemas": {name: _schema_of(sample, _ALWAYS.get(name)) | {"examples": [sample]}
                         for name, sample in _SAMPLES.items()},
             "responses": {str(status): {"description": REASONS[status], "content": message,
@@ -9362,6 +9362,12 @@ def icon_of(id_: str, title: str = "") -> tuple[str, str, str]:
     """Glyph, colour and title of the icon of a provider, or of a kind of destinations."""
     glyph, hue = _ICONS.get(id_) or ("fork", zlib.crc32(id_.encode()) % 360)
     return glyph, f"hsl({hue} 48% 45%)", title
+
+
+def label_of(kind: str, name: str) -> str:
+    """A destination in a list: "Slack team", or its name alone where that is the kind's."""
+    title = KINDS[kind].title
+    return name if name == title else f"{title} {name}"
 
 
 LOGO = """\
@@ -10182,7 +10188,7 @@ def answer_page(site: Site, path: str, **names: str) -> Any:
 _NEW_PASSWORD = {"autocomplete": "new-password", "minlength": "8"}
 _CURRENT_PASSWORD = {"autocomplete": "current-password"}
 _COMMAND = "python releasetrack.py account"
-_EMAIL_FIELD = Field("email", "E-mail address", type="email", is_required=True,
+_EMAIL_FIELD = Field("email", "Email address", type="email", is_required=True,
                      more={"autocomplete": "username", "autofocus": "autofocus"})
 _PASSWORD_FIELD = Field("password", "Password", type="password", is_required=True, more=_CURRENT_PASSWORD)
 _CODE_FIELD = Field("code", "Code of your authenticator app", is_required=True, hint="Or a recovery code.",
@@ -10989,7 +10995,7 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
     """The last known versions, by what would be done with them, exceptions first. ``verdicts``: of patterns
     that are not saved."""
     now, destinations = visit.store.database.clock(), tuple(visit.destinations)
-    names = {one.id: f"{KINDS[one.kind].title} {one.name}" for one in destinations}
+    names = {one.id: label_of(one.kind, one.name) for one in destinations}
     subscriber, found = Subscriber(project, visit.account, (), destinations), dict[str, list[Entry]]()
     for release in judged(visit.store.releases.page(project, 1, 50)[0], verdicts):
         recipients = recipients_of(subscriber, release, now, visit.settings)
@@ -11012,11 +11018,17 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
 
 NOTIFICATIONS_PAGE = template_of("""\
 % rebase("layout", title="Notifications", actions=[("/deliveries", "Delivery history")])
+% if is_working:
 % include("list")
+% end
 <h2>{{"Add a destination" if is_working else "Where should we notify you?"}}</h2>
-% for group, items in kinds.items():
+% for group, kinds_of_group in kinds.items():
 <h3>{{group}}</h3>
-% include("list", looks="grid")
+% include("list", items=kinds_of_group, looks="grid")
+% end
+% if items and not is_working:
+<h2>Without a mail server yet</h2>
+% include("list")
 % end
 """)
 _KIND_GROUPS = {
@@ -11030,6 +11042,7 @@ _KIND_GROUPS = {
 def notifications_page(visit: Visit) -> str:
     """The account's destinations, those that fail longest first, and what could be added."""
     those, has_mail = visit.destinations, bool(visit.settings.smtp_url)
+    is_working = any(has_mail or one.kind != "email" for one in those)
     items = [Entry(
         path=f"/notifications/{one.id}", name=one.name, icon=icon_of(one.kind),
         marks=[("plain", KINDS[one.kind].title), *(
@@ -11039,8 +11052,7 @@ def notifications_page(visit: Visit) -> str:
         end=_SCHEDULE_NAMES[one.schedule] if one.kind != "email" else "set per project")
         for one in sorted(those, key=lambda one: one.failing_since or math.inf)]
     return visit.show(
-        NOTIFICATIONS_PAGE, "/notifications", items=items,
-        is_working=any(has_mail or one.kind != "email" for one in those),
+        NOTIFICATIONS_PAGE, "/notifications", items=items, is_working=is_working,
         kinds={group: [Entry(
             path=f"/notifications/add/{id_}", name=KINDS[id_].title, icon=icon_of(id_),
             hints=[_sentence(KINDS[id_].about), "" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
@@ -11288,9 +11300,11 @@ def _send_latest(visit: Visit, destination: Destination) -> None:
             Subscriber(project, account, tags, ()), dataclasses.replace(release, note=note), provider,
             (Recipient(destination.id, store.database.clock()),)))
         delivery = store.outbox.history(account.id, destination_id=destination.id, limit=1)[0]
-        is_sent = store.outbox.await_attempt(delivery.id, 3.0)
-    raise SeeOther(f"/deliveries/{delivery.id}", f"{project.name} {release.version} "
-                   f"{'was' if is_sent else 'is being'} sent to {destination.name}.")
+        store.outbox.await_attempt(delivery.id, 3.0)
+        delivery = store.outbox.history(account.id, destination_id=destination.id, limit=1)[0]
+    words = "was" if delivery.state == "delivered" else "is being"
+    raise SeeOther(f"/deliveries/{delivery.id}",
+                   f"{project.name} {release.version} {words} sent to {destination.name}.")
 
 
 def _rendering(visit: Visit, lines: Sequence[str]) -> str:
@@ -11389,7 +11403,7 @@ def history_page(visit: Visit) -> str:
             "" if one.project_id else name, f"/projects/{one.project_id}" if one.project_id else "", name,
             icon=visit.icon_of(one.provider) if one.provider else icon_of(one.kind),
             when=visit.when(one.created_at),
-            chips=[(_STATE_MARKS[each.state], f"{KINDS[each.kind].title} {each.destination}: {each.state}",
+            chips=[(_STATE_MARKS[each.state], f"{label_of(each.kind, each.destination)}: {each.state}",
                     f"/deliveries/{each.id}") for each in reversed(deliveries)]))
     here = {those[0].project_id: those[0].project for those in events}
     project = store.projects.get(account_id, project_id) if project_id else None
@@ -11399,7 +11413,7 @@ def history_page(visit: Visit) -> str:
         nothing="No matching deliveries." if destination or project_id or state else "Nothing was sent yet.",
         project=project, fields=[
             visit.filter("destination", "Destination", {
-                one.id: f"{KINDS[one.kind].title} {one.name}" for one in visit.destinations}),
+                one.id: label_of(one.kind, one.name) for one in visit.destinations}),
             visit.filter("project", "Project", {id_: name for id_, name in (
                 here | ({project.id: project.name} if project else {})).items() if id_}),
             visit.filter("state", "State", {one: one for one in DELIVERY_STATES})])
@@ -11454,7 +11468,7 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
         sent=store.outbox.last_sent(delivery_id), facts=[
             Entry("State", marks=[(_STATE_MARKS[delivery.state], delivery.state)]),
             Entry("To", f"/notifications/{delivery.destination_id}",
-                  f"{KINDS[delivery.kind].title} {delivery.destination}"),
+                  label_of(delivery.kind, delivery.destination)),
             *(Entry(title, about=text) for title, text in about.items() if text)])
 
 
