@@ -7960,7 +7960,8 @@ def test_setup_link_names_an_address_of_the_machine_where_all_are_listened_on():
 
 
 def test_five_fields_lead_from_the_setup_link_to_a_real_message(tmp_path, forge, listen):
-    receiver = listen(lambda seen: (200, {"id": "x"}))
+    answers = [(500, b"out of order"), (200, {"id": "x"})]
+    receiver = listen(lambda seen: answers.pop(0))
     forge.publish("o/a", "1.0", "1.1")
     service = rt.Service(rt.Settings(db=str(tmp_path / "new.db"), provider=(forge.flag,)))
     service.start()
@@ -7975,9 +7976,11 @@ def test_five_fields_lead_from_the_setup_link_to_a_real_message(tmp_path, forge,
         shown = visitor.get(shown.html.select_one("main a[href='/notifications/add/ntfy']")["href"])
         shown = visitor.press(shown, "save", **{"set.topic": "releases", "set.server": receiver.url})
         assert "Send the latest release now" in status_in(shown) and "Nobody" not in text_of(visitor.get("/"))
+        failed = visitor.press(shown, "latest")
+        assert "is being sent to ntfy" in status_in(failed) and "retrying" in text_of(failed)
         shown = visitor.press(shown, "latest")
         assert "o/a 1.1 was sent to ntfy" in status_in(shown) and "delivered" in text_of(shown)
-        assert "1.1" in receiver.seen[0].body.decode() and len(receiver.seen) == 1
+        assert "1.1" in receiver.seen[1].body.decode() and len(receiver.seen) == 2
     finally:
         service.stop()
 
