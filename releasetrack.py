@@ -6510,12 +6510,13 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
         lines = [Line("", [Run(f"The last error: {body['error']}")])]
     else:
         notice, words = _NOTICES.get(delivery.kind, (f": {body.get('text', '')}", ""))
-        heading, error = f"{body['project']} ({body['provider']}){notice}", body.get("error", "")
+        at = PROVIDERS[body["provider"]].title if body["provider"] in PROVIDERS else body["provider"]
+        heading, error = f"{body['project']} ({at}){notice}", body.get("error", "")
         lines = [Line("", [Run(words + error if words and error else "See the project's page for more.")])]
     if project_note := " ".join(body.get("project_note", "").split()):
         own = Line("", [Run("Your note: ", True), Run(shortened(project_note, 300))])
-        at = bool(lines) and lines[0].kind == "heading"
-        lines[at:at] = [own, Line("", [])] if lines[at:] else [own]
+        place = bool(lines) and lines[0].kind == "heading"
+        lines[place:place] = [own, Line("", [])] if lines[place:] else [own]
     page = f"{base_url}/projects/{delivery.project_id}" if base_url and delivery.project_id else ""
     links = {"Open the release" if delivery.kind == "release" else "Open": _web_address(delivery.url),
              "See the project": _web_address(page)}
@@ -6873,11 +6874,6 @@ def _hangouts_chat(message: Message) -> Request:
     return _json_request(message.settings["url"], {"cardsV2": [{"cardId": message.id, "card": card}]})
 
 
-def _rich_text(text: str, **look: Any) -> dict[str, Any]:
-    """An element of an Adaptive Card that knows no markup."""
-    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text, **look}]}
-
-
 def _card_line(line: Line) -> dict[str, Any]:
     """A line on an Adaptive Card: runs of text need no escapes, on which Teams' clients differ."""
     runs = [Run("• "), *line.runs] if line.kind == "item" else line.runs
@@ -6891,8 +6887,9 @@ def _card_line(line: Line) -> dict[str, Any]:
 
 def _card_elements(is_alone: bool, item: Item, note: int) -> list[dict[str, Any]]:
     """An item on an Adaptive Card, with so much of its note."""
-    colour = "attention" if item.is_security else "default"
-    elements = [_rich_text(shortened(item.heading, 250), weight="bolder", color=colour) | {"separator": True}]
+    elements = [_card_line(Line("heading", [Run(shortened(item.heading, 250))])) | {"separator": True}]
+    if item.is_security:
+        elements[0]["inlines"][0]["color"] = "attention"
     elements += [_card_line(line) for line in [item.marks, *beginning_of(item.lines, note)] if line.runs]
     if links := dict(list(item.links.items())[:2 if is_alone else 1]):
         elements.append({"type": "TextBlock", "wrap": True, "text": " · ".join(
@@ -6907,9 +6904,9 @@ def _microsoft_teams(message: Message) -> Request:
     blocks, rest = _fitted(message, make, json_bytes, 18_000, _CHAT_NOTE)
     elements = [element for block in blocks for element in block]
     if message.is_digest:
-        elements.insert(0, _rich_text(message.title, weight="bolder", size="large"))
+        elements.insert(0, _card_line(Line("heading", [Run(message.title)])))
     if rest:
-        elements.append(_rich_text(rest))
+        elements.append(_card_line(Line("", [Run(rest)])))
     card = {"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard",
             "version": "1.4", "fallbackText": shortened(message.title, 250), "msteams": {"width": "Full"},
             "body": elements}

@@ -628,7 +628,7 @@ MAY_USE: dict[str, set[str]] = {
     "providers": {"security"},
     "rules": {"providers"},
     "tracker": {"limits", "security", "store", "fetching", "providers", "rules"},
-    "notifications": {"security", "rules"},
+    "notifications": {"security", "providers", "rules"},
     "courier": {"limits", "security", "store", "fetching", "notifications", "rules"},
     "forms": {"store", "providers", "notifications", "rules", "security"},
     "api": {"limits", "security", "store", "providers", "forms", "rules"},
@@ -4088,7 +4088,7 @@ def test_many_new_releases_are_twenty_and_a_summary():
     summary = next(event for event in many if event.kind == "summary")
     assert summary.url == "https://github.com/o/r/releases" and "cve" not in summary.body
     item = rt.item_of(a_delivery(subscriber.destinations[0], summary.body, kind="summary", url=summary.url))
-    assert item.heading == "o/r (github): 30 more releases"
+    assert item.heading == "o/r (GitHub): 30 more releases"
     secure, = [event for event in events_of(subscriber, news(30, cve=("CVE-2026-1234",))) if event.kind == "summary"]
     assert secure.body["cve"] == ["CVE-2026-1234"]
     judged = rt.judged(news(50), rt.Verdicts((), [], [f"1.{minor}" for minor in range(3, 50)]))
@@ -5520,7 +5520,7 @@ def test_events_of_a_project_are_sent_in_words():
         for kind in ("failing", "recovered", "summary"):
             request = assert_accepted(place, body, kind=kind)
             shown[kind] = " ".join(texts_of(place, request)) + (request.body.decode() if place != "email" else "")
-            assert "o/p" in shown[kind] and "404" in shown[kind] and "mine" in shown[kind], place
+            assert "o/p (GitHub)" in shown[kind] and "404" in shown[kind] and "mine" in shown[kind], place
         assert "again" in shown["recovered"] and "more releases" in shown["summary"] and shown["failing"] != shown["recovered"]
 
 
