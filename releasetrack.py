@@ -10854,8 +10854,7 @@ def _rhythm(visit: Visit, project: Project) -> tuple[list[float], str]:
     months = [f"{month // 12}-{month % 12 + 1:02}" for month in range(this - _MONTHS + 1, this + 1)]
     found = visit.store.releases.by_month(project.source_id, months[0])
     counts = [found.get(month, 0) for month in months]
-    plural = "" if sum(counts) == 1 else "s"
-    rhythm = f"{sum(counts):,} release{plural} in {_MONTHS} months, {counts[-1]} this month"
+    rhythm = f"{counted(sum(counts), 'release')} in {_MONTHS} months, {counts[-1]} this month"
     return [round(1 + 19 * count / max(*counts, 1), 1) for count in counts], rhythm
 
 
@@ -11317,8 +11316,6 @@ _TEST_FIELDS: dict[str, dict[str, Any]] = {         # of those that are more tha
     "time": {"hint": "Such as 2026-01-31T08:00:00Z."}, "cve": {"hint": "With commas between."},
     "is_prerelease": _FLAG, "is_updated": _FLAG, "tags": {"hint": "Names, with commas between."},
     "note_message": {"hint": "HTML.", "type": "textarea"}}
-
-
 _PRESETS: dict[str, tuple[str, dict[str, str]]] = {        # what a test may be of, and what is special then
     "normal": ("Normal release", {}),
     "prerelease": ("Pre-release", {"version": "1.3.0-rc.1", "is_prerelease": "true"}),
@@ -11972,7 +11969,8 @@ def status_page(visit: Visit) -> Any:
         failing=[Entry(
             "" if one.id in tracked else one.name, name=one.name, icon=visit.icon_of(one.provider),
             path=f"/projects/{tracked[one.id]}" if one.id in tracked else "", hints=[one.error or ""],
-            end=f"since {visit.moment(one.failing_since)}, again at {visit.moment(one.next_check_at)}")
+            about=f"next check {visit.when(one.next_check_at)[2]}", end="since",
+            when=visit.when(one.failing_since))
             for one in sources if one.error][:50],
         quotas=[Entry(
             visit.title_of(one.provider), icon=visit.icon_of(one.provider),

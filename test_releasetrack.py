@@ -9495,7 +9495,7 @@ def test_status_shows_health_counts_and_failures(world, visitor):
     world.record_failure(bad.id, "codeberg.org answered <502> Bad Gateway")
     text = text_of(visitor.get("/status"))
     for words in ("ok", "Tracker", "Courier", "Failing sources 1", "Projects 3", "MiB", "world.db", rt.__version__, "e/f", "answered <502> Bad Gateway", "4,321",
-                  "3 projects checked", "0 releases found"):
+                  "3 projects checked", "0 releases found", "since just now", "next check in"):
         assert words in text, words
     assert visitor.get("/status").html.find("a", string="e/f")["href"].startswith("/projects/"), "who looks tracks it"
 
