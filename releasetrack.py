@@ -12348,8 +12348,10 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
         def execute(self) -> None:
             error = self.request.error
             errors = [f"The request could not be understood: {error.body}."] if error.code == 400 else []
+            is_head = getattr(self.request, "command", "") == "HEAD"    # it may have no readable first line
             answer = (f"{error.code} {REASONS.get(error.code, error.reason)}",
-                      [("Content-Type", "application/json")], status_message(error.code, *errors))
+                      [("Content-Type", "application/json")],
+                      b"" if is_head else status_message(error.code, *errors))
             error.to_response = lambda *_: answer
             super().execute()
 
