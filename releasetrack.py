@@ -6482,7 +6482,7 @@ _EMPTY_HEADING = re.compile("what.s changed|changes|changelog|release notes", re
 def _note_lines(note: Mapping[str, str], version: str) -> list[Line]:
     """The lines of a release's note, below its title where that says more than the version."""
     lines = list[Line]()
-    for line in lines_of(note.get("message", "")):
+    for line in lines_of(note.get("message", "")[:64 * KIB]):     # whose beginning is shown; 256 KiB take 1 s
         runs = [run._replace(text=shown, href=_web_address(run.href))
                 for run in line.runs if (shown := without_controls(run.text))]
         is_empty = not runs and (not lines or lines[-1].kind == "heading")

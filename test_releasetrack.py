@@ -12878,3 +12878,9 @@ def test_requests_that_wait_for_other_servers_hold_nobody_up(live, monkeypatch):
     assert_prompt([one.result() for one in times])
     assert statuses["save", 303] == 8 and statuses["test", 429] >= 4, statuses
     assert len(live.store.destinations.of_account(live.account.id, "webhook")) == 8
+
+
+def test_of_a_long_note_the_beginning_alone_is_read():
+    """What people see is shorter; hostile markup of 256 KiB would take a second for each message."""
+    lines = rt._note_lines({"message": "<p>begins</p>" + "<td>x" * 50_000 + "<p>ends</p>"}, "1.0")
+    assert lines[0].text == "begins" and lines[-1].text != "ends"
