@@ -580,9 +580,9 @@ def make_id() -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question that ends a message about an unknown word; "" where nothing is alike."""
+    """A question for a message about an unknown word; "" where nothing is alike."""
     alike = difflib.get_close_matches(word.lower(), list(known), 1)
-    return f"; did you mean {alike[0]}?" if alike else ""
+    return f" (did you mean {alike[0]}?)" if alike else ""
 
 
 def timestamp(at: float) -> str:
@@ -2829,13 +2829,11 @@ class Outbox:
             self.insert(db, event, self._db.clock())
         self._db.send_wakeup.set()
 
-    def await_attempt(self, delivery_id: str, seconds: float) -> bool:
-        """Whether a delivery was attempted; waits for that where a courier lives in this process."""
+    def await_attempt(self, delivery_id: str, seconds: float) -> None:
+        """Wait until a delivery was attempted, where a courier lives in this process."""
         end = time.monotonic() + seconds
-        while not (attempts := self.attempts(delivery_id)) and (
-                self._db.has_tracker and time.monotonic() < end):
+        while not self.attempts(delivery_id) and self._db.has_tracker and time.monotonic() < end:
             time.sleep(0.05)
-        return bool(attempts)
 
     def record_alert(self, destination_id: str, event: Event) -> None:
         """Insert the event that a destination fails, once until it succeeds again, if anybody is notified."""
@@ -10156,8 +10154,9 @@ def error_page(environ: Mapping[str, Any], status: int, text: str = "") -> str:
     """The page of an error, for whoever is there."""
     bottle.response.status = status
     bottle.response.headers.update(PAGE_HEADERS)
-    return ERROR_PAGE.render(root=_root_of(environ), account=None, flash="",
-                             title=REASONS.get(status, "Error"), text=_ERROR_TEXTS.get(status, text))
+    title = "Page not found" if status == 404 else REASONS.get(status, "Error")
+    return ERROR_PAGE.render(root=_root_of(environ), account=None, flash="", title=title,
+                             text=_ERROR_TEXTS.get(status, text))
 
 
 def answer_page(site: Site, path: str, **names: str) -> Any:
@@ -10669,7 +10668,7 @@ def add_page(visit: Visit) -> str:
             ("", "Detect automatically"),
             *((id_, f"{one.title}: {one.example or one.dialect.form}")
               for id_, one in visit.providers.items())]),
-        _tag_field(visit, "tag", "Tags"))
+        *_tag_fields(visit, "tag", "Tags"))
     if wrong:
         names = dataclasses.replace(names, value="\n".join(wrong), is_wrong=True)
     at_github = visit.providers.get("github")
@@ -10697,10 +10696,10 @@ def _fault_of(line: str, problem: Problem, has_choices: bool) -> Problem:
     return Problem("", f"{subject}{problem.message}.")
 
 
-def _tag_field(visit: Visit, name: str, label: str, chosen: Collection[str] = ()) -> Field:
-    """Boxes for the account's tags."""
-    return Field(name, label, type="checks", choices=list(visit.tags.items()), chosen=chosen,
-                 hint="" if visit.tags else "There are no tags yet. Create them on the page Tags.")
+def _tag_fields(visit: Visit, name: str, label: str, chosen: Collection[str] = ()) -> list[Field]:
+    """Boxes for the account's tags, if there are any."""
+    found = Field(name, label, type="checks", choices=list(visit.tags.items()), chosen=chosen)
+    return [found] if visit.tags else []
 
 
 def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked: list[str],
@@ -11216,13 +11215,12 @@ def _unused_name(visit: Visit, kind_id: str) -> str:
 
 def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
     """Those of which releases are sent to a destination, and when."""
-    without = _tag_field(visit, "without", "Not projects with one of these tags", before.without_tags)
     fields = [
         Field("scope", "Projects", "all" if before.is_for_every_project else "listed", type="select",
               choices=[("all", "All projects"), ("listed", "Only projects I pick")],
               hint=f"Pick them in the projects' options. {_FIXED_SCHEDULES.get(before.kind, '')}"),
-        _tag_field(visit, "tag", "Only projects with one of these tags", before.tags),
-        *([without] if visit.tags else []),
+        *_tag_fields(visit, "tag", "Only projects with one of these tags", before.tags),
+        *_tag_fields(visit, "without", "Not projects with one of these tags", before.without_tags),
         check_field("security", "Only security releases (those that name a CVE)", before.is_security_only)]
     if before.kind not in _FIXED_SCHEDULES:
         fields.insert(0, Field("schedule", "Schedule", before.schedule, type="select",
