@@ -1284,6 +1284,7 @@ def test_note_links_are_made_absolute():
         assert expected is None or rt.absolute_links(found, BASE) == found
 
 
+@pytest.mark.slow
 def test_hostile_notes_are_read_fast():
     assert rt.plain_text("<p>a &#" + "9" * 5000 + "; b</p>").startswith("a ")
     pieces = ["<a ", "<a", "<!--", "<![", "<a b='", "<a/", "<![x[", "</", "<?", "&#", "<script></", "<", "<a href=", '<a href="',
@@ -2184,6 +2185,7 @@ PEERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["post", "fetch"])
 def test_exchange_ends_within_deadline_and_byte_budget(talk, way):
     limits = rt.NOTIFICATION_SECONDS, rt.REPLY_LIMIT, rt.PROVIDER_SECONDS, rt.Request("").max_response_bytes
@@ -5301,7 +5303,7 @@ def test_retry_waits_as_long_as_the_service_asks(world, listen):
 
 
 EVIL_WORDS = "<script>alert(1)</script> @everyone @here @all @channel <!channel> <!here> <@U012AB3CD> <@123> <#C01> <users/all> <at>All</at>"
-HOSTILE_NOTES = [(piece * 15_000)[:15_000] for piece in (
+HOSTILE_NOTES = [(piece * 8_000)[:8_000] for piece in (
     "All work and no play. ", "a", "😀", "变更日志。", "👩‍👩‍👧‍👦é̂", "*_~`|>#[](){}<>&\\!-+=.", "&", "\"\\", "x\n", "x\n\n", EVIL_WORDS + "\n",
     "[click me](http://evil.example) ![x](http://evil.example) <http://evil.example|click> [a]: http://evil.example\n",
     "](http://evil.example)", "``` `a` ```` ```\n", "# a\n- b\n1. c\n> d\n===\n", "&lt;b&gt; &amp;amp; &#60;script&#62; &nbsp;",
@@ -5362,7 +5364,7 @@ def test_hostile_notes_and_names_stay_text_within_the_service_s_limits(place):
     for body in [*notes, *names]:
         assert_accepted(place, body)
         if place != "webhook":
-            assert_accepted(place, body, {**body, "version": "1.1"}, release_body())
+            assert_accepted(place, body, release_body())
 
 
 @pytest.mark.parametrize("place", PLACES_OF_TEXT)
@@ -10033,6 +10035,7 @@ def pages_that_hold(path: pathlib.Path, name: str, text: str) -> tuple[World, di
     return world, shown
 
 
+@pytest.mark.slow
 def test_hostile_text_makes_no_markup_on_any_page(tmp_path):
     world, plain = pages_that_hold(tmp_path, "plain.db", "plain words")
     skeletons = {name: [(one.name, *one.attrs) for one in answer.html.find_all(True)] for name, answer in plain.items()}
@@ -10839,6 +10842,7 @@ def test_commands_leave_unknown_providers_alone_and_wait_for_retry_after(world, 
     assert world.command("check", "me@example.org", "forge", "acme/app", *flags)[0] == 0
 
 
+@pytest.mark.slow
 def test_adding_a_project_waits_3_s_for_its_first_check(world_with, forge, listen):
     slow = listen(lambda seen: time.sleep(20) or 500)
     running = world_with(poll_interval=1, provider=(forge.flag, f"slow=forgejo:{slow.url}", "dead=forgejo:http://127.0.0.1:9"))
@@ -11883,6 +11887,7 @@ def test_status_says_whether_serve_runs_and_what_fails(serve, db):
 # Configuration
 
 
+@pytest.mark.slow
 def test_config_is_shared_by_serve_and_commands(serve, db, forge, listen):
     """A check beside a running serve uses its mail server and its providers: without that, the mail about v1.1 was
     never made, and a moved provider was asked at its public site, which put the project off as failing."""
