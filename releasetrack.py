@@ -6703,8 +6703,8 @@ def text_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NOTE
 
 
 def _escape_markdown(text: str) -> str:
-    """Escapes all that could be markup, and no more, for some show backslashes; nothing within an address,
-    which clients show as it stands."""
+    """Escapes only what could be markup, since some clients show backslashes; nothing within an address,
+    which they show as it stands."""
     parts = re.split(r"(https?://[^\s<>\[\]()`\\]+)", text)
     parts[::2] = [re.sub(r"([\\`*_\[\]|~])", r"\\\1", part) for part in parts[::2]]
     return "".join(parts)
