@@ -3247,12 +3247,13 @@ class Sources:
 
     def _write_releases(self, db: sqlite3.Connection, source_id: int, found: CheckResult, now: float) -> None:
         """Write the releases and notes of a check."""
+        new = {release.version for release in found.new}
         db.executemany("""
-            INSERT INTO release (source_id, version, date, is_prerelease, cve, content_id)
-            VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+            INSERT INTO release (source_id, version, date, is_prerelease, cve, content_id, step)
+            VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
             """, [(source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
-                   compact_json(release.cve) if release.cve else None, release.content_id)
-                  for release in found.new])
+                   compact_json(release.cve) if release.cve else None, release.content_id,
+                   found.steps.get(release.version)) for release in found.new])
         if found.new:       # which are not judged by patterns that were saved since the check began
             db.execute("UPDATE project SET judged_by = '' WHERE source_id = ?", (source_id,))
         db.executemany("""
@@ -3267,7 +3268,8 @@ class Sources:
              WHERE release_id = (SELECT id FROM release WHERE source_id = ? AND version = ?)
             """, [(source_id, version) for version in found.news])
         db.executemany("UPDATE release SET step = ? WHERE source_id = ? AND version = ?",
-                       [(step, source_id, version) for version, step in found.steps.items()])
+                       [(step, source_id, version) for version, step in found.steps.items()
+                        if version not in new])
         db.executemany("UPDATE release SET content_id = ? WHERE source_id = ? AND version = ?",
                        [(one.content_id, source_id, one.version) for one in found.new_content_ids])
         db.executemany("""
