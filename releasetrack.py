@@ -108,7 +108,7 @@ import zoneinfo
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, TypeVar
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 try:
@@ -648,13 +648,11 @@ _HASH = re.compile(r"(?<![0-9a-z.])g?(?![a-f]?[0-9]+(?![0-9a-z]))[0-9a-f]{7,40}(
 _TOKEN = re.compile(r"[a-z]+|[0-9]+")
 
 
-# Asked of each version at each check; many projects have the same ones, and most stay from check to check.
-@functools.lru_cache(maxsize=8192)
 def _tokens(version: str) -> list[str]:
     return _TOKEN.findall(version.lower().split("+")[0])
 
 
-@functools.lru_cache(maxsize=8192)
+@functools.lru_cache(maxsize=8192)      # most versions stay from check to check: a tenth of a check's time
 def prerelease_by_words(version: str) -> bool:
     """Whether a version of no particular ecosystem is not final: ``1.0-rc1`` is not, ``1.0-alpine`` is. Words
     before the number may be a name, as in ``snapshot-controller-3.0.6``: they count only all together."""
@@ -674,7 +672,6 @@ def prerelease_by_semver(version: str) -> bool:
     return bool(match[1]) if match else prerelease_by_words(version)
 
 
-@functools.lru_cache(maxsize=4096)      # so that the keys of many versions share their parts
 def _token_order(token: str) -> tuple[int, str, int]:
     return (3, "", int(token)) if token.isdigit() else (0 if token in PRERELEASE_WORDS else 2, token, 0)
 
@@ -684,7 +681,7 @@ def version_order(version: str) -> list[tuple[int, str, int]]:
     return [*map(_token_order, _tokens(version.lstrip("vV"))), (1, "", 0)]
 
 
-@functools.lru_cache(maxsize=8192)
+@functools.lru_cache(maxsize=8192)      # as above: another tenth
 def _name_and_numbers(version: str) -> tuple[str, list[int]]:
     """What stands before the numbers of a version, and the numbers, without zeros at their end."""
     match = re.search("(?<![0-9])[0-9]{1,9}(?:[._][0-9]{1,9})+", version) or re.search("[0-9]{1,9}", version)
@@ -1716,9 +1713,11 @@ def preformatted(text: str) -> str:
     return f"<pre>{html.escape(text, quote=False)}</pre>" if text.strip() else ""
 
 
-# Anywhere, not only inside tags: browsers and patterns disagree on where a tag ends.
-_HREF = re.compile(
-    r"""((?<![\w-])(?:href|action|formaction)\s*=\s*)("[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
+# Links other than whole web addresses, which need no change. The first are sought anywhere, not only inside
+# tags: browsers and patterns disagree on where a tag ends.
+_ODD = r"""(?!["']?https?://)"""
+_ODD_HREF = re.compile(rf"""((?:href|action)\s*=\s*){_ODD}("[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
+_ODD_LINK = re.compile(_LINK.pattern.replace(")(", f"){_ODD}("), re.IGNORECASE)
 
 
 def harmless_links(markup: str) -> str:
@@ -1727,7 +1726,7 @@ def harmless_links(markup: str) -> str:
         link = re.sub(r"[\x00-\x20]", "", html.unescape(match[2].strip("\"'"))).lower()
         scheme = re.match(r"([a-z][a-z0-9+.-]*):", link)
         return f'{match[1]}"#"' if scheme and scheme[1] not in ("http", "https", "mailto") else match[0]
-    return _HREF.sub(one, markup)
+    return _ODD_HREF.sub(one, markup)
 
 
 def absolute_links(markup: str, base: str) -> str:
@@ -1738,7 +1737,7 @@ def absolute_links(markup: str, base: str) -> str:
         with contextlib.suppress(ValueError):       # a broken address stays as it is
             link = urljoin(base, link.strip())
         return f"{match[1]}{mark}{link}{mark}"
-    return re.sub(r"<[A-Za-z][^<>]*>", lambda tag: _LINK.sub(one, tag[0]), markup)
+    return re.sub(r"<[A-Za-z][^<>=]*=[^<>]*>", lambda tag: _ODD_LINK.sub(one, tag[0]), markup)
 
 
 # == store =====================================================================
@@ -6217,32 +6216,29 @@ class Tracker(Worker):
                   report: Callable[[Source, list[Release] | None], None]) -> None:
         """Check sources now, due or not, as many at once as the pool and their hosts allow. Each is reported
         when its check has ended, as it is then, with the news; None where another process checks it."""
-        waiting, sources = dict[Job, Source](), self.store.sources
-        for source in wanted:
+        sources, at_host = self.store.sources, Counter[str]()
+
+        def turn(source: Source) -> int:
             provider = self._providers.get(source.provider)
-            host = host_of(provider.site) if provider else ""
-            waiting[Job(source.id, "", host or host_of(source.name))] = source
-        busy: dict[Future[list[Release]], tuple[Job, Source]] = {}
+            host = host_of(provider.site if provider and provider.site else source.name)
+            at_host[host] += 1
+            return at_host[host]
 
-        def renew() -> None:
-            sources.renew(self._claimant, self._clock(), [job.id for job, _ in list(busy.values())])
+        def check(source: Source) -> tuple[Source, list[Release] | None]:
+            claimed = sources.claim([source.id], self._claimant, self._clock())
+            news = self.check(claimed[0]) if claimed else None
+            return sources.get(source.id) or source, news
 
-        with ThreadPoolExecutor(self._size) as pool, keep_lease_alive(renew):
+        in_turn = sorted(wanted, key=turn)      # so that a slow host does not keep the whole pool waiting
+        with ThreadPoolExecutor(self._size) as pool, keep_lease_alive(
+                lambda: sources.renew(self._claimant, self._clock(), [source.id for source in in_turn])):
             try:
-                while waiting or busy:
-                    jobs = fair_turns(waiting, [job for job, _ in busy.values()], self._size,
-                                      self._settings.host_limit, is_shared=False)
-                    begun, now = {job.id: (job, waiting.pop(job)) for job in jobs}, self._clock()
-                    for source in sources.claim(list(begun), self._claimant, now) if begun else ():
-                        busy[pool.submit(self.check, source)] = begun.pop(source.id)
-                    for _, source in begun.values():
-                        report(source, None)
-                    for work in wait(busy, return_when=FIRST_COMPLETED).done:
-                        source = busy.pop(work)[1]
-                        report(sources.get(source.id) or source, work.result())
-            finally:
-                if busy:        # interrupted: what is under way ends within a second
-                    self.fetcher.stopping.set()
+                for ended in as_completed([pool.submit(check, source) for source in in_turn]):
+                    report(*ended.result())
+            except BaseException:       # interrupted: what is under way ends within a second
+                self.fetcher.stopping.set()
+                pool.shutdown(cancel_futures=True)
+                raise
 
     def check(self, source: Source) -> list[Release]:
         """Check a claimed source and record the outcome: the releases that are news. Never raises."""
