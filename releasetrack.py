@@ -2036,10 +2036,9 @@ class StoreError(ReleasetrackError):
     """The store cannot be opened at all: not a store, of a newer version, or no permission."""
 
 
-def containing(text: str) -> str:
-    """The pattern of SQL's LIKE, with a backslash as ESCAPE, for what contains the beginning of a text."""
-    storable = text[:NAME_LIMIT].encode("utf-8", "replace").decode()
-    return "%" + re.sub(r"([%_\\])", r"\\\1", storable) + "%"
+def searchable(text: str | None) -> str:
+    """As much of a text as is sought, by instr(): hostile words and notes can make LIKE take a minute."""
+    return (text or "")[:NAME_LIMIT].encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 V = TypeVar("V")
@@ -2443,7 +2442,7 @@ class Accounts:
         with self._db.transaction() as db, _unique(f"an account {email}"):
             is_first, now = not self.count(), self._db.clock()
             if as_first and not is_first:
-                raise Invalid("The first account has been made already.")
+                raise Invalid("The first account exists already.")
             account = Account(make_id(), type, email, name, is_admin or is_first, "daily", zone, password,
                               make_id(), make_id())
             db.execute("""
@@ -2753,7 +2752,7 @@ class Destinations:
                   for is_without, tags in enumerate((destination.tags, destination.without_tags))
                   for tag in tags])
 
-    def renew_secret(self, destination_id: str) -> str:
+    def reset_secret(self, destination_id: str) -> str:
         """A webhook's new secret; the previous one signs too for ``SECRET_OVERLAP`` seconds."""
         secret = make_signing_secret()
         self._db.write("""
@@ -2997,10 +2996,10 @@ class Outbox:
         return str(row["sent"]) if row else ""
 
     def attempts(self, delivery_id: str) -> list[Attempt]:
-        """A delivery's attempts, oldest first."""
+        """A delivery's last 50 attempts, oldest first."""
         return self._db.all(Attempt, """
             SELECT attempted_at, status, error, duration, address, answer FROM attempt
-             WHERE delivery_id = ? ORDER BY id""", (delivery_id,))
+             WHERE delivery_id = ? ORDER BY id DESC LIMIT 50""", (delivery_id,))[::-1]
 
     def resend(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
                since: float = 0.0, until: float = math.inf) -> int:
@@ -3508,14 +3507,14 @@ class Projects:
         ids = [row["id"] for row in self._db.rows("""
             SELECT project.id FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
-               AND (:text IS NULL OR name LIKE :text ESCAPE '\\')
+               AND instr(lower(name), lower(:text))
                AND (:tag IS NULL OR project.id IN (SELECT project_id FROM project_tag WHERE tag_id = :tag))
                AND (NOT :is_failing OR error IS NOT NULL)
              ORDER BY CASE :order WHEN 'updated' THEN newest_date WHEN 'added' THEN added_at END DESC,
                       CASE :order WHEN 'name' THEN name END COLLATE NOCASE,
                       CASE :order WHEN 'name' THEN provider END, project.rowid DESC
             """, {"account": account_id, "order": order, "provider": provider, "tag": tag,
-                  "text": text and containing(text), "is_failing": is_failing})]
+                  "text": searchable(text), "is_failing": is_failing})]
         if is_reversed:
             ids.reverse()
         return self.of_ids(account_id, ids[(page - 1) * size:page * size]), len(ids)
@@ -3573,17 +3572,25 @@ class Releases:
     def page(self, project: Project, page: int, size: int = PAGE_SIZE, text: str = "",
              is_final: bool = False) -> tuple[list[Release], int]:
         """A page of a project's releases, newest first, without their notes; and how many pages there are.
-        With a text in the version; only final ones."""
+        With a text in the version or the note; only final ones."""
+        values = {"project": project.id, "source": project.source_id, "text": searchable(text),
+                  "is_final": is_final, "size": size, "offset": (page - 1) * size}
         found = self._db.rows("""
             SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
-              FROM project_release_view
-             WHERE project_id = ? AND instr(lower(version), lower(?)) AND NOT (? AND is_prerelease)
-             ORDER BY date DESC, id DESC LIMIT ? OFFSET ?
-            """, (project.id, text, is_final, size, (page - 1) * size))
+              FROM project_release_view AS one
+             WHERE project_id = :project AND NOT (:is_final AND is_prerelease)
+               AND (instr(lower(version), lower(:text)) OR EXISTS (
+                    SELECT 1 FROM note
+                     WHERE release_id = one.id AND instr(lower(title || ' ' || message), lower(:text))))
+             ORDER BY date DESC, id DESC LIMIT :size OFFSET :offset
+            """, values)
         (count,), = self._db.rows("""
             SELECT count(*) FROM release
-             WHERE source_id = ? AND instr(lower(version), lower(?)) AND NOT (? AND is_prerelease)
-            """, (project.source_id, text, is_final))
+             WHERE source_id = :source AND NOT (:is_final AND is_prerelease)
+               AND (instr(lower(version), lower(:text)) OR EXISTS (
+                    SELECT 1 FROM note
+                     WHERE release_id = release.id AND instr(lower(title || ' ' || message), lower(:text))))
+            """, values)
         return [_release(row) for row in found], page_count(count, size)
 
     def by_month(self, source_id: int, since: str) -> dict[str, int]:
@@ -3666,17 +3673,18 @@ class Releases:
                             SELECT release_id FROM unread_view WHERE account_id = :account))
                        AND (:words = '[]' OR NOT EXISTS (
                             SELECT 1 FROM json_each(:words)
-                             WHERE name NOT LIKE value ESCAPE '\\' AND version NOT LIKE value ESCAPE '\\'
+                             WHERE NOT instr(lower(name), lower(value))
+                               AND NOT instr(lower(version), lower(value))
                                AND NOT EXISTS (
                                    SELECT 1 FROM note
                                     WHERE release_id = release.id
-                                      AND (title LIKE value ESCAPE '\\' OR message LIKE value ESCAPE '\\'))))
+                                      AND instr(lower(title || ' ' || message), lower(value)))))
                      ORDER BY release.date DESC, release.id DESC LIMIT :limit OFFSET :offset)
              CROSS JOIN project_release_view ON id = wanted_id AND project_id = wanted_by
              ORDER BY date DESC, id DESC
             """, {"limit": size + 1, "offset": (page - 1) * size, "reach": page * size, "account": account_id,
                   "provider": provider, "tag": tag, "is_security": is_security,
-                  "words": compact_json([containing(word) for word in (text or "").split()[:WORDS_LIMIT]]),
+                  "words": compact_json(searchable(text).split()[:WORDS_LIMIT]),
                   "is_unread": is_unread, "start": NOTE_PREVIEW_CHARS})
         projects = {project.id: project for project in self._projects.of_ids(
             account_id, list(dict.fromkeys(row["project_id"] for row in found)))}
@@ -3968,7 +3976,7 @@ def _look_up(host: str, port: int) -> list[str]:
             entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             answers.append([str(entry[4][0]) for entry in entries])
         except (OSError, UnicodeError) as error:
-            answers.append(f"the name {host} has no address ({getattr(error, 'strerror', None) or error})")
+            answers.append(f"DNS lookup of {host} failed ({getattr(error, 'strerror', None) or error})")
 
     thread = threading.Thread(target=resolve, name="releasetrack-lookup", daemon=True)
     thread.start()
@@ -4040,7 +4048,7 @@ class _Exchange:
             except OSError as error:
                 connection.close()
                 failure = error
-        raise failure or Unreachable(f"the name {host} has no address")
+        raise failure or Unreachable(f"DNS lookup of {host} found no address")
 
 
 class _Socket(socket.socket):
@@ -6215,7 +6223,8 @@ class Tracker(Worker):
     def check_all(self, wanted: Iterable[Source],
                   report: Callable[[Source, list[Release] | None], None]) -> None:
         """Check sources now, due or not, as many at once as the pool and their hosts allow. Each is reported
-        when its check has ended, as it is then, with the news; None where another process checks it."""
+        when its check has ended, as it is then, with the news; None where no check was recorded: another
+        process is at it, or the store is busy."""
         sources, at_host = self.store.sources, Counter[str]()
 
         def turn(source: Source) -> int:
@@ -6240,9 +6249,10 @@ class Tracker(Worker):
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def check(self, source: Source) -> list[Release]:
-        """Check a claimed source and record the outcome: the releases that are news. Never raises."""
-        events, news = list[Event](), list[Release]()
+    def check(self, source: Source) -> list[Release] | None:
+        """Check a claimed source and record the outcome: the releases that are news; None where nothing could
+        be recorded. Never raises."""
+        events, news = list[Event](), None
         with contextlib.ExitStack() as large:       # until an error is recorded: it holds the answer, too
             try:
                 events, news = self._check(source, large)
@@ -6251,7 +6261,7 @@ class Tracker(Worker):
             except StoreUnavailable as error:       # nothing can be recorded; the claim runs out
                 log.warning("source %s/%s: %s", source.provider, source.name, error)
             except Exception as error:              # a bug costs this source a check, not the thread its life
-                self._fail(source, error)
+                news = self._fail(source, error)
         for event, listener in itertools.product(events, self.listeners):
             with self._logged(f"listener {listener!r}"):
                 listener(event.body)
@@ -6267,8 +6277,9 @@ class Tracker(Worker):
         except Exception:
             log.exception("%s: failed", what)
 
-    def _fail(self, source: Source, error: Exception) -> None:
-        """Record a failed check, backed off, even where deciding about it raises."""
+    def _fail(self, source: Source, error: Exception) -> list[Release] | None:
+        """Record a failed check, backed off, even where deciding about it raises: no news; None where that
+        could not be recorded."""
         if isinstance(error, ProviderError):
             log.warning("source %s/%s: %s", source.provider, source.name, error)
         else:
@@ -6281,6 +6292,8 @@ class Tracker(Worker):
                 alerts = self._health_events("failing", source, failure.error)
         with self._logged(f"source {source.provider}/{source.name}: failure"):
             self.store.sources.record_failure(source.id, self._claimant, events=alerts, **vars(failure))
+            return []
+        return None
 
     def _interval_of(self, source: Source) -> float:
         return self._long_intervals.get(source.provider, self._settings.poll_interval)
@@ -6475,16 +6488,17 @@ def _release_marks(body: Mapping[str, Any], is_breaking: bool) -> tuple[tuple[st
 _EMPTY_HEADING = re.compile("what.s changed|changes|changelog|release notes", re.IGNORECASE)
 
 
-def _note_lines(note: Mapping[str, str], version: str) -> list[Line]:
-    """The lines of a release's note, below its title where that says more than the version."""
+def _note_lines(note: Mapping[str, str], version: str, limit: int) -> list[Line]:
+    """The lines of the beginning of a release's note, below its title where that says more than the version.
+    256 KiB would take most of a second."""
     lines = list[Line]()
-    for line in lines_of(note.get("message", "")[:64 * KIB]):     # whose beginning is shown; 256 KiB take 1 s
+    for line in lines_of(note.get("message", "")[:limit]):
         runs = [run._replace(text=shown, href=_web_address(run.href))
                 for run in line.runs if (shown := without_controls(run.text))]
         is_empty = not runs and (not lines or lines[-1].kind == "heading")
         if not is_empty and (lines or not _EMPTY_HEADING.fullmatch(line.text)):
             lines.append(Line(line.kind, runs))
-    title = without_controls(note.get("title", "")).strip()
+    title = " ".join(without_controls(note.get("title", "")).split())
     if title and version not in title and not (lines and lines[0].text.startswith(title)):
         lines.insert(0, Line("heading", [Run(title)]))
     return lines
@@ -6493,7 +6507,7 @@ def _note_lines(note: Mapping[str, str], version: str) -> list[Line]:
 def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> Item:
     body: dict[str, Any] = {name: without_controls(value) if isinstance(value, str) else value
                             for name, value in delivery.body.items()}
-    lines = _note_lines(body.get("note", {}), body.get("version", ""))
+    lines = _note_lines(body.get("note", {}), body.get("version", ""), (64 if is_alone else 16) * KIB)
     short_marks, marks = _release_marks(body, says_breaking(line.text for line in lines))
     if delivery.kind == "release":
         heading = f"{body['project']} {body['version']}"
@@ -6565,8 +6579,8 @@ class Message:
 
     @property
     def link(self) -> str:
-        """Where to read on."""
-        return self.is_digest and self.sender.base_url or self.items[0].url
+        """Where to read on; of a digest the list of releases, if its address is known."""
+        return self.sender.base_url if self.is_digest else self.items[0].url
 
 
 def utf16_units(text: str) -> int:
@@ -6690,9 +6704,13 @@ def blocks_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NO
     of a single item its heading."""
     blocks, rest = _fitted(message, lambda item, room: _block(
         item, markup, room, has_title and not message.is_digest, message.is_digest),
-        markup.size, limit - 150, note, most, each)
-    title = [markup.bold(markup.escape(message.title))] if message.is_digest and not has_title else []
-    return [*title, *blocks, *([markup.escape(rest)] if rest else [])]
+        markup.size, limit - 150 - len(message.link), note, most, each)
+    title = markup.bold(markup.escape(message.title)) if message.is_digest and not has_title else ""
+    ends = [markup.escape(rest)]
+    if message.is_digest and message.link and markup.has_links:
+        ends.append(markup.link("See all releases", message.link) if markup.link else
+                    f"See all releases: {message.link}" if markup.is_plain else "")
+    return list(filter(None, [title, *blocks, *ends]))
 
 
 def text_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NOTE,
@@ -6784,7 +6802,7 @@ def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
     values |= {f"account_{name}": body["account"][name] for name in ("type", "id", "name")}
     return values | {
         "note_title": note.get("title", ""), "note_message": note.get("message", ""),
-        "note_text": plain_text(note.get("message", "")), "cve": ", ".join(body.get("cve", ())),
+        "note_text": plain_text(note.get("message", "")[:64 * KIB]), "cve": ", ".join(body.get("cve", ())),
         "tags": ", ".join(tag["name"] for tag in body.get("tags", ())), "url": url}
 
 
@@ -6808,7 +6826,7 @@ def _json_request(url: str, content: Mapping[str, Any], headers: Mapping[str, st
 
 
 def _webhook(message: Message) -> Request:
-    """The signed request of one attempt. After a renewal the previous secret signs too, until it expires."""
+    """The signed request of one attempt. After a reset the previous secret signs too, until it expires."""
     delivery, brand, moment = message.batch[0], message.sender.brand, int(message.now)
     destination = delivery.destination
     body = notification_body(destination.settings, delivery.body, delivery.url)
@@ -6854,8 +6872,10 @@ def _discord(message: Message) -> Request:
         "title": shortened(message.title, 250, _DISCORD.escape),
         "color": 0xC0392B if message.is_security else 0x2E86C1,       # red, blue
         "description": text_of(message, _DISCORD, 3900, has_title=True)}
+    if message.link:
+        embed["url"] = message.link
     if not message.is_digest:
-        embed |= {"timestamp": message.items[0].time} | ({"url": message.link} if message.link else {})
+        embed["timestamp"] = message.items[0].time
     address = message.settings["url"]
     address += "&wait=true" if "?" in address else "?wait=true"
     return _json_request(address, {"embeds": [embed], "allowed_mentions": {"parse": []}})
@@ -6901,8 +6921,9 @@ def _microsoft_teams(message: Message) -> Request:
     elements = [element for block in blocks for element in block]
     if message.is_digest:
         elements.insert(0, _card_line(Line("heading", [Run(message.title)])))
-    if rest:
-        elements.append(_card_line(Line("", [Run(rest)])))
+    elements += [_card_line(Line("", [Run(rest)]))] if rest else []
+    if message.is_digest and message.link:
+        elements.append({"type": "TextBlock", "text": _markdown_link("See all releases", message.link)})
     card = {"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard",
             "version": "1.4", "fallbackText": shortened(message.title, 250), "msteams": {"width": "Full"},
             "body": elements}
@@ -6982,8 +7003,8 @@ def _pushover(message: Message) -> Request:
 
 def _apprise(message: Message) -> Request:
     """https://github.com/caronc/apprise-api: a key's configuration, or addresses that are sent along."""
-    text = text_of(message, _PLAIN, 8000, _PUSH_NOTE, has_title=True)
-    content = {"title": shortened(message.title, 250), "body": text, "format": "text",
+    text = text_of(message, _GOTIFY, 8000, _PUSH_NOTE, has_title=True)
+    content = {"title": shortened(message.title, 250), "body": text, "format": "markdown",
                "type": "warning" if message.is_security else "info"}
     content |= {name: message.settings[name] for name in ("urls", "tag") if message.settings[name]}
     return _json_request(message.settings["url"], content)
@@ -7672,9 +7693,10 @@ def read_email(text: str) -> str:
 
 def read_password(text: str, field: str = "password") -> str:
     """A new password. Raises Invalid."""
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if not 8 <= size <= PASSWORD_LIMIT:
-        raise Invalid(Problem(field, f"must be 8 to {PASSWORD_LIMIT:,} bytes long; this one has {size:,}"))
+    if len(text) < 8:
+        raise Invalid(Problem(field, "must have at least 8 characters"))
+    if len(text.encode("utf-8", "surrogatepass")) > PASSWORD_LIMIT:
+        raise Invalid(Problem(field, f"must have at most {PASSWORD_LIMIT:,} bytes"))
     return text
 
 
@@ -8857,6 +8879,8 @@ def answer_api(context: Context) -> bytes:
     response.content_type = "application/json"
     root = quote(environ.get("SCRIPT_NAME", "").encode("latin-1"))
     response.set_header("Link", f'<{root}/v1/openapi.json>; rel="service-desc"')       # RFC 8631
+    response.set_header("Cache-Control", "no-store")
+    response.set_header("X-Content-Type-Options", "nosniff")
     segments = [""]
     try:
         segments = path_segments(environ)[1:] or [""]
@@ -9192,6 +9216,7 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
   .menu a, .menu button { font-size: .9375rem; padding: .5rem .65rem; }
   main { padding: 1rem .75rem 6rem; }
   .toast, .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
+  .note iframe.tall { height: 75vh; }
   .form { padding: 1rem; }
   .form > .row { margin: 1rem -1rem -1rem; padding: .8rem 1rem; }
   .filters .field { flex: 1 1 7rem; }
@@ -9580,7 +9605,8 @@ template_of("""\
     <details class="note" {{"open" if item.is_open else ""}}>
       <summary>{{item.summary}}</summary>
       <iframe sandbox="allow-popups allow-popups-to-escape-sandbox" loading="lazy"
-        src="{{root}}{{item.note}}" title="Notes of {{item.title}}" height="{{item.height}}">
+        src="{{root}}{{item.note}}" title="Notes of {{item.title}}" height="{{item.height}}"
+        {{"class=tall" if item.is_tall else ""}}>
       </iframe>
       % if item.url:
       <p><a href="{{item.url}}" rel="noreferrer">View this release {{item.at or "at the provider"}}</a></p>
@@ -9699,6 +9725,9 @@ def copied_field(name: str, label: str, value: str) -> Field:
     return Field(name, label, value, more={"readonly": "readonly"})
 
 
+_ROWS = 25          # of a list on a page
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """An item of a list: its line from left to right, and what stands below."""
@@ -9726,6 +9755,7 @@ class Entry:
     note: str = ""                  # the path of its document, which a frame shows below its first words
     summary: str = ""
     height: int = 0                 # pixels
+    is_tall: bool = False           # on a telephone
     is_open: bool = False
     is_new: bool = False
 
@@ -9737,18 +9767,21 @@ def _note_of(project: Project, version: str, note: Note | None) -> dict[str, Any
     lines = [line.lstrip("#*->=_` \t").rstrip() for line in plain_text(note.message).split("\n")]
     return {"note": f"/projects/{project.id}/note?version={quote(version, safe='')}",
             "summary": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 220),
-            "height": min(640, 64 + 30 * sum(1 + len(line) // 75 for line in lines))}
+            "height": min(960, 56 + 28 * sum(1 + len(line) // 75 for line in lines)),
+            "is_tall": sum(1 + len(line) // 35 for line in lines) > 8}
 
 
 def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, str]]:
     """What a list says of a release: looks and text of each mark."""
     marks = [("warn", "pre-release")] if release.is_prerelease else []
+    if release.step == "major":
+        marks.append(("warn", "major"))
     if release.is_updated:
         marks.append(("", "updated"))
     marks += [("bad", cve) for cve in release.cve[:3]]
     if len(release.cve) > 3:
         marks.append(("bad", f"and {len(release.cve) - 3} more"))
-    return marks + ([("plain", "excluded")] if is_excluded else [])
+    return marks + ([("plain", "ignored")] if is_excluded else [])
 
 
 template_of("""\
@@ -10112,6 +10145,13 @@ class Visit:
                  ("last", f"Last page, {last}", last, last > number + 1)]
         return [(rel, name, self.link(page=at)) for rel, name, at, is_there in steps if is_there]
 
+    def paged(self, items: Sequence[Entry]) -> dict[str, Any]:
+        """The items of the page of a list that the query names, and the pager."""
+        number = self.query.page()
+        self.query.check()
+        return {"items": items[(number - 1) * _ROWS:number * _ROWS],
+                "pages": self.pager(number * _ROWS < len(items), number)}
+
 
 _LINKS = (("/", "Releases"), ("/projects", "Projects"), ("/notifications", "Notifications"),
           ("/tags", "Tags"), ("/keys", "API keys"), ("/account", "Account"))
@@ -10195,6 +10235,7 @@ FORM_PAGE = template_of("""\
 <p>{{intro}}</p>
 % end
 % include("list")
+% include("pager", pages=get("pages"))
 % if get("legend"):
 <h2>{{legend}}</h2>
 % end
@@ -10425,7 +10466,7 @@ def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, 
             release.version, f"/projects/{project.id}", project.name, icon=visit.icon_of(project.provider),
             marks=_marks(release, excluded(project, release)), when=visit.when(out_at), is_new=one.is_unread,
             read=f"{project.id} {release.version}" if one.is_recent else "",
-            url=page_of(provider, project.name, release.version) if provider and one.note else "",
+            url=page_of(provider, project.name, release.version) if provider else "",
             at=f"at {visit.title_of(project.provider)}", **_note_of(project, release.version, one.note)))
     return days
 
@@ -10458,11 +10499,11 @@ def note_page(visit: Visit, project_id: str) -> str:
 
 _SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
                    "weekly": "weekly digest"}
-_ROWS = 25          # projects on a page
 _SORTS = {"name": "Project", "updated": "Released", "added": "Added"}
 
 PROJECTS_PAGE = template_of("""\
 % rebase("layout", title="Projects", actions=[("/projects/add", "Add projects")])
+% include("no_destination")
 % include("filters", hidden=[("sort", sort)])
 <div id="found">
   % include("bar")
@@ -10516,7 +10557,7 @@ def projects_page(visit: Visit) -> str:
     failing = store.releases.summary(account_id).failing
     return visit.show(
         PROJECTS_PAGE, "/projects", items=_project_items(visit, projects), back=visit.root + visit.link(),
-        feeds=visit.feeds(tag),
+        feeds=visit.feeds(tag), needs_destination=bool(projects) and not visit.has_destination,
         changes=_possible_changes(visit), change=visit.form.text("change"), sort=sort,
         sorts={one: (name, visit.link(sort=f"{one}-reverse" if sort == one else one, page=""),
                      "" if one != order else "\u2191" if bool(reverse) == (one != "name") else "\u2193")
@@ -10538,7 +10579,7 @@ def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
         if not error and not project.health.succeeded_at:
             marks.append(("", "first check"))
         if release and excluded(project, release):
-            marks.append(("plain", "excluded"))
+            marks.append(("plain", "ignored"))
         marks += sorted(("plain", name) for id_, name in visit.tags.items() if id_ in project.tags)
         items.append(Entry(
             release.version if release else "", path=f"/projects/{project.id}", name=project.name,
@@ -10623,7 +10664,7 @@ ADD_PAGE = template_of("""\
   and do not mark pre-releases. For the rest, create a
   <a href="https://github.com/settings/tokens/new" rel="noreferrer">token without any scope</a> and
   % if account.is_admin:
-  <a href="{{root}}/settings#tokens">save it in Settings</a>.
+  <a href="{{root}}/settings#tokens">save it in Settings</a>, or set <code>GITHUB_TOKEN</code> for serve.
   % else:
   ask an administrator to save it in Settings.
   % end
@@ -10650,10 +10691,10 @@ def add_page(visit: Visit) -> str:
         if wrong:
             raise Invalid(*dict.fromkeys(_fault_of(line, problem, line in choices)
                                          for line, fault in wrong.items() for problem in fault.problems))
+        next_ = "" if visit.has_destination else " Next: choose where to notify you."
         if len(added) == 1 and not tracked:
-            next_ = "" if visit.has_destination else " Next: choose where to notify you."
             raise SeeOther(f"/projects/{added[0].id}", f"Now tracking {added[0].name}.{next_}")
-        raise SeeOther("/projects?sort=added", f"{_sum_of(added, tracked)}.")
+        raise SeeOther("/projects?sort=added", f"{_sum_of(added, tracked)}.{next_}")
 
     visit.attempt(**{"add": add, button: add})
     names, *others = visit.filled(
@@ -10785,7 +10826,7 @@ PROJECT_PAGE = template_of("""\
   </svg> {{rhythm}}</p>
 % include("filters")
 <div id="found">
-  % include("list", looks="rows", empty="No matching version." if is_filtered else nothing)
+  % include("list", looks="rows", empty="No matching release." if is_filtered else nothing)
   % include("pager")
 </div>
 <details class="fold card">
@@ -10823,7 +10864,7 @@ def project_page(visit: Visit, project_id: str) -> str:
         needs_destination=not visit.has_destination, bars=bars, rhythm=rhythm,
         is_filtered=bool(text or is_final), pages=visit.pager(number < total, number, total),
         nothing="The provider lists none." if health.succeeded_at else "No release is known yet.",
-        fields=[Field("q", "Search versions", text, type="search", more={"placeholder": "Search versions"}),
+        fields=[Field("q", "Search releases", text, type="search", more={"placeholder": "Search releases"}),
                 check_field("final", "Hide pre-releases", is_final)],
         badge=[copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
                             f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")])
@@ -10869,7 +10910,7 @@ OPTIONS_PAGE = template_of("""\
     % if faults:
     <p class="danger">{{" ".join(faults)}}</p>
     % end
-    <p><b>{{sums["Sent"]}} notified, {{sums["Ignored"]}} ignored</b> of the last {{sums.total()}} versions</p>
+    <p><b>{{sums["Sent"]}} notified, {{sums["Ignored"]}} ignored</b> of the last {{total}}</p>
     % for words, items in verdicts.items():
     <details class="fold" {{"open" if len(items) < 13 else ""}}>
       <summary>{{words}}: {{len(items)}}</summary>
@@ -10909,6 +10950,7 @@ def options_page(visit: Visit, project_id: str) -> str:
     sums = Counter(words.split()[0] for words, rows in found.items() for _ in rows)
     return visit.show(
         OPTIONS_PAGE, "/projects", project=project, verdicts=found, sums=sums,
+        total=counted(sums.total(), "version"),
         groups={legend: visit.filled("save preview", *fields)
                 for legend, fields in _option_fields(visit, project).items()})
 
@@ -10918,6 +10960,8 @@ def _new_tags(visit: Visit) -> list[str]:
     ids = {name.casefold(): id_ for id_, name in visit.tags.items()}
     names = [read_label(name, TAG_LIMIT, "new_tags") for name in visit.form.text("new_tags").split(",")
              if name.strip()]
+    if len(names) > 20:
+        raise Invalid(Problem("new_tags", "must be at most 20 names"))
     return [ids.get(name.casefold()) or visit.store.tags.add(visit.account.id, name).id
             for name in dict.fromkeys(names)]
 
@@ -11129,7 +11173,7 @@ def destination_page(visit: Visit, destination_id: str) -> str:
         acts["latest"] = functools.partial(_send_latest, visit, before)
     if before.secret:
         acts |= {"reveal": visit.require_password, "renew": (
-            lambda: those.renew_secret(before.id), "New secret. The old secret stays valid for 24 h.")}
+            lambda: those.reset_secret(before.id), "New secret. The old secret stays valid for 24 h.")}
     return _show_destination(visit, before, **acts)
 
 
@@ -11266,11 +11310,11 @@ def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url:
 
 
 def _count_test(visit: Visit) -> None:
-    """Raises TooMany for one test too many."""
+    """Raises TooMany for one test too many; what is sent again counts, too."""
     limit = visit.settings.quota_of("tests")
     window = visit.site.tests.take(visit.account.id, 1, time.monotonic(), limit)
     if not window.is_open:
-        raise TooMany(window.reset, f"An account may send at most {limit:,} tests an hour; "
+        raise TooMany(window.reset, f"An account may send at most {counted(limit, 'test')} an hour; "
                                     "--quota tests=N raises that.")
 
 
@@ -11363,7 +11407,8 @@ HISTORY_PAGE = template_of("""\
 % rebase("layout", title=title, crumbs=crumbs)
 % include("filters")
 <div id="found">
-% include("list", empty=nothing + " History is kept for 30 days.")
+% include("list", empty=nothing)
+<p class="hint">History is kept for 30 days.</p>
 % if can_resend:
 % hidden = [("destination", can_resend)]
 % include("form", fields=[], buttons={"resend": "Send again all that failed there"}, form_class="")
@@ -11378,9 +11423,12 @@ _STATE_MARKS = dict(zip(DELIVERY_STATES, ("plain", "warn", "good", "bad", "plain
 def history_page(visit: Visit) -> str:
     """What was sent, waits to be sent, or could not be, by event; newest first."""
     query, store, account_id = visit.query, visit.store, visit.account.id
-    visit.attempt(resend=(
-        lambda: store.outbox.resend(account_id, destination_id=visit.form.text("destination")),
-        "All that failed there will be sent again."))
+
+    def resend() -> None:
+        _count_test(visit)
+        store.outbox.resend(account_id, destination_id=visit.form.text("destination"))
+
+    visit.attempt(resend=(resend, "All that failed there will be sent again."))
     destination, project_id = query.text("destination"), query.text("project")
     state, number = query.one_of("state", "", *DELIVERY_STATES) or None, query.page()
     query.check()
@@ -11409,13 +11457,6 @@ def history_page(visit: Visit) -> str:
             visit.filter("state", "State", {one: one for one in DELIVERY_STATES})])
 
 
-@page_at("/journal", methods="GET")
-@page_at("/journal/<delivery_id>", methods="GET")
-def former_history_page(visit: Visit, delivery_id: str = "") -> str:
-    """The address that the delivery history had before."""
-    raise SeeOther(visit.link().replace("/journal", "/deliveries", 1))
-
-
 DELIVERY_PAGE = template_of("""\
 % crumbs = [("/notifications", "Notifications"), ("/deliveries", "Delivery history")]
 % rebase("layout", title=delivery.project + " " + (delivery.version or delivery.event), crumbs=crumbs)
@@ -11439,6 +11480,7 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
     delivery = or_missing(next(iter(store.outbox.history(account_id, delivery_id=delivery_id)), None))
 
     def resend() -> None:
+        _count_test(visit)
         if not store.outbox.resend(account_id, delivery_id=delivery_id):
             raise Invalid("This delivery is not due yet, or is being sent just now.")
 
@@ -11452,7 +11494,7 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
         visit.moment(one.attempted_at),
         marks=[("bad" if one.error else "good", str(one.status or "no answer"))],
         end=", ".join(filter(None, (f"{one.duration:.2f} s", one.address))), hints=[one.error or ""],
-        answer=one.answer or "") for one in store.outbox.attempts(delivery_id)[-50:]]
+        answer=one.answer or "") for one in store.outbox.attempts(delivery_id)]
     return visit.show(
         DELIVERY_PAGE, "/notifications", delivery=delivery, attempts=attempts,
         sent=store.outbox.last_sent(delivery_id), facts=[
@@ -11493,8 +11535,8 @@ def tags_page(visit: Visit) -> str:
         buttons={"rename": "Rename", "renew": ("Reset feed URL", "Reset: the old URL stops working"),
                  "remove": ("Delete", "Delete the tag")}) for one in store.tags.of_account(account_id)]
     return visit.show(
-        FORM_PAGE, "/tags", title="Tags", items=items, legend="Create a tag", buttons={"add": "Create"},
-        fields=visit.filled("add", Field("name", "Name", is_required=True)),
+        FORM_PAGE, "/tags", title="Tags", **visit.paged(items), legend="Create a tag",
+        buttons={"add": "Create"}, fields=visit.filled("add", Field("name", "Name", is_required=True)),
         empty="No tags yet. Tags choose what lists show, and which destinations are notified.")
 
 
@@ -11520,7 +11562,7 @@ def keys_page(visit: Visit) -> str:
         buttons={"reveal": "Show", "revoke": ("Revoke", "Revoke this key")})
         for one in store.keys.of_account(account_id)]
     return visit.show(
-        FORM_PAGE, "/keys", title="API keys", items=items, legend="Create a key",
+        FORM_PAGE, "/keys", title="API keys", **visit.paged(items), legend="Create a key",
         actions=[("/v1/openapi.json", "OpenAPI document")],
         buttons={"add": "Create"}, fields=visit.filled(
             "add" if visit.problems else "",
@@ -11765,7 +11807,7 @@ def accounts_page(visit: Visit) -> str:
                  "remove": ("Delete", "Delete with everything it owns")})
         for one in store.accounts.all()]
     return visit.show(
-        FORM_PAGE, "/accounts", title="Accounts", items=items, legend="Create an account",
+        FORM_PAGE, "/accounts", title="Accounts", **visit.paged(items), legend="Create an account",
         buttons={"add": "Create"}, fields=visit.filled(
             "add",
             Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
@@ -11983,7 +12025,7 @@ def _backup(visit: Visit) -> Any:
         copy = open(path, "rb")
         os.unlink(path)         # it is there as long as it is being read
     except (OSError, sqlite3.Error) as error:
-        raise StoreUnavailable(f"no backup could be made: {error}") from error
+        raise StoreUnavailable(f"the backup failed: {error}") from error
     day = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.zone)
     bottle.response.headers.update({
         "Content-Type": "application/vnd.sqlite3", "Cache-Control": "no-store",
@@ -12042,7 +12084,7 @@ def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
     note = visit.store.releases.note(project.source_id, release.version) if one.note else None
     marks, content = [text for _, text in _marks(release)], note.message if note else ""
     if len(content) > 64 * KIB:
-        content = preformatted(plain_text(content)[:64 * KIB])
+        content = preformatted(plain_text(content[:16 * KIB]))      # all of 256 KiB takes most of a second
     return {
         "id": f"{project.id} {release.version} {one.found_at if release.is_updated else ''}",
         "title": f"{project.name} {release.version}" + (f" ({', '.join(marks)})" if marks else ""),
@@ -12814,11 +12856,13 @@ def key_list(service: Service, account: Account, args: argparse.Namespace) -> No
                  for key in service.store.keys.of_account(account.id)], args.json)
 
 
-@account_command(argument("name"))
+@account_command(argument("name"), _YES)
 def key_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Delete an API key. Requests with it are refused from then on."""
+    _confirm(args, f"Delete the key {args.name} of {account.email}?")
     if not service.store.keys.remove(account.id, args.name):
         raise Invalid(f"{account.email} has no key {args.name}")
+    print(f"key {args.name} removed")
 
 
 def _project_in(providers: Mapping[str, Provider], id_: str | None, name: str) -> tuple[Provider, str, str]:
@@ -12970,10 +13014,13 @@ def tag_list(service: Service, account: Account, args: argparse.Namespace) -> No
     _print_rows([{"name": tag.name, "id": tag.id} for tag in tags], args.json)
 
 
-@account_command(argument("name"))
+@account_command(argument("name"), _YES)
 def tag_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Delete a tag; projects and destinations lose it."""
-    service.store.tags.remove(account.id, _tag_at(service, account, args.name).id)
+    tag = _tag_at(service, account, args.name)
+    _confirm(args, f"Delete the tag {tag.name}?")
+    service.store.tags.remove(account.id, tag.id)
+    print(f"tag {tag.name} removed")
 
 
 _SINCE = argument("--since", type=_typed(_instant), default=0.0, metavar="TIME",
@@ -13024,8 +13071,8 @@ def status_(settings: Settings, args: argparse.Namespace) -> int:
         print(json.dumps(facts | {"failing": failing}, ensure_ascii=False, indent=2))
     else:
         _print_facts(facts | {"size": f"{facts['size'] // KIB:,} KiB"})
-        for one in failing:
-            print("failing", *map(_printable, one.values()), sep="\t")
+        if failing:
+            _print_rows([{"state": "failing", **one} for one in failing], False)
     return 0 if is_running else 1
 
 
@@ -13174,20 +13221,22 @@ def destination_test(service: Service, account: Account, args: argparse.Namespac
 
 
 @account_command(_DESTINATION_NAME,
-                 switch("--renew", "create a new one; the previous one stays valid for 24 hours"))
+                 switch("--reset", "create a new one; the previous one stays valid for 24 hours"))
 def destination_secret(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Print the signing secret of a webhook."""
     webhook = _destination_at(service, account, "webhook", args.name)
-    if args.renew and (webhook.previous_until or 0.0) > time.time():
-        _complain("the secret was renewed less than 24 hours ago; the one before that is no longer valid")
-    print(service.store.destinations.renew_secret(webhook.id) if args.renew else webhook.secret)
+    if args.reset and (webhook.previous_until or 0.0) > time.time():
+        _complain("the secret was reset less than 24 hours ago; the one before that is no longer valid")
+    print(service.store.destinations.reset_secret(webhook.id) if args.reset else webhook.secret)
 
 
-@account_command(_KIND, _DESTINATION_NAME)
+@account_command(_KIND, _DESTINATION_NAME, _YES)
 def destination_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Delete a destination with its deliveries."""
     destination = _destination_at(service, account, args.kind, args.name)
+    _confirm(args, f"Delete the destination {destination.kind} {destination.name} with its deliveries?")
     service.store.destinations.remove(destination.id)
+    print(f"destination {destination.kind} {destination.name} removed")
 
 
 @account_command(argument("name", help="a label for the webhook"),
@@ -13358,8 +13407,9 @@ class _Checks:
 
     def report(self, source: Source, news: list[Release] | None) -> None:
         """How a check ended, as ``Tracker.check_all`` says it."""
-        if news is None and not self.is_quiet:
-            _complain(f"{source.provider} {source.name}: another process is checking it")
+        if news is None:
+            self.complain(f"{source.provider} {source.name}: not checked, as another process is checking it, "
+                          "or the store is busy")
         elif source.error:
             self.complain(f"{source.provider} {source.name}: {source.error}")
         self.news += [{"provider": source.provider, "name": source.name, "version": one.version,
@@ -13390,13 +13440,13 @@ def check_(settings: Settings, args: argparse.Namespace) -> int:
                 wanted.append(source)
         checks.left = len(wanted)
         service.tracker.check_all(wanted, checks.report)
+        _print_rows(sorted(checks.news, key=lambda row: (row["provider"], row["name"])), args.json)
         for one, attempt in service.courier.send_due() if args.send else ():
             if attempt.error:
                 later = "; it will be retried later" if attempt.state == "pending" else ""
                 checks.complain(f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
                                 f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
         service.store.maintain(time.time())     # no serve may run that would
-    _print_rows(sorted(checks.news, key=lambda row: (row["provider"], row["name"])), args.json)
     return 3 if checks.is_failing else 0
 
 
@@ -13415,7 +13465,7 @@ def backup(settings: Settings, args: argparse.Namespace) -> None:
     print(f"{settings.db} copied to {args.file}, {size:,} bytes")
 
 
-@command(argument("file", help="a copy that 'backup' made"), _YES)
+@command(argument("file", help="a copy that 'backup' wrote"), _YES)
 def restore_(settings: Settings, args: argparse.Namespace) -> None:
     """Replace the store by a backup. Refused while the store is in use."""
     if os.path.exists(settings.db):
