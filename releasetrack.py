@@ -8957,7 +8957,8 @@ header nav a, .brand { text-decoration: none; white-space: nowrap; }
 header nav a:hover, header nav a[aria-current], .menu > summary:hover {
   color: var(--text); background: var(--page);
 }
-header nav a[aria-current] { font-weight: 600; }
+header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 600; color: var(--text); }
+.keys h2 { margin-top: 0; }
 .brand { display: flex; align-items: center; gap: .5rem; font-weight: 700; color: var(--text); }
 .brand img { width: 1.5rem; height: 1.5rem; display: block; }
 .menu { position: relative; margin-left: auto; }
@@ -9958,9 +9959,8 @@ class Visit:
 
     @property
     def has_destination(self) -> bool:
-        """Whether the account has one that may work."""
-        return any(one.failing_since is None and (one.kind != "email" or self.settings.smtp_url)
-                   for one in self.destinations)
+        """Whether the account has one to which something is sent."""
+        return any(one.kind != "email" or self.settings.smtp_url for one in self.destinations)
 
     @functools.cached_property
     def query(self) -> Query:
@@ -10748,12 +10748,13 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
     form, store, account_id, begun = visit.form, visit.store, visit.account.id, []
     if not 0 < len(lines) <= 200:
         raise Invalid(Problem("name", "is required: one to 200 lines"))
-    tags = [id_ for id_ in visit.tags if id_ in form.texts("tag")]
+    settings = {"tags": [id_ for id_ in visit.tags if id_ in form.texts("tag")],
+                "email_notification": visit.account.email_notification}
     since = store.database.clock()
     for line in dict.fromkeys(lines):
         try:
             provider, name, key = _read_line(visit, form.text("provider"), line)
-            begun.append((line, *store.projects.add(account_id, provider.id, key, name, {"tags": tags})))
+            begun.append((line, *store.projects.add(account_id, provider.id, key, name, settings)))
         except AlreadyTracked:
             tracked.append(line)
         except Invalid as fault:
@@ -10992,8 +10993,8 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
               hint="" if visit.settings.smtp_url else _NO_MAIL_SERVER),
         *(Field(KIND_FIELDS[kind], "Email addresses" if kind == "email" else KINDS[kind].title, type="checks",
                 choices=choices, chosen=project.destinations.get(kind, ()),
-                hint="" if at else "Nothing selected: all your destinations of this kind are notified.")
-          for at, (kind, choices) in enumerate(of_kinds.items())),
+                hint="Nothing selected: all of these are notified.")
+          for kind, choices in of_kinds.items()),
     ], "Labels": [
         *([Field("tags", "Tags", type="checks", choices=list(visit.tags.items()), chosen=project.tags)]
           if visit.tags else []),
@@ -11002,7 +11003,7 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
     ]}
 
 
-_NO_MAIL_SERVER = "There is no mail server yet. Set one on Settings, or with --smtp-url."
+_NO_MAIL_SERVER = "There is no mail server yet; an administrator sets an SMTP server on Settings."
 
 
 def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
@@ -11079,7 +11080,6 @@ _KIND_GROUPS = {
 def notifications_page(visit: Visit) -> str:
     """The account's destinations, those that fail longest first, and what could be added."""
     those, has_mail = visit.destinations, bool(visit.settings.smtp_url)
-    is_working = any(has_mail or one.kind != "email" for one in those)
     items = [Entry(
         path=f"/notifications/{one.id}", name=one.name, icon=icon_of(one.kind),
         marks=[("plain", KINDS[one.kind].title), *(
@@ -11089,7 +11089,7 @@ def notifications_page(visit: Visit) -> str:
         end=_SCHEDULE_NAMES[one.schedule] if one.kind != "email" else "set per project")
         for one in sorted(those, key=lambda one: one.failing_since or math.inf)]
     return visit.show(
-        NOTIFICATIONS_PAGE, "/notifications", items=items, is_working=is_working,
+        NOTIFICATIONS_PAGE, "/notifications", items=items, is_working=visit.has_destination,
         kinds={group: [Entry(
             path=f"/notifications/add/{id_}", name=KINDS[id_].title, icon=icon_of(id_),
             hints=[_sentence(KINDS[id_].about), "" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
@@ -11353,8 +11353,11 @@ def _rendering(visit: Visit, lines: Sequence[str]) -> str:
 
 _FLAG: dict[str, Any] = {"type": "select", "choices": (("false", "false"), ("true", "true"))}
 _TEST_FIELDS: dict[str, dict[str, Any]] = {         # of those that are more than a line of text
-    "time": {"hint": "Such as 2026-01-31T08:00:00Z."}, "cve": {"hint": "With commas between."},
-    "is_prerelease": _FLAG, "is_updated": _FLAG, "tags": {"hint": "Names, with commas between."},
+    "time": {"hint": "Such as 2026-01-31T08:00:00Z."},
+    "cve": {"label": "CVE", "hint": "With commas between."},
+    "is_prerelease": {"label": "Pre-release", **_FLAG},
+    "is_updated": {"label": "Re-published", **_FLAG},
+    "tags": {"hint": "Names, with commas between."},
     "note_message": {"hint": "HTML.", "type": "textarea"}}
 _PRESETS: dict[str, tuple[str, dict[str, str]]] = {        # what a test may be of, and what is special then
     "normal": ("Normal release", {}),
@@ -11389,9 +11392,10 @@ def test_page(visit: Visit, destination_id: str) -> str:
         found.update(_tried(visit, destination, *sample_event(visit.account, values)))
 
     visit.attempt(test=test, **dict.fromkeys(_PRESETS, test))
-    fields = [Field(name, name, values[name],
-                    **{"more": {"placeholder": default}} | _TEST_FIELDS.get(name, {}))
-              for name, default in sample_values(visit.account).items()]
+    fields = []
+    for name, default in sample_values(visit.account).items():
+        about = {"label": name.replace("_", " ").capitalize(), "more": {"placeholder": default}}
+        fields.append(Field(name, value=values[name], **about | _TEST_FIELDS.get(name, {})))
     return visit.show(
         TEST_PAGE, "/notifications", name=destination.name, fields=visit.filled("test", *fields), **found,
         presets={id_: title for id_, (title, _) in _PRESETS.items()},
@@ -11416,6 +11420,8 @@ HISTORY_PAGE = template_of("""\
 % include("pager")
 </div>
 """)
+_EVENT_NAMES = {"release": "", "summary": "more releases", "failing": "keeps failing",
+                "recovered": "works again"}     # beside a name, where there is no version
 _STATE_MARKS = dict(zip(DELIVERY_STATES, ("plain", "warn", "good", "bad", "plain")))
 
 
@@ -11436,7 +11442,7 @@ def history_page(visit: Visit) -> str:
     items = []
     for deliveries in events:
         one = deliveries[0]
-        name = f"{one.project} {one.version or one.event}"
+        name = f"{one.project} {one.version or _EVENT_NAMES[one.event]}"
         items.append(Entry(
             "" if one.project_id else name, f"/projects/{one.project_id}" if one.project_id else "", name,
             icon=visit.icon_of(one.provider) if one.provider else icon_of(one.kind),
@@ -11449,6 +11455,7 @@ def history_page(visit: Visit) -> str:
         HISTORY_PAGE, "/notifications", items=items, pages=visit.pager(has_more, number),
         can_resend=any(one.state == "failed" for those in events for one in those) and destination,
         nothing="No matching deliveries." if destination or project_id or state else "Nothing was sent yet.",
+        drawing="notifications",
         project=project, fields=[
             visit.filter("destination", "Destination", {
                 one.id: label_of(one.kind, one.name) for one in visit.destinations}),
@@ -11459,7 +11466,7 @@ def history_page(visit: Visit) -> str:
 
 DELIVERY_PAGE = template_of("""\
 % crumbs = [("/notifications", "Notifications"), ("/deliveries", "Delivery history")]
-% rebase("layout", title=delivery.project + " " + (delivery.version or delivery.event), crumbs=crumbs)
+% rebase("layout", title=delivery.project + " " + (delivery.version or event), crumbs=crumbs)
 % include("list", items=facts, looks="facts")
 % if delivery.attempts or delivery.state == "failed":
 % include("form", buttons={"resend": "Send again"}, form_class="")
@@ -11497,7 +11504,7 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
         answer=one.answer or "") for one in store.outbox.attempts(delivery_id)]
     return visit.show(
         DELIVERY_PAGE, "/notifications", delivery=delivery, attempts=attempts,
-        sent=store.outbox.last_sent(delivery_id), facts=[
+        event=_EVENT_NAMES[delivery.event], sent=store.outbox.last_sent(delivery_id), facts=[
             Entry("State", marks=[(_STATE_MARKS[delivery.state], delivery.state)]),
             Entry("To", f"/notifications/{delivery.destination_id}",
                   label_of(delivery.kind, delivery.destination)),
@@ -11537,6 +11544,7 @@ def tags_page(visit: Visit) -> str:
     return visit.show(
         FORM_PAGE, "/tags", title="Tags", **visit.paged(items), legend="Create a tag",
         buttons={"add": "Create"}, fields=visit.filled("add", Field("name", "Name", is_required=True)),
+        drawing="releases",
         empty="No tags yet. Tags choose what lists show, and which destinations are notified.")
 
 
@@ -11987,6 +11995,9 @@ STATUS_PAGE = template_of("""\
 """)
 
 
+_HEALTH_NAMES = {"store": "Store", "tracker": "Checks", "courier": "Deliveries"}
+
+
 @page_at("/status", "admin")
 def status_page(visit: Visit) -> Any:
     """How the service is, for administrators; or a backup."""
@@ -12001,7 +12012,7 @@ def status_page(visit: Visit) -> Any:
     tracked = store.projects.ids_by_source(visit.account.id)
     return visit.show(
         STATUS_PAGE, "/status", activity=store.activity(database.clock() - DAY),
-        facts=[*(Entry(name.capitalize(), marks=[("good" if state == "ok" else "bad", state)])
+        facts=[*(Entry(_HEALTH_NAMES[name], marks=[("good" if state == "ok" else "bad", state)])
                  for name, state in visit.site.health().items()),
                *(Entry(name.capitalize(), about=text) for name, text in facts.items())],
         failing=[Entry(
@@ -12897,7 +12908,8 @@ _NAME = argument("name", help="the name there, such as bottlepy/bottle; or the a
 def project_add(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Track a project, check it, and print its id."""
     provider, name, key = _project_in(service.providers, args.provider, args.name)
-    project, source = service.store.projects.add(account.id, provider.id, key, name, {})
+    project, source = service.store.projects.add(
+        account.id, provider.id, key, name, {"email_notification": account.email_notification})
     service.tracker.check_all([source], lambda *_: None)
     project = await_first_check(service.store, project, source, 0.0, 0.0)
     if project.health.error:

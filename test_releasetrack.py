@@ -6283,7 +6283,7 @@ def test_destination_that_fails_for_three_days_is_reported_once_by_the_others(wo
     assert first.startswith("tower") and "failing since 18 Jan 2027" in first and "it answered 500" in first
     assert "Failing since 18 Jan 2027" in text_of(visitor.get(f"/notifications/{hook.id}"))
     assert '"failing_since": "2027-01-18T' in world.command("destination", "list", "me@example.org", "--json")[1]
-    assert history_on(visitor.get("/deliveries"))[0].startswith("destination tower failing")
+    assert history_on(visitor.get("/deliveries"))[0].startswith("destination tower keeps failing")
     notice, = world.store.outbox.history(world.account.id, destination_id=phone.id)
     assert "destination tower (Webhook) has failed" in text_of(visitor.get(f"/deliveries/{notice.id}"))
     assert "destination tower" in world.command("deliveries", "list", "me@example.org")[1]
@@ -9254,7 +9254,7 @@ def test_history_entry_shows_attempts_as_text(world, visitor, listen):
     world.record(project.source_id, events=[rt.Event(
         project.id, {"provider": "github", "project": "o/failing", "time": "2026-03-01T10:00:00Z", "error": "it <b>answers</b> 500",
                      "account": {"type": "user", "id": world.account.id, "name": "Me"}}, "", (rt.Recipient(made.id, time.time()),), "failing")])
-    assert history_on(visitor.get("/deliveries"))[0].startswith("GitHub o/failing failing"), "a notice about a project"
+    assert history_on(visitor.get("/deliveries"))[0].startswith("GitHub o/failing keeps failing"), "a notice about a project"
     world.courier().send_due()
     notice = world.store.outbox.history(world.account.id)[0]
     assert "it <b>answers</b> 500" in text_of(visitor.get(f"/deliveries/{notice.id}"))
@@ -9518,7 +9518,7 @@ def test_status_shows_health_counts_and_failures(world, visitor):
     _, bad = world.store.projects.add(world.account.id, "codeberg", "e/f", "e/f", {})
     world.record_failure(bad.id, "codeberg.org answered <502> Bad Gateway")
     text = text_of(visitor.get("/status"))
-    for words in ("ok", "Tracker", "Courier", "Failing sources 1", "Projects 3", "MiB", "world.db", rt.__version__, "e/f", "answered <502> Bad Gateway", "4,321",
+    for words in ("ok", "Checks", "Deliveries", "Failing sources 1", "Projects 3", "MiB", "world.db", rt.__version__, "e/f", "answered <502> Bad Gateway", "4,321",
                   "3 projects checked", "0 releases found", "since just now", "next check in"):
         assert words in text, words
     assert visitor.get("/status").html.find("a", string="e/f")["href"].startswith("/projects/"), "who looks tracks it"
