@@ -9096,6 +9096,7 @@ legend + * { clear: both; }
 a.mark:hover, .name:hover { text-decoration: underline; }
 .marks { display: contents; }
 .name { font-weight: 600; color: inherit; text-decoration: none; }
+.line > .icon + .name { max-width: calc(100% - 2.25rem); }
 .end { color: var(--soft); font-size: .8125rem; }
 .list, .tiles { list-style: none; padding: 0; }
 .list > li {
@@ -9768,7 +9769,7 @@ def _note_of(project: Project, version: str, note: Note | None) -> dict[str, Any
     lines = [line.lstrip("#*->=_` \t").rstrip() for line in plain_text(note.message).split("\n")]
     return {"note": f"/projects/{project.id}/note?version={quote(version, safe='')}",
             "summary": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 220),
-            "height": min(960, 56 + 28 * sum(1 + len(line) // 75 for line in lines)),
+            "height": min(960, 56 + sum(28 + 28 * (len(line) // 75) if line else 12 for line in lines)),
             "is_tall": sum(1 + len(line) // 35 for line in lines) > 8}
 
 
