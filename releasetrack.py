@@ -3507,7 +3507,7 @@ class Projects:
         ids = [row["id"] for row in self._db.rows("""
             SELECT project.id FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
-               AND instr(lower(name), lower(:text))
+               AND (:text = '' OR instr(lower(name), lower(:text)))
                AND (:tag IS NULL OR project.id IN (SELECT project_id FROM project_tag WHERE tag_id = :tag))
                AND (NOT :is_failing OR error IS NOT NULL)
              ORDER BY CASE :order WHEN 'updated' THEN newest_date WHEN 'added' THEN added_at END DESC,
