@@ -4521,6 +4521,8 @@ class Listing:
 
 
 Exchange = Generator[Request, Answer, Any]
+# What a dialect raises over an answer of another shape.
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 _UNAVAILABLE = (403, 404)           # one list of a project that may have another
 _DOCUMENT_LIMIT = 2 * MIB           # of an image's manifest and configuration, a go.mod, a module's list
 _REQUEST_LIMIT = 300                # of one check
@@ -4590,7 +4592,7 @@ def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Re
         if answer.status in _UNAVAILABLE:
             return []
         page = answer.json()
-        return list(filter(None, map(release_of, _expect_list(page[within] if within else page))))
+        return _readable(release_of, _expect_list(page[within] if within else page))
 
     def is_old(release: Release) -> bool:
         before = project.known.get(release.version)
@@ -4607,6 +4609,20 @@ def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Re
         page = read(answer)
         releases, size = [*releases, *page], size + len(answer.body)
     return Listing(releases, first)
+
+
+def _readable(release_of: Callable[[Any], Release | None], entries: Sequence[Any]) -> list[Release]:
+    """The releases of the entries that can be read: an odd one hides no others. Raises where all are odd what
+    the last one raised."""
+    found, fault = list[Release | None](), None
+    for entry in entries:
+        try:
+            found.append(release_of(entry))
+        except _UNREADABLE as error:
+            fault = error
+    if fault and not found:
+        raise fault
+    return list(filter(None, found))
 
 
 def _expect_list(value: Any) -> list[Any]:
@@ -4649,7 +4665,7 @@ def _published(entry: Any, date: str, url: str, message: str, original: str = ""
     """A forge's release, if it is out."""
     if entry.get("draft") or entry.get("upcoming_release"):
         return None
-    return make_release(entry["tag_name"], date, title=entry["name"], message=message, url=url,
+    return make_release(entry["tag_name"], date, title=entry.get("name"), message=message, url=url,
                         original=original, is_prerelease=entry.get("prerelease", False),
                         content=("published", date))
 
@@ -4711,15 +4727,19 @@ def gitlab(project: ProjectRef) -> Exchange:
     """https://docs.gitlab.com/api/releases/, else https://docs.gitlab.com/api/tags/"""
     at = f"{project.site}/api/v4/projects/{quote(project.name, safe='')}"
     page = f"{project.site}/{project.name}/-"
+
+    def tag_of(entry: Any) -> Release:
+        commit = entry.get("commit") or {}
+        date = entry.get("created_at") or commit.get("created_at") or commit.get("committed_date")
+        return _tag(entry, date, commit.get("id"), f"{page}/tags/{quote(entry['name'], safe='')}")
+
     return (yield from _releases_or_tags(
         project, f"{at}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
         f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc", "path_with_namespace",
         lambda entry: _published(
             entry, entry["released_at"], f"{page}/releases/{quote(entry['tag_name'], safe='')}",
             entry.get("description_html") or preformatted(entry.get("description") or "")),
-        lambda entry: _tag(entry, entry.get("created_at") or entry["commit"]["created_at"],
-                           entry["commit"].get("id"), f"{page}/tags/{quote(entry['name'], safe='')}"),
-        project.auth))
+        tag_of, project.auth))
 
 
 def forgejo(project: ProjectRef) -> Exchange:
@@ -4840,7 +4860,7 @@ def dockerhub(project: ProjectRef) -> Exchange:
     """https://docs.docker.com/reference/api/hub/latest/: the last pushed first."""
     url = f"{project.site}/v2/repositories/{project.name}/tags?page_size=100&ordering=last_updated"
     return (yield from _pages(project, Request(url, project.auth), lambda entry: _image(
-        entry["name"], entry.get("tag_last_pushed") or entry["last_updated"], entry.get("digest")),
+        entry["name"], entry.get("tag_last_pushed") or entry.get("last_updated"), entry.get("digest")),
         "results", _next_in_body))
 
 
@@ -4853,7 +4873,7 @@ def quay(project: ProjectRef) -> Exchange:
         return f"{at}&page={int(page['page']) + 1}" if page.get("has_additional") else None
 
     return (yield from _pages(project, Request(f"{at}&page=1", project.auth), lambda entry: _image(
-        entry["name"], timestamp(entry["start_ts"]), entry["manifest_digest"]), "tags", next_of))
+        entry["name"], timestamp(entry["start_ts"]), entry.get("manifest_digest")), "tags", next_of))
 
 
 # The systems of https://docs.deps.dev/api/v3/, by provider id.
@@ -4861,12 +4881,20 @@ _DEPSDEV_SYSTEMS = {"pypi": "PYPI", "npm": "NPM", "go": "GO", "maven": "MAVEN", 
                     "nuget": "NUGET", "gems": "RUBYGEMS"}
 
 
+def _deprecation(reason: Any) -> str:
+    """The note of a package's version that its registry calls deprecated, with the reason if it has one."""
+    text = f"Deprecated: {reason}" if isinstance(reason, str) else "Deprecated."
+    return preformatted(text) if reason else ""
+
+
 def depsdev(project: ProjectRef) -> Exchange:
     """https://docs.deps.dev/api/v3/#getpackage: all versions in one document, in no promised order."""
     package = f"{_DEPSDEV_SYSTEMS[project.provider]}/packages/{quote(project.name, safe='')}"
     answer = yield Request(f"{project.site}/v3/systems/{package}")
-    return Listing([make_release(entry["versionKey"]["version"], entry.get("publishedAt"))
-                    for entry in _expect_list(answer.json()["versions"])], answer)
+    return Listing([
+        make_release(entry["versionKey"]["version"], entry.get("publishedAt"),
+                     message=_deprecation(entry.get("deprecatedReason") or entry.get("isDeprecated")))
+        for entry in _expect_list(answer.json()["versions"])], answer)
 
 
 _TIMES = re.compile(rb'"time"\s*:\s*(\{[^{}]*\})')
@@ -4888,7 +4916,9 @@ def npm(project: ProjectRef) -> Exchange:
         # It may be too large to be parsed: of what is called so in it, the longest has the dates.
         found = (match[1] for match in _TIMES.finditer(answer.body))
         times = read_json(max(found, key=len, default=b"{}"))
-    return Listing([make_release(version, (times or {}).get(version)) for version in versions], short)
+    return Listing([
+        make_release(version, (times or {}).get(version), message=_deprecation(about.get("deprecated")))
+        for version, about in versions.items()], short)
 
 
 _ARCHIVE = re.compile(r"\.(?:tar\.(?:gz|bz2|xz|Z)|tgz|zip|whl|egg)$")
@@ -4947,9 +4977,13 @@ def simple(project: ProjectRef) -> Exchange:
 def bitbucket(project: ProjectRef) -> Exchange:
     """https://developer.atlassian.com/cloud/bitbucket/rest/api-group-refs/: tags; it has no releases."""
     url = f"{project.site}/2.0/repositories/{project.name}/refs/tags?sort=-target.date&pagelen=100"
-    return (yield from _pages(project, Request(url, project.auth), lambda entry: _tag(
-        entry, entry.get("date") or entry["target"]["date"], entry["target"].get("hash"),
-        f"https://bitbucket.org/{project.name}/src/{quote(entry['name'])}"), "values", _next_in_body))
+
+    def tag_of(entry: Any) -> Release:
+        target = entry.get("target") or {}
+        return _tag(entry, entry.get("date") or target.get("date"), target.get("hash"),
+                    f"https://bitbucket.org/{project.name}/src/{quote(entry['name'])}")
+
+    return (yield from _pages(project, Request(url, project.auth), tag_of, "values", _next_in_body))
 
 
 def _rss_items(answer: Answer) -> list[dict[str, str]]:
@@ -5083,7 +5117,7 @@ def pub(project: ProjectRef) -> Exchange:
 # The heading of a version in a changelog that is text, and in one that is HTML.
 _TEXT_HEADING = re.compile(r"^(?:[=#*][=#* \t]*)?(?:version |release )?[v\[]*([0-9]+\.[0-9][\w.-]*)",
                            re.ASCII | re.IGNORECASE | re.MULTILINE)
-_HTML_HEADING = re.compile(r"<h[1-6][^<>]*>(?:[^<]|<(?!/?h[1-6]))*?(?<![\w.])v?([0-9]+(?:\.[0-9]+)+)",
+_HTML_HEADING = re.compile(r"<h[1-6][^<>]*>(?:[^<]|<(?!/?h[1-6])[^<>]*>)*?(?<![\w.])v?([0-9]+(?:\.[0-9]+)+)",
                            re.ASCII | re.IGNORECASE)
 
 
@@ -5109,8 +5143,10 @@ def metacpan(project: ProjectRef) -> Exchange:
             raise ProjectMissing(f"{project.provider} has no distribution {name}")
         name = module.json()["distribution"]
         answer = yield Request(f"{at}/release/versions/{quote(name)}")
-    releases = []
-    entries = [entry for entry in answer.json()["releases"] if entry.get("authorized", True)]
+    releases, entries = [], answer.json()["releases"]
+    # Of others' uploads under the name; one of its own may lack a permission for a single module.
+    authors = {entry["author"] for entry in entries if entry.get("authorized", True)}
+    entries = [entry for entry in entries if entry["author"] in authors]
     unknown = [entry["version"] for entry in entries if entry["version"] not in project.known]
     for entry in entries:
         path, notes = f"{quote(entry['author'])}/{quote(entry['name'])}", ""
@@ -5130,7 +5166,7 @@ def hackage(project: ProjectRef) -> Exchange:
     releases = []
     for item in _rss_items(answer):
         version = item["link"].rstrip("/").rpartition("-")[2]
-        releases.append(make_release(version, item["date"], url=item["link"],
+        releases.append(make_release(version, item["date"], title=item["title"], url=item["link"],
                                      message=_section(item["description"], _HTML_HEADING, version)))
     return Listing(releases, answer, is_window=True)
 
@@ -5745,10 +5781,6 @@ def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -
                 content_id=release.content_id and _storable(release.content_id))
     return heapq.nlargest(RELEASE_LIMIT, found.values(), key=lambda release: (
         (release.date or "").rstrip("Z"), version_order(release.version)))
-
-
-# What a dialect raises over an answer of another shape.
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
 def _next_request(provider: Provider, name: str, steps: Exchange, answer: Answer | None) -> Request | Listing:

@@ -2845,6 +2845,24 @@ LISTED = {
     "forgejo tags": ("forgejo", "o/r", None, {
         "/api/v1/repos/o/r/releases": [], "/api/v1/repos/o/r/tags": FORGEJO_TAGS}, [
         ("1.1", JUNE, False, "1.1", "<pre>first\n</pre>", SECOND_TAG), ("1.0", MAY, False, None, None, FIRST_TAG)]),
+    # One entry without what others have hides no others: seen in answers that other projects' tests keep.
+    "gitlab tags that lack members": ("gitlab", "g/p", None, {
+        "/api/v4/projects/g%2Fp/releases": [], "/api/v4/projects/g%2Fp/repository/tags": [
+            {"name": "1.3", "commit": {"id": "c" * 40, "committed_date": "2026-06-01T02:00:00-06:00"}}, {"name": "1.2", "commit": None},
+            {"name": "1.1"}, {"no": "name"}, None]}, [
+        ("1.3", JUNE, False, None, None, "commit:" + "c" * 40), ("1.2", None, False), ("1.1", None, False)]),
+    "gitlab release without a name": ("gitlab", "g/p", None, {
+        "/api/v4/projects/g%2Fp/releases": [{"tag_name": "1.0", "released_at": MAY}]}, [("1.0", MAY, False, None, None, f"published:{MAY}")]),
+    "bitbucket tags that lack members": ("bitbucket", "w/r", None, {
+        "/2.0/repositories/w/r/refs/tags": {"values": [{"name": "1.1", "target": {"date": MAY}}, {"name": "1.0", "target": {}}, {"name": "0.9"}]}}, [
+        ("1.1", MAY, False), ("1.0", None, False), ("0.9", None, False)]),
+    "dockerhub tag that was never pushed": ("dockerhub", "library/i", None, {
+        "/v2/repositories/library/i/tags": {"results": [{"name": "8-alpine", "last_updated": None, "tag_last_pushed": MAY}, {"name": "old"}]}}, [
+        ("8-alpine", MAY, False), ("old", None, False)]),
+    "quay without digests": ("quay", "o/i", None, {
+        "/api/v1/repository/o/i/tag/": {"page": 1, "tags": [{"name": "1.0", "start_ts": 1777622400}]}}, [("1.0", MAY, False)]),
+    "npm of what is deprecated": ("npm", "p", None, {"/p": {"versions": {"1.0.0": {"deprecated": "use q"}, "1.1.0": {"deprecated": False}}, "time": {}}}, [
+        ("1.0.0", None, False, "1.0.0", "<pre>Deprecated: use q</pre>"), ("1.1.0", None, False)]),
     "dockerhub": ("dockerhub", "library/i", None, {"/v2/repositories/library/i/tags": HUB_TAGS}, [
         ("2.0-rc1", JUNE, True, None, None, "digest:sha256:b"), ("1.9-alpine", MAY, False, None, None, "digest:sha256:a")]),
     "depsdev": ("depsdev", "@s/p", None, {"/v3/systems/NPM/packages/%40s%2Fp": DEPSDEV}, [
@@ -3032,6 +3050,10 @@ LISTED |= {
         "/m.example/x/@v/list": (200, ""), "/m.example/x/@latest": {
             "Version": "v0.0.0-20260601080000-0123456789ab", "Time": JUNE}}, [
         ("v0.0.0-20260601080000-0123456789ab", JUNE, True)]),
+    "hackage changelog whose headings are links": ("hackage", "h", None, {"/package/h.rss": rss(
+        ("h-0.7.0.0", "https://hackage.example/package/h-0.7.0.0", "Fri, 01 May 2026 08:00:00 UT",
+         html.escape('<h1><a href="https://h.example/compare/v0.6.0.0...v0.7.0.0">0.7.0.0</a></h1>new<h1><a href="v0.5...v0.6.0.0">0.6.0.0</a></h1>old')))}, [
+        ("0.7.0.0", MAY, False, "h-0.7.0.0", '<h1><a href="https://h.example/compare/v0.6.0.0...v0.7.0.0">0.7.0.0</a></h1>new')]),
     "hackage": ("hackage", "text-icu", None, {"/package/text-icu.rss": rss(
         ("text-icu-3.10 (Bindings)", "https://hackage.example/package/text-icu-3.10", "Mon, 01 Jun 2026 08:00:00 UT",
          HACKAGE_LOG),
@@ -3039,8 +3061,8 @@ LISTED |= {
          HACKAGE_LOG),
         ("text-icu-3 (Bindings)", "https://hackage.example/package/text-icu-3", "Tue, 03 Feb 2026 10:00:00 UTC",
          HACKAGE_LOG))}, [
-        ("3.10", JUNE, False, "3.10", "<h2>3.10 (2026)</h2><p>Fixes CVE-2026-1234</p>", None),
-        ("3.1", MAY, False, "3.1", "<h2>3.1 (2026)</h2><p>Fixes CVE-2025-0001</p>", None),
+        ("3.10", JUNE, False, "text-icu-3.10 (Bindings)", "<h2>3.10 (2026)</h2><p>Fixes CVE-2026-1234</p>", None),
+        ("3.1", MAY, False, "text-icu-3.1 (Bindings)", "<h2>3.1 (2026)</h2><p>Fixes CVE-2025-0001</p>", None),
         ("3", "2026-02-03T10:00:00Z", False)]),
     "hex": ("hex", "plug", None, {"/api/packages/plug": {
         "name": "plug", "latest_version": "1.17.0-rc.0", "latest_stable_version": "1.16.1",

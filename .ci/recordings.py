@@ -39,6 +39,7 @@ _PAGE = "a page for people; the dialect reads the feed, which was not recorded"
 _LEGACY = "the form before the one that the dialect reads"
 NOT_ASKED_FOR = {
     "cpan/plack-file-search":           "a search over files; the dialect asks for a distribution's versions",
+    "cpan/dpkg-release-search":         "a search over releases; the dialect asks for a distribution's versions",
     "crates/itoa-versions":             _API,
     "crates/parameters-lib":            _API,
     "crates/xdg":                       _API,
