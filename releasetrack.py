@@ -4155,7 +4155,8 @@ SECRET_HEADERS = frozenset(("authorization", "private-token", "x-api-key-id", "x
 
 
 def host_of(url: str) -> str:
-    return urlsplit(url).netloc.lower()
+    """The host of an address, with its port, or that an image's reference begins with."""
+    return urlsplit(url if "://" in url else f"//{url}").netloc.lower()
 
 
 def _login_of(url: str) -> tuple[str, str] | None:
@@ -4498,8 +4499,8 @@ class ProjectRef:
     """The project that a dialect asks about."""
 
     provider: str                   # its id
-    site: str                       # the provider's address, without a slash at its end
-    name: str
+    site: str                       # the address of its server, without a slash at its end
+    name: str                       # there
     token: str | None
     auth: Mapping[str, str]         # the headers with the token
     read_known: Callable[[], Mapping[str, KnownRelease]]
@@ -5284,7 +5285,7 @@ def git(project: ProjectRef) -> Exchange:
     """A repository's tags over smart HTTP, without dates, by its address, which a user supplies.
     https://git-scm.com/docs/http-protocol#_smart_clients: lines after their length, and 0000 at the end."""
     url = f"{project.name}/info/refs?service=git-upload-pack"
-    answer = yield Request(url, is_user_supplied=not project.site)
+    answer = yield Request(url)
     head = b"001e# service=git-upload-pack\n0000"
     if not answer.body.startswith(head):
         raise ValueError("it is no git repository over smart HTTP")
@@ -5358,7 +5359,7 @@ _BEARER = _header("Authorization", "Bearer ")
 _PART, _PARTS, _REST = "([^/]+)", "([^/]+/[^/]+)", "(?:/.*)?"         # segments of a pasted address
 _SCOPED = r"(@[^/]+/[^/]+|(?:@|%40)[^/]+%2[Ff][^/]+|[^/@]+)(?:/.*)?"
 _TAGGED = "([^:@]+)(?:[:@].*)?"                                     # an image's reference
-_FORGE = rf"(?!explore/|orgs/|users/|user/|api/){_PARTS}(?:/(?!pkgs/).*)?"
+_FORGE = rf"(?!explore/|orgs/|users/|user/|api/|v2/.*/tags/list){_PARTS}(?:/(?!pkgs/).*)?"
 
 # By the names of their functions.
 DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
@@ -5468,6 +5469,11 @@ def _row(id_: str, site: str, speaks: str | Dialect, example: str, **about: Any)
 _PYPI = dataclasses.replace(DIALECTS["depsdev"], pattern=DIALECTS["simple"].pattern, normalise=pep503)
 _NPM = dataclasses.replace(DIALECTS["depsdev"], form=DIALECTS["npm"].form, pattern=_PACKAGE,
                            is_prerelease=prerelease_by_semver)
+# Its projects are in the registries that their names begin with; no token of ours is for those.
+_REGISTRY = r"(?:localhost(?=[:/])|[a-z0-9-]+(?=[.:])(?:\.[a-z0-9-]+)*)(?::[0-9]{1,5})?"
+_ANY_IMAGE = dataclasses.replace(
+    DIALECTS["oci"], form="registry/image", auth=None, pasted=(),
+    pattern=rf"(?!(?:[a-z0-9-]+\.)?docker\.io/){_REGISTRY}/{_IMAGE}(?:/{_IMAGE})*")
 _GITHUB_NPM = dataclasses.replace(DIALECTS["npm"], form="@owner/package",
                                   normalise=lambda name: name if "/" not in name else f"@{name.lstrip('@')}")
 
@@ -5508,7 +5514,8 @@ PROVIDERS = {row.id: row for row in (
          name="RubyGems"),
     _row("ghcr",                "https://ghcr.io",                 "oci",
          "home-assistant/home-assistant", page="https://ghcr.io/{name}",
-         pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/container/{_PART}{_REST}",
+         pasted=(rf"lscr\.io/{_TAGGED}",       # which leads there
+                 rf"github\.com/{_PART}/[^/]+/pkgs/container/{_PART}{_REST}",
                  rf"github\.com/(?:orgs|users)/{_PART}/packages/container/(?:package/)?{_PART}{_REST}"),
          name="GitHub Packages"),
     _row("git",                 "",                                "git",
@@ -5537,6 +5544,8 @@ PROVIDERS = {row.id: row for row in (
          purl=("hackage",), name="Hackage"),
     _row("hex",                 "https://hex.pm",                  "hex",         "plug", purl=("hex",),
          pasted=(rf"hexdocs\.pm/{_PART}{_REST}",), name="Hex"),
+    _row("image",               "",                                _ANY_IMAGE,
+         "docker.n8n.io/n8nio/n8n", name="Image registry"),
     _row("k8s",                 "https://registry.k8s.io",         "oci",         "kube-apiserver",
          name="Kubernetes registry"),
     _row("kde-gitlab",          "https://invent.kde.org",          "gitlab",      "graphics/krita",
@@ -5649,6 +5658,27 @@ def _project_of_purl(providers: Mapping[str, Provider], purl: str) -> tuple[Prov
     return None
 
 
+# An image as "docker pull" takes it: https://pkg.go.dev/github.com/distribution/reference
+_REFERENCE = re.compile(rf"(?:({_REGISTRY})/|(?![^/:@]*\.))((?:{_IMAGE}/)*{_IMAGE})"
+                        r"(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?", re.IGNORECASE)
+_CALLED_REGISTRY = re.compile(r".*:[0-9]+|(?:.*[.-])?(?:docker|registry|[a-z]*cr)\..*", re.IGNORECASE)
+
+
+def _image_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
+    """The project of an image's reference, at Docker Hub unless it names a registry, or of its list of tags.
+    Without a tag it may be a repository or a module, unless its registry has a port or is called like one."""
+    reference = _REFERENCE.fullmatch(text) if len(text) <= 2 * NAME_LIMIT else None
+    if listed := re.fullmatch(r"https?://([^/]+)/v2/(.+)/tags/list", text):
+        id_, name = "image", "/".join(listed.groups())
+    elif reference and (reference[3] or reference[4] or _CALLED_REGISTRY.fullmatch(reference[1] or "")):
+        id_, name = "image" if reference[1] else "dockerhub", re.split("@|:(?!.*/)", text)[0]
+    else:
+        return None
+    with contextlib.suppress(Invalid, KeyError):
+        return providers[id_], name_at(providers[id_], name)[0]
+    return None
+
+
 def is_address(text: str) -> bool:
     """Whether a text is an address, not a name."""
     return bool(re.match(r"(?:git\+)?(?:https?|ssh|git)://|git@|pkg:", text.strip(), re.IGNORECASE))
@@ -5675,11 +5705,11 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
         scheme = "http" if re.match(r"(?:git\+)?http://", text, re.IGNORECASE) else "https"
         with contextlib.suppress(Invalid):
             return providers["git"], name_at(providers["git"], f"{scheme}://{host}/{path}")[0]
-    return None
+    return _image_in(providers, text)
 
 
 _LIKELY = ("github", "gitlab", "codeberg", "dockerhub", "pypi", "npm", "cargo", "gems", "packagist", "nuget",
-           "hex", "hackage", "pub", "go", "artifacthub", "maven", "quay")
+           "hex", "hackage", "pub", "go", "image", "artifacthub", "maven", "quay")
 
 
 def likely_providers(providers: Mapping[str, Provider], name: str) -> list[Provider]:
@@ -5721,15 +5751,26 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
     return (providers[id_], *name_at(providers[id_], text))
 
 
+def _place_of(provider: Provider, name: str) -> tuple[str, str]:
+    """``(address of its server, name there)`` of a project. A registry that an image names is spoken to as
+    Docker does: without TLS only on this machine."""
+    if provider.site or provider.dialect.read is not oci:
+        return provider.site, name
+    registry, _, path = name.partition("/")
+    is_here = re.fullmatch(r"(?:localhost|127\.[0-9.]+)(?::[0-9]+)?", registry)
+    return f"{'http' if is_here else 'https'}://{registry}", path
+
+
 def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     """Where people see a project's releases, or one of them."""
     row = provider if provider.page else provider.dialect
     template = version is not None and row.release_page or row.page
     if provider.dialect.read is dockerhub and name.startswith("library/"):
         template, name = "{site}/_/{name}/tags", name.partition("/")[2]
+    site, name = _place_of(provider, name)
     group, _, artifact = name.partition(":")
     return template.format_map({        # the template is ours, so str.format is safe
-        "site": provider.site, "provider": provider.id, "name": quote(name, safe="/@~:+"),
+        "site": site, "provider": provider.id, "name": quote(name, safe="/@~:+"),
         "segment": quote(name, safe=""), "path": quote(name.replace(":", "/"), safe="/"),
         "folder": quote(f"{group.replace('.', '/')}/{artifact}"), "version": quote(version or "", safe="")})
 
@@ -5783,13 +5824,15 @@ def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -
         (release.date or "").rstrip("Z"), version_order(release.version)))
 
 
-def _next_request(provider: Provider, name: str, steps: Exchange, answer: Answer | None) -> Request | Listing:
-    """What a dialect asks next, or in the end its listing. Raises ProviderError for what it cannot read."""
+def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
+                  answer: Answer | None) -> Request | Listing:
+    """What a dialect asks next, or in the end its listing. ``at``: the address of the project's site.
+    Raises ProviderError for what it cannot read."""
     try:
         request = steps.send(answer)        # type: ignore[arg-type]    # None starts it
         if not isinstance(request.url, str):        # taken from an answer
             raise TypeError(f"an address is {request.url!r:.40}, not text")
-        site, asked = urlsplit(provider.site), urlsplit(request.url)
+        site, asked = urlsplit(at), urlsplit(request.url)
         if answer and asked[:2] != site[:2]:
             if (site.scheme, asked.scheme) == ("https", "http"):
                 raise ValueError("it names an address that is not https")
@@ -5810,10 +5853,11 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
                 etag: str | None = None) -> Listing | None:
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
     Raises ProviderError for everything that can go wrong there."""
-    project = ProjectRef(provider.id, provider.site, name, token, provider.auth(token), read_known)
+    site, name_there = _place_of(provider, name)
+    project = ProjectRef(provider.id, site, name_there, token, provider.auth(token), read_known)
     steps, answer = provider.dialect.read(project), None
     for _ in range(_REQUEST_LIMIT):
-        request = _next_request(provider, name, steps, answer)
+        request = _next_request(provider, name, site, steps, answer)
         if isinstance(request, Listing):
             return dataclasses.replace(request, releases=clean_releases(provider, name, request.releases))
         is_conditional = bool(etag) and request.url == etag_url
@@ -5821,6 +5865,8 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
             condition = "If-None-Match" if etag.startswith(('"', "W/")) else "If-Modified-Since"
             headers = {**request.headers, condition: etag}
             request, etag = dataclasses.replace(request, headers=headers), None     # once
+        if not provider.site:
+            request = dataclasses.replace(request, is_user_supplied=True)
         try:
             answer = ask(request)
         except Stopped:
@@ -9398,7 +9444,7 @@ ICONS = '<svg xmlns="http://www.w3.org/2000/svg">' + "".join(
 _ICONS = {name: (glyph, int(hue)) for glyph, row in {
     "fork": "github 265 gitlab 18 codeberg 210 gitea 95 bitbucket 222 gnome-gitlab 230 kde-gitlab 200 "
             "debian-gitlab 345",
-    "container": "dockerhub 212 ghcr 265 quay 0 gcr 45 ecr-public 28 k8s 225",
+    "container": "dockerhub 212 ghcr 265 quay 0 gcr 45 ecr-public 28 k8s 225 image 165",
     "projects": "npm 0 yarn 200 github-npm 265 pypi 212 cargo 25 gems 350 go 190 maven 15 nuget 205 "
                 "packagist 30 hex 280 hackage 275 pub 195 cpan 215",
     "layers": "artifacthub 190", "commit": "git 10 sourcehut 0",

@@ -2620,7 +2620,7 @@ def test_host_limit_bounds_concurrent_requests(listen):
 
 def test_public_hosts_have_limits_below_documented_ones():
     """https://docs.github.com/rest/rate-limit, Bitbucket's, https://crates.io/data-access, hex.pm's, rubygems.org's."""
-    asked = {rt.host_of(row.site) for row in rt.PROVIDERS.values() if row.id != "git"}      # whose hosts are users'
+    asked = {rt.host_of(row.site) for row in rt.PROVIDERS.values() if row.site}     # else users name the hosts
     assert asked | {"api.github.com", "crates.io", "api.deps.dev"} <= set(rt.HOST_LIMITS)
 
     def hourly(host: str, field: str = "requests") -> float:
@@ -3538,6 +3538,7 @@ PASTED = [(provider, name, address) for provider, name, addresses in [
     ("hackage", "text-icu", "https://hackage.haskell.org/package/text-icu-3.1/changelog https://hackage.haskell.org/package/text-icu"),
     ("hackage", "3d-graphics", "pkg:hackage/3d-graphics@0.0.0.2"),
     ("hex", "plug", "https://hex.pm/packages/plug/1.16.1 https://hexdocs.pm/plug/readme.html pkg:hex/plug@1.1.2"),
+    ("image", "docker.n8n.io/n8nio/n8n", "docker.n8n.io/n8nio/n8n https://docker.n8n.io/v2/n8nio/n8n/tags/list"),
     ("k8s", "a/i", "registry.k8s.io/a/i:v1.30.0 https://registry.k8s.io/v2/a/i/tags/list registry.k8s.io/a/i@sha256:0"),
     ("maven", "g.h:a", "https://central.sonatype.com/artifact/g.h/a/33.0/versions https://mvnrepository.com/artifact/g.h/a "
                        "https://search.maven.org/artifact/g.h/a/33.0/jar pkg:maven/g.h/a@1.9.1?type=pom"),
@@ -3616,6 +3617,50 @@ def test_pasted_address_finds_project_of_operator_provider():
         assert rt.project_at(table, "home", address)[:2] == (table["home"], found)
 
 
+DIGEST = "@sha256:" + "0123456789abcdef" * 4
+REFERENCES = [
+    ("nginx:1.27-alpine",                                           "dockerhub", "library/nginx"),
+    ("nginx" + DIGEST,                                              "dockerhub", "library/nginx"),
+    ("linuxserver/sonarr:latest",                                   "dockerhub", "linuxserver/sonarr"),
+    ("elastic/elasticsearch:8.16.4",                                "dockerhub", "elastic/elasticsearch"),
+    ("docker.io/library/postgres:16-alpine",                        "dockerhub", "library/postgres"),
+    ("docker.io/valkey/valkey:8-bookworm" + DIGEST,                 "dockerhub", "valkey/valkey"),
+    ("lscr.io/linuxserver/sonarr:4.0.9.2244-ls257",                 "ghcr",      "linuxserver/sonarr"),
+    ("ghcr.io/immich-app/postgres:14-vectorchord0.4.3" + DIGEST,    "ghcr",      "immich-app/postgres"),
+    ("quay.io/minio/minio:RELEASE.2025-01-20T14-49-07Z" + DIGEST,   "quay",      "minio/minio"),
+    ("registry.k8s.io/kube-apiserver:v1.30.0",                      "k8s",       "kube-apiserver"),
+    ("public.ecr.aws/docker/library/redis:7-alpine",                "ecr-public", "docker/library/redis"),
+    ("gcr.io/distroless/static:nonroot",                            "gcr",       "distroless/static"),
+    ("mcr.microsoft.com/dotnet/aspnet:8.0",                         "image", "mcr.microsoft.com/dotnet/aspnet"),
+    ("registry.gitlab.com/gitlab-org/build/cng/gitlab-base:v17.1",  "image", "registry.gitlab.com/gitlab-org/build/cng/gitlab-base"),
+    ("codeberg.org/forgejo/forgejo:9",                              "image", "codeberg.org/forgejo/forgejo"),
+    ("docker.elastic.co/elasticsearch/elasticsearch:8.16.4",        "image", "docker.elastic.co/elasticsearch/elasticsearch"),
+    ("europe-west1-docker.pkg.dev/my-project/images/app:1.2",       "image", "europe-west1-docker.pkg.dev/my-project/images/app"),
+    ("Registry.example:5000/Team/app",                              "image", "registry.example:5000/team/app"),
+    ("localhost:5000/app:1.0",                                      "image", "localhost:5000/app"),
+]
+
+
+def test_image_is_found_by_its_reference():
+    """F: 11 of 18 references of real compose files were unknown."""
+    for text, provider, name in REFERENCES:
+        found = rt.project_in(rt.PROVIDERS, text)
+        assert found and (found[0].id, found[1]) == (provider, name), text
+        assert rt.project_at(rt.PROVIDERS, provider, text)[:2] == rt.project_at(rt.PROVIDERS, None, text, is_typed=True)[:2] == found
+        page = rt.page_of(*found)
+        assert rt.project_in(rt.PROVIDERS, page) == found, page
+    assert rt.PROVIDERS["image"].auth("secret") == {}       # else it would go to whatever host a user names
+    for text, provider in [("linuxserver/sonarr", "github"), ("codeberg.org/forgejo/forgejo", "codeberg"),
+                           ("golang.org/x/text", "may be a project of .*go, image"), ("xpkg.example/a/b", "may be a project of .*image"),
+                           ("docker.io/a/b/c:1", "provider is required"), ("com.google.guava:guava", "may be a project of maven"),
+                           ("x.example/a/b@sha256:0", "provider is required"), ("x.example:123456/a/b:1", "provider is required")]:
+        if provider in rt.PROVIDERS:
+            assert rt.project_at(rt.PROVIDERS, None, text, is_typed=True)[0].id == provider
+        else:
+            with pytest.raises(rt.Invalid, match=provider):
+                rt.project_at(rt.PROVIDERS, None, text, is_typed=True)
+
+
 def test_page_of_project_leads_back_to_it():
     for provider in rt.PROVIDERS.values():
         name = rt.name_at(provider, provider.example)[0]
@@ -3675,7 +3720,8 @@ def test_name_is_normalised_and_its_key_ignores_spelling_alone():
         ("nuget", ["Newtonsoft.Json", "NEWTONSOFT.JSON"]), ("cargo", ["serde_json", "serde-json", "Serde-JSON"]),
         ("hex", ["plug", "Plug"]), ("pub", ["http", "Http"]), ("npm", ["JSONStream"]), ("npm", ["@nestjs/cli"]),
         ("github-npm", ["@o/p", "o/p"]), ("k8s", ["pause", "Pause"]),
-        ("dockerhub", ["library/nginx", "nginx", "Library/Nginx"]), ("ghcr", ["owner/image/sub", "Owner/Image/Sub"]),
+        ("dockerhub", ["library/nginx", "nginx", "Library/Nginx"]), ("image", ["r.example:5000/o/i", "R.Example:5000//O/i"]),
+        ("ghcr", ["owner/image/sub", "Owner/Image/Sub"]),
         ("quay", ["owner/image", "Owner/Image"]), ("maven", ["g.h:a", "g.h/a", "/g/h/a/"]),
         ("git", ["https://git.example/A/b", "https://Git.Example/A/b.git", "https:/git.example/A/b",
                  "git+https://git.example/A/b.git/"]),
@@ -4558,6 +4604,12 @@ def test_private_address_of_a_user_needs_an_administrator(world, listen):
     world.store.projects.add(world.account.id, "git", key, name, {})
     assert check_now(tracker, source.id)[0].error is None
     assert world.store.releases.known(source.id)["v1.10-rc1"].content_id == SECOND_TAG
+    registry = listen(by_path(OCI))
+    name, key = rt.name_at(rt.PROVIDERS["image"], f"{rt.host_of(registry.url)}/o/i")
+    source = world.store.projects.add(other.id, "image", key, name, {})[1]
+    assert "is a private address" in check_now(tracker, source.id)[0].error and not registry.seen
+    world.store.projects.add(world.account.id, "image", key, name, {})
+    assert check_now(tracker, source.id)[0].error is None and "1.0" in world.store.releases.known(source.id)
 
 
 def test_notification_storm_is_one_summary(world, listen):
@@ -11068,6 +11120,8 @@ def test_container_registry_is_tracked_from_push_to_webhook(serve, db, tmp_path,
             push("1.1.0", "2026-02-04T00:00:00Z")       # the same tag, another image
             again = receiver.wait(2)[1].json()
             assert again["version"] == "1.1.0" and again["is_updated"] is True
+            project = api.post("/v1/projects", {"provider": "image", "name": f"{address}/home/app:1.0.0"})
+            assert project["name"] == f"{address}/home/app" and api.get(f"/v1/projects/{project['id']}/latest-release")["version"] == "1.1.0"
             missing = api.ask("POST", "/v1/projects", {"provider": "home", "name": "home/none"})
             assert missing[0] == 400 and "home has no project home/none" in missing[2]["errors"][0]
             assert process.end() == 0
