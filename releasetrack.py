@@ -4769,12 +4769,15 @@ def forgejo(project: ProjectRef) -> Exchange:
         if one.note and notes.get(one.version) else one for one in listing.releases])
 
 
-# Signatures and attestations, bare hashes, build caches, and the halves of a multi-platform tag.
-_NOT_A_RELEASE = re.compile(
-    r"sha256-[0-9a-f]{64}.*|(?:sha-)?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}"
-    r"|(?:.*[-_.])?buildcache(?:[-_.].*)?"
-    r"|.*[-_.](?:amd64|x86_64|386|i386|arm|arm64|arm64v8|aarch64|arm32v[567]|arm(?:v[567]|hf|el)|ppc64le"
-    r"|s390x|riscv64)")
+# Tags of an image that are no releases: its halves for one architecture, and what only builds use.
+_ARCHITECTURES = (r"amd64|x86[-_]64|i386|arm|arm64(?:v8)?|aarch64|arm32v[567]|arm(?:v[5-8]|hf|el)|ppc64le"
+                  "|s390x|riscv64|mips64le|loong64")
+_NOT_A_RELEASE = re.compile("|".join((
+    rf"(?:.*[-_.])?(?:{_ARCHITECTURES})(?:[-_.].*)?", r".*-386",
+    r"sha256-[0-9a-f]{64}.*", r".*\.(?:sig|att|sbom)",             # signatures, attestations, parts lists
+    r"(?:.*[-_.])?(?:build)?cache(?:[-_.].*)?",
+    r"(?i:pr|pull|mr)[-_.]?[0-9]+(?:[-_.].*)?",                     # of a pull request
+    r"(?:[a-z]\w*-(?:\w+-)*g?)?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}")))     # branch-commit
 _MANIFESTS = ("application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
               "application/vnd.docker.distribution.manifest.list.v2+json, "
               "application/vnd.docker.distribution.manifest.v2+json")
@@ -5350,6 +5353,7 @@ class Dialect:
     is_prerelease: Callable[[str], bool] = prerelease_by_words
     auth: Callable[[str], dict[str, str]] | None = None             # the headers that hold a token
     pasted: tuple[str, ...] = ()            # patterns of pasted addresses, below the site and without query
+    has_images: bool = False                # whose tags are rebuilt, often many at once
 
 
 _REPOSITORY = r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}"
@@ -5379,6 +5383,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             "https://deps.dev/{provider}/{segment}/{version}"),
     Dialect(dockerhub, "image, or owner/image", rf"{_IMAGE}/{_IMAGE}", "{site}/r/{name}/tags",
             normalise=lambda name: name.lower() if "/" in name else f"library/{name.lower()}", auth=_BEARER,
+            has_images=True,
             pasted=(rf"_/{_PART}{_REST}", rf"(?:r|repository/docker)/{_PARTS}{_REST}")),
     Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
             "{site}/{name}/releases/tag/{version}", normalise=_without_git, key=str.lower,
@@ -5411,7 +5416,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, is_prerelease=prerelease_by_semver,
             pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list",
-            normalise=str.lower, auth=_basic_auth("token"),
+            normalise=str.lower, auth=_basic_auth("token"), has_images=True,
             pasted=(r"v2/(.+?)/(?:tags/list|manifests/.*)", _TAGGED)),
     Dialect(packagist, "vendor/package", _REPOSITORY, "{site}/packages/{name}", normalise=str.lower,
             auth=_basic_auth("token"), pasted=(rf"packages/{_PARTS}{_REST}", rf"p2/{_PARTS}\.json")),
@@ -5419,7 +5424,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             "{site}/packages/{name}/versions/{version}", normalise=str.lower,
             is_prerelease=prerelease_by_semver, auth=_BEARER, pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(quay, "owner/image", rf"{_IMAGE}(?:/{_IMAGE})+", "{site}/repository/{name}?tab=tags",
-            normalise=str.lower, auth=_BEARER,
+            normalise=str.lower, auth=_BEARER, has_images=True,
             pasted=(rf"repository/{_PARTS}(?:/(?:manifest|tag)/.*)?", _TAGGED)),
     Dialect(rubygems, "gem", r"[A-Za-z0-9_.-]+", "{site}/gems/{name}",
             "{site}/gems/{name}/versions/{version}", pasted=(rf"gems/{_PART}{_REST}",)),
@@ -6131,8 +6136,8 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
                    provider: Provider, now: float, settings: Settings) -> list[Event]:
     """The events of one check for a project: the news, judged for it, that it does not exclude.
     At most ``NEWS_LIMIT``, the newest, are announced one by one; the others are one summary, but webhooks get
-    each of the newest ``WEBHOOK_LIMIT``. ``rewritten``: the versions that changed when history was rewritten:
-    one notice, for no webhook."""
+    each of the newest ``WEBHOOK_LIMIT``. So are the tags of an image that were rebuilt together.
+    ``rewritten``: the versions that changed when history was rewritten: one notice, for no webhook."""
     project = subscriber.project
     wanted = [release for release in news if not excluded(project, release)]
     changed = sum(not excluded(project, release) for release in rewritten)
@@ -6152,6 +6157,13 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
     events = []
     if changed:
         events.append(summary(f"its history was rewritten: {changed:,} versions changed",
+                              Release("", None, is_updated=True)))
+    rebuilt = [one for one in wanted if one.is_updated and provider.dialect.has_images]
+    if len(rebuilt) > 1:
+        wanted = [one for one in wanted if not one.is_updated]
+        events += [single(machines, one) for one in rebuilt[-WEBHOOK_LIMIT:]]
+        names = ", ".join(one.version for one in rebuilt[:-4:-1]) + (", ..." if len(rebuilt) > 3 else "")
+        events.append(summary(f"{len(rebuilt):,} tags were rebuilt: {names}",
                               Release("", None, is_updated=True)))
     if len(wanted) > NEWS_LIMIT:
         by_date = sorted(wanted, key=lambda release: release.date or "")
@@ -6414,7 +6426,7 @@ class Tracker(Worker):
         rewritten: Sequence[Release] = ()
         if source.succeeded_at is None:         # what was released before the first check is history
             news = []
-        elif is_history_rewritten(known, result):
+        elif is_history_rewritten(known, result) and not provider.dialect.has_images:
             log.info("source %s/%s: history rewritten, %d versions changed", source.provider, source.name,
                      len(result.updated))
             rewritten, news = result.updated, [release for release in news if not release.is_updated]

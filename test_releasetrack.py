@@ -3424,6 +3424,23 @@ def test_registry_tags_and_google_dates_of_every_page(listen):
         assert {row[0]: row[1] for row in read_from("oci", provider.url, "o/i")} == {"a": None, "b": date}
 
 
+def test_tags_of_builds_are_no_releases():
+    """As they are in the lists of linuxserver, Loki, Plex, MinIO and others, and names that only look like them."""
+    for tag in """pr-3430 PR-12 pr-12-amd64 commit-8f2c1aa sha-f2c9d2f main-cb3cbef main-cb3cbef-arm64 k99-5206e3a c67dce28e git-1a2b3c4
+            heads-storage-per-tenant-0-gd596e1475 dependabot-uv-dev-utilities-minor-da626189b9 buildcache cache cache-main main-cache
+            arm64v8-latest amd64-10.8.13-ls249 arm32v7-2021.10.06 latest-arm64 latest-linux-arm64 helm-loki-5.44.1-arm v1.53.1-386
+            v1.53.1-enterprise-ppc64le 1.25.3-alpine-amd64 v1.0.sbom""".split() + ["sha256-" + "0a" * 32, f"sha256-{'0a' * 32}.sig"]:
+        assert rt._NOT_A_RELEASE.fullmatch(tag), tag
+    for tag in """latest nightly prod commitment 20200413 1.0.386 2021.9.0-openj9-11 1.40.2.8395-c67dce28e version-1.40.2.8395-c67dce28e
+            14.3.2.99202012272006-7195-abb854a1eubuntu18.04.1-ls108 armada 1.0-armor faded-deface memcached-1.6 RELEASE.2025-01-20T14-49-07Z
+            20231101-230548-g159857a0b artful-20170826 bookworm-20240904-slim 8.0.0-debian-12-r3 13.1.0-25893932881-ubuntu pull""".split():
+        assert not rt._NOT_A_RELEASE.fullmatch(tag), tag
+    began = time.process_time()
+    for text in ("a-", "0a", "a-0", "arm-", "-", "a_", "a", "0"):
+        rt._NOT_A_RELEASE.fullmatch(text * 50_000)
+    assert time.process_time() - began < 2
+
+
 def test_oci_build_date_of_no_use_is_none(listen):
     for created in ("1970-01-01T00:00:00Z", "2026-11-01T10:00Z"):
         answers_by_path = {**OCI, "/v2/o/i/blobs/sha256:config": {"created": created}}
@@ -4164,6 +4181,32 @@ def test_many_new_releases_are_twenty_and_a_summary():
     judged = rt.judged(news(50), rt.Verdicts((), [], [f"1.{minor}" for minor in range(3, 50)]))
     assert received(events_of(subscriber, judged), "ntfy") == ["1.0", "1.1", "1.2"]
     assert events_of(subscriber_to("ntfy", exclude_updated=True), [], [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)]) == []
+
+
+def test_tags_rebuilt_together_are_one_message(world, listen):
+    """C: 120 tags of a rebuilt base image were 120 notifications, or its history had been rewritten."""
+    names, digest = [*(f"8.{minor}" for minor in range(120)), "arm64v8-8.0", "main-1a2b3c4"], "a"
+    provider = listen(lambda seen: (200, {"next": None, "results": [
+        {"name": name, "last_updated": MAY, "digest": digest if name != moved else "c"} for name in names]}))
+    tracker = world.tracker(rt.Settings(provider=(f"hub=dockerhub:{provider.url}",)))
+    source = world.store.projects.add(world.account.id, "hub", "o/i", "o/i", {})[1]
+    hook, chat = world.webhook("http://127.0.0.1:9/"), world.topic()
+    for digest, more, moved, to_chat, to_hook in (
+            ("a", [], "", [], 0),                           # history
+            ("b", [], "", ["summary"], 120),
+            ("b", ["8.120", "8.120-arm64"], "8.7", ["summary", "8.120", "8.7"], 122)):
+        names += more
+        check_now(tracker, source.id)
+        sent = {one.name: [entry.version or entry.event for entry in reversed(world.store.outbox.history(
+            world.account.id, destination_id=one.id, limit=999))] for one in (chat, hook)}
+        assert sent[chat.name] == to_chat and len(sent[hook.name]) == to_hook
+    assert sql(world.store, "SELECT body ->> 'text' FROM event WHERE kind = 'summary'") == [
+        ("120 tags were rebuilt: 8.119, 8.118, 8.117, ...",)]
+    rebuilt, hub = [rt.Release(tag, MAY, is_updated=True) for tag in ("8", "8.1", "latest")], rt.PROVIDERS["dockerhub"]
+    judged = rt.judged(rebuilt, rt.Verdicts((), [], ["8", "latest"]))
+    for news, told in ((rebuilt, "3 tags were rebuilt: latest, 8.1, 8"), (judged, "8.1")):
+        assert received(rt.release_events(subscriber_to("ntfy"), news, (), hub, MONDAY, WITH_MAIL), "ntfy") == [told]
+    assert received(events_of(subscriber_to("ntfy"), rebuilt), "ntfy") == ["8", "8.1", "latest"]        # no image
 
 
 def test_history_is_rewritten_when_more_than_half_of_it_changes():
