@@ -3955,11 +3955,13 @@ HOST_LIMITS = {
     "artifacthub.io":        HostLimit(1,        2.0,     every=HOUR),
     "api.deps.dev":          HostLimit(5,        1.0),
     "registry.yarnpkg.com":  HostLimit(2,        1.0),
+    "github.com":            HostLimit(1,        1.0),
+    "public.ecr.aws":        HostLimit(1,        1.1),
 } | dict.fromkeys((
     "api.nuget.org", "fastapi.metacpan.org", "gcr.io", "ghcr.io", "git.exozy.me", "git.savannah.gnu.org",
-    "git.sr.ht", "gitea.com", "github.com", "gitlab.freedesktop.org", "gitlab.gnome.org", "gitlab.xfce.org",
+    "git.sr.ht", "gitea.com", "gitlab.freedesktop.org", "gitlab.gnome.org", "gitlab.xfce.org",
     "hackage.haskell.org", "index.crates.io", "invent.kde.org", "npm.pkg.github.com", "proxy.golang.org",
-    "pub.dev", "public.ecr.aws", "quay.io", "registry.k8s.io", "repo.packagist.org", "repo1.maven.org",
+    "pub.dev", "quay.io", "registry.k8s.io", "repo.packagist.org", "repo1.maven.org",
     "salsa.debian.org",
 ), HostLimit(10, 5.0))
 
@@ -4399,7 +4401,8 @@ class Fetcher:
         while wait := pace.take(time.monotonic()):
             if wait > _PATIENCE:
                 until = timestamp(self._clock() + wait)
-                raise Throttled(f"{host.name} is asked {pace}; the next one goes out at {until}", wait)
+                more = f", with a token {host.paces[1]}" if str(pace) != str(host.paces[1]) else ""
+                raise Throttled(f"{host.name} is asked {pace}{more}; the next one goes out at {until}", wait)
             if self.stopping.wait(wait):
                 raise Stopped("the program is being stopped")
 

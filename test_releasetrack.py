@@ -2627,7 +2627,7 @@ def test_public_hosts_have_limits_below_documented_ones():
         return getattr(rt.HOST_LIMITS[host], field) * rt.HOUR / rt.HOST_LIMITS[host].seconds
     assert hourly("api.github.com") < 60 and hourly("api.github.com", "with_token") < 5000
     assert hourly("api.bitbucket.org") < 60 and hourly("api.bitbucket.org", "with_token") < 1000
-    assert hourly("crates.io") < 3600 and hourly("hex.pm") < 6000 and hourly("rubygems.org") < 36_000
+    assert hourly("crates.io") < 3600 and hourly("public.ecr.aws") < 3600 and hourly("github.com") <= 3600 and hourly("hex.pm") < 6000 and hourly("rubygems.org") < 36_000
     for host, limit in rt.HOST_LIMITS.items():
         assert limit.requests > 0 and limit.seconds > 0 and (not limit.with_token or limit.with_token > limit.requests), host
 
@@ -2639,7 +2639,7 @@ def test_public_host_limit_and_its_token_limit(listen):
     request = rt.Request("http://api.github.com/repos/o/r")
     for _ in range(45):
         fetcher.fetch(request)
-    with pytest.raises(rt.Throttled, match="api.github.com is asked at most 45 times in 3600 s") as caught:
+    with pytest.raises(rt.Throttled, match="api.github.com is asked at most 45 times in 3600 s, with a token at most 4500 times in 3600 s; ") as caught:
         fetcher.fetch(request)
     assert 3500 < caught.value.seconds <= 3600
     fetcher.fetch(dataclasses.replace(request, headers={"Authorization": "Bearer t"}))
