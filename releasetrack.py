@@ -4507,6 +4507,7 @@ class ProjectRef:
     token: str | None
     auth: Mapping[str, str]         # the headers with the token
     read_known: Callable[[], Mapping[str, KnownRelease]]
+    kept: dict[str, str]            # what a dialect keeps for the next check, until one fails
 
     @property
     def known(self) -> Mapping[str, KnownRelease]:
@@ -4787,11 +4788,15 @@ _MANIFESTS = ("application/vnd.oci.image.index.v1+json, application/vnd.oci.imag
 _DETAILS_PER_CHECK = 5      # tags or changelogs that one check asks for; a list has neither dates nor changes
 
 
-def _oci_answer(project: ProjectRef, request: Request, access: dict[str, str]) -> Exchange:
-    """The answer to a request, with a token where the registry wants one; ``access`` keeps the token.
+def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
+    """The answer to a request, with a token where the registry wants one, which is kept until it is refused.
     https://distribution.github.io/distribution/spec/auth/token/"""
-    passes = (*request.accept_statuses, 401)
+    access = project.kept
+    passes = (*request.accept_statuses, 401, *([403] if access else []))
     answer = yield dataclasses.replace(request, headers={**request.headers, **access}, accept_statuses=passes)
+    if answer.status == 403 and access:     # may have expired
+        access.clear()
+        return (yield from _oci_answer(project, request))
     if answer.status != 401:
         return answer
     challenge = answer.headers.get("www-authenticate", "")
@@ -4810,11 +4815,11 @@ def _oci_answer(project: ProjectRef, request: Request, access: dict[str, str]) -
     return (yield dataclasses.replace(request, headers={**request.headers, **access}))
 
 
-def _oci_created(project: ProjectRef, at: str, tag: str, access: dict[str, str]) -> Exchange:
+def _oci_created(project: ProjectRef, at: str, tag: str) -> Exchange:
     """``(date, digest)`` of a tag: when its image was built, "" if unknown, and its manifest's digest."""
     request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, accept_statuses=_UNAVAILABLE,
                       max_response_bytes=_DOCUMENT_LIMIT)
-    answer = yield from _oci_answer(project, request, access)
+    answer = yield from _oci_answer(project, request)
     if answer.status != 200:
         return "", ""
     digest, manifest = answer.headers.get("docker-content-digest", ""), answer.json()
@@ -4822,11 +4827,11 @@ def _oci_created(project: ProjectRef, at: str, tag: str, access: dict[str, str])
                  if one.get("platform", {}).get("os") != "unknown"]
     if platforms:
         request = dataclasses.replace(request, url=f"{at}/manifests/{platforms[0]['digest']}")
-        manifest = (yield from _oci_answer(project, request, access)).json()
+        manifest = (yield from _oci_answer(project, request)).json()
     created = (manifest.get("annotations") or {}).get("org.opencontainers.image.created")
     if not created and "config" in manifest:
         request = dataclasses.replace(request, url=f"{at}/blobs/{manifest['config']['digest']}", headers={})
-        answer = yield from _oci_answer(project, request, access)
+        answer = yield from _oci_answer(project, request)
         created = answer.json().get("created") if answer.status == 200 else None
     with contextlib.suppress(ValueError, TypeError):    # the image's author wrote it
         return utc(created) or "", digest
@@ -4835,12 +4840,12 @@ def _oci_created(project: ProjectRef, at: str, tag: str, access: dict[str, str])
 
 def oci(project: ProjectRef) -> Exchange:
     """https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-tags, in no order."""
-    at, access = f"{project.site}/v2/{project.name}", dict[str, str]()
+    at = f"{project.site}/v2/{project.name}"
     url: str | None = f"{at}/tags/list?n=1000"
     tags, size, pages = dict[str, None](), 0, 0
     dates, digests = dict[str, str](), dict[str, str]()      # of Google's registries they stand in the list
     while url and size <= _READ_LIMIT and pages < 100:
-        answer = yield from _oci_answer(project, Request(url), access)
+        answer = yield from _oci_answer(project, Request(url))
         page, url, size, pages = answer.json(), _next_page(answer), size + len(answer.body), pages + 1
         tags |= dict.fromkeys(tag for tag in page["tags"] or () if not _NOT_A_RELEASE.fullmatch(tag))
         for digest, manifest in (page.get("manifest") or {}).items():
@@ -4851,13 +4856,13 @@ def oci(project: ProjectRef) -> Exchange:
         tags = dict.fromkeys(_highest(tags))
         numbered = sorted((tag for tag in tags if re.search("[0-9]", tag)), key=version_order, reverse=True)
         for tag in [tag for tag in numbered if tag not in project.known][:_DETAILS_PER_CHECK]:
-            dates[tag], digests[tag] = yield from _oci_created(project, at, tag, access)
+            dates[tag], digests[tag] = yield from _oci_created(project, at, tag)
         watchable = project.known.keys() | (tags.keys() & {"latest"})
         watched = [tag for tag in ("latest", *numbered) if tag in watchable]
         for tag in watched[:_DETAILS_PER_CHECK]:
             request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, "HEAD",
                               accept_statuses=_UNAVAILABLE)
-            answer = yield from _oci_answer(project, request, access)
+            answer = yield from _oci_answer(project, request)
             digests[tag] = answer.headers.get("docker-content-digest", "")
     return Listing([make_release(tag, dates.get(tag) or None, content=("digest", digests.get(tag)))
                     for tag in tags])
@@ -5067,9 +5072,13 @@ def packagist(project: ProjectRef) -> Exchange:
 def nuget(project: ProjectRef) -> Exchange:
     """https://learn.microsoft.com/en-us/nuget/api/registration-base-url-resource: pages, the newest last."""
     index = project.site if project.site.endswith(".json") else f"{project.site}/v3/index.json"
-    resources = {one["@type"]: one["@id"] for one in (yield Request(index)).json()["resources"]}
-    base = resources.get("RegistrationsBaseUrl/3.6.0") or resources["RegistrationsBaseUrl"]
-    first = yield Request(f"{base.rstrip('/')}/{project.name.lower()}/index.json")
+    if "base" not in project.kept:
+        answer = yield Request(index)
+        bases = {one["@type"]: one["@id"] for one in answer.json()["resources"]}
+        project.kept.update(base=bases.get("RegistrationsBaseUrl/3.6.0") or bases["RegistrationsBaseUrl"],
+                            named_by=answer.address or "")
+    first = yield Request(f"{project.kept['base'].rstrip('/')}/{project.name.lower()}/index.json",
+                          named_by=project.kept["named_by"])
     releases: list[Release] = []
     for page in _expect_list(first.json()["items"])[:-21:-1]:
         if "items" not in page:
@@ -5284,25 +5293,34 @@ def artifacthub(project: ProjectRef) -> Exchange:
         for entry in entries], answer)
 
 
-_GIT_TAG = re.compile(rb"(?:\n|0000)[0-9a-f]{4}([0-9a-f]{40}(?:[0-9a-f]{24})?) refs/tags/([^\n\0]+)")
+_GIT_TAG = re.compile(rb"(?:\A|\n|0000)[0-9a-f]{4}([0-9a-f]{40}(?:[0-9a-f]{24})?) refs/tags/([^\n\0 ]+)"
+                      rb"(?: peeled:([0-9a-f]+))?")
+_GIT_TAGS_ALONE = b"0014command=ls-refs\n%s00010009peel\n001aref-prefix refs/tags/\n0000"
 
 
 def git(project: ProjectRef) -> Exchange:
     """A repository's tags over smart HTTP, without dates, by its address, which a user supplies.
-    https://git-scm.com/docs/http-protocol#_smart_clients: lines after their length, and 0000 at the end."""
-    url = f"{project.name}/info/refs?service=git-upload-pack"
-    answer = yield Request(url)
+    https://git-scm.com/docs/protocol-v2#_ls_refs, else https://git-scm.com/docs/http-protocol#_smart_clients,
+    which lists all refs: lines after their length, and 0000 at the end."""
+    version_2 = {"Git-Protocol": "version=2"}
+    answer = yield Request(f"{project.name}/info/refs?service=git-upload-pack", version_2)
     head = b"001e# service=git-upload-pack\n0000"
+    if answer.body.removeprefix(head).startswith(b"000eversion 2\n"):
+        head, url = b"", answer.url.replace("/info/refs?service=", "/")
+        hashes = re.search(rb"[0-9a-f]{4}object-format=[a-z0-9]{1,20}\n", answer.body)     # that we can read
+        headers = {**version_2, "Content-Type": "application/x-git-upload-pack-request"}
+        answer = yield Request(url, headers, "POST", _GIT_TAGS_ALONE % (hashes[0] if hashes else b""))
     if not answer.body.startswith(head):
         raise ValueError("it is no git repository over smart HTTP")
     if not re.search(rb"(?:\A|\n)0000\Z", answer.body[max(len(head), len(answer.body) - 5):]):
         raise ValueError("its answer ended early")
-    # An annotated tag comes twice, the second time as v1^{} with its commit. There may be very many tags.
+    # An annotated tag has its commit behind it, or comes twice, then as v1^{}. There may be very many tags.
     kept = set(_highest(match[2].decode("utf-8", "replace") for match in _GIT_TAG.finditer(answer.body)
                         if not match[2].endswith(b"^{}")))
-    commits = {tag: match[1].decode() for match in _GIT_TAG.finditer(answer.body)
+    commits = {tag: (match[3] or match[1]).decode() for match in _GIT_TAG.finditer(answer.body)
                if (tag := match[2].decode("utf-8", "replace").removesuffix("^{}")) in kept}
-    return Listing([make_release(tag, content=("commit", commit)) for tag, commit in commits.items()], answer)
+    return Listing([make_release(tag, content=("commit", commit)) for tag, commit in commits.items()],
+                   answer if head else None)
 
 
 def savannah(project: ProjectRef) -> Exchange:
@@ -5858,11 +5876,13 @@ def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
 
 def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
                 read_known: Callable[[], Mapping[str, KnownRelease]] = dict, etag_url: str | None = None,
-                etag: str | None = None) -> Listing | None:
+                etag: str | None = None, kept: dict[str, str] | None = None) -> Listing | None:
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
+    ``kept``: what the last check left in it, such as a registry's token; changed for the next one.
     Raises ProviderError for everything that can go wrong there."""
     site, name_there = _place_of(provider, name)
-    project = ProjectRef(provider.id, site, name_there, token, provider.auth(token), read_known)
+    project = ProjectRef(provider.id, site, name_there, token, provider.auth(token), read_known,
+                         {} if kept is None else kept)
     steps, answer = provider.dialect.read(project), None
     for _ in range(_REQUEST_LIMIT):
         request = _next_request(provider, name, site, steps, answer)
@@ -6260,6 +6280,7 @@ class Tracker(Worker):
         """Use these settings and providers from the next check on."""
         limits = {id_: HOST_LIMITS.get(host_of(provider.site)) for id_, provider in providers.items()}
         self._settings, self._providers = settings, providers
+        self._kept = dict[int, dict[str, str]]()        # by source, what its dialect keeps between checks
         # By provider, where its host allows fewer checks.
         self._long_intervals = {id_: limit.every for id_, limit in limits.items()
                                 if limit and limit.every > settings.poll_interval}
@@ -6418,7 +6439,11 @@ class Tracker(Worker):
         # Read when it is needed: where nothing has changed that is rare, and a check takes half the CPU time.
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
         token = provider_token(self._settings, provider)
-        listing = releases_of(provider, source.name, ask, token, read_known, source.etag_url, source.etag)
+        kept = self._kept.pop(source.id, {})
+        listing = releases_of(
+            provider, source.name, ask, token, read_known, source.etag_url, source.etag, kept)
+        if kept:
+            self._kept[source.id] = kept
         result = CheckResult(self._clock() + self._interval_of(source) * (1 + self._jitter() / 10),
                              source.etag_url, source.etag, quota_left)
         if listing is None:

@@ -3297,22 +3297,34 @@ def test_registry_password_goes_to_no_other_host_or_plain_http():
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="without git there is nothing to compare with")
-def test_git_advertisement_of_git_itself(listen, tmp_path):
-    def git(*arguments: str) -> bytes:
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
+def test_git_tags_of_git_itself(listen, tmp_path, hashes):
+    """Over git's own server, by protocol version 2, and as one answers that knows only the first."""
+    def git(*arguments: str, said: bytes = b"", **environ: str) -> bytes:
         command = ("git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org", *arguments)
-        env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-        return subprocess.run(command, env=env, check=True, capture_output=True).stdout
-    git("init", "-q")
-    head = b"001e# service=git-upload-pack\n0000"
-    advertised = head + git("upload-pack", "--advertise-refs", str(tmp_path))
-    site = listen(lambda seen: (200, advertised)).url
-    assert read_from("git", site, f"{site}/r") == []
+        env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, **environ}
+        return subprocess.run(command, env=env, check=True, capture_output=True, input=said).stdout
+
+    def serve_git(seen: Seen) -> Any:
+        path, _, query = seen.path.partition("?")
+        head, _, body = git("http-backend", said=seen.body, PATH_INFO=path, QUERY_STRING=query, REQUEST_METHOD=seen.method,
+                            GIT_PROJECT_ROOT=str(tmp_path), GIT_HTTP_EXPORT_ALL="1", CONTENT_LENGTH=str(len(seen.body)),
+                            CONTENT_TYPE=seen.headers.get("content-type", ""),
+                            GIT_PROTOCOL=seen.headers["git-protocol"] if is_new else "").partition(b"\r\n\r\n")
+        return 200, body, dict(line.split(": ", 1) for line in head.decode().splitlines())
+
+    site, is_new, paths = listen(serve_git), True, ["/.git/info/refs?service=git-upload-pack", "/.git/git-upload-pack"]
+    git("init", "-q", f"--object-format={hashes}")
+    assert read_from("git", site.url, f"{site.url}/.git") == []
     git("commit", "-q", "--allow-empty", "-m", "first")
     for tag in (["v1.0"], ["-a", "v1.1", "-m", "second"], ["größer/1.2"]):
         git("tag", *tag)
-    advertised, commit = head + git("upload-pack", "--advertise-refs", str(tmp_path)), git("rev-parse", "HEAD").decode().strip()
-    assert {(row[0], row[5]) for row in read_from("git", site, f"{site}/r")} == {
-        (tag, f"commit:{commit}") for tag in ("v1.0", "v1.1", "größer/1.2")}
+    commit = git("rev-parse", "HEAD").decode().strip()
+    for is_new in (True, False):
+        site.seen.clear()
+        assert {(row[0], row[5]) for row in read_from("git", site.url, f"{site.url}/.git")} == {
+            (tag, f"commit:{commit}") for tag in ("v1.0", "v1.1", "größer/1.2")}
+        assert [seen.path for seen in site.seen] == paths[:1 + is_new]
 
 
 def test_pages_are_followed_up_to_what_is_known(listen):
@@ -3411,6 +3423,32 @@ def test_registry_token_dance(listen):
         assert "1.0" in [row[0] for row in read_from("oci", provider.url, "o/i", token)]
         with pytest.raises(rt.ProviderError, match="needs a token in MY_OCI_TOKEN"):
             read_from("oci", provider.url, "o/i")
+
+
+def test_token_and_index_are_kept_between_checks(listen):
+    def answer(seen: Seen) -> Any:
+        if seen.path.startswith("/token"):
+            return 200, {"token": wanted}
+        if seen.headers.get("authorization") != f"Bearer {wanted}":
+            status = 403 if "authorization" in seen.headers else 401
+            return status, {}, {"WWW-Authenticate": f'Bearer realm="{provider.url}/token"'} if status == 401 else {}
+        return by_path(OCI)(seen)
+    provider, wanted, kept, fetch = listen(answer), "a", dict[str, str](), rt.Fetcher(rt.Settings()).fetch
+
+    def asked(row: rt.Provider, name: str, at: Any) -> list[str]:
+        at.seen.clear()
+        assert rt.releases_of(row, name, fetch, kept=kept)
+        return [seen.path for seen in at.seen]
+    row = row_of("oci", provider.url)
+    first, tags = asked(row, "o/i", provider), "/v2/o/i/tags/list?n=1000"
+    assert first[:3] == [tags, "/token?scope=repository%3Ao%2Fi%3Apull", tags] and asked(row, "o/i", provider) == first[2:]
+    wanted = "b"        # the kept one has expired
+    assert asked(row, "o/i", provider) == [tags, *first]
+    kept.clear()
+    _, name, _, answers, *_ = LISTED["nuget"]
+    index = listen(by_path(answers))
+    first = asked(row_of("nuget", index.url), name, index)
+    assert asked(row_of("nuget", index.url), name, index) == first[1:]
 
 
 def test_registry_tags_and_google_dates_of_every_page(listen):
