@@ -247,12 +247,14 @@ def _proxy_network(value: str) -> str:
 
 
 def _provider_row(value: str) -> tuple[str, str, str]:
-    """``(id, dialect, address)`` of ``ID=DIALECT:URL``. Whether the dialect exists, providers_with says."""
+    """``(id, dialect, address)`` of ``ID=DIALECT:URL``. Whether the dialect exists, providers_with says.
+    An address with a project's name in it may have a query and a fragment, which says how to read it."""
     match = re.fullmatch(r"([a-z0-9][a-z0-9-]{0,39})=([a-z]+):(https?://.+)", value)
-    if not match or "@" in urlsplit(match[3]).netloc:
+    if not match or re.search("[@{]", urlsplit(match[3]).netloc):
         raise ValueError("ID=DIALECT:URL without user and password, such as "
                          "home=forgejo:https://git.example.org")
-    return match[1], match[2], read_web_address(match[3])
+    address = read_web_address(re.split("[?#]", match[3])[0] if "{name}" in match[3] else match[3])
+    return match[1], match[2], match[3] if "{name}" in match[3] else address
 
 
 def _token(value: str) -> tuple[str, str]:
@@ -767,6 +769,7 @@ class Request:
     accept_statuses: Collection[int] = ()   # beyond 2xx, that are no error
     is_user_supplied: bool = False          # the address is a user's, and checked like a webhook's
     max_response_bytes: int = 20 * MIB      # of a provider's answer
+    may_be_cut: bool = False                # a larger one is not an error but cut there
     named_by: str | None = None     # the address that answered with it: a public one may name no private one
 
 
@@ -3957,12 +3960,18 @@ HOST_LIMITS = {
     "registry.yarnpkg.com":  HostLimit(2,        1.0),
     "github.com":            HostLimit(1,        1.0),
     "public.ecr.aws":        HostLimit(1,        1.1),
+    "repology.org":          HostLimit(1,        1.1),
+    "endoflife.date":        HostLimit(1,        1.0,     every=6 * HOUR),
 } | dict.fromkeys((
     "api.nuget.org", "fastapi.metacpan.org", "gcr.io", "ghcr.io", "git.exozy.me", "git.savannah.gnu.org",
     "git.sr.ht", "gitea.com", "gitlab.freedesktop.org", "gitlab.gnome.org", "gitlab.xfce.org",
     "hackage.haskell.org", "index.crates.io", "invent.kde.org", "npm.pkg.github.com", "proxy.golang.org",
     "pub.dev", "quay.io", "registry.k8s.io", "repo.packagist.org", "repo1.maven.org",
     "salsa.debian.org",
+    "api.anaconda.org", "api.launchpad.net", "api.snapcraft.io", "api.wordpress.org", "archlinux.org",
+    "aur.archlinux.org", "code.videolan.org", "crandb.r-pkg.org", "f-droid.org", "flathub.org",
+    "galaxy.ansible.com", "gitlab.alpinelinux.org", "gitlab.archlinux.org", "gitlab.haskell.org",
+    "gitlab.torproject.org", "open-vsx.org", "registry.terraform.io", "sources.debian.org",
 ), HostLimit(10, 5.0))
 
 
@@ -3999,7 +4008,7 @@ class _Exchange:
         self.address: str | None = None         # dialled
         self.begin_large: Callable[[], Any] | None = None       # waits until a large answer may be read
         self._seconds, self._most_bytes, self._stopping = seconds, most_bytes, stopping
-        self._end, self._bytes_left = time.monotonic() + seconds, most_bytes
+        self._end, self.bytes_left = time.monotonic() + seconds, most_bytes     # negative: there were more
 
     def left(self, at_most: float = _SLICE) -> float:
         left = self._end - time.monotonic()
@@ -4012,10 +4021,10 @@ class _Exchange:
     def spend(self, count: int) -> None:
         """Count bytes that were received, or unpacked from these. The wait for other large answers does not
         count."""
-        self._bytes_left -= count
-        if self._bytes_left < 0:
+        self.bytes_left -= count
+        if self.bytes_left < 0:
             raise Unreachable(f"its answer is larger than {self._most_bytes // KIB} KiB")
-        if self.begin_large and self._most_bytes - self._bytes_left > _LARGE:
+        if self.begin_large and self._most_bytes - self.bytes_left > _LARGE:
             began = time.monotonic()
             self.begin_large()
             self.begin_large = None
@@ -4221,8 +4230,9 @@ def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
     return {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
 
 
-def _read_body(response: http.client.HTTPResponse, exchange: _Exchange) -> bytearray:
-    """The whole body, gzip undone. Raises ValueError when it is cut short."""
+def _read_body(response: http.client.HTTPResponse, exchange: _Exchange, may_be_cut: bool) -> bytearray:
+    """The whole body, gzip undone, or what comes of it within the limit. Raises ValueError when it ends
+    early."""
     is_gzip = response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
     body, unpacker, is_whole = bytearray(), zlib.decompressobj(31) if is_gzip else None, True
     try:
@@ -4235,6 +4245,10 @@ def _read_body(response: http.client.HTTPResponse, exchange: _Exchange) -> bytea
                 chunk, is_whole = unpacker.unconsumed_tail, unpacker.eof
     except zlib.error as error:
         raise ValueError(f"its answer is not gzip ({error})") from None
+    except Unreachable:
+        if may_be_cut and exchange.bytes_left < 0:
+            return body
+        raise
     if response.length or not is_whole:     # http.client says nothing when a bounded read ends early
         raise ValueError("its answer ended early")
     return body
@@ -4439,7 +4453,7 @@ class Fetcher:
             with self._open(request, exchange) as response:
                 target = response.headers.get("Location")
                 if response.status not in (301, 302, 303, 307, 308) or not target or request.method == "POST":
-                    body = _read_body(response, exchange)
+                    body = _read_body(response, exchange, request.may_be_cut)
                     return Answer(request.url, response.status, _headers(response), body, asked,
                                   exchange.address)
             request = _redirected(request, target)
@@ -5329,6 +5343,181 @@ def savannah(project: ProjectRef) -> Exchange:
     return (yield from git(dataclasses.replace(project, name=at)))
 
 
+def _filled(template: str, name: str) -> str:
+    """An address with a project's name in it: as it is, as one segment of a path, or its dot as a slash."""
+    return (template.replace("{name}", quote(name)).replace("{segment}", quote(name, safe=""))
+            .replace("{parts}", quote(name.replace(".", "/", 1))))
+
+
+def _place(project: ProjectRef) -> tuple[str, str]:
+    """``(address, fragment)`` of a provider's template, or of a name that is an address itself."""
+    address, _, fragment = (project.site or project.name).partition("#")
+    if project.site:
+        address, fragment = _filled(address, project.name), fragment.replace("{name}", project.name)
+    return address, fragment
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return list(value.items())
+    return [("", one) for one in value] if isinstance(value, list) else []
+
+
+def _values_at(value: Any, path: str) -> list[tuple[str, Any]]:
+    """``(key, value)`` of all that a path leads to in a JSON value: keys with dots between. ``*`` is every
+    member of an object or a list, ``[path=text]`` every one with that text there."""
+    found = [("", value)]
+    for step in re.findall(r"\[[^\]]*\]|[^.\[\]]+", path):
+        if step == "*" or step[0] == "[":
+            within, _, wanted = step[1:-1].partition("=")
+            found = [pair for _, one in found for pair in _items(one)
+                     if not within or _text_at(pair[1], within) == wanted]
+        else:
+            found = [(step, one[step]) for _, one in found if isinstance(one, dict) and step in one]
+    return found
+
+
+def _text_at(value: Any, path: str | None) -> str:
+    """The first text, number or boolean at a path, as text; "" without one."""
+    found = [] if path is None else [one for _, one in _values_at(value, path)]
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in found
+             if isinstance(one, (str, int, float))]
+    return texts[0] if texts else ""
+
+
+def _any_date(text: str) -> str | None:
+    """A date as services write it: ISO 8601, a day, or seconds or milliseconds since the epoch; else None."""
+    if re.fullmatch("[0-9]{9,13}", text):
+        return timestamp(int(text) / (1000 if len(text) > 11 else 1))
+    with contextlib.suppress(ValueError, OverflowError):
+        return utc(f"{text}T00:00:00Z" if len(text) == 10 else text or None)
+    return None
+
+
+_FIELDS = ("entries", "version", "date", "prerelease", "note", "url", "header")
+
+
+def json_(project: ProjectRef) -> Exchange:
+    """One JSON document of any service. The fragment of the provider's address says what stands where:
+    ``entries``, and in an entry ``version`` (else "version", its key or itself), ``date``, ``note``, ``url``
+    and ``prerelease``, also as path=text. ``header`` is one that the service wants, as Name:value."""
+    address, fragment = _place(project)
+    paths = dict(part.partition("=")[::2] for part in fragment.split("&"))
+    if not paths.keys() <= set(_FIELDS):
+        raise ValueError(f"its address says after # where things stand, as {'=..., '.join(_FIELDS)}=...")
+    header, _, value = paths.get("header", "Accept:application/json").partition(":")
+    answer = yield Request(address, {**project.auth, header: value})
+    found = _values_at(answer.json(), paths.get("entries", ""))
+    entries = [pair for key, one in found
+               for pair in (_items(one) if isinstance(one, list) else [(key, one)])]
+    if not entries and (found or not answer.json()):
+        raise ProjectMissing(f"{project.provider} lists nothing of {project.name}")
+    flag, _, flagged = paths.get("prerelease", "-").partition("=")
+    releases = []
+    for key, one in entries:
+        itself = key or (one if isinstance(one, str) else "")
+        version = _text_at(one, paths.get("version", "version")) or itself
+        note, mark = _text_at(one, paths.get("note")), _text_at(one, flag)
+        if re.search("[0-9]", version):         # not "trunk"
+            releases.append(make_release(
+                version, _any_date(_text_at(one, paths.get("date"))), url=_text_at(one, paths.get("url")),
+                message=note if note.startswith("<") else preformatted(note),
+                is_prerelease=mark == flagged if flagged else mark not in ("", "0", "false")))
+    if not releases:
+        raise ValueError(f"it has no version at {fragment[:100]}")
+    return Listing(releases, answer)
+
+
+def _versions_around(pattern: str, text: str) -> Iterator[str]:
+    """What stands in a text in the place of ``{version}``: a digit, and what versions have after it. The rest
+    of the pattern is literal, so that no pattern takes long."""
+    before, _, after = pattern.partition("{version}")
+    literal = re.escape(before) or r"(?<![\w.])v?"
+    for match in re.finditer(rf"{literal}([0-9][0-9A-Za-z.+~_-]{{0,99}})", text):
+        beside = match[1] + text[match.end():match.end() + len(after)]
+        end = beside.find(after, 1) if after else len(match[1])
+        if end > 0:
+            yield beside[:end].rstrip(".-_+~")
+
+
+def page_(project: ProjectRef) -> Exchange:
+    """The versions on any page: the fragment of its address is the text around one, #Version {version}, or a
+    header of the answer and the text there, #header:X-Version {version}; Location is where redirects end."""
+    address, pattern = _place(project)
+    answer = yield Request(address, project.auth, max_response_bytes=_DOCUMENT_LIMIT)
+    text, header = answer.text(), re.match(r"header:([\w-]+) ?", pattern)
+    if header:
+        pattern = pattern[header.end():] or "{version}"
+        text = {**answer.headers, "location": answer.url}.get(header[1].lower(), "")
+    versions = dict.fromkeys(itertools.islice(_versions_around(pattern, text), RELEASE_LIMIT))
+    if not versions:
+        raise ValueError(f"it has nothing like {pattern[:100]}")
+    return Listing([make_release(version) for version in versions], answer)
+
+
+def _feed_entries(answer: Answer) -> list[dict[str, str]]:
+    """The entries of an Atom or RSS feed, as those of ``_rss_items``."""
+    root, atom = answer.xml(), "{http://www.w3.org/2005/Atom}"
+    if root.tag != f"{atom}feed":
+        return _rss_items(answer)
+    return [{"title": entry.findtext(f"{atom}title", "").strip(),
+             "link": next((link.get("href", "") for link in entry.iterfind(f"{atom}link")
+                           if link.get("rel", "alternate") == "alternate"), ""),
+             "date": entry.findtext(f"{atom}published") or entry.findtext(f"{atom}updated") or "",
+             "description": entry.findtext(f"{atom}content") or entry.findtext(f"{atom}summary") or ""}
+            for entry in root.iterfind(f"{atom}entry")]
+
+
+_IN_TITLE = re.compile(r"(?<![\w.])v?([0-9]+(?:\.[0-9]+)+[\w.+~-]{0,50})|\Av?([0-9][\w.+~-]*)\Z", re.ASCII)
+
+
+def feed_(project: ProjectRef) -> Exchange:
+    """Any Atom (RFC 4287) or RSS feed; the version stands in an entry's title, in the place that the fragment
+    of the address says, ``#Firefox {version}``, else the first with a dot."""
+    address, pattern = _place(project)
+    answer = yield Request(address, project.auth)
+    entries, releases = _feed_entries(answer), []
+    for entry in entries:
+        found = _IN_TITLE.search(entry["title"][:NAME_LIMIT])
+        version = next(_versions_around(pattern, entry["title"][:NAME_LIMIT]), "") if pattern else (
+            found and (found[1] or found[2]).rstrip(".-_+~"))
+        if version:
+            releases.append(make_release(version, _any_date(entry["date"]), title=entry["title"],
+                                         message=entry["description"], url=entry["link"]))
+    if entries and not releases:
+        raise ValueError("no title of its entries has a version")
+    return Listing(releases, answer, is_window=True)
+
+
+def _chart_entries(index: bytes | bytearray, chart: str) -> list[dict[str, str]]:
+    """The fields of a chart's versions in a repository's index, found by their indentation, for helm writes
+    block YAML. The index may be cut, so what is behind its last line break does not count."""
+    top = re.search(rb"^entries:[ \t]*\r?\n( +)", index, re.MULTILINE)
+    if not top:
+        raise ValueError("it answered no index of charts")
+    head = rb"^%b[\"']?%b[\"']?:[ \t]*\r?\n(?=( *- +))" % (bytes(top[1]), re.escape(chart.encode()))
+    start = re.compile(head, re.MULTILINE).search(index, top.start(1))
+    if not start:
+        return []
+    end = re.compile(rb"^ {0,%d}[^ \r\n-]" % len(top[1]), re.MULTILINE).search(index, start.end())
+    block = index[start.end():end.start() if end else index.rfind(b"\n") + 1].decode("utf-8", "replace")
+    dash = start[1].decode()
+    field = re.compile(rf"^(?: {{{len(dash)}}})?(version|created):[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
+    entries = [dict(field.findall(item)) for item in re.split(f"^{dash}", block, flags=re.MULTILINE)]
+    return [entry for entry in entries if "version" in entry]
+
+
+def helm(project: ProjectRef) -> Exchange:
+    """https://helm.sh/docs/topics/chart_repository/#the-index-file; one may be larger than what is read."""
+    address, chart = (project.site, project.name) if project.site else project.name.partition("#")[::2]
+    answer = yield Request(f"{address.rstrip('/')}/index.yaml", project.auth, may_be_cut=True)
+    entries = _chart_entries(answer.body, chart)
+    if not entries:
+        raise ProjectMissing(f"{project.provider} has no chart {chart} in the first 20 MiB of its index")
+    return Listing([make_release(entry["version"], _any_date(entry.get("created", "")))
+                    for entry in entries], answer)
+
+
 def _coordinates(name: str) -> str:
     """``group:artifact`` of that, of ``group/artifact``, or of ``com/google/guava/guava``."""
     group, _, artifact = name.rpartition("/")
@@ -5343,6 +5532,12 @@ def _repository_address(name: str) -> str:
     """A repository's address, with the double slash that name_at() has folded and a lower-case host."""
     match = re.fullmatch(r"(?:git\+)?(https?):/+([^/?#]+)(/[^?#]*)", name, re.IGNORECASE)
     return f"{match[1].lower()}://{match[2].lower()}{match[3].rstrip('/')}" if match else name
+
+
+def _folded_address(name: str) -> str:
+    """An address with the double slash that name_at() has folded and a lower-case host."""
+    match = re.fullmatch(r"(https?):/+([^/?#]+)(.*)", name, re.IGNORECASE)
+    return f"{match[1].lower()}://{match[2].lower()}{match[3]}" if match else name
 
 
 def _header(name: str, before: str = "") -> Callable[[str], dict[str, str]]:
@@ -5362,7 +5557,8 @@ def _basic_auth(user: str) -> Callable[[str], dict[str, str]]:
 class Dialect:
     """A protocol, and what holds for all providers that speak it.
     Addresses contain ``{site}``, ``{name}``, ``{version}``, ``{segment}`` (the name as one segment of a
-    path), ``{path}`` (an artifact's name with slashes) and ``{folder}`` (its folder)."""
+    path), ``{path}`` (an artifact's name with slashes), ``{folder}`` (its folder), ``{parts}`` (the name's
+    dot as a slash) and ``{address}`` (what is asked)."""
 
     read: Callable[[ProjectRef], Exchange]
     form: str                               # what a project is called, for people
@@ -5380,6 +5576,7 @@ class Dialect:
 _REPOSITORY = r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}"
 _IMAGE = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _PACKAGE = r"(?:@[A-Za-z0-9._~-]+/)?[A-Za-z0-9._~-]+"
+_NAME_OF_ROW = r"[\w.+~@:-]+(?:/[\w.+~@:-]+)*"     # nothing that means something in a template's fragment
 _BEARER = _header("Authorization", "Bearer ")
 _PART, _PARTS, _REST = "([^/]+)", "([^/]+/[^/]+)", "(?:/.*)?"         # segments of a pasted address
 _SCOPED = r"(@[^/]+/[^/]+|(?:@|%40)[^/]+%2[Ff][^/]+|[^/@]+)(?:/.*)?"
@@ -5406,6 +5603,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             normalise=lambda name: name.lower() if "/" in name else f"library/{name.lower()}", auth=_BEARER,
             has_images=True,
             pasted=(rf"_/{_PART}{_REST}", rf"(?:r|repository/docker)/{_PARTS}{_REST}")),
+    Dialect(feed_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
     Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
             "{site}/{name}/releases/tag/{version}", normalise=_without_git, key=str.lower,
             auth=_header("Authorization", "token "), pasted=(_FORGE,)),
@@ -5424,9 +5622,12 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(hackage, "package", r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", "{site}/package/{name}",
             "{site}/package/{name}-{version}", is_prerelease=lambda version: False,
             pasted=(rf"package/([^/]+?)(?:-[0-9][0-9.]*)?{_REST}",)),
+    Dialect(helm, "chart", r"[A-Za-z0-9_.-]+", "{address}", is_prerelease=prerelease_by_semver,
+            auth=_basic_auth("token")),
     Dialect(hex_, "package", r"[a-z][a-z0-9_]*", "{site}/packages/{name}", "{site}/packages/{name}/{version}",
             normalise=str.lower, is_prerelease=prerelease_by_semver, auth=_header("Authorization"),
             pasted=(rf"packages/{_PART}{_REST}",)),
+    Dialect(json_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
     Dialect(maven, "group:artifact", r"[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+", "{site}/{folder}/",
             normalise=_coordinates, auth=_basic_auth("token"),
             pasted=(r"(.+)/(?:maven-metadata\.xml)?", r"(.+)")),
@@ -5441,6 +5642,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             pasted=(r"v2/(.+?)/(?:tags/list|manifests/.*)", _TAGGED)),
     Dialect(packagist, "vendor/package", _REPOSITORY, "{site}/packages/{name}", normalise=str.lower,
             auth=_basic_auth("token"), pasted=(rf"packages/{_PARTS}{_REST}", rf"p2/{_PARTS}\.json")),
+    Dialect(page_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
     Dialect(pub, "package", r"[a-z_][a-z0-9_]*", "{site}/packages/{name}/versions",
             "{site}/packages/{name}/versions/{version}", normalise=str.lower,
             is_prerelease=prerelease_by_semver, auth=_BEARER, pasted=(rf"packages/{_PART}{_REST}",)),
@@ -5503,9 +5705,92 @@ _ANY_IMAGE = dataclasses.replace(
 _GITHUB_NPM = dataclasses.replace(DIALECTS["npm"], form="@owner/package",
                                   normalise=lambda name: name if "/" not in name else f"@{name.lstrip('@')}")
 
+
+BY_ADDRESS = ("feed", "git", "helm", "page")        # providers whose projects are addresses
+
+
+def _by_address(speaks: str, form: str, fragment: str, example: str) -> Provider:
+    """A provider without a site of its own, whose projects are addresses with a fragment."""
+    return Provider(speaks, "", dataclasses.replace(
+        DIALECTS[speaks], form=form, pattern=rf"https?://[^\s/?#@]+(?:[/?][^\s#]*)?{fragment}", auth=None,
+        normalise=_folded_address, key=lambda name: name.removeprefix("https://")), example)
+
+
+def _service(id_: str, name: str, example: str, form: str, page: str, site: str,
+             pattern: str = r"[\w.+:@-]+", pasted: tuple[str, ...] = (), speaks: str = "json",
+             **rules: Any) -> Provider:
+    """A provider whose site is a template, as ``json_`` reads it. Addresses of its pages may be pasted."""
+    place = re.escape(page.partition("://")[2].rstrip("/")).replace(r"\{parts\}", _PARTS)
+    dialect = dataclasses.replace(DIALECTS[speaks], form=form, pattern=pattern, auth=None, **rules)
+    pasted = (place.replace(r"\{name\}", f"({pattern})") + _REST, *pasted)
+    return Provider(id_, site, dialect, example, page, pasted=pasted, name=name)
+
+
+_PAIR = r"[\w.-]+/[\w.+-]+"
+_TWO: dict[str, Any] = {"pattern": r"[\w-]+\.[\w.-]+", "is_prerelease": prerelease_by_semver,
+                        "normalise": lambda name: name.replace("/", ".", 1)}
+
 # To add a provider, add a row. To speak a protocol that has no dialect yet, write the dialect above.
 PROVIDERS = {row.id: row for row in (
+    _by_address("feed", "a feed's address, maybe with # and the text around the {version} in a title",
+                r"(?:#.*\{version\}.*)?", "https://blog.example.org/feed.xml"),
+    _by_address("helm", "a chart repository's address, # and the chart", "#[A-Za-z0-9_.-]+",
+                "https://charts.jetstack.io#cert-manager"),
+    _by_address("page", "an address, # and the text around the {version} there, or header:NAME",
+                r"#(?:header:[\w-]+|.*\{version\}.*)", "https://nginx.org/download/#nginx-{version}.tar"),
+    _service("alpine", "Alpine Linux", "main/busybox", "repository/package",
+             "https://gitlab.alpinelinux.org/alpine/aports/-/tree/master/{name}",
+             "https://gitlab.alpinelinux.org/api/v4/projects/alpine%2Faports/repository/files/{segment}"
+             "%2FAPKBUILD/raw?ref=master#pkgver={version}", _PAIR,
+             (r"pkgs\.alpinelinux\.org/package/[^/]+/([^/]+)/[^/]+/([^/]+)",), speaks="page"),
+    _service("arch", "Arch Linux", "linux", "package", "https://archlinux.org/packages/?name={name}",
+             "https://archlinux.org/packages/search/json/?repo=Core&repo=Extra&repo=Multilib&name={name}"
+             "#entries=results&version=pkgver&date=last_update",
+             pasted=(r"archlinux\.org/packages/[^/]+/[^/]+/([^/]+)",)),
+    _service("aur", "AUR", "yay", "package", "https://aur.archlinux.org/packages/{name}",
+             "https://aur.archlinux.org/rpc/v5/info/{name}#entries=results&version=Version"
+             "&date=LastModified"),
+    _service("conda", "Conda", "conda-forge/numpy", "channel/package", "https://anaconda.org/{name}",
+             "https://api.anaconda.org/package/{name}#entries=files&date=upload_time", _PAIR),
+    _service("cran", "CRAN", "ggplot2", "package", "https://cran.r-project.org/web/packages/{name}/",
+             "https://crandb.r-pkg.org/{name}/all#entries=timeline.*&date=."),
+    _service("debian", "Debian", "curl", "source package", "https://tracker.debian.org/pkg/{name}",
+             "https://sources.debian.org/api/src/{name}/#entries=versions"),
+    _service("endoflife", "endoflife.date", "postgresql", "product", "https://endoflife.date/{name}",
+             "https://endoflife.date/api/v1/products/{name}/#entries=result.releases&version=latest.name"
+             "&date=latest.date"),
+    _service("fdroid", "F-Droid", "org.fdroid.fdroid", "app id", "https://f-droid.org/packages/{name}/",
+             "https://f-droid.org/api/v1/packages/{name}#entries=packages&version=versionName"),
+    _service("flathub", "Flathub", "org.videolan.VLC", "app id", "https://flathub.org/apps/{name}",
+             "https://flathub.org/api/v2/appstream/{name}#entries=releases&date=timestamp&note=description"
+             "&url=url&prerelease=type=development"),
+    _service("galaxy", "Ansible Galaxy", "community.general", "namespace.collection",
+             "https://galaxy.ansible.com/ui/repo/published/{parts}/",
+             "https://galaxy.ansible.com/api/v3/plugin/ansible/content/published/collections/index/{parts}"
+             "/versions/?limit=100#entries=data&date=created_at", **_TWO),
+    _service("openvsx", "Open VSX", "redhat.java", "publisher.extension",
+             "https://open-vsx.org/extension/{parts}",
+             "https://open-vsx.org/api/v2/-/query?extensionId={name}&includeAllVersions=true&size=100"
+             "#entries=extensions&date=timestamp&prerelease=preRelease", **_TWO),
+    _service("repology", "Repology", "firefox", "project", "https://repology.org/project/{name}/versions",
+             "https://repology.org/api/v1/project/{name}#entries=[status=newest]"),
+    _service("snap", "Snap Store", "firefox", "snap", "https://snapcraft.io/{name}",
+             "https://api.snapcraft.io/v2/snaps/info/{name}#header=Snap-Device-Series:16"
+             "&entries=channel-map.[channel.risk=stable]&date=channel.released-at"),
+    _service("terraform", "Terraform", "hashicorp/aws", "namespace/provider",
+             "https://registry.terraform.io/providers/{name}",
+             "https://registry.terraform.io/v1/providers/{name}/versions#entries=versions", _PAIR,
+             is_prerelease=prerelease_by_semver),
+    _service("ubuntu", "Ubuntu", "curl", "source package", "https://launchpad.net/ubuntu/+source/{name}",
+             "https://api.launchpad.net/1.0/ubuntu/+archive/primary?ws.op=getPublishedSources"
+             "&exact_match=true&order_by_date=true&source_name={name}#entries=entries"
+             "&version=source_package_version&date=date_published&prerelease=pocket=Proposed"),
+    _service("wordpress", "WordPress plugins", "akismet", "plugin", "https://wordpress.org/plugins/{name}/",
+             "https://api.wordpress.org/plugins/info/1.2/?action=plugin_information"
+             "&request%5Bslug%5D={name}#entries="),
     #    id                         at                                 speaks         for example
+    _row("alpine-gitlab", "https://gitlab.alpinelinux.org", "gitlab", "alpine/aports", name="Alpine GitLab"),
+    _row("archlinux-gitlab", "https://gitlab.archlinux.org", "gitlab", "pacman/pacman", name="Arch GitLab"),
     _row("artifacthub",         "https://artifacthub.io",          "artifacthub",
          "helm/cert-manager/cert-manager", name="Artifact Hub"),
     _row("bitbucket",           "https://api.bitbucket.org",       "bitbucket",   "snakeyaml/snakeyaml",
@@ -5568,6 +5853,7 @@ PROVIDERS = {row.id: row for row in (
          name="Go"),
     _row("hackage",             "https://hackage.haskell.org",     "hackage",     "pandoc",
          purl=("hackage",), name="Hackage"),
+    _row("haskell-gitlab", "https://gitlab.haskell.org", "gitlab", "ghc/ghc", name="Haskell GitLab"),
     _row("hex",                 "https://hex.pm",                  "hex",         "plug", purl=("hex",),
          pasted=(rf"hexdocs\.pm/{_PART}{_REST}",), name="Hex"),
     _row("image",               "",                                _ANY_IMAGE,
@@ -5603,6 +5889,8 @@ PROVIDERS = {row.id: row for row in (
                  rf"(?!(?:(?:pr)?downloads|lists)\.)([a-z0-9-]+)\.(?:sourceforge|sf)\.(?:net|io){_REST}"),
          name="SourceForge"),
     _row("sourcehut",           "https://git.sr.ht",               "sourcehut",   "~sircmpwn/scdoc"),
+    _row("torproject-gitlab", "https://gitlab.torproject.org", "gitlab", "tpo/core/tor", name="Tor GitLab"),
+    _row("videolan-gitlab", "https://code.videolan.org", "gitlab", "videolan/vlc", name="VideoLAN GitLab"),
     _row("xfce-gitlab",         "https://gitlab.xfce.org",         "gitlab",      "xfce/xfce4-panel",
          name="Xfce GitLab"),
     _row("yarn",                "https://registry.yarnpkg.com",    "npm",         "react",
@@ -5771,7 +6059,7 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
         raise Invalid(Problem("provider", f"{id_[:60]!r} is unknown; GET /v1/providers lists all"))
     if own := project_in({id_: providers[id_]}, text):
         text = own[1]
-    elif id_ != "git" and is_address(text) and (other := project_in(providers, text)):
+    elif id_ not in BY_ADDRESS and is_address(text) and (other := project_in(providers, text)):
         raise Invalid(Problem("name", f"{text[:NAME_LIMIT]!r} is an address of the provider "
                                       f"{other[0].id}, not {id_}"))
     return (providers[id_], *name_at(providers[id_], text))
@@ -5795,7 +6083,10 @@ def page_of(provider: Provider, name: str, version: str | None = None) -> str:
         template, name = "{site}/_/{name}/tags", name.partition("/")[2]
     site, name = _place_of(provider, name)
     group, _, artifact = name.partition(":")
+    address = _filled(provider.site, name) if provider.site else name
     return template.format_map({        # the template is ours, so str.format is safe
+        "address": quote(address.partition("#")[0], safe="/:?&=%@~+"),
+        "parts": quote(name.replace(".", "/", 1)),
         "site": site, "provider": provider.id, "name": quote(name, safe="/@~:+"),
         "segment": quote(name, safe=""), "path": quote(name.replace(":", "/"), safe="/"),
         "folder": quote(f"{group.replace('.', '/')}/{artifact}"), "version": quote(version or "", safe="")})
@@ -9486,8 +9777,10 @@ _ICONS = {name: (glyph, int(hue)) for glyph, row in {
             "debian-gitlab 345",
     "container": "dockerhub 212 ghcr 265 quay 0 gcr 45 ecr-public 28 k8s 225 image 165",
     "projects": "npm 0 yarn 200 github-npm 265 pypi 212 cargo 25 gems 350 go 190 maven 15 nuget 205 "
-                "packagist 30 hex 280 hackage 275 pub 195 cpan 215",
-    "layers": "artifacthub 190", "commit": "git 10 sourcehut 0",
+                "packagist 30 hex 280 hackage 275 pub 195 cpan 215 alpine 205 arch 200 aur 200 conda 120 "
+                "cran 215 debian 345 endoflife 15 fdroid 210 flathub 230 galaxy 0 openvsx 280 repology 100 "
+                "snap 15 terraform 260 ubuntu 20 wordpress 200",
+    "layers": "artifacthub 190 helm 225", "releases": "page 170 feed 30", "commit": "git 10 sourcehut 0",
     "archive": "gnu-savannah 0 sourceforge 24",
     "chat": "slack 300 discord 235 hangouts_chat 145 mattermost 220 rocketchat 355", "plane": "telegram 200",
     "people": "microsoft_teams 240", "room": "matrix 165", "hook": "webhook 265",
@@ -10896,8 +11189,8 @@ def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str
     first, *rest = re.sub(r"^([\w.-]+):(?!/)", r"\1 ", line).split(None, 1)
     if rest and first.lower() in visit.providers:
         return project_at(visit.providers, first.lower(), rest[0])
-    return project_at(visit.providers, None if is_address(line) and chosen != "git" else chosen or None, line,
-                      is_typed=True)
+    id_ = chosen if chosen in BY_ADDRESS or not is_address(line) else None
+    return project_at(visit.providers, id_ or None, line, is_typed=True)
 
 
 # One project
@@ -12006,7 +12299,10 @@ def settings_page(visit: Visit) -> str:
         provider=visit.filled(
             "save_provider try_provider",
             Field("provider", "Provider", is_required=True, more={"placeholder": SETTINGS["provider"].shape},
-                  hint=f"Such as home=forgejo:https://git.example.org. Dialects: {', '.join(DIALECTS)}."),
+                  hint="Such as home=forgejo:https://git.example.org or "
+                       "mine=json:https://example.org/{name}.json#entries=releases&version=tag&date=a.b, "
+                       "where * is every member and [id={name}] those with that text. "
+                       f"Dialects: {', '.join(DIALECTS)}."),
             Field("name", "Project to try it with", hint="As the provider spells it.")),
         token=visit.filled(
             "save_token", Field("token_provider", "Provider", "github", type="select", choices=[
