@@ -5415,8 +5415,8 @@ def json_(project: ProjectRef) -> Exchange:
     flag, _, flagged = paths.get("prerelease", "-").partition("=")
     releases = []
     for key, one in entries:
-        itself = key or (one if isinstance(one, str) else "")
-        version = _text_at(one, paths.get("version", "version")) or itself
+        version = (_text_at(one, paths.get("version", "version")) or key
+                   or (one if isinstance(one, str) else ""))
         note, mark = _text_at(one, paths.get("note")), _text_at(one, flag)
         if re.search("[0-9]", version):         # not "trunk"
             releases.append(make_release(
@@ -5432,8 +5432,7 @@ def _versions_around(pattern: str, text: str) -> Iterator[str]:
     """What stands in a text in the place of ``{version}``: a digit, and what versions have after it. The rest
     of the pattern is literal, so that no pattern takes long."""
     before, _, after = pattern.partition("{version}")
-    literal = re.escape(before) or r"(?<![\w.])v?"
-    for match in re.finditer(rf"{literal}([0-9][0-9A-Za-z.+~_-]{{0,99}})", text):
+    for match in re.finditer((re.escape(before) or r"(?<![\w.])v?") + "([0-9][0-9A-Za-z.+~_-]{0,99})", text):
         beside = match[1] + text[match.end():match.end() + len(after)]
         end = beside.find(after, 1) if after else len(match[1])
         if end > 0:
@@ -5478,11 +5477,11 @@ def feed_(project: ProjectRef) -> Exchange:
     answer = yield Request(address, project.auth)
     entries, releases = _feed_entries(answer), []
     for entry in entries:
-        found = _IN_TITLE.search(entry["title"][:NAME_LIMIT])
-        version = next(_versions_around(pattern, entry["title"][:NAME_LIMIT]), "") if pattern else (
-            found and (found[1] or found[2]).rstrip(".-_+~"))
+        title = entry["title"][:NAME_LIMIT]
+        found = _IN_TITLE.search(title)
+        version = next(_versions_around(pattern, title), "") if pattern else found and (found[1] or found[2])
         if version:
-            releases.append(make_release(version, _any_date(entry["date"]), title=entry["title"],
+            releases.append(make_release(version.rstrip(".-_+~"), _any_date(entry["date"]), title=title,
                                          message=entry["description"], url=entry["link"]))
     if entries and not releases:
         raise ValueError("no title of its entries has a version")
@@ -5503,7 +5502,8 @@ def _chart_entries(index: bytes | bytearray, chart: str) -> list[dict[str, str]]
     block = index[start.end():end.start() if end else index.rfind(b"\n") + 1].decode("utf-8", "replace")
     dash = start[1].decode()
     field = re.compile(rf"^(?: {{{len(dash)}}})?(version|created):[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
-    entries = [dict(field.findall(item)) for item in re.split(f"^{dash}", block, flags=re.MULTILINE)]
+    items = re.split(f"^{dash}", block, maxsplit=RELEASE_LIMIT, flags=re.MULTILINE)[:RELEASE_LIMIT]
+    entries = ({match[1]: match[2] for match in field.finditer(item)} for item in items)
     return [entry for entry in entries if "version" in entry]
 
 
@@ -5716,9 +5716,8 @@ def _by_address(speaks: str, form: str, fragment: str, example: str) -> Provider
         normalise=_folded_address, key=lambda name: name.removeprefix("https://")), example)
 
 
-def _service(id_: str, name: str, example: str, form: str, page: str, site: str,
-             pattern: str = r"[\w.+:@-]+", pasted: tuple[str, ...] = (), speaks: str = "json",
-             **rules: Any) -> Provider:
+def _service(id_: str, name: str, example: str, form: str, page: str, site: str, pattern: str = r"[\w.+:@-]+",
+             pasted: tuple[str, ...] = (), speaks: str = "json", **rules: Any) -> Provider:
     """A provider whose site is a template, as ``json_`` reads it. Addresses of its pages may be pasted."""
     place = re.escape(page.partition("://")[2].rstrip("/")).replace(r"\{parts\}", _PARTS)
     dialect = dataclasses.replace(DIALECTS[speaks], form=form, pattern=pattern, auth=None, **rules)

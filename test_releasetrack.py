@@ -4274,6 +4274,9 @@ def test_hostile_answer_is_read_fast():
             '<a href="1/"' * 20_000, '<a href="1/">' + " " * 60_000,
             '<a href="1/">x</a>' + ('<a href="1/">x</a>' + " " * 150) * 400)],
         ("metacpan", changes): [{"content": text} for text in ("=" * 60_000, "=\n" * 30_000, "9.40" * 15_000)],
+        ("page", "/download/"): [(200, text * 30_000) for text in ("0", "foo-", "foo-1", "foo-1.", "1-")],
+        ("helm", "/index.yaml"): [(200, "entries:\n  app:\n" + text * 20_000) for text in (
+            " ", "  app:\n", "  - version: 1.0\n", "  - x: y\n    created: 1\n", "  - \n")],
         ("savannah", "/git/bash.git/info/refs"): [(200, b"001e# service=git-upload-pack\n0000" + text + b"\n0000") for text in (
             b"a" * 200_000, b"0004" * 50_000, b"\n" * 100_000)],
         ("simple", "/holy-grail/"): [{"files": [{"filename": f"{'a-' * 50_000}1.0.zip"}, *({"filename": f"{'x-' * 90}{n}.zip"} for n in range(9999))]}],
