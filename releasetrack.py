@@ -642,30 +642,114 @@ def retry_after_seconds(header: str | None, now: float) -> float | None:
 
 PRERELEASE_WORDS = frozenset(
     "alpha beta rc cr pre preview dev snapshot nightly canary next milestone ea eap unstable experimental "
-    "insiders edge trial test".split())
-_PRERELEASE_LETTERS = frozenset("abcm")     # only between numbers: 1.0b2, but not openssl's 1.0.2b
+    "insiders insider edge trial test testing develop devel master main trunk daily continuous tip staging "
+    "sid rawhide prerelease prealpha wip draft candidate internal early ctp dp tp pr".split())
+# What single letters mean before a small number or a date: 1.0b2, but not openssl's 1.0.2b or a100.
+_PRERELEASE_LETTERS = {"a": "alpha", "b": "beta", "c": "rc", "m": "milestone"}
 
 # The hash of a commit, as in 1.40.2.8395-c67dce28e; not a letter with a date, as in 1.0-b20260601.
 _HASH = re.compile(r"(?<![0-9a-z.])g?(?![a-f]?[0-9]+(?![0-9a-z]))[0-9a-f]{7,40}(?![0-9a-z])")
+_NUMBERS = re.compile(r"[0-9]+(?:[._][0-9]+)*")
 _TOKEN = re.compile(r"[a-z]+|[0-9]+")
+# Stages before a final release that are written in a way of their own: Perl's 1.23_01, Minecraft's 24w14a.
+_ODD_PRERELEASE = re.compile(r"v?[0-9]+\.[0-9]{2,}_[0-9]{2}|[0-9]{2}w[0-9]{2}[a-z]")
 
 
-def _tokens(version: str) -> list[str]:
-    return _TOKEN.findall(version.lower().split("+")[0])
+class VersionParts(NamedTuple):
+    """A version of no particular ecosystem, in small letters and without build metadata and commits."""
+
+    before: str                 # such as a package's name, without a "v" at its end
+    numbers: tuple[int, ...]    # of the group with the most parts, the first of several
+    is_padded: bool             # one of the numbers begins with a zero
+    behind: tuple[str, ...]     # words and numbers; letters that mean a stage as its word
 
 
-@functools.lru_cache(maxsize=8192)      # most versions stay from check to check: a tenth of a check's time
+@functools.lru_cache(maxsize=8192)      # most versions stay from check to check: a fifth of a check's time
+def version_parts(version: str) -> VersionParts:
+    text = _HASH.sub("", version.lower().split("+")[0])
+    groups = list(_NUMBERS.finditer(text))
+    if not groups:
+        return VersionParts(text, (), False, ())
+    group = max(groups, key=lambda one: len(re.split("[._]", one[0])))
+    texts, behind = re.split("[._]", group[0]), text[group.end():]
+    tokens = _TOKEN.findall(behind)
+    if not re.match(r"u[0-9]+-b[0-9]", behind):     # a build of Java
+        for at, (token, number) in enumerate(zip(tokens, tokens[1:])):
+            is_attached = token != "c" or not at and behind[0] == "c"
+            if token in _PRERELEASE_LETTERS and is_attached and number.isdigit() and len(number) in (1, 2, 8):
+                tokens[at] = _PRERELEASE_LETTERS[token]
+    before = text[:group.start()].removesuffix("v")
+    is_padded = any(text[0] == "0" != text for text in texts)
+    return VersionParts(before, tuple(map(int, texts)), is_padded, tuple(tokens))
+
+
 def prerelease_by_words(version: str) -> bool:
     """Whether a version of no particular ecosystem is not final: ``1.0-rc1`` is not, ``1.0-alpine`` is. Words
-    before the number may be a name, as in ``snapshot-controller-3.0.6``: they count only all together."""
+    before the numbers may be a name, as in ``snapshot-controller-3.0.6``: they count only all together."""
+    if _ODD_PRERELEASE.fullmatch(version):
+        return True
     label = re.split(r"[@/](?=v?[0-9])", version)[-1]           # without a package's name before it
-    tokens = _tokens(_HASH.sub("", label.lower()))
-    first_number = next((at for at, token in enumerate(tokens) if token.isdigit()), 0)
-    if not PRERELEASE_WORDS.issuperset(word for word in tokens[:first_number] if word != "v"):
-        tokens = tokens[first_number:]
-    return not PRERELEASE_WORDS.isdisjoint(tokens) or any(
-        letter in _PRERELEASE_LETTERS and before.isdigit() and after.isdigit()
-        for before, letter, after in zip(tokens, tokens[1:], tokens[2:]))
+    parts = version_parts(label)
+    words = [word for word in _TOKEN.findall(parts.before) if word != "v"]
+    is_stage = all if parts.numbers else any
+    return (bool(words) and is_stage(word in PRERELEASE_WORDS for word in words)
+            or not PRERELEASE_WORDS.isdisjoint(parts.behind))
+
+
+# What sorts versions: numbers, without zeros at the end, then stages, of which (1, "", 0) is the final one.
+VersionOrder = tuple[tuple[int, ...], list[tuple[int, str, int]]]
+_FINAL = (1, "", 0)
+
+
+def _without_zeros(numbers: Sequence[int]) -> tuple[int, ...]:
+    kept = list(numbers)
+    while kept and not kept[-1]:
+        kept.pop()
+    return tuple(kept)
+
+
+def _ranked(version: str, rank: Callable[[str], tuple[int, str, int]]) -> VersionOrder:
+    """By the numbers, and words behind them by their rank: those below ``_FINAL`` come before the final."""
+    parts = version_parts(version)
+    stages = ((3, "", int(token)) if token.isdigit() else rank(token) for token in parts.behind)
+    return _without_zeros(parts.numbers), [*(stage for stage in stages if stage != _FINAL), _FINAL]
+
+
+def version_order(version: str) -> VersionOrder:
+    """A key that sorts versions of no particular ecosystem as people do: ``1.0-rc1`` before ``1.0``."""
+    return _ranked(version, lambda word: (0 if word in PRERELEASE_WORDS else 2, word, 0))
+
+
+_MAVEN_STAGES = {"alpha": (0, "", 0), "beta": (0, "", 1), "milestone": (0, "", 2), "rc": (0, "", 3),
+                 "cr": (0, "", 3), "snapshot": (0, "", 4), "ga": _FINAL, "final": _FINAL, "release": _FINAL,
+                 "sp": (2, "", 0)}
+
+
+def maven_order(version: str) -> VersionOrder:
+    """https://maven.apache.org/pom.html#version-order-specification"""
+    return _ranked(version, lambda word: _MAVEN_STAGES.get(word, (2, word, 0)))
+
+
+def gem_order(version: str) -> VersionOrder:
+    """https://docs.ruby-lang.org/en/master/Gem/Version.html: any letter makes a prerelease."""
+    return _ranked(version, lambda word: (0, word, 0))
+
+
+def prerelease_by_gem(version: str) -> bool:
+    return re.search("[A-Za-z]", version) is not None
+
+
+def _identifiers(text: str) -> list[tuple[int, str, int]]:
+    return [(0, "", int(one)) if one.isdigit() else (0, one, 0) for one in text.split(".") if one]
+
+
+def semver_order(version: str) -> VersionOrder:
+    """https://semver.org/#spec-item-11, with any count of numbers, and a "v" before them."""
+    core, _, stage = version.split("+")[0].partition("-")
+    if not re.fullmatch(r"v?[0-9]+(?:\.[0-9]+)*", core):
+        return version_order(version)
+    numbers = [int(number) for number in core.lstrip("v").split(".")]
+    return _without_zeros(numbers), _identifiers(stage) or [_FINAL]
 
 
 def prerelease_by_semver(version: str) -> bool:
@@ -674,25 +758,94 @@ def prerelease_by_semver(version: str) -> bool:
     return bool(match[1]) if match else prerelease_by_words(version)
 
 
-def _token_order(token: str) -> tuple[int, str, int]:
-    return (3, "", int(token)) if token.isdigit() else (0 if token in PRERELEASE_WORDS else 2, token, 0)
+def pub_order(version: str) -> VersionOrder:
+    """https://dart.dev/tools/pub/versioning: as semver, but build metadata count."""
+    numbers, stages = semver_order(version)
+    return numbers, [*stages, *_identifiers(version.partition("+")[2])]
 
 
-def version_order(version: str) -> list[tuple[int, str, int]]:
-    """A key that sorts versions as people do: numbers by value, and ``1.0-rc1`` before ``1.0``."""
-    return [*map(_token_order, _tokens(version.lstrip("vV"))), (1, "", 0)]
+_PEP440 = re.compile(
+    r"v?(?:(?P<epoch>[0-9]+)!)?(?P<numbers>[0-9]+(?:\.[0-9]+)*)"
+    r"(?:[-_.]?(?P<stage>alpha|a|beta|b|preview|pre|c|rc)[-_.]?(?P<at>[0-9]*))?"
+    r"(?P<post>[-_.]?(?:post|rev|r)[-_.]?(?P<nth>[0-9]*)|-(?P<implicit>[0-9]+))?"
+    r"(?P<dev>[-_.]?dev[-_.]?(?P<day>[0-9]*))?(?:\+[a-z0-9.-_]*)?", re.ASCII | re.IGNORECASE)
 
 
-@functools.lru_cache(maxsize=8192)      # as above: another tenth
-def _name_and_numbers(version: str) -> tuple[str, list[int]]:
-    """What stands before the numbers of a version, and the numbers, without zeros at their end."""
-    match = re.search("(?<![0-9])[0-9]{1,9}(?:[._][0-9]{1,9})+", version) or re.search("[0-9]{1,9}", version)
+def pep440_order(version: str) -> VersionOrder:
+    """https://packaging.python.org/en/latest/specifications/version-specifiers/ without local versions."""
+    match = _PEP440.fullmatch(version)
     if not match:
-        return version, []
-    numbers = [int(number) for number in re.split("[._]", match[0])]
-    while numbers and not numbers[-1]:
-        numbers.pop()
-    return version[:match.start()].lower().removesuffix("v"), numbers
+        return (-1,), [*version_order(version)[1]]
+    numbers = _without_zeros([int(number) for number in match["numbers"].split(".")])
+    stage, post, dev = (match["stage"] or "").lower(), match["post"], match["dev"]
+    first = (0, {"c": "rc", "p": "rc"}.get(stage[0], stage[0]), int(match["at"] or 0)) if stage else (
+        (-1, "", 0) if dev and not post else _FINAL)
+    after = (1, "", int(match["nth"] or match["implicit"] or 0)) if post else (0, "", 0)
+    last = (0, "", int(match["day"] or 0)) if dev else _FINAL
+    return (int(match["epoch"] or 0), *numbers), [first, after, last]
+
+
+def prerelease_by_pep440(version: str) -> bool:
+    match = _PEP440.fullmatch(version)
+    return bool(match["stage"] or match["dev"]) if match else prerelease_by_words(version)
+
+
+def perl_order(version: str) -> VersionOrder:
+    """https://metacpan.org/pod/version: 1.23 is 1.230, and 1.2301 above it."""
+    match = re.fullmatch(r"([0-9]+)\.([0-9]+)(?:_([0-9]+))?", version)
+    if not match:
+        return version_order(version)
+    decimals = match[2] + (match[3] or "")
+    thousands = [int(decimals[at:at + 3].ljust(3, "0")) for at in range(0, len(decimals), 3)]
+    return _without_zeros([int(match[1]), *thousands]), [_FINAL]
+
+
+def debian_order(version: str) -> VersionOrder:
+    """As the manual page deb-version(7) says, without its order of letters: a tilde comes before the end."""
+    epoch, colon, rest = version.rpartition(":")
+    stages = [(0, "", 0) if one == "~" else (3, "", int(one)) if one.isdigit() else (2, one, 0)
+              for one in re.findall("~|[0-9]+|[^0-9~]+", rest)]
+    return (int(epoch) if epoch.isdigit() else 0,), [*stages, _FINAL]
+
+
+class VersionRules(NamedTuple):
+    """How an ecosystem orders its versions, and which of them are not final."""
+
+    order: Callable[[str], VersionOrder]
+    is_prerelease: Callable[[str], bool]
+
+
+GENERIC = VersionRules(version_order, prerelease_by_words)
+SEMVER = VersionRules(semver_order, prerelease_by_semver)
+PUB = VersionRules(pub_order, prerelease_by_semver)
+PEP440 = VersionRules(pep440_order, prerelease_by_pep440)
+MAVEN = VersionRules(maven_order, prerelease_by_words)
+GEM = VersionRules(gem_order, prerelease_by_gem)
+PERL = VersionRules(perl_order, prerelease_by_words)
+DEBIAN = VersionRules(debian_order, prerelease_by_words)
+
+
+def _scheme(parts: VersionParts) -> str:
+    """What kind of numbers these are: those of different kinds cannot be compared."""
+    first = parts.numbers[0] if parts.numbers else 0
+    if 1900 <= first < 2100:
+        return "year"
+    return "date" if first > 10_000_000 else "padded" if parts.is_padded else ""
+
+
+def version_family(version: str) -> tuple[str, ...]:
+    """What versions share that follow each other: the name before the numbers, their scheme, and the words
+    behind them that are no stage, as in ``core@1.2``, ``2026.1`` and ``1.2-alpine``."""
+    name, at, label = version.rpartition("@")
+    parts = version_parts(label)
+    words = sorted(word for word in parts.behind if not word.isdigit() and len(word) > 1
+                   and word not in PRERELEASE_WORDS and word not in _MAVEN_STAGES)
+    return name + at + parts.before, _scheme(parts), *words
+
+
+def _name_and_numbers(version: str) -> tuple[str, tuple[int, ...]]:
+    parts = version_parts(version)
+    return parts.before, _without_zeros(parts.numbers)
 
 
 def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, str]:
@@ -703,7 +856,7 @@ def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, 
     for version in versions:
         name, numbers = _name_and_numbers(version)
         at = bisect.bisect_left(finals, (name, numbers)) - 1
-        below = finals[at] if at >= 0 else ("", [])
+        below = finals[at] if at >= 0 else ("", ())
         steps[version] = ""
         if below[0] == name and below[1] and numbers[0] < 10_000:
             first = next(at for at, (now, before) in enumerate(
@@ -1197,6 +1350,7 @@ class KnownRelease:
     is_prerelease: int = 0
     gone_at: float | None = None
     step: str | None = None     # as of a Release; None: not found out yet
+    place: int | None = None    # among the source's releases, the latest last; None: as above
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1225,6 +1379,7 @@ class CheckResult:
     back: Sequence[str] = ()            # versions that were gone and are listed again
     dropped: Sequence[str] = ()         # known versions that are too old to be kept
     steps: Mapping[str, str] = dataclasses.field(default_factory=dict)      # of versions that have none yet
+    places: Mapping[str, int] = dataclasses.field(default_factory=dict)     # of those that have another
     news: Sequence[str] = ()            # versions, new or updated, since the first check
     events: Sequence[Event] = ()
     verdicts: Mapping[str, Verdicts] = dataclasses.field(default_factory=dict)     # by project id
@@ -2020,6 +2175,24 @@ SELECT delivery.rowid AS place, delivery.id, delivery.account_id, event_id, dest
   FROM event JOIN delivery ON event_id = event.id;
 
 PRAGMA user_version = 3;
+""", """
+-- place: among the releases of a source, the latest last; NULL until the next check, which must be answered.
+ALTER TABLE release ADD COLUMN place INTEGER;
+CREATE INDEX release_by_place ON release (source_id, place, date);
+DROP VIEW project_release_view;
+DROP VIEW release_view;
+CREATE VIEW release_view AS
+SELECT release.id, source_id, version, date, is_prerelease, is_updated, cve, content_id, gone_at, found_at,
+       step, place, release_id IS NOT NULL AS has_note, fingerprint, title, message, url
+  FROM release LEFT JOIN note ON release_id = release.id;
+CREATE VIEW project_release_view AS
+SELECT project.id AS project_id, account_id, release_view.*,
+       EXISTS (SELECT 1 FROM excluded_release
+                WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
+  FROM project JOIN release_view USING (source_id);
+UPDATE source SET etag = NULL;
+
+PRAGMA user_version = 4;
 """)
 
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
@@ -3255,6 +3428,8 @@ class Sources:
             """, [(source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
                    compact_json(release.cve) if release.cve else None, release.content_id,
                    found.steps.get(release.version)) for release in found.new])
+        db.executemany("UPDATE release SET place = ? WHERE source_id = ? AND version = ?",
+                       [(place, source_id, version) for version, place in found.places.items()])
         if found.new:       # which are not judged by patterns that were saved since the check began
             db.execute("UPDATE project SET judged_by = '' WHERE source_id = ?", (source_id,))
         db.executemany("""
@@ -3612,7 +3787,7 @@ class Releases:
         return _release(row) if row else None
 
     def newest_wanted(self, project: Project) -> Release | None:
-        """The newest release that the project does not exclude, without its note."""
+        """The latest release that the project does not exclude, without its note: the highest final one."""
         row = self._db.row("""
             SELECT version, date, is_prerelease, is_updated, cve, has_note, step
               FROM project_release_view
@@ -3620,7 +3795,7 @@ class Releases:
                AND NOT (:exclude_updated AND is_updated)
                AND (:notify_level = 'all' OR cve IS NOT NULL
                     OR coalesce(step, '') IN ('', 'major', :notify_level))
-             ORDER BY date DESC, id DESC LIMIT 1""", vars(project))
+             ORDER BY place DESC, date DESC, id DESC LIMIT 1""", vars(project))
         return _release(row) if row else None
 
     def note(self, source_id: int, version: str) -> Note | None:
@@ -3637,9 +3812,9 @@ class Releases:
     def known(self, source_id: int) -> dict[str, KnownRelease]:
         """What the store has of a source's releases, newest first."""
         return {row["version"]: KnownRelease(f"{row['date']}Z", row["content_id"], row["fingerprint"],
-                                             row["is_prerelease"], row["gone_at"], row["step"])
+                                             row["is_prerelease"], row["gone_at"], row["step"], row["place"])
                 for row in self._db.rows("""
-                    SELECT version, date, content_id, fingerprint, is_prerelease, gone_at, step
+                    SELECT version, date, content_id, fingerprint, is_prerelease, gone_at, step, place
                       FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC""", (source_id,))}
 
     def latest(self, account_id: str, page: int = 1, provider: str | None = None, tag: str | None = None,
@@ -3723,13 +3898,14 @@ class Releases:
             db.execute("DELETE FROM read_release WHERE account_id = ?", (account_id,))
 
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
-        """The newest release of each of these sources of an account that has any."""
+        """The latest release of each of these sources of an account that has any: the highest final one."""
         return {row["source_id"]: _release(row) for row in self._db.rows("""
             SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
               FROM project_release_view
              WHERE +account_id = ?
                AND id IN (SELECT (SELECT id FROM release
-                                   WHERE source_id = value ORDER BY date DESC, id DESC LIMIT 1)
+                                   WHERE source_id = value
+                                   ORDER BY place DESC, date DESC, id DESC LIMIT 1)
                             FROM json_each(?))""", (account_id, compact_json(list(source_ids))))}
 
     def summary(self, account_id: str) -> Summary:
@@ -5567,7 +5743,7 @@ class Dialect:
     release_page: str = ""                  # and one of them; the same if empty
     normalise: Callable[[str], str] = str
     key: Callable[[str], str] = str      # of a normalised name: the same for all names of one project
-    is_prerelease: Callable[[str], bool] = prerelease_by_words
+    versions: VersionRules = GENERIC
     auth: Callable[[str], dict[str, str]] | None = None             # the headers that hold a token
     pasted: tuple[str, ...] = ()            # patterns of pasted addresses, below the site and without query
     has_images: bool = False                # whose tags are rebuilt, often many at once
@@ -5587,14 +5763,14 @@ _FORGE = rf"(?!explore/|orgs/|users/|user/|api/|v2/.*/tags/list){_PARTS}(?:/(?!p
 DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(artifacthub, "kind/repository/package, or repository/package of a Helm chart",
             r"[a-z0-9-]+(?:/[A-Za-z0-9_.-]+){2}", "{site}/packages/{name}",
-            "{site}/packages/{name}/{version}", is_prerelease=prerelease_by_semver,
+            "{site}/packages/{name}/{version}", versions=SEMVER,
             normalise=lambda name: name if name.count("/") > 1 else f"helm/{name}",
             auth=lambda token: dict(zip(("X-API-KEY-ID", "X-API-KEY-SECRET"), token.split(":", 1))),
             pasted=(rf"packages/([^/]+/[^/]+/[^/]+){_REST}",)),
     Dialect(bitbucket, "workspace/repository", _REPOSITORY, "{site}/2.0/repositories/{name}/refs/tags",
             normalise=lambda name: _without_git(name.lower()), auth=_BEARER,
             pasted=(rf"2\.0/repositories/{_PARTS}{_REST}",)),
-    Dialect(cargo, "crate", r"[A-Za-z][A-Za-z0-9_-]*", "{site}", is_prerelease=prerelease_by_semver,
+    Dialect(cargo, "crate", r"[A-Za-z][A-Za-z0-9_-]*", "{site}", versions=SEMVER,
             key=lambda name: name.lower().replace("-", "_"),
             pasted=(rf"(?:[123]|3/[^/]|[^/]{{2}}/[^/]{{2}})/{_PART}",)),
     Dialect(depsdev, "package", r"[^\s/]+(?:/[^\s/]+)*", "https://deps.dev/{provider}/{segment}",
@@ -5618,24 +5794,25 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             auth=_header("PRIVATE-TOKEN"),
             pasted=(rf"(?!explore/|users/|groups/|-/|api/)(.+?)(?:/-{_REST})?",)),
     Dialect(goproxy, "module", r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*", "{site}/{name}/@v/list",
-            is_prerelease=prerelease_by_semver, pasted=(r"([^@]+)/@.*",)),
+            versions=SEMVER, pasted=(r"([^@]+)/@.*",)),
     Dialect(hackage, "package", r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", "{site}/package/{name}",
-            "{site}/package/{name}-{version}", is_prerelease=lambda version: False,
+            "{site}/package/{name}-{version}", versions=VersionRules(version_order, lambda version: False),
             pasted=(rf"package/([^/]+?)(?:-[0-9][0-9.]*)?{_REST}",)),
-    Dialect(helm, "chart", r"[A-Za-z0-9_.-]+", "{address}", is_prerelease=prerelease_by_semver,
+    Dialect(helm, "chart", r"[A-Za-z0-9_.-]+", "{address}", versions=SEMVER,
             auth=_basic_auth("token")),
     Dialect(hex_, "package", r"[a-z][a-z0-9_]*", "{site}/packages/{name}", "{site}/packages/{name}/{version}",
-            normalise=str.lower, is_prerelease=prerelease_by_semver, auth=_header("Authorization"),
+            normalise=str.lower, versions=SEMVER, auth=_header("Authorization"),
             pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(json_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
     Dialect(maven, "group:artifact", r"[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+", "{site}/{folder}/",
-            normalise=_coordinates, auth=_basic_auth("token"),
+            normalise=_coordinates, versions=MAVEN, auth=_basic_auth("token"),
             pasted=(r"(.+)/(?:maven-metadata\.xml)?", r"(.+)")),
     Dialect(metacpan, "distribution, or module", r"[A-Za-z0-9_.+-]+", "{site}/v1/release/versions/{name}",
-            normalise=lambda name: name.replace("::", "-"), pasted=(rf"v1/release/(?:versions/)?{_PART}",)),
+            normalise=lambda name: name.replace("::", "-"), versions=PERL,
+            pasted=(rf"v1/release/(?:versions/)?{_PART}",)),
     Dialect(npm, "package, or @scope/package", _PACKAGE, "{site}/{segment}", auth=_BEARER,
-            is_prerelease=prerelease_by_semver, pasted=(_SCOPED,)),
-    Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, is_prerelease=prerelease_by_semver,
+            versions=SEMVER, pasted=(_SCOPED,)),
+    Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, versions=SEMVER,
             pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list",
             normalise=str.lower, auth=_basic_auth("token"), has_images=True,
@@ -5645,16 +5822,16 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(page_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
     Dialect(pub, "package", r"[a-z_][a-z0-9_]*", "{site}/packages/{name}/versions",
             "{site}/packages/{name}/versions/{version}", normalise=str.lower,
-            is_prerelease=prerelease_by_semver, auth=_BEARER, pasted=(rf"packages/{_PART}{_REST}",)),
+            versions=PUB, auth=_BEARER, pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(quay, "owner/image", rf"{_IMAGE}(?:/{_IMAGE})+", "{site}/repository/{name}?tab=tags",
             normalise=str.lower, auth=_BEARER, has_images=True,
             pasted=(rf"repository/{_PARTS}(?:/(?:manifest|tag)/.*)?", _TAGGED)),
     Dialect(rubygems, "gem", r"[A-Za-z0-9_.-]+", "{site}/gems/{name}",
-            "{site}/gems/{name}/versions/{version}", pasted=(rf"gems/{_PART}{_REST}",)),
+            "{site}/gems/{name}/versions/{version}", versions=GEM, pasted=(rf"gems/{_PART}{_REST}",)),
     Dialect(savannah, "repository", r"[A-Za-z0-9_.+-]+(?:/[A-Za-z0-9_.+-]+)*", "{site}/git/{name}.git",
             normalise=_without_git, pasted=(r"(?:git|cgit|r|gitweb)/(.+?)\.git" + _REST,)),
     Dialect(simple, "package", r"[a-z0-9]+(?:-[a-z0-9]+)*", "{site}/{name}/", normalise=pep503,
-            auth=_basic_auth("__token__"), pasted=(rf"(?:simple/)?{_PART}/?",)),
+            versions=PEP440, auth=_basic_auth("__token__"), pasted=(rf"(?:simple/)?{_PART}/?",)),
     Dialect(sourceforge, "project", r"[a-z0-9_.-]+", "{site}/projects/{name}/files/", normalise=str.lower,
             pasted=(rf"(?:projects|p)/{_PART}{_REST}",)),
     Dialect(sourcehut, "~user/repository", rf"~{_REPOSITORY}", "{site}/{name}/refs",
@@ -5694,9 +5871,10 @@ def _row(id_: str, site: str, speaks: str | Dialect, example: str, **about: Any)
 
 
 # deps.dev spells names as the registry behind it does.
-_PYPI = dataclasses.replace(DIALECTS["depsdev"], pattern=DIALECTS["simple"].pattern, normalise=pep503)
+_PYPI = dataclasses.replace(DIALECTS["depsdev"], pattern=DIALECTS["simple"].pattern, normalise=pep503,
+                            versions=PEP440)
 _NPM = dataclasses.replace(DIALECTS["depsdev"], form=DIALECTS["npm"].form, pattern=_PACKAGE,
-                           is_prerelease=prerelease_by_semver)
+                           versions=SEMVER)
 # Its projects are in the registries that their names begin with; no token of ours is for those.
 _REGISTRY = r"(?:localhost(?=[:/])|[a-z0-9-]+(?=[.:])(?:\.[a-z0-9-]+)*)(?::[0-9]{1,5})?"
 _ANY_IMAGE = dataclasses.replace(
@@ -5726,7 +5904,7 @@ def _service(id_: str, name: str, example: str, form: str, page: str, site: str,
 
 
 _PAIR = r"[\w.-]+/[\w.+-]+"
-_TWO: dict[str, Any] = {"pattern": r"[\w-]+\.[\w.-]+", "is_prerelease": prerelease_by_semver,
+_TWO: dict[str, Any] = {"pattern": r"[\w-]+\.[\w.-]+", "versions": SEMVER,
                         "normalise": lambda name: name.replace("/", ".", 1)}
 
 # To add a provider, add a row. To speak a protocol that has no dialect yet, write the dialect above.
@@ -5754,7 +5932,7 @@ PROVIDERS = {row.id: row for row in (
     _service("cran", "CRAN", "ggplot2", "package", "https://cran.r-project.org/web/packages/{name}/",
              "https://crandb.r-pkg.org/{name}/all#entries=timeline.*&date=."),
     _service("debian", "Debian", "curl", "source package", "https://tracker.debian.org/pkg/{name}",
-             "https://sources.debian.org/api/src/{name}/#entries=versions"),
+             "https://sources.debian.org/api/src/{name}/#entries=versions", versions=DEBIAN),
     _service("endoflife", "endoflife.date", "postgresql", "product", "https://endoflife.date/{name}",
              "https://endoflife.date/api/v1/products/{name}/#entries=result.releases&version=latest.name"
              "&date=latest.date"),
@@ -5779,11 +5957,11 @@ PROVIDERS = {row.id: row for row in (
     _service("terraform", "Terraform", "hashicorp/aws", "namespace/provider",
              "https://registry.terraform.io/providers/{name}",
              "https://registry.terraform.io/v1/providers/{name}/versions#entries=versions", _PAIR,
-             is_prerelease=prerelease_by_semver),
+             versions=SEMVER),
     _service("ubuntu", "Ubuntu", "curl", "source package", "https://launchpad.net/ubuntu/+source/{name}",
              "https://api.launchpad.net/1.0/ubuntu/+archive/primary?ws.op=getPublishedSources"
              "&exact_match=true&order_by_date=true&source_name={name}#entries=entries"
-             "&version=source_package_version&date=date_published&prerelease=pocket=Proposed"),
+             "&version=source_package_version&date=date_published&prerelease=pocket=Proposed", versions=DEBIAN),
     _service("wordpress", "WordPress plugins", "akismet", "plugin", "https://wordpress.org/plugins/{name}/",
              "https://api.wordpress.org/plugins/info/1.2/?action=plugin_information"
              "&request%5Bslug%5D={name}#entries="),
@@ -6127,17 +6305,17 @@ def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
 def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -> list[Release]:
     """The releases that can be stored, each version once, with the dialect's prereleases: the newest, newest
     first."""
-    found: dict[str, Release] = {}
+    found, rules = dict[str, Release](), provider.dialect.versions
     for release in releases:
         version = release.version
         is_sane = 0 < len(version) <= NAME_LIMIT and version.isprintable() and version == version.strip()
         if is_sane and version not in found:
             found[version] = dataclasses.replace(
-                release, is_prerelease=release.is_prerelease or provider.dialect.is_prerelease(version),
+                release, is_prerelease=release.is_prerelease or rules.is_prerelease(version),
                 note=release.note and clean_note(provider, name, version, release.note),
                 content_id=release.content_id and _storable(release.content_id))
     return heapq.nlargest(RELEASE_LIMIT, found.values(), key=lambda release: (
-        (release.date or "").rstrip("Z"), version_order(release.version)))
+        (release.date or "").rstrip("Z"), rules.order(release.version)))
 
 
 def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
@@ -6214,8 +6392,37 @@ _DIGEST_GRACE = 10.0            # seconds before a digest is due in which events
 
 # ---- what is new
 
+def ranked_places(releases: Mapping[str, KnownRelease],
+                  order: Callable[[str], VersionOrder]) -> dict[str, int]:
+    """The place of each version among a project's: final ones of the main family last, and of those the
+    highest, which is the latest. The main family is that of most of the ten newest final versions."""
+    finals = sorted((one.date, order(version), version) for version, one in releases.items()
+                    if not one.is_prerelease and not one.gone_at)
+    families = Counter(version_family(version) for *_, version in finals[:-11:-1])
+    main_family = max(families, key=families.__getitem__, default=None)
+    ranked = sorted(releases, key=lambda version: (
+        not releases[version].gone_at, not releases[version].is_prerelease,
+        version_family(version) == main_family, order(version), releases[version].date))
+    return {version: place for place, version in enumerate(ranked)}
+
+
+def _changed_places(known: Mapping[str, KnownRelease], result: CheckResult, now: float,
+                    order: Callable[[str], VersionOrder]) -> dict[str, int]:
+    """The places of those versions that have another one after a check."""
+    after = {one.version: KnownRelease(one.date or "", None, None, one.is_prerelease) for one in result.new}
+    after |= {one.version: dataclasses.replace(known[one.version], is_prerelease=one.is_prerelease)
+              for one in result.updated}
+    after |= {version: dataclasses.replace(known[version], gone_at=now) for version in result.gone}
+    after |= {version: dataclasses.replace(known[version], gone_at=None) for version in result.back}
+    if not after and all(before.place is not None for before in known.values()):
+        return {}
+    return {version: place for version, place in ranked_places({**known, **after}, order).items()
+            if version not in known or known[version].place != place}
+
+
 def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
-            result: CheckResult = CheckResult(0.0)) -> tuple[CheckResult, list[Release]]:
+            result: CheckResult = CheckResult(0.0),
+            order: Callable[[str], VersionOrder] = version_order) -> tuple[CheckResult, list[Release]]:
     """``(result with what to record, the releases that are news)``; lists oldest first.
     New: a version that was not known. Updated: a known one whose content id, of the same kind, is another, or
     that is no longer a prerelease. Where only the newest are listed or kept, what is older than everything
@@ -6227,7 +6434,7 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
     # Where newer ones are withdrawn, those come up that were too many to be kept; they are no news either.
     is_full, here = len(known) >= RELEASE_LIMIT, [version for version in known if version in listed]
     is_window = listing.is_window or is_full
-    lowest = min(map(version_order, here)) if is_full and here else None
+    lowest = min(map(order, here)) if is_full and here else None
     dates = [release.date for release in listing.releases if release.date]
     default_date = min(dates) if dates and not known else timestamp(now)
     news_since = min((before.date for before in known.values()), default="") if is_window else ""
@@ -6235,7 +6442,7 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
     for release in reversed(listing.releases):
         before = known.get(release.version)
         if before is None:
-            if release.date or lowest is None or version_order(release.version) >= lowest:
+            if release.date or lowest is None or order(release.version) >= lowest:
                 new.append(release if release.date else dataclasses.replace(release, date=default_date))
             continue
         if release.note and release.note.fingerprint != before.fingerprint:
@@ -6268,7 +6475,7 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
         finals + [one.version for one in new if not one.is_prerelease])
     step_of = {version: before.step or "" for version, before in known.items()} | steps
     news = [dataclasses.replace(one, step=step_of[one.version]) for one in news]
-    return dataclasses.replace(result, steps=steps), news
+    return dataclasses.replace(result, steps=steps, places=_changed_places(known, result, now, order)), news
 
 
 def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult) -> bool:
@@ -6739,7 +6946,8 @@ class Tracker(Worker):
         if listing is None:
             return self._record(source, self._judge(source, read_known, result), [])
         known = read_known()
-        result, news = compare(known, listing, self._clock(), result)
+        result, news = compare(known, listing, self._clock(), result,
+                               provider.dialect.versions.order)
         result = self._judge(source, read_known, result)
         rewritten: Sequence[Release] = ()
         if source.succeeded_at is None:         # what was released before the first check is history

@@ -957,14 +957,74 @@ def test_prerelease_by_each_rule():
             assert not rule(version), version
 
 
-def test_version_order():
-    for versions in [
-        ["1.0-alpha1", "1.0-beta.2", "1.0-rc1", "1.0-rc2", "1.0", "1.0.1", "1.2", "1.10", "2.0"],
-        ["v0.9", "1.0.0-rc.9", "1.0.0-rc.10", "v1.0.0", "1.0.0.1"],
-        ["2026.1", "2026.02", "2026.10"],
-        ["1.1.1v", "1.1.1w"],
-    ]:
-        assert sorted(reversed(versions), key=rt.version_order) == versions
+# Versions of real projects. The first part of each list was collected from recorded answers of providers, where a flag or the rule
+# of the ecosystem says whether a version is final; the second is of projects that many people run.
+PRERELEASES = """
+v2-rc1 v4.0.0-beta.0 v3.0.0-beta.7 v3.0.0-beta.6 v3.0.0-beta.5 v3.0.0-beta.4 v3.0.0-beta.3 v3.0.0-beta.1 Flurl.2.1.0-beta7 0.1.0-rc.2 0.1.0-rc.1 0.1.0-rc.0 10.0-rc1
+10.0-rc2 10.0-rc3 11.0-rc1 12.0-rc1 12.0-rc2 13.0-rc1 13.0-rc2 14.0-rc1 14.0-rc2 14.0-rc3 15.0-rc1 16.0-rc1 17.0-rc1 17.0-rc2 18.0-rc1 18.0-rc2 19.0-rc1 19.0-rc2
+19.0-rc3 20.0-rc1 21.0-rc1 21.0-rc2 22.0-rc1 22.0-rc1-android 23.0-rc1 23.0-rc1-android 23.7-rc1-jre 23.7-rc1-android 1.2.0-rc0 2.1.0-beta2 2.1.0-beta3 1.11.0-beta3
+1.11.0-rc1 2.1.0-rc1 2.1.1-beta1 1.11.1-beta1 2.1.1-rc1 1.11.1-rc1 2.1.1-rc2 1.11.1-rc2 3.0.0-alpha1 3.0.0-beta1 3.0.0-rc1 1.0.0-dev.0 3.0.0-beta 3.0.0-beta.2
+2.7.0b1 0.8.0.beta1 0.7.0.beta1 0.6.0beta1 0.5.0beta3 0.5.0beta2 0.5.0beta1 0.4.0.beta1 0.4.0.beta 0.3.6.pre 2.0.0-alpha 2.0.0-rc1 2.0.0-rc2 4.0.0-alpha001
+5.0.0-beta001 4.0.0-beta001 4.0.0-beta002 3.1.0-RC 2.0.0-nullsafety.0 2.0.0-nullsafety.1 REL_18_BETA1 REL_17_RC1 18beta1 17rc1 v3.14.0a1 v3.13.0b4 v3.13.0rc2
+3.12.0a7 v1.30.0-alpha.1 v1.31.0-beta.0 v1.29.0-rc.2 go1.22rc1 go1.9beta1 v6.10-rc1 v2.44.0-rc0 7.4-rc1 8.0-m01 2026.10.0b2 2024.12.0b0 v3.6.0-rc1 v4.0.0-ea.1
+v11.0.0-preview v3.0.0-beta.1 v1.15.0-rc1 v1.10.0-alpha20240926 19.0.0-rc-6230622a1a-20240610 19.0.0-beta-26f2496093-20240514 v15.0.0-canary.3 v5.4-beta
+v3.5.0-alpha.1 18.0.0-next.0 v8.0.0-alpha.1 5.0a1 5.0b1 5.0rc1 v2.0.0rc1 v2.0.0.dev0 24.1b1 v6.0.0-M1 v6.0.0-RC1 6.0.0.Alpha1 6.0.0.Beta1 6.0.0.CR1
+netty-4.2.0.Alpha1 v2.0.0-Beta1 v8.6.0-M1 r5.11.0-M1 jackson-databind-2.10.0.pr1 12.0.0.alpha1 11.0.0-M1 24w14a 23w31a 1.20.5-pre1 21-ea+7 v1.17.0-rc.0 v7.1.0.beta1
+v3_3_0_preview1 php-8.4.0alpha1 php-8.4.0RC1 v7.0.0-BETA1 2.7.0-RC1 v29.0.0beta1 32.0.0rc1 openssl-3.0.0-alpha1 openssl-3.4.0-beta1 n6.1-dev v6.8.0-beta1
+GIMP_3_0_0_RC1 v9.0.0-preview.1.24080.9 v9.0.0-rc.1.24431.7 v7.5.0-preview.3 13.0.2-beta3 1.23_01 0.99_02 v5.0.0-rc4 v8.0.0-rc2 v4.0.0-preview1 v3.30.0-rc1
+llvmorg-18.1.0-rc1 v1.23.0-dev v17.0.0-rc42-ee 6.6.0-rc.0 v1.98.0rc1 release-5.0.0beta1 4.0.0-beta.1 v2.0.0-rc.0 5.2.0~beta1 ghc-9.10.1-alpha1 v1.11.0-rc1
+3.5.0-180.3.beta 3.23.0-0.1.pre v15.0-CTP3.2 v1.0-early-access.1 0.1.0-wip.3 1.0.0-insider.4 4.0.0-prealpha2 3.2.0-prerelease.5 1.0-tp1 1.0-dp2 2.0.0-draft.1
+1.0.0-internal.2 nightly-20240829 nightly edge unstable canary daily continuous tip staging sid rawhide develop devel testing master main dev beta alpha next preview
+experimental
+""".split()
+FINAL_VERSIONS = """
+0.1.0 V1 v3.5.1 Flurl.Http.2.4.0 Flurl.2.8.0 Flurl.Http.2.0 jr-6-3-1 v1.55 v1.54.0.1 r03 10.0 22.0-android 23.1-jre 1.8.8.kotlin13 1.9.kotlin12 5.17.102.7
+2.3.4+build.119 artful-20170511.1 artful-20170601 precise-20150212 precise-20150228.11 trusty-20150218.1 trusty-20150320 utopic-20150211 utopic-20150228.11
+vivid-20150218 vivid-20150319.1 wily-20150528.1 wily-20150611 xenial-20151218.1 xenial-20160125 yakkety-20160708 yakkety-20160806.1 zesty-20161129.1 zesty-20161212
+0.2.0+1 1.5.1.win32 8-alpine 2016-08-11-1153 soul3 2016-04-25 kd-cache2 sop3 0.1.1 v3.5.0 Flurl.Http.2.3.2 Flurl.2.7.1 jr-6-4-0 v1.54 r05 11.0 23.0-android 23.2-jre
+1.8.9.kotlin13 5.17.225.2 1.0.0+build.118 artful-20170619 precise-20150320 precise-20160923.1 trusty-20150228.11 trusty-20150427 utopic-20150319 vivid-20150309
+wily-20150708 xenial-20160119.1 xenial-20160226 yakkety-20160717 yakkety-20160923.1 zesty-20170517.1 zesty-20170118 0.2.4+1 1.5.0.win32 2016-08-08-1510 0.1.2 v3.4.0
+Flurl.Http.2.3.1 Flurl.2.7.0 jr-6-4-1 v1.53 r06 12.0 23.1-android 23.3-jre 1.8.10.kotlin13 3.0.0.3001 artful-20170716 precise-20150427 trusty-20160503.1
+trusty-20150528 utopic-20150418 vivid-20150421 wily-20150731 xenial-20160217.2 xenial-20160317 yakkety-20160826 yakkety-20170517.1 zesty-20170224 0.5.1+1
+2016-08-08-1504 2.1.1 v3.3.2 Flurl.Http.2.3.0 Flurl.2.6.0 jr-6-4-3 v1.52 r07 13.0 23.2-android 23.4-jre 1.8.11.kotlin13 3.0.0.4001 artful-20170728 precise-20150528
+trusty-20160923.1 trusty-20150612 utopic-20150427 vivid-20150427 wily-20150807 xenial-20160303.1 xenial-20160422 yakkety-20160919 zesty-20170411 0.5.1+2
+2016-08-03-1457 0.13.1 v3.3.1 Flurl.Http.2.2.1 Flurl.2.5.2 jr-6-5-0 v1.51 openssl-3.0.13 OpenSSL_1_1_1w 1.1.1w curl-8_10_1 boost-1.83.0 go1.22.3 v22.3.0 v6.9.1
+REL_16_3 16.4 v2.45.2 release-1.27.0 2024.12.3 2026.10 v2.11.9 v8.9.0-ls99 4.0.9.2244-ls257 RELEASE.2024-08-29T01-40-52Z 1.29.1-perl 1.29.1-alpine3.20-slim
+8.2.4-fpm-alpine 18-alpine3.22 3.12-slim-bookworm 8.0.0-debian-12-r3 5.3.1.RELEASE 6.4.4.Final netty-4.1.104.Final junit-4.13.2 log4j-2.17.1 rel/2.23.1 jdk-21.0.3+9
+jdk8u392-b08 11.0.16_8-jdk llvmorg-18.1.6 releases/gcc-13.2.0 glibc-2.39 binutils-2_42 n7.0 emacs-29.3 v9.1.0480 v257 9.8p1 V_9_8_P1 SUDO_1_9_15p5 2024a ntp-4.2.8p18
+7.1.1-33 3.3a pre-commit-v1.2.3 pre-commit-hooks-4.5.0 test-utils-v1.2.3 dev-server-v5 next-auth-v4 esp32-c3-1.2.0 0.5.3-a100 snapshot-controller-3.0.6
+edge-proxy-1.2.3 @next/env@15.0.0 cert-manager-v1.14.5 kube-prometheus-stack-74.0.0 controller-v1.10.1 api/v1.30.0 cli/v2.3.0 v1.0.0-incubating 2.4-lts 1.2-hotfix1
+1.0-patch2 v4.2.0.1 25.04.2 v2.0.0+incompatible 1.0.post1 33.2.1-jre b4321 latest stable lts stable-alpine
+""".split()
+
+
+def test_prerelease_by_words_on_real_versions():
+    assert len(PRERELEASES) >= 200 and len(FINAL_VERSIONS) >= 200
+    missed = [version for version in PRERELEASES if not rt.prerelease_by_words(version)]
+    lost = [version for version in FINAL_VERSIONS if rt.prerelease_by_words(version)]
+    assert len(missed) <= len(PRERELEASES) * 0.05, missed
+    assert len(lost) <= len(FINAL_VERSIONS) * 0.02, lost
+
+
+@pytest.mark.parametrize("rules, versions", [
+    (rt.GENERIC, "1.0-alpha1 1.0-beta.2 1.0-rc1 1.0-rc2 1.0 1.0.1 1.2 1.10 2.0"), (rt.GENERIC, "v0.9 1.0.0-rc.9 1.0.0-rc.10 v1.0.0 1.0.0.1"),
+    (rt.GENERIC, "2026.1 2026.02 2026.10"), (rt.GENERIC, "1.1.1v 1.1.1w"), (rt.GENERIC, "1.0a1 1.0b2 1.0-M1 1.0"), (rt.GENERIC, "18beta1 18.0 18.1"),
+    (rt.SEMVER, "1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc.1 1.0.0"),
+    (rt.SEMVER, "1.4.4 2.0.0-nullsafety.0 2.0.0 2.1.0"), (rt.SEMVER, "3.0.0.3001 3.0.0.4001 3.1.0-RC 3.1.0"), (rt.SEMVER, "v1.9.0 v1.10.0"),
+    (rt.PUB, "1.0.0-1 1.0.0 1.0.0+1 1.0.0+2 1.0.0+10"),
+    (rt.PEP440, "1.0.dev1 1.0a1.dev1 1.0a1 1.0a2 1.0b1 1.0rc1 1.0 1.0.post1.dev1 1.0.post1 1.1 1.10 1!0.1"),
+    (rt.MAVEN, "1.0-alpha-1 1.0-beta-1 1.0-M1 1.0-M2 1.0-rc1 1.0-SNAPSHOT 1.0 1.0-sp 1.0-jre 1.0-1 1.0.1 1.10"),
+    (rt.GEM, "1.0.a 1.0.b1 1.0.b2 1.0.b10 1.0 1.0.1 1.1.rc1 1.1"), (rt.PERL, "1.01 1.1 1.2 1.23 1.23_01 1.3"), (rt.PERL, "v1.2.3 v1.10.0"),
+    (rt.DEBIAN, "1.0~rc1-1 1.0-1 1.0-1+deb12u1 1.0-2 1.0a-1 1.1 1:0.9"),
+])
+def test_versions_are_ordered_by_the_rules_of_their_ecosystem(rules, versions):
+    assert sorted(reversed(versions.split()), key=rules.order) == versions.split()
+
+
+@pytest.mark.parametrize("one, other", [
+    ("1.0", "1.0.0"), ("1.0.Final", "1.0"), ("1.0-cr1", "1.0-rc1")])
+def test_versions_that_maven_takes_for_the_same(one, other):
+    assert rt.MAVEN.order(one) == rt.MAVEN.order(other)
 
 
 @pytest.mark.parametrize("version, known, step", [
@@ -1716,12 +1776,12 @@ def test_source_claim_that_was_lost_writes_nothing(busy, record):
     assert [release.version for release in store.releases.page(busy.project, 1)[0]] == ["2.0", "0", "1.0"]
 
 
-NEXT_SCHEMA = """
+NEXT_SCHEMA = f"""
     ALTER TABLE account ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue';
     CREATE TRIGGER account_painted AFTER UPDATE OF colour ON account BEGIN
         UPDATE account SET name = NEW.colour WHERE id = NEW.id;
     END;
-    PRAGMA user_version = 4;"""
+    PRAGMA user_version = {len(rt.MIGRATIONS) + 2};"""
 
 
 def test_migration_changes_the_schema_and_keeps_a_copy_of_the_old_store(tmp_path):
@@ -1730,11 +1790,11 @@ def test_migration_changes_the_schema_and_keeps_a_copy_of_the_old_store(tmp_path
         account = an_account(store)
     with contextlib.closing(rt.Store(path, migrations=[*rt.MIGRATIONS, NEXT_SCHEMA])) as store:
         assert store.accounts.all() == [account]
-        assert sql(store, "SELECT colour FROM account") == [("blue",)] and sql(store, "PRAGMA user_version") == [(4,)]
+        assert sql(store, "SELECT colour FROM account") == [("blue",)] and sql(store, "PRAGMA user_version") == [(len(rt.MIGRATIONS) + 2,)]
     copy, = [name for name in tmp_path.iterdir() if name.suffix not in (".db", ".db-wal", ".db-shm")]
-    assert copy.name == "old.db.schema-3" and copy.stat().st_mode & 0o777 == 0o600
+    assert copy.name == f"old.db.schema-{len(rt.MIGRATIONS) + 1}" and copy.stat().st_mode & 0o777 == 0o600
     with contextlib.closing(rt.Store(str(copy))) as kept:
-        assert kept.accounts.all() == [account] and sql(kept, "PRAGMA user_version") == [(3,)]
+        assert kept.accounts.all() == [account] and sql(kept, "PRAGMA user_version") == [(len(rt.MIGRATIONS) + 1,)]
     with pytest.raises(rt.StoreError, match="newer releasetrack"):
         rt.Store(path)
 
@@ -1763,7 +1823,7 @@ def test_migration_that_fails_leaves_the_old_schema(tmp_path):
     with pytest.raises(rt.StoreError):
         rt.Store(path, migrations=[*rt.MIGRATIONS, "ALTER TABLE account ADD COLUMN colour TEXT;\nDROP TABLE nothing;"])
     with contextlib.closing(rt.Store(path)) as store:
-        assert sql(store, "PRAGMA user_version") == [(3,)] and an_account(store)
+        assert sql(store, "PRAGMA user_version") == [(len(rt.MIGRATIONS) + 1,)] and an_account(store)
 
 
 @pytest.mark.parametrize("outcome", ["none", "pending"])
@@ -2890,7 +2950,7 @@ LISTED = {
     "oci as Google speaks it": ("oci", "p/i", None, GOOGLE, [
         ("v2", "2026-06-01T08:00:00Z", False, None, None, "digest:sha256:b"),
         ("v1", "2026-05-01T08:00:00Z", False, None, None, "digest:sha256:a"),
-        ("main", "2026-05-01T08:00:00Z", False, None, None, "digest:sha256:a")]),
+        ("main", "2026-05-01T08:00:00Z", True, None, None, "digest:sha256:a")]),
 }
 
 
@@ -4004,7 +4064,7 @@ def test_prerelease_at_each_provider():
         ("gitlab",       "v17.0.0-rc42-ee 46.beta 46.alpha.1 debian/1.2_rc1-3", "v17.0.0-ee debian/1.2-3"),
     ]:
         for version in (prereleases + " " + others).split():
-            assert rt.PROVIDERS[provider].dialect.is_prerelease(version) is (version in prereleases.split()), (provider, version)
+            assert rt.PROVIDERS[provider].dialect.versions.is_prerelease(version) is (version in prereleases.split()), (provider, version)
 
 
 def test_operator_rows_add_and_move_providers():
@@ -4906,6 +4966,37 @@ def test_notification_storm_is_one_summary(world, listen):
     assert sql(world.store, "SELECT DISTINCT body ->> 'text' FROM event WHERE kind = 'summary' ORDER BY id") == [
         ("its history was rewritten: 2,000 versions changed",), ("30 more releases",)]
     assert world.store.releases.known(source.id)["v1.0"].content_id == "commit:" + "c" * 40
+
+
+@pytest.mark.parametrize("releases, latest", [
+    # version and day of its release; ! is gone, ? is flagged as a pre-release
+    ("5.2.1:3 5.1.0:2 0.0.1110:9", "5.2.1"),                            # whose dates were reset
+    ("9.2.8:9 9.6.2:5 9.4.7:4", "9.6.2"),                               # a fix of an older line came last
+    ("2.0.0:5 3.0.0-rc.1:9 1.9.9:7", "2.0.0"), ("1.0-rc1:1 1.0-beta1:2", "1.0-rc1"), ("2.0!:5 1.0:4", "1.0"), ("2.0?:5 1.0:4", "1.0"),
+    ("cli@9.0.0:1 core@2.0.0:2 core@2.1.0:3 core@2.1.1:4 cli@9.1.0:5", "core@2.1.1"),       # of the package with most of the newest
+    ("v2.0:8 v2.1:9 release-1.9:3 release-1.8:2 release-1.7:1 v2.2:10 v2.3:11", "v2.3"),   # tags that are called otherwise by now
+    ("5.1.4:4 5.1.3:3 5.1.2:2 20.04.1:1", "5.1.4"), ("10.11.4:9 10.11.3:8 10.10.1:7 2021.12.16:1", "10.11.4"),
+    ("18.1:5 18.0:4 18:5 16.4:3", "18.1"), ("2026.10:5 2026.9:6", "2026.10"),
+])
+def test_latest_is_the_highest_final_version_of_the_main_family(releases, latest):
+    known = {}
+    for version, day in (one.split(":") for one in releases.split()):
+        is_flagged = version[-1] == "?" or rt.prerelease_by_words(version)
+        known[version.rstrip("!?")] = rt.KnownRelease(f"2026-01-{int(day):02}T00:00:00Z", None, None, is_flagged, 1.0 if version[-1] == "!" else None)
+    places = rt.ranked_places(known, rt.version_order)
+    assert max(places, key=places.__getitem__) == latest and sorted(places.values()) == list(range(len(known)))
+
+
+def test_latest_release_is_kept_with_each_check(watch):
+    watch.check()
+    watch.forge.publish(watch.name, "3.0", "2.9")
+    watch.check()
+    project = watch.world.store.projects.search(watch.world.account.id, "")[0]
+    releases = watch.world.store.releases
+    assert releases.newest_wanted(project).version == releases.newest(watch.world.account.id, [watch.id])[watch.id].version == "3.0"
+    watch.forge.publish(watch.name, "2.9.1")
+    watch.check()
+    assert releases.newest_wanted(project).version == "3.0" and releases.page(project, 1)[0][0].version == "2.9.1"
 
 
 def test_claimed_source_is_left_to_its_claimant(watch, monkeypatch, caplog):
@@ -12809,7 +12900,7 @@ def test_copy_killed_at_any_point_is_whole_or_not_there(tmp_path, work):
     with contextlib.closing(rt.Store(str(old))) as store:
         fill_with_notes(store, 8)       # enough that copying takes a while
     before = found_in(old)
-    copy = path.with_name("releases.db.schema-3" if work == "migration" else "copy.db")
+    copy = path.with_name(f"releases.db.schema-{len(rt.MIGRATIONS) + 1}" if work == "migration" else "copy.db")
     command_ = ["-c", MIGRATE, str(path)] if work == "migration" else [str(PROGRAM), "backup", str(copy), "--db", str(path)]
 
     def work_for(delay: float) -> float:
