@@ -5089,14 +5089,24 @@ def _deprecation(reason: Any) -> str:
     return preformatted(text) if reason else ""
 
 
+def _ahead_of(latest: str | None) -> Callable[[str], bool]:
+    """Whether a version is above npm's ``latest``, and so for those who ask for it, as by "next"."""
+    last = semver_order(latest) if latest else None
+    return lambda version: last is not None and semver_order(version) > last
+
+
 def depsdev(project: ProjectRef) -> Exchange:
     """https://docs.deps.dev/api/v3/#getpackage: all versions in one document, in no promised order."""
     package = f"{_DEPSDEV_SYSTEMS[project.provider]}/packages/{quote(project.name, safe='')}"
     answer = yield Request(f"{project.site}/v3/systems/{package}")
+    entries = _expect_list(answer.json()["versions"])
+    defaults = [entry["versionKey"]["version"] for entry in entries if entry.get("isDefault")]
+    is_ahead = _ahead_of(defaults[0] if defaults and project.provider == "npm" else None)
     return Listing([
-        make_release(entry["versionKey"]["version"], entry.get("publishedAt"),
+        make_release(version := entry["versionKey"]["version"], entry.get("publishedAt"),
+                     is_prerelease=is_ahead(version),
                      message=_deprecation(entry.get("deprecatedReason") or entry.get("isDeprecated")))
-        for entry in _expect_list(answer.json()["versions"])], answer)
+        for entry in entries], answer)
 
 
 _TIMES = re.compile(rb'"time"\s*:\s*(\{[^{}]*\})')
@@ -5118,8 +5128,10 @@ def npm(project: ProjectRef) -> Exchange:
         # It may be too large to be parsed: of what is called so in it, the longest has the dates.
         found = (match[1] for match in _TIMES.finditer(answer.body))
         times = read_json(max(found, key=len, default=b"{}"))
+    is_ahead = _ahead_of((package.get("dist-tags") or {}).get("latest"))
     return Listing([
-        make_release(version, (times or {}).get(version), message=_deprecation(about.get("deprecated")))
+        make_release(version, (times or {}).get(version), is_prerelease=is_ahead(version),
+                     message=_deprecation(about.get("deprecated")))
         for version, about in versions.items()], short)
 
 
@@ -5961,7 +5973,8 @@ PROVIDERS = {row.id: row for row in (
     _service("ubuntu", "Ubuntu", "curl", "source package", "https://launchpad.net/ubuntu/+source/{name}",
              "https://api.launchpad.net/1.0/ubuntu/+archive/primary?ws.op=getPublishedSources"
              "&exact_match=true&order_by_date=true&source_name={name}#entries=entries"
-             "&version=source_package_version&date=date_published&prerelease=pocket=Proposed", versions=DEBIAN),
+             "&version=source_package_version&date=date_published&prerelease=pocket=Proposed",
+             versions=DEBIAN),
     _service("wordpress", "WordPress plugins", "akismet", "plugin", "https://wordpress.org/plugins/{name}/",
              "https://api.wordpress.org/plugins/info/1.2/?action=plugin_information"
              "&request%5Bslug%5D={name}#entries="),
@@ -6447,13 +6460,11 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
             continue
         if release.note and release.note.fingerprint != before.fingerprint:
             noted.append(release)
-        if not release.content_id:
-            continue
         is_promoted = bool(before.is_prerelease) and not release.is_prerelease
-        kind = release.content_id.partition(":")[0]
-        if kind != (before.content_id or "").partition(":")[0]:
+        kind = (release.content_id or "").partition(":")[0]
+        if kind and kind != (before.content_id or "").partition(":")[0]:
             new_content_ids.append(dataclasses.replace(release, date=before.date))
-        elif release.content_id != before.content_id or is_promoted:
+        elif kind and release.content_id != before.content_id or is_promoted:
             updated.append(dataclasses.replace(release, date=before.date, is_updated=True))
     oldest = min((release.date or known[release.version].date for release in listing.releases
                   if release.date or release.version in known), default="")

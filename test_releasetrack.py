@@ -2926,6 +2926,9 @@ LISTED = {
         ("8-alpine", MAY, False), ("old", None, False)]),
     "quay without digests": ("quay", "o/i", None, {
         "/api/v1/repository/o/i/tag/": {"page": 1, "tags": [{"name": "1.0", "start_ts": 1777622400}]}}, [("1.0", MAY, False)]),
+    "npm that is ahead of its latest": ("npm", "p", None, {
+        "/p": {"dist-tags": {"latest": "1.1.0", "next": "2.0.0"}, "versions": {"1.0.0": {}, "1.1.0": {}, "2.0.0": {}}, "time": {}}}, [
+        ("1.0.0", None, False), ("1.1.0", None, False), ("2.0.0", None, True)]),
     "npm of what is deprecated": ("npm", "p", None, {"/p": {"versions": {"1.0.0": {"deprecated": "use q"}, "1.1.0": {"deprecated": False}}, "time": {}}}, [
         ("1.0.0", None, False, "1.0.0", "<pre>Deprecated: use q</pre>"), ("1.1.0", None, False)]),
     "dockerhub": ("dockerhub", "library/i", None, {"/v2/repositories/library/i/tags": HUB_TAGS}, [
@@ -4966,6 +4969,14 @@ def test_notification_storm_is_one_summary(world, listen):
     assert sql(world.store, "SELECT DISTINCT body ->> 'text' FROM event WHERE kind = 'summary' ORDER BY id") == [
         ("its history was rewritten: 2,000 versions changed",), ("30 more releases",)]
     assert world.store.releases.known(source.id)["v1.0"].content_id == "commit:" + "c" * 40
+
+
+def test_version_that_is_no_longer_a_prerelease_is_news_without_a_content_id_too():
+    """As where npm's "latest" moves to it."""
+    known = {"2.0": rt.KnownRelease(MAY, None, None, is_prerelease=1, place=0)}
+    for is_prerelease in (True, False):
+        result, news = rt.compare(known, rt.Listing([rt.Release("2.0", MAY, is_prerelease)]), NOW)
+        assert [one.version for one in news] == [one.version for one in result.updated] == ["2.0"] * (not is_prerelease)
 
 
 @pytest.mark.parametrize("releases, latest", [

@@ -808,7 +808,7 @@ UNKNOWN = Ask("/v1/projects/" + "a" * 26, 404)
 RELEASES_PAGE = Ask("/", is_page=True)
 PROJECTS_PAGE = Ask("/projects", is_page=True)
 ONE_PROJECT_PAGE = Ask("/projects/{id}", is_page=True)
-JOURNAL = Ask("/journal", is_page=True)
+JOURNAL = Ask("/deliveries", is_page=True)
 SEARCH = Ask("/v1/projects/search?q=no-such-name")
 ADD_TAG = Ask("/v1/tags", body='{"name": "tag %012d"}')
 
