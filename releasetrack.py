@@ -6663,12 +6663,22 @@ def release_event(subscriber: Subscriber, release: Release, provider: Provider,
     return Event(subscriber.project.id, event_body(subscriber, release), url, recipients)
 
 
+def gap_of(listing: Listing, result: CheckResult, provider: Provider, token: str | None) -> str:
+    """What to say where all that is listed of a project is new, so that others may be missing; else ""."""
+    if not listing.is_window or not 1 < len(listing.releases) == len(result.new):
+        return ""
+    helps = f" or a token in {provider.token_variable}" if provider.dialect.auth and not token else ""
+    return (f"all {len(result.new)} releases that {provider.title} lists are new, so some may be missing; "
+            f"a shorter poll interval{helps} helps")
+
+
 def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: Sequence[Release],
-                   provider: Provider, now: float, settings: Settings) -> list[Event]:
+                   provider: Provider, now: float, settings: Settings, gap: str = "") -> list[Event]:
     """The events of one check for a project: the news, judged for it, that it does not exclude.
     At most ``NEWS_LIMIT``, the newest, are announced one by one; the others are one summary, but webhooks get
     each of the newest ``WEBHOOK_LIMIT``. So are the tags of an image that were rebuilt together.
-    ``rewritten``: the versions that changed when history was rewritten: one notice, for no webhook."""
+    ``rewritten``: the versions that changed when history was rewritten: one notice, for no webhook. ``gap``:
+    another, as ``gap_of`` words it."""
     project = subscriber.project
     wanted = [release for release in news if not excluded(project, release)]
     changed = sum(not excluded(project, release) for release in rewritten)
@@ -6685,7 +6695,7 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
         return Event(project.id, notice_body(subscriber, now, **details), page_of(provider, project.name),
                      recipients_of(people, about, now, settings), "summary")
 
-    events = []
+    events = [summary(gap, Release("", None))] if gap and wanted else []
     if changed:
         events.append(summary(f"its history was rewritten: {changed:,} versions changed",
                               Release("", None, is_updated=True)))
@@ -6967,11 +6977,11 @@ class Tracker(Worker):
             log.info("source %s/%s: history rewritten, %d versions changed", source.provider, source.name,
                      len(result.updated))
             rewritten, news = result.updated, [release for release in news if not release.is_updated]
-        events = list[Event]()
+        events, gap = list[Event](), gap_of(listing, result, provider, token) if known else ""
         for subscriber in self.store.projects.subscribers(source.id) if news or rewritten else ():
             verdicts = result.verdicts.get(subscriber.project.id)
             events += release_events(subscriber, judged(news, verdicts), judged(rewritten, verdicts),
-                                     provider, self._clock(), self._settings)
+                                     provider, self._clock(), self._settings, gap)
         return self._record(source, dataclasses.replace(
             result, events=events, renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news]), news)

@@ -4971,6 +4971,25 @@ def test_notification_storm_is_one_summary(world, listen):
     assert world.store.releases.known(source.id)["v1.0"].content_id == "commit:" + "c" * 40
 
 
+def test_window_that_was_too_short_is_said_once(world, listen):
+    """GitHub's feed has ten entries; what else came out between two checks was lost without a word."""
+    versions = ["1.0", "1.1"]
+    entry = "<entry><link href='https://github.com/o/r/releases/tag/{0}'/><updated>2026-06-0{1}T08:00:00Z</updated><title>{0}</title></entry>"
+
+    def feed(seen: Seen) -> Any:
+        return 200, "<feed xmlns='http://www.w3.org/2005/Atom'>" + "".join(entry.format(one, int(one[-1]) + 1) for one in versions) + "</feed>"
+
+    tracker = world.tracker(rt.Settings(provider=(f"hub=github:{listen(feed).url}",)))
+    source, chat = world.store.projects.add(world.account.id, "hub", "o/r", "o/r", {})[1], world.topic()
+    for versions, said in (([], []), (["1.2", "1.1"], ["1.2"]), (["1.6", "1.5"], ["1.2", "summary", "1.5", "1.6"]),
+                           (["1.7", "1.6"], ["1.2", "summary", "1.5", "1.6", "1.7"])):
+        versions = versions or ["1.1", "1.0"]
+        assert check_now(tracker, source.id)[0].error is None
+        assert [one.version or one.event for one in reversed(world.store.outbox.history(world.account.id, destination_id=chat.id))] == said
+    text, = sql(world.store, "SELECT body ->> 'text' FROM event WHERE kind = 'summary'")[0]
+    assert text == "all 2 releases that hub lists are new, so some may be missing; a shorter poll interval or a token in HUB_TOKEN helps"
+
+
 def test_version_that_is_no_longer_a_prerelease_is_news_without_a_content_id_too():
     """As where npm's "latest" moves to it."""
     known = {"2.0": rt.KnownRelease(MAY, None, None, is_prerelease=1, place=0)}
