@@ -742,7 +742,8 @@ def prerelease_by_gem(version: str) -> bool:
 
 
 def _identifiers(text: str) -> list[tuple[int, str, int]]:
-    return [(0, "", int(one)) if one.isdigit() else (0, one, 0) for one in text.split(".") if one]
+    return [(0, "", int(one)) if re.fullmatch("[0-9]+", one) else (0, one, 0)
+            for one in text.split(".") if one]
 
 
 def semver_order(version: str) -> VersionOrder:
@@ -770,7 +771,7 @@ _PEP440 = re.compile(
     r"v?(?:(?P<epoch>[0-9]+)!)?(?P<numbers>[0-9]+(?:\.[0-9]+)*)"
     r"(?:[-_.]?(?P<stage>alpha|a|beta|b|preview|pre|c|rc)[-_.]?(?P<at>[0-9]*))?"
     r"(?P<post>[-_.]?(?:post|rev|r)[-_.]?(?P<nth>[0-9]*)|-(?P<implicit>[0-9]+))?"
-    r"(?P<dev>[-_.]?dev[-_.]?(?P<day>[0-9]*))?(?:\+[a-z0-9.-_]*)?", re.ASCII | re.IGNORECASE)
+    r"(?P<dev>[-_.]?dev[-_.]?(?P<day>[0-9]*))?(?:\+[a-z0-9._-]*)?", re.ASCII | re.IGNORECASE)
 
 
 def pep440_order(version: str) -> VersionOrder:
@@ -805,10 +806,10 @@ def perl_order(version: str) -> VersionOrder:
 
 def debian_order(version: str) -> VersionOrder:
     """As the manual page deb-version(7) says, without its order of letters: a tilde comes before the end."""
-    epoch, colon, rest = version.rpartition(":")
-    stages = [(0, "", 0) if one == "~" else (3, "", int(one)) if one.isdigit() else (2, one, 0)
+    epoch, _, rest = version.rpartition(":")
+    stages = [(0, "", 0) if one == "~" else (3, "", int(one)) if one[0] in "0123456789" else (2, one, 0)
               for one in re.findall("~|[0-9]+|[^0-9~]+", rest)]
-    return (int(epoch) if epoch.isdigit() else 0,), [*stages, _FINAL]
+    return (int(epoch) if re.fullmatch("[0-9]+", epoch) else 0,), [*stages, _FINAL]
 
 
 class VersionRules(NamedTuple):

@@ -1021,6 +1021,13 @@ def test_versions_are_ordered_by_the_rules_of_their_ecosystem(rules, versions):
     assert sorted(reversed(versions.split()), key=rules.order) == versions.split()
 
 
+@pytest.mark.parametrize("rules", [rt.GENERIC, rt.SEMVER, rt.PUB, rt.PEP440, rt.MAVEN, rt.GEM, rt.PERL, rt.DEBIAN])
+def test_any_text_has_an_order(rules):
+    """Digits that int() does not read, as a superscript two, made a check an internal error."""
+    texts = ["", "1.0-\u00b2", "1.0+\u00b2", "\u00b2:1.0", "1.0~\u00b2", "\u0661.0", "1" * 200, "-", "+", "~", "v", "latest", "1!2", "1.0-a\u00b2"]
+    assert len(sorted(texts, key=rules.order)) == len(texts) and {rules.is_prerelease(text) for text in texts} <= {True, False}
+
+
 @pytest.mark.parametrize("one, other", [
     ("1.0", "1.0.0"), ("1.0.Final", "1.0"), ("1.0-cr1", "1.0-rc1")])
 def test_versions_that_maven_takes_for_the_same(one, other):
