@@ -593,6 +593,11 @@ def timestamp(at: float) -> str:
     return (datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=int(at))).isoformat() + "Z"
 
 
+def instant_of(date: str) -> float:
+    """The instant of a release's date, to the second."""
+    return datetime.datetime.fromisoformat(f"{date[:19]}+00:00").timestamp()
+
+
 def relative_time(at: float, now: float) -> str:
     """How long before or after ``now`` an instant is, by its largest unit: "3 h ago", "in 5 min"."""
     seconds, is_past = abs(now - at), at <= now
@@ -649,6 +654,7 @@ _PRERELEASE_LETTERS = {"a": "alpha", "b": "beta", "c": "rc", "m": "milestone"}
 
 # The hash of a commit, as in 1.40.2.8395-c67dce28e; not a letter with a date, as in 1.0-b20260601.
 _HASH = re.compile(r"(?<![0-9a-z.])g?(?![a-f]?[0-9]+(?![0-9a-z]))[0-9a-f]{7,40}(?![0-9a-z])")
+_STAMP = re.compile("20[0-9]{2}-[01][0-9]-[0-3][0-9](?:t[0-9]{2}-[0-9]{2}-[0-9]{2})?")      # MinIO's versions
 _NUMBERS = re.compile(r"[0-9]+(?:[._][0-9]+)*")
 _TOKEN = re.compile(r"[a-z]+|[0-9]+")
 # Stages before a final release that are written in a way of their own: Perl's 1.23_01, Minecraft's 24w14a.
@@ -658,16 +664,30 @@ _ODD_PRERELEASE = re.compile(r"v?[0-9]+\.[0-9]{2,}_[0-9]{2}|[0-9]{2}w[0-9]{2}[a-
 class VersionParts(NamedTuple):
     """A version of no particular ecosystem, in small letters and without build metadata and commits."""
 
-    before: str                 # such as a package's name, without a "v" at its end
+    before: str                 # such as "v", or a package's name
     numbers: tuple[int, ...]    # of the group with the most parts, the first of several
     is_padded: bool             # one of the numbers begins with a zero
     behind: tuple[str, ...]     # words and numbers; letters that mean a stage as its word
+
+    @property
+    def name(self) -> str:
+        """What stands before the numbers, without a "v"."""
+        return self.before.removesuffix("v")
+
+    @property
+    def scheme(self) -> str:
+        """What kind of numbers these are: those of different kinds cannot be compared."""
+        first = self.numbers[0] if self.numbers else 0
+        if 1900 <= first < 2100:
+            return "year"
+        return "date" if first > 10_000_000 else "padded" if self.is_padded else ""
 
 
 @functools.lru_cache(maxsize=2048)      # asked thrice in a check: a fifth of its time
 def version_parts(version: str) -> VersionParts:
     """The parts of a version: of "12.0.0-M2-alpine" "", (12, 0, 0) and "milestone", "2", "alpine"."""
     text = _HASH.sub("", version.lower().split("+")[0])
+    text = _STAMP.sub(lambda stamp: re.sub("[-t]", ".", stamp[0]), text)
     groups = list(_NUMBERS.finditer(text))
     if not groups:
         return VersionParts(text, (), False, ())
@@ -679,9 +699,8 @@ def version_parts(version: str) -> VersionParts:
             is_attached = token != "c" or not at and behind[0] == "c"
             if token in _PRERELEASE_LETTERS and is_attached and number.isdigit() and len(number) in (1, 2, 8):
                 tokens[at] = _PRERELEASE_LETTERS[token]
-    before = text[:group.start()].removesuffix("v")
     is_padded = any(text[0] == "0" != text for text in texts)
-    return VersionParts(before, tuple(map(int, texts)), is_padded, tuple(tokens))
+    return VersionParts(text[:group.start()], tuple(map(int, texts)), is_padded, tuple(tokens))
 
 
 def prerelease_by_words(version: str) -> bool:
@@ -812,14 +831,57 @@ def debian_order(version: str) -> VersionOrder:
     return (int(epoch) if re.fullmatch("[0-9]+", epoch) else 0,), [*stages, _FINAL]
 
 
+def version_family(version: str) -> tuple[str, ...]:
+    """What versions share that follow each other: the name before the numbers, their scheme, and the words
+    behind them that are no stage, as in ``core@1.2``, ``2026.1`` and ``1.2-alpine``."""
+    name, at, label = version.rpartition("@")
+    parts = version_parts(label)
+    words = sorted(word for word in parts.behind if not word.isdigit() and len(word) > 1
+                   and word not in PRERELEASE_WORDS and word not in _MAVEN_STAGES)
+    return name + at + parts.name, parts.scheme, *words
+
+
+class Lineage(NamedTuple):
+    """What tells whether a version may follow another."""
+
+    family: tuple[Any, ...]             # the same for both
+    base: tuple[int, ...]               # of an image the numbers of what it is built on, as in "-alpine3.19"
+    release: tuple[Any, ...]            # of an image the same for its tags on several bases
+
+
+def version_lineage(version: str) -> Lineage:
+    """That of a version of a repository or a package."""
+    return Lineage(version_family(version), (), (version,))
+
+
+# What says only which build an image is, as at the end of 8.0.0-debian-12-r3 and v8.9.0-ls99.
+_BUILD = re.compile(r"(?:-(?:ls|r|security-|debian-[0-9]+-r)?[0-9]+)*$")
+
+
+def image_lineage(tag: str) -> Lineage:
+    """That of an image's tag, of which each part but the numbers says what is in it."""
+    build = _BUILD.search(tag)[0]       # type: ignore[index]    # it finds the end at least
+    parts = version_parts(tag.removesuffix(build))
+    stage, variant = list[str](), list(parts.behind)
+    while variant and (variant[0].isdigit() if stage else variant[0] in PRERELEASE_WORDS):
+        stage.append(variant.pop(0))
+    words = tuple("#" if token.isdigit() else token for token in variant)
+    base = tuple(int(token) for token in variant if token.isdigit())
+    kind = re.sub("[0-9]+", "#", build)
+    return Lineage((parts.before, parts.scheme, len(parts.numbers), words, kind), base,
+                   (parts.numbers, *stage, build))
+
+
 class VersionRules(NamedTuple):
-    """How an ecosystem orders its versions, and which of them are not final."""
+    """How an ecosystem orders its versions, which of them are not final, and which may follow which."""
 
     order: Callable[[str], VersionOrder]
     is_prerelease: Callable[[str], bool]
+    lineage: Callable[[str], Lineage] = version_lineage
 
 
 GENERIC = VersionRules(version_order, prerelease_by_words)
+IMAGES = VersionRules(version_order, prerelease_by_words, image_lineage)
 SEMVER = VersionRules(semver_order, prerelease_by_semver)
 PUB = VersionRules(pub_order, prerelease_by_semver)
 PEP440 = VersionRules(pep440_order, prerelease_by_pep440)
@@ -829,27 +891,9 @@ PERL = VersionRules(perl_order, prerelease_by_words)
 DEBIAN = VersionRules(debian_order, prerelease_by_words)
 
 
-def _scheme(parts: VersionParts) -> str:
-    """What kind of numbers these are: those of different kinds cannot be compared."""
-    first = parts.numbers[0] if parts.numbers else 0
-    if 1900 <= first < 2100:
-        return "year"
-    return "date" if first > 10_000_000 else "padded" if parts.is_padded else ""
-
-
-def version_family(version: str) -> tuple[str, ...]:
-    """What versions share that follow each other: the name before the numbers, their scheme, and the words
-    behind them that are no stage, as in ``core@1.2``, ``2026.1`` and ``1.2-alpine``."""
-    name, at, label = version.rpartition("@")
-    parts = version_parts(label)
-    words = sorted(word for word in parts.behind if not word.isdigit() and len(word) > 1
-                   and word not in PRERELEASE_WORDS and word not in _MAVEN_STAGES)
-    return name + at + parts.before, _scheme(parts), *words
-
-
 def _name_and_numbers(version: str) -> tuple[str, tuple[int, ...]]:
     parts = version_parts(version)
-    return parts.before, _without_zeros(parts.numbers)
+    return parts.name, _without_zeros(parts.numbers)
 
 
 def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, str]:
@@ -997,7 +1041,7 @@ class Release:
     content_id: str | None = None       # "kind:value" of the content: a digest, a commit, a publication date
     is_updated: bool = False
     has_note: bool = False      # for a release that was read without its note
-    is_ruled_out: bool = False  # by a pattern of the project that it was read for
+    is_ruled_out: bool = False  # by a pattern, or what is followed, of the project that it was read for
     step: str = ""              # "major", "minor" or "patch" above the final version below it; else ""
 
     def as_json(self) -> dict[str, Any]:
@@ -1148,6 +1192,7 @@ class Project:
     destinations: Mapping[str, tuple[str, ...]]             # kind -> ids; without the kinds that list none
     health: Health                                          # of its source
     notify_level: str = "all"                               # one of NOTIFY_LEVELS
+    follows: str = ""       # a version; only it and what may follow it, as IMAGES says, is notified of
     former_name: str = ""                                   # before it was renamed at its provider
 
     def as_json(self, url: str) -> dict[str, Any]:
@@ -1159,7 +1204,7 @@ class Project:
                                     for value, inverse in self.exclude_version_regexp],
             exclude_prereleases=self.exclude_prereleases, exclude_updated=self.exclude_updated,
             notify_level=self.notify_level if self.notify_level != "all" else None, note=self.note,
-            hold_days=self.hold_days or None, tags=self.tags,
+            follows=self.follows, hold_days=self.hold_days or None, tags=self.tags,
             **{KIND_FIELDS[kind]: ids for kind, ids in self.destinations.items()})
 
 
@@ -1359,11 +1404,12 @@ class KnownRelease:
 
 @dataclasses.dataclass(frozen=True)
 class Verdicts:
-    """What patterns of a project say of some versions."""
+    """What a project's patterns, and the version that it follows, say of some versions."""
 
-    rules: tuple[tuple[str, bool], ...]         # the patterns, as the project has them
+    patterns: Sequence[tuple[str, bool]]
+    follows: str
     versions: Collection[str]                   # that were judged
-    ruled_out: Collection[str]                  # those of them that a pattern excludes
+    ruled_out: Collection[str]                  # those of them that are excluded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1738,11 +1784,13 @@ class RegexSandbox:
         self._seconds = 5.0                 # after which it is killed; the machine may be busy
 
     def judge(self, rules: Sequence[tuple[str, bool]], versions: Collection[str],
-              patience: float = -1) -> tuple[Verdicts, dict[int, str]]:
-        """``(what is ruled out, what is wrong with patterns by their place)``. A plain pattern rules out what
-        it finds something in, an inverse one the rest, one with which something is wrong nothing: rather a
-        release too many than one hidden. Raises TooMany when others keep it for longer than ``patience``, or
-        where the machine is too busy."""
+              patience: float = -1) -> tuple[set[str], dict[int, str]]:
+        """``(versions that are ruled out, what is wrong with patterns by their place)``. A plain pattern
+        rules out what it finds something in, an inverse one the rest, one with which something is wrong
+        nothing: rather a release too many than one hidden. Raises TooMany when others keep it for longer than
+        ``patience``, or where the machine is too busy."""
+        if not rules:
+            return set(), {}
         if not self._lock.acquire(timeout=patience):
             raise TooMany(1, "The patterns of others take long. Try again in a few seconds.")
         try:
@@ -1756,7 +1804,7 @@ class RegexSandbox:
         wrong = {at: f"must be a Python regular expression; {rules[at][0]!r} is not: {error}" if error else
                  f"must be matched with all versions within half a second; {rules[at][0]!r} takes longer"
                  for at, error in faults}
-        return Verdicts(tuple(rules), versions, set(found)), wrong
+        return set(found), wrong
 
 
 # A tag ends at its ">" or where the next "<" begins, so that each character is read once. html.parser takes
@@ -2197,6 +2245,21 @@ SELECT project.id AS project_id, account_id, release_view.*,
 UPDATE source SET etag = NULL;
 
 PRAGMA user_version = 4;
+""", """
+-- follows: a version, such as "16-alpine" of an image; what may not follow it is excluded, and shown on the
+-- project's own pages only.
+ALTER TABLE project ADD COLUMN follows TEXT NOT NULL DEFAULT '';
+DROP VIEW unread_view;
+CREATE VIEW unread_view AS
+SELECT account_id, project.id AS project_id, release.id AS release_id
+  FROM account JOIN project ON account_id = account.id JOIN release USING (source_id)
+ WHERE found_at > read_until AND NOT EXISTS (
+       SELECT 1 FROM read_release
+        WHERE read_release.account_id = account.id AND release_id = release.id)
+   AND (follows = '' OR NOT EXISTS (
+       SELECT 1 FROM excluded_release WHERE project_id = project.id AND release_id = release.id));
+
+PRAGMA user_version = 5;
 """)
 
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
@@ -3260,31 +3323,41 @@ class Outbox:
         return events[:PAGE_SIZE], len(events) > PAGE_SIZE
 
 
+def _rules_text(patterns: Sequence[tuple[str, bool]], follows: str) -> str:
+    """What rules out releases of a project, as ``judged_by`` has it."""
+    return compact_json(patterns) + follows
+
+
 def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts) -> None:
-    """Keep what patterns exclude, if they are still those of the project; and that all of its releases are
+    """Keep what a project's rules exclude, if they are still the same; and that all of its releases are
     judged by them, if that is so, also of those that came meanwhile."""
-    values = {"project": project_id, "rules": compact_json(verdicts.rules),
+    values = {"project": project_id, "rules": _rules_text(verdicts.patterns, verdicts.follows),
               "versions": compact_json(list(verdicts.versions)),
               "ruled_out": compact_json(list(verdicts.ruled_out))}
     db.execute("""
         INSERT OR IGNORE INTO excluded_release (project_id, release_id)
         SELECT project.id, release.id FROM project JOIN release USING (source_id)
-         WHERE project.id = :project AND exclude_version_regexp = :rules
+         WHERE project.id = :project AND exclude_version_regexp || follows = :rules
            AND version IN (SELECT value FROM json_each(:ruled_out))""", values)
     db.execute("""
         UPDATE project SET judged_by = :rules
-         WHERE id = :project AND exclude_version_regexp = :rules
+         WHERE id = :project AND exclude_version_regexp || follows = :rules
            AND NOT EXISTS (SELECT 1 FROM release
                             WHERE release.source_id = project.source_id
                               AND version NOT IN (SELECT value FROM json_each(:versions)))""", values)
 
 
 def _write_newest(db: sqlite3.Connection, source_id: int) -> None:
-    """Keep the date of the newest release of the source's projects, after their releases have changed."""
+    """Keep the date of the newest release of the source's projects, after what they list has changed."""
     db.execute("""
-        UPDATE project SET newest_date = newest.date
-          FROM (SELECT coalesce(max(date), '') AS date FROM release WHERE source_id = :source) AS newest
-         WHERE source_id = :source AND newest_date != newest.date""", {"source": source_id})
+        UPDATE project SET newest_date = coalesce(iif(
+            follows = '',
+            (SELECT max(date) FROM release WHERE release.source_id = :source),
+            (SELECT max(date) FROM release
+              WHERE release.source_id = :source AND NOT EXISTS (
+                    SELECT 1 FROM excluded_release
+                     WHERE project_id = project.id AND release_id = release.id))), '')
+         WHERE source_id = :source""", {"source": source_id})
 
 
 @dataclasses.dataclass(eq=False)
@@ -3415,6 +3488,8 @@ class Sources:
             self._write_releases(db, source_id, found, now)
             for project_id, verdicts in found.verdicts.items():
                 _write_verdicts(db, project_id, verdicts)
+            if found.new or found.dropped or found.verdicts:
+                _write_newest(db, source_id)
             if found.back or was_missing:
                 self._outbox.send_held(db, source_id, "skipped", now)
             for event in found.events:
@@ -3467,8 +3542,6 @@ class Sources:
                        + [(None, source_id, version) for version in found.back])
         db.executemany("DELETE FROM release WHERE source_id = ? AND version = ?",
                        [(source_id, version) for version in found.dropped])
-        if found.new or found.dropped:
-            _write_newest(db, source_id)
         if found.new or found.updated:      # what waits for another attempt is sent now, before what is new
             db.execute("""
                 UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
@@ -3586,23 +3659,27 @@ class Projects:
     def _write_settings(self, db: sqlite3.Connection, account_id: str, project_id: str,
                         settings: Mapping[str, Any]) -> None:
         """``settings``: fields of a project by name, of which ``destinations`` may hold some kinds only; and
-        as ``verdicts`` what the patterns say of the releases that there are."""
+        as ``verdicts`` what its rules say of the releases that there are."""
         project = self.get(account_id, project_id)
         if project is None:
             return
         values = {**vars(project), **settings}
-        rules = compact_json(values["exclude_version_regexp"])
-        if rules != compact_json(project.exclude_version_regexp):
+        patterns, follows = values["exclude_version_regexp"], values["follows"]
+        has_other_rules = (_rules_text(patterns, follows)
+                           != _rules_text(project.exclude_version_regexp, project.follows))
+        if has_other_rules:
             db.execute("UPDATE project SET judged_by = '' WHERE id = ?", (project_id,))
             db.execute("DELETE FROM excluded_release WHERE project_id = ?", (project_id,))
         db.execute("""
             UPDATE project
                SET email_notification = :email_notification, exclude_prereleases = :exclude_prereleases,
-                   exclude_updated = :exclude_updated, exclude_version_regexp = :rules, note = :note,
-                   hold_days = :hold_days, notify_level = :notify_level
-             WHERE id = :id""", values | {"rules": rules})
+                   exclude_updated = :exclude_updated, exclude_version_regexp = :patterns, note = :note,
+                   hold_days = :hold_days, notify_level = :notify_level, follows = :follows
+             WHERE id = :id""", values | {"patterns": compact_json(patterns)})
         if "verdicts" in settings:
             _write_verdicts(db, project_id, settings["verdicts"])
+        if has_other_rules:
+            _write_newest(db, project.source_id)
         if days := values["hold_days"] - project.hold_days:
             db.execute("""
                 UPDATE delivery SET next_attempt_at = max(:now, next_attempt_at + :shift),
@@ -3660,7 +3737,7 @@ class Projects:
         return [_project(row) for row in self._db.rows("""
             SELECT project.id, account_id, source_id, provider, name, email_notification,
                    exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
-                   notify_level, former_name, checked_at, succeeded_at, next_check_at, error,
+                   notify_level, follows, former_name, checked_at, succeeded_at, next_check_at, error,
                    missing_since, is_missing, quota_left,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id) AS tags,
                    (SELECT json_group_array(json_array(kind, destination_id))
@@ -3712,21 +3789,27 @@ class Projects:
              WHERE account_id = ? ORDER BY provider""", (account_id,))]
 
     def unjudged(self) -> list[Project]:
-        """The projects whose patterns have not judged all releases."""
+        """The projects whose rules have not judged all releases."""
         return [project for row in self._db.rows("""
-            SELECT id, account_id FROM project WHERE exclude_version_regexp NOT IN (judged_by, '[]')""")
+            SELECT id, account_id FROM project
+             WHERE exclude_version_regexp || follows NOT IN (judged_by, '[]')""")
                 if (project := self.get(row["account_id"], row["id"]))]
 
     def record_verdicts(self, project_id: str, verdicts: Verdicts) -> None:
         with self._db.transaction() as db:
             _write_verdicts(db, project_id, verdicts)
 
-    def with_patterns(self, source_id: int, is_unjudged: bool) -> list[Project]:
-        """The projects of a source that have patterns; or those whose patterns have not judged all of it."""
+    def followed(self, source_id: int) -> list[str]:
+        """The versions of a source that projects follow."""
+        return [row["follows"] for row in self._db.rows(
+            "SELECT DISTINCT follows FROM project WHERE source_id = ? AND follows != ''", (source_id,))]
+
+    def with_rules(self, source_id: int, is_unjudged: bool) -> list[Project]:
+        """The projects of a source that have rules; or those whose rules have not judged all of it."""
         return [project for row in self._db.rows("""
             SELECT id, account_id FROM project
-             WHERE source_id = ? AND exclude_version_regexp != '[]'
-               AND (NOT ? OR exclude_version_regexp != judged_by)""", (source_id, is_unjudged))
+             WHERE source_id = ? AND exclude_version_regexp || follows != '[]'
+               AND (NOT ? OR exclude_version_regexp || follows != judged_by)""", (source_id, is_unjudged))
                 if (project := self.get(row["account_id"], row["id"]))]
 
     def subscribers(self, source_id: int) -> list[Subscriber]:
@@ -3830,7 +3913,7 @@ class Releases:
         # Releases from a date on are enough: as many projects as the page reaches down to have one.
         found = self._db.rows("""
             WITH matching AS NOT MATERIALIZED (
-                SELECT project.id, source_id, newest_date, name
+                SELECT project.id, source_id, newest_date, name, follows
                   FROM project JOIN source ON source.id = source_id
                  WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
                    AND (:tag IS NULL
@@ -3851,6 +3934,9 @@ class Releases:
                      CROSS JOIN release ON release.source_id = matching.source_id
                             AND release.date >= since.date
                      WHERE (NOT :is_security OR cve IS NOT NULL)
+                       AND (follows = '' OR NOT EXISTS (
+                            SELECT 1 FROM excluded_release
+                             WHERE project_id = matching.id AND release_id = release.id))
                        AND (NOT :is_unread OR release.id IN (
                             SELECT release_id FROM unread_view WHERE account_id = :account))
                        AND (:words = '[]' OR NOT EXISTS (
@@ -3902,15 +3988,25 @@ class Releases:
             db.execute("DELETE FROM read_release WHERE account_id = ?", (account_id,))
 
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
-        """The latest release of each of these sources of an account that has any: the highest final one."""
+        """The latest release of each of these sources of an account that has any: the highest final one; what
+        a project follows comes first."""
         return {row["source_id"]: _release(row) for row in self._db.rows("""
             SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
               FROM project_release_view
              WHERE +account_id = ?
-               AND id IN (SELECT (SELECT id FROM release
-                                   WHERE source_id = value
-                                   ORDER BY place DESC, date DESC, id DESC LIMIT 1)
-                            FROM json_each(?))""", (account_id, compact_json(list(source_ids))))}
+               AND id IN (SELECT coalesce(
+                                 (SELECT id FROM release
+                                   WHERE release.source_id = project.source_id AND follows != ''
+                                     AND NOT EXISTS (
+                                         SELECT 1 FROM excluded_release
+                                          WHERE project_id = project.id AND release_id = release.id)
+                                   ORDER BY place DESC, date DESC, id DESC LIMIT 1),
+                                 (SELECT id FROM release
+                                   WHERE release.source_id = project.source_id
+                                   ORDER BY place DESC, date DESC, id DESC LIMIT 1))
+                            FROM json_each(?) CROSS JOIN project ON project.source_id = value
+                           WHERE account_id = ?)
+            """, (account_id, compact_json(list(source_ids)), account_id))}
 
     def summary(self, account_id: str) -> Summary:
         """The cost follows the number of projects, and of news since the account has read all."""
@@ -4702,6 +4798,7 @@ class ProjectRef:
     auth: Mapping[str, str]         # the headers with the token
     read_known: Callable[[], Mapping[str, KnownRelease]]
     kept: dict[str, str]            # what a dialect keeps for the next check, until one fails
+    followed: Collection[str] = ()  # versions that projects follow
 
     @property
     def known(self) -> Mapping[str, KnownRelease]:
@@ -5047,13 +5144,13 @@ def oci(project: ProjectRef) -> Exchange:
                 digests[tag] = digest
                 dates[tag] = timestamp(int(manifest.get("timeUploadedMs") or 0) / 1000)
     if not digests:
-        tags = dict.fromkeys(_highest(tags))
+        followed = [tag for tag in project.followed if tag in tags]
+        tags = dict.fromkeys([*followed, *_highest(tags)])
         numbered = sorted((tag for tag in tags if re.search("[0-9]", tag)), key=version_order, reverse=True)
         for tag in [tag for tag in numbered if tag not in project.known][:_DETAILS_PER_CHECK]:
             dates[tag], digests[tag] = yield from _oci_created(project, at, tag)
-        watchable = project.known.keys() | (tags.keys() & {"latest"})
-        watched = [tag for tag in ("latest", *numbered) if tag in watchable]
-        for tag in watched[:_DETAILS_PER_CHECK]:
+        watched = [*followed, *({"latest"} & tags.keys()), *(tag for tag in numbered if tag in project.known)]
+        for tag in list(dict.fromkeys(watched))[:_DETAILS_PER_CHECK]:
             request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, "HEAD",
                               accept_statuses=_UNAVAILABLE)
             answer = yield from _oci_answer(project, request)
@@ -5793,7 +5890,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             "https://deps.dev/{provider}/{segment}/{version}"),
     Dialect(dockerhub, "image, or owner/image", rf"{_IMAGE}/{_IMAGE}", "{site}/r/{name}/tags",
             normalise=lambda name: name.lower() if "/" in name else f"library/{name.lower()}", auth=_BEARER,
-            has_images=True,
+            versions=IMAGES, has_images=True,
             pasted=(rf"_/{_PART}{_REST}", rf"(?:r|repository/docker)/{_PARTS}{_REST}")),
     Dialect(feed_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
     Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
@@ -5831,7 +5928,8 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, versions=SEMVER,
             pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list",
-            normalise=str.lower, auth=_basic_auth("token"), has_images=True,
+            normalise=str.lower, versions=IMAGES, auth=_basic_auth("token"),
+            has_images=True,
             pasted=(r"v2/(.+?)/(?:tags/list|manifests/.*)", _TAGGED)),
     Dialect(packagist, "vendor/package", _REPOSITORY, "{site}/packages/{name}", normalise=str.lower,
             auth=_basic_auth("token"), pasted=(rf"packages/{_PARTS}{_REST}", rf"p2/{_PARTS}\.json")),
@@ -5840,7 +5938,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             "{site}/packages/{name}/versions/{version}", normalise=str.lower,
             versions=PUB, auth=_BEARER, pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(quay, "owner/image", rf"{_IMAGE}(?:/{_IMAGE})+", "{site}/repository/{name}?tab=tags",
-            normalise=str.lower, auth=_BEARER, has_images=True,
+            normalise=str.lower, versions=IMAGES, auth=_BEARER, has_images=True,
             pasted=(rf"repository/{_PARTS}(?:/(?:manifest|tag)/.*)?", _TAGGED)),
     Dialect(rubygems, "gem", r"[A-Za-z0-9_.-]+", "{site}/gems/{name}",
             "{site}/gems/{name}/versions/{version}", versions=GEM, pasted=(rf"gems/{_PART}{_REST}",)),
@@ -6216,6 +6314,17 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
     return _image_in(providers, text)
 
 
+_TAG = re.compile(r"(?:pkg:[^?#]*@(?!sha256)|pkg:.*[?&]tag=|(?!pkg:)[^@]*:)(\w[\w.-]{0,127})(?:[@?&#].*)?",
+                  re.IGNORECASE)
+
+
+def followed_in(provider: Provider, text: str) -> str:
+    """The tag of an image's reference or purl, which its project then follows; "" where it has none, or
+    "latest", which Docker takes then."""
+    tag = _TAG.fullmatch(text.strip()[:2000]) if provider.dialect.has_images else None
+    return tag[1] if tag and tag[1] != "latest" else ""
+
+
 _LIKELY = ("github", "gitlab", "codeberg", "dockerhub", "pypi", "npm", "cargo", "gems", "packagist", "nuget",
            "hex", "hackage", "pub", "go", "image", "artifacthub", "maven", "quay")
 
@@ -6361,13 +6470,15 @@ def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
 
 def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
                 read_known: Callable[[], Mapping[str, KnownRelease]] = dict, etag_url: str | None = None,
-                etag: str | None = None, kept: dict[str, str] | None = None) -> Listing | None:
+                etag: str | None = None, kept: dict[str, str] | None = None,
+                followed: Collection[str] = ()) -> Listing | None:
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
     ``kept``: what the last check left in it, such as a registry's token; changed for the next one.
+    ``followed``: versions whose content counts, even if they are not the newest.
     Raises ProviderError for everything that can go wrong there."""
     site, name_there = _place_of(provider, name)
     project = ProjectRef(provider.id, site, name_there, token, provider.auth(token), read_known,
-                         {} if kept is None else kept)
+                         {} if kept is None else kept, followed)
     steps, answer = provider.dialect.read(project), None
     for _ in range(_REQUEST_LIMIT):
         request = _next_request(provider, name, site, steps, answer)
@@ -6423,17 +6534,26 @@ def ranked_places(releases: Mapping[str, KnownRelease],
     return {version: place for place, version in enumerate(ranked)}
 
 
-def _changed_places(known: Mapping[str, KnownRelease], result: CheckResult, now: float,
-                    order: Callable[[str], VersionOrder]) -> dict[str, int]:
-    """The places of those versions that have another one after a check."""
-    after = {one.version: KnownRelease(one.date or "", None, None, one.is_prerelease) for one in result.new}
+def releases_after(known: Mapping[str, KnownRelease], result: CheckResult,
+                   now: float) -> dict[str, KnownRelease]:
+    """What is known after a check."""
+    after = dict(known)
+    after |= {one.version: KnownRelease(one.date or "", None, None, one.is_prerelease) for one in result.new}
     after |= {one.version: dataclasses.replace(known[one.version], is_prerelease=one.is_prerelease)
               for one in result.updated}
     after |= {version: dataclasses.replace(known[version], gone_at=now) for version in result.gone}
     after |= {version: dataclasses.replace(known[version], gone_at=None) for version in result.back}
-    if not after and all(before.place is not None for before in known.values()):
+    return after
+
+
+def _changed_places(known: Mapping[str, KnownRelease], result: CheckResult, now: float,
+                    order: Callable[[str], VersionOrder]) -> dict[str, int]:
+    """The places of those versions that have another one after a check."""
+    has_changed = result.new or result.updated or result.gone or result.back
+    if not has_changed and all(before.place is not None for before in known.values()):
         return {}
-    return {version: place for version, place in ranked_places({**known, **after}, order).items()
+    return {version: place for version, place in ranked_places(
+                releases_after(known, result, now), order).items()
             if version not in known or known[version].place != place}
 
 
@@ -6493,9 +6613,52 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
     return dataclasses.replace(result, steps=steps, places=_changed_places(known, result, now, order)), news
 
 
+def newer_versions(mine: str, releases: Mapping[str, KnownRelease], rules: VersionRules) -> list[str]:
+    """The versions that may follow one: newer ones of its family, lowest first; prereleases only where it
+    is one. Of the tags that an image has of one release, that on the nearest base; and none that was pushed
+    half a year before mine: https://github.com/linuxserver/docker-prowlarr/issues/42"""
+    own, order, may_be_prerelease = rules.lineage(mine), rules.order(mine), rules.is_prerelease(mine)
+    since = -math.inf
+    if rules is IMAGES and mine in releases:
+        since = instant_of(releases[mine].date) - 180 * DAY
+    of_release = dict[tuple[Any, ...], list[tuple[tuple[int, ...], str]]]()
+    for version, release in releases.items():
+        one = rules.lineage(version)
+        if (one.family == own.family and one.release != own.release and rules.order(version) > order
+                and all(number >= least for number, least in zip(one.base, own.base))
+                and (may_be_prerelease or not release.is_prerelease) and instant_of(release.date) >= since):
+            of_release.setdefault(one.release, []).append((one.base, version))
+    return sorted((min(tags)[1] for tags in of_release.values()), key=rules.order)
+
+
+class Newest(NamedTuple):
+    """The newest versions that may follow one; None where there is none."""
+
+    line: str | None            # with the same first number
+    of_all: str | None
+    is_other_base: bool         # of an image: built on another base
+
+
+def newest_after(mine: str, releases: Mapping[str, KnownRelease], rules: VersionRules) -> Newest:
+    """The newest versions after one: final ones and those on its base are preferred."""
+    own, newer = rules.lineage(mine), newer_versions(mine, releases, rules)
+    newer = [version for version in newer if not releases[version].is_prerelease] or newer
+    on_base = [version for version in newer if rules.lineage(version).base == own.base]
+    found, major = on_base or newer, version_parts(mine).numbers[:1]
+    line = [version for version in found if version_parts(version).numbers[:1] == major]
+    return Newest(line[-1] if line else None, found[-1] if found else None, bool(found) and not on_base)
+
+
 def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult) -> bool:
     """Whether so many known versions changed at once that it is one event, not many updates."""
     return len(result.updated) > max(NEWS_LIMIT, len(known) / 2)
+
+
+def verdicts_on(releases: Mapping[str, KnownRelease], patterns: Sequence[tuple[str, bool]], follows: str,
+                ruled_out: Collection[str]) -> Verdicts:
+    """What a project's patterns, which rule out some of the releases, and the version that it follows say."""
+    others = releases.keys() - {follows, *newer_versions(follows, releases, IMAGES)} if follows else set()
+    return Verdicts(patterns, follows, list(releases), {*ruled_out, *others})
 
 
 def judged(releases: Sequence[Release], verdicts: Verdicts | None) -> list[Release]:
@@ -6578,8 +6741,7 @@ def _hold_until(project: Project, release: Release | None, now: float) -> float:
         return now
     released_at = now
     if release.date and not release.is_updated:
-        date = datetime.datetime.fromisoformat(release.date.rstrip("Z") + "+00:00")
-        released_at = min(now, date.timestamp())
+        released_at = min(now, instant_of(release.date))
     return max(now, released_at + project.hold_days * DAY)
 
 
@@ -6962,8 +7124,9 @@ class Tracker(Worker):
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
         token = provider_token(self._settings, provider)
         kept = self._kept.pop(source.id, {})
+        followed = self.store.projects.followed(source.id) if provider.dialect.has_images else ()
         listing = releases_of(
-            provider, source.name, ask, token, read_known, source.etag_url, source.etag, kept)
+            provider, source.name, ask, token, read_known, source.etag_url, source.etag, kept, followed)
         if kept:
             self._kept[source.id] = kept
         result = CheckResult(self._clock() + self._interval_of(source) * (1 + self._jitter() / 10),
@@ -6990,34 +7153,34 @@ class Tracker(Worker):
             result, events=events, renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news]), news)
 
-    def _judge(self, source: Source, read_known: Callable[[], Iterable[str]],
+    def _judge(self, source: Source, read_known: Callable[[], Mapping[str, KnownRelease]],
                result: CheckResult) -> CheckResult:
-        """The result with what projects' patterns rule out of all releases; where it brings nothing, only of
-        those whose patterns have not judged all."""
+        """The result with what projects' rules exclude of all releases; where it brings nothing, only of
+        those whose rules have not judged all."""
         is_quiet = not result.new and not result.updated
         verdicts = dict[str, Verdicts]()
-        for project in self.store.projects.with_patterns(source.id, is_unjudged=is_quiet):
-            with self._logged(f"project {project.id}: patterns"):
-                versions = [*read_known(), *(release.version for release in result.new)]
-                verdicts[project.id] = self._verdicts(project, versions)
+        for project in self.store.projects.with_rules(source.id, is_unjudged=is_quiet):
+            with self._logged(f"project {project.id}: rules"):
+                verdicts[project.id] = self._verdicts(
+                    project, releases_after(read_known(), result, self._clock()))
         return dataclasses.replace(result, verdicts=verdicts)
 
-    def _verdicts(self, project: Project, versions: Collection[str]) -> Verdicts:
-        """What its patterns say; one that took too long is not tried again, for others wait meanwhile. Raises
-        TooMany."""
+    def _verdicts(self, project: Project, releases: Mapping[str, KnownRelease]) -> Verdicts:
+        """What its rules say; a pattern that took too long is not tried again, for others wait meanwhile.
+        Raises TooMany."""
         with self._lock:
             rules = [rule for rule in project.exclude_version_regexp if (project.id, rule) not in self._slow]
-        verdicts, wrong = self.patterns.judge(rules, versions)
+        ruled_out, wrong = self.patterns.judge(rules, releases)
         for at, words in wrong.items():
             log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
         with self._lock:
             self._slow.update((project.id, rules[at]) for at in wrong)
-        return dataclasses.replace(verdicts, rules=project.exclude_version_regexp)
+        return verdicts_on(releases, project.exclude_version_regexp, project.follows, ruled_out)
 
     def _judge_rest(self) -> None:
         """Judge what no check may for long: of a store that was upgraded, and has sources that fail."""
         for project in self.store.projects.unjudged():
-            with self._logged(f"project {project.id}: patterns"):
+            with self._logged(f"project {project.id}: rules"):
                 known = self.store.releases.known(project.source_id)
                 self.store.projects.record_verdicts(project.id, self._verdicts(project, known))
             if self._stopping.is_set():
@@ -8572,9 +8735,10 @@ class Form:
 
 
 def project_settings(fields: Fields, store: Store, account_id: str, source_id: int,
-                     judge: Callable[..., tuple[Verdicts, dict[int, str]]]) -> dict[str, Any]:
+                     judge: Callable[..., tuple[set[str], dict[int, str]]],
+                     project: Project | None = None) -> dict[str, Any]:
     """What ``fields`` set of a project of that account, for the store, with what ``judge``, of the sandbox,
-    rules out of its releases. Problems are left in ``fields``."""
+    rules out of its releases. ``project``: as it is, unless it is new. Problems are left in ``fields``."""
     tags = [tag.id for tag in store.tags.of_account(account_id)]
     found: dict[str, Any] = {
         "email_notification": fields.one_of("email_notification", EMAIL_NOTIFICATIONS),
@@ -8582,7 +8746,7 @@ def project_settings(fields: Fields, store: Store, account_id: str, source_id: i
         "exclude_updated": fields.flag("exclude_updated"),
         "notify_level": fields.one_of("notify_level", NOTIFY_LEVELS),
         "exclude_version_regexp": fields.rules("exclude_version_regexp"),
-        "note": fields.text("note", at_most=10_000),
+        "note": fields.text("note", at_most=10_000), "follows": fields.text("follows", at_most=NAME_LIMIT),
         "hold_days": fields.whole("hold_days", HOLD_DAYS_MAX), "tags": fields.ids("tags", "tag", tags),
     }
     there_are, destinations = store.destinations.of_account(account_id), {}
@@ -8593,8 +8757,13 @@ def project_settings(fields: Fields, store: Store, account_id: str, source_id: i
     if found["email_notification"] == "default":
         account = store.accounts.get(account_id)
         found["email_notification"] = account.email_notification if account else "daily"
-    if (rules := found["exclude_version_regexp"]) is not None:
-        found["verdicts"], wrong = judge(account_id, rules, store.releases.known(source_id))
+    patterns, follows = found["exclude_version_regexp"], found["follows"]
+    if patterns is not None or follows is not None:
+        patterns = (project.exclude_version_regexp if project else ()) if patterns is None else patterns
+        follows = (project.follows if project else "") if follows is None else follows
+        releases = store.releases.known(source_id)
+        ruled_out, wrong = judge(account_id, patterns, releases)
+        found["verdicts"] = verdicts_on(releases, patterns, follows, ruled_out)
         for at, words in wrong.items():
             fields.add_problem(f"exclude_version_regexp[{at}]", words)
     return {name: value for name, value in found.items() if value is not None} | {
@@ -8917,10 +9086,10 @@ class Context:
             yield
 
     def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
-              versions: Collection[str]) -> tuple[Verdicts, dict[int, str]]:
+              versions: Collection[str]) -> tuple[set[str], dict[int, str]]:
         """What the sandbox says of patterns of the account; others are waited for 2 s. Raises TooMany."""
         if not rules:
-            return Verdicts((), versions, ()), {}
+            return set(), {}
         with self.turn(account_id, at_once=1):      # of those who wait for the sandbox, an account is one
             return self.patterns.judge(rules, versions, patience=2.0)
 
@@ -9008,6 +9177,7 @@ def add_project(call: Call) -> dict[str, Any]:
     fields.check()
     assert found
     provider, name, key = found
+    settings.setdefault("follows", followed_in(provider, text))
     since = call.store.database.clock()
     project, source = call.store.projects.add(call.account_id, provider.id, key, name, settings)
     with call.context.waiting(call.account_id) as may_wait:     # else it is checked all the same
@@ -9030,7 +9200,8 @@ def read_project(call: Call, project: Project) -> dict[str, Any]:
 def update_project(call: Call, project: Project) -> dict[str, Any]:
     """The project after the update; what is absent or null stays as it is. 400: an invalid field."""
     fields = Fields.of(call.environ)
-    settings = project_settings(fields, call.store, call.account_id, project.source_id, call.context.judge)
+    settings = project_settings(
+        fields, call.store, call.account_id, project.source_id, call.context.judge, project)
     fields.check()
     updated = call.store.projects.update(call.account_id, project.id, settings)
     return _shown(call, or_missing(updated))       # it may have been removed meanwhile
@@ -9169,10 +9340,11 @@ _ID = "mzxw6ytboi2dqnzxgezdgnbvgy"
 _PROJECT = Project(
     _ID, "", 0, "github", "bottlepy/bottle", "daily", True, True, (("^1", True), ("-rc", False)),
     "For the shop", 3, (_ID,), dict.fromkeys(KIND_FIELDS, (_ID,)),
-    Health(1.77e9, 1.77e9, 1.77e9, "no answer in time", 1.77e9, True, 42), "major")
+    Health(1.77e9, 1.77e9, 1.77e9, "no answer in time", 1.77e9, True, 42), "major", "16-alpine")
 _BARE_PROJECT = dataclasses.replace(
     _PROJECT, exclude_prereleases=False, exclude_updated=False, exclude_version_regexp=(), note="", tags=(),
-    hold_days=0, destinations={}, health=Health(None, None, 0.0, None, None, False, None), notify_level="all")
+    hold_days=0, destinations={}, health=Health(None, None, 0.0, None, None, False, None), notify_level="all",
+    follows="")
 _BARE_RELEASE = Release("0.13.4", "2026-01-31T08:00:00Z")
 _RELEASE = dataclasses.replace(
     _BARE_RELEASE, is_prerelease=True, cve=("CVE-2026-12345",), is_updated=True, has_note=True)
@@ -11398,7 +11570,8 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
     for line in dict.fromkeys(lines):
         try:
             provider, name, key = _read_line(visit, form.text("provider"), line)
-            begun.append((line, *store.projects.add(account_id, provider.id, key, name, settings)))
+            begun.append((line, *store.projects.add(account_id, provider.id, key, name, {
+                **settings, "follows": followed_in(provider, line)})))
         except AlreadyTracked:
             tracked.append(line)
         except Invalid as fault:
@@ -11441,6 +11614,9 @@ PROJECT_PAGE = template_of("""\
   % end
   % if project.former_name:
   <span class="soft">formerly {{project.former_name}}</span>
+  % end
+  % if project.follows:
+  <span class="soft">follows {{project.follows}}</span>
   % end
   % for name in tags:
   <span class="mark plain">{{name}}</span>
@@ -11620,6 +11796,9 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
         Field("notify_level", "Notify about", project.notify_level, type="select", choices=[
             ("all", "All releases"), ("minor", "Minor and major releases"), ("major", "Only major releases")],
             hint="After 1.9.4, 2.0.0 is major and 1.10.0 minor. Releases that name a CVE always count."),
+        Field("follows", "Follow a version", project.follows, more={"placeholder": "16-alpine"},
+              hint="After 16-alpine that is 17-alpine, 18-alpine and each rebuild of 16-alpine. "
+                   "Others are ignored."),
         check_field("exclude_prereleases", "Ignore pre-releases", project.exclude_prereleases),
         check_field("exclude_updated", "Ignore re-published versions", project.exclude_updated),
         Field("matching", "Ignore versions matching (one pattern per line)", type="textarea",
@@ -11660,10 +11839,11 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
         "email_notification": form.text("email_notification"), "exclude_version_regexp": rules,
         "exclude_prereleases": bool(form.texts("exclude_prereleases")),
         "exclude_updated": bool(form.texts("exclude_updated")), "note": form.text("note"),
-        "notify_level": form.text("notify_level"),
+        "notify_level": form.text("notify_level"), "follows": form.text("follows"),
         "hold_days": int(days) if re.fullmatch("[0-9]{1,9}", days) else days,
         **{name: form.texts(name) for name in ("tags", *KIND_FIELDS.values())}})
-    settings = project_settings(fields, visit.store, visit.account.id, project.source_id, visit.context.judge)
+    settings = project_settings(
+        fields, visit.store, visit.account.id, project.source_id, visit.context.judge, project)
     for at, problem in enumerate(fields.problems):      # one with a pattern is shown at its box
         name, _, index = problem.field.rstrip("]").partition("[")
         if name == "exclude_version_regexp":
@@ -11679,6 +11859,8 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
     now, destinations = visit.store.database.clock(), tuple(visit.destinations)
     names = {one.id: label_of(one.kind, one.name) for one in destinations}
     subscriber, found = Subscriber(project, visit.account, (), destinations), dict[str, list[Entry]]()
+    ruled_out = " or ".join(["pattern"] * bool(project.exclude_version_regexp)
+                            + [f"not after {project.follows}"] * bool(project.follows))
     for release in judged(visit.store.releases.page(project, 1, 50)[0], verdicts):
         recipients = recipients_of(subscriber, release, now, visit.settings)
         words = ", ".join(names[one.destination_id] for one in recipients)
@@ -11689,7 +11871,7 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
             words = "Ignored (" + (
                 "pre-release" if release.is_prerelease and project.exclude_prereleases else
                 "re-published" if release.is_updated and project.exclude_updated else
-                "pattern" if release.is_ruled_out else f"{release.step} release") + ")"
+                ruled_out if release.is_ruled_out else f"{release.step} release") + ")"
         found.setdefault(words, []).append(Entry(
             release.version, marks=_marks(release), when=visit.when(visit.instant_of(release))))
     return dict(sorted(found.items(), key=lambda group: len(group[1])))
@@ -13556,7 +13738,8 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
     """Track a project, check it, and print its id."""
     provider, name, key = _project_in(service.providers, args.provider, args.name)
     project, source = service.store.projects.add(
-        account.id, provider.id, key, name, {"email_notification": account.email_notification})
+        account.id, provider.id, key, name, {
+            "email_notification": account.email_notification, "follows": followed_in(provider, args.name)})
     service.tracker.check_all([source], lambda *_: None)
     project = await_first_check(service.store, project, source, 0.0, 0.0)
     if project.health.error:
@@ -13618,6 +13801,8 @@ def project_show(service: Service, account: Account, args: argparse.Namespace) -
     _PROVIDER, _NAME,
     argument("--notify-level", choices=NOTIFY_LEVELS,
              help="notify about all, minor and major, or only major releases"),
+    argument("--follows", metavar="VERSION", help="ignore all but this version and what may follow it, as "
+             "17-alpine does 16-alpine; '' for none"),
     argument("--exclude-prereleases", choices=("yes", "no"), help="ignore prereleases"),
     argument("--exclude-updated", choices=("yes", "no"), help="ignore versions that were published again"),
     given_often("--pattern", "REGEX", "ignore versions in which it is found; '' removes all patterns"),
@@ -13631,7 +13816,7 @@ def project_show(service: Service, account: Account, args: argparse.Namespace) -
 def project_set(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Change a project's options. What you do not name stays; patterns replace all earlier ones."""
     project = _tracked_project(service, account, args.provider, args.name)
-    given = _given(args, "notify_level", "hold_days", "email_notification", "note")
+    given = _given(args, "notify_level", "follows", "hold_days", "email_notification", "note")
     switches = _given(args, "exclude_prereleases", "exclude_updated")
     given |= {name: text == "yes" for name, text in switches.items()}
     if args.pattern is not None or args.only_pattern is not None:
@@ -13646,7 +13831,7 @@ def project_set(service: Service, account: Account, args: argparse.Namespace) ->
         raise SettingError("nothing to change; expected a flag such as --exclude-prereleases yes")
     fields = Fields(given)
     changes = project_settings(fields, service.store, account.id, project.source_id,
-                               lambda _, rules, known: service.patterns.judge(rules, known))
+                               lambda _, rules, known: service.patterns.judge(rules, known), project)
     fields.check()
     service.store.projects.update(account.id, project.id, changes)
 
@@ -14008,13 +14193,21 @@ def deliveries_resend(service: Service, account: Account, args: argparse.Namespa
     print(count)
 
 
-@command(_PROVIDER, _NAME, _JSON)
+@command(_PROVIDER, _NAME, _JSON, argument(
+    "--installed", metavar="VERSION", help="print only the newest versions after this one: with the same "
+    "first number (its line), and of all"))
 def fetch(settings: Settings, args: argparse.Namespace) -> None:
     """Print a provider's releases of a project, newest first. Nothing is stored."""
     settings = _completed(settings)
     provider, name, _ = _project_in(providers_with(settings.provider), args.provider, args.name)
     listing = releases_of(provider, name, Fetcher(settings).fetch, provider_token(settings, provider))
     assert listing      # the requests were not conditional
+    if args.installed:
+        releases = {one.version: KnownRelease(one.date or timestamp(time.time()), None, None,
+                                              one.is_prerelease) for one in listing.releases}
+        newest = newest_after(args.installed, releases, provider.dialect.versions)
+        _print_rows([newest._asdict()], args.json)
+        return
     rows = []
     for one in listing.releases:
         if args.json:

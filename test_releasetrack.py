@@ -1215,9 +1215,9 @@ BACKTRACKING, SLOW_TO_COMPILE = "(a+)+$|x", "(?i)" + "[!-\uffff]" * 97       # w
 
 
 def ruled_out(patterns: rt.RegexSandbox, rules: Any, versions: Sequence[str] = VERSIONS) -> list[bool]:
-    verdicts, wrong = patterns.judge(rules, versions)
-    assert not wrong and verdicts.rules == tuple(rules) and list(verdicts.versions) == list(versions)
-    return [version in verdicts.ruled_out for version in versions]
+    found, wrong = patterns.judge(rules, versions)
+    assert not wrong
+    return [version in found for version in versions]
 
 
 def test_pattern_excludes_matches_and_inverse_the_rest_of_versions_as_they_are(patterns):
@@ -1237,8 +1237,8 @@ def test_pattern_excludes_matches_and_inverse_the_rest_of_versions_as_they_are(p
 
 def test_pattern_that_takes_too_long_excludes_nothing(patterns):
     for evil in ((BACKTRACKING, False), (SLOW_TO_COMPILE + "[!-\uffff]" * 300, True)):
-        verdicts, wrong = patterns.judge([evil, ("(", True), ("rc", False)], ["a" * 40 + "!", "1-rc"])
-        assert verdicts.ruled_out == {"1-rc"} and "takes longer" in wrong[0] and "'(' is not" in wrong[1] and len(wrong) == 2
+        found, wrong = patterns.judge([evil, ("(", True), ("rc", False)], ["a" * 40 + "!", "1-rc"])
+        assert found == {"1-rc"} and "takes longer" in wrong[0] and "'(' is not" in wrong[1] and len(wrong) == 2
 
 
 def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(patterns):
@@ -1577,7 +1577,7 @@ def a_held_digest(busy: argparse.Namespace) -> None:
     busy.store.database.connection.execute("UPDATE delivery SET is_held = 1, is_digested = 1 WHERE rowid IN (SELECT max(rowid) FROM delivery)")
 
 
-RULES = {"exclude_version_regexp": [("^1", False)], "verdicts": rt.Verdicts((("^1", False),), ["1.0"], ["1.0"])}
+RULES = {"exclude_version_regexp": [("^1", False)], "verdicts": rt.Verdicts((("^1", False),), "", ["1.0"], ["1.0"])}
 HOT_QUERIES = {
     "a key by its secret":        (False, lambda b: b.store.keys.by_secret(b.key.secret)),
     "an account by its address":  (False, lambda b: b.store.accounts.by_email("ME@example.org")),
@@ -1592,7 +1592,7 @@ HOT_QUERIES = {
     "claims of sources":          (True, lambda b: b.store.sources.claim([b.project.source_id], "me", NOW, NOW)),
     "renewals of sources":        (False, lambda b: b.store.sources.renew("me", NOW, [1])),
     "subscribers":                (True, lambda b: b.store.projects.subscribers(b.project.source_id)),
-    "those that are not judged":  (True, lambda b: b.store.projects.with_patterns(b.project.source_id, is_unjudged=True)),
+    "those that are not judged":  (True, lambda b: b.store.projects.with_rules(b.project.source_id, is_unjudged=True)),
     "options with patterns":      (True, lambda b: b.store.projects.update(b.account.id, b.project.id, RULES)),
     "claims of deliveries":       (True, lambda b: b.store.outbox.claim(b.hook.id, 5, "me", NOW)),
     "renewals of deliveries":     (False, lambda b: b.store.outbox.renew("me", NOW, [b.hook.id])),
@@ -4481,7 +4481,7 @@ def test_many_new_releases_are_twenty_and_a_summary():
     assert item.heading == "o/r (GitHub): 30 more releases"
     secure, = [event for event in events_of(subscriber, news(30, cve=("CVE-2026-1234",))) if event.kind == "summary"]
     assert secure.body["cve"] == ["CVE-2026-1234"]
-    judged = rt.judged(news(50), rt.Verdicts((), [], [f"1.{minor}" for minor in range(3, 50)]))
+    judged = rt.judged(news(50), rt.Verdicts((), "", [], [f"1.{minor}" for minor in range(3, 50)]))
     assert received(events_of(subscriber, judged), "ntfy") == ["1.0", "1.1", "1.2"]
     assert events_of(subscriber_to("ntfy", exclude_updated=True), [], [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)]) == []
 
@@ -4506,7 +4506,7 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
     assert sql(world.store, "SELECT body ->> 'text' FROM event WHERE kind = 'summary'") == [
         ("120 tags were rebuilt: 8.119, 8.118, 8.117, ...",)]
     rebuilt, hub = [rt.Release(tag, MAY, is_updated=True) for tag in ("8", "8.1", "latest")], rt.PROVIDERS["dockerhub"]
-    judged = rt.judged(rebuilt, rt.Verdicts((), [], ["8", "latest"]))
+    judged = rt.judged(rebuilt, rt.Verdicts((), "", [], ["8", "latest"]))
     for news, told in ((rebuilt, "3 tags were rebuilt: latest, 8.1, 8"), (judged, "8.1")):
         assert received(rt.release_events(subscriber_to("ntfy"), news, (), hub, MONDAY, WITH_MAIL), "ntfy") == [told]
     assert received(events_of(subscriber_to("ntfy"), rebuilt), "ntfy") == ["8", "8.1", "latest"]        # no image
@@ -4520,6 +4520,53 @@ def test_history_is_rewritten_when_more_than_half_of_it_changes():
         listing = rt.Listing([rt.Release(str(number), None, content_id="commit:b" if number < updated else "commit:a")
                               for number in range(known)])
         assert rt.is_history_rewritten(before, rt.compare(before, listing, MONDAY)[0]) is is_rewritten
+
+
+# mine | the newest with its first number | the newest of all; "=" the same, "-" none | others; with dates behind an "@"
+FAMILIES = """
+16 | - | 18 | 18beta1 16.4
+16-alpine | - | 18-alpine | 18-alpine3.22 18-bookworm
+16.4 | 16.10 | 18.0 | 18 18rc1 16.9
+7.2.4-alpine3.19 | 7.2.5-alpine3.19 | = | 7.2.5 7.4.0-alpine3.20 8.2.1-alpine3.22
+7.2.5-alpine3.19 | 7.4.0-alpine3.20 | 8.2.1-alpine3.22 | 8.2.1-alpine
+3.12-slim-bookworm | 3.14-slim-bookworm | = | 3.15-rc-slim-bookworm 3.14-slim-trixie
+1.27.3 | 1.29.1 | = | 1.29.1-perl
+stable-alpine | - | - | 1.29.1-alpine
+29.0.4-apache | - | 31.0.8-apache | 32.0.0rc1-apache 31-apache 31.0.8-fpm
+4.6.2 | 4.6.3 | 5.1.4 | 20.04.1
+v8.9.0-ls99 | v8.9.0-ls101 | = | v8.8.1-ls120
+10.11.4 | 10.11.5 | = | 2021.12.16
+2025.2.4 | 2025.10.1 | = | 2025.6.0-rc1
+2026.8 | 2026.10 | = | 2026.10.0b2 2026.9
+2024.12.3 | - | 2025.10.4 | 2025.11.0b3
+v2.11.9 | v2.11.29 | v3.5.3 | 3.5.3 v3.6.0-rc1
+v3 | - | v4 | v4.0.0-ea.1
+RELEASE.2024-08-29T01-40-52Z | - | RELEASE.2025-09-07T16-13-09Z | RELEASE.2025-09-07T16-13-09Z.hotfix.1
+22.04 | - | 26.04 | 20250101 24.10 25.04
+3.19 | 3.22 | = | 20250108
+4.0.9.2244-ls257 | 4.0.19.2979-ls322 | = | 4.0.14.2938-develop
+8.0.0-debian-12-r3 | 8.2.1-debian-12-r0 | = | 8.2.1-photon-5-r1
+11.2.0 | 11.2.1 | 12.1.1 | 12.2.0-17567790421 12.1.0-security-01
+20-alpine | - | 25-alpine | lts-alpine
+pg14-v0.2.0 | pg14-v0.3.0 | = | pg16-v0.4.0
+14-vectorchord0.4.3-pgvectors0.2.0 | 14-vectorchord0.5.3-pgvectors0.2.0 | = | 16-vectorchord0.5.3-pgvectors0.2.0
+2.0.0-rc.1 | 2.0.0 | = | 2.1.0-beta.1 2.0.0-rc.10
+1.10.0 | 1.10.1 | = | a1b2c3d sha-1a2b3c4 1.11.0.sig
+version-6.13.7 | version-6.14.0 | = | 6.14.0-ls300
+8.2.4-fpm-alpine | 8.3.0-fpm-alpine | = | 8.4.1-cli-alpine
+4.9.0.9 | 4.9.0.12 | = | 4.9.0.10
+1.2.2@2025-01-01 | 1.3.2 | = | 1.8.1259@2021-04-01
+"""
+
+
+@pytest.mark.parametrize("row", FAMILIES.strip().splitlines())
+def test_newest_of_an_image_is_of_its_tag_s_family(row):
+    mine, line, newest, others = (cell.split() for cell in row.split("|"))
+    known = {tag: rt.KnownRelease(f"{date or '2026-01-01'}T00:00:00Z", None, None, rt.IMAGES.is_prerelease(tag))
+             for text in [*mine, *line, *newest, *others] for tag, _, date in [text.partition("@")]}
+    found = rt.newest_after(mine[0].partition("@")[0], known, rt.IMAGES)
+    assert [found.line or "-", found.of_all or "-"] == [*line, *(line if newest == ["="] else newest)]
+    assert found.is_other_base is (mine == ["7.2.5-alpine3.19"])
 
 
 SOURCE_ROW = rt.Source(None, None, 0.0, None, None, False, None, 1, "github", "o/r", "o/r", 0, None, False, None, None, True)
@@ -7949,7 +7996,7 @@ RC, X = (("rc", False),), (("x", False),)
 
 def saved(world: World, rules: Any, *versions: str) -> None:
     """Save patterns of o/a that were judged while it had these versions."""
-    verdicts = rt.Verdicts(rules, versions, [version for version in versions if rules[0][0] in version])
+    verdicts = rt.Verdicts(rules, "", versions, [version for version in versions if rules[0][0] in version])
     world.store.projects.update(world.account.id, world.projects["o/a"].id, {"exclude_version_regexp": rules, "verdicts": verdicts})
 
 
@@ -7957,7 +8004,7 @@ def checked(world: World, *new: str, rules: Any = None, judged: Sequence[str] = 
     """Record a check of o/a that found these, and began when it had these patterns."""
     project, now = world.projects["o/a"], world.clock.now
     source_id = source_id or project.source_id
-    verdicts = {project.id: rt.Verdicts(rules, [*judged, *new], [one for one in [*judged, *new] if rules[0][0] in one])} if rules else {}
+    verdicts = {project.id: rt.Verdicts(rules, "", [*judged, *new], [one for one in [*judged, *new] if rules[0][0] in one])} if rules else {}
     assert world.store.sources.claim([source_id], "test", now)
     assert world.store.sources.record_check(source_id, "test", rt.CheckResult(
         now + 9, new=[a_release(version) for version in new], verdicts=verdicts, **found))
