@@ -5359,13 +5359,17 @@ def rubygems(project: ProjectRef) -> Exchange:
 
 
 def packagist(project: ProjectRef) -> Exchange:
-    """https://packagist.org/apidoc#get-package-data: each entry has what differs from the one before."""
+    """https://packagist.org/apidoc#get-package-data: where it is minified, each entry has what differs from
+    the one before. Of some servers the entries are an object, by version."""
     answer = yield Request(f"{project.site}/p2/{project.name}.json", project.auth)
-    entries, last = [], dict[str, Any]()
-    for entry in _expect_list(answer.json()["packages"][project.name]):
+    document = answer.json()
+    found, entries, last = document["packages"][project.name], [], dict[str, Any]()
+    for entry in list(found.values()) if found and isinstance(found, dict) else _expect_list(found):
         last = {name: value for name, value in {**last, **entry}.items()
                 if value != "__unset" and name in ("version", "time", "source")}
         entries.append(last)
+        if "minified" not in document:
+            last = {}
     return Listing([
         make_release(entry["version"], entry.get("time"),
                      content=("commit", (entry.get("source") or {}).get("reference")))
@@ -5418,7 +5422,9 @@ def cargo(project: ProjectRef) -> Exchange:
 def hex_(project: ProjectRef) -> Exchange:
     """https://github.com/hexpm/specifications/blob/main/apiary.apib; retired versions are left out."""
     headers = {**project.auth, "Accept": "application/json"}
-    answer = yield Request(f"{project.site}/api/packages/{project.name}", headers)
+    organisation, _, name = project.name.rpartition("/")
+    place = f"repos/{organisation}/packages/{name}" if organisation else f"packages/{name}"
+    answer = yield Request(f"{project.site}/api/{place}", headers)
     package = answer.json()
     retired = package.get("retirements") or {}
     entries = [entry for entry in _expect_list(package["releases"]) if entry["version"] not in retired]
@@ -5496,13 +5502,14 @@ _GO_HEADERS = {"Disable-Module-Fetch": "true"}      # answer from the cache, wit
 
 
 def _go_majors(project: ProjectRef) -> Exchange:
-    """``(address, versions)`` of the module and its next major versions, which are modules of their own."""
+    """``(address, dates by version)`` of the module and its next major versions, which are modules of their
+    own. Few proxies name dates."""
     base, _, major = project.name.rpartition("/v")
     base, named = (base, int(major)) if re.fullmatch("[1-9][0-9]{0,5}", major) else (project.name, 1)
     numbered = re.compile(r"v([0-9]{1,6})\.[0-9.]+[^+]*")
     known = {int(match[1]) for match in map(numbered.fullmatch, project.known) if match} | {named}
     highest = max(known)
-    lists: list[tuple[str, list[str]]] = []
+    lists: list[tuple[str, dict[str, str | None]]] = []
     for number in (*sorted(number for number in known if number >= named), *range(highest + 1, highest + 20)):
         module = base if number == 1 else f"{base}/v{number}"
         at = f"{project.site}/{re.sub('[A-Z]', lambda letter: '!' + letter[0].lower(), module)}/@"
@@ -5510,10 +5517,11 @@ def _go_majors(project: ProjectRef) -> Exchange:
                                max_response_bytes=_DOCUMENT_LIMIT)
         if answer.status != 200 and number > highest:
             break
-        versions = answer.text().split() if answer.status == 200 else []
-        if not all(_GO_VERSION.fullmatch(version) for version in versions):
+        lines = map(str.split, answer.text().splitlines() if answer.status == 200 else ())
+        dates = {line[0]: line[1] if len(line) > 1 else None for line in lines if line}
+        if not all(map(_GO_VERSION.fullmatch, dates)):
             raise ValueError("it answered no list of versions")
-        lists.append((at, versions))
+        lists.append((at, dates))
     return lists
 
 
@@ -5534,8 +5542,9 @@ def _go_retracted(mod: str) -> Callable[[str], bool]:
 def goproxy(project: ProjectRef) -> Exchange:
     """https://go.dev/ref/mod#goproxy-protocol; a capital is written as ! and its small letter."""
     lists = yield from _go_majors(project)
-    places = {version: at for at, versions in lists for version in versions}
+    places = {version: at for at, listed in lists for version in listed}
     places = {version: places[version] for version in _highest(places)}
+    dates = {version: date for _, listed in lists for version, date in listed.items()}
     if not places:      # no version was tagged: the pseudo-version of the last commit
         latest = (yield Request(f"{lists[0][0]}latest", _GO_HEADERS)).json()
         return Listing([make_release(latest["Version"], latest.get("Time"))])
@@ -5549,12 +5558,12 @@ def goproxy(project: ProjectRef) -> Exchange:
             is_retracted = _go_retracted(mod.text() if mod.status == 200 else "")
             places = {version: place for version, place in places.items()
                       if place != at or not is_retracted(version)}
-    dates: dict[str, str | None] = {}
-    for version in sorted(places.keys() - project.known.keys(), key=version_order, reverse=True)[:20]:
+    undated = [version for version in places if version not in project.known and not dates[version]]
+    for version in sorted(undated, key=version_order, reverse=True)[:20]:
         url = f"{places[version]}v/{quote(version, safe='+')}.info"
         info = yield Request(url, _GO_HEADERS, accept_statuses=(403, 404, 410))
         dates[version] = info.json().get("Time") if info.status == 200 else None
-    return Listing([make_release(version, dates.get(version)) for version in places])
+    return Listing([make_release(version, dates[version]) for version in places])
 
 
 def maven(project: ProjectRef) -> Exchange:
@@ -5860,6 +5869,7 @@ class Dialect:
     auth: Callable[[str], dict[str, str]] | None = None             # the headers that hold a token
     pasted: tuple[str, ...] = ()            # patterns of pasted addresses, below the site and without query
     has_images: bool = False                # whose tags are rebuilt, often many at once
+    requests: int = 1                       # of a check that finds nothing new; the most of a usual project
 
 
 _REPOSITORY = r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}"
@@ -5895,27 +5905,29 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(feed_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
     Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
             "{site}/{name}/releases/tag/{version}", normalise=_without_git, key=str.lower,
-            auth=_header("Authorization", "token "), pasted=(_FORGE,)),
+            auth=_header("Authorization", "token "), pasted=(_FORGE,), requests=2),
     Dialect(git, "the repository's address", r"https?://[^\s/?#@]+/[^\s?#]+", "{name}",
             normalise=_repository_address,
             key=lambda name: name.removeprefix("https://").removesuffix(".git")),
     Dialect(github, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
             "{site}/{name}/releases/tag/{version}", normalise=_without_git, key=str.lower, auth=_BEARER,
-            pasted=(_FORGE,)),
+            pasted=(_FORGE,), requests=2),
     Dialect(gitlab, "group/project", r"[\w.+-]+(?:/[\w.+-]+)+", "{site}/{name}/-/releases",
             "{site}/{name}/-/releases/{version}", normalise=_without_git, key=str.lower,
             auth=_header("PRIVATE-TOKEN"),
-            pasted=(rf"(?!explore/|users/|groups/|-/|api/)(.+?)(?:/-{_REST})?",)),
+            pasted=(rf"(?!explore/|users/|groups/|-/|api/)(.+?)(?:/-{_REST})?",), requests=2),
     Dialect(goproxy, "module", r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*", "{site}/{name}/@v/list",
-            versions=SEMVER, pasted=(r"([^@]+)/@.*",)),
+            versions=SEMVER, pasted=(r"([^@]+)/@.*",), requests=3),
     Dialect(hackage, "package", r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", "{site}/package/{name}",
             "{site}/package/{name}-{version}", versions=VersionRules(version_order, lambda version: False),
             pasted=(rf"package/([^/]+?)(?:-[0-9][0-9.]*)?{_REST}",)),
     Dialect(helm, "chart", r"[A-Za-z0-9_.-]+", "{address}", versions=SEMVER,
             auth=_basic_auth("token")),
-    Dialect(hex_, "package", r"[a-z][a-z0-9_]*", "{site}/packages/{name}", "{site}/packages/{name}/{version}",
-            normalise=str.lower, versions=SEMVER, auth=_header("Authorization"),
-            pasted=(rf"packages/{_PART}{_REST}",)),
+    Dialect(hex_, "package, or organization/package", r"(?:[a-z0-9_]+/)?[a-z][a-z0-9_]*",
+            "{site}/packages/{name}", "{site}/packages/{name}/{version}",
+            normalise=lambda name: name.lower().removeprefix("hexpm/"), versions=SEMVER,
+            auth=_header("Authorization"),
+            pasted=(r"packages/([^/]+/(?!versions|audit-logs|dependents)[A-Za-z]\w*|[^/]+)" + _REST,)),
     Dialect(json_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
     Dialect(maven, "group:artifact", r"[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+", "{site}/{folder}/",
             normalise=_coordinates, versions=MAVEN, auth=_basic_auth("token"),
@@ -5925,11 +5937,11 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             pasted=(rf"v1/release/(?:versions/)?{_PART}",)),
     Dialect(npm, "package, or @scope/package", _PACKAGE, "{site}/{segment}", auth=_BEARER,
             versions=SEMVER, pasted=(_SCOPED,)),
-    Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, versions=SEMVER,
+    Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, versions=SEMVER, requests=2,
             pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list",
             normalise=str.lower, versions=IMAGES, auth=_basic_auth("token"),
-            has_images=True,
+            has_images=True, requests=1 + _DETAILS_PER_CHECK,
             pasted=(r"v2/(.+?)/(?:tags/list|manifests/.*)", _TAGGED)),
     Dialect(packagist, "vendor/package", _REPOSITORY, "{site}/packages/{name}", normalise=str.lower,
             auth=_basic_auth("token"), pasted=(rf"packages/{_PARTS}{_REST}", rf"p2/{_PARTS}\.json")),
@@ -14220,10 +14232,33 @@ def fetch(settings: Settings, args: argparse.Namespace) -> None:
     _print_rows(rows, args.json)
 
 
-@command(_JSON)
+def _cost_of(provider: Provider, settings: Settings) -> dict[str, Any]:
+    """What a provider's public host is sent of 300 projects that have nothing new."""
+    host = host_of(provider.site)
+    # A token is for GitHub's API; its feeds, which are read without one, are on another host.
+    limits = [HOST_LIMITS.get(name) for name in (host, f"api.{host}" if host == "github.com" else host)]
+    every = max(settings.poll_interval, limits[0].every if limits[0] else 0.0)
+    requests = 300 * provider.dialect.requests
+    row = {"id": provider.id, "host": host, "requests": round(requests * HOUR / every)}
+    for limit, token in zip(limits, ("", "_with_token")):
+        most = (token and limit.with_token or limit.requests) * HOUR / limit.seconds if limit else math.inf
+        is_told = not token or provider.dialect.auth
+        row |= {f"limit{token}": round(most) if is_told and limit else None,
+                f"hours{token}": round(max(every / HOUR, requests / most), 1) if is_told else None}
+    return row
+
+
+@command(switch("--cost", "print instead what 300 projects without news cost: requests an hour, how many the "
+                "host is sent at most, and hours between two checks of a project; both with a token too"),
+         _JSON)
 def providers_(settings: Settings, args: argparse.Namespace) -> None:
     """List the providers: id, form of a name, example, the token's environment variable, dialect, address."""
     dialects = {dialect.read: name for name, dialect in DIALECTS.items()}
+    if args.cost:
+        settings = _completed(settings)
+        _print_rows([_cost_of(provider, settings) for provider in providers_with(settings.provider).values()
+                     if provider.site], args.json)
+        return
     _print_rows([
         {"id": provider.id, "form": provider.dialect.form, "example": provider.example or None,
          "token_variable": provider.token_variable if provider.dialect.auth else None,

@@ -3157,6 +3157,9 @@ LISTED |= {
         "/github.com/!burnt!sushi/toml/@v/list": (200, "v1.2.0\nv2.0.0+incompatible\nv1.10.0-rc.1"),    # as Athens answers
         **{f"/github.com/!burnt!sushi/toml/@v/{version}.info": info for version, info in GO_INFO.items()}}, [
         ("v1.10.0-rc.1", JUNE, True), ("v1.2.0", MAY, False), ("v2.0.0+incompatible", "2026-04-01T08:00:00Z", False)]),
+    "go with dates in its list": ("goproxy", "m.example/kit", None, {
+        "/m.example/kit/@v/list": (200, f"v0.9.0 {MAY}\nv0.10.0\n"), "/m.example/kit/@v/v0.10.0.info": {
+            "Version": "v0.10.0", "Time": JUNE}}, [("v0.10.0", JUNE, False), ("v0.9.0", MAY, False)]),
     "go with a second major version": ("goproxy", "example.org/m", None, {
         "/example.org/m/@v/list": (200, "v1.2.0\n"), "/example.org/m/@v/v1.2.0.info": GO_INFO["v1.2.0"],
         "/example.org/m/v2/@v/list": (200, "v2.0.0\n"), "/example.org/m/v2/@v/v2.0.0.info": {
@@ -3189,6 +3192,8 @@ LISTED |= {
             {"version": "1.16.1", "inserted_at": MAY}, {"version": "1.0.0", "inserted_at": MAY}],
         "retirements": {"1.0.0": {"reason": "security", "message": "x"}}}}, [
         ("1.17.0-rc.0", JUNE_120, True), ("1.16.1", MAY, False)]),
+    "hex of an organization": ("hex", "acme/plug", None, {"/api/repos/acme/packages/plug": {
+        "name": "plug", "releases": [{"version": "1.0.0", "inserted_at": MAY}]}}, [("1.0.0", MAY, False)]),
     "maven": ("maven", "g.h:a", None, {"/g/h/a/maven-metadata.xml": MAVEN, "/g/h/a/": MAVEN_FOLDER}, [
         ("4.1.1-M1", JUNE, True), ("4.0.6", MAY, False), ("4.1.0.Final", None, False)]),
     "maven without a listing": ("maven", "g.h:a", None, {"/g/h/a/maven-metadata.xml": MAVEN}, [
@@ -3214,6 +3219,10 @@ LISTED |= {
     "packagist": ("packagist", "v/p", None, {"/p2/v/p.json": PACKAGIST}, [
         ("3.0.0-beta1", JUNE, True, None, None, SECOND_TAG), ("2.0.0-p1", MAY, False, None, None, FIRST_TAG),
         ("1.1.0", MAY, False), ("1.0.0", MAY, False)]),
+    "packagist with an object of versions": ("packagist", "v/p", None, {"/p2/v/p.json": {"packages": {"v/p": {
+        "dev-main": {"version": "dev-main", "time": JUNE, "source": {"reference": "b" * 40}},
+        "1.1.0": {"version": "1.1.0", "time": JUNE}, "1.0.0": {"version": "1.0.0"}}}}}, [
+        ("1.1.0", JUNE, False), ("1.0.0", None, False)]),
     "pub": ("pub", "http", None, {"/api/packages/http": {
         "name": "http", "latest": {"version": "1.5.0"}, "versions": [
             {"version": "1.4.0", "published": AMAY, "pubspec": {}}, {"version": "1.5.0", "pubspec": {}},
@@ -3249,6 +3258,33 @@ def test_dialect_reads_releases(listen):
         dates = [row[1] or "" for row in found]
         assert dates == sorted(dates, reverse=True)
     assert {row[0] for row in LISTED.values()} == set(rt.DIALECTS)
+
+
+def test_check_that_finds_nothing_new_sends_few_requests(listen):
+    most: Counter[str] = Counter()
+    many = {"/v2/o/i/tags/list": {"tags": [f"1.{minor}" for minor in range(9)]},
+            **{f"/v2/o/i/manifests/1.{minor}": (200, {}, {"Docker-Content-Digest": "x"}) for minor in range(9)}}
+    rare = {"simple below its folder", "metacpan by a module's name"}
+    for dialect, name, token, answers_by_path, _ in [
+            *(row for case, row in LISTED.items() if case not in rare), ("oci", "o/i", None, many, None)]:
+        provider, kept = listen(by_path(answers_by_path)), dict[str, str]()
+        known: dict[str, rt.KnownRelease] = {}
+        for _ in range(2):
+            before = len(provider.seen)
+            found = rt.releases_of(row_of(dialect, provider.url), name.replace("{site}", provider.url),
+                                   rt.Fetcher(rt.Settings()).fetch, token, lambda: known, kept=kept)
+            known = {one.version: rt.KnownRelease(one.date or "", one.content_id, one.note and one.note.fingerprint)
+                     for one in found.releases}
+        most[dialect] = max(most[dialect], len(provider.seen) - before)
+    assert most == {name: dialect.requests for name, dialect in rt.DIALECTS.items()}
+
+
+def test_providers_command_shows_what_300_projects_cost():
+    cost = {row["id"]: row for row in json.loads(command("providers", "--cost", "--json")[1])}
+    assert cost["bitbucket"] == {"id": "bitbucket", "host": "api.bitbucket.org", "requests": 300, "limit": 40, "hours": 7.5,
+                                 "limit_with_token": 900, "hours_with_token": 1.0}
+    assert (cost["github"]["limit"], cost["github"]["limit_with_token"]) == (3600, 4500)
+    assert (cost["endoflife"]["requests"], cost["endoflife"]["hours"]) == (50, 6.0)
 
 
 # Answers of sources that are rows, trimmed, in the shapes that their documentation, or programs that read them,
@@ -3846,7 +3882,8 @@ PASTED = [(provider, name, address) for provider, name, addresses in [
     ("go", "github.com/O/toml", "pkg.go.dev/github.com/O/toml?tab=versions pkg:golang/github.com/O/toml@v1.0.0#cmd/tomlv"),
     ("hackage", "text-icu", "https://hackage.haskell.org/package/text-icu-3.1/changelog https://hackage.haskell.org/package/text-icu"),
     ("hackage", "3d-graphics", "pkg:hackage/3d-graphics@0.0.0.2"),
-    ("hex", "plug", "https://hex.pm/packages/plug/1.16.1 https://hexdocs.pm/plug/readme.html pkg:hex/plug@1.1.2"),
+    ("hex", "plug", "https://hex.pm/packages/plug/1.16.1 https://hexdocs.pm/plug/readme.html pkg:hex/plug@1.1.2 https://hex.pm/packages/plug/versions"),
+    ("hex", "acme/plug", "https://hex.pm/packages/acme/plug https://hex.pm/packages/acme/plug/1.16.1 pkg:hex/acme/plug@1.1.2"),
     ("image", "docker.n8n.io/n8nio/n8n", "docker.n8n.io/n8nio/n8n https://docker.n8n.io/v2/n8nio/n8n/tags/list"),
     ("k8s", "a/i", "registry.k8s.io/a/i:v1.30.0 https://registry.k8s.io/v2/a/i/tags/list registry.k8s.io/a/i@sha256:0"),
     ("maven", "g.h:a", "https://central.sonatype.com/artifact/g.h/a/33.0/versions https://mvnrepository.com/artifact/g.h/a "
@@ -4035,7 +4072,7 @@ def test_name_is_normalised_and_its_key_ignores_spelling_alone():
         ("gitlab", ["Group/sub/Project", "group/sub/project.git"]), ("codeberg", ["Owner/Repo", "owner//repo.git"]),
         ("bitbucket", ["workspace/repo", "Workspace/Repo.git"]), ("packagist", ["monolog/monolog", "Monolog/Monolog"]),
         ("nuget", ["Newtonsoft.Json", "NEWTONSOFT.JSON"]), ("cargo", ["serde_json", "serde-json", "Serde-JSON"]),
-        ("hex", ["plug", "Plug"]), ("pub", ["http", "Http"]), ("npm", ["JSONStream"]), ("npm", ["@nestjs/cli"]),
+        ("hex", ["plug", "Plug", "hexpm/plug"]), ("hex", ["acme/plug", "Acme/Plug"]), ("pub", ["http", "Http"]), ("npm", ["JSONStream"]), ("npm", ["@nestjs/cli"]),
         ("github-npm", ["@o/p", "o/p"]), ("k8s", ["pause", "Pause"]),
         ("dockerhub", ["library/nginx", "nginx", "Library/Nginx"]), ("image", ["r.example:5000/o/i", "R.Example:5000//O/i"]),
         ("ghcr", ["owner/image/sub", "Owner/Image/Sub"]),
