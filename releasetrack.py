@@ -6332,9 +6332,9 @@ _TAG = re.compile(r"(?:pkg:[^?#]*@(?!sha256)|pkg:.*[?&]tag=|(?!pkg:)[^@]*:)(\w[\
 
 def followed_in(provider: Provider, text: str) -> str:
     """The tag of an image's reference or purl, which its project then follows; "" where it has none, or
-    "latest", which Docker takes then."""
+    "latest", which Docker takes then, or one that is not listed as a release."""
     tag = _TAG.fullmatch(text.strip()[:2000]) if provider.dialect.has_images else None
-    return tag[1] if tag and tag[1] != "latest" else ""
+    return tag[1] if tag and tag[1] != "latest" and not _NOT_A_RELEASE.fullmatch(tag[1]) else ""
 
 
 _LIKELY = ("github", "gitlab", "codeberg", "dockerhub", "pypi", "npm", "cargo", "gems", "packagist", "nuget",

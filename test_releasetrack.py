@@ -8003,6 +8003,59 @@ def test_excluded_releases_are_marked_and_never_latest(world):
     assert world.ask("GET", f"/v1/projects/{added['id']}/latest-release", X_Key=other)["version"] == "v2.0"
 
 
+@pytest.mark.parametrize("way", ["API", "page", "command line"])
+def test_image_that_is_added_with_a_tag_follows_that_tag(world_with, listen, way):
+    pushed: dict[str, tuple[str, str]] = {"15-alpine": ("2026-01-01", "a"), "16-alpine": ("2026-01-02", "b"), "17": ("2026-01-03", "c")}
+    hub = listen(by_path({"/v2/repositories/library/postgres/tags": lambda seen: {"next": None, "results": [
+        {"name": tag, "tag_last_pushed": f"{day}T00:00:00Z", "digest": f"sha256:{digest}"} for tag, (day, digest) in pushed.items()]}}))
+    world, reference = world_with(provider=(f"dockerhub=dockerhub:{hub.url}",)), "postgres:16-alpine"
+    if way == "API":
+        assert world.ask("POST", "/v1/projects", {"name": reference})["follows"] == "16-alpine"
+    elif way == "page":
+        add_projects(world.visitor(), reference)
+    else:
+        world.command("project", "add", reference, "--provider", f"dockerhub=dockerhub:{hub.url}")
+    project, = world.store.projects.search(world.account.id, "postgres")
+    assert (project.name, project.follows) == ("library/postgres", "16-alpine")
+    path, visitor = f"/v1/projects/{project.id}", world.visitor()
+    if way != "command line":
+        check_now(world.service.tracker, project.source_id)
+    receiver = listen(204)
+    world.webhook(receiver.url)
+
+    def notified(**now: tuple[str, str]) -> set[tuple[str, bool]]:
+        """What is notified when these have been pushed."""
+        pushed.update({tag.replace("_", "-"): at for tag, at in now.items()})
+        check_now(world.service.tracker, project.source_id)
+        before = len(receiver.seen)
+        world.courier().send_due()
+        return {(seen.json()["version"], "is_updated" in seen.json()) for seen in receiver.seen[before:]}
+
+    assert world.ask("GET", f"{path}/latest-release")["version"] == "16-alpine"
+    assert notified(**{"18": ("2026-02-01", "d"), "17_alpine": ("2026-02-02", "e"), "17_alpine3.22": ("2026-02-03", "f")}) == {("17-alpine", False)}
+    assert notified(**{"15_alpine": ("2026-02-04", "g"), "16_alpine": ("2026-02-05", "h")}) == {("16-alpine", True)}
+    listed = world.ask("GET", f"{path}/releases")["releases"]
+    assert {one["version"] for one in listed if not one.get("is_excluded")} == {"16-alpine", "17-alpine"}
+    assert world.ask("GET", f"{path}/latest-release")["version"] == "17-alpine"
+    assert world.store.releases.unread(world.account.id) == 2
+    assert "follows 16-alpine" in visitor.get(f"/projects/{project.id}").text
+    for follows, latest, unread in [("17", "18", 1), ("", "17-alpine", 5), ("17-alpine3.22", "17-alpine3.22", 1)]:      # most are of Alpine
+        assert world.ask("POST", path, {"follows": follows}).get("follows", "") == follows
+        assert (world.ask("GET", f"{path}/latest-release")["version"], world.store.releases.unread(world.account.id)) == (latest, unread), follows
+
+
+def test_tag_of_a_reference_is_followed_unless_docker_adds_it():
+    for reference, id_, follows in [
+            ("postgres:16-alpine", "dockerhub", "16-alpine"), ("docker.io/postgres", "dockerhub", ""), ("postgres:latest", "dockerhub", ""),
+            ("https://hub.docker.com/_/postgres", "dockerhub", ""), ("r.example:5000/o/i", "image", ""),
+            ("r.example:5000/o/i:1.2", "image", "1.2"), (f"r.example:5000/o/i:1.2@sha256:{'a' * 64}", "image", "1.2"),
+            (f"ghcr.io/o/i@sha256:{'a' * 64}", "ghcr", ""), ("ghcr.io/o/i:release", "ghcr", "release"), ("ghcr.io/o/i:1.2-amd64", "ghcr", ""),
+            ("pkg:docker/library/postgres@16-alpine", "dockerhub", "16-alpine"), ("pkg:oci/i@sha256%3Aab?repository_url=ghcr.io/o/i&tag=1.2", "ghcr", "1.2"),
+            ("https://github.com/o/r/releases/tag/v1:2", "github", ""), ("pkg:npm/vue@18", "npm", "")]:
+        provider, _, _ = rt.project_at(rt.PROVIDERS, None, reference)
+        assert (provider.id, rt.followed_in(provider, reference)) == (id_, follows), reference
+
+
 def test_notify_level_excludes_smaller_steps_unless_they_name_a_cve(world):
     project = world.track("github", "a/b", release("1.9", "2026-01-01T00:00:00Z"))
     about: dict[str, dict[str, Any]] = {"2.0": {}, "2.0.1": {}, "2.1": {}, "2.1.1": {"cve": ("CVE-2026-1234",)}, "2.1.2": {}, "edge": {}}
@@ -9357,6 +9410,7 @@ PREVIEWS: dict[str, tuple[dict[str, Any], dict[str, set[str]]]] = {
     "listed, but tagged":   ({"ntfy_topics": ["tagged"]},                   {"": {"hook"}}),
     "listed and tagged":    ({"ntfy_topics": ["tagged"], "tags": ["infra"]}, {"": {"hook", "tagged"}}),
     "only major":           ({"notify_level": "major"},                     {"1.0": ALL, "1.1-rc1": set(), "1.2": ALL | {"urgent"}, "1.3-alpine": set()}),
+    "a version to follow":  ({"follows": "1.0"},                            {"1.0": ALL, "1.1-rc1": set(), "1.2": ALL | {"urgent"}, "1.3-alpine": set()}),
     "all of it":            ({"exclude_prereleases": True, "matching": "alpine\n^[12]\\.0$", "tags": ["infra"], "hold_days": "7"},
                              {"1.0": set(), "1.1-rc1": set(), "1.3-alpine": set(), "1.2": {"hook", "topic", "tagged", "mixed", "urgent", "strict"}}),
 }
@@ -11948,6 +12002,9 @@ def test_fetch_prints_releases_without_a_store(forge, tmp_path):
     assert (oldest["cve"], oldest["is_prerelease"]) == (["CVE-2026-12345"], False)
     assert oldest["note"]["title"] == "Release v1.0" and "CVE-2026-12345" in oldest["note"]["message"]
     assert oldest["note"]["url"] == "https://forge.example/acme/app/releases/tag/v1.0"
+    forge.publish("acme/app", "v1.0.1", "v1.2", "v2.0")
+    for mine, found in [("v1.0.1", "v1.2\tv2.0\t-\n"), ("1.0", "v1.2\tv2.0\t-\n"), ("v2.0", "-\t-\t-\n")]:
+        assert command("fetch", "forge", "acme/app", "--installed", mine, *db) == (0, found, "")
     assert not list(tmp_path.iterdir())
 
 
