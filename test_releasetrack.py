@@ -4606,6 +4606,54 @@ def test_newest_of_an_image_is_of_its_tag_s_family(row):
     assert found.is_other_base is (mine == ["7.2.5-alpine3.19"])
 
 
+# All tags of official images at one time: numbers, and what stands behind each of them.
+OFFICIAL: dict[str, tuple[str, str]] = {
+    "python": ("3.15.0a2 3.15-rc 3.14.0 3.14 3 3.13.9 3.13 3.12.12 3.12 3.11.14 3.11 3.10.19 3.10",
+               "trixie slim-trixie slim bookworm slim-bookworm alpine3.22 alpine3.21 alpine windowsservercore-ltsc2025 "
+               "windowsservercore-ltsc2022 windowsservercore"),
+    "php": ("8.0.0 8.0 8 7.4.13 7.4 7 7.3.25 7.3",
+            "cli-buster buster cli apache-buster apache fpm-buster fpm zts-buster zts cli-alpine3.12 alpine3.12 cli-alpine alpine "
+            "fpm-alpine3.12 fpm-alpine cli-alpine3.11 alpine3.11 fpm-alpine3.11"),
+    "redis": ("7.2-rc3 7.2-rc 7.0.12 7.0 7 6.2.13 6.2 6 6.0.20 6.0", "bookworm alpine alpine3.18"),
+    "postgres": ("12-beta3 12 11.5 11 10.10 10 9.6.15 9.6 9 9.5.19 9.5 9.4.24 9.4", "alpine"),
+    "node": ("8.11.4 8.11 8 6.14.4 6.14 6 10.9.0 10.9 10 carbon boron", "jessie alpine onbuild slim stretch"),
+    "nginx": ("1 1.22 1.22.1 1.23 1.23.3 1.30 1.30.4 1.30.5 1.31", "alpine-otel alpine-perl alpine-slim alpine alpine3.24-otel "
+              "alpine3.24-perl alpine3.24-slim alpine3.24 otel perl trixie-otel trixie-perl trixie"),
+    "traefik": ("v2.9.4 2.9.4 v2.9 2.9 banon v1.7.34 1.7.34 v1.7 1.7 maroilles", "windowsservercore-1809 alpine"),
+}
+
+
+@pytest.mark.parametrize("image, mine, line, newest", [row.split() for row in """
+python   3.12.11-slim-bookworm  3.14.0-slim-bookworm  =
+python   3.12-alpine            3.14-alpine           =
+python   3.12-alpine3.20        3.14-alpine3.21       =
+python   3.15.0a1               3.15.0a2              =
+python   3-slim                 -                     -
+php      7.3.24-fpm-alpine      7.4.13-fpm-alpine     8.0.0-fpm-alpine
+php      7-apache               -                     8-apache
+php      8.0-cli-alpine3.11     -                     -
+redis    7.0.11-alpine3.17      7.0.12-alpine3.18     =
+redis    6.2-bookworm           -                     7.0-bookworm
+redis    7.2-rc2                7.2-rc3               =
+postgres 11.4                   11.5                  =
+postgres 10-alpine              -                     12-alpine
+postgres 9.6.14-alpine          9.6.15-alpine         =
+node     8.11.3-alpine          8.11.4-alpine         10.9.0-alpine
+node     carbon-slim            -                     -
+nginx    1.30.4-alpine-slim     1.30.5-alpine-slim    =
+nginx    1.22-perl              1.31-perl             =
+nginx    1.23.3                 1.30.5                =
+traefik  v2.9.3                 v2.9.4                =
+traefik  1.7                    -                     2.9
+""".strip().splitlines()])
+def test_newest_of_an_official_image_is_of_its_tag_s_family(image, mine, line, newest):
+    numbers, behind = map(str.split, OFFICIAL[image])
+    tags = [*numbers, *(f"{number}-{words}" for number in numbers for words in behind)]
+    known = {tag: rt.KnownRelease("2026-01-01T00:00:00Z", None, None, rt.IMAGES.is_prerelease(tag)) for tag in tags}
+    found = rt.newest_after(mine, known, rt.IMAGES)
+    assert (found.line or "-", found.of_all or "-") == (line, line if newest == "=" else newest)
+
+
 SOURCE_ROW = rt.Source(None, None, 0.0, None, None, False, None, 1, "github", "o/r", "o/r", 0, None, False, None, None, True)
 
 
