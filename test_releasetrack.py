@@ -2973,10 +2973,12 @@ def rss(*items: tuple[str, str, str, str]) -> tuple[int, str, dict[str, str]]:
     return 200, f"{head}{body}</channel></rss>", {"Content-Type": "application/rss+xml"}
 
 
+def packet(line: bytes) -> bytes:
+    return b"%04x" % (len(line) + 4) + line
+
+
 def refs(*lines: str, end: bytes = b"0000") -> tuple[int, bytes, dict[str, str]]:
     """What a repository advertises over smart HTTP: pkt-lines of ``commit ref``."""
-    def packet(line: bytes) -> bytes:
-        return b"%04x" % (len(line) + 4) + line
     first, *others = [line.encode() for line in lines]
     body = packet(b"# service=git-upload-pack\n") + b"0000" + packet(first + b"\0multi_ack side-band-64k\n")
     body += b"".join(packet(line + b"\n") for line in others) + end
@@ -3264,9 +3266,13 @@ def test_check_that_finds_nothing_new_sends_few_requests(listen):
     most: Counter[str] = Counter()
     many = {"/v2/o/i/tags/list": {"tags": [f"1.{minor}" for minor in range(9)]},
             **{f"/v2/o/i/manifests/1.{minor}": (200, {}, {"Docker-Content-Digest": "x"}) for minor in range(9)}}
+    version_2 = {f"{path}{end}": (200, body) for path in ("/any/r.git", "/git/bash.git") for end, body in [
+        ("/info/refs", b"001e# service=git-upload-pack\n0000" + packet(b"version 2\n") + b"0000"),
+        ("/git-upload-pack", packet(b"a" * 40 + b" refs/tags/v1.0\n") + b"0000")]}
     rare = {"simple below its folder", "metacpan by a module's name"}
     for dialect, name, token, answers_by_path, _ in [
-            *(row for case, row in LISTED.items() if case not in rare), ("oci", "o/i", None, many, None)]:
+            *(row for case, row in LISTED.items() if case not in rare), ("oci", "o/i", None, many, None),
+            ("git", "{site}/any/r.git", None, version_2, None), ("savannah", "bash", None, version_2, None)]:
         provider, kept = listen(by_path(answers_by_path)), dict[str, str]()
         known: dict[str, rt.KnownRelease] = {}
         for _ in range(2):
