@@ -656,6 +656,8 @@ _PRERELEASE_LETTERS = {"a": "alpha", "b": "beta", "c": "rc", "m": "milestone"}
 _HASH = re.compile(r"(?<![0-9a-z.])g?(?![a-f]?[0-9]+(?![0-9a-z]))[0-9a-f]{7,40}(?![0-9a-z])")
 _STAMP = re.compile("20[0-9]{2}-[01][0-9]-[0-3][0-9](?:t[0-9]{2}-[0-9]{2}-[0-9]{2})?")      # MinIO's versions
 _NUMBERS = re.compile(r"[0-9]+(?:[._][0-9]+)*")
+_PLAIN_VERSION = re.compile(r"([vV]?)([0-9]{1,18}(?:\.[0-9]{1,18})*)")
+_PADDED = re.compile("(?<![0-9])0[0-9]")
 _TOKEN = re.compile(r"[a-z]+|[0-9]+")
 # Stages before a final release that are written in a way of their own: Perl's 1.23_01, Minecraft's 24w14a.
 _ODD_PRERELEASE = re.compile(r"v?[0-9]+\.[0-9]{2,}_[0-9]{2}|[0-9]{2}w[0-9]{2}[a-z]")
@@ -686,6 +688,9 @@ class VersionParts(NamedTuple):
 @functools.lru_cache(maxsize=2048)      # asked thrice in a check: a fifth of its time
 def version_parts(version: str) -> VersionParts:
     """The parts of a version: of "12.0.0-M2-alpine" "", (12, 0, 0) and "milestone", "2", "alpine"."""
+    if plain := _PLAIN_VERSION.fullmatch(version):      # as most are; this takes a third of the time
+        return VersionParts(plain[1].lower(), tuple(map(int, plain[2].split("."))),
+                            _PADDED.search(version) is not None, ())
     text = _HASH.sub("", version.lower().split("+")[0])
     text = _STAMP.sub(lambda stamp: re.sub("[-t]", ".", stamp[0]), text)
     groups = list(_NUMBERS.finditer(text))
@@ -1041,7 +1046,7 @@ class Release:
     content_id: str | None = None       # "kind:value" of the content: a digest, a commit, a publication date
     is_updated: bool = False
     has_note: bool = False      # for a release that was read without its note
-    is_ruled_out: bool = False  # by a pattern, or what is followed, of the project that it was read for
+    is_ruled_out: bool = False  # by a pattern, or what is installed, of the project that it was read for
     step: str = ""              # "major", "minor" or "patch" above the final version below it; else ""
 
     def as_json(self) -> dict[str, Any]:
@@ -1135,7 +1140,9 @@ KIND_FIELDS = {
 ACCOUNT_TYPES = ("user", "organization")
 SCHEDULES = ("instant", "hourly", "daily", "weekly")
 EMAIL_NOTIFICATIONS = ("none", *SCHEDULES, "default")
-NOTIFY_LEVELS = ("all", "minor", "major")
+NOTIFY_LEVELS = ("newer", "minor", "major", "all")
+REPORTS = ("none", "weekly", "monthly")
+ORIGINS = ("manual", "file", "container", "api")        # of what is known to be installed
 HOLD_DAYS_MAX = 365
 
 
@@ -1176,6 +1183,48 @@ class Health:
 
 
 @dataclasses.dataclass(frozen=True)
+class Installation:
+    """A version of a project that runs somewhere, and how it compares with the project's releases."""
+
+    place: str                  # what a person calls it, such as "nas"; may be ""
+    version: str                # as it was found, such as a tag; "" where only the digest is known
+    digest: str = ""            # "sha256:..." of the image
+    origin: str = "manual"      # one of ORIGINS
+    seen_at: float = 0.0
+    known_as: str = ""          # the version with the same digest, of a tag such as "latest"
+    state: str = "unknown"      # or "current", "behind", "new build" (of the tag), as rules found it
+    step: str = ""              # to the newest version: "major", "minor" or "patch"
+    line: str = ""              # the newest version with the same first number; "" for none
+    newest: str = ""            # and of all
+    behind: int = 0             # releases up to the newest
+    since: str = ""             # when the first of them came out, RFC 3339
+    cve: tuple[str, ...] = ()   # that they name
+    is_other_base: bool = False     # the newest image is built on another base
+
+    @property
+    def shown(self) -> str:
+        """The version, as people read it."""
+        version = self.version or self.digest[:19]
+        return f"{version} ({self.known_as})" if self.known_as else version
+
+    @property
+    def is_behind(self) -> bool:
+        return self.state in ("behind", "new build")
+
+    @property
+    def urgency(self) -> tuple[bool, int, int]:
+        """What sorts installations, the most urgent last."""
+        return (self.is_behind and bool(self.cve),
+                ("", "patch", "minor", "major").index(self.step) + self.is_behind, self.behind)
+
+    def as_json(self) -> dict[str, Any]:
+        """Without members that are false or empty, but for the version."""
+        seen_at = timestamp(self.seen_at) if self.seen_at else ""
+        return {"version": self.version} | without_empty(
+            **vars(self) | {"seen_at": seen_at, "behind": self.behind or None})
+
+
+@dataclasses.dataclass(frozen=True)
 class Project:
     id: str
     account_id: str
@@ -1191,9 +1240,36 @@ class Project:
     tags: tuple[str, ...]                                   # ids
     destinations: Mapping[str, tuple[str, ...]]             # kind -> ids; without the kinds that list none
     health: Health                                          # of its source
-    notify_level: str = "all"                               # one of NOTIFY_LEVELS
-    follows: str = ""       # a version; only it and what may follow it, as IMAGES says, is notified of
+    notify_level: str = "newer"                             # one of NOTIFY_LEVELS
     former_name: str = ""                                   # before it was renamed at its provider
+    installed: tuple[Installation, ...] = ()
+    skipped_version: str = ""       # is ignored; it counts until a newer one comes
+    snoozed_until: float | None = None
+
+    @classmethod
+    def blank(cls, account_id: str, provider: str, name: str) -> Project:
+        """One without options, that is not stored."""
+        return cls("", account_id, 0, provider, name, "daily", False, False, (), "", 0, (), {},
+                   Health(None, None, 0.0, None, None, False, None))
+
+    @property
+    def furthest(self) -> Installation | None:
+        """What is installed and most urgent to update; what is skipped comes last."""
+        return max(self.installed, key=lambda one: (not self._is_skipped(one), *one.urgency), default=None)
+
+    def state(self, now: float) -> str:
+        """Of what is installed: "" without any, "unknown", "current", "behind", "new build", "skipped" (the
+        newest version is) or "snoozed"."""
+        one = self.furthest
+        if one is None or not one.is_behind:
+            return one.state if one else ""
+        return "skipped" if self._is_skipped(one) else "snoozed" if self.is_snoozed(now) else one.state
+
+    def _is_skipped(self, one: Installation) -> bool:
+        return bool(one.newest) and one.newest == self.skipped_version
+
+    def is_snoozed(self, now: float) -> bool:
+        return self.snoozed_until is not None and self.snoozed_until > now
 
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
@@ -1203,8 +1279,10 @@ class Project:
             exclude_version_regexp=[without_empty(value=value, inverse=inverse)
                                     for value, inverse in self.exclude_version_regexp],
             exclude_prereleases=self.exclude_prereleases, exclude_updated=self.exclude_updated,
-            notify_level=self.notify_level if self.notify_level != "all" else None, note=self.note,
-            follows=self.follows, hold_days=self.hold_days or None, tags=self.tags,
+            notify_level=self.notify_level if self.notify_level != "newer" else None, note=self.note,
+            hold_days=self.hold_days or None, tags=self.tags,
+            installed=[one.as_json() for one in self.installed], skipped_version=self.skipped_version,
+            snoozed_until=timestamp(self.snoozed_until) if self.snoozed_until else None,
             **{KIND_FIELDS[kind]: ids for kind, ids in self.destinations.items()})
 
 
@@ -1229,6 +1307,7 @@ class Summary:
     failing: int                    # projects whose last check failed
     unread: int                     # releases, as the pages mark them
     waiting_deliveries: int         # that are to be sent, or sent again
+    behind: int                     # projects of which an older version is installed than there is
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1260,6 +1339,8 @@ class Destination:
     tags: tuple[str, ...] = ()          # ids; only for projects with one of them, if there are any
     without_tags: tuple[str, ...] = ()  # ids; not for projects with one of them
     is_security_only: bool = False      # only for releases that name a CVE
+    report: str = "none"                # one of REPORTS: how often it is sent what is behind
+    reported_at: float | None = None    # when that was due last, or was chosen
     previous_secret: str | None = dataclasses.field(default=None, repr=False)
     previous_until: float | None = None     # the previous secret signs too until then
     failing_since: float | None = None      # the first failed attempt since the last that succeeded
@@ -1400,16 +1481,19 @@ class KnownRelease:
     gone_at: float | None = None
     step: str | None = None     # as of a Release; None: not found out yet
     place: int | None = None    # among the source's releases, the latest last; None: as above
+    cve: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdicts:
-    """What a project's patterns, and the version that it follows, say of some versions."""
+    """What a project's patterns and installations say of some versions."""
 
-    patterns: Sequence[tuple[str, bool]]
-    follows: str
+    project: Project                            # as it was judged
     versions: Collection[str]                   # that were judged
     ruled_out: Collection[str]                  # those of them that are excluded
+    installed: tuple[Installation, ...] = ()    # its installations, compared with the versions
+    wanted: Collection[str] | None = None       # versions that are news for them; None: all
+    rebuilds: Collection[str] = ()              # tags whose new builds are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -2260,6 +2344,40 @@ SELECT account_id, project.id AS project_id, release.id AS release_id
        SELECT 1 FROM excluded_release WHERE project_id = project.id AND release_id = release.id));
 
 PRAGMA user_version = 5;
+""", """
+-- installed: a JSON list of Installations. What was followed counts as installed from now on.
+ALTER TABLE project ADD COLUMN installed TEXT NOT NULL DEFAULT '[]';
+UPDATE project SET installed = json_array(json_object('place', '', 'version', follows)) WHERE follows != '';
+DROP VIEW unread_view;
+ALTER TABLE project DROP COLUMN follows;
+ALTER TABLE project ADD COLUMN skipped_version TEXT NOT NULL DEFAULT '';
+ALTER TABLE project ADD COLUMN snoozed_until REAL;
+CREATE INDEX project_installed ON project (account_id) WHERE installed != '[]';
+CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS NOT NULL;
+ALTER TABLE project RENAME COLUMN notify_level TO old_level;
+ALTER TABLE project ADD COLUMN notify_level TEXT NOT NULL DEFAULT 'newer'
+    CHECK (notify_level IN ('newer', 'minor', 'major', 'all'));
+UPDATE project SET notify_level = old_level WHERE old_level != 'all';
+ALTER TABLE project DROP COLUMN old_level;
+-- is_narrow: lists leave out what its rules exclude, such as an image's 300 other tags.
+ALTER TABLE project ADD COLUMN is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1));
+UPDATE project SET is_narrow = installed != '[]';
+CREATE VIEW unread_view AS
+SELECT account_id, project.id AS project_id, release.id AS release_id
+  FROM account JOIN project ON account_id = account.id JOIN release USING (source_id)
+ WHERE found_at > read_until AND NOT EXISTS (
+       SELECT 1 FROM read_release
+        WHERE read_release.account_id = account.id AND release_id = release.id)
+   AND (NOT is_narrow OR NOT EXISTS (
+       SELECT 1 FROM excluded_release WHERE project_id = project.id AND release_id = release.id));
+UPDATE project SET judged_by = '';
+
+-- report: how often a destination is sent what is behind; reported_at: when that was due last, or was chosen.
+ALTER TABLE destination ADD COLUMN report TEXT NOT NULL DEFAULT 'none'
+    CHECK (report IN ('none', 'weekly', 'monthly'));
+ALTER TABLE destination ADD COLUMN reported_at REAL;
+
+PRAGMA user_version = 6;
 """)
 
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
@@ -2290,6 +2408,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {       # of a column, by the type o
     "bool": bool,
     "tuple[str, ...]": lambda text: tuple(json.loads(text or "[]")),
     "tuple[tuple[str, bool], ...]": lambda text: tuple(map(tuple, json.loads(text))),
+    "tuple[Installation, ...]": lambda text: tuple(
+        Installation(**one | {"cve": tuple(one.get("cve", ()))}) for one in json.loads(text)),
     "Mapping[str, Any]": json.loads,
 }
 
@@ -2960,32 +3080,36 @@ class Destinations:
 
     def add(self, account_id: str, kind: str, name: str, settings: Mapping[str, Any], secret: str = "", *,
             schedule: str = "instant", is_for_every_project: bool = True, tags: Sequence[str] = (),
-            without_tags: Sequence[str] = (), is_security_only: bool = False) -> Destination:
+            without_tags: Sequence[str] = (), is_security_only: bool = False,
+            report: str = "none") -> Destination:
         """The new destination. Raises Invalid when there is one of that kind and name, or too many."""
         destination = Destination(make_id(), account_id, kind, name, settings, secret, schedule,
-                                  is_for_every_project, tuple(tags), tuple(without_tags), is_security_only)
+                                  is_for_every_project, tuple(tags), tuple(without_tags), is_security_only,
+                                  report)
         with self._db.transaction() as db:
             self._db.require_quota("destinations", account_id)
             db.execute("""
                 INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
                 VALUES (?, ?, ?, ?, '', ?, ?)
                 """, (destination.id, account_id, kind, destination.id, secret, self._db.clock()))
-            self._write(db, destination)
+            self._write(db, destination, self._db.clock())
         return destination
 
     def update(self, destination: Destination) -> None:
         """Write all of a destination but its secrets. Raises Invalid as ``add``."""
         with self._db.transaction() as db:
-            self._write(db, destination)
+            self._write(db, destination, self._db.clock())
 
     @staticmethod
-    def _write(db: sqlite3.Connection, destination: Destination) -> None:
+    def _write(db: sqlite3.Connection, destination: Destination, now: float) -> None:
         with _unique(f"a destination {destination.kind} {destination.name}"):
             db.execute("""
                 UPDATE destination
                    SET name = :name, settings = :settings, schedule = :schedule,
-                       is_for_every_project = :is_for_every_project, is_security_only = :is_security_only
-                 WHERE id = :id""", vars(destination) | {"settings": compact_json(destination.settings)})
+                       is_for_every_project = :is_for_every_project, is_security_only = :is_security_only,
+                       reported_at = iif(report = :report, reported_at, :now), report = :report
+                 WHERE id = :id""", vars(destination) | {
+                     "settings": compact_json(destination.settings), "now": now})
         db.execute("DELETE FROM destination_tag WHERE destination_id = ?", (destination.id,))
         db.executemany("""
             INSERT INTO destination_tag (destination_id, tag_id, is_without)
@@ -3013,8 +3137,8 @@ class Destinations:
     def get(self, destination_id: str) -> Destination | None:
         return self._db.one(Destination, """
             SELECT id, account_id, kind, name, settings, secret, schedule, is_for_every_project,
-                   is_security_only, previous_secret, previous_until, failing_since, failed_at, error,
-                   alert_sent,
+                   is_security_only, report, reported_at, previous_secret, previous_until, failing_since,
+                   failed_at, error, alert_sent,
                    (SELECT json_group_array(tag_id) FROM destination_tag
                      WHERE destination_id = destination.id AND NOT is_without) AS tags,
                    (SELECT json_group_array(tag_id) FROM destination_tag
@@ -3029,6 +3153,11 @@ class Destinations:
     def failing(self) -> list[Destination]:
         """Those of all accounts whose last attempt failed, and of which nobody was notified yet."""
         ids = self._db.rows("SELECT id FROM destination WHERE failing_since IS NOT NULL AND NOT alert_sent")
+        return [destination for row in ids if (destination := self.get(row["id"]))]
+
+    def with_report(self) -> list[Destination]:
+        """Those of all accounts that are sent a report."""
+        ids = self._db.rows("SELECT id FROM destination WHERE report != 'none'")
         return [destination for row in ids if (destination := self.get(row["id"]))]
 
 
@@ -3075,6 +3204,24 @@ class Outbox:
         end = time.monotonic() + seconds
         while not self.attempts(delivery_id) and self._db.has_tracker and time.monotonic() < end:
             time.sleep(0.05)
+
+    def record_report(self, destination: Destination, event: Event | None) -> None:
+        """Insert a destination's report, unless another process has done so meanwhile."""
+        now = self._db.clock()
+        with self._db.transaction() as db:
+            if db.execute("UPDATE destination SET reported_at = ? WHERE id = ? AND reported_at = ?",
+                          (now, destination.id, destination.reported_at)).rowcount and event:
+                self.insert(db, event, now)
+        self._db.send_wakeup.set()
+
+    def record_reminder(self, project_id: str, event: Event) -> None:
+        """End the snooze of a project, and insert its reminder, once."""
+        now = self._db.clock()
+        with self._db.transaction() as db:
+            if db.execute("UPDATE project SET snoozed_until = NULL WHERE id = ? AND snoozed_until <= ?",
+                          (project_id, now)).rowcount:
+                self.insert(db, event, now)
+        self._db.send_wakeup.set()
 
     def record_alert(self, destination_id: str, event: Event) -> None:
         """Insert the event that a destination fails, once until it succeeds again, if anybody is notified."""
@@ -3283,7 +3430,7 @@ class Outbox:
             SELECT delivery.id, event_id, destination.kind, destination.name AS destination, destination_id,
                    event, coalesce(json_extract(body, '$.provider'), '') AS provider,
                    coalesce(json_extract(body, '$.project'), 'destination ' || json_extract(
-                       body, '$.destination')) AS project, project_id,
+                       body, '$.destination'), json_extract(body, '$.heading')) AS project, project_id,
                    coalesce(json_extract(body, '$.version'), '') AS version,
                    state, (SELECT count(*) FROM attempt WHERE delivery_id = delivery.id) AS attempts,
                    delivery.created_at, next_attempt_at, settled_at, digest_id,
@@ -3323,35 +3470,43 @@ class Outbox:
         return events[:PAGE_SIZE], len(events) > PAGE_SIZE
 
 
-def _rules_text(patterns: Sequence[tuple[str, bool]], follows: str) -> str:
-    """What rules out releases of a project, as ``judged_by`` has it."""
-    return compact_json(patterns) + follows
+def _rules_of(project: Mapping[str, Any]) -> dict[str, str]:
+    """What decides which releases of a project are excluded, as it is stored."""
+    return {"patterns": compact_json(project["exclude_version_regexp"]), "level": project["notify_level"],
+            "installed": compact_json([vars(one) for one in project["installed"]])}
 
 
 def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts) -> None:
-    """Keep what a project's rules exclude, if they are still the same; and that all of its releases are
-    judged by them, if that is so, also of those that came meanwhile."""
-    values = {"project": project_id, "rules": _rules_text(verdicts.patterns, verdicts.follows),
-              "versions": compact_json(list(verdicts.versions)),
-              "ruled_out": compact_json(list(verdicts.ruled_out))}
+    """Keep what a project's rules exclude, and how its installations compare, if they are still the same; and
+    that all of its releases are judged by them, if that is so, also of those that came meanwhile."""
+    values = _rules_of(vars(verdicts.project)) | {
+        "project": project_id, "compared": _rules_of({
+            **vars(verdicts.project), "installed": verdicts.installed})["installed"],
+        "versions": compact_json(list(verdicts.versions)),
+        "ruled_out": compact_json(list(verdicts.ruled_out))}
+    if not db.execute("""
+            UPDATE project
+               SET installed = :compared,
+                   judged_by = iif(EXISTS (
+                       SELECT 1 FROM release
+                        WHERE release.source_id = project.source_id
+                          AND version NOT IN (SELECT value FROM json_each(:versions))), '', :patterns)
+             WHERE id = :project AND exclude_version_regexp = :patterns AND notify_level = :level
+               AND installed = :installed""", values).rowcount:
+        return
+    if verdicts.installed:      # what may follow them may have become less
+        db.execute("DELETE FROM excluded_release WHERE project_id = :project", values)
     db.execute("""
         INSERT OR IGNORE INTO excluded_release (project_id, release_id)
         SELECT project.id, release.id FROM project JOIN release USING (source_id)
-         WHERE project.id = :project AND exclude_version_regexp || follows = :rules
-           AND version IN (SELECT value FROM json_each(:ruled_out))""", values)
-    db.execute("""
-        UPDATE project SET judged_by = :rules
-         WHERE id = :project AND exclude_version_regexp || follows = :rules
-           AND NOT EXISTS (SELECT 1 FROM release
-                            WHERE release.source_id = project.source_id
-                              AND version NOT IN (SELECT value FROM json_each(:versions)))""", values)
+         WHERE project.id = :project AND version IN (SELECT value FROM json_each(:ruled_out))""", values)
 
 
 def _write_newest(db: sqlite3.Connection, source_id: int) -> None:
     """Keep the date of the newest release of the source's projects, after what they list has changed."""
     db.execute("""
         UPDATE project SET newest_date = coalesce(iif(
-            follows = '',
+            NOT is_narrow,
             (SELECT max(date) FROM release WHERE release.source_id = :source),
             (SELECT max(date) FROM release
               WHERE release.source_id = :source AND NOT EXISTS (
@@ -3664,9 +3819,8 @@ class Projects:
         if project is None:
             return
         values = {**vars(project), **settings}
-        patterns, follows = values["exclude_version_regexp"], values["follows"]
-        has_other_rules = (_rules_text(patterns, follows)
-                           != _rules_text(project.exclude_version_regexp, project.follows))
+        rules = _rules_of(values)
+        has_other_rules = rules != _rules_of(vars(project))
         if has_other_rules:
             db.execute("UPDATE project SET judged_by = '' WHERE id = ?", (project_id,))
             db.execute("DELETE FROM excluded_release WHERE project_id = ?", (project_id,))
@@ -3674,12 +3828,15 @@ class Projects:
             UPDATE project
                SET email_notification = :email_notification, exclude_prereleases = :exclude_prereleases,
                    exclude_updated = :exclude_updated, exclude_version_regexp = :patterns, note = :note,
-                   hold_days = :hold_days, notify_level = :notify_level, follows = :follows
-             WHERE id = :id""", values | {"patterns": compact_json(patterns)})
+                   hold_days = :hold_days, notify_level = :notify_level, installed = :installed,
+                   is_narrow = :installed != '[]' AND :level != 'all',
+                   skipped_version = :skipped_version, snoozed_until = :snoozed_until
+             WHERE id = :id""", values | rules)
         if "verdicts" in settings:
             _write_verdicts(db, project_id, settings["verdicts"])
         if has_other_rules:
             _write_newest(db, project.source_id)
+        self._skip_deliveries(db, project, values)
         if days := values["hold_days"] - project.hold_days:
             db.execute("""
                 UPDATE delivery SET next_attempt_at = max(:now, next_attempt_at + :shift),
@@ -3704,6 +3861,21 @@ class Projects:
                 SELECT project.id, destination.id FROM project JOIN destination USING (account_id)
                  WHERE project.id = ? AND kind = ? AND destination.id = ?
                 """, [(project_id, kind, one) for one in ids])
+
+    def _skip_deliveries(self, db: sqlite3.Connection, project: Project, values: Mapping[str, Any]) -> None:
+        """Take what a project skips or snoozes from now on out of digests that were not sent yet; a snooze
+        leaves what names a CVE."""
+        now = self._db.clock()
+        db.execute("""
+            UPDATE delivery SET state = 'skipped', settled_at = :now
+             WHERE state = 'pending' AND attempts = 0 AND digest_id IS NULL AND next_attempt_at > :now
+               AND event_id IN (
+                   SELECT id FROM event
+                    WHERE project_id = :project AND kind = 'release'
+                      AND (json_extract(body, '$.version') = :skipped
+                           OR :is_snoozed AND json_extract(body, '$.cve') IS NULL))
+            """, {"now": now, "project": project.id, "skipped": values["skipped_version"],
+                  "is_snoozed": (values["snoozed_until"] or 0.0) > now})
 
     def remove(self, project_id: str) -> None:
         """Remove a project, and its source with the last one. What was to be sent later is skipped."""
@@ -3737,8 +3909,8 @@ class Projects:
         return [_project(row) for row in self._db.rows("""
             SELECT project.id, account_id, source_id, provider, name, email_notification,
                    exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
-                   notify_level, follows, former_name, checked_at, succeeded_at, next_check_at, error,
-                   missing_since, is_missing, quota_left,
+                   notify_level, installed, skipped_version, snoozed_until, former_name, checked_at,
+                   succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id) AS tags,
                    (SELECT json_group_array(json_array(kind, destination_id))
                       FROM project_destination JOIN destination ON destination.id = destination_id
@@ -3792,24 +3964,57 @@ class Projects:
         """The projects whose rules have not judged all releases."""
         return [project for row in self._db.rows("""
             SELECT id, account_id FROM project
-             WHERE exclude_version_regexp || follows NOT IN (judged_by, '[]')""")
+             WHERE judged_by != exclude_version_regexp
+               AND (exclude_version_regexp != '[]' OR installed != '[]')""")
                 if (project := self.get(row["account_id"], row["id"]))]
 
     def record_verdicts(self, project_id: str, verdicts: Verdicts) -> None:
         with self._db.transaction() as db:
             _write_verdicts(db, project_id, verdicts)
 
-    def followed(self, source_id: int) -> list[str]:
-        """The versions of a source that projects follow."""
-        return [row["follows"] for row in self._db.rows(
-            "SELECT DISTINCT follows FROM project WHERE source_id = ? AND follows != ''", (source_id,))]
+    def versions_installed(self, source_id: int) -> list[str]:
+        """The versions of a source that are installed anywhere."""
+        return [row["version"] for row in self._db.rows("""
+            SELECT DISTINCT json_extract(value, '$.version') AS version
+              FROM project JOIN json_each(installed)
+             WHERE source_id = ? AND version != ''""", (source_id,))]
+
+    def with_installed(self, account_id: str) -> list[Project]:
+        """The account's projects of which anything is installed."""
+        return self.of_ids(account_id, [row["id"] for row in self._db.rows(
+            "SELECT id FROM project WHERE account_id = ? AND installed != '[]'", (account_id,))])
+
+    def count_behind(self, account_id: str | None = None) -> int:
+        """The projects, of an account or of all, with an update that is neither skipped nor snoozed."""
+        (count,), = self._db.rows("""
+            SELECT count(*) FROM project
+             WHERE installed != '[]' AND (:account IS NULL OR account_id = :account)
+               AND coalesce(snoozed_until, 0) <= :now AND EXISTS (
+                   SELECT 1 FROM json_each(installed)
+                    WHERE json_extract(value, '$.state') IN ('behind', 'new build')
+                      AND (skipped_version = '' OR json_extract(value, '$.newest') != skipped_version))
+            """, {"account": account_id, "now": self._db.clock()})
+        return int(count)
+
+    def snooze_ended(self, now: float) -> list[Project]:
+        """The projects of all accounts whose snooze is over."""
+        return [project for row in self._db.rows(
+            "SELECT id, account_id FROM project WHERE snoozed_until <= ?", (now,))
+                if (project := self.get(row["account_id"], row["id"]))]
+
+    def record_installed(self, account_id: str, verdicts: Mapping[str, Verdicts]) -> None:
+        """Replace what is installed of some projects, by id, as it compares, in one transaction."""
+        with self._db.transaction() as db:
+            for project_id, one in verdicts.items():
+                self._write_settings(db, account_id, project_id, {
+                    "installed": one.project.installed, "verdicts": one})
 
     def with_rules(self, source_id: int, is_unjudged: bool) -> list[Project]:
         """The projects of a source that have rules; or those whose rules have not judged all of it."""
         return [project for row in self._db.rows("""
             SELECT id, account_id FROM project
-             WHERE source_id = ? AND exclude_version_regexp || follows != '[]'
-               AND (NOT ? OR exclude_version_regexp || follows != judged_by)""", (source_id, is_unjudged))
+             WHERE source_id = ? AND (exclude_version_regexp != '[]' OR installed != '[]')
+               AND (NOT ? OR exclude_version_regexp != judged_by)""", (source_id, is_unjudged))
                 if (project := self.get(row["account_id"], row["id"]))]
 
     def subscribers(self, source_id: int) -> list[Subscriber]:
@@ -3879,8 +4084,8 @@ class Releases:
             SELECT version, date, is_prerelease, is_updated, cve, has_note, step
               FROM project_release_view
              WHERE project_id = :id AND NOT is_ruled_out AND NOT (:exclude_prereleases AND is_prerelease)
-               AND NOT (:exclude_updated AND is_updated)
-               AND (:notify_level = 'all' OR cve IS NOT NULL
+               AND NOT (:exclude_updated AND is_updated) AND version != :skipped_version
+               AND (:notify_level IN ('newer', 'all') OR cve IS NOT NULL
                     OR coalesce(step, '') IN ('', 'major', :notify_level))
              ORDER BY place DESC, date DESC, id DESC LIMIT 1""", vars(project))
         return _release(row) if row else None
@@ -3899,9 +4104,10 @@ class Releases:
     def known(self, source_id: int) -> dict[str, KnownRelease]:
         """What the store has of a source's releases, newest first."""
         return {row["version"]: KnownRelease(f"{row['date']}Z", row["content_id"], row["fingerprint"],
-                                             row["is_prerelease"], row["gone_at"], row["step"], row["place"])
+                                             row["is_prerelease"], row["gone_at"], row["step"], row["place"],
+                                             tuple(json.loads(row["cve"])) if row["cve"] else ())
                 for row in self._db.rows("""
-                    SELECT version, date, content_id, fingerprint, is_prerelease, gone_at, step, place
+                    SELECT version, date, content_id, fingerprint, is_prerelease, gone_at, step, place, cve
                       FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC""", (source_id,))}
 
     def latest(self, account_id: str, page: int = 1, provider: str | None = None, tag: str | None = None,
@@ -3913,7 +4119,7 @@ class Releases:
         # Releases from a date on are enough: as many projects as the page reaches down to have one.
         found = self._db.rows("""
             WITH matching AS NOT MATERIALIZED (
-                SELECT project.id, source_id, newest_date, name, follows
+                SELECT project.id, source_id, newest_date, name, is_narrow
                   FROM project JOIN source ON source.id = source_id
                  WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
                    AND (:tag IS NULL
@@ -3934,7 +4140,7 @@ class Releases:
                      CROSS JOIN release ON release.source_id = matching.source_id
                             AND release.date >= since.date
                      WHERE (NOT :is_security OR cve IS NOT NULL)
-                       AND (follows = '' OR NOT EXISTS (
+                       AND (NOT is_narrow OR NOT EXISTS (
                             SELECT 1 FROM excluded_release
                              WHERE project_id = matching.id AND release_id = release.id))
                        AND (NOT :is_unread OR release.id IN (
@@ -3988,15 +4194,15 @@ class Releases:
             db.execute("DELETE FROM read_release WHERE account_id = ?", (account_id,))
 
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
-        """The latest release of each of these sources of an account that has any: the highest final one; what
-        a project follows comes first."""
+        """The latest release of each of these sources of an account that has any: the highest final one, and
+        of those first that may follow what is installed."""
         return {row["source_id"]: _release(row) for row in self._db.rows("""
             SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
               FROM project_release_view
              WHERE +account_id = ?
                AND id IN (SELECT coalesce(
                                  (SELECT id FROM release
-                                   WHERE release.source_id = project.source_id AND follows != ''
+                                   WHERE release.source_id = project.source_id AND is_narrow
                                      AND NOT EXISTS (
                                          SELECT 1 FROM excluded_release
                                           WHERE project_id = project.id AND release_id = release.id)
@@ -4017,7 +4223,7 @@ class Releases:
                      WHERE account_id = :account AND newest_date >= :week AND date >= :week
                        AND NOT (exclude_prereleases AND is_prerelease)
                        AND NOT (exclude_updated AND is_updated)
-                       AND (notify_level = 'all' OR cve IS NOT NULL
+                       AND (notify_level IN ('newer', 'all') OR cve IS NOT NULL
                             OR coalesce(step, '') IN ('', 'major', notify_level))
                        AND NOT EXISTS (SELECT 1 FROM excluded_release
                                         WHERE project_id = project.id AND release_id = release.id)
@@ -4026,8 +4232,9 @@ class Releases:
                      WHERE account_id = :account AND error IS NOT NULL) AS failing,
                    (SELECT count(*) FROM unread_view WHERE account_id = :account) AS unread,
                    (SELECT count(*) FROM destination JOIN delivery ON destination_id = destination.id
-                     WHERE destination.account_id = :account AND state = 'pending') AS waiting_deliveries
-            """, {"account": account_id, "week": week})
+                     WHERE destination.account_id = :account AND state = 'pending') AS waiting_deliveries,
+                   :behind AS behind
+            """, {"account": account_id, "week": week, "behind": self._projects.count_behind(account_id)})
         assert found
         return found
 
@@ -4106,7 +4313,7 @@ class Store:
                        AS due_deliveries,
                    (SELECT count(*) FROM delivery WHERE state = 'failed') AS failed_deliveries
             """, {"now": self.database.clock()})
-        return dict(row)
+        return dict(row) | {"behind_projects": self.projects.count_behind()}
 
 
 class Worker:
@@ -4798,7 +5005,7 @@ class ProjectRef:
     auth: Mapping[str, str]         # the headers with the token
     read_known: Callable[[], Mapping[str, KnownRelease]]
     kept: dict[str, str]            # what a dialect keeps for the next check, until one fails
-    followed: Collection[str] = ()  # versions that projects follow
+    installed: Collection[str] = ()     # versions that run somewhere
 
     @property
     def known(self) -> Mapping[str, KnownRelease]:
@@ -5144,12 +5351,13 @@ def oci(project: ProjectRef) -> Exchange:
                 digests[tag] = digest
                 dates[tag] = timestamp(int(manifest.get("timeUploadedMs") or 0) / 1000)
     if not digests:
-        followed = [tag for tag in project.followed if tag in tags]
-        tags = dict.fromkeys([*followed, *_highest(tags)])
+        installed = [tag for tag in project.installed if tag in tags]
+        tags = dict.fromkeys([*installed, *_highest(tags)])
         numbered = sorted((tag for tag in tags if re.search("[0-9]", tag)), key=version_order, reverse=True)
         for tag in [tag for tag in numbered if tag not in project.known][:_DETAILS_PER_CHECK]:
             dates[tag], digests[tag] = yield from _oci_created(project, at, tag)
-        watched = [*followed, *({"latest"} & tags.keys()), *(tag for tag in numbered if tag in project.known)]
+        known = [tag for tag in numbered if tag in project.known]
+        watched = [*installed, *({"latest"} & tags.keys()), *known]
         for tag in list(dict.fromkeys(watched))[:_DETAILS_PER_CHECK]:
             request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, "HEAD",
                               accept_statuses=_UNAVAILABLE)
@@ -6328,13 +6536,18 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
 
 _TAG = re.compile(r"(?:pkg:[^?#]*@(?!sha256)|pkg:.*[?&]tag=|(?!pkg:)[^@]*:)(\w[\w.-]{0,127})(?:[@?&#].*)?",
                   re.IGNORECASE)
+_AT_VERSION = re.compile(r"(?:pkg:[^?#]*|[\w.-]+/[\w.-]+)@(v?[0-9][\w.+-]*)(?:[?#].*)?", re.IGNORECASE)
 
 
-def followed_in(provider: Provider, text: str) -> str:
-    """The tag of an image's reference or purl, which its project then follows; "" where it has none, or
-    "latest", which Docker takes then, or one that is not listed as a release."""
-    tag = _TAG.fullmatch(text.strip()[:2000]) if provider.dialect.has_images else None
-    return tag[1] if tag and tag[1] != "latest" and not _NOT_A_RELEASE.fullmatch(tag[1]) else ""
+def installed_in(provider: Provider, text: str, now: float) -> tuple[Installation, ...]:
+    """What is installed as whoever adds a project says with it: an image's tag, but for "latest", which
+    Docker takes without one, and those that are not listed as releases; or a version, as in
+    pkg:npm/react@18.2.0 and owner/repo@v1.2.3."""
+    found = (_TAG if provider.dialect.has_images else _AT_VERSION).fullmatch(text.strip()[:2000])
+    version = unquote(found[1]) if found else ""
+    is_image = provider.dialect.has_images
+    is_none = is_image and (version == "latest" or _NOT_A_RELEASE.fullmatch(version))
+    return (Installation("", version, seen_at=now),) if version and not is_none else ()
 
 
 _LIKELY = ("github", "gitlab", "codeberg", "dockerhub", "pypi", "npm", "cargo", "gems", "packagist", "nuget",
@@ -6359,6 +6572,8 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
     if re.search(r"://[^/@]*:[^/]*@", text):
         raise Invalid(Problem("name", "must not contain user and password; a token comes from the "
                                       "environment"))
+    if is_typed:        # owner/repository@v1.2.3
+        text = re.sub(r"^([\w.-]+/[\w.-]+)@v?[0-9][\w.+-]*$", r"\1", text.strip())
     if id_ is None:
         found = project_in(providers, text)
         if found is None and is_typed and "github" in providers and re.fullmatch(r"[\w.-]+/[\w.-]+", text):
@@ -6483,14 +6698,14 @@ def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
 def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
                 read_known: Callable[[], Mapping[str, KnownRelease]] = dict, etag_url: str | None = None,
                 etag: str | None = None, kept: dict[str, str] | None = None,
-                followed: Collection[str] = ()) -> Listing | None:
+                installed: Collection[str] = ()) -> Listing | None:
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
     ``kept``: what the last check left in it, such as a registry's token; changed for the next one.
-    ``followed``: versions whose content counts, even if they are not the newest.
+    ``installed``: versions whose content counts, even if they are not the newest.
     Raises ProviderError for everything that can go wrong there."""
     site, name_there = _place_of(provider, name)
     project = ProjectRef(provider.id, site, name_there, token, provider.auth(token), read_known,
-                         {} if kept is None else kept, followed)
+                         {} if kept is None else kept, installed)
     steps, answer = provider.dialect.read(project), None
     for _ in range(_REQUEST_LIMIT):
         request = _next_request(provider, name, site, steps, answer)
@@ -6523,6 +6738,7 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
 
 NEWS_LIMIT = 20                 # releases of one project that one check announces one by one
 WEBHOOK_LIMIT = 1000            # and to webhooks; the newest
+REPORT_LIMIT = 50               # projects that a report names
 CHECK_MAX_WAIT = 6 * HOUR       # between the checks of a source that fails, if its interval is shorter
 ABANDONED = "its last check did not end: the program was killed in its midst, or had no memory left"
 ABANDONED_WAIT = 10 * MINUTE    # after a check that did not end, at most; it doubles, up to a day
@@ -6550,9 +6766,12 @@ def releases_after(known: Mapping[str, KnownRelease], result: CheckResult,
                    now: float) -> dict[str, KnownRelease]:
     """What is known after a check."""
     after = dict(known)
-    after |= {one.version: KnownRelease(one.date or "", None, None, one.is_prerelease) for one in result.new}
-    after |= {one.version: dataclasses.replace(known[one.version], is_prerelease=one.is_prerelease)
-              for one in result.updated}
+    after |= {one.version: KnownRelease(one.date or "", one.content_id, None, one.is_prerelease, cve=one.cve)
+              for one in result.new}
+    after |= {one.version: dataclasses.replace(
+                  known[one.version], is_prerelease=one.is_prerelease, content_id=one.content_id)
+              for one in (*result.updated, *result.new_content_ids)}
+    after |= {one.version: dataclasses.replace(after[one.version], cve=one.cve) for one in result.noted}
     after |= {version: dataclasses.replace(known[version], gone_at=now) for version in result.gone}
     after |= {version: dataclasses.replace(known[version], gone_at=None) for version in result.back}
     return after
@@ -6625,20 +6844,29 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
     return dataclasses.replace(result, steps=steps, places=_changed_places(known, result, now, order)), news
 
 
-def newer_versions(mine: str, releases: Mapping[str, KnownRelease], rules: VersionRules) -> list[str]:
-    """The versions that may follow one: newer ones of its family, lowest first; prereleases only where it
-    is one. Of the tags that an image has of one release, that on the nearest base; and none that was pushed
-    half a year before mine: https://github.com/linuxserver/docker-prowlarr/issues/42"""
-    own, order, may_be_prerelease = rules.lineage(mine), rules.order(mine), rules.is_prerelease(mine)
-    since = -math.inf
-    if rules is IMAGES and mine in releases:
-        since = instant_of(releases[mine].date) - 180 * DAY
+# ---- what is installed
+
+def newer_versions(mine: str, releases: Mapping[str, KnownRelease], rules: VersionRules,
+                   with_prereleases: bool = False) -> list[str]:
+    """The versions that may follow one: newer ones of its family, lowest first; prereleases where it is one,
+    or they are wanted. Of the tags that an image has of one release, that on the nearest base; and none that
+    was pushed half a year before mine: https://github.com/linuxserver/docker-prowlarr/issues/42"""
+    own, order = rules.lineage(mine), rules.order(mine)
+    with_prereleases = with_prereleases or rules.is_prerelease(mine)
+    before = releases.get(mine)
+    # Final versions are placed in their order, so that of those below mine nothing is to be found out.
+    is_placed = before is not None and not before.is_prerelease and not before.gone_at
+    place = before.place if before and is_placed else None
+    since = instant_of(before.date) - 180 * DAY if before and rules is IMAGES else -math.inf
     of_release = dict[tuple[Any, ...], list[tuple[tuple[int, ...], str]]]()
     for version, release in releases.items():
+        is_below = place is not None and release.place is not None and release.place <= place
+        if release.gone_at or (not with_prereleases if release.is_prerelease else is_below):
+            continue
         one = rules.lineage(version)
         if (one.family == own.family and one.release != own.release and rules.order(version) > order
                 and all(number >= least for number, least in zip(one.base, own.base))
-                and (may_be_prerelease or not release.is_prerelease) and instant_of(release.date) >= since):
+                and (since == -math.inf or instant_of(release.date) >= since)):
             of_release.setdefault(one.release, []).append((one.base, version))
     return sorted((min(tags)[1] for tags in of_release.values()), key=rules.order)
 
@@ -6651,9 +6879,10 @@ class Newest(NamedTuple):
     is_other_base: bool         # of an image: built on another base
 
 
-def newest_after(mine: str, releases: Mapping[str, KnownRelease], rules: VersionRules) -> Newest:
-    """The newest versions after one: final ones and those on its base are preferred."""
-    own, newer = rules.lineage(mine), newer_versions(mine, releases, rules)
+def newest_after(mine: str, newer: Sequence[str], releases: Mapping[str, KnownRelease],
+                 rules: VersionRules) -> Newest:
+    """The newest of the ``newer_versions`` after one: final ones and those on its base are preferred."""
+    own = rules.lineage(mine)
     newer = [version for version in newer if not releases[version].is_prerelease] or newer
     on_base = [version for version in newer if rules.lineage(version).base == own.base]
     found, major = on_base or newer, version_parts(mine).numbers[:1]
@@ -6666,24 +6895,86 @@ def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult)
     return len(result.updated) > max(NEWS_LIMIT, len(known) / 2)
 
 
-def verdicts_on(releases: Mapping[str, KnownRelease], patterns: Sequence[tuple[str, bool]], follows: str,
+def _known_as(one: Installation, releases: Mapping[str, KnownRelease]) -> str:
+    """The version that has the digest of an image that is installed by another tag, such as "latest"; of
+    several the most exact one. "" where there is none, or the tag is a version itself."""
+    if not one.digest or version_parts(one.version).numbers:
+        return ""
+    same = [version for version, release in releases.items()
+            if release.content_id == f"digest:{one.digest}" and version_parts(version).numbers]
+    return max(same, key=lambda version: (len(version_parts(version).numbers), -len(version)), default="")
+
+
+def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> Installation:
+    """An installation, and how it compares with the project's releases. "unknown": with none of them."""
+    known_as = _known_as(one, releases)
+    mine = known_as or one.version
+    newer = newer_versions(mine, releases, rules) if mine else []
+    newest = newest_after(mine, newer, releases, rules)
+    if newest.of_all is not None:
+        passed = newer[:newer.index(newest.of_all) + 1]
+        step = version_steps([newest.of_all], [mine])[newest.of_all] or "patch"
+        cves = dict.fromkeys(cve for version in passed for cve in releases[version].cve)
+        return dataclasses.replace(
+            one, known_as=known_as, state="behind", step=step, line=newest.line or "", newest=newest.of_all,
+            behind=len(passed), since=min(releases[version].date for version in passed),
+            cve=tuple(cves)[:CVE_LIMIT], is_other_base=newest.is_other_base)
+    tag = releases.get(one.version)
+    kind, _, digest = (tag.content_id or "" if tag else "").partition(":")
+    state = "unknown"
+    if one.digest and kind == "digest" and digest != one.digest:
+        state = "new build"
+    elif mine and (mine in releases or any(
+            rules.lineage(version).family == rules.lineage(mine).family for version in releases)):
+        state = "current"
+    return dataclasses.replace(one, known_as=known_as, state=state, step="", line="", newest="", behind=0,
+                               since="", cve=(), is_other_base=False)
+
+
+def after_update(one: Installation, releases: Mapping[str, KnownRelease], now: float) -> Installation:
+    """An installation after an update to the newest version, or to the newest build of its tag."""
+    target = releases.get(one.newest or one.version)
+    kind, _, digest = (target.content_id or "" if target else "").partition(":")
+    return Installation(one.place, one.version if one.known_as else one.newest or one.version,
+                        digest if kind == "digest" else "", one.origin, now)
+
+
+def verdicts_on(project: Project, releases: Mapping[str, KnownRelease], rules: VersionRules,
                 ruled_out: Collection[str]) -> Verdicts:
-    """What a project's patterns, which rule out some of the releases, and the version that it follows say."""
-    others = releases.keys() - {follows, *newer_versions(follows, releases, IMAGES)} if follows else set()
-    return Verdicts(patterns, follows, list(releases), {*ruled_out, *others})
+    """What a project's patterns, which rule out some of the releases, and its installations say. Those rule
+    out what is not of their families, and what is not newer is no news; unless one cannot be compared."""
+    installed = tuple(compared(one, releases, rules) for one in project.installed)
+    if (not installed or project.notify_level == "all"
+            or any(one.state == "unknown" for one in installed)):
+        return Verdicts(project, list(releases), ruled_out, installed)
+    mine = {one.known_as or one.version for one in installed}
+    families = {rules.lineage(version).family for version in mine}
+    others = {version for version in releases
+              if version not in mine and rules.lineage(version).family not in families}
+    newer = {version for one in mine for version in newer_versions(one, releases, rules)}
+    return Verdicts(project, list(releases), {*ruled_out, *others}, installed, newer,
+                    mine if rules is IMAGES else mine | newer)
 
 
 def judged(releases: Sequence[Release], verdicts: Verdicts | None) -> list[Release]:
     """The releases as the verdicts rule them out; as they are where there are none."""
-    return [dataclasses.replace(release, is_ruled_out=release.version in verdicts.ruled_out)
-            for release in releases] if verdicts else list(releases)
+    if verdicts is None:
+        return list(releases)
+
+    def is_out(release: Release) -> bool:
+        news = verdicts.rebuilds if release.is_updated else verdicts.wanted
+        return release.version in verdicts.ruled_out or (
+            verdicts.wanted is not None and release.version not in (news or ()))
+    return [dataclasses.replace(release, is_ruled_out=is_out(release)) for release in releases]
 
 
 def excluded(project: Project, release: Release) -> bool:
     """Whether the project's options exclude a release that was read or judged for it. Its level excludes
     smaller steps, but none that names a CVE or that nothing is known of, such as the first version's."""
-    is_small = project.notify_level != "all" and release.step not in ("", "major", project.notify_level)
-    return (release.is_ruled_out or is_small and not release.cve
+    is_small = (project.notify_level in ("minor", "major")
+                and release.step not in ("", "major", project.notify_level))
+    return (release.is_ruled_out or release.version == project.skipped_version
+            or is_small and not release.cve
             or project.exclude_prereleases and release.is_prerelease
             or project.exclude_updated and release.is_updated)
 
@@ -6704,19 +6995,20 @@ def should_notify(destination: Destination, project: Project, release: Release |
 
 def next_boundary(schedule: str, now: float, zone: str, digest_hour: int) -> float:
     """When an event of ``now`` is sent: at once, at the next full hour, or at the next digest hour
-    (weekly: on a Monday), in the time zone."""
+    (weekly: on a Monday, monthly: on the first), in the time zone."""
     if schedule == "instant":
         return now
     local = datetime.datetime.fromtimestamp(now, _zone_of(zone))
     if schedule == "hourly":
         offset = (local.utcoffset() or datetime.timedelta()).total_seconds()
         return (now + offset) // HOUR * HOUR + HOUR - offset
-    for days in range(9):
+    for days in range(33):
         day = local.date() + datetime.timedelta(days)
         at = datetime.datetime.combine(day, datetime.time(digest_hour), local.tzinfo)
-        if at.timestamp() > now and (schedule == "daily" or at.weekday() == 0):
+        is_day = {"daily": True, "weekly": at.weekday() == 0, "monthly": at.day == 1}
+        if at.timestamp() > now and is_day[schedule]:
             return at.timestamp()
-    raise AssertionError("nine days hold a Monday")
+    raise AssertionError("33 days hold a Monday and the first of a month")
 
 
 def _zone_of(name: str) -> datetime.tzinfo:
@@ -6798,6 +7090,8 @@ def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
         provider=project.provider, project=project.name, version=release.version, time=release.date,
         cve=list(release.cve), is_prerelease=release.is_prerelease, is_updated=release.is_updated,
         note=note and {"title": note.title, "message": note.message},
+        installed=[without_empty(place=one.place, version=one.shown, behind=one.behind or None)
+                   for one in project.installed],
         account=_account_body(subscriber.account),
         tags=[tag.as_json() for tag in subscriber.tags], project_note=project.note)
 
@@ -6858,7 +7152,8 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
     ``rewritten``: the versions that changed when history was rewritten: one notice, for no webhook. ``gap``:
     another, as ``gap_of`` words it."""
     project = subscriber.project
-    wanted = [release for release in news if not excluded(project, release)]
+    wanted = [release for release in news if not excluded(project, release)
+              and (release.cve or not project.is_snoozed(now))]
     changed = sum(not excluded(project, release) for release in rewritten)
     machines, people = (
         dataclasses.replace(subscriber, destinations=tuple(
@@ -6892,6 +7187,63 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
         events.append(summary(f"{len(rest):,} more releases",
                               Release("", rest[-1].date, cve=tuple(cves)[:NEWS_LIMIT])))
     return events + [single(subscriber, release) for release in wanted]
+
+
+def update_words(project: Project) -> str:
+    """What a project's most urgent installation is behind, in one sentence."""
+    one = project.furthest
+    if one is None:
+        return ""
+    at = f" on {one.place}" if one.place else ""
+    if one.state == "new build":
+        return f"You run {one.shown}{at}, of which there is a new build."
+    cves = ", ".join(one.cve[:3]) + (" and more" if len(one.cve) > 3 else "")
+    return (f"You run {one.shown}{at}: {one.newest} is {counted(one.behind, 'release')} ahead ({one.step})"
+            + (f", fixing {cves}." if cves else "."))
+
+
+def has_updates(project: Project, now: float) -> bool:
+    """Whether something of it is behind that is neither skipped nor snoozed."""
+    return project.state(now) in ("behind", "new build")
+
+
+def by_urgency(projects: Iterable[Project]) -> list[Project]:
+    """Projects of which something is installed: security fixes first, then major updates, minor, patches."""
+    named = sorted(projects, key=lambda project: project.name.lower())
+    return sorted(named, key=lambda project: project.furthest.urgency if project.furthest else (),
+                  reverse=True)
+
+
+def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
+    """What a project's destinations are sent when its snooze ends; nobody, where nothing is behind now."""
+    project = subscriber.project
+    recipients = recipients_of(subscriber, None, now, settings) if has_updates(project, now) else ()
+    return Event(project.id, notice_body(subscriber, now, text=update_words(project)), "", recipients,
+                 "summary")
+
+
+def is_report_due(destination: Destination, account: Account, now: float, settings: Settings) -> bool:
+    if destination.report == "none" or destination.reported_at is None:
+        return False
+    hour = settings.digest_hour if account.digest_hour is None else account.digest_hour
+    return next_boundary(destination.report, destination.reported_at, account.time_zone, hour) <= now
+
+
+def report_event(destination: Destination, account: Account, projects: Iterable[Project], now: float,
+                 settings: Settings) -> Event | None:
+    """What is behind at present, for one destination, as it chooses projects; None where nothing is."""
+    found = [project for project in by_urgency(projects)
+             if has_updates(project, now) and should_notify(destination, project, None)]
+    if destination.is_security_only:
+        found = [project for project in found if project.furthest and project.furthest.cve]
+    if not found:
+        return None
+    body = {"heading": f"{counted(len(found), 'project')} {'is' if len(found) == 1 else 'are'} behind",
+            "lines": [f"{project.name}: {update_words(project)}" for project in found[:REPORT_LIMIT]],
+            "more": max(0, len(found) - REPORT_LIMIT), "time": timestamp(now),
+            "account": _account_body(account)}
+    url = f"{settings.base_url}/updates" if settings.base_url else ""
+    return Event(None, body, url, (_recipient(destination, account, "instant", now, settings),), "summary")
 
 
 # ---- what is tried again
@@ -7136,19 +7488,19 @@ class Tracker(Worker):
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
         token = provider_token(self._settings, provider)
         kept = self._kept.pop(source.id, {})
-        followed = self.store.projects.followed(source.id) if provider.dialect.has_images else ()
+        installed = self.store.projects.versions_installed(source.id) if provider.dialect.has_images else ()
         listing = releases_of(
-            provider, source.name, ask, token, read_known, source.etag_url, source.etag, kept, followed)
+            provider, source.name, ask, token, read_known, source.etag_url, source.etag, kept, installed)
         if kept:
             self._kept[source.id] = kept
         result = CheckResult(self._clock() + self._interval_of(source) * (1 + self._jitter() / 10),
                              source.etag_url, source.etag, quota_left)
         if listing is None:
-            return self._record(source, self._judge(source, read_known, result), [])
+            return self._record(source, self._judge(source, provider, read_known, result), [])
         known = read_known()
         result, news = compare(known, listing, self._clock(), result,
                                provider.dialect.versions.order)
-        result = self._judge(source, read_known, result)
+        result = self._judge(source, provider, read_known, result)
         rewritten: Sequence[Release] = ()
         if source.succeeded_at is None:         # what was released before the first check is history
             news = []
@@ -7159,25 +7511,30 @@ class Tracker(Worker):
         events, gap = list[Event](), gap_of(listing, result, provider, token) if known else ""
         for subscriber in self.store.projects.subscribers(source.id) if news or rewritten else ():
             verdicts = result.verdicts.get(subscriber.project.id)
+            if verdicts:
+                subscriber = dataclasses.replace(subscriber, project=dataclasses.replace(
+                    subscriber.project, installed=verdicts.installed))
             events += release_events(subscriber, judged(news, verdicts), judged(rewritten, verdicts),
                                      provider, self._clock(), self._settings, gap)
         return self._record(source, dataclasses.replace(
             result, events=events, renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news]), news)
 
-    def _judge(self, source: Source, read_known: Callable[[], Mapping[str, KnownRelease]],
+    def _judge(self, source: Source, provider: Provider, read_known: Callable[[], Mapping[str, KnownRelease]],
                result: CheckResult) -> CheckResult:
-        """The result with what projects' rules exclude of all releases; where it brings nothing, only of
-        those whose rules have not judged all."""
-        is_quiet = not result.new and not result.updated
+        """The result with what projects' rules exclude of all releases, and how installations compare; where
+        it brings nothing, only of those whose rules have not judged all."""
+        is_quiet = not any((result.new, result.updated, result.new_content_ids, result.noted, result.gone,
+                            result.back))
         verdicts = dict[str, Verdicts]()
         for project in self.store.projects.with_rules(source.id, is_unjudged=is_quiet):
             with self._logged(f"project {project.id}: rules"):
                 verdicts[project.id] = self._verdicts(
-                    project, releases_after(read_known(), result, self._clock()))
+                    project, provider, releases_after(read_known(), result, self._clock()))
         return dataclasses.replace(result, verdicts=verdicts)
 
-    def _verdicts(self, project: Project, releases: Mapping[str, KnownRelease]) -> Verdicts:
+    def _verdicts(self, project: Project, provider: Provider,
+                  releases: Mapping[str, KnownRelease]) -> Verdicts:
         """What its rules say; a pattern that took too long is not tried again, for others wait meanwhile.
         Raises TooMany."""
         with self._lock:
@@ -7187,14 +7544,16 @@ class Tracker(Worker):
             log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
         with self._lock:
             self._slow.update((project.id, rules[at]) for at in wrong)
-        return verdicts_on(releases, project.exclude_version_regexp, project.follows, ruled_out)
+        return verdicts_on(project, releases, provider.dialect.versions, ruled_out)
 
     def _judge_rest(self) -> None:
         """Judge what no check may for long: of a store that was upgraded, and has sources that fail."""
         for project in self.store.projects.unjudged():
+            provider = self._providers.get(project.provider)
             with self._logged(f"project {project.id}: rules"):
                 known = self.store.releases.known(project.source_id)
-                self.store.projects.record_verdicts(project.id, self._verdicts(project, known))
+                if provider:
+                    self.store.projects.record_verdicts(project.id, self._verdicts(project, provider, known))
             if self._stopping.is_set():
                 break
 
@@ -7263,7 +7622,7 @@ class Item:
 
 
 _Block = TypeVar("_Block")      # what a service shows of an item
-_CVES_SHOWN = 5
+_CVES_SHOWN = _INSTALLED_SHOWN = 5
 # What is said of an event that is no release, by its kind: in the heading, and before its error.
 _NOTICES = {"failing": (" could not be checked for days", "The last error: "),
             "recovered": (" is checked again", "The error was: ")}
@@ -7320,6 +7679,13 @@ def _note_lines(note: Mapping[str, str], version: str, limit: int) -> list[Line]
     return lines
 
 
+def installed_words(one: Mapping[str, Any]) -> str:
+    """One of an event's ``installed``, as a sentence: "You run 16.4 on nas: 3 releases behind"."""
+    at = f" on {one['place']}" if one.get("place") else ""
+    behind = f": {counted(one['behind'], 'release')} behind" if one.get("behind") else ""
+    return without_controls(f"You run {one.get('version', '')}{at}{behind}.")
+
+
 def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> Item:
     body: dict[str, Any] = {name: without_controls(value) if isinstance(value, str) else value
                             for name, value in delivery.body.items()}
@@ -7329,6 +7695,11 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
         heading = f"{body['project']} {body['version']}"
         if is_alone and not lines:
             lines = [Line("", [Run(f"Released on {body['time'][:10]}, without a note.")])]
+    elif "heading" in body:         # a report
+        body |= {"provider": "", "project": ""}
+        more = [f"and {counted(body['more'], 'project')} more"] if body.get("more") else []
+        heading, lines = body["heading"], [
+            Line("item", [Run(without_controls(line))]) for line in (*body["lines"], *more)]
     elif "destination" in body:
         body |= {"provider": body["kind"], "project": body["destination"]}
         kind = KINDS[body["kind"]].title if body["kind"] in KINDS else body["kind"]
@@ -7339,10 +7710,12 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
         at = PROVIDERS[body["provider"]].title if body["provider"] in PROVIDERS else body["provider"]
         heading, error = f"{body['project']} ({at}){notice}", body.get("error", "")
         lines = [Line("", [Run(words + error if words and error else "See the project's page for more.")])]
+    own = [Line("", [Run(installed_words(one))]) for one in body.get("installed", ())[:_INSTALLED_SHOWN]]
     if project_note := " ".join(body.get("project_note", "").split()):
-        own = Line("", [Run("Your note: ", True), Run(shortened(project_note, 300))])
+        own.append(Line("", [Run("Your note: ", True), Run(shortened(project_note, 300))]))
+    if own:
         place = bool(lines) and lines[0].kind == "heading"
-        lines[place:place] = [own, Line("", [])] if lines[place:] else [own]
+        lines[place:place] = [*own, Line("", [])] if lines[place:] else own
     page = f"{base_url}/projects/{delivery.project_id}" if base_url and delivery.project_id else ""
     links = {"Open the release" if delivery.kind == "release" else "Open": _web_address(delivery.url),
              "See the project": _web_address(page)}
@@ -8290,6 +8663,7 @@ class Courier(Worker):
         """Send what is due, without threads, until nothing is due; what was attempted and how it went."""
         made: list[tuple[Delivery, Outcome]] = []
         self._alert()
+        self._report()
         while not self._stopping.is_set() and (
                 due := self.store.outbox.due_destinations(self._clock())):
             first = min(due, key=self._pause)
@@ -8313,6 +8687,7 @@ class Courier(Worker):
             self.store.maintain(self._clock())
             self._maintained_at = now
             self._alert()
+            self._report()
         return self._hand_out()
 
     def _alert(self) -> None:
@@ -8324,6 +8699,19 @@ class Courier(Worker):
                 others = self.store.destinations.of_account(account.id)
                 event = destination_event(failing, account, others, now, self._settings)
                 self.store.outbox.record_alert(failing.id, event)
+
+    def _report(self) -> None:
+        """Send the reports that are due on what is behind, and the reminders of what was snoozed."""
+        now, store = self._clock(), self.store
+        for destination in store.destinations.with_report():
+            account = store.accounts.get(destination.account_id)
+            if account and is_report_due(destination, account, now, self._settings):
+                store.outbox.record_report(destination, report_event(
+                    destination, account, store.projects.with_installed(account.id), now, self._settings))
+        for project in store.projects.snooze_ended(now):
+            for subscriber in store.projects.subscribers(project.source_id):
+                if subscriber.project.id == project.id:
+                    store.outbox.record_reminder(project.id, reminder(subscriber, now, self._settings))
 
     def _pause(self, destination_id: str) -> float:
         """Seconds until a destination may be sent the next message: as its kind or its Retry-After asks."""
@@ -8500,6 +8888,11 @@ def read_label(text: str, at_most: int = NAME_LIMIT, field: str = "name") -> str
     return label
 
 
+def read_place(text: str, field: str = "place") -> str:
+    """What a person calls a machine or a folder; it may be "". Raises Invalid."""
+    return read_label(text, TAG_LIMIT, field) if text.strip() else ""
+
+
 def read_email(text: str) -> str:
     """An account's e-mail address. Raises Invalid."""
     if not re.fullmatch(r"[^@\s\x00-\x1f\ud800-\udfff]{1,64}@[^@\s\x00-\x1f\ud800-\udfff]{1,190}", text):
@@ -8671,6 +9064,36 @@ class Fields(_Reader):
         self._describe(name, ["string", "null"], enum=[*choices, None])
         return self._value(name, lambda value: value in choices, f"must be one of: {', '.join(choices)}")
 
+    def instant(self, name: str, now: float) -> float | None:
+        """A time to come, as seconds since the epoch; 0.0 for ""."""
+        self._describe(name, ["string", "null"], format="date-time")
+        text = self.text(name, at_most=40) if self._schemas is None else None
+        at = 0.0 if text == "" else None
+        with contextlib.suppress(ValueError):
+            if text and (date := utc(text)):
+                at = instant_of(date)
+        if text and (at is None or at <= now):
+            self.add_problem(name, "must be a time to come, such as 2030-01-31T08:00:00Z")
+        return at
+
+    def installed(self, name: str, now: float) -> list[Installation] | None:
+        """A list of ``{version, place}``: what a person says is installed, each place once."""
+        self._describe(name, ["array", "null"], maxItems=100, items={
+            "type": "object", "required": ["version"],
+            "properties": {"version": {"type": "string"}, "place": {"type": ["string", "null"]}}})
+        entries = self._list(name, "objects with version and place", at_most=100)
+        found = dict[str, Installation]()
+        for at, entry in enumerate(entries or ()):
+            given = entry if isinstance(entry, dict) else {}
+            version, place = given.get("version"), given.get("place") or ""
+            if not isinstance(version, str) or not isinstance(place, str):
+                self.add_problem(f"{name}[{at}]", "must be an object with version and place, two strings")
+                continue
+            with self.collecting():
+                place = read_place(place, f"{name}[{at}]")
+                found[place] = Installation(place, read_label(version, field=f"{name}[{at}]"), seen_at=now)
+        return None if entries is None else list(found.values())
+
     def ids(self, name: str, what: str, known: Collection[str]) -> list[str] | None:
         """A list of ids, each once and each of something that there is."""
         self._describe(name, ["array", "null"], items={"type": "string"}, maxItems=1000)
@@ -8746,11 +9169,14 @@ class Form:
         return [line.strip() for line in self.text(name).split("\n") if line.strip()]
 
 
-def project_settings(fields: Fields, store: Store, account_id: str, source_id: int,
-                     judge: Callable[..., tuple[set[str], dict[int, str]]],
-                     project: Project | None = None) -> dict[str, Any]:
-    """What ``fields`` set of a project of that account, for the store, with what ``judge``, of the sandbox,
-    rules out of its releases. ``project``: as it is, unless it is new. Problems are left in ``fields``."""
+Judge = Callable[..., tuple[set[str], dict[int, str]]]     # of an account, patterns and versions, as Context
+
+
+def project_settings(fields: Fields, store: Store, source_id: int, judge: Judge,
+                     rules: VersionRules, project: Project) -> dict[str, Any]:
+    """What ``fields`` set of a project of an account, for the store, with what its rules say of its releases;
+    ``project``: as it is, or blank. Problems are left in ``fields``."""
+    account_id, now = project.account_id, store.database.clock()
     tags = [tag.id for tag in store.tags.of_account(account_id)]
     found: dict[str, Any] = {
         "email_notification": fields.one_of("email_notification", EMAIL_NOTIFICATIONS),
@@ -8758,7 +9184,9 @@ def project_settings(fields: Fields, store: Store, account_id: str, source_id: i
         "exclude_updated": fields.flag("exclude_updated"),
         "notify_level": fields.one_of("notify_level", NOTIFY_LEVELS),
         "exclude_version_regexp": fields.rules("exclude_version_regexp"),
-        "note": fields.text("note", at_most=10_000), "follows": fields.text("follows", at_most=NAME_LIMIT),
+        "note": fields.text("note", at_most=10_000), "installed": fields.installed("installed", now),
+        "skipped_version": fields.text("skipped_version", at_most=NAME_LIMIT),
+        "snoozed_until": fields.instant("snoozed_until", now),
         "hold_days": fields.whole("hold_days", HOLD_DAYS_MAX), "tags": fields.ids("tags", "tag", tags),
     }
     there_are, destinations = store.destinations.of_account(account_id), {}
@@ -8769,17 +9197,36 @@ def project_settings(fields: Fields, store: Store, account_id: str, source_id: i
     if found["email_notification"] == "default":
         account = store.accounts.get(account_id)
         found["email_notification"] = account.email_notification if account else "daily"
-    patterns, follows = found["exclude_version_regexp"], found["follows"]
-    if patterns is not None or follows is not None:
-        patterns = (project.exclude_version_regexp if project else ()) if patterns is None else patterns
-        follows = (project.follows if project else "") if follows is None else follows
-        releases = store.releases.known(source_id)
-        ruled_out, wrong = judge(account_id, patterns, releases)
-        found["verdicts"] = verdicts_on(releases, patterns, follows, ruled_out)
+    if found["installed"] is not None:
+        found["installed"] = (*found["installed"], *(
+            one for one in project.installed if one.origin != "manual"))
+    settings = {name: value for name, value in found.items() if value is not None}
+    if not settings.keys().isdisjoint(("exclude_version_regexp", "installed", "notify_level")):
+        changed = dataclasses.replace(project, **{
+            name: settings[name] for name in ("exclude_version_regexp", "installed", "notify_level")
+            if name in settings})
+        settings["verdicts"], wrong = judged_anew(store, judge, rules, changed, source_id)
         for at, words in wrong.items():
             fields.add_problem(f"exclude_version_regexp[{at}]", words)
-    return {name: value for name, value in found.items() if value is not None} | {
-        "destinations": destinations}
+    if "snoozed_until" in settings:
+        settings["snoozed_until"] = settings["snoozed_until"] or None       # of 0.0
+    return settings | {"destinations": destinations}
+
+
+def record_installed(store: Store, judge: Judge, rules: VersionRules, project: Project,
+                     installed: Iterable[Installation]) -> None:
+    """Replace what is installed of a project."""
+    changed = dataclasses.replace(project, installed=tuple(installed))
+    verdicts, _ = judged_anew(store, judge, rules, changed, project.source_id)
+    store.projects.record_installed(project.account_id, {project.id: verdicts})
+
+
+def judged_anew(store: Store, judge: Judge, rules: VersionRules, project: Project,
+                source_id: int) -> tuple[Verdicts, dict[int, str]]:
+    """``(what the project's rules say of its releases, what is wrong with its patterns by their place)``."""
+    releases = store.releases.known(source_id)
+    ruled_out, wrong = judge(project.account_id, project.exclude_version_regexp, releases)
+    return verdicts_on(project, releases, rules, ruled_out), wrong
 
 
 def require_allowed_address(destination: Destination, is_admin: bool,
@@ -8902,8 +9349,8 @@ def sample_event(account: Account, values: Mapping[str, str] | None = None) -> t
         values["version"], time_given, values["is_prerelease"] == "true",
         tuple(cve for cve in re.split("[, ]+", values["cve"]) if cve),
         Note(title, message, url) if title or message else None, None, values["is_updated"] == "true")
-    project = Project("", account.id, 0, values["provider"], values["project"], "none", False, False, (),
-                      values["project_note"], 0, (), {}, Health(None, None, 0.0, None, None, False, None))
+    project = dataclasses.replace(Project.blank(account.id, values["provider"], values["project"]),
+                                  note=values["project_note"])
     owner = dataclasses.replace(
         account, type=values["account_type"], id=values["account_id"], name=values["account_name"])
     tags = tuple(Tag(secret_hash(name).hex()[:26], name)
@@ -9097,6 +9544,10 @@ class Context:
                 raise TooMany(1, "Other tests and look-ups are under way. Try again when they are done.")
             yield
 
+    def rules_of(self, project: Project) -> VersionRules:
+        provider = self.providers.get(project.provider)
+        return provider.dialect.versions if provider else GENERIC
+
     def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
               versions: Collection[str]) -> tuple[set[str], dict[int, str]]:
         """What the sandbox says of patterns of the account; others are waited for 2 s. Raises TooMany."""
@@ -9185,12 +9636,14 @@ def add_project(call: Call) -> dict[str, Any]:
         with fields.collecting():
             found = project_at(call.context.providers, (id_ or "").strip() or None, text)
     source_id = call.store.sources.id_of(found[0].id, found[2]) if found else 0
-    settings = project_settings(fields, call.store, call.account_id, source_id, call.context.judge)
+    since = call.store.database.clock()
+    settings = project_settings(
+        fields, call.store, source_id, call.context.judge, found[0].dialect.versions if found else GENERIC,
+        Project.blank(call.account_id, id_ or "", text))
     fields.check()
     assert found
     provider, name, key = found
-    settings.setdefault("follows", followed_in(provider, text))
-    since = call.store.database.clock()
+    settings.setdefault("installed", installed_in(provider, text, since))
     project, source = call.store.projects.add(call.account_id, provider.id, key, name, settings)
     with call.context.waiting(call.account_id) as may_wait:     # else it is checked all the same
         seconds = FIRST_CHECK_WAIT if may_wait else 0.0
@@ -9210,10 +9663,11 @@ def read_project(call: Call, project: Project) -> dict[str, Any]:
 
 
 def update_project(call: Call, project: Project) -> dict[str, Any]:
-    """The project after the update; what is absent or null stays as it is. 400: an invalid field."""
+    """The project after the update; what is absent or null stays as it is. ``installed`` replaces what was
+    said by hand. 400: an invalid field."""
     fields = Fields.of(call.environ)
-    settings = project_settings(
-        fields, call.store, call.account_id, project.source_id, call.context.judge, project)
+    settings = project_settings(fields, call.store, project.source_id, call.context.judge,
+                                call.context.rules_of(project), project)
     fields.check()
     updated = call.store.projects.update(call.account_id, project.id, settings)
     return _shown(call, or_missing(updated))       # it may have been removed meanwhile
@@ -9352,11 +9806,11 @@ _ID = "mzxw6ytboi2dqnzxgezdgnbvgy"
 _PROJECT = Project(
     _ID, "", 0, "github", "bottlepy/bottle", "daily", True, True, (("^1", True), ("-rc", False)),
     "For the shop", 3, (_ID,), dict.fromkeys(KIND_FIELDS, (_ID,)),
-    Health(1.77e9, 1.77e9, 1.77e9, "no answer in time", 1.77e9, True, 42), "major", "16-alpine")
-_BARE_PROJECT = dataclasses.replace(
-    _PROJECT, exclude_prereleases=False, exclude_updated=False, exclude_version_regexp=(), note="", tags=(),
-    hold_days=0, destinations={}, health=Health(None, None, 0.0, None, None, False, None), notify_level="all",
-    follows="")
+    Health(1.77e9, 1.77e9, 1.77e9, "no answer in time", 1.77e9, True, 42), "major", installed=(Installation(
+        "nas", "latest", "sha256:1f3a", "container", 1.77e9, "0.13.3", "behind", "minor", "0.13.4", "0.14.0",
+        2, "2026-01-31T08:00:00Z", ("CVE-2026-12345",), True),),
+    skipped_version="0.14.0", snoozed_until=1.77e9)
+_BARE_PROJECT = dataclasses.replace(Project.blank("", "github", "bottlepy/bottle"), id=_ID)
 _BARE_RELEASE = Release("0.13.4", "2026-01-31T08:00:00Z")
 _RELEASE = dataclasses.replace(
     _BARE_RELEASE, is_prerelease=True, cve=("CVE-2026-12345",), is_updated=True, has_note=True)
@@ -9366,7 +9820,7 @@ _SAMPLES: dict[str, Mapping[str, Any]] = {
     "Project": _PROJECT.as_json(_PAGE), "Release": _RELEASE.as_json() | {"is_excluded": True},
     "Note": Note("Bottle 0.13.4", "<p>Fixes.</p>", _PAGE).as_json(), "Tag": Tag(_ID, "shop").as_json(),
     "Key": Key(_ID, "", "laptop", ("10.0.0.0/8",), "rt_...", 0.0).as_json(),
-    "Summary": vars(Summary(60, 7, 1, 5, 0)), "Message": _OK | {"errors": ["Project name is required."]},
+    "Summary": vars(Summary(60, 7, 1, 5, 0, 4)), "Message": _OK | {"errors": ["Project name is required."]},
 }
 # The members that are always there, of those that may lack some.
 _ALWAYS: dict[str, Collection[str]] = {
@@ -11583,7 +12037,7 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
         try:
             provider, name, key = _read_line(visit, form.text("provider"), line)
             begun.append((line, *store.projects.add(account_id, provider.id, key, name, {
-                **settings, "follows": followed_in(provider, line)})))
+                **settings, "installed": installed_in(provider, line, since)})))
         except AlreadyTracked:
             tracked.append(line)
         except Invalid as fault:
@@ -11627,9 +12081,6 @@ PROJECT_PAGE = template_of("""\
   % if project.former_name:
   <span class="soft">formerly {{project.former_name}}</span>
   % end
-  % if project.follows:
-  <span class="soft">follows {{project.follows}}</span>
-  % end
   % for name in tags:
   <span class="mark plain">{{name}}</span>
   % end
@@ -11652,6 +12103,13 @@ PROJECT_PAGE = template_of("""\
   % end
 </p>
 % end
+<section id="installed">
+  % include("list", items=installed)
+  <details class="fold card" {{"open" if faults else ""}}>
+    <summary>{{"Another installed version" if installed else "Which version do you run?"}}</summary>
+    % include("form", fields=mine, buttons={"install": "Save"}, form_class="", live="")
+  </details>
+</section>
 <p class="line soft"><svg class="spark" viewBox="0 0 95 20" width="190" height="40" aria-hidden="true">
   % for at, height in enumerate(bars):
   <rect x="{{4 * at}}" y="{{20 - height}}" width="3" height="{{height}}" fill="currentColor"/>
@@ -11674,9 +12132,11 @@ _MONTHS = 24        # of the drawing of a project's releases
 def project_page(visit: Visit, project_id: str) -> str:
     """A project, how its source is, and its releases."""
     project, store, query = _project_at(visit, project_id), visit.store, visit.query
-    visit.attempt(
-        remove=(lambda: store.projects.remove(project.id), f"Removed {project.name}.", "/projects"),
-        check=(lambda: store.projects.check_soon(visit.account.id, [project.id]), "Checking now."))
+    acts: dict[str, Act] = {
+        "remove": (lambda: store.projects.remove(project.id), f"Removed {project.name}.", "/projects"),
+        "check": (lambda: store.projects.check_soon(visit.account.id, [project.id]), "Checking now."),
+        "install": (lambda: _install(visit, project), "Saved."), **_update_acts(visit, project)}
+    visit.attempt(**acts)
     text, is_final, number = query.text("q") or "", query.flag("final"), query.page()
     query.check()
     releases, total = store.releases.page(project, number, text=text, is_final=is_final)
@@ -11699,8 +12159,86 @@ def project_page(visit: Visit, project_id: str) -> str:
         nothing="The provider lists none." if health.succeeded_at else "No release is known yet.",
         fields=[Field("q", "Search releases", text, type="search", more={"placeholder": "Search releases"}),
                 check_field("final", "Hide pre-releases", is_final)],
+        installed=_installed_items(visit, project), mine=visit.filled("install", *_installed_fields(project)),
         badge=[copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
                             f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")])
+
+
+def _installed_fields(project: Project) -> list[Field]:
+    return [Field("version", "Version", is_required=True, more={"placeholder": "1.2.3"},
+                  hint="As the provider writes it. You are then notified only of what is newer."),
+            Field("place", "Place (optional)", more={"placeholder": "nas"},
+                  hint="What you call the machine, if there are several.")]
+
+
+def _install(visit: Visit, project: Project) -> None:
+    """Have a version installed at a place, instead of what was said to be there. Raises Invalid."""
+    place = read_place(visit.form.text("place"))
+    mine = Installation(place, read_label(visit.form.text("version"), field="version"),
+                        seen_at=visit.store.database.clock())
+    kept = [one for one in project.installed if (one.origin, one.place) != (mine.origin, place)]
+    record_installed(visit.store, visit.context.judge, visit.context.rules_of(project), project,
+                     [*kept, mine])
+
+
+_SNOOZES = {1: "a day", 7: "a week", 30: "a month"}
+
+
+def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
+    """What can be done about what is behind of a project, by button."""
+    store, now, account_id = visit.store, visit.store.database.clock(), visit.account.id
+
+    def change(place: str, replace: bool) -> None:
+        releases = store.releases.known(project.source_id) if replace else {}
+        after = [after_update(one, releases, now) if replace and one.place == place and one.is_behind else one
+                 for one in project.installed if replace or one.place != place]
+        record_installed(store, visit.context.judge, visit.context.rules_of(project), project,
+                         dict.fromkeys(after))
+
+    def option(**settings: Any) -> Callable[[], Any]:
+        return lambda: store.projects.update(account_id, project.id, settings)
+
+    newest = project.furthest.newest if project.furthest else ""
+    acts: dict[str, Act] = {
+        "skip": (option(skipped_version=newest), f"Skipped {newest} of {project.name}."),
+        "undo": (option(skipped_version="", snoozed_until=None), f"{project.name} counts again."),
+        **{f"snooze {days}": (option(snoozed_until=now + days * DAY), f"Snoozed {project.name} for {words}.")
+           for days, words in _SNOOZES.items()}}
+    for place in {one.place for one in project.installed}:
+        at = f" on {place}" if place else ""
+        acts[f"updated {place}".rstrip()] = (
+            functools.partial(change, place, True), f"Updated {project.name}{at}.")
+        acts[f"forget {place}".rstrip()] = (
+            functools.partial(change, place, False), f"{project.name}{at} is forgotten.")
+    return acts
+
+
+def _state_marks(one: Installation) -> list[tuple[str, str]]:
+    """Looks and text of the marks of an installation."""
+    marks = [("bad", cve) for cve in one.cve[:3]]
+    if len(one.cve) > 3:
+        marks.append(("bad", f"and {len(one.cve) - 3} more"))
+    if one.state == "behind":
+        marks.append(("warn" if one.step == "major" else "", f"{one.step}, {one.behind} behind"))
+    elif one.state == "new build":
+        marks.append(("", "new build"))
+    return marks + ([("plain", "base changes")] if one.is_other_base else [])
+
+
+def _installed_items(visit: Visit, project: Project) -> list[Entry]:
+    """The rows of what is installed of a project."""
+    items = []
+    for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True):
+        words = {"current": "up to date", "unknown": "cannot be compared"}.get(one.state, "")
+        place = one.place or "here"
+        buttons: dict[str, str | tuple[str, str]] = {}
+        if one.is_behind:
+            buttons[f"updated {one.place}".rstrip()] = "I updated"
+        buttons[f"forget {one.place}".rstrip()] = "Forget"
+        items.append(Entry(
+            f"{one.shown} \u2192 {one.newest}" if one.newest else one.shown, name=place,
+            marks=[("plain", place), *_state_marks(one)], about=words, buttons=buttons, fold="Change"))
+    return items
 
 
 def _version_items(visit: Visit, project: Project, releases: Sequence[Release],
@@ -11806,11 +12344,10 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
         of_kinds.setdefault(one.kind, []).append((one.id, one.name))
     return {"Filters": [
         Field("notify_level", "Notify about", project.notify_level, type="select", choices=[
-            ("all", "All releases"), ("minor", "Minor and major releases"), ("major", "Only major releases")],
+            ("newer", "Versions newer than yours (all, if none is installed)"),
+            ("minor", "Minor and major releases"), ("major", "Only major releases"),
+            ("all", "All releases, older ones and other variants too")],
             hint="After 1.9.4, 2.0.0 is major and 1.10.0 minor. Releases that name a CVE always count."),
-        Field("follows", "Follow a version", project.follows, more={"placeholder": "16-alpine"},
-              hint="After 16-alpine that is 17-alpine, 18-alpine and each rebuild of 16-alpine. "
-                   "Others are ignored."),
         check_field("exclude_prereleases", "Ignore pre-releases", project.exclude_prereleases),
         check_field("exclude_updated", "Ignore re-published versions", project.exclude_updated),
         Field("matching", "Ignore versions matching (one pattern per line)", type="textarea",
@@ -11851,11 +12388,11 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
         "email_notification": form.text("email_notification"), "exclude_version_regexp": rules,
         "exclude_prereleases": bool(form.texts("exclude_prereleases")),
         "exclude_updated": bool(form.texts("exclude_updated")), "note": form.text("note"),
-        "notify_level": form.text("notify_level"), "follows": form.text("follows"),
+        "notify_level": form.text("notify_level"),
         "hold_days": int(days) if re.fullmatch("[0-9]{1,9}", days) else days,
         **{name: form.texts(name) for name in ("tags", *KIND_FIELDS.values())}})
-    settings = project_settings(
-        fields, visit.store, visit.account.id, project.source_id, visit.context.judge, project)
+    settings = project_settings(fields, visit.store, project.source_id, visit.context.judge,
+                                visit.context.rules_of(project), project)
     for at, problem in enumerate(fields.problems):      # one with a pattern is shown at its box
         name, _, index = problem.field.rstrip("]").partition("[")
         if name == "exclude_version_regexp":
@@ -11871,9 +12408,15 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
     now, destinations = visit.store.database.clock(), tuple(visit.destinations)
     names = {one.id: label_of(one.kind, one.name) for one in destinations}
     subscriber, found = Subscriber(project, visit.account, (), destinations), dict[str, list[Entry]]()
+    yours = ", ".join(dict.fromkeys(one.shown for one in project.installed))
     ruled_out = " or ".join(["pattern"] * bool(project.exclude_version_regexp)
-                            + [f"not after {project.follows}"] * bool(project.follows))
-    for release in judged(visit.store.releases.page(project, 1, 50)[0], verdicts):
+                            + [f"not newer than {yours}"] * bool(yours))
+    releases = visit.store.releases.page(project, 1, 50)[0]
+    if verdicts is None:
+        verdicts = verdicts_on(project, visit.store.releases.known(project.source_id),
+                               visit.context.rules_of(project),
+                               {release.version for release in releases if release.is_ruled_out})
+    for release in judged(releases, verdicts):
         recipients = recipients_of(subscriber, release, now, visit.settings)
         words = ", ".join(names[one.destination_id] for one in recipients)
         words = f"Sent to {words}" if words else "Nobody is notified: no destination is for it"
@@ -13139,6 +13682,15 @@ class Service:
         courier = Courier(self.store, Fetcher(settings).post, settings) if settings else self.courier
         return courier.try_out(destination, account, body, url)
 
+    def rules_of(self, project: Project) -> VersionRules:
+        """How the versions of a project are ordered."""
+        return self._context.rules_of(project)
+
+    def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
+              versions: Collection[str]) -> tuple[set[str], dict[int, str]]:
+        """What the sandbox says of patterns; for commands, which have no others to wait for."""
+        return self.patterns.judge(rules, versions)
+
     def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
         """Call ``listener`` with the standard body of each event, from a background thread, once the release
         is stored. A call that a crash prevents is not repeated: only deliveries are durable."""
@@ -13751,7 +14303,8 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
     provider, name, key = _project_in(service.providers, args.provider, args.name)
     project, source = service.store.projects.add(
         account.id, provider.id, key, name, {
-            "email_notification": account.email_notification, "follows": followed_in(provider, args.name)})
+            "email_notification": account.email_notification,
+            "installed": installed_in(provider, args.name, service.store.database.clock())})
     service.tracker.check_all([source], lambda *_: None)
     project = await_first_check(service.store, project, source, 0.0, 0.0)
     if project.health.error:
@@ -13812,9 +14365,12 @@ def project_show(service: Service, account: Account, args: argparse.Namespace) -
 @account_command(
     _PROVIDER, _NAME,
     argument("--notify-level", choices=NOTIFY_LEVELS,
-             help="notify about all, minor and major, or only major releases"),
-    argument("--follows", metavar="VERSION", help="ignore all but this version and what may follow it, as "
-             "17-alpine does 16-alpine; '' for none"),
+             help="notify about what is newer than installed (the default), of it about minor and major, or "
+             "only major releases, or about all"),
+    argument("--skip", metavar="VERSION", dest="skipped_version",
+             help="ignore this version, until a newer one comes; '' for none"),
+    argument("--snooze", metavar="DAYS", type=_typed(_whole(0, 365)),
+             help="ignore what is behind for so many days; 0 ends it"),
     argument("--exclude-prereleases", choices=("yes", "no"), help="ignore prereleases"),
     argument("--exclude-updated", choices=("yes", "no"), help="ignore versions that were published again"),
     given_often("--pattern", "REGEX", "ignore versions in which it is found; '' removes all patterns"),
@@ -13828,7 +14384,10 @@ def project_show(service: Service, account: Account, args: argparse.Namespace) -
 def project_set(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Change a project's options. What you do not name stays; patterns replace all earlier ones."""
     project = _tracked_project(service, account, args.provider, args.name)
-    given = _given(args, "notify_level", "follows", "hold_days", "email_notification", "note")
+    given = _given(args, "notify_level", "skipped_version", "hold_days", "email_notification", "note")
+    if args.snooze is not None:
+        until = service.store.database.clock() + args.snooze * DAY
+        given["snoozed_until"] = timestamp(until) if args.snooze else ""
     switches = _given(args, "exclude_prereleases", "exclude_updated")
     given |= {name: text == "yes" for name, text in switches.items()}
     if args.pattern is not None or args.only_pattern is not None:
@@ -13842,8 +14401,8 @@ def project_set(service: Service, account: Account, args: argparse.Namespace) ->
     if not given:
         raise SettingError("nothing to change; expected a flag such as --exclude-prereleases yes")
     fields = Fields(given)
-    changes = project_settings(fields, service.store, account.id, project.source_id,
-                               lambda _, rules, known: service.patterns.judge(rules, known), project)
+    changes = project_settings(fields, service.store, project.source_id, service.judge,
+                               service.rules_of(project), project)
     fields.check()
     service.store.projects.update(account.id, project.id, changes)
 
@@ -14216,9 +14775,10 @@ def fetch(settings: Settings, args: argparse.Namespace) -> None:
     assert listing      # the requests were not conditional
     if args.installed:
         releases = {one.version: KnownRelease(one.date or timestamp(time.time()), None, None,
-                                              one.is_prerelease) for one in listing.releases}
-        newest = newest_after(args.installed, releases, provider.dialect.versions)
-        _print_rows([newest._asdict()], args.json)
+                                              one.is_prerelease, cve=one.cve) for one in listing.releases}
+        mine = compared(Installation("", args.installed), releases, provider.dialect.versions)
+        _print_rows([{name: getattr(mine, name) for name in (
+            "version", "state", "step", "line", "newest", "behind")}], args.json)
         return
     rows = []
     for one in listing.releases:

@@ -355,6 +355,12 @@ def request_of(*batch: rt.Delivery, now: float = 1_700_000_000.0, brand: str = "
     return rt.notification(batch, sender, now)
 
 
+def verdicts_of(patterns: Sequence[tuple[str, bool]], versions: Sequence[str], ruled_out: Sequence[str]) -> rt.Verdicts:
+    """What patterns of a project that has nothing installed say."""
+    project = dataclasses.replace(rt.Project.blank("", "github", "o/r"), exclude_version_regexp=tuple(patterns))
+    return rt.Verdicts(project, versions, ruled_out)
+
+
 def first_key(db: str) -> str:
     """A key of the first account, which is made with it."""
     with contextlib.closing(rt.Store(db)) as store:
@@ -1577,7 +1583,7 @@ def a_held_digest(busy: argparse.Namespace) -> None:
     busy.store.database.connection.execute("UPDATE delivery SET is_held = 1, is_digested = 1 WHERE rowid IN (SELECT max(rowid) FROM delivery)")
 
 
-RULES = {"exclude_version_regexp": [("^1", False)], "verdicts": rt.Verdicts((("^1", False),), "", ["1.0"], ["1.0"])}
+RULES = {"exclude_version_regexp": [("^1", False)], "verdicts": verdicts_of((("^1", False),), ["1.0"], ["1.0"])}
 HOT_QUERIES = {
     "a key by its secret":        (False, lambda b: b.store.keys.by_secret(b.key.secret)),
     "an account by its address":  (False, lambda b: b.store.accounts.by_email("ME@example.org")),
@@ -4524,7 +4530,7 @@ def test_many_new_releases_are_twenty_and_a_summary():
     assert item.heading == "o/r (GitHub): 30 more releases"
     secure, = [event for event in events_of(subscriber, news(30, cve=("CVE-2026-1234",))) if event.kind == "summary"]
     assert secure.body["cve"] == ["CVE-2026-1234"]
-    judged = rt.judged(news(50), rt.Verdicts((), "", [], [f"1.{minor}" for minor in range(3, 50)]))
+    judged = rt.judged(news(50), verdicts_of((), [], [f"1.{minor}" for minor in range(3, 50)]))
     assert received(events_of(subscriber, judged), "ntfy") == ["1.0", "1.1", "1.2"]
     assert events_of(subscriber_to("ntfy", exclude_updated=True), [], [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)]) == []
 
@@ -4549,7 +4555,7 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
     assert sql(world.store, "SELECT body ->> 'text' FROM event WHERE kind = 'summary'") == [
         ("120 tags were rebuilt: 8.119, 8.118, 8.117, ...",)]
     rebuilt, hub = [rt.Release(tag, MAY, is_updated=True) for tag in ("8", "8.1", "latest")], rt.PROVIDERS["dockerhub"]
-    judged = rt.judged(rebuilt, rt.Verdicts((), "", [], ["8", "latest"]))
+    judged = rt.judged(rebuilt, verdicts_of((), [], ["8", "latest"]))
     for news, told in ((rebuilt, "3 tags were rebuilt: latest, 8.1, 8"), (judged, "8.1")):
         assert received(rt.release_events(subscriber_to("ntfy"), news, (), hub, MONDAY, WITH_MAIL), "ntfy") == [told]
     assert received(events_of(subscriber_to("ntfy"), rebuilt), "ntfy") == ["8", "8.1", "latest"]        # no image
@@ -4607,8 +4613,8 @@ def test_newest_of_an_image_is_of_its_tag_s_family(row):
     mine, line, newest, others = (cell.split() for cell in row.split("|"))
     known = {tag: rt.KnownRelease(f"{date or '2026-01-01'}T00:00:00Z", None, None, rt.IMAGES.is_prerelease(tag))
              for text in [*mine, *line, *newest, *others] for tag, _, date in [text.partition("@")]}
-    found = rt.newest_after(mine[0].partition("@")[0], known, rt.IMAGES)
-    assert [found.line or "-", found.of_all or "-"] == [*line, *(line if newest == ["="] else newest)]
+    found = rt.compared(rt.Installation("", mine[0].partition("@")[0]), known, rt.IMAGES)
+    assert [found.line or "-", found.newest or "-"] == [*line, *(line if newest == ["="] else newest)]
     assert found.is_other_base is (mine == ["7.2.5-alpine3.19"])
 
 
@@ -4656,8 +4662,8 @@ def test_newest_of_an_official_image_is_of_its_tag_s_family(image, mine, line, n
     numbers, behind = map(str.split, OFFICIAL[image])
     tags = [*numbers, *(f"{number}-{words}" for number in numbers for words in behind)]
     known = {tag: rt.KnownRelease("2026-01-01T00:00:00Z", None, None, rt.IMAGES.is_prerelease(tag)) for tag in tags}
-    found = rt.newest_after(mine, known, rt.IMAGES)
-    assert (found.line or "-", found.of_all or "-") == (line, line if newest == "=" else newest)
+    found = rt.compared(rt.Installation("", mine), known, rt.IMAGES)
+    assert (found.line or "-", found.newest or "-") == (line, line if newest == "=" else newest)
 
 
 SOURCE_ROW = rt.Source(None, None, 0.0, None, None, False, None, 1, "github", "o/r", "o/r", 0, None, False, None, None, True)
@@ -7870,7 +7876,7 @@ def test_project_update_keeps_what_is_absent_until_it_is_removed(world):
     assert world.ask("POST", path, dict.fromkeys(settings)) == kept     # null keeps
     emptied = world.ask("POST", path, {"tags": [], "webhooks": [], "slack_channels": [], "note": "", "hold_days": 0,
                                        "exclude_version_regexp": [], "exclude_prereleases": False,
-                                       "notify_level": "all", "exclude_updated": False, "email_notification": "none"})
+                                       "notify_level": "newer", "exclude_updated": False, "email_notification": "none"})
     assert set(emptied) == {"id", "name", "provider", "url", "email_notification", "source"}
     assert emptied == world.ask("GET", "/v1/project/github/a/b")
     assert world.ask("POST", path, {"email_notification": "default"})["email_notification"] == "daily"     # the account's
@@ -7887,7 +7893,7 @@ def test_project_update_that_is_invalid_changes_nothing(world):
     for body, said in (
         ({"exclude_updated": 1},                                    "exclude_updated must be true or false"),
         *(({"hold_days": value}, "hold_days must be a whole number from 0 to 365") for value in (-1, 366, True, "1", 1.5, 1.0, [], 10**30)),
-        ({"notify_level": "patch"},                                 "notify_level must be one of: all, minor, major"),
+        ({"notify_level": "patch"},                                 "notify_level must be one of: newer, minor, major, all"),
         ({"email_notification": "monthly"},                         "email_notification must be one of: none, instant, hourly"),
         ({"note": "\ud800"},                                        "no control characters"),
         ({"tags": "x"},                                             "tags must be a list"),
@@ -8058,19 +8064,19 @@ def test_excluded_releases_are_marked_and_never_latest(world):
 
 
 @pytest.mark.parametrize("way", ["API", "page", "command line"])
-def test_image_that_is_added_with_a_tag_follows_that_tag(world_with, listen, way):
+def test_image_that_is_added_with_a_tag_has_that_installed(world_with, listen, way):
     pushed: dict[str, tuple[str, str]] = {"15-alpine": ("2026-01-01", "a"), "16-alpine": ("2026-01-02", "b"), "17": ("2026-01-03", "c")}
     hub = listen(by_path({"/v2/repositories/library/postgres/tags": lambda seen: {"next": None, "results": [
         {"name": tag, "tag_last_pushed": f"{day}T00:00:00Z", "digest": f"sha256:{digest}"} for tag, (day, digest) in pushed.items()]}}))
     world, reference = world_with(provider=(f"dockerhub=dockerhub:{hub.url}",)), "postgres:16-alpine"
     if way == "API":
-        assert world.ask("POST", "/v1/projects", {"name": reference})["follows"] == "16-alpine"
+        assert world.ask("POST", "/v1/projects", {"name": reference})["installed"][0]["version"] == "16-alpine"
     elif way == "page":
         add_projects(world.visitor(), reference)
     else:
         world.command("project", "add", reference, "--provider", f"dockerhub=dockerhub:{hub.url}")
     project, = world.store.projects.search(world.account.id, "postgres")
-    assert (project.name, project.follows) == ("library/postgres", "16-alpine")
+    assert (project.name, [(one.place, one.version) for one in project.installed]) == ("library/postgres", [("", "16-alpine")])
     path, visitor = f"/v1/projects/{project.id}", world.visitor()
     if way != "command line":
         check_now(world.service.tracker, project.source_id)
@@ -8087,27 +8093,31 @@ def test_image_that_is_added_with_a_tag_follows_that_tag(world_with, listen, way
 
     assert world.ask("GET", f"{path}/latest-release")["version"] == "16-alpine"
     assert notified(**{"18": ("2026-02-01", "d"), "17_alpine": ("2026-02-02", "e"), "17_alpine3.22": ("2026-02-03", "f")}) == {("17-alpine", False)}
-    assert notified(**{"15_alpine": ("2026-02-04", "g"), "16_alpine": ("2026-02-05", "h")}) == {("16-alpine", True)}
+    rebuilt = {"15_alpine": ("2026-02-04", "g"), "16_alpine": ("2026-02-05", "h"), "17_alpine": ("2026-02-06", "i")}
+    assert notified(**rebuilt) == {("16-alpine", True)}
     listed = world.ask("GET", f"{path}/releases")["releases"]
-    assert {one["version"] for one in listed if not one.get("is_excluded")} == {"16-alpine", "17-alpine"}
+    assert {one["version"] for one in listed if not one.get("is_excluded")} == {"15-alpine", "16-alpine", "17-alpine"}
     assert world.ask("GET", f"{path}/latest-release")["version"] == "17-alpine"
-    assert world.store.releases.unread(world.account.id) == 2
-    assert "follows 16-alpine" in visitor.get(f"/projects/{project.id}").text
-    for follows, latest, unread in [("17", "18", 1), ("", "17-alpine", 5), ("17-alpine3.22", "17-alpine3.22", 1)]:      # most are of Alpine
-        assert world.ask("POST", path, {"follows": follows}).get("follows", "") == follows
-        assert (world.ask("GET", f"{path}/latest-release")["version"], world.store.releases.unread(world.account.id)) == (latest, unread), follows
+    assert world.store.releases.unread(world.account.id) == 3
+    assert "16-alpine" in text_of(visitor.get(f"/projects/{project.id}"), "#installed")
+    for mine, latest, unread in [("17", "18", 1), ("", "17-alpine", 5), ("17-alpine3.22", "17-alpine3.22", 1)]:      # most are of Alpine
+        shown = world.ask("POST", path, {"installed": [{"version": mine}] if mine else []})
+        assert [one["version"] for one in shown.get("installed", ())] == [mine] * bool(mine)
+        assert (world.ask("GET", f"{path}/latest-release")["version"], world.store.releases.unread(world.account.id)) == (latest, unread), mine
 
 
-def test_tag_of_a_reference_is_followed_unless_docker_adds_it():
-    for reference, id_, follows in [
+def test_version_of_a_reference_is_installed_unless_docker_adds_it():
+    for reference, id_, version in [
             ("postgres:16-alpine", "dockerhub", "16-alpine"), ("docker.io/postgres", "dockerhub", ""), ("postgres:latest", "dockerhub", ""),
             ("https://hub.docker.com/_/postgres", "dockerhub", ""), ("r.example:5000/o/i", "image", ""),
             ("r.example:5000/o/i:1.2", "image", "1.2"), (f"r.example:5000/o/i:1.2@sha256:{'a' * 64}", "image", "1.2"),
             (f"ghcr.io/o/i@sha256:{'a' * 64}", "ghcr", ""), ("ghcr.io/o/i:release", "ghcr", "release"), ("ghcr.io/o/i:1.2-amd64", "ghcr", ""),
             ("pkg:docker/library/postgres@16-alpine", "dockerhub", "16-alpine"), ("pkg:oci/i@sha256%3Aab?repository_url=ghcr.io/o/i&tag=1.2", "ghcr", "1.2"),
-            ("https://github.com/o/r/releases/tag/v1:2", "github", ""), ("pkg:npm/vue@18", "npm", "")]:
-        provider, _, _ = rt.project_at(rt.PROVIDERS, None, reference)
-        assert (provider.id, rt.followed_in(provider, reference)) == (id_, follows), reference
+            ("https://github.com/o/r/releases/tag/v1:2", "github", ""), ("pkg:npm/vue@18", "npm", "18"), ("pkg:npm/%40o/p@1.2.3?x=1", "npm", "1.2.3"), ("o/r@v1.2.3", "github", "v1.2.3"),
+            ("https://github.com/o/r", "github", "")]:
+        provider, _, _ = rt.project_at(rt.PROVIDERS, None, reference, is_typed=True)
+        assert [one.version for one in rt.installed_in(provider, reference, 0.0)] == [version] * bool(version), reference
+        assert provider.id == id_, reference
 
 
 def test_notify_level_excludes_smaller_steps_unless_they_name_a_cve(world):
@@ -8118,7 +8128,7 @@ def test_notify_level_excludes_smaller_steps_unless_they_name_a_cve(world):
         "1.9": "", "2.0": "major", "2.0.1": "patch", "2.1": "minor", "2.1.1": "patch", "2.1.2": "patch", "edge": ""}
     path = f"/v1/projects/{project.id}"
     for level, excluded in [("all", ""), ("minor", "2.1.2 2.0.1"), ("major", "2.1.2 2.1 2.0.1")]:
-        assert world.ask("POST", path, {"notify_level": level}).get("notify_level", "all") == level
+        assert world.ask("POST", path, {"notify_level": level}).get("notify_level", "newer") == level
         assert " ".join(one["version"] for one in world.ask("GET", f"{path}/releases")["releases"] if one.get("is_excluded")) == excluded
     world.record(project.source_id, gone=["edge"], dropped=["edge"])
     assert world.ask("GET", f"{path}/latest-release")["version"] == "2.1.1"
@@ -8140,7 +8150,7 @@ RC, X = (("rc", False),), (("x", False),)
 
 def saved(world: World, rules: Any, *versions: str) -> None:
     """Save patterns of o/a that were judged while it had these versions."""
-    verdicts = rt.Verdicts(rules, "", versions, [version for version in versions if rules[0][0] in version])
+    verdicts = verdicts_of(rules, versions, [version for version in versions if rules[0][0] in version])
     world.store.projects.update(world.account.id, world.projects["o/a"].id, {"exclude_version_regexp": rules, "verdicts": verdicts})
 
 
@@ -8148,7 +8158,7 @@ def checked(world: World, *new: str, rules: Any = None, judged: Sequence[str] = 
     """Record a check of o/a that found these, and began when it had these patterns."""
     project, now = world.projects["o/a"], world.clock.now
     source_id = source_id or project.source_id
-    verdicts = {project.id: rt.Verdicts(rules, "", [*judged, *new], [one for one in [*judged, *new] if rules[0][0] in one])} if rules else {}
+    verdicts = {project.id: verdicts_of(rules, [*judged, *new], [one for one in [*judged, *new] if rules[0][0] in one])} if rules else {}
     assert world.store.sources.claim([source_id], "test", now)
     assert world.store.sources.record_check(source_id, "test", rt.CheckResult(
         now + 9, new=[a_release(version) for version in new], verdicts=verdicts, **found))
@@ -8448,7 +8458,7 @@ def test_answers_fit_the_openapi_document(world):
 
 def test_summary_counts_what_is_the_account_s(world):
     clock = set_clock(world, "2026-06-10T09:00:00+00:00")
-    assert world.ask("GET", "/v1/summary") == dict.fromkeys(["projects", "new_this_week", "failing", "unread", "waiting_deliveries"], 0)
+    assert world.ask("GET", "/v1/summary") == dict.fromkeys(["projects", "new_this_week", "failing", "unread", "waiting_deliveries", "behind"], 0)
     hook = world.webhook("http://127.0.0.1:9/")
     project = world.track("gitlab", "o/a", release("0.9", "2026-06-02T00:00:00Z"), release("1.0", "2026-06-09T00:00:00Z"))
     event = rt.Event(project.id, {}, "", (rt.Recipient(hook.id, clock.now + 9),))
@@ -8456,10 +8466,10 @@ def test_summary_counts_what_is_the_account_s(world):
     found_by(world, project, release("2.0", "2026-06-10T06:00:00Z"), release("2.1-rc", "2026-06-10T06:00:00Z"), events=[event])
     stock_account(world, add_account(world), "other")
     world.record_failure(world.track("gitlab", "o/b").source_id, "no answer")
-    assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 3, "failing": 1, "unread": 2, "waiting_deliveries": 1}
+    assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 3, "failing": 1, "unread": 2, "waiting_deliveries": 1, "behind": 0}
     world.rule_out(project, ("rc", False))
     sql(world.store, "INSERT INTO read_release SELECT account_id, id FROM project_release_view WHERE version = '2.0'")
-    assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 2, "failing": 1, "unread": 1, "waiting_deliveries": 1}
+    assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 2, "failing": 1, "unread": 1, "waiting_deliveries": 1, "behind": 0}
 
 
 def test_trailing_slashes_are_accepted_on_api_and_page_paths(live):
@@ -9464,7 +9474,6 @@ PREVIEWS: dict[str, tuple[dict[str, Any], dict[str, set[str]]]] = {
     "listed, but tagged":   ({"ntfy_topics": ["tagged"]},                   {"": {"hook"}}),
     "listed and tagged":    ({"ntfy_topics": ["tagged"], "tags": ["infra"]}, {"": {"hook", "tagged"}}),
     "only major":           ({"notify_level": "major"},                     {"1.0": ALL, "1.1-rc1": set(), "1.2": ALL | {"urgent"}, "1.3-alpine": set()}),
-    "a version to follow":  ({"follows": "1.0"},                            {"1.0": ALL, "1.1-rc1": set(), "1.2": ALL | {"urgent"}, "1.3-alpine": set()}),
     "all of it":            ({"exclude_prereleases": True, "matching": "alpine\n^[12]\\.0$", "tags": ["infra"], "hold_days": "7"},
                              {"1.0": set(), "1.1-rc1": set(), "1.3-alpine": set(), "1.2": {"hook", "topic", "tagged", "mixed", "urgent", "strict"}}),
 }
@@ -12057,8 +12066,8 @@ def test_fetch_prints_releases_without_a_store(forge, tmp_path):
     assert oldest["note"]["title"] == "Release v1.0" and "CVE-2026-12345" in oldest["note"]["message"]
     assert oldest["note"]["url"] == "https://forge.example/acme/app/releases/tag/v1.0"
     forge.publish("acme/app", "v1.0.1", "v1.2", "v2.0")
-    for mine, found in [("v1.0.1", "v1.2\tv2.0\t-\n"), ("1.0", "v1.2\tv2.0\t-\n"), ("v2.0", "-\t-\t-\n")]:
-        assert command("fetch", "forge", "acme/app", "--installed", mine, *db) == (0, found, "")
+    for mine, found in [("v1.0.1", "behind\tmajor\tv1.2\tv2.0\t2\n"), ("1.0", "behind\tmajor\tv1.2\tv2.0\t3\n"), ("v2.0", "current\t-\t-\t-\t0\n")]:
+        assert command("fetch", "forge", "acme/app", "--installed", mine, *db) == (0, f"{mine}\t{found}", "")
     assert not list(tmp_path.iterdir())
 
 
