@@ -250,6 +250,8 @@ def _provider_row(value: str) -> tuple[str, str, str]:
     """``(id, dialect, address)`` of ``ID=DIALECT:URL``. Whether the dialect exists, providers_with says.
     An address with a project's name in it may have a query and a fragment, which says how to read it."""
     match = re.fullmatch(r"([a-z0-9][a-z0-9-]{0,39})=([a-z]+):(https?://.+)", value)
+    if match and re.search(r"\{(?!(?:name|segment|parts)\})", match[3].partition("#")[0]):
+        raise ValueError("an address with {name} where the project's name stands")
     if not match or re.search("[@{]", urlsplit(match[3]).netloc):
         raise ValueError("ID=DIALECT:URL without user and password, such as "
                          "home=forgejo:https://git.example.org")
@@ -647,8 +649,8 @@ def retry_after_seconds(header: str | None, now: float) -> float | None:
 
 PRERELEASE_WORDS = frozenset(
     "alpha beta rc cr pre preview dev snapshot nightly canary next milestone ea eap unstable experimental "
-    "insiders insider edge trial test testing develop devel master main trunk daily continuous tip staging "
-    "sid rawhide prerelease prealpha wip draft candidate internal early ctp dp tp pr".split())
+    "insiders insider edge trial test testing develop development devel master main trunk daily continuous "
+    "tip staging sid rawhide prerelease prealpha wip draft candidate internal early ctp dp tp pr".split())
 # What single letters mean before a small number or a date: 1.0b2, but not openssl's 1.0.2b or a100.
 _PRERELEASE_LETTERS = {"a": "alpha", "b": "beta", "c": "rc", "m": "milestone"}
 
@@ -680,9 +682,7 @@ class VersionParts(NamedTuple):
     def scheme(self) -> str:
         """What kind of numbers these are: those of different kinds cannot be compared."""
         first = self.numbers[0] if self.numbers else 0
-        if 1900 <= first < 2100:
-            return "year"
-        return "date" if first > 10_000_000 else "padded" if self.is_padded else ""
+        return "year" if 1900 <= first < 2100 else "date" if first > 10_000_000 else ""
 
 
 @functools.lru_cache(maxsize=2048)      # asked thrice in a check: a fifth of its time
@@ -805,7 +805,7 @@ def pep440_order(version: str) -> VersionOrder:
         return (-1,), [*version_order(version)[1]]
     numbers = _without_zeros([int(number) for number in match["numbers"].split(".")])
     stage, post, dev = (match["stage"] or "").lower(), match["post"], match["dev"]
-    first = (0, {"c": "rc", "p": "rc"}.get(stage[0], stage[0]), int(match["at"] or 0)) if stage else (
+    first = (0, stage[0] if stage[0] in "ab" else "rc", int(match["at"] or 0)) if stage else (
         (-1, "", 0) if dev and not post else _FINAL)
     after = (1, "", int(match["nth"] or match["implicit"] or 0)) if post else (0, "", 0)
     last = (0, "", int(match["day"] or 0)) if dev else _FINAL
@@ -829,11 +829,17 @@ def perl_order(version: str) -> VersionOrder:
 
 
 def debian_order(version: str) -> VersionOrder:
-    """As the manual page deb-version(7) says, without its order of letters: a tilde comes before the end."""
+    """As deb-version(7) says: words and numbers in turn, first of the upstream version, then of the revision;
+    a tilde is before the end, and letters are before other signs."""
     epoch, _, rest = version.rpartition(":")
-    stages = [(0, "", 0) if one == "~" else (3, "", int(one)) if one[0] in "0123456789" else (2, one, 0)
-              for one in re.findall("~|[0-9]+|[^0-9~]+", rest)]
-    return (int(epoch) if re.fullmatch("[0-9]+", epoch) else 0,), [*stages, _FINAL]
+    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
+    ranks = list[tuple[int, str, int]]()
+    for text in (upstream, revision):
+        for letters, number in re.findall("([^0-9]*)([0-9]*)", text):
+            ranks += [(0 if one == "~" else 2 if one.isalpha() else 3, one, 0) for one in letters]
+            ranks += [_FINAL, (1, "", int(number or 0))]
+        ranks.append(_FINAL)
+    return (int(epoch) if re.fullmatch("[0-9]+", epoch) else 0,), ranks
 
 
 def version_family(version: str) -> tuple[str, ...]:
@@ -852,11 +858,25 @@ class Lineage(NamedTuple):
     family: tuple[Any, ...]             # the same for both
     base: tuple[int, ...]               # of an image the numbers of what it is built on, as in "-alpine3.19"
     release: tuple[Any, ...]            # of an image the same for its tags on several bases
+    is_plain: bool                      # without words and build counters
+    parts: VersionParts
+
+    def is_of(self, other: Lineage) -> bool:
+        """Whether both are of one family. A zero before a number, as in 20.04.1, is of another scheme than
+        5.1.4, but not than 24.10.1."""
+        near = self.parts.is_padded is other.parts.is_padded or all(
+            abs(one - another) <= 5 for one, another in zip(self.parts.numbers[:1], other.parts.numbers[:1]))
+        return self.family == other.family and near
 
 
 def version_lineage(version: str) -> Lineage:
     """That of a version of a repository or a package."""
-    return Lineage(version_family(version), (), (version,))
+    return Lineage(version_family(version), (), (version,), True, version_parts(version.rpartition("@")[2]))
+
+
+def debian_lineage(version: str) -> Lineage:
+    """That of a distribution's package, whose versions all follow each other."""
+    return Lineage((), (), (version,), True, version_parts(""))
 
 
 # What says only which build an image is, as at the end of 8.0.0-debian-12-r3 and v8.9.0-ls99.
@@ -873,8 +893,17 @@ def image_lineage(tag: str) -> Lineage:
     words = tuple("#" if token.isdigit() else token for token in variant)
     base = tuple(int(token) for token in variant if token.isdigit())
     kind = re.sub("[0-9]+", "#", build)
+    is_plain = not words and not kind and parts.before in ("", "v")
     return Lineage((parts.before, parts.scheme, len(parts.numbers), words, kind), base,
-                   (parts.numbers, *stage, build))
+                   (parts.numbers, *stage, build), is_plain, parts)
+
+
+def prerelease_by_tag(tag: str) -> bool:
+    """As ``prerelease_by_words`` of an image's tag: a word before the numbers is no package's name, and
+    -devel is an image to build with."""
+    parts = version_parts(tag)
+    words = {*_TOKEN.findall(parts.before), *parts.behind} - {"devel"}
+    return not PRERELEASE_WORDS.isdisjoint(words) or _ODD_PRERELEASE.fullmatch(tag) is not None
 
 
 class VersionRules(NamedTuple):
@@ -886,14 +915,15 @@ class VersionRules(NamedTuple):
 
 
 GENERIC = VersionRules(version_order, prerelease_by_words)
-IMAGES = VersionRules(version_order, prerelease_by_words, image_lineage)
+IMAGES = VersionRules(version_order, prerelease_by_tag, image_lineage)
 SEMVER = VersionRules(semver_order, prerelease_by_semver)
+NUGET = VersionRules(lambda version: semver_order(version.lower()), prerelease_by_semver)
 PUB = VersionRules(pub_order, prerelease_by_semver)
 PEP440 = VersionRules(pep440_order, prerelease_by_pep440)
 MAVEN = VersionRules(maven_order, prerelease_by_words)
 GEM = VersionRules(gem_order, prerelease_by_gem)
 PERL = VersionRules(perl_order, prerelease_by_words)
-DEBIAN = VersionRules(debian_order, prerelease_by_words)
+DEBIAN = VersionRules(debian_order, prerelease_by_words, debian_lineage)
 
 
 def _name_and_numbers(version: str) -> tuple[str, tuple[int, ...]]:
@@ -5273,12 +5303,14 @@ def forgejo(project: ProjectRef) -> Exchange:
 
 # Tags of an image that are no releases: its halves for one architecture, and what only builds use.
 _ARCHITECTURES = (r"amd64|x86[-_]64|i386|arm|arm64(?:v8)?|aarch64|arm32v[567]|arm(?:v[5-8]|hf|el)|ppc64le"
-                  "|s390x|riscv64|mips64le|loong64")
+                  "|s390x|riscv64|mips64le|loong64|armv7l|x64|x86|(?:32|64)-?bit")
 _NOT_A_RELEASE = re.compile("|".join((
     rf"(?:.*[-_.])?(?:{_ARCHITECTURES})(?:[-_.].*)?", r".*-386",
     r"sha256-[0-9a-f]{64}.*", r".*\.(?:sig|att|sbom)",             # signatures, attestations, parts lists
     r"(?:.*[-_.])?(?:build)?cache(?:[-_.].*)?",
-    r"(?i:pr|pull|mr)[-_.]?[0-9]+(?:[-_.].*)?",                     # of a pull request
+    r"(?i:pr|pull|mr|pull-request|merge-request)[-_.]?[0-9]+(?:[-_.].*)?",
+    r"(?:renovate|dependabot|snyk|feature|feat|fix|bugfix|branch|refs|revert|gh-readonly-queue)[-_].*",
+    r"(?:sha|commit|git)-[0-9a-f]{6,64}(?:[-_.].*)?", r".*-[0-9]{10,}(?:-.*)?",     # of a build
     r"(?:[a-z]\w*-(?:\w+-)*g?)?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}")))     # branch-commit
 _MANIFESTS = ("application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
               "application/vnd.docker.distribution.manifest.list.v2+json, "
@@ -5509,22 +5541,56 @@ def bitbucket(project: ProjectRef) -> Exchange:
     return (yield from _pages(project, Request(url, project.auth), tag_of, "values", _next_in_body))
 
 
-def _rss_items(answer: Answer) -> list[dict[str, str]]:
-    """The items of an RSS feed: title, link, date (ISO 8601), description. Raises ValueError for no feed."""
-    root = answer.xml()
-    if root.tag != "rss" or root.find("channel") is None:
-        raise ValueError("it answered no RSS feed")
-    return [{"title": item.findtext("title", "").strip(), "link": item.findtext("link", "").strip(),
-             "date": email.utils.parsedate_to_datetime(item.findtext("pubDate", "")).isoformat(),
-             "description": item.findtext("description", "")}
-            for item in root.iter("item") if item.findtext("pubDate")]
+def _any_date(text: str) -> str | None:
+    """A date as services write it: ISO 8601, RFC 822, a day, or seconds or milliseconds since the epoch; else
+    None."""
+    if re.fullmatch("[0-9]{9,13}", text):
+        return timestamp(int(text) / (1000 if len(text) > 11 else 1))
+    with contextlib.suppress(ValueError, OverflowError):
+        return utc(f"{text}T00:00:00Z" if len(text) == 10 else text or None)
+    with contextlib.suppress(ValueError, TypeError, IndexError, OverflowError):
+        return utc(email.utils.parsedate_to_datetime(text).isoformat())
+    return None
+
+
+def _local_name(element: xml.etree.ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _feed_entries(answer: Answer) -> list[dict[str, Any]]:
+    """The entries of an Atom or RSS feed: title, link, date, description. Raises ValueError for no feed."""
+    root, entries = answer.xml(), []
+    if _local_name(root) not in ("feed", "RDF") and (root.tag != "rss" or root.find("channel") is None):
+        raise ValueError("it answered no feed")
+    for entry in root.iter():
+        if _local_name(entry) not in ("item", "entry"):
+            continue
+        texts = dict[str, str]()
+        for child in entry:
+            name, text = _local_name(child), "".join(child.itertext()).strip()
+            if len(child) and name in ("content", "summary", "description"):        # of type xhtml
+                for element in child.iter():
+                    element.tag = _local_name(element)
+                text = xml.etree.ElementTree.tostring(child, encoding="unicode")
+            if name == "link" and (child.get("href") is None or child.get("rel", "alternate") == "alternate"):
+                text = urljoin(answer.url, child.get("href", text))
+            texts[name] = texts.get(name) or text
+        date, about = (next(filter(None, map(texts.get, names.split())), "") for names in (
+            "pubDate published date updated", "content description encoded summary"))
+        entries.append({"title": texts.get("title", ""), "link": texts.get("link", ""),
+                        "date": _any_date(date), "description": about})
+    return entries
+
+
+def _dated_entries(answer: Answer) -> list[dict[str, Any]]:
+    return [entry for entry in _feed_entries(answer) if entry["date"]]
 
 
 def sourcehut(project: ProjectRef) -> Exchange:
     """https://man.sr.ht/git.sr.ht/: the feed of a repository's refs, each item a tag with its message."""
     answer = yield Request(f"{project.site}/{project.name}/refs/rss.xml")
     return Listing([make_release(item["title"], item["date"], message=item["description"], url=item["link"])
-                    for item in _rss_items(answer)], answer, is_window=True)
+                    for item in _dated_entries(answer)], answer, is_window=True)
 
 
 _SUFFIX = r"(?:[-_. ]?(?:alpha|beta|rc|pre|dev|a|b|p|patch)[-_.]?[0-9]*)?"
@@ -5551,7 +5617,7 @@ def sourceforge(project: ProjectRef) -> Exchange:
     """https://sourceforge.net/p/forge/documentation/RSS/: the newest files; each version's are a release."""
     answer = yield Request(f"{project.site}/projects/{project.name}/rss?path=/")
     dates: dict[str, str] = {}
-    for item in _rss_items(answer):
+    for item in _dated_entries(answer):
         if version := _version_of_path(item["title"], project.name):
             dates[version] = min(item["date"], dates.get(version, item["date"]))
     return Listing([make_release(version, date) for version, date in dates.items()], answer, is_window=True)
@@ -5697,7 +5763,7 @@ def hackage(project: ProjectRef) -> Exchange:
     """https://hackage.haskell.org/api: the feed of a package, each item with the whole rendered changelog."""
     answer = yield Request(f"{project.site}/package/{project.name}.rss")
     releases = []
-    for item in _rss_items(answer):
+    for item in _dated_entries(answer):
         version = item["link"].rstrip("/").rpartition("-")[2]
         releases.append(make_release(version, item["date"], title=item["title"], url=item["link"],
                                      message=_section(item["description"], _HTML_HEADING, version)))
@@ -5871,13 +5937,13 @@ def _items(value: Any) -> list[tuple[str, Any]]:
 
 def _values_at(value: Any, path: str) -> list[tuple[str, Any]]:
     """``(key, value)`` of all that a path leads to in a JSON value: keys with dots between. ``*`` is every
-    member of an object or a list, ``[path=text]`` every one with that text there."""
+    member of an object or a list, ``[path=text,path=text]`` every one with those texts there."""
     found = [("", value)]
     for step in re.findall(r"\[[^\]]*\]|[^.\[\]]+", path):
         if step == "*" or step[0] == "[":
-            within, _, wanted = step[1:-1].partition("=")
+            wanted = [part.partition("=")[::2] for part in step[1:-1].split(",") if part]
             found = [pair for _, one in found for pair in _items(one)
-                     if not within or _text_at(pair[1], within) == wanted]
+                     if all(_text_at(pair[1], within) == text for within, text in wanted)]
         else:
             found = [(step, one[step]) for _, one in found if isinstance(one, dict) and step in one]
     return found
@@ -5889,15 +5955,6 @@ def _text_at(value: Any, path: str | None) -> str:
     texts = [one if isinstance(one, str) else json.dumps(one) for one in found
              if isinstance(one, (str, int, float))]
     return texts[0] if texts else ""
-
-
-def _any_date(text: str) -> str | None:
-    """A date as services write it: ISO 8601, a day, or seconds or milliseconds since the epoch; else None."""
-    if re.fullmatch("[0-9]{9,13}", text):
-        return timestamp(int(text) / (1000 if len(text) > 11 else 1))
-    with contextlib.suppress(ValueError, OverflowError):
-        return utc(f"{text}T00:00:00Z" if len(text) == 10 else text or None)
-    return None
 
 
 _FIELDS = ("entries", "version", "date", "prerelease", "note", "url", "header")
@@ -5960,20 +6017,8 @@ def page_(project: ProjectRef) -> Exchange:
     return Listing([make_release(version) for version in versions], answer)
 
 
-def _feed_entries(answer: Answer) -> list[dict[str, str]]:
-    """The entries of an Atom or RSS feed, as those of ``_rss_items``."""
-    root, atom = answer.xml(), "{http://www.w3.org/2005/Atom}"
-    if root.tag != f"{atom}feed":
-        return _rss_items(answer)
-    return [{"title": entry.findtext(f"{atom}title", "").strip(),
-             "link": next((link.get("href", "") for link in entry.iterfind(f"{atom}link")
-                           if link.get("rel", "alternate") == "alternate"), ""),
-             "date": entry.findtext(f"{atom}published") or entry.findtext(f"{atom}updated") or "",
-             "description": entry.findtext(f"{atom}content") or entry.findtext(f"{atom}summary") or ""}
-            for entry in root.iterfind(f"{atom}entry")]
-
-
-_IN_TITLE = re.compile(r"(?<![\w.])v?([0-9]+(?:\.[0-9]+)+[\w.+~-]{0,50})|\Av?([0-9][\w.+~-]*)\Z", re.ASCII)
+_IN_TITLE = re.compile(r"(?<![0-9.])(?![0-9]{1,2}\.[0-9]{1,2}\.(?:19|20)[0-9]{2}\b)"       # no date
+                       r"([0-9]+(?:\.[0-9]+)+[\w.+~-]{0,50})|\Av?([0-9][\w.+~-]*)\Z", re.ASCII)
 
 
 def feed_(project: ProjectRef) -> Exchange:
@@ -5987,7 +6032,7 @@ def feed_(project: ProjectRef) -> Exchange:
         found = _IN_TITLE.search(title)
         version = next(_versions_around(pattern, title), "") if pattern else found and (found[1] or found[2])
         if version:
-            releases.append(make_release(version.rstrip(".-_+~"), _any_date(entry["date"]), title=title,
+            releases.append(make_release(version.rstrip(".-_+~"), entry["date"], title=title,
                                          message=entry["description"], url=entry["link"]))
     if entries and not releases:
         raise ValueError("no title of its entries has a version")
@@ -6145,7 +6190,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             pasted=(rf"v1/release/(?:versions/)?{_PART}",)),
     Dialect(npm, "package, or @scope/package", _PACKAGE, "{site}/{segment}", auth=_BEARER,
             versions=SEMVER, pasted=(_SCOPED,)),
-    Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, versions=SEMVER, requests=2,
+    Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, versions=NUGET, requests=2,
             pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list",
             normalise=str.lower, versions=IMAGES, auth=_basic_auth("token"),
@@ -6233,7 +6278,7 @@ def _service(id_: str, name: str, example: str, form: str, page: str, site: str,
     """A provider whose site is a template, as ``json_`` reads it. Addresses of its pages may be pasted."""
     place = re.escape(page.partition("://")[2].rstrip("/")).replace(r"\{parts\}", _PARTS)
     dialect = dataclasses.replace(DIALECTS[speaks], form=form, pattern=pattern, auth=None, **rules)
-    pasted = (place.replace(r"\{name\}", f"({pattern})") + _REST, *pasted)
+    pasted = (*pasted, place.replace(r"\{name\}", f"({pattern})") + _REST)
     return Provider(id_, site, dialect, example, page, pasted=pasted, name=name)
 
 
@@ -6252,7 +6297,7 @@ PROVIDERS = {row.id: row for row in (
     _service("alpine", "Alpine Linux", "main/busybox", "repository/package",
              "https://gitlab.alpinelinux.org/alpine/aports/-/tree/master/{name}",
              "https://gitlab.alpinelinux.org/api/v4/projects/alpine%2Faports/repository/files/{segment}"
-             "%2FAPKBUILD/raw?ref=master#pkgver={version}", _PAIR,
+             "%2FAPKBUILD/raw?ref=master#\npkgver={version}", _PAIR,
              (r"pkgs\.alpinelinux\.org/package/[^/]+/([^/]+)/[^/]+/([^/]+)",), speaks="page"),
     _service("arch", "Arch Linux", "linux", "package", "https://archlinux.org/packages/?name={name}",
              "https://archlinux.org/packages/search/json/?repo=Core&repo=Extra&repo=Multilib&name={name}"
@@ -6260,9 +6305,10 @@ PROVIDERS = {row.id: row for row in (
              pasted=(r"archlinux\.org/packages/[^/]+/[^/]+/([^/]+)",)),
     _service("aur", "AUR", "yay", "package", "https://aur.archlinux.org/packages/{name}",
              "https://aur.archlinux.org/rpc/v5/info/{name}#entries=results&version=Version"
-             "&date=LastModified"),
+             "&date=LastModified", versions=DEBIAN),
     _service("conda", "Conda", "conda-forge/numpy", "channel/package", "https://anaconda.org/{name}",
-             "https://api.anaconda.org/package/{name}#entries=files&date=upload_time", _PAIR),
+             "https://api.anaconda.org/package/{name}#entries=files&date=upload_time", _PAIR,
+             (r"anaconda\.org/channels/([^/]+)/packages/([^/]+)" + _REST,)),
     _service("cran", "CRAN", "ggplot2", "package", "https://cran.r-project.org/web/packages/{name}/",
              "https://crandb.r-pkg.org/{name}/all#entries=timeline.*&date=."),
     _service("debian", "Debian", "curl", "source package", "https://tracker.debian.org/pkg/{name}",
@@ -6271,7 +6317,8 @@ PROVIDERS = {row.id: row for row in (
              "https://endoflife.date/api/v1/products/{name}/#entries=result.releases&version=latest.name"
              "&date=latest.date"),
     _service("fdroid", "F-Droid", "org.fdroid.fdroid", "app id", "https://f-droid.org/packages/{name}/",
-             "https://f-droid.org/api/v1/packages/{name}#entries=packages&version=versionName"),
+             "https://f-droid.org/api/v1/packages/{name}#entries=packages&version=versionName",
+             pasted=(r"f-droid\.org/[a-z]{2}(?:_[A-Za-z]+)?/packages/([^/]+)" + _REST,)),
     _service("flathub", "Flathub", "org.videolan.VLC", "app id", "https://flathub.org/apps/{name}",
              "https://flathub.org/api/v2/appstream/{name}#entries=releases&date=timestamp&note=description"
              "&url=url&prerelease=type=development"),
@@ -6287,7 +6334,7 @@ PROVIDERS = {row.id: row for row in (
              "https://repology.org/api/v1/project/{name}#entries=[status=newest]"),
     _service("snap", "Snap Store", "firefox", "snap", "https://snapcraft.io/{name}",
              "https://api.snapcraft.io/v2/snaps/info/{name}#header=Snap-Device-Series:16"
-             "&entries=channel-map.[channel.risk=stable]&date=channel.released-at"),
+             "&entries=channel-map.[channel.risk=stable,channel.track=latest]&date=channel.released-at"),
     _service("terraform", "Terraform", "hashicorp/aws", "namespace/provider",
              "https://registry.terraform.io/providers/{name}",
              "https://registry.terraform.io/v1/providers/{name}/versions#entries=versions", _PAIR,
@@ -6411,6 +6458,20 @@ PROVIDERS = {row.id: row for row in (
 )}
 
 
+def _problem_of_row(dialect: Dialect, site: str) -> str:
+    """What is wrong with the address of an operator's provider, whose fragment says how to read it."""
+    fragment = site.partition("#")[2]
+    if dialect.read is json_:
+        unknown = [name for name, _, _ in (part.partition("=") for part in fragment.split("&") if part)
+                   if name not in _FIELDS]
+        return f"behind # stand {', '.join(_FIELDS)}, not {', '.join(unknown)}" if unknown else ""
+    is_read = "{version}" in fragment or dialect.read is feed_ and not fragment
+    if dialect.read in (page_, feed_) and not is_read and not fragment.startswith("header:"):
+        return "behind # stands the text around {version}" + (
+            ", or header:NAME" if dialect.read is page_ else ", or nothing")
+    return ""
+
+
 def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider] = ()) -> dict[str, Provider]:
     """The built-in providers with the operator's added or moved, sorted by id. Raises SettingError.
     A built-in one that is moved keeps its rules, unless it speaks another dialect now."""
@@ -6423,6 +6484,8 @@ def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider]
         if dialect.read is depsdev and id_ not in _DEPSDEV_SYSTEMS:
             raise SettingError(f"--provider {id_}={speaks}:{site}: deps.dev has no registry {id_!r}; "
                                f"expected one of: {', '.join(sorted(_DEPSDEV_SYSTEMS))}")
+        if problem := _problem_of_row(dialect, site):
+            raise SettingError(f"--provider {id_}={speaks}:{site}: {problem}")
         if old and old.dialect.read is dialect.read:
             table[id_] = dataclasses.replace(old, site=site, page="", release_page="")
         else:
@@ -6487,7 +6550,7 @@ def _project_of_purl(providers: Mapping[str, Provider], purl: str) -> tuple[Prov
 # An image as "docker pull" takes it: https://pkg.go.dev/github.com/distribution/reference
 _REFERENCE = re.compile(rf"(?:({_REGISTRY})/|(?![^/:@]*\.))((?:{_IMAGE}/)*{_IMAGE})"
                         r"(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?", re.IGNORECASE)
-_CALLED_REGISTRY = re.compile(r".*:[0-9]+|(?:.*[.-])?(?:docker|registry|[a-z]*cr)\..*", re.IGNORECASE)
+_CALLED_REGISTRY = re.compile(r".*:[0-9]+|(?:.*[.-])?(?:docker|registry|[a-z]*cr|cgr)\..*", re.IGNORECASE)
 
 
 def _image_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
@@ -6512,7 +6575,8 @@ def is_address(text: str) -> bool:
 
 def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
     """``(provider, name)`` of the project of a page's, image's or repository's address, or of a purl."""
-    text = text.strip()
+    text = re.sub("^(?:docker|oci)://", "", text.strip())
+    text = re.sub(r"^registry\.hub\.docker\.com/", "docker.io/", text)
     if text[:4].lower() == "pkg:":
         return _project_of_purl(providers, text)
     text = re.sub(r"^(?:(?:git\+)?ssh://git@([^:/]+)(?::[0-9]+)?/|git@([^:/]+):)", r"https://\1\2/", text)
@@ -6748,18 +6812,33 @@ _DIGEST_GRACE = 10.0            # seconds before a digest is due in which events
 
 # ---- what is new
 
-def ranked_places(releases: Mapping[str, KnownRelease],
-                  order: Callable[[str], VersionOrder]) -> dict[str, int]:
+def _main_lineage(newest: Sequence[str], rules: VersionRules) -> Lineage | None:
+    """That of the newest version of the main family of some final versions, newest first: of a repository or
+    package that of most of the first ten; of an image, which has many tags of each release, of the first 50
+    a plain one with the most numbers."""
+    lineages = [rules.lineage(version) for version in newest[:50 if rules is IMAGES else 10]]
+    count = Counter((one.family, one.parts.is_padded) for one in lineages)
+
+    def rank(one: Lineage) -> tuple[Any, ...]:
+        is_image = rules is IMAGES and bool(one.parts.numbers)
+        return (is_image and one.is_plain, is_image and len(one.parts.numbers),
+                count[one.family, one.parts.is_padded])
+    return max(lineages, key=rank, default=None)
+
+
+def ranked_places(releases: Mapping[str, KnownRelease], rules: VersionRules) -> dict[str, int]:
     """The place of each version among a project's: final ones of the main family last, and of those the
-    highest, which is the latest. The main family is that of most of the ten newest final versions."""
+    highest, which is the latest."""
+    order = rules.order
     finals = sorted((one.date, order(version), version) for version, one in releases.items()
                     if not one.is_prerelease and not one.gone_at)
-    families = Counter(version_family(version) for *_, version in finals[:-11:-1])
-    main_family = max(families, key=families.__getitem__, default=None)
-    ranked = sorted(releases, key=lambda version: (
-        not releases[version].gone_at, not releases[version].is_prerelease,
-        version_family(version) == main_family, order(version), releases[version].date))
-    return {version: place for place, version in enumerate(ranked)}
+    of_most = _main_lineage([version for *_, version in finals[:-51:-1]], rules)
+
+    def rank(version: str) -> tuple[Any, ...]:
+        one = releases[version]
+        is_main = of_most is not None and rules.lineage(version).is_of(of_most)
+        return not one.gone_at, not one.is_prerelease, is_main, order(version), one.date
+    return {version: place for place, version in enumerate(sorted(releases, key=rank))}
 
 
 def releases_after(known: Mapping[str, KnownRelease], result: CheckResult,
@@ -6778,26 +6857,26 @@ def releases_after(known: Mapping[str, KnownRelease], result: CheckResult,
 
 
 def _changed_places(known: Mapping[str, KnownRelease], result: CheckResult, now: float,
-                    order: Callable[[str], VersionOrder]) -> dict[str, int]:
+                    rules: VersionRules) -> dict[str, int]:
     """The places of those versions that have another one after a check."""
     has_changed = result.new or result.updated or result.gone or result.back
     if not has_changed and all(before.place is not None for before in known.values()):
         return {}
     return {version: place for version, place in ranked_places(
-                releases_after(known, result, now), order).items()
+                releases_after(known, result, now), rules).items()
             if version not in known or known[version].place != place}
 
 
 def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
             result: CheckResult = CheckResult(0.0),
-            order: Callable[[str], VersionOrder] = version_order) -> tuple[CheckResult, list[Release]]:
+            rules: VersionRules = GENERIC) -> tuple[CheckResult, list[Release]]:
     """``(result with what to record, the releases that are news)``; lists oldest first.
     New: a version that was not known. Updated: a known one whose content id, of the same kind, is another, or
     that is no longer a prerelease. Where only the newest are listed or kept, what is older than everything
     known, by the version where there is no date, is no news; and nothing is gone that is older than all that
     is listed. A release without a date gets the present one; in a first check where the provider dates only
     the newest, that of the oldest of those."""
-    answer = listing.cache_validator
+    answer, order = listing.cache_validator, rules.order
     listed = {release.version for release in listing.releases}
     # Where newer ones are withdrawn, those come up that were too many to be kept; they are no news either.
     is_full, here = len(known) >= RELEASE_LIMIT, [version for version in known if version in listed]
@@ -6841,7 +6920,7 @@ def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
         finals + [one.version for one in new if not one.is_prerelease])
     step_of = {version: before.step or "" for version, before in known.items()} | steps
     news = [dataclasses.replace(one, step=step_of[one.version]) for one in news]
-    return dataclasses.replace(result, steps=steps, places=_changed_places(known, result, now, order)), news
+    return dataclasses.replace(result, steps=steps, places=_changed_places(known, result, now, rules)), news
 
 
 # ---- what is installed
@@ -6864,7 +6943,7 @@ def newer_versions(mine: str, releases: Mapping[str, KnownRelease], rules: Versi
         if release.gone_at or (not with_prereleases if release.is_prerelease else is_below):
             continue
         one = rules.lineage(version)
-        if (one.family == own.family and one.release != own.release and rules.order(version) > order
+        if (one.is_of(own) and one.release != own.release and rules.order(version) > order
                 and all(number >= least for number, least in zip(one.base, own.base))
                 and (since == -math.inf or instant_of(release.date) >= since)):
             of_release.setdefault(one.release, []).append((one.base, version))
@@ -6925,7 +7004,7 @@ def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: Ver
     if one.digest and kind == "digest" and digest != one.digest:
         state = "new build"
     elif mine and (mine in releases or any(
-            rules.lineage(version).family == rules.lineage(mine).family for version in releases)):
+            rules.lineage(version).is_of(rules.lineage(mine)) for version in releases)):
         state = "current"
     return dataclasses.replace(one, known_as=known_as, state=state, step="", line="", newest="", behind=0,
                                since="", cve=(), is_other_base=False)
@@ -6948,9 +7027,9 @@ def verdicts_on(project: Project, releases: Mapping[str, KnownRelease], rules: V
             or any(one.state == "unknown" for one in installed)):
         return Verdicts(project, list(releases), ruled_out, installed)
     mine = {one.known_as or one.version for one in installed}
-    families = {rules.lineage(version).family for version in mine}
+    families = [rules.lineage(version) for version in mine]
     others = {version for version in releases
-              if version not in mine and rules.lineage(version).family not in families}
+              if version not in mine and not any(map(rules.lineage(version).is_of, families))}
     newer = {version for one in mine for version in newer_versions(one, releases, rules)}
     return Verdicts(project, list(releases), {*ruled_out, *others}, installed, newer,
                     mine if rules is IMAGES else mine | newer)
@@ -7498,8 +7577,7 @@ class Tracker(Worker):
         if listing is None:
             return self._record(source, self._judge(source, provider, read_known, result), [])
         known = read_known()
-        result, news = compare(known, listing, self._clock(), result,
-                               provider.dialect.versions.order)
+        result, news = compare(known, listing, self._clock(), result, provider.dialect.versions)
         result = self._judge(source, provider, read_known, result)
         rewritten: Sequence[Release] = ()
         if source.succeeded_at is None:         # what was released before the first check is history

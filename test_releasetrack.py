@@ -1021,7 +1021,9 @@ def test_prerelease_by_words_on_real_versions():
     (rt.PEP440, "1.0.dev1 1.0a1.dev1 1.0a1 1.0a2 1.0b1 1.0rc1 1.0 1.0.post1.dev1 1.0.post1 1.1 1.10 1!0.1"),
     (rt.MAVEN, "1.0-alpha-1 1.0-beta-1 1.0-M1 1.0-M2 1.0-rc1 1.0-SNAPSHOT 1.0 1.0-sp 1.0-jre 1.0-1 1.0.1 1.10"),
     (rt.GEM, "1.0.a 1.0.b1 1.0.b2 1.0.b10 1.0 1.0.1 1.1.rc1 1.1"), (rt.PERL, "1.01 1.1 1.2 1.23 1.23_01 1.3"), (rt.PERL, "v1.2.3 v1.10.0"),
-    (rt.DEBIAN, "1.0~rc1-1 1.0-1 1.0-1+deb12u1 1.0-2 1.0a-1 1.1 1:0.9"),
+    (rt.DEBIAN, "1.0~rc1-1 1.0-1 1.0-1+deb12u1 1.0-2 1.0a-1 1.1 1:0.9"),      # as "dpkg --compare-versions" says, and the next
+    (rt.DEBIAN, "1.0~~a 1.0~ 1.0 1.0-0ubuntu1 1.0-1~bpo1 1.0-1 1.0-1.1 1.0a-1 1.0+1-1 1.0+dfsg-1 1.0+ds-1 1.0+git1-1 1.0.0-1 9 10.0 2:1.0"),
+    (rt.PEP440, "1.0b2 1.0c1 1.0pre2 1.0rc3 1.0"), (rt.NUGET, "2.0.0-beta3 2.0.0-RC1 2.0.0"),
 ])
 def test_versions_are_ordered_by_the_rules_of_their_ecosystem(rules, versions):
     assert sorted(reversed(versions.split()), key=rules.order) == versions.split()
@@ -3385,7 +3387,7 @@ def test_operator_reads_any_json_by_a_row(listen):
             ("/platform/32.0.0/apps.json#entries=[id={name}].releases&date=created&note=translations.en.changelog", "mail", ["5.0.0"]),
             ("/v.json?of={name}#entries=.&version=Version", "x", ["7"]), ("/v/{name}.json#entries=", "p", ["1.1", "1.0"]),
             ("/v/{name}.json#entries=*&prerelease=.=1.1", "p", ["1.1", "1.0"]),
-            ("/v/{name}.json#", "p", "where things stand"), ("/v/{name}.json#verson=x", "p", "where things stand"),
+            ("/v/{name}.json#", "p", "where things stand"), ("/v.json?{name}#entries=[Version=7,Version=8]", "p", "no version"),
             ("/v.json?{name}#entries=Version", "p", "no version"), ("/v.json?{name}#entries=[Version=8]", "p", "no version")]:
         row = rt.SETTINGS["provider"].read([f"mine=json:{server.url}{fragment}"], "provider")[0]
         assert rt.SETTINGS["provider"].texts([row]) == [f"mine=json:{server.url}{fragment}"]
@@ -3396,6 +3398,11 @@ def test_operator_reads_any_json_by_a_row(listen):
         else:
             assert [one.version for one in rt.releases_of(provider, name, rt.Fetcher(rt.Settings()).fetch).releases] == versions
     assert rt.page_of(provider, "a b&c") == f"{server.url}/v.json?a%20b%26c"
+    for speaks, address, words in [
+            ("json", "http://x.example/{name}#verson=x", "not verson"), ("json", "http://x.example/{nme}", "{name} where the project's name stands"),
+            ("page", "http://x.example/{name}#/foo-([0-9.]+)/", "text around {version}"), ("feed", "http://x.example/{name}#Firefox", "text around {version}")]:
+        with pytest.raises(rt.SettingError, match=re.escape(words)):
+            rt.providers_with(rt.SETTINGS["provider"].read([f"mine={speaks}:{address}"], "provider"))
     for wrong in ("http://{name}.example/x", "http://x.example/x#entries=y", "http://me@x.example/{name}", "http:///{name}"):
         with pytest.raises(rt.SettingError):
             rt.SETTINGS["provider"].read([f"mine=json:{wrong}"], "provider")
@@ -3422,6 +3429,28 @@ def test_projects_that_are_addresses(listen):
         except rt.ReleasetrackError as error:
             assert isinstance(versions, str) and versions in str(error), (name, error)
     assert rt.project_at(rt.PROVIDERS, "feed", "https://github.com/o/r/releases.atom")[1] == "https://github.com/o/r/releases.atom"
+
+
+def test_feeds_of_all_kinds_are_read(listen):
+    """An entry without a date, or with an odd one, hides no others."""
+    rdf = ('<rdf:RDF xmlns="http://purl.org/rss/1.0/" xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+           'xmlns:dc="http://purl.org/dc/elements/1.1/"><channel/><item><title>App 1.2</title><link>/n</link>'
+           f'<dc:date>{MAY}</dc:date><description>x</description></item></rdf:RDF>')
+    atom = ('<feed xmlns="http://www.w3.org/2005/Atom"><entry><title type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml">App <b>2.0</b></div>'
+            f'</title><link rel="self" href="/s"/><link href="n/2"/><updated>{JUNE}</updated><content type="xhtml"><div '
+            'xmlns="http://www.w3.org/1999/xhtml"><p>Fixes CVE-2026-1234</p></div></content></entry></feed>')
+    odd = ('<rss><channel><item><title>foo_1.3</title></item><item><title>Foo1.4</title><pubDate>bad</pubDate></item>'
+           '<item><title>News of 12.03.2025</title></item><item><title>1.5 of 12.03.2025</title><pubDate>2026-05-01T08:00:00Z</pubDate></item></channel></rss>')
+    server = listen(by_path({"/rdf": rdf, "/blog/atom": atom, "/odd": odd, "/page": "<rss/>"}))
+    for path, expected in [
+            ("/rdf", [("1.2", MAY, "x", "/n", ())]), ("/blog/atom", [("2.0", JUNE, "<p>Fixes CVE-2026-1234</p>", "/blog/n/2", ("CVE-2026-1234",))]),
+            ("/odd", [("1.5", "2026-05-01T08:00:00Z", "", "", ()), ("1.4", None, "", "", ()), ("1.3", None, "", "", ())])]:
+        found = rt.releases_of(rt.PROVIDERS["feed"], server.url + path, rt.Fetcher(rt.Settings()).fetch).releases
+        assert [(one.version, one.date, one.cve) for one in found] == [(version, date, cve) for version, date, _, _, cve in expected]
+        for one, (_, _, text, url, _) in zip(found, expected):
+            assert text in (one.note.message if one.note else "") and (not one.note or one.note.url == server.url + url)
+    with pytest.raises(rt.ProviderError, match="it answered no feed"):
+        rt.releases_of(rt.PROVIDERS["feed"], f"{server.url}/page", rt.Fetcher(rt.Settings()).fetch)
 
 
 def test_chart_index_is_read_up_to_the_limit(listen):
@@ -3769,12 +3798,16 @@ def test_tags_of_builds_are_no_releases():
     for tag in """pr-3430 PR-12 pr-12-amd64 commit-8f2c1aa sha-f2c9d2f main-cb3cbef main-cb3cbef-arm64 k99-5206e3a c67dce28e git-1a2b3c4
             heads-storage-per-tenant-0-gd596e1475 dependabot-uv-dev-utilities-minor-da626189b9 buildcache cache cache-main main-cache
             arm64v8-latest amd64-10.8.13-ls249 arm32v7-2021.10.06 latest-arm64 latest-linux-arm64 helm-loki-5.44.1-arm v1.53.1-386
-            v1.53.1-enterprise-ppc64le 1.25.3-alpine-amd64 v1.0.sbom""".split() + ["sha256-" + "0a" * 32, f"sha256-{'0a' * 32}.sig"]:
+            v1.53.1-enterprise-ppc64le 1.25.3-alpine-amd64 v1.0.sbom 12.2.0-17567790421 13.1.0-25893932881-ubuntu sha-1234567 commit-1234567
+            pull-request-12 renovate-foo feature-login dependabot-npm-x refs-heads-main fix-1 1.0-armv7l 1.0-x64 1.0-32bit""".split() + ["sha256-" + "0a" * 32, f"sha256-{'0a' * 32}.sig"]:
         assert rt._NOT_A_RELEASE.fullmatch(tag), tag
     for tag in """latest nightly prod commitment 20200413 1.0.386 2021.9.0-openj9-11 1.40.2.8395-c67dce28e version-1.40.2.8395-c67dce28e
             14.3.2.99202012272006-7195-abb854a1eubuntu18.04.1-ls108 armada 1.0-armor faded-deface memcached-1.6 RELEASE.2025-01-20T14-49-07Z
-            20231101-230548-g159857a0b artful-20170826 bookworm-20240904-slim 8.0.0-debian-12-r3 13.1.0-25893932881-ubuntu pull""".split():
+            20231101-230548-g159857a0b artful-20170826 bookworm-20240904-slim 8.0.0-debian-12-r3 13.1.0-2589393-ubuntu pull
+            fixed-1.0 reference-2 1.2.3-20240829 8.2.4-fpm-alpine 12.6.0-devel-ubuntu22.04""".split():
         assert not rt._NOT_A_RELEASE.fullmatch(tag), tag
+    for tag, is_prerelease in [("develop-version-4.0.12", True), ("nightly-1.2", True), ("12.6.0-devel-ubuntu22.04", False), ("1.2-rc1", True), ("1.2-alpine", False)]:
+        assert rt.IMAGES.is_prerelease(tag) is is_prerelease, tag
     began = time.process_time()
     for text in ("a-", "0a", "a-0", "arm-", "-", "a_", "a", "0"):
         rt._NOT_A_RELEASE.fullmatch(text * 50_000)
@@ -5157,15 +5190,20 @@ def test_version_that_is_no_longer_a_prerelease_is_news_without_a_content_id_too
     ("cli@9.0.0:1 core@2.0.0:2 core@2.1.0:3 core@2.1.1:4 cli@9.1.0:5", "core@2.1.1"),       # of the package with most of the newest
     ("v2.0:8 v2.1:9 release-1.9:3 release-1.8:2 release-1.7:1 v2.2:10 v2.3:11", "v2.3"),   # tags that are called otherwise by now
     ("5.1.4:4 5.1.3:3 5.1.2:2 20.04.1:1", "5.1.4"), ("10.11.4:9 10.11.3:8 10.10.1:7 2021.12.16:1", "10.11.4"),
-    ("18.1:5 18.0:4 18:5 16.4:3", "18.1"), ("2026.10:5 2026.9:6", "2026.10"),
+    ("18.1:5 18.0:4 18:5 16.4:3", "18.1"), ("2026.10:5 2026.9:6", "2026.10"), ("v23.05.5:2 v23.05.4:1 v24.10.0:3 v24.10.1:4", "v24.10.1"),
+    ("24.08.3:1 24.12.3:2", "24.12.3"), ("TS-24.04.2.5:2 TS-24.10.1:1", "TS-24.10.1"),
+    ("latest:9 1.0:1", "1.0"), ("trixie:9 8-alpine:3 old:1", "8-alpine"), ("17-alpine:9 17.2-alpine3.21:9 17:8 17.2:8 16.6:8 17.2-bookworm:9", "17.2"),
+    ("12.2.0:1 12.2.0-ubuntu:2 12.1.1-security-01:3 12.1.1:1", "12.2.0"), ("v3.3.1-windowsservercore-ltsc2022:9 v3.3.1:8 3.3.1:8 v3:9", "v3.3.1 3.3.1"),
+    ("4.0.11:3 4.0.10:1 version-4.0.11.2680:3 4.0.11.2680-ls260:4 20.04.1:1 develop-version-4.0.12.2697:5", "4.0.11"),
+    ("RELEASE.2024-08-29T01-40-52Z:1 RELEASE.2025-09-07T16-13-09Z:2", "RELEASE.2025-09-07T16-13-09Z"), ("v8.9.0-ls99:1 v8.9.0-ls101:2", "v8.9.0-ls101"),
 ])
 def test_latest_is_the_highest_final_version_of_the_main_family(releases, latest):
-    known = {}
+    known, rules = {}, rt.IMAGES if re.search("latest|-alpine|-ubuntu|windows|version-|-ls|RELEASE", releases) else rt.GENERIC
     for version, day in (one.split(":") for one in releases.split()):
-        is_flagged = version[-1] == "?" or rt.prerelease_by_words(version)
+        is_flagged = version[-1] == "?" or rules.is_prerelease(version)
         known[version.rstrip("!?")] = rt.KnownRelease(f"2026-01-{int(day):02}T00:00:00Z", None, None, is_flagged, 1.0 if version[-1] == "!" else None)
-    places = rt.ranked_places(known, rt.version_order)
-    assert max(places, key=places.__getitem__) == latest and sorted(places.values()) == list(range(len(known)))
+    places = rt.ranked_places(known, rules)
+    assert max(places, key=places.__getitem__) in latest.split() and sorted(places.values()) == list(range(len(known)))
 
 
 def test_latest_release_is_kept_with_each_check(watch):
@@ -8100,7 +8138,7 @@ def test_image_that_is_added_with_a_tag_has_that_installed(world_with, listen, w
     assert world.ask("GET", f"{path}/latest-release")["version"] == "17-alpine"
     assert world.store.releases.unread(world.account.id) == 3
     assert "16-alpine" in text_of(visitor.get(f"/projects/{project.id}"), "#installed")
-    for mine, latest, unread in [("17", "18", 1), ("", "17-alpine", 5), ("17-alpine3.22", "17-alpine3.22", 1)]:      # most are of Alpine
+    for mine, latest, unread in [("17", "18", 1), ("", "18", 5), ("17-alpine3.22", "17-alpine3.22", 1)]:
         shown = world.ask("POST", path, {"installed": [{"version": mine}] if mine else []})
         assert [one["version"] for one in shown.get("installed", ())] == [mine] * bool(mine)
         assert (world.ask("GET", f"{path}/latest-release")["version"], world.store.releases.unread(world.account.id)) == (latest, unread), mine

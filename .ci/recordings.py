@@ -164,15 +164,15 @@ def wrong_with(release: releasetrack.Release, fact: Mapping[str, Any], is_dated_
 def judged(case: Case, listing: releasetrack.Listing) -> Iterator[str]:
     """Where a listing is not what another project's own test asserts of the same answer."""
     judge, found = case.expect.get("judge") or {}, {release.version: release for release in listing.releases}
-    order = releasetrack.DIALECTS[case.dialect].versions.order
+    rules = releasetrack.DIALECTS[case.dialect].versions
     if "versions" in judge and set(found) != set(judge["versions"]):
         yield f"it lists {', '.join(found)}, not {', '.join(judge['versions'])}"
     yield from (f"{version} is missing" for version in judge.get("subset", ()) if version not in found)
     yield from (f"{version} is listed" for version in judge.get("absent", ()) if version in found)
-    yield from (f"{one} is not below {other}" for one, other in judge.get("next", ()) if order(one) >= order(other))
+    yield from (f"{one} is not below {other}" for one, other in judge.get("next", ()) if rules.order(one) >= rules.order(other))
     if "latest_stable" in judge:
         places = releasetrack.ranked_places({version: releasetrack.KnownRelease(
-            release.date or "", None, None, release.is_prerelease) for version, release in found.items()}, order)
+            release.date or "", None, None, release.is_prerelease) for version, release in found.items()}, rules)
         if (latest := max(places, key=places.__getitem__)) != judge["latest_stable"]:
             yield f"the latest is {latest}, not {judge['latest_stable']}"
 
