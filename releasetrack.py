@@ -29,6 +29,7 @@ The rooms, each using only some of those above it (`grep -n '^# == '` prints whe
     store           schema and all SQL; it stores what rules decided
     fetching        all outgoing HTTP and mail: deadlines, size bounds, address checks
     providers       one row per provider, and the dialects that they speak: no I/O
+    readers         reads the files in which people pin versions: no I/O
     rules           what is new, what is excluded, who is notified and when: no I/O
     tracker         checks what is due, and records what it found
     notifications   one formatter per kind of destination: no I/O
@@ -6792,6 +6793,638 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
             return None
         _raise_for_status(provider, name, request, answer)
     raise ProviderError(f"{provider.title} would need more than {_REQUEST_LIMIT} requests for {name}")
+
+
+# == readers ===================================================================
+#
+# Reads the files in which people pin versions: compose files, lock files, SBOMs, lists of other tools. Pure:
+# a text comes in, entries go out; nothing is executed, no file is opened. What is read is a stranger's:
+# lines, depth, variables and entries are limited, and no alias of YAML is ever expanded.
+
+
+ENTRY_LIMIT = 50_000            # entries of one file
+_LINE_LIMIT, _NODE_LIMIT = 600_000, 1_000_000       # lines of a file; objects and lists of a JSON text
+_YAML_LIMIT = 100_000           # lines of YAML
+_WIDTH_LIMIT = 10_000           # characters of a line that are looked at, and of a value with its variables
+_DEPTH_LIMIT = 50               # maps and lists of YAML inside each other
+
+
+@dataclasses.dataclass(frozen=True)
+class Pin:
+    """A project that a file pins. ``reason``: why it has no provider, or no version, in plain words."""
+    name: str                   # as its provider spells it; an image without tag; an address; a purl
+    version: str = ""           # the tag or version as written; "" where the file has none
+    digest: str = ""
+    is_direct: bool = True      # False: only others need it. True too where the file cannot tell
+    service: str = ""           # where in the file: a compose service, build stage, folder or section
+    provider: str = ""          # our id; "image" for one of any registry; "" where project_in can tell
+    reason: str = ""
+
+
+Reader = Callable[[str, Mapping[str, str]], Iterable[Pin]]
+
+
+def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provider, str] | None:
+    """``(provider, name)`` of what a file pins; None if no provider has it."""
+    if found.provider == "image":       # without a tag, owner/name could be a repository
+        return project_in(providers, f"{found.name}:latest")
+    if not found.provider:
+        return project_in(providers, found.name)
+    try:
+        return providers[found.provider], name_at(providers[found.provider], found.name)[0]
+    except (Invalid, KeyError):
+        return None
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines that are neither blank nor comments, their indentation kept."""
+    return (line[:_WIDTH_LIMIT].rstrip() for line in text.split("\n") if line.strip(" \t#")
+            and line.lstrip(" \t")[0] != "#")
+
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)(?:(:?[-?+])([^${}]*))?\}|([A-Za-z_]\w*))")
+
+
+def _with_variables(text: str, env: Mapping[str, str]) -> tuple[str, str]:
+    """The text with its variables, as compose fills them in, and the name of one that is not set, or "".
+    https://docs.docker.com/reference/compose-file/interpolation/  Innermost first, 10 deep; what a variable
+    holds is not filled in again. Raises ValueError for what grows too long."""
+    def value(match: re.Match[str]) -> str:
+        name, rule, other = match[1] or match[4], match[2] or "", match[3] or ""
+        given = env.get(name) or (None if ":" in rule else env.get(name))
+        if "+" in rule or "-" in rule and given is None:
+            return "" if "+" in rule and given is None else other
+        return f"\1{name}\2" if given is None else given.replace("$", "\0")
+
+    text = text.replace("$$", "\0")
+    for _ in range(10):
+        text = _VARIABLE.sub(value, text)
+        if len(text) > _WIDTH_LIMIT:
+            raise ValueError(f"has variables that make a value longer than {_WIDTH_LIMIT:,} characters")
+    unset = re.search("\1(\\w+)\2", text)
+    return re.sub("\1\\w+\2", "", text).replace("\0", "$"), unset[1] if unset else ""
+
+
+def read_env(text: str) -> dict[str, str]:
+    """The variables of a ``.env`` file. Raises ValueError."""
+    env: dict[str, str] = {}
+    for name, raw in re.findall(r"^[ \t]*(?:export +)?(\w+) *=(.*)$", text.lstrip("\ufeff"), re.MULTILINE):
+        env[name] = _scalar(raw.strip()) if "'" in raw[:2] else _with_variables(_scalar(raw.strip()), env)[0]
+    return env
+
+
+def _pin_of_version(version: str) -> dict[str, Any]:
+    """The fields of Pin that say which version is pinned, or why none is."""
+    if re.search(r"[\^~<>=*|, ]|\.x\b", version):
+        return {"reason": "a range, not a version"}
+    is_branch = version.startswith("dev-") or version.endswith("-dev")
+    return {"reason": "a branch, not a version"} if is_branch else {"version": version}
+
+
+_IMAGE_NAME = re.compile(r"(?:[\w.-]+(?::[0-9]+)?/)?\w[\w.-]*(?:/\w[\w.-]*)*")
+
+
+def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
+    """What an image's reference pins, with the variables in it."""
+    filled, unset = _with_variables(text, env)
+    reference, _, digest = filled.strip().partition("@")
+    name, colon, tag = reference.rpartition(":")
+    if not colon or "/" in tag:
+        name, tag = reference, ""
+    reason = f"the variable {unset} is not set, so the version is unknown" if unset else ""
+    if not _IMAGE_NAME.fullmatch(name):
+        return Pin(text, service=service, reason=reason or "not an image's name")
+    return Pin(name, "" if unset else tag, digest, service=service, provider="image", reason=reason)
+
+
+_PURL_TYPES = frozenset(type_ for row in PROVIDERS.values() for type_ in row.purl)
+
+
+def _purl_pin(text: str, version: str = "", is_direct: bool = True, name: str = "") -> Pin:
+    """What ``pkg:npm/%40scope/name@1.0`` pins: https://github.com/package-url/purl-spec"""
+    if not text.startswith("pkg:"):         # an SBOM that has the name only
+        return Pin(name, version, is_direct=is_direct, reason="has no package URL (purl)")
+    path, _, query = text.partition("#")[0].partition("?")
+    folders, slash, last = path.rpartition("/")
+    last, _, pinned = last.partition("@")
+    asked, digest, version = dict(urllib.parse.parse_qsl(query[:2000])), "", unquote(pinned) or version
+    if version.startswith("sha256:"):       # of an image
+        digest, version = version, asked.get("tag", "")
+    place = quote(asked.get("repository_url", ""), safe="/:")
+    about: dict[str, Any] = {"digest": digest, "is_direct": is_direct, **_pin_of_version(version)}
+    type_ = path[4:].strip("/").partition("/")[0].lower()
+    if type_ not in _PURL_TYPES:
+        about["reason"] = f"no provider for pkg:{type_}"
+    return Pin(folders + slash + last + (place and f"?repository_url={place}"), **about)
+
+
+def _json(text: str) -> Any:
+    """A JSON text, its numbers as text. Raises ValueError."""
+    if text.count("{") + text.count("[") > _NODE_LIMIT:
+        raise ValueError(f"has more than {_NODE_LIMIT:,} objects and lists")
+    try:
+        return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except RecursionError:
+        raise ValueError("is nested too deep") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
+
+
+_Json = TypeVar("_Json", dict, list, str)
+
+
+def _of(kind: type[_Json], value: Any, *keys: str) -> _Json:
+    """What an object has at the keys, if it is of that kind; else an empty one."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, kind) else kind()
+
+
+_QUOTED = re.compile(r""""((?:[^"\\]|\\.)*)"|'((?:[^']|'')*)'""")
+
+
+def _scalar(text: str) -> str:
+    """A plain or quoted scalar of YAML, TOML or .env, without the comment behind it."""
+    text = text[:_WIDTH_LIMIT]
+    quoted = _QUOTED.match(text)
+    if quoted and text[0] == '"':
+        return re.sub(r"\\(.)", r"\1", quoted[1])
+    return quoted[2].replace("''", "'") if quoted else re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()
+
+
+_YAML_PAIR = re.compile(r"""("[^"]*"|'[^']*'|[^\s"'{\[&*|>][^\n]*?)\s*:(?:\s+(.*))?$""")
+_FLOW_PAIR = re.compile(r"""(?:^|,)\s*("[^"]*"|'[^']*'|[^\s,:"']+)\s*:\s*("[^"]*"|'[^']*'|[^,]*)""")
+# A value that goes on in deeper lines: a block, or one whose quotes or brackets are still open.
+_OPEN = re.compile(
+    r"""(?:[&!]\S*\s+)*(?:[|>][-+0-9]*\s*(?:#.*)?|"(?:[^"\\]|\\.)*|'[^']*|\{[^}]*|\[[^\]]*)$""")
+
+
+def _yaml_lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """``(indentation, key, raw value)`` of block YAML, a value's lines in one. Documents and the items
+    of lists have keys of their own: "--- 7", "- 7"."""
+    at, key, parts, is_open = -1, "--- 0", [""], False
+    for number, line in enumerate(_lines(text), 1):
+        if number > _YAML_LIMIT:
+            raise ValueError(f"has more than {_YAML_LIMIT:,} lines of YAML")
+        content = line.lstrip(" \t")
+        indent, is_item = len(line) - len(content), content[:2] in ("- ", "-")
+        is_start, goes_on = re.match(r"---(?:\s|$)", line), indent > at and (is_open or not parts[0])
+        if goes_on and is_open or not (is_item or is_start or _YAML_PAIR.match(content)):
+            parts += [content] if goes_on else []
+            continue
+        yield at, key, " ".join(parts)[:_WIDTH_LIMIT].strip()
+        if is_start:
+            at, key, parts, content = -1, f"--- {number}", [""], ""
+        while content[:2] in ("- ", "-"):
+            at, key, parts = indent, f"- {number}.{indent}", [""]
+            yield at, key, ""
+            indent, content = indent + len(content) - len(content[1:].lstrip()), content[1:].lstrip()
+        pair = _YAML_PAIR.match(content)
+        if pair:
+            at, key, parts = indent, _scalar(pair[1]), [pair[2] or ""]
+        elif is_item:
+            parts = [content]
+        is_open = bool(_OPEN.match(parts[0]))
+    yield at, key, " ".join(parts)[:_WIDTH_LIMIT].strip()
+
+
+class _Yaml:
+    """The scalars of each map by the map's path, and the paths of what aliases name. An alias of a scalar is
+    looked up; no other is expanded, so that a small text stays small. Raises ValueError."""
+
+    def __init__(self, text: str) -> None:
+        self.maps: dict[tuple[str, ...], dict[str, str]] = {}
+        self._anchors: dict[str, tuple[str, ...]] = {}
+        stack: list[tuple[int, str]] = []
+        for indent, key, value in _yaml_lines(text):
+            is_item = key.startswith("- ")      # may stand as far left as the key of its list
+            while stack and stack[-1][0] >= indent + (is_item and not stack[-1][1].startswith("- ")):
+                stack.pop()
+            stack.append((indent, key))
+            if len(stack) > _DEPTH_LIMIT:
+                raise ValueError(f"is nested more than {_DEPTH_LIMIT} deep")
+            self._put(tuple(key for _, key in stack), value)
+
+    def at(self, *path: str) -> dict[str, str]:
+        return self.maps.get(path, {})
+
+    def inherited(self, path: tuple[str, ...], key: str) -> str:
+        """A map's scalar, or that of what it merges or is an alias of: 10 places at most."""
+        places = [path]
+        for place in itertools.islice(places, 10):
+            own = self.at(*place)
+            if own.get(key):
+                return own[key]
+            names = re.findall(r"\*([^\s,\]]+)", own.get("<<", "") + self.at(*place[:-1]).get(place[-1], ""))
+            places += [self._anchors[name] for name in names[:10] if name in self._anchors]
+        return ""
+
+    def _put(self, path: tuple[str, ...], value: str) -> None:
+        while mark := re.match(r"([&!])(\S*)\s*", value):
+            if mark[1] == "&":
+                self._anchors[mark[2]] = path
+            value = value[mark.end():]
+        pairs = []
+        if re.match(r"\{(?!\{)", value):
+            inner = value[1:].rpartition("}")[0]
+            for _ in range(5):      # only its own pairs, not those of maps inside
+                inner = re.sub(r"(?<!\$)[{\[][^{}\[\]]*[}\]]", "", inner)
+            pairs, value = [((*path, _scalar(key)), own) for key, own in _FLOW_PAIR.findall(inner)], ""
+        for at, own in (*pairs, (path, re.sub(r"^[|>][-+0-9]*\s*", "", value))):
+            scalar = _scalar(own)
+            named = self._anchors.get(scalar[1:]) if scalar.startswith("*") else None
+            scalar = named and self.at(*named[:-1]).get(named[-1]) or scalar
+            self.maps.setdefault(at[:-1], {})[at[-1]] = scalar
+
+
+def _chart_pin(name: str, version: str, repository: str) -> Pin:
+    """A Helm chart of a repository."""
+    if repository.startswith("oci://"):
+        return Pin(f"{repository[6:].rstrip('/')}/{name}", provider="image", **_pin_of_version(version))
+    if re.match(r"https?://", repository):
+        return Pin(f"{repository.rstrip('/')}#{name}", provider="helm", **_pin_of_version(version))
+    return Pin(name, **{**_pin_of_version(version), "reason": "the chart's repository is not named here"})
+
+
+def _services(document: _Yaml, path: tuple[str, ...], env: Mapping[str, str]) -> Iterator[Pin]:
+    """Images of a compose file: https://docs.docker.com/reference/compose-file/services/#image"""
+    for service in document.at(*path):
+        if image := document.inherited((*path, service), "image"):
+            found = _image_pin(image, env, service)
+            is_built = "build" in document.at(*path, service) and "/" not in found.name
+            yield dataclasses.replace(found, provider="", reason="built here") if is_built else found
+
+
+def _manifest(document: _Yaml, path: tuple[str, ...], env: Mapping[str, str],
+              places: Mapping[str, str]) -> Iterator[Pin]:
+    """Images of Kubernetes manifests and of Helm's values, charts of Flux and Argo CD. ``places``: the
+    addresses of chart repositories."""
+    own, image = document.at(*path), document.at(*path).get("image", "")
+    if own.get("repository") and ({"tag", "digest"} & own.keys() or path[-1] == "image"):
+        tag, digest = own.get("tag", ""), own.get("digest", "")
+        image = "/".join(filter(None, (own.get("registry"), own["repository"])))
+        image += (tag and f":{tag}") + (digest and f"@{digest}")
+    is_sure = ":" in image or path[-1] == "image" or "kind" in document.at(path[0])
+    if is_sure and "{{" not in image and (found := _image_pin(image, env)).provider:
+        yield found
+    if own.get("chart") and ("repoURL" in own or path[-2:] == ("chart", "spec")):
+        place = own.get("repoURL") or places.get(document.at(*path, "sourceRef").get("name", ""), "")
+        yield _chart_pin(own["chart"], own.get("version") or own.get("targetRevision", ""), place)
+
+
+def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """Compose, Kubernetes, Helm, and the lists of Diun and Argus, told apart by their maps."""
+    document = _Yaml(text)
+    places = {document.at(top, "metadata").get("name", ""): document.at(top, "spec").get("url", "")
+              for top in document.at() if document.at(top).get("kind") == "HelmRepository"}
+    for path, own in document.maps.items():
+        where, root = path[1:], document.at(*path[:1])
+        if "services" in root:
+            yield from _services(document, path, env) if where == ("services",) else ()
+        elif where[:1] == ("dependencies",) and "name" in own:
+            yield _chart_pin(own["name"], own.get("version", ""), own.get("repository", ""))
+        elif len(where) == 1 and where[0].startswith("- ") and "name" in own:
+            yield _image_pin(own["name"], env)
+        elif where[:1] == ("service",) and where[2:] == ("latest_version",) and own.get("url"):
+            is_github = own.get("type") == "github" and "://" not in own["url"]
+            yield Pin(own["url"], service=where[1], provider="github" if is_github else "")
+        elif where:
+            yield from _manifest(document, path, env, places)
+
+
+def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """pnpm-lock.yaml of the versions 5 to 9."""
+    needed, _, packages = text.partition("\npackages:\n")
+    packages = packages.partition("\nsnapshots:")[0]
+    direct = set(re.findall(r"^  +['\"]?([^\s'\":]+)['\"]?:(?:\n +specifier: [^\n]*\n +version:)? ([^\s_(]+)",
+                            needed, re.MULTILINE))
+    for key in re.findall(r"^  (?! )['\"]?/?([^\s'\"]+?)['\"]?:", packages, re.MULTILINE):
+        if match := re.fullmatch(r"(@[^/]+/[^/@]+|[^/@]+)[@/]([^_()/:]+)(?:[_(].*)?", key):
+            is_direct = not direct or (match[1], match[2]) in direct
+            yield Pin(match[1], match[2], is_direct=is_direct, provider="npm")
+
+
+_STAGE = re.compile(r"FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
+_COPIED = re.compile(r"(?:COPY|ADD)\s.*?--from=(\S+)|RUN\s.*?--mount=(?:\S*,)?from=([^\s,]+)", re.IGNORECASE)
+
+
+def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """https://docs.docker.com/reference/dockerfile/"""
+    arguments, stages, until = dict[str, str](), {"scratch"}, ""
+    for line in _lines(re.sub(r"\\\n(?:[ \t]*#.*\n)*", " ", text)):
+        line = line.strip()
+        if until:       # a here-document may hold anything
+            until = "" if line == until else until
+        elif stage := _STAGE.match(line):
+            if _with_variables(stage[1], arguments)[0].lower() not in stages:
+                yield _image_pin(stage[1], arguments, stage[2] or "")
+            stages.add((stage[2] or "").lower())
+        elif copied := _COPIED.match(line):
+            image = copied[1] or copied[2]
+            if image.lower() not in stages and not image.isdigit():
+                yield _image_pin(image, arguments)
+        elif re.match(r"ARG\s", line, re.IGNORECASE) and len(stages) == 1:
+            for name, value in re.findall(r"""([A-Za-z_]\w*)=("[^"]*"|'[^']*'|\S*)""", line):
+                arguments[name] = _with_variables(value.strip("\"'"), arguments)[0]
+        if not until and (here := re.match(r"(?:RUN|COPY|ADD)\s.*<<-?[\"']?(\w+)", line, re.IGNORECASE)):
+            until = here[1]
+
+
+_PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*===?\s*([^\s;,*]+)\s*(?:(?:;|--|#).*)?")
+
+
+def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """https://pip.pypa.io/en/stable/reference/requirements-file-format/  Only == tells what is installed."""
+    for line in _lines(text.replace("\\\n", " ")):
+        if pin := _PIN.fullmatch(line):
+            yield Pin(pin[1], pin[2], provider="pypi")
+
+
+def _tables(text: str) -> list[tuple[str, dict[str, str], str]]:
+    """``(name, raw values of one line, body)`` of the tables of a TOML text that is written line by line, as
+    machines write it. Python has tomllib from 3.11 on."""
+    parts = re.split(r"^\[+([^\[\]\n]+)\]+[^\n]*$", text, flags=re.MULTILINE)
+    return [(name.strip(), {key.strip("\"'"): value for key, value in re.findall(
+        r"""^("[^"\n]*"|'[^'\n]*'|[\w.-]+) *= *(.*)$""", body, re.MULTILINE)}, body)
+        for name, body in zip(parts[1::2], parts[2::2])]
+
+
+def _locked(provider: str, origin: str) -> Reader:
+    """A reader of ``[[package]]`` tables. ``origin`` matches a source that is the registry. What the packages
+    of the folder itself need is direct; without such packages the file cannot tell."""
+    def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+        packages, direct, is_own = [], set[str](), False
+        for table, own, body in _tables(text):
+            if table == "package":
+                packages.append(own)
+                is_own = bool(re.match(r"$|\{ *(?:virtual|editable|directory)", own.get("source", "")))
+            elif table == "package.source" and packages:        # of Poetry
+                packages[-1]["source"] = own.get("type", "")
+            if is_own and table.startswith("package"):
+                direct.update(re.findall(r'(?:\{ *name = |^ *)"([\w.-]+)', body, re.MULTILINE))
+        for package in packages:
+            name, version = (_scalar(package.get(key, "")) for key in ("name", "version"))
+            if name and re.match(origin, package.get("source", "")):
+                yield Pin(name, version, is_direct=not direct or name in direct, provider=provider)
+    return read
+
+
+_NVCHECKER = {"cratesio": "cargo", "git": "", **{id_: id_ for id_ in (
+    "github", "gitlab", "gitea", "bitbucket", "pypi", "npm", "gems", "packagist", "hackage", "cpan", "go")}}
+
+
+def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """https://nvchecker.readthedocs.io/en/latest/usage.html  A table's name is not the project's."""
+    for table, raw, _ in _tables(text):
+        own = {key: _scalar(value) for key, value in raw.items()}
+        source = own.get("source", "").partition("_")[0]        # git_pygit2
+        name, host = own.get(source, table.strip("\"'")), own.get("host") or own.get("registry")
+        if source == "manual":
+            yield Pin(table, name, service=table, reason="no provider for the source manual")
+        elif source == "maven":
+            yield Pin(f"{own.get('group')}:{own.get('artifact')}", service=table, provider="maven")
+        elif source == "container":
+            yield _image_pin(f"{host}/{name}" if host else name, env, table)
+        elif source in _NVCHECKER:
+            yield Pin(f"https://{host}/{name}" if host else name, service=table,
+                      provider="" if host else _NVCHECKER[source])
+
+
+# Where the tools of asdf and mise are released, at GitHub.
+_TOOLS = dict(pair.split("=") for pair in """
+    aws-cli=aws/aws-cli awscli=aws/aws-cli bun=oven-sh/bun deno=denoland/deno elixir=elixir-lang/elixir
+    erlang=erlang/otp gh=cli/cli github-cli=cli/cli go=golang/go golang=golang/go helm=helm/helm
+    hugo=gohugoio/hugo jq=jqlang/jq just=casey/just kubectl=kubernetes/kubernetes node=nodejs/node
+    nodejs=nodejs/node opentofu=opentofu/opentofu php=php/php-src pnpm=pnpm/pnpm poetry=python-poetry/poetry
+    python=python/cpython ruby=ruby/ruby rust=rust-lang/rust terraform=hashicorp/terraform uv=astral-sh/uv
+    yq=mikefarah/yq""".split())
+
+
+def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """https://asdf-vm.com/manage/configuration.html and https://mise.jdx.dev/configuration.html  The first
+    choice first; not what is the system's or in a folder."""
+    tables, named = _tables(text), list[tuple[str, str]]()
+    for table, own, _ in tables:
+        named += own.items() if table == "tools" else ()
+        named += [(table[6:], own.get("version", ""))] if table.startswith("tools.") else ()
+    for tool, value in named if tables else ((line.split()[0], line) for line in _lines(text)):
+        inner = re.match(r"\{.*?\bversion *= *([^,}]*)", value)
+        value = (inner[1] if inner else value).partition("#")[0]
+        for version in re.findall(r"(?:^|[\s\"'])(v?[0-9][\w.+-]*)", value):
+            yield Pin(_TOOLS.get(tool, tool), version, provider="github" if tool in _TOOLS else "",
+                      reason="" if tool in _TOOLS else f"no provider for the tool {tool}")
+
+
+def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """https://go.dev/ref/mod#go-mod-file"""
+    block, required, replaced = "", list[tuple[str, str, bool]](), dict[str, list[str]]()
+    for line in _lines(text):
+        code, _, comment = line.partition("//")
+        words = ([block] if block else []) + code.replace('"', "").split()
+        if words[-1:] in (["("], [")"]):
+            block = words[0] if words[-1] == "(" else ""
+        elif words[:1] == ["require"] and len(words) == 3:
+            required.append((words[1], words[2], comment.strip() != "indirect"))
+        elif words[:1] == ["replace"] and "=>" in words:
+            replaced[" ".join(words[1:words.index("=>")])] = words[words.index("=>") + 1:]
+    for module, version, is_direct in required:
+        now = replaced.get(f"{module} {version}") or replaced.get(module) or [module, version]
+        if len(now) == 2:       # else it is a folder
+            yield Pin(now[0], now[1], is_direct=is_direct, provider="go")
+
+
+def _gemfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """Gemfile.lock: four blanks before a gem, six before what that requires; platforms follow a hyphen."""
+    blocks = [block.strip("\n") for block in text.split("\n\n")]
+    direct = {name for block in blocks if block.startswith("DEPENDENCIES\n")
+              for name in re.findall(r"^  ([^\s!]+)", block, re.MULTILINE)}
+    for block in blocks:
+        if block.startswith("GEM\n"):
+            for name, version in re.findall(r"^ {4}(\S+) \(([^\s()-]+)[^\s()]*\)$", block, re.MULTILINE):
+                yield Pin(name, version, is_direct=not direct or name in direct, provider="gems")
+
+
+def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """yarn.lock of version 1 and of Berry, whose workspaces tell what is direct."""
+    blocks = [block.strip("\n").partition("\n") for block in text.split("\n\n")]
+    direct = {name for key, _, body in blocks if "@workspace:" in key
+              for name in re.findall(r'^ {4}"?(@?[^@"\s:]+)"?:', body, re.MULTILINE)}
+    for key, _, body in blocks:
+        named = re.match(r'"?(@?[^@"\s]+)@(?:npm:(?:(@?[^@"\s]+)@)?)?[^:/@"\n]*(?:[",]|:$)', key)
+        version = re.match(r' {2}version:? "?([^"\s]+)', body)
+        if named and version:       # else from a folder, a patch or a repository
+            yield Pin(named[2] or named[1], version[1], provider="npm",
+                      is_direct=not direct or named[1] in direct)
+
+
+_RELEASE_FEED = re.compile(
+    r"https?://[^?#]+/(?:releases|tags|commits)(?:/[^?#]*)?(?:\.(?:atom|rss)|\?format=atom)")
+
+
+def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """The feeds of releases among those of a feed reader: http://opml.org/spec2.opml"""
+    folder = ""
+    for tag in re.findall(r"<outline\b([^<>]{0,9000})>", text):
+        about = {key: html.unescape(value) for key, value in re.findall(r'(\w+)="([^"]*)"', tag)}
+        if _RELEASE_FEED.match(about.get("xmlUrl", "")):
+            yield Pin(about["xmlUrl"], service=folder)
+        folder = folder if "xmlUrl" in about else about.get("text", "")
+
+
+def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """package-lock.json: https://docs.npmjs.com/cli/configuring-npm/package-lock-json"""
+    lock, direct = _json(text), set[str]()
+    packages = _of(dict, lock, "packages")
+    for path, about in packages.items():
+        if "node_modules/" not in path:     # the project itself, or a workspace
+            for kind in ("dependencies", "devDependencies", "optionalDependencies"):
+                direct.update(_of(dict, about, kind))
+    waiting = [("", _of(dict, lock, "dependencies"))] if not packages else []
+    for above, dependencies in waiting:     # version 1 nests them; the list grows meanwhile
+        for name, about in dependencies.items():
+            packages[f"{above}node_modules/{name}"] = about
+            waiting.append((f"{above}node_modules/{name}/"[-999:], _of(dict, about, "dependencies")))
+    for path, about in packages.items():
+        _, is_package, name = path.rpartition("node_modules/")
+        alias = re.fullmatch(r"(?:npm:(@?[^@]+)@)?([^:]+)", _of(str, about, "version"))
+        if is_package and alias and not re.match(r"git|file:", _of(str, about, "resolved")):
+            yield Pin(alias[1] or _of(str, about, "name") or name, alias[2], provider="npm",
+                      is_direct=path.count("node_modules/") == 1 and (not direct or name in direct))
+
+
+def _sections(provider: str, *sections: str) -> Reader:
+    """A reader of composer.lock or Pipfile.lock: sections with a list or an object of packages."""
+    def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+        lock = _json(text)
+        for section in sections:
+            listed = [(_of(str, about, "name"), about) for about in _of(list, lock, section)]
+            for name, about in (*listed, *_of(dict, lock, section).items()):
+                version = _of(str, about, "version").removeprefix("==")
+                if name and version:        # those of Pipfile.lock from a repository have none
+                    yield Pin(name, service=section, provider=provider, **_pin_of_version(version))
+    return read
+
+
+def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """github-release-monitor: a list of ``{"id": "owner/repo" or "gitlab:host/owner/repo", "url"}``."""
+    for about in _of(list, _json(text)):
+        provider, _, name = _of(str, about, "id").rpartition(":")
+        has_host = "." in name.partition("/")[0]
+        if address := _of(str, about, "url") or has_host and f"https://{name}":
+            yield Pin(address)
+        elif name:
+            yield Pin(name, provider=provider or "github")
+
+
+def _cyclonedx(bom: dict[str, Any]) -> Iterator[Pin]:
+    """https://cyclonedx.org/docs/1.6/json/  Direct is what the thing itself needs, or a component without a
+    purl, such as a lock file that Trivy names."""
+    root, waiting, components = _of(dict, bom, "metadata", "component"), [bom], list[dict[str, Any]]()
+    while waiting:
+        nested = _of(list, waiting.pop(), "components")
+        components += [one for one in nested if isinstance(one, dict) and one.get("type") != "file"]
+        waiting += nested[::-1]
+    purls = {_of(str, one, "bom-ref"): _of(str, one, "purl") for one in components}
+    direct = {ref for row in _of(list, bom, "dependencies") for ref in _of(list, row, "dependsOn")
+              if isinstance(ref, str) and purls.get(ref) and not purls.get(_of(str, row, "ref"))}
+    purl, image = _of(str, root, "purl"), _image_pin(_of(str, root, "name"), {})
+    if root.get("type") == "container" and image.provider:
+        digest = re.search(r"sha256:[0-9a-f]{64}", f"{unquote(purl)} {_of(str, root, 'version')}")
+        yield dataclasses.replace(image, digest=image.digest or (digest[0] if digest else ""))
+    elif purl:
+        yield _purl_pin(purl)
+    for one in components:
+        yield _purl_pin(_of(str, one, "purl"), _of(str, one, "version"),
+                        not direct or _of(str, one, "bom-ref") in direct, _of(str, one, "name"))
+
+
+def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """CycloneDX, or SPDX 2: https://spdx.github.io/spdx-spec/v2.3/  It may be inside an attestation or an
+    answer of GitHub. Raises ValueError."""
+    bom = _json(text)
+    for key in ("predicate", "sbom"):
+        bom = _of(dict, bom, key) or bom
+    if not {"bomFormat", "spdxVersion"} & _of(dict, bom).keys():
+        raise ValueError("is neither CycloneDX nor SPDX 2 in JSON")
+    yield from _cyclonedx(bom) if "bomFormat" in bom else ()
+    for about in _of(list, bom, "packages"):
+        purls = [_of(str, one, "referenceLocator") for one in _of(list, about, "externalRefs")
+                 if _of(str, one, "referenceType") == "purl"]       # its category is spelt in several ways
+        yield _purl_pin((*purls, "")[0], _of(str, about, "versionInfo"), name=_of(str, about, "name"))
+
+
+def _listed(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """A plain list: addresses, purls, images with tags, owner/repository@version. Raises ValueError."""
+    entries = [re.sub(r"\s#.*", "", line.strip()).removeprefix("- ").strip() for line in _lines(text)]
+    if re.match(r"\s*[{\[]\s*[\"{}\]]", text) or all(" " in entry for entry in entries):
+        raise ValueError("is no file that is known here, and no list of addresses or images, one per line")
+    for entry in entries:
+        owned = re.fullmatch(r"([\w-]+/[\w.-]+)(?:@(v?[0-9][\w.+-]*))?", entry)
+        if entry.startswith("pkg:"):
+            yield _purl_pin(entry)
+        elif owned:
+            yield Pin(owned[1], owned[2] or "", provider="github")
+        elif "://" not in entry and re.search(r"^\S+(?::[\w.-]+|@sha256:\w+)$", entry):
+            yield _image_pin(entry, {})
+        elif re.match(r"\w+://\S+$|git@\S+$|[\w-]+\.[\w.-]+/\S+$", entry):
+            yield Pin(entry if ":" in entry else f"https://{entry}")
+        else:
+            yield Pin(entry, reason="not an address, a purl, or an image with a tag")
+
+
+# To read another kind of file, write its reader above and add a row. The first row that fits a file's name
+# reads it; else the first whose mark is in the text's beginning.
+READERS: tuple[tuple[str, Reader, str, str], ...] = (
+    # file's name, reader, title, mark
+    (r".*(?:\.cdx|\.spdx|bom)\.json", _sbom, "CycloneDX, SPDX", r'"(?:bomFormat|spdxVersion)" *:'),
+    (r"package-lock\.json|npm-shrinkwrap\.json", _npm_lock, "package-lock.json", r'"lockfileVersion" *:'),
+    (r"composer\.lock", _sections("packagist", "packages", "packages-dev"), "composer.lock",
+     r'"packages-dev" *:'),
+    (r"Pipfile\.lock", _sections("pypi", "default", "develop"), "Pipfile.lock", r'"pipfile-spec" *:'),
+    (r"repositories\.json", _release_monitor, "github-release-monitor", r'\A\s*\[\s*\{\s*"'),
+    (r".*\.opml(?:\.xml)?", _opml, "OPML", r"<opml\b"),
+    (r"yarn\.lock", _yarn, "yarn.lock", r"^__metadata:|^# yarn lockfile v1"),
+    (r"Cargo\.lock", _locked("cargo", r'"(?:registry|sparse)\+'), "Cargo.lock",
+     r'^source = "(?:registry|sparse)\+'),
+    (r"(?:uv|poetry)\.lock", _locked("pypi", r'$|\{ *registry|"legacy'), "uv.lock, poetry.lock",
+     r"^\[\[package\]\]"),
+    (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, "asdf, mise",
+     r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
+    (r".*nvchecker.*\.toml", _nvchecker, "nvchecker", r"^source *= *[\"']"),
+    (r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?", _dockerfile, "Dockerfile",
+     r"^(?:FROM|from) +(?:--\S+ +)?[^\s,;]+ *(?:$| [Aa][Ss] )"),
+    (r"Gemfile\.lock|gems\.locked", _gemfile, "Gemfile.lock", r"^GEM$"),
+    (r"go\.mod", _go_mod, "go.mod", r"^require [^\n]*(?:\(| v[0-9])"),
+    (r"pnpm-lock\.yaml", _pnpm, "pnpm-lock.yaml", r"^lockfileVersion:"),
+    (r"Chart\.lock|.*\.ya?ml", _yaml, "Compose, Kubernetes, Helm, Flux, Diun, Argus",
+     r"^(?:services|kind|service|dependencies):|^- name:|^[ -]*image:"),
+    (r".*requirements.*\.txt", _requirements, "requirements.txt", r"^[\w.-]+ *(?:\[[\w, -]*\])? *== *[0-9]"),
+    (r"$.", _listed, "a list of addresses, purls and images", r""),
+)
+
+
+def _readable_text(text: str) -> str:
+    """The text as it can be stored and shown."""
+    return re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "\ufffd", text[:500])
+
+
+def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
+    """What a file pins, each entry once, in the file's order. ``path_name``: "" for what was pasted. ``env``:
+    the variables of the ``.env`` beside it. Raises ValueError, with what to put behind the file's name."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        raise ValueError("is not text")
+    if text.count("\n") > _LINE_LIMIT:
+        raise ValueError(f"has more than {_LINE_LIMIT:,} lines")
+    name = re.split(r"[/\\]", path_name)[-1]
+    named = [read for pattern, read, *_ in READERS if re.fullmatch(pattern, name, re.IGNORECASE)]
+    likely = (read for _, read, _, mark in READERS if re.search(mark, text[:200_000], re.MULTILINE))
+    found = list(itertools.islice((named or [next(likely)])[0](text, env), ENTRY_LIMIT + 1))
+    if len(found) > ENTRY_LIMIT:
+        raise ValueError(f"has more than {ENTRY_LIMIT:,} entries")
+    return list(dict.fromkeys(Pin(
+        _readable_text(one.name), _readable_text(one.version), _readable_text(one.digest), one.is_direct,
+        _readable_text(one.service), one.provider, one.reason) for one in found))
 
 
 # == rules =====================================================================

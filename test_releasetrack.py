@@ -632,6 +632,7 @@ MAY_USE: dict[str, set[str]] = {
     "store": {"security"},
     "fetching": {"limits", "security"},
     "providers": {"security"},
+    "readers": {"providers"},
     "rules": {"providers"},
     "tracker": {"limits", "security", "store", "fetching", "providers", "rules"},
     "notifications": {"security", "providers", "rules"},
@@ -4450,6 +4451,230 @@ def test_hostile_answer_is_read_fast():
             canned, began = Canned(dialect, {**answers_by_path, path: answer}), time.process_time()
             canned_versions(canned, name, token)
             assert time.process_time() - began < 2, (case, str(answer)[:80])
+
+
+# == readers ===================================================================
+
+
+IMAGE_DIGEST = "sha256:" + "ab12" * 16
+POD = "apiVersion: v1\nkind: Pod\nspec:\n  initContainers:\n  - image: busybox:1.36\n  containers:\n"
+
+
+def pins(name: str, text: str, **env: str) -> list[str]:
+    """What a file pins, as short texts: provider/name version digest, "+" where only others need it."""
+    found = []
+    for one in rt.pins_in(name, text, env):
+        project = rt.project_of_pin(rt.PROVIDERS, one)
+        place = "/".join((project[0].id, project[1])) if project else f"?{one.name}"
+        found.append(" ".join(filter(None, (place, one.version, one.digest, "" if one.is_direct else "+"))))
+    return found
+
+
+def services(image: str) -> str:
+    return f"services:\n  web:\n    image: {image}\n"
+
+
+@pytest.mark.parametrize("image, env, wanted", [
+    ("postgres:16-alpine", {}, "dockerhub/library/postgres 16-alpine"),
+    ("nginx", {}, "dockerhub/library/nginx"),
+    ("prom/prometheus", {}, "dockerhub/prom/prometheus"),
+    ("'nginx:1.27' # why", {}, "dockerhub/library/nginx 1.27"),
+    (">-\n      nginx:1.27", {}, "dockerhub/library/nginx 1.27"),
+    ("|\n      nginx:1.27\n    restart: always", {}, "dockerhub/library/nginx 1.27"),
+    ("\n      nginx:1.27", {}, "dockerhub/library/nginx 1.27"),
+    (f"nginx@{IMAGE_DIGEST}", {}, f"dockerhub/library/nginx {IMAGE_DIGEST}"),
+    (f"postgres:16@{IMAGE_DIGEST}", {}, f"dockerhub/library/postgres 16 {IMAGE_DIGEST}"),
+    ("localhost:5000/a/b:2", {}, "image/localhost:5000/a/b 2"),
+    ("lscr.io/linuxserver/sonarr:4", {}, "ghcr/linuxserver/sonarr 4"),
+    ("${I:-ghcr.io/a/b:1}", {}, "ghcr/a/b 1"),
+    ("${I:-ghcr.io/a/b:1}", {"I": ""}, "ghcr/a/b 1"),
+    ("a/b:${T:-${U:-3}}", {}, "dockerhub/a/b 3"),
+    ("a/b:${T:-${U:-3}}", {"U": "4"}, "dockerhub/a/b 4"),
+    ("a/b:${T-1}", {"T": ""}, "dockerhub/a/b"),
+    ("a/b:${T:?must be set}", {"T": "2"}, "dockerhub/a/b 2"),
+    ("a/b:1${T:+-alpine}", {"T": "x"}, "dockerhub/a/b 1-alpine"),
+    ("a/b:1${T:+-alpine}", {}, "dockerhub/a/b 1"),
+    ("a/b:$T", {"T": "5"}, "dockerhub/a/b 5"),
+    ("ghcr.io/a/b:${T}", {}, "ghcr/a/b"),
+    ("a/b:$$T", {}, "dockerhub/a/b $T"),
+    ("a/b:${T}", {"T": "${T}"}, "dockerhub/a/b ${T}"),
+])
+def test_compose_reads_an_image(image, env, wanted):
+    assert pins("docker-compose.prod.yml", services(image), **env) == [wanted]
+    assert pins("compose.override.yml", "\ufeff" + services(image).replace("\n", "\r\n"), **env) == [wanted]
+
+
+def test_compose_says_which_variable_is_not_set():
+    one, = rt.pins_in("compose.yml", services("ghcr.io/x/y:${TAG}"), {})
+    assert (one.name, one.version) == ("ghcr.io/x/y", "") and "TAG is not set" in one.reason
+
+
+@pytest.mark.parametrize("text, wanted", [
+    ("x-a: &i redis:${T:-7}\nservices:\n  a:\n    image: *i\n", ["dockerhub/library/redis 7"]),
+    ("x-a: &b\n  image: redis:7\nservices:\n  a:\n    <<: *b\n    restart: always\n", ["dockerhub/library/redis 7"]),
+    ("x-a:\n  &b # why\n  image: redis:7\nservices:\n  a:\n    <<: [*c, *b]\n", ["dockerhub/library/redis 7"]),
+    ("x-a: &b {image: redis:7}\nservices:\n  a: *b\n", ["dockerhub/library/redis 7"]),
+    ("services:\n  a: {build: {context: .}, image: r/a:7}\n", ["dockerhub/r/a 7"]),
+    ("services:\n  a:\n    build: .\n", []),
+    ("services:\n  a:\n    build: .\n    image: mine\n", ["?mine"]),
+    ("services:\n  a:\n    build:\n      dockerfile_inline: |\n        FROM x\n        image: b:1\n"
+     "    labels:\n      image: c:1\n    develop:\n      image: d:1\n    # image: e:1\n", []),
+    ("services:\n  a:\n    command: \"x\n      image: b:1\"\n    image: redis:7\n", ["dockerhub/library/redis 7"]),
+    ("services:\n- a\nimage: x:1\n", []),
+])
+def test_compose_reads_only_services(text, wanted):
+    assert pins("compose.yaml", text) == wanted
+
+
+YARN_1, BERRY = "# yarn lockfile v1\n\n\n", "__metadata:\n  version: 8\n\n"
+REGISTRY = 'source = "registry+https://github.com/rust-lang/crates.io-index"\n'
+
+
+@pytest.mark.parametrize("name, text, wanted", [
+    ("pod.yaml", f"---\n{POD}  - name: x\n    image: ubuntu:12@{IMAGE_DIGEST}\n",
+     ["dockerhub/library/busybox 1.36", f"dockerhub/library/ubuntu 12 {IMAGE_DIGEST}"]),
+    ("flux.yaml", "kind: HelmRepository\nmetadata:\n  name: r\nspec:\n  url: https://c.example/x\n---\n"
+     "kind: HelmRelease\nspec:\n  chart:\n    spec:\n      chart: redis\n      version: 6.0.0\n"
+     "      sourceRef:\n        name: r\n", ["helm/https://c.example/x#redis 6.0.0"]),
+    ("values.yaml", "a:\n  image:\n    repository: 'x/y'\n    tag: 18.04\n    registry: r.azurecr.io\n",
+     ["image/r.azurecr.io/x/y 18.04"]),
+    ("Chart.yaml", "name: me\nversion: 1.0.0\ndependencies:\n- name: a\n  version: ^8\n  repository: https://c.example\n"
+     "- name: b\n  version: 1.2.3\n  repository: oci://ghcr.io/x\n", ["helm/https://c.example#a", "ghcr/x/b 1.2.3"]),
+    ("Dockerfile", "ARG V=\"1.22\"\nFROM --platform=$BUILDPLATFORM golang:${V} AS build\nRUN <<EOF\nFROM no:1\nEOF\n"
+     f"COPY --from=build /a /b\nCOPY --from=busybox:1 /a /b\nFROM build AS two\nFROM scratch\nFROM alpine:3@{IMAGE_DIGEST}",
+     ["dockerhub/library/golang 1.22", "dockerhub/library/busybox 1", f"dockerhub/library/alpine 3 {IMAGE_DIGEST}"]),
+    ("requirements-dev.txt", "a==1.0\nB[x,y] == 2 ; python_version < '3'\nc==3 \\\n    --hash=sha256:ab \\\n    --hash=b\n"
+     "d>=1\ne==2.*\nf\n-r x.txt\ng @ https://h/g-1.zip\nh~=1\n", ["pypi/a 1.0", "pypi/b 2", "pypi/c 3"]),
+    ("uv.lock", '[[package]]\nname = "a"\nversion = "1"\nsource = { registry = "https://x" }\n\n[[package]]\nname = "b"\n'
+     'version = "2"\nsource = { registry = "https://x" }\n\n[[package]]\nname = "me"\nversion = "0"\nsource = '
+     '{ virtual = "." }\ndependencies = [\n    { name = "a" },\n]\n', ["pypi/a 1", "pypi/b 2 +"]),
+    ("poetry.lock", '[[package]]\nname = "a"\nversion = "1"\n\n[[package]]\nname = "b"\nversion = "2"\n\n'
+     '[package.source]\ntype = "git"\n\n[metadata]\nversion = "9"\n', ["pypi/a 1"]),
+    ("Cargo.lock", f'[[package]]\nname = "syn"\nversion = "1.0"\n{REGISTRY}\n[[package]]\nname = "syn"\nversion = "2.0"\n'
+     f'{REGISTRY}\n[[package]]\nname = "me"\nversion = "0"\ndependencies = [\n "serde",\n]\n',
+     ["cargo/syn 1.0 +", "cargo/syn 2.0 +"]),
+    ("package-lock.json", '{"lockfileVersion": 3, "packages": {"": {"dependencies": {"@a/b": "^1"}}, "node_modules/@a/b": {"version": "1.1"},'
+     '"node_modules/@a/b/node_modules/c": {"version": "2"}, "node_modules/l": {"link": true}, "node_modules/d":'
+     '{"name": "e", "version": "3"}}, "dependencies": {"z": {"version": "1"}}}',
+     ["npm/@a/b 1.1", "npm/c 2 +", "npm/e 3 +"]),
+    ("package-lock.json", '{"lockfileVersion": 1, "dependencies": {"a": {"version": "1", "dependencies": {"b": {"version": "2"}}},'
+     '"g": {"version": "git+ssh://x"}, "k": {"version": "npm:r@3"}}}', ["npm/a 1", "npm/r 3", "npm/b 2 +"]),
+    ("mise.toml", '[tools]\nnode = { version = "22", x = "1" }\nterraform = ["1.5", "latest"]\nfoo = "3"\n[env]\na = "1"\n',
+     ["github/nodejs/node 22", "github/hashicorp/terraform 1.5", "?foo 3"]),
+    (".tool-versions", "nodejs 24.04 21 system file:/x ref:1 # 9\n", ["github/nodejs/node 24.04", "github/nodejs/node 21"]),
+    ("go.mod", "module a\nrequire x.org/a v1.0.0\nrequire (\n\tx.org/b v2.0.0+incompatible // indirect\n\tx.org/c v1\n"
+     "\tx.org/d v1\n)\nreplace x.org/c => x.org/cc v3\nreplace (\n x.org/d v1 => ../d\n)\nexclude x.org/e v1\n",
+     ["go/x.org/a v1.0.0", "go/x.org/b v2.0.0+incompatible +", "go/x.org/cc v3"]),
+    ("composer.lock", '{"packages": [{"name": "a/b", "version": "v1"}], "packages-dev": [{"name": "c/d", "version": "dev-main"}]}',
+     ["packagist/a/b v1", "packagist/c/d"]),
+    ("Gemfile.lock", "GIT\n  specs:\n    no (1)\n\nGEM\n  specs:\n    a (1.2-x86_64-linux)\n      b (~> 2)\n    b (2)\n\nDEPENDENCIES\n  a!\n",
+     ["gems/a 1.2", "gems/b 2 +"]),
+    ("pnpm-lock.yaml", "dependencies:\n  a: 1.0\npackages:\n\n  /a/1.0:\n    dev: true\n  /@b/c/2.0_x@1:\n    dev: true\n",
+     ["npm/a 1.0", "npm/@b/c 2.0 +"]),
+    ("pnpm-lock.yaml", "importers:\n  .:\n    dependencies:\n      a:\n        specifier: ^1\n        version: 1.0(p@2)\n"
+     "packages:\n  a@1.0(p@2):\n    x: y\n  '@b/c@2.0':\n    x: y\nsnapshots:\n  d@1: {}\n", ["npm/a 1.0", "npm/@b/c 2.0 +"]),
+    ("yarn.lock", f'{YARN_1}"@a/b@^1", "@a/b@^1.1":\n  version "1.2"\n\nc@npm:d@^2:\n  version "2.3"\n', ["npm/@a/b 1.2", "npm/d 2.3"]),
+    ("yarn.lock", f'{BERRY}"a@npm:^1":\n  version: 1.2\n\n"b@npm:2":\n  version: 2\n\n"b@patch:b@2":\n  version: 2\n\n"me@workspace:.":\n'
+     '  version: 0.0.0-use.local\n  dependencies:\n    a: ^1\n', ["npm/a 1.2", "npm/b 2 +"]),
+    ("Pipfile.lock", '{"_meta": {"pipfile-spec": 6}, "default": {"a": {"version": "==1"}, "g": {"git": "x"}}, "develop": {"a": {"version": "==1"}}}', ["pypi/a 1"] * 2),
+    ("f.opml", '<opml><outline text="F"><outline xmlUrl="https://github.com/a/b/releases.atom"/><outline xmlUrl="https://y/f.xml"/>',
+     ["github/a/b"]),
+    ("nvchecker.toml", '[x]\nsource = "github"\ngithub = "a/b"\n[y]\nsource = "cmd"\ncmd = "z"\n[z]\nsource = "gitlab"\n'
+     'gitlab = "a/b"\nhost = "gitlab.gnome.org"\n[t]\nsource = "manual"\nmanual = "0.1"\n', ["github/a/b", "gnome-gitlab/a/b", "?t 0.1"]),
+    ("config.yml", "service:\n  a/b:\n    latest_version:\n      type: github\n      url: a/b\n", ["github/a/b"]),
+    ("diun.yml", "- name: quay.io/a/b:v1\n- name: alpine\n", ["quay/a/b v1", "dockerhub/library/alpine"]),
+    ("repositories.json", '[{"id": "gitlab:gitlab.com/a/b"}, {"id": "codeberg:a/b"}, {"id": "c/d"}]',
+     ["gitlab/a/b", "codeberg/a/b", "github/c/d"]),
+    ("x.cdx.json", '{"bomFormat": "CycloneDX", "metadata": {"component": {"type": "container", "name": "nginx:1.2", "version": '
+     f'"{IMAGE_DIGEST}"}}}}, "components": [{{"name": "N", "version": "1", "components": [{{"purl": "pkg:npm/%40a/b@2%2B1?x=y#z"}}]}},'
+     f'{{"purl": "pkg:oci/y@{IMAGE_DIGEST}?repository_url=ghcr.io/x/y&tag=1.2"}}, {{"purl": "pkg:deb/debian/curl@7"}}]}}',
+     [f"dockerhub/library/nginx 1.2 {IMAGE_DIGEST}", "?N 1", f"ghcr/x/y 1.2 {IMAGE_DIGEST}", "?pkg:deb/debian/curl 7", "npm/@a/b 2+1"]),
+    ("sbom.json", '{"sbom": {"spdxVersion": "SPDX-2.3", "packages": [{"name": "a", "versionInfo": "1", "externalRefs": [{"referenceType":'
+     '"purl", "referenceLocator": "pkg:gem/a"}]}, {"name": "b"}]}}', ["gems/a 1", "?b"]),
+    ("", "nginx:1.27\npkg:npm/react@18.2.0\na/b@v1.2.3\nhttps://github.com/c/d\nghcr.io/e/f\nfoo\n",
+     ["dockerhub/library/nginx 1.27", "npm/react 18.2.0", "github/a/b v1.2.3", "github/c/d", "ghcr/e/f", "?foo"]),
+])
+def test_reader_reads_what_is_pinned(name, text, wanted):
+    assert pins(name, text) == wanted
+    assert pins(name, text.replace("\n", "\r\n")) == wanted
+    pasted = "config.yml" if name == "values.yaml" else ""
+    assert sorted(pins(pasted, text)) == sorted(wanted) or name == "pnpm-lock.yaml"
+
+
+@pytest.mark.parametrize("name, text, problem", [
+    ("package-lock.json", '{"a": [1,\n}', "line 2, column 1"),
+    ("bom.json", '{"a":' * 100_000, "nested too deep"),
+    ("bom.json", '{"version": 1}', "neither CycloneDX nor SPDX"),
+    ("bom.json", "[" * 2_000_000, "more than 1,000,000 objects"),
+    ("compose.yml", "\x89PNG\0\0", "is not text"),
+    ("compose.yml", "- " * 60, "nested more than 50 deep"),
+    ("compose.yml", services("a" + "${A:-" * 12 + "}" * 12) + "\n" * 600_001, "more than 600,000 lines"),
+    ("Dockerfile", "ARG A0=aaaaaaaaaa\n" + "".join(f"ARG A{n}=$A{n - 1}$A{n - 1}\n" for n in range(1, 40)), "longer than"),
+    ("requirements.txt", "".join(f"a{n}==1\n" for n in range(50_001)), "more than 50,000 entries"),
+    ("", "a text of some words\n", "no file that is known"),
+    ("", '{"some": "json"}', "no file that is known"),
+])
+def test_reader_says_what_it_cannot_read(name, text, problem):
+    with pytest.raises(ValueError, match=problem):
+        rt.pins_in(name, text, {})
+
+
+def test_yaml_never_expands_aliases():
+    bomb = "a0: &a0 lol\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
+    began = time.process_time()
+    one, = rt.pins_in("compose.yml", bomb + "services:\n  a:\n    image: *a29\n    <<: *a29\n", {})
+    assert one.reason and len(one.name) < 500 and time.process_time() - began < 0.5
+
+
+def test_env_file_is_read():
+    text = "\ufeffA=1\r\nexport B=\"x $A\" # c\r\nC='$A'\n# D=4\nE=${A}-${F:-5}\n"
+    assert rt.read_env(text) == {"A": "1", "B": "x 1", "C": "$A", "E": "1-5"}
+
+
+UNITS = ["a", " ", "\t", "-", "- ", "#", ":", "\"", "'", "{", "[", "[[", "}", "$", "${", "${A:-", "&a ", "*a", "<", "<outline ",
+         "|", "\\", "\\\n", "\n", "=", "==", "/", "@", "a:\n", "- a\n", "a=1\n", "[a]\n", "a: &a *a\n", "FROM a\n", "RUN <<A\n",
+         "  a: {\n", "    a (1)\n", "a@1:\n  version: 1\n\n", "pkg:", "{\"a\":", "[{},", "a a"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [
+    "compose.yml", "pnpm-lock.yaml", "Dockerfile", "requirements.txt", "uv.lock", "Cargo.lock", "mise.toml", "go.mod",
+    ".tool-versions", "nvchecker.toml", "Gemfile.lock", "yarn.lock", "a.opml", "x.cdx.json", "package-lock.json", ""])
+def test_reader_is_fast_with_hostile_texts(name):
+    """1 MiB in a twentieth of the 5 s that 20 MiB may take, twice that on a busy machine."""
+    for unit in UNITS:
+        text, began = unit * (2 ** 20 // len(unit)), time.process_time()
+        with contextlib.suppress(ValueError):
+            rt.pins_in(name, text, {})
+        assert time.process_time() - began < 0.5, unit
+
+
+def mutated(text: str, chance: random.Random) -> str:
+    at, to = sorted(chance.randrange(len(text) + 1) for _ in range(2))
+    lines = text.splitlines(keepends=True)
+    return chance.choice([
+        lambda: text[:at] + chr(chance.randrange(256)) + text[at + 1:],
+        lambda: text[:at], lambda: text[at:], lambda: text[:at] + text[to:],
+        lambda: text[:to] + text[at:to] * chance.randrange(1, 5) + text[to:],
+        lambda: "".join(chance.sample(lines, len(lines)))])()
+
+
+@pytest.mark.slow
+def test_readers_survive_mutations():
+    chance = random.Random(7)
+    samples = [(row.args[0], row.args[1]) if hasattr(row, "args") else row[:2]
+               for row in test_reader_reads_what_is_pinned.pytestmark[0].args[1]]
+    samples.append(("compose.yml", f"x: &b\n  image: a:1\n{services('${A:-b}:$C')}    <<: *b\n"))
+    for _ in range(10_000):
+        name, text = chance.choice(samples)
+        for _ in range(chance.randrange(1, 4)):
+            text = mutated(text, chance)
+        began = time.process_time()
+        with contextlib.suppress(ValueError):
+            for one in rt.pins_in(chance.choice([name, ""]), text, {"A": "1"}):
+                json.dumps(one.name).encode()
+                rt.project_of_pin(rt.PROVIDERS, one)
+        assert time.process_time() - began < 5, (name, text)
 
 
 # == rules =====================================================================
