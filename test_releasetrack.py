@@ -4641,12 +4641,12 @@ UNITS = ["a", " ", "\t", "-", "- ", "#", ":", "\"", "'", "{", "[", "[[", "}", "$
     "compose.yml", "pnpm-lock.yaml", "Dockerfile", "requirements.txt", "uv.lock", "Cargo.lock", "mise.toml", "go.mod",
     ".tool-versions", "nvchecker.toml", "Gemfile.lock", "yarn.lock", "a.opml", "x.cdx.json", "package-lock.json", ""])
 def test_reader_is_fast_with_hostile_texts(name):
-    """1 MiB in a twentieth of the 5 s that 20 MiB may take, twice that on a busy machine."""
+    """Less than 5 s; 20 MiB take up to 3 s, but all together seven minutes. Lines are limited, so 2 MiB tell as much."""
     for unit in UNITS:
-        text, began = unit * (2 ** 20 // len(unit)), time.process_time()
+        text, began = unit * (2 ** 21 // len(unit)), time.process_time()
         with contextlib.suppress(ValueError):
             rt.pins_in(name, text, {})
-        assert time.process_time() - began < 0.5, unit
+        assert time.process_time() - began < 5, unit
 
 
 def mutated(text: str, chance: random.Random) -> str:
