@@ -145,6 +145,7 @@ WORDS_LIMIT = 8                         # of a search in releases
 NOTE_LIMIT = 256 * KIB                  # characters of a release note that are kept
 CVE_LIMIT = 100                         # CVE ids of a release that are kept
 RELEASE_LIMIT = 10_000                  # releases of a project that are kept, the newest
+CHANGES_LIMIT = 200                     # releases of which "what changed" shows the notes, the newest
 JSON_LIMIT, VALUE_LIMIT = 10 * MIB, 500_000     # bytes, and values, of an answer that is parsed: some 60 MiB
 NOTE_PREVIEW_CHARS = 2000               # characters of a release note that lists show
 FIRST_CHECK_WAIT = 3.0                  # seconds that adding a project waits for the provider's answer
@@ -394,6 +395,14 @@ class Settings:
     outgoing_proxy: str = _setting(
         "", _proxy, "URL", "an HTTP proxy for all outgoing requests but mail; it resolves names, but for "
         "accounts that are no administrators", is_secret=True)
+    scan: tuple[str, ...] = _setting(
+        (), str, "PATH", "a file or folder to read installed versions from every hour, for the first "
+        "administrator", is_repeatable=True, is_serve_only=True, is_stored=False)
+    docker: str = _setting(
+        "", text_matching(r"(?:unix://)?/.{1,100}|tcp://[\w.-]{1,200}(?::[0-9]{1,5})?",
+                          "a socket such as /var/run/docker.sock, or tcp://127.0.0.1:2375"),
+        "SOCKET", "the socket of Docker or Podman to read running containers from every hour, likewise",
+        is_serve_only=True, is_stored=False)
     threads: int = _setting(8, _whole(1, 64), "N", "concurrent requests to the service",
                             is_serve_only=True, is_stored=False)
     log_level: str = _setting(
@@ -1222,7 +1231,8 @@ class Installation:
     digest: str = ""            # "sha256:..." of the image
     origin: str = "manual"      # one of ORIGINS
     seen_at: float = 0.0
-    known_as: str = ""          # the version with the same digest, of a tag such as "latest"
+    label: str = ""             # the version that the image itself names
+    known_as: str = ""          # the version that a tag such as "latest" is, by its digest or the label
     state: str = "unknown"      # or "current", "behind", "new build" (of the tag), as rules found it
     step: str = ""              # to the newest version: "major", "minor" or "patch"
     line: str = ""              # the newest version with the same first number; "" for none
@@ -4015,6 +4025,17 @@ class Projects:
         return self.of_ids(account_id, [row["id"] for row in self._db.rows(
             "SELECT id FROM project WHERE account_id = ? AND installed != '[]'", (account_id,))])
 
+    def ids_by_key(self, account_id: str) -> dict[tuple[str, str], str]:
+        """The ids of the account's projects by ``(provider, key)``."""
+        return {(row["provider"], row["key"]): row["id"] for row in self._db.rows("""
+            SELECT project.id, provider, key FROM project JOIN source ON source.id = source_id
+             WHERE account_id = ?""", (account_id,))}
+
+    def has_installed(self, account_id: str) -> bool:
+        """Whether anything of the account's projects is installed."""
+        return self._db.row("SELECT 1 FROM project WHERE account_id = ? AND installed != '[]' LIMIT 1",
+                            (account_id,)) is not None
+
     def count_behind(self, account_id: str | None = None) -> int:
         """The projects, of an account or of all, with an update that is neither skipped nor snoozed."""
         (count,), = self._db.rows("""
@@ -4673,6 +4694,29 @@ class _Handler(urllib.request.BaseHandler):
         return self._stack.enter_context(contextlib.closing(connection)).ask(self._request)
 
     https_open = http_open
+
+
+DOCKER_SECONDS = 5.0
+
+
+def ask_docker(place: str, path: str) -> Answer:
+    """What the API of Docker or Podman answers at its socket, or at tcp://host:port. Raises Unreachable."""
+    exchange = _Exchange(DOCKER_SECONDS, 20 * MIB, Settings(), True, threading.Event())
+    url, connection = urlsplit(place), http.client.HTTPConnection("docker")
+    try:
+        with contextlib.closing(connection):
+            if url.scheme == "tcp":
+                connection.sock = exchange.dial(url.hostname or "", url.port or 2375)
+            else:
+                connection.sock = plain = _Socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                plain.exchange = exchange
+                plain.settimeout(exchange.left())
+                plain.connect(place.removeprefix("unix://"))
+            connection.request("GET", path, headers={"Connection": "close"})
+            response = connection.getresponse()
+            return Answer(path, response.status, _headers(response), _read_body(response, exchange, False))
+    except (OSError, http.client.HTTPException, ValueError, Unreachable) as error:
+        raise Unreachable(f"{place}: {_network_error(error)}") from error
 
 
 # What a token stands in, and so is sent to no other host.
@@ -6819,6 +6863,7 @@ class Pin:
     service: str = ""           # where in the file: a compose service, build stage, folder or section
     provider: str = ""          # our id; "image" for one of any registry; "" where project_in can tell
     reason: str = ""
+    label: str = ""             # the version that an image itself names
 
 
 Reader = Callable[[str, Mapping[str, str]], Iterable[Pin]]
@@ -7408,6 +7453,11 @@ def _readable_text(text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "\ufffd", text[:500])
 
 
+def is_file(text: str) -> bool:
+    """Whether a text is like a file that a reader knows, not a list of names."""
+    return any(re.search(mark, text[:200_000], re.MULTILINE) for *_, mark in READERS[:-1])
+
+
 def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
     """What a file pins, each entry once, in the file's order. ``path_name``: "" for what was pasted. ``env``:
     the variables of the ``.env`` beside it. Raises ValueError, with what to put behind the file's name."""
@@ -7425,6 +7475,93 @@ def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
     return list(dict.fromkeys(Pin(
         _readable_text(one.name), _readable_text(one.version), _readable_text(one.digest), one.is_direct,
         _readable_text(one.service), one.provider, one.reason) for one in found))
+
+
+def pin_of_item(item: Mapping[str, Any]) -> Pin:
+    """What an item of the API names: a ``purl``, an ``image``, or ``provider`` and ``name``."""
+    about = {name: _readable_text(_of(str, item, name)) for name in ("version", "digest", "label", "service")}
+    if purl := _of(str, item, "purl"):
+        pin = _purl_pin(purl, about["version"])
+        return dataclasses.replace(pin, digest=pin.digest or about["digest"])
+    if image := _of(str, item, "image"):
+        pin = _image_pin(image, {}, about["service"])
+        return dataclasses.replace(pin, version=about["version"] or pin.version, label=about["label"],
+                                   digest=about["digest"] or pin.digest)
+    name, provider = _of(str, item, "name"), _of(str, item, "provider")
+    reason = "" if name else "an item has a purl, an image, or a provider and a name"
+    return Pin(_readable_text(name), provider=provider, reason=reason,
+               is_direct=item.get("direct") is not False, **about)
+
+
+# Containers
+
+
+_DOCKER_API = (1, 44)           # the oldest version that all present engines speak, or an older one's own
+_CONTAINER_LIMIT = 1000
+
+
+def _label_of(name: str, image: Mapping[str, Any]) -> str:
+    """The version that an image names: by its labels, unless those are its base's, or the variable that an
+    official image sets. https://github.com/opencontainers/image-spec/blob/main/annotations.md"""
+    labels, last = _of(dict, image, "Config", "Labels"), name.rpartition("/")[2]
+    base = _of(str, labels, "org.opencontainers.image.ref.name")
+    is_inherited = re.fullmatch("[a-z]+", base) and base != last
+    found = [] if is_inherited else [_of(str, labels, key) for key in (
+        "org.opencontainers.image.version", "org.label-schema.version", "version")]
+    variable = {"postgres": "PG"}.get(last, last.upper().replace("-", "_")) + "_VERSION="
+    is_official = re.fullmatch(r"(?:docker\.io/)?(?:library/)?[\w-]+", name)
+    found += [one[len(variable):].partition("-")[0] for one in _of(list, image, "Config", "Env")
+              if is_official and isinstance(one, str) and one.startswith(variable)]
+    return next((one for one in found if re.match("[A-Za-z-]{0,20}[0-9]", one)), "")
+
+
+def _short_name(name: str) -> str:
+    return re.sub(r"^(?:(?:index\.)?docker\.io/)?(?:library/)?", "", name)
+
+
+def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pin | None:
+    """What a container runs, by what the engine says of it and of its image; None of a pod's own."""
+    labels, reference = _of(dict, container, "Labels"), _of(str, container, "Image")
+    digests = [one.partition("@") for one in _of(list, image, "RepoDigests") if isinstance(one, str)]
+    if re.fullmatch(r"(?:sha256:)?[0-9a-f]{12,64}", reference):        # its tag went to another image
+        tags = [one for one in _of(list, image, "RepoTags") if isinstance(one, str)]
+        reference = next(iter(tags), f"{digests[0][0]}@{digests[0][2]}" if digests else "")
+    if not reference or _of(str, labels, "com.docker.compose.oneoff") == "True":
+        return None
+    names = [one for one in _of(list, container, "Names") if isinstance(one, str)]
+    pin = _image_pin(reference, {}, _of(str, labels, "com.docker.compose.service")
+                     or next(iter(names), "").lstrip("/"))
+    digest = next((digest for name, _, digest in digests if _short_name(name) == _short_name(pin.name)), "")
+    return dataclasses.replace(pin, version=pin.version or ("" if pin.digest else "latest"),
+                               digest=pin.digest or digest, label=_label_of(pin.name, image))
+
+
+def _docker_list(answer: Answer, what: str) -> list[dict[str, Any]]:
+    """Raises ValueError, with what to do."""
+    if answer.status == 403:
+        raise ValueError(f"it does not allow GET /{what}; a socket proxy needs CONTAINERS=1 and IMAGES=1")
+    found = answer.json() if answer.status == 200 else None
+    if not isinstance(found, list):
+        raise ValueError(f"it answered status {answer.status} and no list of {what}; is it Docker or Podman?")
+    return [one for one in found if isinstance(one, dict)]
+
+
+def pins_of_containers(ask: Callable[[str], Answer]) -> list[Pin]:
+    """What the running containers of an engine run, by GET requests alone, whose paths ``ask`` is given.
+    https://docs.docker.com/reference/api/engine/  Raises ValueError, and what ``ask`` raises."""
+    ping = ask("/_ping")
+    match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", ping.headers.get("api-version", ""))
+    if ping.status != 200 or not match:
+        raise ValueError(f"it answered status {ping.status}, not as Docker or Podman do")
+    api = "/v{}.{}".format(*min(_DOCKER_API, (int(match[1]), int(match[2]))))
+    images, pins = dict[str, dict[str, Any]](), list[Pin | None]()
+    for container in _docker_list(ask(f"{api}/containers/json"), "containers")[:_CONTAINER_LIMIT]:
+        id_ = _of(str, container, "ImageID")
+        if id_ not in images:
+            answer = ask(f"{api}/images/{quote(id_, safe='')}/json") if id_ else None
+            images[id_] = _of(dict, answer.json()) if answer and answer.status == 200 else {}
+        pins.append(_container_pin(container, images[id_]))
+    return list(filter(None, dict.fromkeys(pins)))
 
 
 # == rules =====================================================================
@@ -7607,19 +7744,23 @@ def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult)
     return len(result.updated) > max(NEWS_LIMIT, len(known) / 2)
 
 
-def _known_as(one: Installation, releases: Mapping[str, KnownRelease]) -> str:
-    """The version that has the digest of an image that is installed by another tag, such as "latest"; of
-    several the most exact one. "" where there is none, or the tag is a version itself."""
-    if not one.digest or version_parts(one.version).numbers:
+def _known_as(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> str:
+    """The version of an image that is installed by another tag, such as "latest": of those with its digest
+    the most exact one, else what its label says if that is like the releases. "" where there is none, or the
+    tag is a version itself."""
+    if version_parts(one.version).numbers:
         return ""
-    same = [version for version, release in releases.items()
-            if release.content_id == f"digest:{one.digest}" and version_parts(version).numbers]
+    same = [version for version, release in releases.items() if one.digest
+            and release.content_id == f"digest:{one.digest}" and version_parts(version).numbers]
+    if one.label and not same:
+        label = rules.lineage(one.label)
+        same = [one.label] if any(rules.lineage(version).is_of(label) for version in releases) else []
     return max(same, key=lambda version: (len(version_parts(version).numbers), -len(version)), default="")
 
 
 def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> Installation:
     """An installation, and how it compares with the project's releases. "unknown": with none of them."""
-    known_as = _known_as(one, releases)
+    known_as = _known_as(one, releases, rules)
     mine = known_as or one.version
     newer = newer_versions(mine, releases, rules) if mine else []
     newest = newest_after(mine, newer, releases, rules)
@@ -7649,6 +7790,28 @@ def after_update(one: Installation, releases: Mapping[str, KnownRelease], now: f
     kind, _, digest = (target.content_id or "" if target else "").partition(":")
     return Installation(one.place, one.version if one.known_as else one.newest or one.version,
                         digest if kind == "digest" else "", one.origin, now)
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """The versions of a project after one, up to another, newest first."""
+
+    since: str
+    until: str
+    versions: tuple[str, ...]
+    prereleases: tuple[str, ...]
+
+
+def changes_between(since: str, until: str, releases: Mapping[str, KnownRelease],
+                    rules: VersionRules) -> Span:
+    """What follows ``since`` in its family, up to ``until``; "" for the newest."""
+    newer = newer_versions(since, releases, rules, with_prereleases=True)
+    finals = [version for version in newer if not releases[version].is_prerelease]
+    until = until or (finals or newer or [since])[-1]
+    wanted = [version for version in newer[::-1] if rules.order(version) <= rules.order(until)]
+    are_wanted = not finals or rules.is_prerelease(until)       # pre-releases, if there is nothing else
+    return Span(since, until, tuple(one for one in wanted if are_wanted or not releases[one].is_prerelease),
+                tuple(one for one in wanted if not are_wanted and releases[one].is_prerelease))
 
 
 def verdicts_on(project: Project, releases: Mapping[str, KnownRelease], rules: VersionRules,
@@ -8395,6 +8558,30 @@ def installed_words(one: Mapping[str, Any]) -> str:
     at = f" on {one['place']}" if one.get("place") else ""
     behind = f": {counted(one['behind'], 'release')} behind" if one.get("behind") else ""
     return without_controls(f"You run {one.get('version', '')}{at}{behind}.")
+
+
+_DROPPED_LINE = re.compile(r"\W*(?:full changelog|what.s changed|new contributors|changelog)\b.{0,300}",
+                           re.IGNORECASE)
+_BOT_LINE = re.compile(r"\b(?:dependabot|renovate)\b|^\W*(?:(?:chore|build|fix)\(deps[^)]*\):|bump \S+ from)",
+                       re.IGNORECASE)
+
+
+def note_changes(message: str, seen: set[str]) -> list[Line]:
+    """What a note says, for a list of several: without links to changelogs and without what is in ``seen``,
+    the lines of the notes before it, which it is added to; what bots did is counted."""
+    kept, bots = list[Line](), 0
+    for line in lines_of(message[:64 * KIB]):
+        text = without_controls(line.text).strip()
+        if _BOT_LINE.search(text):
+            bots += 1
+        elif text and not _DROPPED_LINE.fullmatch(text) and text not in seen:
+            runs = [run._replace(text=without_controls(run.text), href=_web_address(run.href))
+                    for run in line.runs]
+            kept.append(line._replace(runs=runs))
+            seen.update([text] if len(text) > 30 else ())
+    while kept and kept[-1].kind == "heading":
+        kept.pop()
+    return kept + ([Line("item", [Run(counted(bots, "dependency update"))])] if bots else [])
 
 
 def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> Item:
@@ -9599,6 +9786,18 @@ def read_label(text: str, at_most: int = NAME_LIMIT, field: str = "name") -> str
     return label
 
 
+def span_of(project: Project, since: str | None, until: str | None, releases: Mapping[str, KnownRelease],
+            rules: VersionRules) -> Span:
+    """Raises Invalid where nothing is installed and no version was named."""
+    mine = project.furthest
+    start = since or (mine.known_as or mine.version if mine else "")
+    if not start:
+        raise Invalid(Problem("since", "is required: a version, as none is installed"))
+    if until and until not in releases:
+        raise Invalid(Problem("until", f"must be a version of it; there is no {until[:NAME_LIMIT]!r}"))
+    return changes_between(start, until or "", releases, rules)
+
+
 def read_place(text: str, field: str = "place") -> str:
     """What a person calls a machine or a folder; it may be "". Raises Invalid."""
     return read_label(text, TAG_LIMIT, field) if text.strip() else ""
@@ -9805,6 +10004,24 @@ class Fields(_Reader):
                 found[place] = Installation(place, read_label(version, field=f"{name}[{at}]"), seen_at=now)
         return None if entries is None else list(found.values())
 
+    def pins(self, name: str) -> list[Pin]:
+        """A list of what is installed, or all that a CycloneDX document names."""
+        text = {"type": "string"}
+        self._describe(name, ["array", "null"], maxItems=ENTRY_LIMIT, items={
+            "type": "object", "properties": {one: text for one in (
+                "purl", "image", "provider", "name", "version", "digest", "label", "service")} | {
+                    "direct": {"type": "boolean"}}})
+        if "bomFormat" in self._given:
+            with contextlib.suppress(ValueError):
+                return pins_in("bom.cdx.json", json.dumps(self._given), {})
+            self.add_problem("bomFormat", "must be that of a CycloneDX document")
+            return []
+        items = self._list(name, "objects", at_most=ENTRY_LIMIT)
+        if items is None or not all(isinstance(one, dict) for one in items):
+            self.add_problem(name, "is required: objects with a purl, an image, or provider and name")
+            return []
+        return [pin_of_item(one) for one in items]
+
     def ids(self, name: str, what: str, known: Collection[str]) -> list[str] | None:
         """A list of ids, each once and each of something that there is."""
         self._describe(name, ["array", "null"], items={"type": "string"}, maxItems=1000)
@@ -9855,14 +10072,29 @@ class Fields(_Reader):
         return None
 
 
+def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
+    """Names and values of a form with a file, whose name comes as "file.name"."""
+    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
+    pairs, message = list[tuple[str, str]](), email.message_from_bytes(head + body)
+    for part in itertools.islice(message.walk(), 1, 100):
+        name, content = part.get_param("name", "", "content-disposition"), part.get_payload(decode=True)
+        if isinstance(name, str) and isinstance(content, bytes):
+            pairs += [(name, content.decode("utf-8", "replace")), (f"{name}.name", part.get_filename() or "")]
+    return pairs
+
+
 class Form:
     """What a form sent, read by name; of a GET nothing. Raises TooLarge, Invalid for what cannot be read."""
 
     def __init__(self, environ: Mapping[str, Any]) -> None:
-        is_sent = environ["REQUEST_METHOD"] == "POST"
-        body = read_body(environ, "application/x-www-form-urlencoded") if is_sent else b""
+        is_sent, kind = environ["REQUEST_METHOD"] == "POST", environ.get("CONTENT_TYPE", "")
+        if is_sent and kind.startswith("multipart/form-data;"):
+            pairs = _read_parts(read_body(environ, "multipart/form-data"), kind)
+        else:
+            body = read_body(environ, "application/x-www-form-urlencoded") if is_sent else b""
+            pairs = _read_pairs(body, at_most=3000)
         self._given: dict[str, list[str]] = {}
-        for name, value in _read_pairs(body, at_most=3000):
+        for name, value in pairs:
             self._given.setdefault(name, []).append(value.replace("\r\n", "\n"))
 
     def text(self, name: str, default: str = "") -> str:
@@ -9930,6 +10162,78 @@ def record_installed(store: Store, judge: Judge, rules: VersionRules, project: P
     changed = dataclasses.replace(project, installed=tuple(installed))
     verdicts, _ = judged_anew(store, judge, rules, changed, project.source_id)
     store.projects.record_installed(project.account_id, {project.id: verdicts})
+
+
+@dataclasses.dataclass(frozen=True)
+class ScanRow:
+    """One thing that was found to be installed, and what became of it."""
+
+    pin: Pin
+    file: str                   # where it was found; "" for no file
+    provider: Provider | None   # None: nobody knows it
+    name: str                   # there
+    key: str
+    outcome: str                # "recorded", "added" (and recorded), "not tracked" or "unknown"
+    reason: str                 # why it is not recorded, or has no version
+
+    def as_json(self) -> dict[str, Any]:
+        return {"file": self.file or None, "provider": self.provider and self.provider.id, "name": self.name,
+                "version": self.pin.version or None, "digest": self.pin.digest or None,
+                "direct": self.pin.is_direct, "service": self.pin.service or None, "outcome": self.outcome,
+                "reason": self.reason or None}
+
+
+def scan_rows(providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str], str],
+              pins: Iterable[tuple[str, Pin]]) -> list[ScanRow]:
+    """Rows of what stands in files; ``tracked``: as ``Projects.ids_by_key``."""
+    rows = []
+    for file, pin in pins:
+        found = project_of_pin(providers, pin) if pin.name else None
+        if found is None:
+            rows.append(ScanRow(pin, file, None, pin.name, "", "unknown", pin.reason or "no provider has it"))
+            continue
+        provider, name = found
+        if provider.dialect.has_images and not (pin.version or pin.digest or pin.reason):
+            pin = dataclasses.replace(pin, version="latest")        # as Docker takes it
+        key = name_at(provider, name)[1]
+        rows.append(ScanRow(pin, file, provider, name, key, "recorded" if (provider.id, key) in tracked
+                            else "not tracked", pin.reason))
+    return rows
+
+
+def record_scan(store: Store, judge: Judge, providers: Mapping[str, Provider], account: Account, place: str,
+                origin: str, pins: Iterable[tuple[str, Pin]], *, is_tracking: bool = False,
+                with_indirect: bool = False, is_whole: bool = True) -> list[ScanRow]:
+    """Have installed at a place what was found there, instead of what the same place and origin had before;
+    that of other projects stays unless what was found ``is_whole``. ``is_tracking``: what is not tracked is
+    added: images, and what is needed directly."""
+    tracked, now = store.projects.ids_by_key(account.id), store.database.clock()
+    rows, at = scan_rows(providers, tracked, pins), (place, origin)
+    found = dict[str, dict[tuple[str, str], Installation]]()
+    for number, row in enumerate(rows):
+        id_ = tracked.get((row.provider.id, row.key)) if row.provider else None
+        is_wanted = row.provider and (row.pin.is_direct or with_indirect or row.provider.dialect.has_images)
+        if is_tracking and is_wanted and id_ is None and row.provider:
+            try:
+                project, _ = store.projects.add(account.id, row.provider.id, row.key, row.name, {
+                    "email_notification": account.email_notification})
+                id_ = tracked[row.provider.id, row.key] = project.id
+                rows[number] = dataclasses.replace(row, outcome="added")
+            except Invalid as error:
+                rows[number] = dataclasses.replace(row, reason=str(error))
+        if id_ and (row.pin.version or row.pin.digest):
+            found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
+                place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
+    before = store.projects.with_installed(account.id) if is_whole else []
+    gone = [one.id for one in before if at in {(mine.place, mine.origin) for mine in one.installed}]
+    verdicts = {}
+    for project in store.projects.of_ids(account.id, list(dict.fromkeys([*found, *gone]))):
+        kept = [one for one in project.installed if (one.place, one.origin) != at]
+        changed = dataclasses.replace(project, installed=(*kept, *found.get(project.id, {}).values()))
+        rules = providers[project.provider].dialect.versions if project.provider in providers else GENERIC
+        verdicts[project.id], _ = judged_anew(store, judge, rules, changed, project.source_id)
+    store.projects.record_installed(account.id, verdicts)
+    return rows
 
 
 def judged_anew(store: Store, judge: Judge, rules: VersionRules, project: Project,
@@ -10476,6 +10780,55 @@ def read_summary(call: Call) -> dict[str, Any]:
     return vars(call.store.releases.summary(call.account_id))
 
 
+def list_updates(call: Call) -> dict[str, Any]:
+    """The projects of which something is installed that is behind, the most urgent first; with ``all`` also
+    those that are up to date, skipped or snoozed. 400: an unknown ``tag``."""
+    query, now = Query(call.environ), call.store.database.clock()
+    place, tag, with_all = query.text("place"), query.text("tag"), query.flag("all")
+    if tag and not call.store.tags.get(call.account_id, tag):
+        query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
+    query.check()
+    found = [project for project in by_urgency(call.store.projects.with_installed(call.account_id))
+             if (with_all or has_updates(project, now)) and (not tag or tag in project.tags)
+             and (place is None or any(one.place == place for one in project.installed))]
+    return {"updates": [_shown(call, project) | {"state": project.state(now)} for project in found]}
+
+
+def read_changes(call: Call, project: Project) -> dict[str, Any]:
+    """The releases after ``since`` (else the version installed) up to ``until`` (else the newest), newest
+    first, with their notes. 400: nothing is installed and no ``since``, or an unknown ``until``."""
+    query = Query(call.environ)
+    since, until = query.text("since"), query.text("until")
+    query.check()
+    known, rules = call.store.releases.known(project.source_id), call.context.rules_of(project)
+    span = span_of(project, since, until, known, rules)
+    versions = [*span.versions, *span.prereleases][:CHANGES_LIMIT]
+    notes = call.store.releases.notes(project.source_id, versions)
+    releases = [one.as_json() | ({"note": notes[version].as_json()} if version in notes else {})
+                for version in versions if (one := call.store.releases.get(project, [version]))]
+    cves = dict.fromkeys(cve for version in span.versions for cve in known[version].cve)
+    return {"since": span.since, "until": span.until, "cve": list(cves), "releases": releases}
+
+
+def add_installations(call: Call) -> dict[str, Any]:
+    """What became of each item; the items replace what the same ``place`` and ``origin`` reported before. An
+    item has a ``purl``, an ``image``, or ``provider`` and ``name``, and perhaps ``version``, ``digest`` and
+    ``direct``. With ``track`` what is not tracked is added. A CycloneDX document may be sent as it is, its
+    place in the query. 400: an invalid field."""
+    query, fields = Query(call.environ), Fields.of(call.environ)
+    place = query.text("place") or fields.text("place", TAG_LIMIT) or ""
+    origin = fields.one_of("origin", ORIGINS[1:]) or "api"
+    is_tracking = bool(fields.flag("track")) or query.flag("track")
+    pins = fields.pins("items")
+    with fields.collecting():
+        place = read_place(place)
+    fields.check()
+    account = or_missing(call.store.accounts.get(call.account_id))
+    rows = record_scan(call.store, call.context.judge, call.context.providers, account, place, origin,
+                       [("", pin) for pin in pins], is_tracking=is_tracking)
+    return {"place": place, "items": [without_empty(**row.as_json()) for row in rows]}
+
+
 def read_openapi(call: Call) -> dict[str, Any]:
     """This document, which needs no key."""
     return openapi_document(call.context)
@@ -10491,6 +10844,8 @@ ROUTES: dict[str, dict[str, Handler]] = {
     "tags":                 {"GET": list_tags, "POST": add_tag},
     "tags/{id}":            {"GET": read_tag, "POST": rename_tag, "DELETE": remove_tag},
     "summary":              {"GET": read_summary},
+    "updates":              {"GET": list_updates},
+    "installations":        {"POST": add_installations},
     "auth/keys":            {"GET": list_keys},
     "openapi.json":         {"GET": read_openapi},
 }
@@ -10501,6 +10856,7 @@ PROJECT_ROUTES: dict[str, dict[str, Handler]] = {
     "releases/{version}":       {"GET": read_release},
     "releases/{version}/note":  {"GET": read_note},
     "latest-release":           {"GET": read_latest_release},
+    "changes":                  {"GET": read_changes},
 }
 
 
@@ -10518,8 +10874,8 @@ _PROJECT = Project(
     _ID, "", 0, "github", "bottlepy/bottle", "daily", True, True, (("^1", True), ("-rc", False)),
     "For the shop", 3, (_ID,), dict.fromkeys(KIND_FIELDS, (_ID,)),
     Health(1.77e9, 1.77e9, 1.77e9, "no answer in time", 1.77e9, True, 42), "major", installed=(Installation(
-        "nas", "latest", "sha256:1f3a", "container", 1.77e9, "0.13.3", "behind", "minor", "0.13.4", "0.14.0",
-        2, "2026-01-31T08:00:00Z", ("CVE-2026-12345",), True),),
+        "nas", "latest", "sha256:1f3a", "container", 1.77e9, "0.13.3", "0.13.3", "behind", "minor", "0.13.4",
+        "0.14.0", 2, "2026-01-31T08:00:00Z", ("CVE-2026-12345",), True),),
     skipped_version="0.14.0", snoozed_until=1.77e9)
 _BARE_PROJECT = dataclasses.replace(Project.blank("", "github", "bottlepy/bottle"), id=_ID)
 _BARE_RELEASE = Release("0.13.4", "2026-01-31T08:00:00Z")
@@ -10528,14 +10884,19 @@ _RELEASE = dataclasses.replace(
 _PAGE = "https://github.com/bottlepy/bottle/releases"
 # What answers are made of, with all members that there may be.
 _SAMPLES: dict[str, Mapping[str, Any]] = {
-    "Project": _PROJECT.as_json(_PAGE), "Release": _RELEASE.as_json() | {"is_excluded": True},
+    "Project": _PROJECT.as_json(_PAGE) | {"state": "behind"},
+    "Release": _RELEASE.as_json() | {"is_excluded": True, "note": Note("", "", "").as_json()},
     "Note": Note("Bottle 0.13.4", "<p>Fixes.</p>", _PAGE).as_json(), "Tag": Tag(_ID, "shop").as_json(),
     "Key": Key(_ID, "", "laptop", ("10.0.0.0/8",), "rt_...", 0.0).as_json(),
+    "Item": {"provider": "dockerhub", "name": "library/postgres", "version": "16.4", "digest": "sha256:1f3a",
+             "direct": True, "service": "db", "file": "compose.yaml", "outcome": "recorded",
+             "reason": "built here"},
     "Summary": vars(Summary(60, 7, 1, 5, 0, 4)), "Message": _OK | {"errors": ["Project name is required."]},
 }
 # The members that are always there, of those that may lack some.
 _ALWAYS: dict[str, Collection[str]] = {
-    "Project": _BARE_PROJECT.as_json(_PAGE), "Release": _BARE_RELEASE.as_json(), "Message": _OK}
+    "Project": _BARE_PROJECT.as_json(_PAGE), "Release": _BARE_RELEASE.as_json(), "Message": _OK,
+    "Item": ("name", "outcome")}
 # What handlers answer; a text is the name of a sample.
 _ANSWERS: dict[Handler, Any] = {
     list_projects: {"projects": ["Project"], "total_pages": 1},
@@ -10545,6 +10906,9 @@ _ANSWERS: dict[Handler, Any] = {
     read_latest_release: "Release", read_note: "Note", list_providers: {"providers": ["github"]},
     list_tags: {"tags": ["Tag"]}, add_tag: "Tag", read_tag: "Tag", rename_tag: "Tag",
     remove_tag: "Message", list_keys: {"keys": ["Key"]}, read_summary: "Summary", read_openapi: {},
+    list_updates: {"updates": ["Project"]},
+    read_changes: {"since": "1.0", "until": "1.2", "cve": ["CVE-2026-12345"], "releases": ["Release"]},
+    add_installations: {"place": "nas", "items": ["Item"]},
 }
 _SPELLED = "As the provider spells it; a slash is sent as it is, or as %2F."
 _IN_PATHS = {"id": "The id of a project, or of a tag.", "name": _SPELLED, "version": _SPELLED,
@@ -11194,8 +11558,8 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
 @media (max-width: 44rem) {
   header > div { min-height: 2.75rem; }
   header nav {
-    position: fixed; inset: auto 0 0; z-index: 4; display: grid; grid-template-columns: repeat(4, 1fr);
-    gap: 0; background: var(--card); border-top: 1px solid var(--line);
+    position: fixed; inset: auto 0 0; z-index: 4; display: grid; grid-auto-flow: column;
+    grid-auto-columns: minmax(0, 1fr); gap: 0; background: var(--card); border-top: 1px solid var(--line);
     padding-bottom: env(safe-area-inset-bottom);
   }
   header nav a, .menu > summary {
@@ -11329,6 +11693,7 @@ _GLYPHS = {
     "releases": "M2.5 2.5h5.3l5.7 5.7-5.3 5.3-5.7-5.7zM5.5 5.5h.01",
     "projects": "M8 1.8 13.5 5v6L8 14.2 2.5 11V5zM2.5 5 8 8l5.5-3M8 8v6.2",
     "notifications": "M8 2a4 4 0 0 0-4 4v3l-1.3 2.3h10.6L12 9V6a4 4 0 0 0-4-4zM6.5 13.8h3",
+    "updates": "M8 13.5v-9M4 8.2l4-4 4 4M3 2.2h10",
     "menu": "M2.5 4.5h11M2.5 8h11M2.5 11.5h11",
     "check": "M3 8.5 6.5 12 13 4.5",
     "undo": "M8 4.5a3.5 3.5 0 1 0 0 7a3.5 3.5 0 1 0 0-7",
@@ -11444,7 +11809,7 @@ template_of("""\
     <div>
       <a class="brand" href="{{root}}/"><img src="{{root}}/icon.svg" alt="">releasetrack</a>
       <nav aria-label="Pages">
-        % for path, name in links[:3]:
+        % for path, name in links[:in_bar]:
         <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>
           % include("glyph", glyph=name.lower())
           {{name}}</a>
@@ -11455,7 +11820,7 @@ template_of("""\
             <span class="avatar" aria-hidden="true">{{account.name[:1].upper()}}</span> Menu</summary>
           <div>
             <p>{{account.name}}</p>
-            % for path, name in links[3:]:
+            % for path, name in links[in_bar:]:
             <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>{{name}}</a>
             % end
             <hr>
@@ -11587,7 +11952,7 @@ template_of("""\
       <summary>{{item.fold}}</summary>
     % end
     % include("form", groups={"": item.fields}, hidden=item.hidden.items(), buttons=item.buttons,
-    %         live="", is_main=False, form_class="")
+    %         live="", is_main=False, form_class="", page=root + item.action if item.action else page)
     % if item.fold:
     </details>
     % end
@@ -11740,6 +12105,7 @@ class Entry:
     hidden: Mapping[str, str] = dataclasses.field(default_factory=dict)
     buttons: Mapping[str, str | tuple[str, str]] = dataclasses.field(default_factory=dict)  # as in a form
     fold: str = ""                  # the form is folded below these words
+    action: str = ""                # the path that the form is sent to; "" for that of the page
     hints: Sequence[str] = ()
     answer: str = ""
     icon: tuple[str, str, str] | None = None            # as icon_of
@@ -12110,10 +12476,15 @@ class Visit:
         if flash:
             self.set_cookie(_FLASH, "", 0)
         account = self.account if self.session else None
-        links = [*_LINKS, *(_ADMIN_LINKS if account and account.is_admin else ())]
+        # Updates is there once something is installed, or asked for.
+        has_updates_page = here == "/updates"
+        with contextlib.suppress(StoreUnavailable):
+            has_updates_page |= account is not None and self.store.projects.has_installed(account.id)
+        links = [*_LINKS[not has_updates_page:], *(_ADMIN_LINKS if account and account.is_admin else ())]
         return template.render({
             "root": self.root, "account": account, "form_token": self.form_token, "flash": flash,
             "page": self.root + self.path, "links": links, "here": here, "moment": self.moment,
+            "in_bar": 3 + bool(has_updates_page),
             "faults": [problem.named(self._labels) for problem in self.problems]} | values)
 
     def link(self, **changes: int | str) -> str:
@@ -12146,7 +12517,8 @@ class Visit:
                 "pages": self.pager(number * _ROWS < len(items), number)}
 
 
-_LINKS = (("/", "Releases"), ("/projects", "Projects"), ("/notifications", "Notifications"),
+_LINKS = (("/updates", "Updates"), ("/", "Releases"), ("/projects", "Projects"),
+          ("/notifications", "Notifications"),
           ("/tags", "Tags"), ("/keys", "API keys"), ("/account", "Account"))
 _ADMIN_LINKS = (("/accounts", "Accounts"), ("/settings", "Settings"), ("/status", "Status"))
 
@@ -12487,6 +12859,178 @@ def note_page(visit: Visit, project_id: str) -> str:
     return NOTE_PAGE.render(title=note.title, root=visit.root) + message
 
 
+# Updates
+
+
+UPDATES_PAGE = template_of("""\
+% rebase("layout", title="Updates", actions=[("/projects/import", "Read from files")])
+% include("filters")
+<div id="found">
+  % include("bar")
+  % include("list")
+  % if not items:
+  % include("empty", text=nothing, drawing="updates")
+  % end
+  % if quiet:
+  <details class="fold card">
+    <summary>Skipped and snoozed: {{len(quiet)}}</summary>
+    % include("list", items=quiet)
+  </details>
+  % end
+  % if others:
+  <details class="fold card">
+    <summary>Up to date, or not comparable: {{len(others)}}</summary>
+    % include("list", items=others, looks="rows")
+  </details>
+  % end
+</div>
+""")
+
+
+@page_at("/updates", methods="GET")
+def updates_page(visit: Visit) -> str:
+    """What is installed and behind, the most urgent first."""
+    query, now = visit.query, visit.store.database.clock()
+    text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
+    query.check()
+    installed = visit.store.projects.with_installed(visit.account.id)
+    places = sorted({one.place for project in installed for one in project.installed if one.place})
+    found = [project for project in by_urgency(installed)
+             if (not text or text.lower() in project.name.lower()) and (not tag or tag in project.tags)
+             and (not place or any(one.place == place for one in project.installed))]
+    groups = dict[str, list[Entry]](behind=[], quiet=[], others=[])
+    for project in found:
+        state = project.state(now)
+        group = {"behind": "behind", "new build": "behind", "skipped": "quiet", "snoozed": "quiet"}
+        groups[group.get(state, "others")].append(_update_item(visit, project, state))
+    chips = [(text, visit.link(q=""))] if text else []
+    chips += [(place, visit.link(place=""))] if place else []
+    chips += [(visit.tags.get(tag, tag), visit.link(tag=""))] if tag else []
+    return visit.show(
+        UPDATES_PAGE, "/updates", items=groups["behind"], quiet=groups["quiet"], others=groups["others"],
+        count=f"{counted(len(groups['behind']), 'project')} behind" if installed else "", chips=chips,
+        nothing="Everything is up to date." if installed else
+        "Tell releasetrack which versions you run: on a project's page, or from your compose files.",
+        next_step=None if installed else ("/projects/import", "Read from files"),
+        fields=[Field("q", "Search", text or "", type="search", more={"placeholder": "Search"}),
+                visit.filter("place", "Place", {one: one for one in places}),
+                visit.filter("tag", "Tag", visit.tags)])
+
+
+def _update_item(visit: Visit, project: Project, state: str) -> Entry:
+    """A project on the page Updates, by its most urgent installation."""
+    one, path = project.furthest, f"/projects/{project.id}"
+    assert one
+    about = one.place
+    if len(project.installed) > 1:
+        about = ", ".join(f"{each.place or 'here'}: {each.shown}" for each in project.installed[:4])
+    buttons: dict[str, str | tuple[str, str]] = {}
+    if state in ("behind", "new build"):
+        behind = dict.fromkeys(each.place for each in project.installed if each.is_behind)
+        buttons = {f"updated {place}".rstrip(): "I updated" + (f" {place}" if len(behind) > 1 else "")
+                   for place in behind}
+        buttons |= {"skip": "Skip this version"} if one.newest else {}
+        buttons |= {f"snooze {days}": f"Snooze {words}" for days, words in _SNOOZES.items()}
+    elif state in ("skipped", "snoozed"):
+        buttons = {"undo": "Undo"}
+    hints = [f"{one.line} is the newest with the same first number."] * (one.line not in ("", one.newest))
+    if state == "snoozed":
+        hints.append(f"Snoozed until {visit.moment(project.snoozed_until)}.")
+    if state == "unknown":
+        hints.append("It cannot be compared with the releases." if project.health.succeeded_at else
+                     "It is compared after the first check.")
+    return Entry(
+        f"{one.shown} \u2192 {one.newest}" if one.newest else one.shown, path, project.name,
+        icon=visit.icon_of(project.provider), marks=_state_marks(one), about=about, hints=hints,
+        when=visit.when(instant_of(one.since)) if one.since else (),
+        chips=[("", "What changed", f"{path}/changes")] if one.newest else (),
+        buttons=buttons, action=path, hidden={"back": "/updates"},
+        fold="Updated, skip, snooze" if len(buttons) > 1 else "")
+
+
+CHANGES_PAGE = template_of("""\
+% crumbs = [("/projects", "Projects"), ("/projects/" + project.id, project.name)]
+% rebase("layout", title="What changed", crumbs=crumbs)
+<p>{{count}} after {{span.since}}, up to {{span.until}}.
+  % if left_out:
+  The notes of the newest {{limit}} are shown.
+  % end
+</p>
+% if cves:
+<p class="line">Fixes
+  % for cve in cves:
+  <a class="mark bad" href="https://www.cve.org/CVERecord?id={{cve}}" rel="noreferrer">{{cve}}</a>
+  % end
+</p>
+% end
+% for version, about in notes.items():
+<section class="card">
+  <div class="line">
+    <h2>{{version}}</h2>
+    % for look, text in about["marks"]:
+    <span class="mark {{look}}">{{text}}</span>
+    % end
+    <a class="end" href="{{about["url"]}}" rel="noreferrer">{{about["date"]}}</a>
+  </div>
+  % for line in about["lines"]:
+  % tag = {"heading": "h4", "item": "li", "code": "pre"}.get(line.kind, "p")
+  <{{tag}}>
+  % for run in line.runs:
+  % if run.href:
+  <a href="{{run.href}}" rel="noreferrer">{{run.text}}</a>
+  % elif run.is_code:
+  <code>{{run.text}}</code>
+  % elif run.is_bold:
+  <b>{{run.text}}</b>
+  % else:
+  {{run.text}}
+  % end
+  % end
+  </{{tag}}>
+  % end
+  % if not about["lines"]:
+  <p class="soft">No notes.</p>
+  % end
+</section>
+% end
+% if span.prereleases:
+<details class="fold card">
+  <summary>Pre-releases: {{len(span.prereleases)}}</summary>
+  <p>{{", ".join(span.prereleases)}}</p>
+</details>
+% end
+""")
+
+
+@page_at("/projects/<project_id>/changes", methods="GET")
+def changes_page(visit: Visit, project_id: str) -> str:
+    """The notes of all releases after the version that is installed, newest first."""
+    project, query = _project_at(visit, project_id), visit.query
+    since, until = query.text("since"), query.text("until")
+    query.check()
+    known, provider = visit.store.releases.known(project.source_id), visit.providers.get(project.provider)
+    if not since and not project.installed:
+        raise SeeOther(f"/projects/{project.id}", "Say first which version you run.")
+    span = span_of(project, since, until, known, visit.context.rules_of(project))
+    shown, seen = span.versions[:CHANGES_LIMIT], set[str]()
+    texts, notes = visit.store.releases.notes(project.source_id, shown), dict[str, dict[str, Any]]()
+    for version in shown:
+        lines = note_changes(texts[version].message, seen) if version in texts else []
+        release, is_breaking = known[version], says_breaking(line.text for line in lines)
+        notes[version] = {
+            "lines": lines, "date": release.date[:10],
+            "url": texts[version].url if version in texts and texts[version].url else
+            page_of(provider, project.name, version) if provider else "",
+            "marks": [*([("warn", "breaking changes")] if is_breaking else []),
+                      *([("warn", "major")] if release.step == "major" else []),
+                      *(("bad", cve) for cve in release.cve[:3])]}
+    cves = dict.fromkeys(cve for version in span.versions for cve in known[version].cve)
+    return visit.show(
+        CHANGES_PAGE, "/updates", project=project, span=span, notes=notes, cves=list(cves),
+        count=counted(len(span.versions), "release"), left_out=len(span.versions) > len(shown),
+        limit=CHANGES_LIMIT)
+
+
 # Projects
 
 
@@ -12638,7 +13182,7 @@ def _changed(project: Project, what: str, value: str, id_: str = "") -> dict[str
 
 
 ADD_PAGE = template_of("""\
-% rebase("layout", title="Add projects", crumbs=[("/projects", "Projects")])
+% rebase("layout", title="Add projects", crumbs=[("/projects", "Projects")], actions=actions)
 <form method="post" action="{{page}}" class="form">
   % include("fields", fields=fields[:1])
   % for line, likely in choices.items():
@@ -12689,11 +13233,14 @@ def add_page(visit: Visit) -> str:
             raise SeeOther(f"/projects/{added[0].id}", f"Now tracking {added[0].name}.{next_}")
         raise SeeOther("/projects?sort=added", f"{_sum_of(added, tracked)}.{next_}")
 
+    if do == "add" and is_file(visit.form.text("name")):
+        return import_page(visit)
     visit.attempt(**{"add": add, button: add})
     names, *others = visit.filled(
         f"add {button}",
         Field("name", "Projects (one per line)", type="textarea", is_required=True,
-              hint="owner/repo of GitHub, the address of a project's page, an image, a purl, or a name.",
+              hint="owner/repo of GitHub, the address of a project's page, an image, a purl, or a name. Or "
+              "the text of a compose file, a lock file or an SBOM.",
               more={"rows": "5", "autofocus": "autofocus",
                     "placeholder": "bottlepy/bottle\nhttps://hub.docker.com/_/nginx"}),
         Field("provider", "Provider", type="select", choices=[
@@ -12708,7 +13255,89 @@ def add_page(visit: Visit) -> str:
     done = {"flash": f"{_sum_of(added, tracked)}: {names_added}"} if added else {}
     return visit.show(
         ADD_PAGE, "/projects", fields=[names, *others], choices=choices,
+        actions=[("/projects/import", "Read from a file")],
         needs_token=at_github and not provider_token(visit.settings, at_github), **done)
+
+
+IMPORT_PAGE = template_of("""\
+% rebase("layout", title="Read from a file", crumbs=[("/projects", "Projects")])
+% if items or unknown:
+<form method="post" action="{{root}}/projects/import">
+  <p>{{count}}</p>
+  <div class="heads">
+    <input type="checkbox" class="scripted" data-all="project" aria-label="All on this page" checked>
+  </div>
+  % include("list", looks="rows")
+  % include("fields", fields=fields[-1:])
+  <div class="row"><button class="main" name="do" value="record">Track those selected</button></div>
+</form>
+% if unknown:
+<details class="fold card">
+  <summary>Not recognized: {{len(unknown)}}</summary>
+  % include("list", items=unknown, looks="rows")
+</details>
+% end
+% else:
+<form method="post" action="{{root}}/projects/import" class="form" enctype="multipart/form-data">
+  % include("fields")
+  <div class="row"><button class="main" name="do" value="preview">Preview</button></div>
+</form>
+% end
+""")
+_PREVIEW_LIMIT = 500            # rows
+
+
+@page_at("/projects/import")
+def import_page(visit: Visit) -> str:
+    """Track what a file pins, with the versions as installed, after a preview."""
+    form, rows = visit.form, list[ScanRow]()
+    file = "file" if form.text("file") else "text" if form.text("text") else "name"
+
+    def preview() -> None:
+        try:
+            pins = pins_in(form.text("file.name") if file == "file" else "", form.text(file), {})
+        except ValueError as error:
+            raise Invalid(Problem(file if file != "name" else "text", str(error))) from None
+        tracked = visit.store.projects.ids_by_key(visit.account.id)
+        rows.extend(scan_rows(visit.providers, tracked, [("", pin) for pin in pins]))
+        if not rows:
+            raise Invalid(Problem(file if file != "name" else "text", "pins no version of anything"))
+
+    def record() -> None:
+        pins = [Pin(str(name), str(version), str(digest), provider=str(provider))
+                for provider, name, version, digest in map(json.loads, form.texts("project"))]
+        done = Counter(row.outcome for row in record_scan(
+            visit.store, visit.context.judge, visit.providers, visit.account, read_place(form.text("place")),
+            "file", [("", pin) for pin in pins], is_tracking=True, is_whole=False))
+        if not pins:
+            raise Invalid("Select at least one.")
+        raise SeeOther("/updates", f"{done['added']} added, {done['recorded']} of those tracked recorded.")
+
+    visit.attempt(preview=preview, add=preview, record=record)
+    known = sorted((row for row in rows if row.provider), key=lambda row: not row.pin.is_direct)
+    return visit.show(
+        IMPORT_PAGE, "/projects", items=[_scan_item(visit, row) for row in known[:_PREVIEW_LIMIT]],
+        unknown=[Entry(row.name, about=row.reason) for row in rows if not row.provider][:_PREVIEW_LIMIT],
+        count=f"{counted(len(known), 'project')} found" + (
+            f"; the first {_PREVIEW_LIMIT} are shown, for more use the command scan"
+            if len(known) > _PREVIEW_LIMIT else ""),
+        fields=visit.filled(
+            "preview", Field("file", "File (optional)", type="file",
+                             hint="compose.yaml, package-lock.json, Cargo.lock, an SBOM, OPML and others."),
+            Field("text", "Or its text (optional)", type="textarea", more={"rows": "8"}),
+            Field("place", "Place (optional)", more={"placeholder": "nas"},
+                  hint="What you call the machine that runs them, if there are several.")))
+
+
+def _scan_item(visit: Visit, row: ScanRow) -> Entry:
+    """A row of the preview: ticked where it is needed directly."""
+    assert row.provider
+    box = compact_json([row.provider.id, row.name, row.pin.version, row.pin.digest])
+    marks = [("plain", "tracked already")] if row.outcome == "recorded" else []
+    marks += [("plain", "indirect")] if not row.pin.is_direct else []
+    return Entry(row.pin.version or row.pin.digest[:19], name=row.name, path=f"/projects?q={quote(row.name)}",
+                 box=box, is_chosen=row.pin.is_direct, icon=visit.icon_of(row.provider.id), marks=marks,
+                 about=row.pin.service, hints=[row.reason])
 
 
 def _sum_of(added: Sequence[Project], tracked: Sequence[str]) -> str:
@@ -12847,6 +13476,8 @@ def project_page(visit: Visit, project_id: str) -> str:
         "remove": (lambda: store.projects.remove(project.id), f"Removed {project.name}.", "/projects"),
         "check": (lambda: store.projects.check_soon(visit.account.id, [project.id]), "Checking now."),
         "install": (lambda: _install(visit, project), "Saved."), **_update_acts(visit, project)}
+    if visit.form.text("back") == "/updates":       # the button stands on that page
+        acts = {name: (*act[:2], "/updates") for name, act in acts.items() if isinstance(act, tuple)}
     visit.attempt(**acts)
     text, is_final, number = query.text("q") or "", query.flag("final"), query.page()
     query.check()
@@ -14348,6 +14979,76 @@ def make_app(site: Site) -> Callable[..., Any]:
     return application
 
 
+_SCAN_LIMIT = 20 * MIB              # bytes of a file
+_FILES_LIMIT = 20_000               # of a folder
+_FOLDERS_PASSED_OVER = frozenset(("node_modules", "vendor", "site-packages", "__pycache__"))
+
+
+def _read_text(path: str) -> str:
+    """Raises OSError, ValueError."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size > _SCAN_LIMIT or not os.path.isfile(path):
+            raise ValueError(f"is larger than {_SCAN_LIMIT // MIB} MiB, or no file")
+        return file.read(_SCAN_LIMIT).decode("utf-8", "replace")
+
+
+def _files_of(path: str) -> Iterator[str]:
+    """The files in a folder that readers know by their names; hidden folders, and links that lead out of it,
+    are passed over. Raises ValueError."""
+    root, count = os.path.realpath(path), 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(one for one in folders if one[0] != "." and one not in _FOLDERS_PASSED_OVER)
+        for name in sorted(names):
+            count += 1
+            if count > _FILES_LIMIT:
+                raise ValueError(f"has more than {_FILES_LIMIT:,} files; name its folders one by one")
+            file = os.path.join(folder, name)
+            is_inside = os.path.commonpath((root, os.path.realpath(file))) == root
+            if is_inside and any(re.fullmatch(pattern, name, re.IGNORECASE) for pattern, *_ in READERS):
+                yield file
+
+
+def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
+    """``(file, what it pins)`` of files and of folders; what cannot be read is complained of, and the rest is
+    read. A service in a compose file called override replaces the one beside it."""
+    found = list[tuple[str, Pin]]()
+    for path in paths:
+        try:
+            files = list(_files_of(path)) if os.path.isdir(path) else [path]
+        except (OSError, ValueError) as error:
+            complain(f"{path} {error}")
+            continue
+        for file in files:
+            try:
+                beside = os.path.join(os.path.dirname(file), ".env")
+                env = read_env(_read_text(beside)) if os.path.isfile(beside) else {}
+                found += [(file, pin) for pin in pins_in(file, _read_text(file), env)]
+            except OSError as error:
+                complain(f"{file}: {error.strerror or error}")
+            except ValueError as error:
+                complain(f"{file} {error}")
+    replaced = {(os.path.dirname(file), pin.service) for file, pin in found if ".override." in file}
+    return [(file, pin) for file, pin in found if ".override." in file or not pin.service
+            or (os.path.dirname(file), pin.service) not in replaced]
+
+
+def scan_docker(place: str) -> list[tuple[str, Pin]]:
+    """What the running containers of Docker or Podman run. Raises Invalid."""
+    ends_at = time.monotonic() + DOCKER_SECONDS * 6
+
+    def ask(path: str) -> Answer:
+        if time.monotonic() > ends_at:
+            raise ValueError("it takes too long")
+        return ask_docker(place, path)
+
+    try:
+        return [("", pin) for pin in pins_of_containers(ask)]
+    except Unreachable as error:
+        raise Invalid(str(error)) from None
+    except ValueError as error:
+        raise Invalid(f"{place}: {error}") from None
+
+
 class Service:
     """A release tracker over one database file.
 
@@ -14373,6 +15074,7 @@ class Service:
                                on_turn=self._reload_if_changed)
         self.courier = Courier(self.store, self.fetcher.post, self.settings)
         self._is_started = False
+        self._scanner: threading.Thread | None = None
         self._context = Context(self.store, self.settings, self.providers, self.patterns,
                                 RateLimiter(self.settings.rate_limit), LoginThrottle(),
                                 AnswerCache(self.store.database.revision),
@@ -14418,6 +15120,32 @@ class Service:
             log.warning("settings: not recorded for commands: %s", error)
         self.tracker.start()
         self.courier.start()
+        if self.settings.scan or self.settings.docker:
+            self._scanner = threading.Thread(target=self._scan, name="releasetrack-scan", daemon=True)
+            self._scanner.start()
+
+    def _scan(self) -> None:
+        """Every hour record what is installed here, as the settings scan and docker say."""
+        while not self.fetcher.stopping.is_set():
+            account = next((one for one in self.store.accounts.all() if one.is_admin), None)
+            for origin in ("file", "container"):
+                try:
+                    if account:
+                        self._record_scan(account, origin)
+                except ReleasetrackError as error:
+                    log.warning("scan: %s", error)
+                except Exception:       # a bug costs this scan, not those to come
+                    log.exception("scan: failed")
+            self.fetcher.stopping.wait(HOUR if account else MINUTE)
+
+    def _record_scan(self, account: Account, origin: str) -> None:
+        if not (self.settings.scan if origin == "file" else self.settings.docker):
+            return
+        pins = scan_docker(self.settings.docker) if origin == "container" else scan_files(
+            self.settings.scan, lambda words: log.warning("scan: %s", words))
+        rows = record_scan(self.store, self.judge, self.providers, account, "", origin, pins)
+        log.info("scan: %d of %d are tracked (%s)", sum(row.outcome == "recorded" for row in rows),
+                 len(rows), origin)
 
     def reload(self) -> None:
         """Use the settings that the store has now, at once. Raises SettingError."""
@@ -14454,6 +15182,8 @@ class Service:
         self.ask_to_stop()
         self.tracker.join()
         self.courier.join()
+        if self._scanner:
+            self._scanner.join(DOCKER_SECONDS)
         self._context.throttle.close()
         self.store.close()
 
@@ -15147,6 +15877,162 @@ def tag_remove(service: Service, account: Account, args: argparse.Namespace) -> 
     _confirm(args, f"Delete the tag {tag.name}?")
     service.store.tags.remove(account.id, tag.id)
     print(f"tag {tag.name} removed")
+
+
+_PLACE = argument("--place", metavar="PLACE", default="",
+                  help="what you call the machine, such as nas")
+
+
+def _installed_rows(project: Project) -> list[dict[str, Any]]:
+    names = ("state", "step", "line", "newest", "behind", "cve", "origin")
+    return [{"provider": project.provider, "name": project.name, "place": one.place, "version": one.shown,
+             **{name: getattr(one, name) for name in names}, "seen_at": timestamp(one.seen_at)}
+            for one in project.installed]
+
+
+@account_command(_PROVIDER, _NAME, argument("version", help="as the provider writes it"), _PLACE)
+def installed_set(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """Say which version of a project runs, at one place."""
+    project = _tracked_project(service, account, args.provider, args.name)
+    mine = Installation(read_place(args.place), read_label(args.version, field="version"),
+                        seen_at=time.time())
+    kept = [one for one in project.installed if (one.origin, one.place) != (mine.origin, mine.place)]
+    record_installed(service.store, service.judge, service.rules_of(project), project, [*kept, mine])
+
+
+@account_command(_JSON)
+def installed_list(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """List what is installed.
+    Provider, project, place, version, state, step, newest of its line, newest of all, releases behind, CVEs
+    that those name, where it is known from, when it was seen last."""
+    projects = by_urgency(service.store.projects.with_installed(account.id))
+    _print_rows([row for project in projects for row in _installed_rows(project)], args.json,
+                "name", "place", "version", "state", "step", "line", "newest", "behind")
+
+
+@account_command(_PROVIDER, _NAME, _PLACE)
+def installed_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """Forget what is installed of a project at a place."""
+    project = _tracked_project(service, account, args.provider, args.name)
+    kept = [one for one in project.installed if one.place != args.place]
+    if len(kept) == len(project.installed):
+        raise Invalid(f"nothing of {project.name} is installed" + (f" on {args.place}" if args.place else
+                      "; name its place with --place" if project.installed else ""))
+    record_installed(service.store, service.judge, service.rules_of(project), project, kept)
+
+
+@account_command(switch("--all", "also what is up to date, skipped or snoozed"), _JSON)
+def updates_(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """List what is installed and behind.
+    Provider, project, place, version, state, step, newest of its line and of all, releases behind, CVEs."""
+    now, rows = service.store.database.clock(), list[dict[str, Any]]()
+    for project in by_urgency(service.store.projects.with_installed(account.id)):
+        if args.all or has_updates(project, now):
+            shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
+            rows += [row | shown for row in _installed_rows(project) if args.all or row["state"] != "current"]
+    _print_rows([{name: value for name, value in row.items() if name not in ("origin", "seen_at")}
+                 for row in rows], args.json, "name", "place", "version", "newest", "step", "behind", "cve")
+
+
+@account_command(_PROVIDER, _NAME, argument("--since", metavar="VERSION", help="the version that you run, if "
+                                            "none is recorded"),
+                 argument("--until", metavar="VERSION", help="up to this version; else the newest"), _JSON)
+def changes_(service: Service, account: Account, args: argparse.Namespace) -> None:
+    """Print the notes of all releases since yours, newest first."""
+    project = _tracked_project(service, account, args.provider, args.name)
+    known = service.store.releases.known(project.source_id)
+    span = span_of(project, args.since, args.until, known, service.rules_of(project))
+    notes = service.store.releases.notes(project.source_id, [*span.versions, *span.prereleases])
+    if args.json:
+        print(json.dumps([{"version": version, "date": known[version].date, "cve": known[version].cve,
+                           "note": notes[version].as_json() if version in notes else None}
+                          for version in (*span.versions, *span.prereleases)], ensure_ascii=False, indent=2))
+        return
+    seen = set[str]()
+    print(f"{project.name}: {counted(len(span.versions), 'release')} after {span.since}")
+    for version in span.versions[:CHANGES_LIMIT]:
+        print(f"\n{version}  {known[version].date[:10]}", *known[version].cve)
+        for line in note_changes(notes[version].message, seen) if version in notes else ():
+            print("  " + ("- " if line.kind == "item" else "") + _printable(line.text))
+
+
+_OUTCOMES = {"not tracked": "not tracked (--track adds it)", "unknown": "no provider"}
+
+
+@command(_ACCOUNT,
+         argument("path", nargs="*", help="a file, or a folder in which to look for compose files, lock "
+                  "files, SBOMs and the like"),
+         argument("--docker", nargs="?", const="/var/run/docker.sock", metavar="SOCKET",
+                  help="read running containers from this socket (default /var/run/docker.sock), or from "
+                  "tcp://HOST:PORT"),
+         _PLACE, switch("--track", "add the images and direct dependencies that are not tracked"),
+         switch("--all", "with --track, add what only others need, too"),
+         switch("--dry-run", "only show what is found"),
+         argument("--to", metavar="URL", help="record it at the releasetrack there, whose API key is in the "
+                  "variable RELEASETRACK_KEY"), _JSON)
+def scan_(settings: Settings, args: argparse.Namespace) -> int:
+    """Find out which versions run here, and record them.
+    File, provider, name, version, digest, whether it is needed directly, service, outcome, reason. Exit
+    status: 0 all was read, 1 it could not run, 3 something could not be read."""
+    faults, found = list[str](), dict[str, list[tuple[str, Pin]]]()
+    if not args.path and not args.docker:
+        raise SettingError("nothing to scan; expected files, folders, or --docker")
+    if args.path:
+        found["file"] = scan_files(args.path, faults.append)
+    if args.docker:
+        found["container"] = scan_docker(args.docker)
+    for fault in faults:
+        _complain(fault)
+    rows = list[dict[str, Any]]()
+    for origin, pins in found.items():
+        rows += _scanned(settings, args, origin, pins)
+    for row in () if args.json else rows:
+        row["outcome"] = _OUTCOMES.get(row["outcome"], row["outcome"])
+    _print_rows(rows, args.json, "provider", "name", "version", "outcome", "reason")
+    return 3 if faults else 0
+
+
+def _scanned(settings: Settings, args: argparse.Namespace, origin: str,
+             pins: Sequence[tuple[str, Pin]]) -> list[dict[str, Any]]:
+    """What became of what was found, here or at another server. Raises ReleasetrackError."""
+    place = read_place(args.place)
+    if args.to:
+        rows = scan_rows(providers_with(_completed(settings).provider), {}, pins)
+        return ([row.as_json() for row in rows] if args.dry_run
+                else _sent(settings, args, place, origin, rows))
+    if args.dry_run and not os.path.exists(settings.db):
+        return [row.as_json() for row in scan_rows(providers_with(settings.provider), {}, pins)]
+    with opened(settings) as service:
+        account = _account_of(service, args.account)
+        if args.dry_run:
+            tracked = service.store.projects.ids_by_key(account.id)
+            return [row.as_json() for row in scan_rows(service.providers, tracked, pins)]
+        rows = record_scan(service.store, service.judge, service.providers, account, place, origin, pins,
+                           is_tracking=args.track, with_indirect=args.all)
+        return [row.as_json() for row in rows]
+
+
+def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
+          rows: Sequence[ScanRow]) -> list[dict[str, Any]]:
+    """What another server made of the rows that have a provider. Raises Invalid."""
+    wanted = [row for row in rows if row.provider]
+    items = [without_empty(provider=row.provider and row.provider.id, name=row.name, version=row.pin.version,
+                           digest=row.pin.digest, label=row.pin.label, service=row.pin.service)
+             | {"direct": row.pin.is_direct} for row in wanted]
+    body = {"place": place, "origin": origin, "track": args.track, "items": items}
+    headers = {"X-Key": os.environ.get("RELEASETRACK_KEY", ""), "Content-Type": "application/json"}
+    try:
+        address = f"{read_web_address(args.to)}/v1/installations"
+        answer = Fetcher(settings).fetch(Request(address, headers, "POST", compact_json(body).encode()))
+        said = answer.json()
+    except (ProviderError, ValueError) as error:
+        raise Invalid(f"--to {args.to}: {error}") from None
+    if answer.status != 200:
+        words = " ".join(said.get("errors", ())) or f"{said.get('message')} (status {answer.status})"
+        key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
+        raise Invalid(f"--to {args.to}: {words}{key}")
+    return [row.as_json() | {name: one.get(name) for name in ("outcome", "reason")}
+            for row, one in zip(wanted, said["items"])] + [row.as_json() for row in rows if not row.provider]
 
 
 _SINCE = argument("--since", type=_typed(_instant), default=0.0, metavar="TIME",
