@@ -4696,7 +4696,7 @@ class _Handler(urllib.request.BaseHandler):
     https_open = http_open
 
 
-DOCKER_SECONDS = 5.0
+DOCKER_SECONDS = 4.0
 
 
 def ask_docker(place: str, path: str) -> Answer:
@@ -7520,13 +7520,15 @@ def _short_name(name: str) -> str:
 
 
 def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pin | None:
-    """What a container runs, by what the engine says of it and of its image; None of a pod's own."""
+    """What a container runs, by what the engine says of it and of its image; None of a pod's own, and of one
+    that has ended."""
     labels, reference = _of(dict, container, "Labels"), _of(str, container, "Image")
     digests = [one.partition("@") for one in _of(list, image, "RepoDigests") if isinstance(one, str)]
     if re.fullmatch(r"(?:sha256:)?[0-9a-f]{12,64}", reference):        # its tag went to another image
         tags = [one for one in _of(list, image, "RepoTags") if isinstance(one, str)]
         reference = next(iter(tags), f"{digests[0][0]}@{digests[0][2]}" if digests else "")
-    if not reference or _of(str, labels, "com.docker.compose.oneoff") == "True":
+    has_ended = _of(str, container, "State") in ("exited", "dead", "removing")
+    if not reference or has_ended or _of(str, labels, "com.docker.compose.oneoff") == "True":
         return None
     names = [one for one in _of(list, container, "Names") if isinstance(one, str)]
     pin = _image_pin(reference, {}, _of(str, labels, "com.docker.compose.service")
@@ -7547,7 +7549,7 @@ def _docker_list(answer: Answer, what: str) -> list[dict[str, Any]]:
 
 
 def pins_of_containers(ask: Callable[[str], Answer]) -> list[Pin]:
-    """What the running containers of an engine run, by GET requests alone, whose paths ``ask`` is given.
+    """What the containers of an engine run, by GET requests alone, whose paths ``ask`` is given.
     https://docs.docker.com/reference/api/engine/  Raises ValueError, and what ``ask`` raises."""
     ping = ask("/_ping")
     match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", ping.headers.get("api-version", ""))
@@ -7555,7 +7557,7 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> list[Pin]:
         raise ValueError(f"it answered status {ping.status}, not as Docker or Podman do")
     api = "/v{}.{}".format(*min(_DOCKER_API, (int(match[1]), int(match[2]))))
     images, pins = dict[str, dict[str, Any]](), list[Pin | None]()
-    for container in _docker_list(ask(f"{api}/containers/json"), "containers")[:_CONTAINER_LIMIT]:
+    for container in _docker_list(ask(f"{api}/containers/json?all=1"), "containers")[:_CONTAINER_LIMIT]:
         id_ = _of(str, container, "ImageID")
         if id_ not in images:
             answer = ask(f"{api}/images/{quote(id_, safe='')}/json") if id_ else None
@@ -10016,11 +10018,13 @@ class Fields(_Reader):
                 return pins_in("bom.cdx.json", json.dumps(self._given), {})
             self.add_problem("bomFormat", "must be that of a CycloneDX document")
             return []
-        items = self._list(name, "objects", at_most=ENTRY_LIMIT)
-        if items is None or not all(isinstance(one, dict) for one in items):
-            self.add_problem(name, "is required: objects with a purl, an image, or provider and name")
-            return []
-        return [pin_of_item(one) for one in items]
+        items = self._given.get(name)
+        is_list = isinstance(items, list) and len(items) <= ENTRY_LIMIT
+        if is_list and all(isinstance(one, dict) for one in items or ()):
+            return [pin_of_item(one) for one in items or ()]
+        self.add_problem(name, f"must be a list of at most {ENTRY_LIMIT:,} objects with a purl, an image, or "
+                               "a provider and a name")
+        return []
 
     def ids(self, name: str, what: str, known: Collection[str]) -> list[str] | None:
         """A list of ids, each once and each of something that there is."""
@@ -11394,7 +11398,10 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .icon.big { width: 2rem; height: 2rem; padding: .35rem; border-radius: .5rem; }
 .spark { color: var(--accent); }
 .card, .form { padding: 1.25rem; margin: 0 0 1.25rem; }
-.card > h2:first-child { margin-top: 0; }
+.card > h2:first-child, .changes h2 { margin-top: 0; }
+.changes h2, .changes h4 { margin-bottom: 0; }
+.changes h4 { margin-top: .6rem; }
+.changes li { margin-left: 1.2rem; }
 .card > :last-child, .list > li > :last-child { margin-bottom: 0; }
 .empty { text-align: center; padding: 2.6rem 1.2rem; color: var(--soft); }
 .empty > .glyph {
@@ -12964,7 +12971,7 @@ CHANGES_PAGE = template_of("""\
 </p>
 % end
 % for version, about in notes.items():
-<section class="card">
+<section class="card changes">
   <div class="line">
     <h2>{{version}}</h2>
     % for look, text in about["marks"]:
@@ -13444,6 +13451,9 @@ PROJECT_PAGE = template_of("""\
 </p>
 % end
 <section id="installed">
+  % if installed:
+  <h2>Installed</h2>
+  % end
   % include("list", items=installed)
   <details class="fold card" {{"open" if faults else ""}}>
     <summary>{{"Another installed version" if installed else "Which version do you run?"}}</summary>
@@ -13572,14 +13582,15 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
     items = []
     for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True):
         words = {"current": "up to date", "unknown": "cannot be compared"}.get(one.state, "")
-        place = one.place or "here"
         buttons: dict[str, str | tuple[str, str]] = {}
         if one.is_behind:
             buttons[f"updated {one.place}".rstrip()] = "I updated"
         buttons[f"forget {one.place}".rstrip()] = "Forget"
         items.append(Entry(
-            f"{one.shown} \u2192 {one.newest}" if one.newest else one.shown, name=place,
-            marks=[("plain", place), *_state_marks(one)], about=words, buttons=buttons, fold="Change"))
+            f"{one.shown} \u2192 {one.newest}" if one.newest else one.shown,
+            marks=[("plain", one.place or "here"), *_state_marks(one)], about=words, buttons=buttons,
+            chips=[("", "What changed", f"/projects/{project.id}/changes")] if one.newest else (),
+            fold="Change"))
     return items
 
 
@@ -13876,7 +13887,7 @@ def add_destination_page(visit: Visit, kind_id: str) -> str:
         added = visit.store.destinations.add(
             visit.account.id, kind_id, made.name, made.settings, made.secret, schedule=made.schedule,
             is_for_every_project=made.is_for_every_project, is_security_only=made.is_security_only,
-            tags=made.tags, without_tags=made.without_tags)
+            tags=made.tags, without_tags=made.without_tags, report=made.report)
         has_projects = visit.store.projects.providers(visit.account.id)
         raise SeeOther(f"/notifications/{added.id}", "Saved. Send the latest release now to see it arrive."
                        if has_projects else "Saved.")
@@ -13990,6 +14001,10 @@ def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
     if before.kind not in _FIXED_SCHEDULES:
         fields.insert(0, Field("schedule", "Schedule", before.schedule, type="select",
                                choices=[(id_, _SCHEDULE_NAMES[id_]) for id_ in SCHEDULES]))
+    if before.kind != "webhook":
+        fields.append(Field("report", "Report of what is behind", before.report, type="select",
+                            choices=[(id_, id_.capitalize()) for id_ in REPORTS],
+                            hint="Of the versions that you run. Nothing is sent when all are up to date."))
     return visit.filled(_DESTINATION_BUTTONS, *fields)
 
 
@@ -14002,8 +14017,10 @@ def _given_destination(visit: Visit, before: Destination) -> Destination:
     if any(pair not in given for pair in kept if pair[0] in ("url", "homeserver_url", "server")):
         kept = {}       # secrets are for the address that they were typed for
     fields = Fields({"name": form.text("name"), "schedule": form.text("schedule") or "instant",
-                     "tag": form.texts("tag"), "without": form.texts("without")})
+                     "tag": form.texts("tag"), "without": form.texts("without"),
+                     "report": form.text("report") or "none"})
     name = fields.label("name")
+    report = fields.one_of("report", REPORTS if kind_id != "webhook" else REPORTS[:1]) or "none"
     schedule = fields.one_of("schedule", ["instant"] if kind_id in _FIXED_SCHEDULES else SCHEDULES)
     with fields.collecting():
         settings = read_settings(
@@ -14015,7 +14032,7 @@ def _given_destination(visit: Visit, before: Destination) -> Destination:
     made = dataclasses.replace(
         before, name=name, settings=settings, schedule=schedule or "instant", tags=wanted,
         without_tags=unwanted, is_for_every_project=form.text("scope") != "listed",
-        is_security_only=bool(form.texts("security")))
+        is_security_only=bool(form.texts("security")), report=report)
     with visit.context.waiting(visit.account.id) as may_wait:
         if may_wait:        # else its address is judged when it is used, as it always is
             require_allowed_address(made, visit.account.is_admin, visit.site.fetcher.refusal_of)
@@ -15034,15 +15051,8 @@ def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tu
 
 def scan_docker(place: str) -> list[tuple[str, Pin]]:
     """What the running containers of Docker or Podman run. Raises Invalid."""
-    ends_at = time.monotonic() + DOCKER_SECONDS * 6
-
-    def ask(path: str) -> Answer:
-        if time.monotonic() > ends_at:
-            raise ValueError("it takes too long")
-        return ask_docker(place, path)
-
     try:
-        return [("", pin) for pin in pins_of_containers(ask)]
+        return [("", pin) for pin in pins_of_containers(functools.partial(ask_docker, place))]
     except Unreachable as error:
         raise Invalid(str(error)) from None
     except ValueError as error:
@@ -16025,8 +16035,10 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
         address = f"{read_web_address(args.to)}/v1/installations"
         answer = Fetcher(settings).fetch(Request(address, headers, "POST", compact_json(body).encode()))
         said = answer.json()
-    except (ProviderError, ValueError) as error:
+    except ProviderError as error:
         raise Invalid(f"--to {args.to}: {error}") from None
+    except ValueError as error:
+        raise Invalid(f"--to {args.to}: expected {error}") from None
     if answer.status != 200:
         words = " ".join(said.get("errors", ())) or f"{said.get('message')} (status {answer.status})"
         key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
@@ -16100,7 +16112,8 @@ _SELECTION = (
     given_often("--without-tag", "TAG", "do not notify about projects with one of these tags",
                 dest="without_tags"),
     argument("--security-only", action="store_const", const=True, dest="is_security_only",
-             help="notify only about releases that name a CVE"))
+             help="notify only about releases that name a CVE"),
+    argument("--report", choices=REPORTS, help="send a report of what is behind"))
 
 
 def _given_settings(texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -16120,7 +16133,9 @@ def _selection(service: Service, account: Account, args: argparse.Namespace) -> 
     if args.schedule not in (None, "instant") and args.kind in ("webhook", "email"):
         raise Invalid("--schedule: a webhook is always notified at once" if args.kind == "webhook" else
                       "--schedule: mail goes by each project's email_notification")
-    said = _given(args, "schedule", "is_for_every_project", "is_security_only")
+    if args.report not in (None, "none") and args.kind == "webhook":
+        raise Invalid("--report: reports are for people; a program can use GET /v1/updates")
+    said = _given(args, "schedule", "is_for_every_project", "is_security_only", "report")
     for field, names in _given(args, "tags", "without_tags").items():       # "" names none
         said[field] = tuple(_tag_at(service, account, name).id for name in names if name)
     return said

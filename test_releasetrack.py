@@ -1835,6 +1835,24 @@ def test_store_of_schema_1_is_brought_to_the_present_one(tmp_path):
         assert store.projects.get("a", "p").exclude_version_regexp == (("rc", False),)
 
 
+def test_version_that_was_followed_counts_as_installed(tmp_path):
+    """In a store of schema 5; and what had no level has the new default."""
+    path = str(tmp_path / "old.db")
+    with contextlib.closing(rt.Store(path, migrations=rt.MIGRATIONS[:4])) as old:
+        with old.database.transaction() as db:
+            for at, (follows, level) in enumerate([("16-alpine", "all"), ("", "minor")]):
+                db.execute("INSERT OR IGNORE INTO account (id, type, email, name, password, is_admin, feed_secret, badge_secret, created_at) "
+                           "VALUES ('a', 'user', 'a@b.c', 'A', '', 1, 'f', 'b', 0)")
+                db.execute("INSERT INTO source (id, provider, key, name, next_check_at) VALUES (?, 'dockerhub', ?, ?, 0)", (at, f"o/{at}", f"o/{at}"))
+                db.execute("INSERT INTO project (id, account_id, source_id, email_notification, added_at, follows, notify_level) "
+                           "VALUES (?, 'a', ?, 'daily', 0, ?, ?)", (f"p{at}", at, follows, level))
+    with contextlib.closing(rt.Store(path)) as store:
+        first, second = store.projects.of_ids("a", ["p0", "p1"])
+        assert [(one.version, one.place) for one in first.installed] == [("16-alpine", "")] and not second.installed
+        assert (first.notify_level, second.notify_level) == ("newer", "minor")
+        store.database.backup(str(tmp_path / "copy.db"))
+
+
 def test_migration_that_fails_leaves_the_old_schema(tmp_path):
     path = str(tmp_path / "old.db")
     rt.Store(path).close()
@@ -4926,6 +4944,71 @@ def test_newest_of_an_official_image_is_of_its_tag_s_family(image, mine, line, n
     assert (found.line or "-", found.newest or "-") == (line, line if newest == "=" else newest)
 
 
+# What is installed
+
+
+def known_of(*versions: str, rules: rt.VersionRules = rt.GENERIC, **about: Any) -> dict[str, rt.KnownRelease]:
+    """Versions, a day apart, the first the oldest; "=digest" behind one is its content, "!" means gone."""
+    found = {}
+    for at, text in enumerate(versions):
+        version, _, digest = text.rstrip("!").partition("=")
+        found[version] = rt.KnownRelease(rt.timestamp(MONDAY + at * rt.DAY), f"digest:{digest}" if digest else None, None, rules.is_prerelease(version),
+                                         1.0 if text.endswith("!") else None, cve=about.get("cve", {}).get(version, ()))
+    places = rt.ranked_places(found, rules)
+    return {version: dataclasses.replace(one, place=places[version]) for version, one in found.items()}
+
+
+@pytest.mark.parametrize("mine, versions, state, step, line, newest, behind", [
+    ("1.2.0", "1.1.0 1.2.0 1.2.1 1.3.0 2.0.0 2.1.0-rc1", "behind", "major", "1.3.0", "2.0.0", 3),
+    ("v1.2.0", "1.2.0 1.2.1", "behind", "patch", "1.2.1", "1.2.1", 1), ("1.2.1", "1.2.0 1.2.1", "current", "", "", "", 0),
+    ("1.2.1", "1.2.0", "current", "", "", "", 0), ("2.0-rc1", "1.9 2.0-rc1 2.0-rc2 2.0", "behind", "patch", "2.0", "2.0", 2),
+    ("core@1.0", "core@1.0 core@1.1 cli@3.0", "behind", "minor", "core@1.1", "core@1.1", 1), ("odd", "1.0 1.1", "unknown", "", "", "", 0),
+    ("1.0", "1.0 1.1! 1.2", "behind", "minor", "1.2", "1.2", 1), ("0.9", "1.0 1.1", "behind", "major", "", "1.1", 2), ("", "1.0", "unknown", "", "", "", 0),
+])
+def test_installation_is_compared_with_the_releases(mine, versions, state, step, line, newest, behind):
+    for releases in (known_of(*versions.split()), {version: dataclasses.replace(one, place=None) for version, one in known_of(*versions.split()).items()}):
+        found = rt.compared(rt.Installation("nas", mine), releases, rt.GENERIC)
+        assert (found.state, found.step, found.line, found.newest, found.behind) == (state, step, line, newest, behind)
+        assert rt.compared(found, releases, rt.GENERIC) == found
+
+
+@pytest.mark.parametrize("mine, digest, label, versions, known_as, state, newest", [
+    ("latest", "b", "", "1.0=b 1.0.1=b 1.0.1-slim=b latest=b 1.1.0=c", "1.0.1", "behind", "1.1.0"),
+    ("latest", "b", "", "1.0=b latest=b", "1.0", "current", ""), ("latest", "b", "", "1.0=c latest=c", "", "new build", ""),
+    ("latest", "b", "1.0", "1.0=c 1.2=d latest=d", "1.0", "behind", "1.2"), ("latest", "b", "24.04", "v1.0=c latest=d", "", "new build", ""),
+    ("1.0", "a", "", "1.0=b 1.0.1=c", "", "new build", ""), ("1.0", "a", "", "1.0=b 1.1=c", "", "behind", "1.1"),
+    ("", "b", "", "1.0=a 1.1=b 1.2=c", "1.1", "behind", "1.2"), ("", "z", "", "1.0=a", "", "unknown", ""), ("stable-alpine", "b", "", "1.0-alpine=b stable-alpine=b", "1.0-alpine", "current", ""),
+])
+def test_image_is_known_by_its_digest_or_label(mine, digest, label, versions, known_as, state, newest):
+    found = rt.compared(rt.Installation("", mine, digest, label=label), known_of(*versions.split(), rules=rt.IMAGES), rt.IMAGES)
+    assert (found.known_as, found.state, found.newest) == (known_as, state, newest)
+
+
+def test_update_takes_the_newest_version_or_build():
+    releases = known_of("1.0=a", "1.1=b", "latest=c", rules=rt.IMAGES)
+    for before, after in [(("1.0", "a"), ("1.1", "b")), (("latest", "x"), ("latest", "c")), (("latest", "a"), ("latest", "b"))]:
+        one = rt.compared(rt.Installation("nas", *before), releases, rt.IMAGES)
+        updated = rt.after_update(one, releases, 5.0)
+        assert (updated.version, updated.digest, updated.place, updated.seen_at) == (*after, "nas", 5.0)
+
+
+def test_projects_are_sorted_by_urgency():
+    def project(name: str, mine: str, *versions: str, **about: Any) -> rt.Project:
+        one = rt.compared(rt.Installation("", mine), known_of(*versions, **about), rt.GENERIC)
+        return dataclasses.replace(rt.Project.blank("", "github", name), installed=(one,))
+    found = [project("current", "1.0", "1.0"), project("patch", "1.0", "1.0", "1.0.1"), project("minor", "1.0", "1.0", "1.1"),
+             project("major", "1.0", "1.0", "2.0"), project("fix", "1.0", "1.0", "1.0.1", cve={"1.0.1": ("CVE-2026-1",)}), project("two majors", "1.0", "2.0", "3.0")]
+    assert [one.name for one in rt.by_urgency(found)] == ["fix", "two majors", "major", "minor", "patch", "current"]
+
+
+def test_changes_are_those_between_two_versions_newest_first():
+    releases = known_of("0.9", "1.0", "1.1-rc1", "1.1", "1.2", "2.0-rc1", "2.0", "other-3.0")
+    for since, until, versions, prereleases in [
+            ("1.0", "", "2.0 1.2 1.1", "2.0-rc1 1.1-rc1"), ("1.0", "1.2", "1.2 1.1", "1.1-rc1"), ("2.0", "", "", ""), ("1.2", "2.0-rc1", "2.0-rc1", "")]:
+        span = rt.changes_between(since, until, releases, rt.GENERIC)
+        assert (" ".join(span.versions), " ".join(span.prereleases)) == (versions, prereleases), since
+
+
 SOURCE_ROW = rt.Source(None, None, 0.0, None, None, False, None, 1, "github", "o/r", "o/r", 0, None, False, None, None, True)
 
 
@@ -6926,6 +7009,17 @@ def test_mail_addresses_are_plain_ones_and_stand_in_envelope_and_headers_as_they
     assert [(one.sender, one.recipient) for one in server.accepted] == [(LONGEST, LONGEST)]
 
 
+def test_changes_of_a_note_leave_out_links_repeats_and_bots():
+    seen: set[str] = set()
+    note = ("<h2>What's Changed</h2><ul><li>Add a long and useful thing to the program</li><li>Bump x from 1 to 2 by @dependabot</li>"
+            "<li>chore(deps): update y</li></ul><h3>Breaking</h3><p><a href='javascript:x()'>no</a> <a href='https://x.example/1'>yes</a></p>"
+            "<p>Full Changelog: https://x.example/compare</p><h3>Empty</h3>")
+    first, again = rt.note_changes(note, seen), rt.note_changes(note, seen)
+    assert [line.text for line in first] == ["Add a long and useful thing to the program", "Breaking", "no yes", "2 dependency updates"]
+    assert [run.href for line in first for run in line.runs if run.href] == ["https://x.example/1"]
+    assert [line.text for line in again] == ["Breaking", "no yes", "2 dependency updates"]
+
+
 def test_mail_sender_follows_from_the_settings():
     relay, base = "smtps://me%40else.example:p@mail.lan", "https://r.example.org"
     for settings, address in [
@@ -8500,6 +8594,186 @@ def test_patterns_of_an_upgraded_store_are_judged_at_the_start(world, forge):
     until(lambda: [one.is_ruled_out for one in world.store.releases.page(world.projects["o/a"], 1)[0]] == [True, False])
     world.checking.stop()
     world.checking.join()
+
+
+# What is installed
+
+
+def test_project_with_an_installation_notifies_of_what_is_newer(world, forge):
+    """Not of fixes of older lines, other packages, or pre-releases; with the level "all" of everything."""
+    world.observe(forge)
+    world.topic()
+    hook = world.webhook("http://127.0.0.1:9/")
+    for version in ("1.0", "1.1"):
+        forge.publish("o/a", version)
+    world.check()
+    world.set("o/a", installed=[{"version": "1.1", "place": "nas"}, {"version": "1.0", "place": "vps"}])
+    before = len(world.states())
+    for version in ("1.2", "0.9.1", "lib-1.3", "2.0-rc1", "2.0"):
+        forge.publish("o/a", version)
+    world.check()
+    assert set(list(world.states())[:len(world.states()) - before]) == {"1.2", "2.0"}
+    body, = (json.loads(text) for text, in sql(world.store, "SELECT body FROM event WHERE json_extract(body, '$.version') = '2.0' LIMIT 1"))
+    assert body["installed"] == [{"place": "nas", "version": "1.1", "behind": 2}, {"place": "vps", "version": "1.0", "behind": 3}]
+    claimed = world.store.outbox.claim(next(iter(world.store.outbox.due_destinations(world.clock.now))), 9, "test", world.clock.now)
+    item = rt.item_of(claimed[-1])
+    assert "You run 1.1 on nas: 2 releases behind." in [line.text for line in item.lines]
+    world.set("o/a", notify_level="all")
+    forge.publish("o/a", "0.9.2")
+    world.check()
+    assert "0.9.2" in world.states(hook)
+
+
+@pytest.mark.parametrize("way", ["API", "page", "command line"])
+def test_skip_and_snooze_are_obeyed_everywhere_and_end(world_with, forge, way):
+    """By list, counts, notifications, digests, feeds and metrics; a skip at the next version, a snooze with one reminder."""
+    world = world_with(provider=(forge.flag,))
+    world.observe(forge, datetime.datetime.now(datetime.timezone.utc).isoformat())     # commands have a clock of their own
+    world.find("o/a", "1.0")
+    digest = world.topic(schedule="daily")
+    world.set("o/a", installed=[{"version": "1.0"}])
+    project, visitor = world.projects["o/a"], world.visitor()
+
+    def shown() -> tuple[list[str], int, int]:
+        time.sleep(0.05)        # what a command has changed is seen within 20 ms
+        updates = [one["name"] for one in world.ask("GET", "/v1/updates")["updates"]]
+        assert (world.command("updates")[1] != "") is bool(updates)
+        return updates, world.ask("GET", "/v1/summary")["behind"], world.store.counts()["behind_projects"]
+
+    def say(skip: str | None = None, days: int | None = None) -> None:
+        if way == "API":
+            until = rt.timestamp(world.clock.now + days * rt.DAY) if days else ""
+            world.set("o/a", **({"skipped_version": skip} if skip is not None else {"snoozed_until": until}))
+        elif way == "page":
+            page = visitor.get("/updates")
+            visitor.press(page, ("skip" if skip else f"snooze {days}") if skip or days else "undo")
+        else:
+            world.command("project", "set", "o/a", "--provider", forge.flag, *(("--skip", skip) if skip is not None else ("--snooze", str(days or 0))))
+
+    assert shown() == ([], 0, 0)
+    world.find("o/a", "1.1")
+    assert shown() == (["o/a"], 1, 1) and world.states(digest) == {"1.1": "pending"}
+    say(skip="1.1")
+    assert shown() == ([], 0, 0) and world.states(digest) == {"1.1": "skipped"}
+    assert "1.1" not in visitor.get(f"/feeds/{world.account.feed_secret}.atom").text
+    assert world.ask("GET", f"/v1/projects/{project.id}")["installed"][0]["state"] == "behind"
+    say(skip="")
+    assert shown() == (["o/a"], 1, 1)
+    say(skip="1.1")
+    world.find("o/a", "1.2")
+    assert shown() == (["o/a"], 1, 1) and world.states(digest)["1.2"] == "pending"     # a newer one ends it
+    say(days=7)
+    assert shown() == ([], 0, 0) and world.states(digest)["1.2"] == "skipped"
+    world.find("o/a", "1.3")
+    assert "1.3" not in world.states(digest)
+    world.find("o/a", "1.3.1", "Fixes CVE-2026-1234")
+    assert world.states(digest)["1.3.1"] == "pending"
+    world.clock.now += 8 * rt.DAY
+    world.sending._report()
+    world.sending._report()
+    assert shown() == (["o/a"], 1, 1)
+    reminders = [text for text, in sql(world.store, "SELECT json_extract(body, '$.text') FROM event WHERE kind = 'summary'")]
+    assert reminders == ["You run 1.0: 1.3.1 is 4 releases ahead (minor), fixing CVE-2026-1234."]
+    say(days=30)
+    say(days=0) if way != "page" else say()
+    assert shown() == (["o/a"], 1, 1)
+
+
+def test_report_of_what_is_behind_is_sent_weekly_or_monthly_if_anything_is(world, forge, listen):
+    receiver = listen((200, {"id": "x"}))
+    world.observe(forge, "2026-06-10T09:00:00+02:00", "o/a", "o/b")         # a Wednesday
+    topics = {name: world.topic(receiver.url, name, report=name) for name in ("weekly", "monthly")}
+    world.topic(receiver.url, "none", is_for_every_project=False)
+    for name in ("o/a", "o/b"):
+        world.set(name, installed=[{"version": "0.1", "place": "nas"}], hold_days=300)
+    world.find("o/a", "0.2")
+
+    def reports(at: str) -> list[str]:
+        before = len(receiver.seen)
+        world.send(at)
+        return [seen.json()["title"] for seen in receiver.seen[before:]]
+
+    assert reports("2026-06-14T12:00:00+02:00") == []
+    assert reports("2026-06-15T08:00:00+02:00") == ["1 project is behind"]
+    assert "o/a: You run 0.1 on nas: 0.2 is 1 release ahead (minor)" in receiver.seen[-1].json()["message"].replace("\\", "")
+    assert reports("2026-06-15T09:00:00+02:00") == []
+    world.find("o/b", "1.0")
+    assert reports("2026-07-01T08:00:00+02:00") == ["2 projects are behind"] * 2       # weekly after downtime once, and monthly
+    for name in ("o/a", "o/b"):
+        world.set(name, installed=[])
+    assert reports("2026-08-03T08:00:00+02:00") == []
+    assert [entry.project for entry in world.store.outbox.history(world.account.id, destination_id=topics["monthly"].id) if entry.event == "summary"] == [
+        "2 projects are behind"]
+    assert "2 projects are behind" in world.visitor().get("/deliveries").text
+    assert world.command("destination", "change", "ntfy", "weekly", "--report", "none")[0] == 0
+    assert world.store.destinations.get(topics["weekly"].id).report == "none"
+
+
+def test_installations_are_recorded_by_place_and_origin(world):
+    hub = world.track("dockerhub", "nginx", release("1.27.3"), release("1.29.1", "2026-04-01T00:00:00Z"))
+    app = world.track("github", "o/a", release("v1.0"), release("v2.0", "2026-04-01T00:00:00Z"))
+    sha = "sha256:" + "ab" * 32
+
+    def post(*items: dict[str, Any], **about: Any) -> dict[str, str]:
+        answer = world.ask("POST", "/v1/installations", {"items": list(items), **about})
+        return {one["name"]: one["outcome"] for one in answer["items"] if one.get("name")}
+
+    def mine(project: rt.Project) -> list[str]:
+        return [" ".join(filter(None, (one.get("place"), one["version"], one["state"], one["origin"])))
+                for one in world.ask("GET", f"/v1/projects/{project.id}").get("installed", ())]
+
+    found = post({"image": "nginx:1.27.3"}, {"provider": "github", "name": "o/a", "version": "v2.0"}, {"purl": "pkg:npm/react@18.2.0"}, {"name": "?"}, {},
+                 {"purl": "pkg:deb/debian/curl@7"}, place="nas")
+    assert found == {"library/nginx": "recorded", "o/a": "recorded", "react": "not tracked", "?": "unknown", "pkg:deb/debian/curl": "unknown"}
+    assert (mine(hub), mine(app)) == (["nas 1.27.3 behind api"], ["nas v2.0 current api"])
+    assert post({"image": f"nginx@{sha}"}, place="vps", origin="container") == {"library/nginx": "recorded"}
+    assert mine(hub) == ["nas 1.27.3 behind api", "vps  unknown container".replace("  ", " ")]
+    post({"image": "nginx:1.29.1"}, {"image": "nginx:1.27.3"}, place="nas")
+    assert sorted(mine(hub)) == ["nas 1.27.3 behind api", "nas 1.29.1 current api", "vps unknown container"] and mine(app) == []
+    post(place="nas")
+    post(place="vps", origin="container")
+    assert mine(hub) == []
+    world.ask("POST", f"/v1/projects/{hub.id}", {"installed": [{"version": "1.27.3"}]})
+    assert world.faults("POST", f"/v1/projects/{hub.id}", {"installed": [{"version": 3}]}) == ["installed[0] must be an object with version and place, two strings."]
+    post({"image": "nginx:1.29.1"})
+    assert sorted(mine(hub)) == ["1.27.3 behind manual", "1.29.1 current api"]
+    bom = {"bomFormat": "CycloneDX", "components": [{"purl": "pkg:npm/react@18.2.0"}, {"purl": "pkg:github/o/a@v1.0"}]}
+    answer = world.ask("POST", "/v1/installations?place=sbom&track", bom)
+    assert [one["outcome"] for one in answer["items"]] == ["added", "recorded"] and mine(app) == ["sbom v1.0 behind api"]
+    for body, words in [({"items": 3}, "must be a list"), ({}, "must be a list"), ({"items": [3]}, "must be a list"), ({"items": [], "origin": "manual"}, "origin must be one of"),
+                        ({"items": [], "place": "x" * 101}, "place must be")]:
+        assert words in world.faults("POST", "/v1/installations", body)[0], body
+
+
+def test_updates_and_changes_by_the_api(world):
+    project = world.track("github", "o/a", release("v1.0"), *(
+        release(f"v1.{minor}", f"2026-04-0{minor}T00:00:00Z", f"<p>Notes {minor}</p>", cve=(f"CVE-2026-000{minor}",)) for minor in (1, 2, 3)))
+    path = f"/v1/projects/{project.id}"
+    assert world.faults("GET", f"{path}/changes") == ["since is required: a version, as none is installed."]
+    assert world.faults("GET", f"{path}/changes?since=v1.0&until=v9") == ["until must be a version of it; there is no 'v9'."]
+    world.ask("POST", path, {"installed": [{"version": "v1.1", "place": "nas"}]})
+    found = world.ask("GET", f"{path}/changes")
+    assert (found["since"], found["until"], found["cve"]) == ("v1.1", "v1.3", ["CVE-2026-0003", "CVE-2026-0002"])
+    assert [(one["version"], one["note"]["message"]) for one in found["releases"]] == [("v1.3", "<p>Notes 3</p>"), ("v1.2", "<p>Notes 2</p>")]
+    assert [one["version"] for one in world.ask("GET", f"{path}/changes?since=v1.0&until=v1.2")["releases"]] == ["v1.2", "v1.1"]
+    update, = world.ask("GET", "/v1/updates")["updates"]
+    assert (update["name"], update["state"]) == ("o/a", "behind") and update["installed"] == [update["installed"][0] | {
+        "version": "v1.1", "place": "nas", "state": "behind", "step": "minor", "line": "v1.3", "newest": "v1.3", "behind": 2, "since": "2026-04-02T00:00:00Z",
+        "cve": ["CVE-2026-0002", "CVE-2026-0003"]}]
+    assert world.ask("GET", "/v1/updates?place=vps")["updates"] == [] != world.ask("GET", "/v1/updates?place=nas")["updates"]
+    assert "there is no tag" in world.faults("GET", "/v1/updates?tag=x")[0]
+    world.ask("POST", path, {"installed": [{"version": "v1.3"}]})
+    assert world.ask("GET", "/v1/updates")["updates"] == [] and [one["state"] for one in world.ask("GET", "/v1/updates?all")["updates"]] == ["current"]
+    status, out, _ = world.command("changes", "o/a", "--since", "v1.1")
+    assert status == 0 and out.startswith("o/a: 2 releases after v1.1\n\nv1.3  2026-04-03 CVE-2026-0003\n  Notes 3\n")
+
+
+@pytest.mark.parametrize("installed", [[{"version": "1" * 201}], [{"version": "1\n2"}], [{}], [{"version": "1", "place": 3}], "1.0", [{"version": ""}],
+                                       [{"version": "1", "place": "x" * 101}]])
+def test_installation_that_is_invalid_is_refused(world, installed):
+    project = world.track("github", "o/a", release("1.0"))
+    assert "installed" in world.faults("POST", f"/v1/projects/{project.id}", {"installed": installed})[0]
+    assert "snoozed_until must be a time to come" in world.faults("POST", f"/v1/projects/{project.id}", {"snoozed_until": "2020-01-01T00:00:00Z"})[0]
 
 
 # Tags and destinations
