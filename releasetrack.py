@@ -7520,15 +7520,13 @@ def _short_name(name: str) -> str:
 
 
 def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pin | None:
-    """What a container runs, by what the engine says of it and of its image; None of a pod's own, and of one
-    that has ended."""
+    """What a container runs, by what the engine says of it and of its image; None of a pod's own."""
     labels, reference = _of(dict, container, "Labels"), _of(str, container, "Image")
     digests = [one.partition("@") for one in _of(list, image, "RepoDigests") if isinstance(one, str)]
     if re.fullmatch(r"(?:sha256:)?[0-9a-f]{12,64}", reference):        # its tag went to another image
         tags = [one for one in _of(list, image, "RepoTags") if isinstance(one, str)]
         reference = next(iter(tags), f"{digests[0][0]}@{digests[0][2]}" if digests else "")
-    has_ended = _of(str, container, "State") in ("exited", "dead", "removing")
-    if not reference or has_ended or _of(str, labels, "com.docker.compose.oneoff") == "True":
+    if not reference or _of(str, labels, "com.docker.compose.oneoff") == "True":
         return None
     names = [one for one in _of(list, container, "Names") if isinstance(one, str)]
     pin = _image_pin(reference, {}, _of(str, labels, "com.docker.compose.service")
@@ -7559,6 +7557,8 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> list[Pin]:
     images, pins = dict[str, dict[str, Any]](), list[Pin | None]()
     for container in _docker_list(ask(f"{api}/containers/json?all=1"), "containers")[:_CONTAINER_LIMIT]:
         id_ = _of(str, container, "ImageID")
+        if _of(str, container, "State") in ("exited", "dead", "removing"):
+            continue
         if id_ not in images:
             answer = ask(f"{api}/images/{quote(id_, safe='')}/json") if id_ else None
             images[id_] = _of(dict, answer.json()) if answer and answer.status == 200 else {}
@@ -13301,6 +13301,8 @@ def import_page(visit: Visit) -> str:
     file = "file" if form.text("file") else "text" if form.text("text") else "name"
 
     def preview() -> None:
+        if not form.text(file):
+            raise Invalid(Problem("text", "is required: choose a file, or paste what is in it"))
         try:
             pins = pins_in(form.text("file.name") if file == "file" else "", form.text(file), {})
         except ValueError as error:
@@ -15003,9 +15005,11 @@ _FOLDERS_PASSED_OVER = frozenset(("node_modules", "vendor", "site-packages", "__
 
 def _read_text(path: str) -> str:
     """Raises OSError, ValueError."""
+    if os.path.exists(path) and not os.path.isfile(path):       # a pipe or a device might never end
+        raise ValueError("is not a file")
     with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size > _SCAN_LIMIT or not os.path.isfile(path):
-            raise ValueError(f"is larger than {_SCAN_LIMIT // MIB} MiB, or no file")
+        if os.fstat(file.fileno()).st_size > _SCAN_LIMIT:
+            raise ValueError(f"is larger than {_SCAN_LIMIT // MIB} MiB")
         return file.read(_SCAN_LIMIT).decode("utf-8", "replace")
 
 

@@ -42,6 +42,7 @@ import shlex
 import shutil
 import signal
 import socket
+import socketserver
 import sqlite3
 import ssl
 import struct
@@ -11531,6 +11532,71 @@ def test_settings_page_tries_and_adds_a_provider(world, visitor, forge, monkeypa
     assert "forge" not in world.service.providers and operator_settings(world) == {}
 
 
+# Updates, what changed, and files
+
+
+def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
+    assert "Tell releasetrack which versions you run" in visitor.get("/updates").text and ">Updates<" not in re.sub(r"\s", "", visitor.get("/").text)
+    tag = world.store.tags.add(world.account.id, "infra")
+    fixed = world.track("github", "o/fixed", release("1.0"), release("1.0.1", "2026-04-01T00:00:00Z", cve=("CVE-2026-1234",)), tags=[tag.id])
+    major = world.track("github", "o/major", release("1.0"), release("1.1", "2026-04-01T00:00:00Z"), release("2.0", "2026-05-01T00:00:00Z"))
+    for project, *installed in [(fixed, ("nas", "1.0")), (major, ("nas", "1.0"), ("vps", "2.0"), ("", "1.1"))]:
+        world.ask("POST", f"/v1/projects/{project.id}", {"installed": [{"place": place, "version": version} for place, version in installed]})
+    page = visitor.get("/updates")
+    shown = text_of(page)
+    assert shown.index("o/fixed") < shown.index("o/major") and "2 projects behind" in shown and "1.0 \u2192 2.0" in shown and "CVE-2026-1234" in shown
+    assert "1.1 is the newest with the same first number" in shown and "nas: 1.0" in shown and "here: 1.1" in shown
+    for query, names in [("place=vps", ["o/major"]), (f"tag={tag.id}", ["o/fixed"]), ("q=MAJ", ["o/major"]), ("q=none", [])]:
+        assert [name for name in ("o/fixed", "o/major") if name in text_of(visitor.get(f"/updates?{query}"), "#found")] == names
+    after = visitor.press(page, "updated nas", at=1)
+    assert "Updated o/major on nas." in after.text and after.request.path == "/updates"
+    assert {one["place"]: one["version"] for one in world.ask("GET", f"/v1/projects/{major.id}")["installed"] if one.get("place")} == {"nas": "2.0", "vps": "2.0"}
+    page = visitor.get(f"/projects/{major.id}")
+    assert "1.1 \u2192 2.0" in text_of(page, "#installed")
+    page = visitor.press(page, "install", version="1.1", place="nas")
+    assert "You run" not in page.text and "1 behind" in text_of(page, "#installed")
+    page = visitor.press(page, "forget nas")
+    assert "nas" not in text_of(page, "#installed")
+    for fields, words in [({"version": ""}, "Version is required"), ({"version": "1", "place": "x" * 101}, "Place must be 1 to 100")]:
+        assert words in visitor.press(page, "install", 400, **fields).text
+
+
+def test_what_changed_shows_hostile_notes_as_text(world, visitor):
+    evil = "<script>alert(1)</script><h2 onclick=x>Breaking changes</h2><p><a href='javascript:alert(1)'>a</a><a href='https://x.example/'>b</a><img src=x onerror=y></p>{{1}}"
+    project = world.track("github", "o/a", release("v1.0"), release("v1.1-rc1", "2026-04-01T00:00:00Z", is_prerelease=True), release("v1.1", "2026-04-02T00:00:00Z", evil, cve=("CVE-2026-1234",)))
+    assert "Say first which version you run." in visitor.get(f"/projects/{project.id}/changes", status=303).follow().text
+    visitor.press(visitor.get(f"/projects/{project.id}"), "install", version="v1.0")
+    page = visitor.get(f"/projects/{project.id}/changes")
+    shown = text_of(page)
+    assert "1 release after v1.0, up to v1.1." in shown and "breaking changes" in shown and "CVE-2026-1234" in shown and "v1.1-rc1" in shown and "{{1}}" in shown
+    assert "alert(1)" not in page.text and "<img" not in page.text.replace('<img src="/icon.svg"', "") and "onclick" not in page.text
+    assert "until must be a version of it" in visitor.get(f"/projects/{project.id}/changes?until=9", status=400).text
+
+
+def test_files_are_read_after_a_preview(world, visitor):
+    """Pasted into either page, or uploaded."""
+    world.track("dockerhub", "postgres", release("16.4"), release("16.5", "2026-04-01T00:00:00Z"))
+    text = "services:\n  db:\n    image: postgres:16.4\n  web:\n    image: nginx:1.27.3\n  mine:\n    image: ./x\n"
+    for page in (visitor.press(visitor.get("/projects/add"), "add", name=text), visitor.press(visitor.get("/projects/import"), "preview", text=text)):
+        shown = text_of(page)
+        assert "2 projects found" in shown and "tracked already" in shown and "Not recognized: 1 ./x no provider has it" in shown
+    boundary = "----x"
+    body = "".join(f"--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"{more}\r\n\r\n{value}\r\n" for name, more, value in [
+        ("form_token", "", visitor.form_token), ("do", "", "preview"), ("place", "", "nas"), ("file", '; filename="compose.yaml"', text)]) + f"--{boundary}--\r\n"
+    page = visitor.ask("POST", "/projects/import", body.encode(), Content_Type=f"multipart/form-data; boundary={boundary}")
+    assert page.status_int == 200 and "2 projects found" in page.text
+    ticked = [html.unescape(value) for value in re.findall(r'name="project" value="([^"]+)"', page.text)]
+    assert [json.loads(one) for one in ticked] == [["dockerhub", "library/postgres", "16.4", ""], ["dockerhub", "library/nginx", "1.27.3", ""]]
+    done = visitor.press(visitor.press(visitor.get("/projects/import"), "preview", text=text), "record", project=ticked, place="nas")
+    assert "1 added, 1 of those tracked recorded." in done.text and "16.4 \u2192 16.5" in text_of(done)
+    for fields, words in [({"text": ""}, "Or its text is required"), ({"text": "{"}, "Or its text"), ({"text": "some words here"}, "no file that is known")]:
+        assert words in visitor.press(visitor.get("/projects/import"), "preview", 400, **fields).text, fields
+    for wrong in ("[]", "{", "[1,2,3,4]", '["x","y","z","w"]', '["dockerhub","a/b","1"]'):
+        answer = visitor.ask("POST", "/projects/import", urllib.parse.urlencode({
+            "form_token": visitor.form_token, "do": "record", "project": wrong}).encode(), Content_Type="application/x-www-form-urlencoded")
+        assert answer.status_int in (303, 400), wrong
+
+
 # == browser ===================================================================
 #
 # The pages in a real browser: headless Chromium, driven over WebDriver. Skipped where there is none, but for CI.
@@ -13332,6 +13398,182 @@ def test_project_lists_destinations_of_each_kind(world_with):
     for chat, type_ in (("-42", "group"), ("-1001234567890", "supergroup"), ("42", "private"), ("@news", "channel")):
         world.store.destinations.add(world.account.id, "telegram", chat, rt.read_settings("telegram", [("token", BOT), ("chat", chat)]))
         assert [row["type"] for row in world.ask("GET", "/v1/telegram-chats")["chats"] if row["name"] == chat] == [type_]
+
+
+# What runs here: files and containers
+
+
+STACK = """services:
+  db: {image: "postgres:16.4"}
+  web:
+    image: nginx:${NGINX:-1.27.3}
+  mine:
+    build: .
+"""
+
+
+@pytest.fixture
+def stack(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A folder with a compose file, a lock file, and things that are passed over."""
+    folder = tmp_path / "stack"
+    for name, text in {"compose.yaml": STACK, "app/Cargo.lock": f'[[package]]\nname = "serde"\nversion = "1.0"\n{REGISTRY}', "app/notes.txt": "postgres:9",
+                       "node_modules/x/Dockerfile": "FROM no:1", ".git/Dockerfile": "FROM no:1"}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def scanned(world: World, *argv: str) -> tuple[int, dict[str, str], str]:
+    """``(status, outcome by name and version, standard error)``."""
+    status, out, err = world.command("scan", *argv, "--json")
+    return status, {f"{one['name']} {one['version'] or ''}".strip(): one["outcome"] for one in json.loads(out or "[]")}, err
+
+
+def test_scan_of_a_folder_records_what_is_tracked_and_adds_the_rest(world, stack):
+    world.track("dockerhub", "postgres", release("16.4"), release("16.5", "2026-04-01T00:00:00Z"))
+    found = {"library/postgres 16.4": "not tracked", "library/nginx 1.27.3": "not tracked", "serde 1.0": "not tracked"}
+    assert scanned(world, str(stack), "--dry-run") == (0, found | {"library/postgres 16.4": "recorded"}, "")
+    assert scanned(world, str(stack), "--dry-run", "--db", str(stack / "none.db")) == (0, found, "") and not (stack / "none.db").exists()
+    assert world.command("installed", "list")[1] == ""
+    assert scanned(world, str(stack), "--place", "nas") == (0, found | {"library/postgres 16.4": "recorded"}, "")
+    assert world.command("updates")[1] == "dockerhub\tlibrary/postgres\tnas\t16.4\tbehind\tminor\t16.5\t16.5\t1\t-\n"
+    (stack / ".env").write_text("NGINX=1.28.0\n")
+    (stack / "compose.override.yml").write_text("services:\n  db:\n    image: postgres:16.5\n")
+    assert scanned(world, str(stack), "--place", "nas", "--track")[1] == {"library/postgres 16.5": "recorded", "library/nginx 1.28.0": "added", "serde 1.0": "added"}
+    assert {line.split("\t")[1]: line.split("\t")[3:5] for line in world.command("installed", "list")[1].splitlines()} == {
+        "library/postgres": ["16.5", "current"], "library/nginx": ["1.28.0", "unknown"], "serde": ["1.0", "unknown"]}
+    (stack / "app" / "Cargo.lock").unlink()
+    assert scanned(world, str(stack / "compose.yaml"), "--place", "nas")[0] == 0       # replaces what the place had
+    assert "serde" not in world.command("installed", "list")[1]
+    assert world.command("installed", "set", "postgres", "16.4", "--place", "vps")[0] == 1      # its name there is library/postgres
+    assert world.command("installed", "set", "library/postgres", "16.4", "--place", "vps") == (0, "", "")
+    assert world.command("installed", "remove", "library/postgres", "--place", "x") == (1, "", "releasetrack: nothing of library/postgres is installed on x\n")
+    assert world.command("installed", "remove", "library/postgres", "--place", "vps") == (0, "", "")
+
+
+def test_scan_says_what_it_cannot_read_and_reads_the_rest(world, stack, tmp_path):
+    """A bomb, a large file, a link out of the folder, a device: none takes long, and none hides the others."""
+    (tmp_path / "outside.yaml").write_text("services:\n  x:\n    image: secret:1\n")
+    (stack / "link.yaml").symlink_to(tmp_path / "outside.yaml")
+    (stack / "loop").symlink_to(stack)
+    (stack / "bom.json").write_text('{"a":')
+    os.mkfifo(stack / "pipe.yaml")
+    with open(stack / "large.yaml", "wb") as large:
+        large.truncate(200 * rt.MIB)
+    (stack / "deep.yaml").write_text("- " * 60)
+    began = time.process_time()
+    status, found, err = scanned(world, str(stack), str(tmp_path / "nowhere"), "/dev/zero")
+    assert time.process_time() - began < 5 and status == 3
+    assert set(found) == {"library/postgres 16.4", "library/nginx 1.27.3", "serde 1.0"}
+    for words in ("bom.json is not JSON", "large.yaml is larger than 20 MiB", "deep.yaml is nested more than 50 deep", "nowhere: No such file", "/dev/zero is", "pipe.yaml is"):
+        assert words in err, (words, err)
+    assert "outside" not in err + str(found)
+    for argv, words in [((), "nothing to scan"), (("x", "--to", "nowhere"), "--to nowhere: expected an address"), (("--docker", "nosuch.sock"), "No such file")]:
+        assert words in world.command("scan", *argv)[2]
+
+
+# As Docker 28 and Podman 4.3 answer, shortened: of https://github.com/prometheus/prometheus (Apache-2.0) and of images pulled.
+WEB, CACHE = "sha256:" + "1a" * 32, "sha256:" + "2b" * 32
+CONTAINERS = [
+    {"Id": "a", "Names": ["/stack_web_1"], "Image": "nginx:1.27.3", "ImageID": WEB, "State": "running", "Labels": {
+        "com.docker.compose.project": "stack", "com.docker.compose.service": "web"}},
+    {"Id": "b", "Names": ["/cache"], "Image": "redis", "ImageID": CACHE, "State": "running", "Labels": None},
+    {"Id": "c", "Names": ["/smoke"], "Image": "90f5658c6bc7", "ImageID": "sha256:" + "90" * 32, "State": "running"},
+    {"Id": "d", "Names": ["/old"], "Image": "postgres:9", "ImageID": "e", "State": "exited"}, {"Id": "e", "Names": ["/infra"], "Image": "", "State": "running"},
+    {"Id": "f", "Names": ["/once"], "Image": "a/b:1", "ImageID": "", "State": "running", "Labels": {"com.docker.compose.oneoff": "True"}}, {}]
+IMAGES_OF_ENGINE = {
+    WEB: {"RepoTags": ["nginx:1.27.3"], "RepoDigests": [f"mirror.example/nginx@{CACHE}", f"nginx@{WEB}"], "Config": {"Labels": None, "Env": ["NGINX_VERSION=1.27.3"]}},
+    CACHE: {"RepoTags": ["redis:latest"], "RepoDigests": [f"docker.io/library/redis@{CACHE}"], "Config": {"Env": ["PATH=/", "REDIS_VERSION=8.2.1"], "Labels": {
+        "org.opencontainers.image.version": "24.04", "org.opencontainers.image.ref.name": "ubuntu"}}},
+    "sha256:" + "90" * 32: {"RepoTags": ["lscr.io/linuxserver/smokeping:latest"], "RepoDigests": [f"lscr.io/linuxserver/smokeping@{WEB}"], "Config": {"Labels": {
+        "org.opencontainers.image.version": "2.8.2-r3-ls123", "org.opencontainers.image.ref.name": "bf549a76"}}}}
+
+
+def engine_answer(path: str) -> tuple[int, Any]:
+    path = urllib.parse.unquote(re.sub(r"^/v1\.[0-9]+", "", path))
+    if path.startswith("/images/"):
+        found = IMAGES_OF_ENGINE.get(path.split("/")[2])
+        return (200, found) if found else (404, {"message": "No such image"})
+    return {"/_ping": (200, "OK"), "/containers/json?all=1": (200, CONTAINERS)}.get(path, (404, {"message": "page not found"}))
+
+
+@contextlib.contextmanager
+def engine(path: pathlib.Path, answer: Callable[[str], Any], version: str = "1.49") -> Iterator[list[str]]:
+    """A container engine at a socket; what it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            status, body = answer(self.path)
+            content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Api-Version", version)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def address_string(self) -> str:
+            return "engine"
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with socketserver.ThreadingUnixStreamServer(str(path), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield asked
+        server.shutdown()
+        thread.join()
+
+
+def test_scan_of_containers_finds_versions_by_tag_digest_and_label(world, tmp_path):
+    images = {"nginx": world.track("dockerhub", "nginx", release("1.27.3", content_id=f"digest:{WEB}"), release("1.29.1", "2026-04-01T00:00:00Z")),
+              "redis": world.track("dockerhub", "redis", release("8.2.1", content_id=f"digest:{CACHE}"), release("8.3.0", "2026-04-01T00:00:00Z")),
+              "smokeping": world.track("ghcr", "linuxserver/smokeping", release("2.8.2-r3-ls123"), release("2.9.0-r0-ls130", "2026-04-01T00:00:00Z"))}
+    with engine(tmp_path / "docker.sock", engine_answer) as asked:
+        assert scanned(world, "--docker", str(tmp_path / "docker.sock"), "--place", "nas")[1] == {
+            "library/nginx 1.27.3": "recorded", "library/redis latest": "recorded", "linuxserver/smokeping latest": "recorded"}
+    assert asked[:2] == ["/_ping", "/v1.44/containers/json?all=1"] and len(asked) == 5
+    found = {name: next(iter(world.store.projects.get(world.account.id, one.id).installed)) for name, one in images.items()}
+    assert {name: (one.shown, one.digest, one.newest, one.origin) for name, one in found.items()} == {
+        "nginx": ("1.27.3", WEB, "1.29.1", "container"), "redis": ("latest (8.2.1)", CACHE, "8.3.0", "container"),
+        "smokeping": ("latest (2.8.2-r3-ls123)", WEB, "2.9.0-r0-ls130", "container")}
+
+
+@pytest.mark.parametrize("answer, words", [
+    (lambda path: (403, "<html>no</html>") if "containers" in path else (200, "OK"), "a socket proxy needs CONTAINERS=1 and IMAGES=1"),
+    (lambda path: (200, "<html>"), "it answered a web page"), (lambda path: (404, "x"), "not as Docker or Podman do"),
+    (lambda path: (200, {"message": "x"}), "no list of containers"), (lambda path: time.sleep(6) or (200, "OK"), "took longer than 4 s")])
+def test_scan_of_an_odd_socket_ends_with_a_clear_word(world, tmp_path, answer, words):
+    world.track("dockerhub", "nginx", release("1.27.3"))
+    with engine(tmp_path / "docker.sock", answer, version="1.40"):
+        began = time.monotonic()
+        status, _, err = world.command("scan", "--docker", f"unix://{tmp_path}/docker.sock")
+        assert (status, time.monotonic() - began < 5) == (1, True) and words in err, err
+
+
+def test_scan_sends_what_it_finds_to_another_server(world, stack, serve, monkeypatch):
+    world.track("dockerhub", "postgres", release("16.4"))
+    process = serve("--db", world.db)       # the last one counts
+    argv = ("scan", str(stack), "--to", process.address, "--place", "vps", "--db", str(stack / "none.db"), "--json")
+    monkeypatch.setenv("RELEASETRACK_KEY", world.key)
+    status, out, err = command(*argv)
+    assert (status, err) == (0, "") and {one["name"]: one["outcome"] for one in json.loads(out)} == {
+        "library/postgres": "recorded", "library/nginx": "not tracked", "serde": "not tracked"}
+    assert [(one["place"], one["origin"]) for one in world.ask("GET", "/v1/projects/dockerhub/postgres")["installed"]] == [("vps", "file")]
+    monkeypatch.setenv("RELEASETRACK_KEY", "wrong")
+    assert command(*argv)[::2] == (1, f"releasetrack: --to {process.address}: Unauthorized (status 401); RELEASETRACK_KEY must hold a key of that server\n")
+    assert not (stack / "none.db").exists()
+
+
+def test_serve_scans_by_itself(world, stack, tmp_path, serve):
+    world.track("dockerhub", "postgres", release("16.4"))
+    world.track("dockerhub", "nginx", release("1.27.3"))
+    with engine(tmp_path / "docker.sock", engine_answer):
+        serve("--db", world.db, "--scan", str(stack), "--docker", str(tmp_path / "docker.sock"))
+        until(lambda: {one.origin for project in world.store.projects.with_installed(world.account.id) for one in project.installed} == {"file", "container"})
 
 
 # == faults of the store =======================================================
