@@ -13313,8 +13313,10 @@ def import_page(visit: Visit) -> str:
             raise Invalid(Problem(file if file != "name" else "text", "pins no version of anything"))
 
     def record() -> None:
-        pins = [Pin(str(name), str(version), str(digest), provider=str(provider))
-                for provider, name, version, digest in map(json.loads, form.texts("project"))]
+        try:
+            pins = [pin_of_item(dict(json.loads(text))) for text in form.texts("project")]
+        except (ValueError, TypeError):
+            raise Invalid("Preview the file again.") from None
         done = Counter(row.outcome for row in record_scan(
             visit.store, visit.context.judge, visit.providers, visit.account, read_place(form.text("place")),
             "file", [("", pin) for pin in pins], is_tracking=True, is_whole=False))
@@ -13341,7 +13343,8 @@ def import_page(visit: Visit) -> str:
 def _scan_item(visit: Visit, row: ScanRow) -> Entry:
     """A row of the preview: ticked where it is needed directly."""
     assert row.provider
-    box = compact_json([row.provider.id, row.name, row.pin.version, row.pin.digest])
+    box = compact_json({"provider": row.provider.id, "name": row.name, "version": row.pin.version,
+                        "digest": row.pin.digest})
     marks = [("plain", "tracked already")] if row.outcome == "recorded" else []
     marks += [("plain", "indirect")] if not row.pin.is_direct else []
     return Entry(row.pin.version or row.pin.digest[:19], name=row.name, path=f"/projects?q={quote(row.name)}",
