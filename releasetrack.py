@@ -12878,15 +12878,16 @@ UPDATES_PAGE = template_of("""\
   % if not items:
   % include("empty", text=nothing, drawing="updates")
   % end
+  % include("pager")
   % if quiet:
   <details class="fold card">
-    <summary>Skipped and snoozed: {{len(quiet)}}</summary>
+    <summary>Skipped and snoozed: {{quiet_count}}</summary>
     % include("list", items=quiet)
   </details>
   % end
   % if others:
   <details class="fold card">
-    <summary>Up to date, or not comparable: {{len(others)}}</summary>
+    <summary>Up to date, or not comparable: {{others_count}}</summary>
     % include("list", items=others, looks="rows")
   </details>
   % end
@@ -12899,23 +12900,29 @@ def updates_page(visit: Visit) -> str:
     """What is installed and behind, the most urgent first."""
     query, now = visit.query, visit.store.database.clock()
     text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
+    number = query.page()
     query.check()
     installed = visit.store.projects.with_installed(visit.account.id)
     places = sorted({one.place for project in installed for one in project.installed if one.place})
     found = [project for project in by_urgency(installed)
              if (not text or text.lower() in project.name.lower()) and (not tag or tag in project.tags)
              and (not place or any(one.place == place for one in project.installed))]
-    groups = dict[str, list[Entry]](behind=[], quiet=[], others=[])
+    of_state = {"behind": "behind", "new build": "behind", "skipped": "quiet", "snoozed": "quiet"}
+    groups: dict[str, list[Project]] = {"behind": [], "quiet": [], "others": []}
     for project in found:
-        state = project.state(now)
-        group = {"behind": "behind", "new build": "behind", "skipped": "quiet", "snoozed": "quiet"}
-        groups[group.get(state, "others")].append(_update_item(visit, project, state))
+        groups[of_state.get(project.state(now), "others")].append(project)
+
+    def shown(group: str, page: int = 1) -> list[Entry]:
+        return [_update_item(visit, project) for project in groups[group][(page - 1) * _ROWS:page * _ROWS]]
     chips = [(text, visit.link(q=""))] if text else []
     chips += [(place, visit.link(place=""))] if place else []
     chips += [(visit.tags.get(tag, tag), visit.link(tag=""))] if tag else []
     return visit.show(
-        UPDATES_PAGE, "/updates", items=groups["behind"], quiet=groups["quiet"], others=groups["others"],
-        count=f"{counted(len(groups['behind']), 'project')} behind" if installed else "", chips=chips,
+        UPDATES_PAGE, "/updates", items=shown("behind", number), quiet=shown("quiet"),
+        others=shown("others"),
+        quiet_count=len(groups["quiet"]), others_count=len(groups["others"]),
+        pages=visit.pager(number * _ROWS < len(groups["behind"]), number), chips=chips,
+        count=f"{counted(len(groups['behind']), 'project')} behind" if installed else "",
         nothing="Everything is up to date." if installed else
         "Tell releasetrack which versions you run: on a project's page, or from your compose files.",
         next_step=None if installed else ("/projects/import", "Read from files"),
@@ -12924,9 +12931,10 @@ def updates_page(visit: Visit) -> str:
                 visit.filter("tag", "Tag", visit.tags)])
 
 
-def _update_item(visit: Visit, project: Project, state: str) -> Entry:
+def _update_item(visit: Visit, project: Project) -> Entry:
     """A project on the page Updates, by its most urgent installation."""
     one, path = project.furthest, f"/projects/{project.id}"
+    state = project.state(visit.store.database.clock())
     assert one
     about = one.place
     if len(project.installed) > 1:

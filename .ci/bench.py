@@ -583,6 +583,18 @@ def grow(store: Filled, count: int) -> Filled:
     return dataclasses.replace(store, ids=(*store.ids, *(copy["id"] for copy in copies)))
 
 
+def install(store: Filled, count: int) -> Filled:
+    """The store, with an old version of so many of its projects installed at a place, compared."""
+    rt = program()
+    opened = rt.Store(str(store.path))
+    account, = opened.accounts.all()
+    rt.record_scan(opened, lambda *_: (set(), {}), {**rt.PROVIDERS, "bench": dataclasses.replace(rt.PROVIDERS["github"], id="bench")},
+                   account, "nas", "api", [("", rt.Pin(project.name, "v1.0.0", provider="bench"))
+                                           for project in opened.projects.of_ids(account.id, store.ids[:count])])
+    opened.close()
+    return store
+
+
 def check_copies(folder: pathlib.Path) -> None:
     """Raise BenchError unless a store with copies is as the Store itself would have written it."""
     count = TEMPLATES + 10
@@ -808,6 +820,7 @@ UNKNOWN = Ask("/v1/projects/" + "a" * 26, 404)
 RELEASES_PAGE = Ask("/", is_page=True)
 PROJECTS_PAGE = Ask("/projects", is_page=True)
 ONE_PROJECT_PAGE = Ask("/projects/{id}", is_page=True)
+UPDATES_PAGE = Ask("/updates", is_page=True)
 JOURNAL = Ask("/deliveries", is_page=True)
 SEARCH = Ask("/v1/projects/search?q=no-such-name")
 ADD_TAG = Ask("/v1/tags", body='{"name": "tag %012d"}')
@@ -953,7 +966,7 @@ class Bench(Stage):
     @functools.cached_property
     def large_store(self) -> Filled:
         check_copies(self._folder)
-        return fill(self._folder / "large.db", self._many)
+        return install(fill(self._folder / "large.db", self._many), 500)
 
     @functools.cached_property
     def large_port(self) -> int:
@@ -1174,6 +1187,28 @@ class Bench(Stage):
         many, few = self._told_of_many_and_few
         return in_turn(lambda: many.microseconds(JOURNAL), lambda: few.microseconds(JOURNAL))
 
+    def comparison(self) -> Outcome:
+        """Seconds that 500 installations take, each compared with 200 releases, of which up to 50 are newer; half of
+        them tags of images in two variants."""
+        rt, chance, found = program(), random.Random(1), []
+        for number in range(500):
+            versions = [f"{number % 20}.{at // 10}.{at % 10}" for at in range(200)]
+            if number % 2:
+                versions = [version + variant for version in versions[:100] for variant in ("", "-alpine")]
+            rules = rt.IMAGES if number % 2 else rt.GENERIC
+            known = {version: rt.KnownRelease(rt.timestamp(1.7e9 + at * 3600), None, None) for at, version in enumerate(versions)}
+            places = rt.ranked_places(known, rules)
+            known = {version: dataclasses.replace(one, place=places[version]) for version, one in known.items()}
+            found.append((rt.Installation("nas", chance.choice(versions[-50:])), known, rules))
+
+        def seconds() -> float:
+            rt.version_parts.cache_clear()
+            began = time.perf_counter()
+            for one, known, rules in found:
+                rt.compared(one, known, rules)
+            return time.perf_counter() - began
+        return Outcome(statistics.median(runs := [seconds() for _ in range(RUNS)]), figures=tuple(runs))
+
     def bytes_of_release(self) -> Outcome:
         """What releases without notes add to the file, each."""
         path, count = self._folder / "bytes.db", 200
@@ -1287,6 +1322,7 @@ ROWS = (
     Row("the page of releases, {many} projects, to 20 rows",  "pages/s", lambda b: b.page(RELEASES_PAGE),      0.10),
     Row("the page of projects, {many} projects, to 20 rows",  "pages/s", lambda b: b.page(PROJECTS_PAGE),      0.10),
     Row("the page of a project, to 20 rows",                 "pages/s", lambda b: b.page(ONE_PROJECT_PAGE),   0.10),
+    Row("the page Updates, 500 installed, to 20 rows",       "pages/s", lambda b: b.page(UPDATES_PAGE),       0.10),
     Row("POST a tag, durable, c=8",                          "req/s", lambda b: b.posting["rate"],            0.20),
     Row("POST a tag, durable, c=8: p99",                     "ms", lambda b: b.posting["p99"], None, 15, True),
     Row("c=32 against c=8: a project by id",                 "req/s", lambda b: b.at_32(BY_ID),               0.90),
@@ -1337,6 +1373,7 @@ ROWS = (
     Row("{many} projects: search (ratio for each project)",  "us", lambda b: b.growth_of_search(), None, 1),
     Row("{many} projects: the page of releases, in process", "us", lambda b: b.growth(RELEASES_PAGE)),
     Row("journal of 10,000 deliveries to 100, in process",   "us", lambda b: b.growth_of_journal()),
+    Row("comparing 500 installations with 200 releases each", "s", lambda b: b.comparison(), None, 0.3, True),
     Row("the store: bytes of a release without note",        "bytes", lambda b: b.bytes_of_release(), None, 250, True),
 )
 
