@@ -145,6 +145,7 @@ WORDS_LIMIT = 8                         # of a search in releases
 NOTE_LIMIT = 256 * KIB                  # characters of a release note that are kept
 CVE_LIMIT = 100                         # CVE ids of a release that are kept
 RELEASE_LIMIT = 10_000                  # releases of a project that are kept, the newest
+INSTALLED_LIMIT = 100                   # versions installed of a project, at all places
 CHANGES_LIMIT = 200                     # releases of which "what changed" shows the notes, the newest
 JSON_LIMIT, VALUE_LIMIT = 10 * MIB, 500_000     # bytes, and values, of an answer that is parsed: some 60 MiB
 NOTE_PREVIEW_CHARS = 2000               # characters of a release note that lists show
@@ -2388,7 +2389,12 @@ PRAGMA user_version = 5;
 """, """
 -- installed: a JSON list of Installations. What was followed counts as installed from now on.
 ALTER TABLE project ADD COLUMN installed TEXT NOT NULL DEFAULT '[]';
-UPDATE project SET installed = json_array(json_object('place', '', 'version', follows)) WHERE follows != '';
+UPDATE project
+   SET installed = json_array(json_object(
+       'place', '', 'version', follows, 'digest', '', 'origin', 'manual', 'seen_at', 0.0, 'label', '',
+       'known_as', '', 'state', 'unknown', 'step', '', 'line', '', 'newest', '', 'behind', 0, 'since', '',
+       'cve', json('[]'), 'is_other_base', json('false')))
+ WHERE follows != '';
 DROP VIEW unread_view;
 ALTER TABLE project DROP COLUMN follows;
 ALTER TABLE project ADD COLUMN skipped_version TEXT NOT NULL DEFAULT '';
@@ -10233,7 +10239,8 @@ def record_scan(store: Store, judge: Judge, providers: Mapping[str, Provider], a
     verdicts = {}
     for project in store.projects.of_ids(account.id, list(dict.fromkeys([*found, *gone]))):
         kept = [one for one in project.installed if (one.place, one.origin) != at]
-        changed = dataclasses.replace(project, installed=(*kept, *found.get(project.id, {}).values()))
+        installed = (*kept, *found.get(project.id, {}).values())[:INSTALLED_LIMIT]
+        changed = dataclasses.replace(project, installed=installed)
         rules = providers[project.provider].dialect.versions if project.provider in providers else GENERIC
         verdicts[project.id], _ = judged_anew(store, judge, rules, changed, project.source_id)
     store.projects.record_installed(account.id, verdicts)
@@ -15053,7 +15060,8 @@ def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tu
         for file in files:
             try:
                 beside = os.path.join(os.path.dirname(file), ".env")
-                env = read_env(_read_text(beside)) if os.path.isfile(beside) else {}
+                is_there = os.path.isfile(beside) and not os.path.islink(beside)
+                env = read_env(_read_text(beside)) if is_there else {}
                 found += [(file, pin) for pin in pins_in(file, _read_text(file), env)]
             except OSError as error:
                 complain(f"{file}: {error.strerror or error}")

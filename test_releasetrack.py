@@ -1851,6 +1851,9 @@ def test_version_that_was_followed_counts_as_installed(tmp_path):
         first, second = store.projects.of_ids("a", ["p0", "p1"])
         assert [(one.version, one.place) for one in first.installed] == [("16-alpine", "")] and not second.installed
         assert (first.notify_level, second.notify_level) == ("newer", "minor")
+        releases = known_of("16-alpine", "17-alpine", rules=rt.IMAGES)
+        store.projects.record_verdicts("p0", rt.verdicts_on(first, releases, rt.IMAGES, ()))
+        assert store.projects.of_ids("a", ["p0"])[0].installed[0].newest == "17-alpine" and not store.projects.unjudged()
         store.database.backup(str(tmp_path / "copy.db"))
 
 
