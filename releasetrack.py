@@ -880,6 +880,7 @@ class Lineage(NamedTuple):
         return self.family == other.family and near
 
 
+@functools.lru_cache(maxsize=4096)      # asked for each installation of a project anew
 def version_lineage(version: str) -> Lineage:
     """That of a version of a repository or a package."""
     return Lineage(version_family(version), (), (version,), True, version_parts(version.rpartition("@")[2]))
@@ -894,6 +895,7 @@ def debian_lineage(version: str) -> Lineage:
 _BUILD = re.compile(r"(?:-(?:ls|r|security-|debian-[0-9]+-r)?[0-9]+)*$")
 
 
+@functools.lru_cache(maxsize=4096)
 def image_lineage(tag: str) -> Lineage:
     """That of an image's tag, of which each part but the numbers says what is in it."""
     build = _BUILD.search(tag)[0]       # type: ignore[index]    # it finds the end at least
@@ -1296,8 +1298,9 @@ class Project:
 
     @property
     def furthest(self) -> Installation | None:
-        """What is installed and most urgent to update; what is skipped comes last."""
-        return max(self.installed, key=lambda one: (not self._is_skipped(one), *one.urgency), default=None)
+        """What is installed and most urgent to update; what is skipped only where nothing else is behind."""
+        return max(self.installed, default=None, key=lambda one: (
+            one.is_behind, not self._is_skipped(one), *one.urgency))
 
     def state(self, now: float) -> str:
         """Of what is installed: "" without any, "unknown", "current", "behind", "new build", "skipped" (the
@@ -7181,7 +7184,7 @@ def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             until = here[1]
 
 
-_PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*===?\s*([^\s;,*]+)\s*(?:(?:;|--|#).*)?")
+_PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?===?\s*([^\s;,*]+)\s*(?:(?:;|--|#).*)?")
 
 
 def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7449,7 +7452,7 @@ READERS: tuple[tuple[str, Reader, str, str], ...] = (
     (r"pnpm-lock\.yaml", _pnpm, "pnpm-lock.yaml", r"^lockfileVersion:"),
     (r"Chart\.lock|.*\.ya?ml", _yaml, "Compose, Kubernetes, Helm, Flux, Diun, Argus",
      r"^(?:services|kind|service|dependencies):|^- name:|^[ -]*image:"),
-    (r".*requirements.*\.txt", _requirements, "requirements.txt", r"^[\w.-]+ *(?:\[[\w, -]*\])? *== *[0-9]"),
+    (r".*requirements.*\.txt", _requirements, "requirements.txt", r"^[\w.-]+ *(?:\[[\w, -]*\] *)?== *[0-9]"),
     (r"$.", _listed, "a list of addresses, purls and images", r""),
 )
 
@@ -7485,18 +7488,13 @@ def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
 
 def pin_of_item(item: Mapping[str, Any]) -> Pin:
     """What an item of the API names: a ``purl``, an ``image``, or ``provider`` and ``name``."""
-    about = {name: _readable_text(_of(str, item, name)) for name in ("version", "digest", "label", "service")}
-    if purl := _of(str, item, "purl"):
-        pin = _purl_pin(purl, about["version"])
-        return dataclasses.replace(pin, digest=pin.digest or about["digest"])
-    if image := _of(str, item, "image"):
-        pin = _image_pin(image, {}, about["service"])
-        return dataclasses.replace(pin, version=about["version"] or pin.version, label=about["label"],
-                                   digest=about["digest"] or pin.digest)
-    name, provider = _of(str, item, "name"), _of(str, item, "provider")
+    purl, image, name, provider = (_of(str, item, key) for key in ("purl", "image", "name", "provider"))
     reason = "" if name else "an item has a purl, an image, or a provider and a name"
-    return Pin(_readable_text(name), provider=provider, reason=reason,
-               is_direct=item.get("direct") is not False, **about)
+    pin = _purl_pin(purl) if purl else _image_pin(image, {}) if image else Pin(
+        name, provider=provider, reason=reason)
+    given = {key: _readable_text(_of(str, item, key)) for key in ("version", "digest", "label", "service")}
+    return Pin(_readable_text(pin.name), given["version"] or pin.version, given["digest"] or pin.digest,
+               item.get("direct") is not False, given["service"], pin.provider, pin.reason, given["label"])
 
 
 # Containers
@@ -7766,6 +7764,12 @@ def _known_as(one: Installation, releases: Mapping[str, KnownRelease], rules: Ve
     return max(same, key=lambda version: (len(version_parts(version).numbers), -len(version)), default="")
 
 
+def _has_family(mine: str, releases: Iterable[str], rules: VersionRules) -> bool:
+    """Whether any release is of a version's family."""
+    own = rules.lineage(mine)
+    return any(rules.lineage(version).is_of(own) for version in releases)
+
+
 def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> Installation:
     """An installation, and how it compares with the project's releases. "unknown": with none of them."""
     known_as = _known_as(one, releases, rules)
@@ -7785,8 +7789,7 @@ def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: Ver
     state = "unknown"
     if one.digest and kind == "digest" and digest != one.digest:
         state = "new build"
-    elif mine and (mine in releases or any(
-            rules.lineage(version).is_of(rules.lineage(mine)) for version in releases)):
+    elif mine and (mine in releases or _has_family(mine, releases, rules)):
         state = "current"
     return dataclasses.replace(one, known_as=known_as, state=state, step="", line="", newest="", behind=0,
                                since="", cve=(), is_other_base=False)
@@ -7813,6 +7816,8 @@ class Span:
 def changes_between(since: str, until: str, releases: Mapping[str, KnownRelease],
                     rules: VersionRules) -> Span:
     """What follows ``since`` in its family, up to ``until``; "" for the newest."""
+    if since not in releases and not _has_family(since, releases, rules):
+        raise Invalid(Problem("since", f"must be like the project's versions; {since[:NAME_LIMIT]!r} is not"))
     newer = newer_versions(since, releases, rules, with_prereleases=True)
     finals = [version for version in newer if not releases[version].is_prerelease]
     until = until or (finals or newer or [since])[-1]
@@ -10083,13 +10088,17 @@ class Fields(_Reader):
 
 
 def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
-    """Names and values of a form with a file, whose name comes as "file.name"."""
-    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
-    pairs, message = list[tuple[str, str]](), email.message_from_bytes(head + body)
-    for part in itertools.islice(message.walk(), 1, 100):
-        name, content = part.get_param("name", "", "content-disposition"), part.get_payload(decode=True)
-        if isinstance(name, str) and isinstance(content, bytes):
-            pairs += [(name, content.decode("utf-8", "replace")), (f"{name}.name", part.get_filename() or "")]
+    """Names and values of a form with a file, whose name comes as "file.name". A browser's parts have none of
+    their own, so nothing is nested here."""
+    boundary = email.message_from_string(f"Content-Type: {content_type}\n\n").get_boundary("")
+    pairs = list[tuple[str, str]]()
+    for part in body.split(b"--" + boundary.encode("latin-1", "replace"), 101)[1:101] if boundary else ():
+        head, _, content = part.lstrip(b"\r\n").partition(b"\r\n\r\n")
+        about = email.message_from_bytes(head[:16 * KIB] + b"\r\n\r\n")
+        name = about.get_param("name", "", "content-disposition")
+        if name and isinstance(name, str):
+            pairs += [(name, content.removesuffix(b"\r\n").decode("utf-8", "replace")),
+                      (f"{name}.name", about.get_filename() or "")]
     return pairs
 
 
@@ -10229,8 +10238,8 @@ def record_scan(store: Store, judge: Judge, providers: Mapping[str, Provider], a
                     "email_notification": account.email_notification})
                 id_ = tracked[row.provider.id, row.key] = project.id
                 rows[number] = dataclasses.replace(row, outcome="added")
-            except Invalid as error:
-                rows[number] = dataclasses.replace(row, reason=str(error))
+            except Invalid as error:        # most likely there are as many as there may be
+                rows[number], is_tracking = dataclasses.replace(row, reason=str(error)), False
         if id_ and (row.pin.version or row.pin.digest):
             found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
                 place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
@@ -10833,11 +10842,13 @@ def add_installations(call: Call) -> dict[str, Any]:
     pins = fields.pins("items")
     with fields.collecting():
         place = read_place(place)
+    query.check()
     fields.check()
     account = or_missing(call.store.accounts.get(call.account_id))
     rows = record_scan(call.store, call.context.judge, call.context.providers, account, place, origin,
                        [("", pin) for pin in pins], is_tracking=is_tracking)
-    return {"place": place, "items": [without_empty(**row.as_json()) for row in rows]}
+    return {"place": place, "items": [
+        without_empty(**row.as_json()) | {"direct": row.pin.is_direct} for row in rows]}
 
 
 def read_openapi(call: Call) -> dict[str, Any]:
@@ -13330,13 +13341,13 @@ def import_page(visit: Visit) -> str:
     def record() -> None:
         try:
             pins = [pin_of_item(dict(json.loads(text))) for text in form.texts("project")]
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise Invalid("Preview the file again.") from None
-        done = Counter(row.outcome for row in record_scan(
-            visit.store, visit.context.judge, visit.providers, visit.account, read_place(form.text("place")),
-            "file", [("", pin) for pin in pins], is_tracking=True, is_whole=False))
         if not pins:
             raise Invalid("Select at least one.")
+        done = Counter(row.outcome for row in record_scan(
+            visit.store, visit.context.judge, visit.providers, visit.account, read_place(form.text("place")),
+            "manual", [("", pin) for pin in pins], is_tracking=True, is_whole=False))
         raise SeeOther("/updates", f"{done['added']} added, {done['recorded']} of those tracked recorded.")
 
     visit.attempt(preview=preview, add=preview, record=record)
@@ -13605,6 +13616,8 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
         buttons: dict[str, str | tuple[str, str]] = {}
         if one.is_behind:
             buttons[f"updated {one.place}".rstrip()] = "I updated"
+        if project.skipped_version or project.is_snoozed(visit.store.database.clock()):
+            buttons["undo"] = "Show its updates again"
         buttons[f"forget {one.place}".rstrip()] = "Forget"
         items.append(Entry(
             f"{one.shown} \u2192 {one.newest}" if one.newest else one.shown,
@@ -15059,9 +15072,10 @@ def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tu
             continue
         for file in files:
             try:
-                beside = os.path.join(os.path.dirname(file), ".env")
-                is_there = os.path.isfile(beside) and not os.path.islink(beside)
-                env = read_env(_read_text(beside)) if is_there else {}
+                env, beside = dict[str, str](), os.path.join(os.path.dirname(file), ".env")
+                if os.path.isfile(beside) and not os.path.islink(beside):
+                    with contextlib.suppress(OSError, ValueError):      # its variables are then not set
+                        env = read_env(_read_text(beside))
                 found += [(file, pin) for pin in pins_in(file, _read_text(file), env)]
             except OSError as error:
                 complain(f"{file}: {error.strerror or error}")
@@ -15108,6 +15122,7 @@ class Service:
         self.courier = Courier(self.store, self.fetcher.post, self.settings)
         self._is_started = False
         self._scanner: threading.Thread | None = None
+        self._has_scanned = False       # there was an account to scan for
         self._context = Context(self.store, self.settings, self.providers, self.patterns,
                                 RateLimiter(self.settings.rate_limit), LoginThrottle(),
                                 AnswerCache(self.store.database.revision),
@@ -15160,23 +15175,28 @@ class Service:
     def _scan(self) -> None:
         """Every hour record what is installed here, as the settings scan and docker say."""
         while not self.fetcher.stopping.is_set():
-            account = next((one for one in self.store.accounts.all() if one.is_admin), None)
             for origin in ("file", "container"):
                 try:
-                    if account:
-                        self._record_scan(account, origin)
+                    self._record_scan(origin)
                 except ReleasetrackError as error:
                     log.warning("scan: %s", error)
                 except Exception:       # a bug costs this scan, not those to come
                     log.exception("scan: failed")
-            self.fetcher.stopping.wait(HOUR if account else MINUTE)
+            self.fetcher.stopping.wait(HOUR if self._has_scanned else MINUTE)
 
-    def _record_scan(self, account: Account, origin: str) -> None:
-        if not (self.settings.scan if origin == "file" else self.settings.docker):
+    def _record_scan(self, origin: str) -> None:
+        """Record what runs here by one origin; what could not be read keeps what it had."""
+        account = next((one for one in self.store.accounts.all() if one.is_admin), None)
+        self._has_scanned = account is not None
+        if not account or not (self.settings.scan if origin == "file" else self.settings.docker):
             return
+        faults = list[str]()
         pins = scan_docker(self.settings.docker) if origin == "container" else scan_files(
-            self.settings.scan, lambda words: log.warning("scan: %s", words))
-        rows = record_scan(self.store, self.judge, self.providers, account, "", origin, pins)
+            self.settings.scan, faults.append)
+        for fault in faults:
+            log.warning("scan: %s", fault)
+        rows = record_scan(self.store, self.judge, self.providers, account, "", origin, pins,
+                           is_whole=not faults)
         log.info("scan: %d of %d are tracked (%s)", sum(row.outcome == "recorded" for row in rows),
                  len(rows), origin)
 
@@ -16018,18 +16038,21 @@ def scan_(settings: Settings, args: argparse.Namespace) -> int:
         _complain(fault)
     rows = list[dict[str, Any]]()
     for origin, pins in found.items():
-        rows += _scanned(settings, args, origin, pins)
+        rows += _scanned(settings, args, origin, pins, is_whole=not faults)
     for row in () if args.json else rows:
         row["outcome"] = _OUTCOMES.get(row["outcome"], row["outcome"])
     _print_rows(rows, args.json, "provider", "name", "version", "outcome", "reason")
     return 3 if faults else 0
 
 
-def _scanned(settings: Settings, args: argparse.Namespace, origin: str,
-             pins: Sequence[tuple[str, Pin]]) -> list[dict[str, Any]]:
-    """What became of what was found, here or at another server. Raises ReleasetrackError."""
+def _scanned(settings: Settings, args: argparse.Namespace, origin: str, pins: Sequence[tuple[str, Pin]],
+             is_whole: bool) -> list[dict[str, Any]]:
+    """What became of what was found, here or at another server, where nothing is sent of a part. Raises
+    ReleasetrackError."""
     place = read_place(args.place)
     if args.to:
+        if not is_whole and not args.dry_run:
+            raise Invalid("nothing was sent, as it would replace what could not be read here")
         rows = scan_rows(providers_with(_completed(settings).provider), {}, pins)
         return ([row.as_json() for row in rows] if args.dry_run
                 else _sent(settings, args, place, origin, rows))
@@ -16041,7 +16064,7 @@ def _scanned(settings: Settings, args: argparse.Namespace, origin: str,
             tracked = service.store.projects.ids_by_key(account.id)
             return [row.as_json() for row in scan_rows(service.providers, tracked, pins)]
         rows = record_scan(service.store, service.judge, service.providers, account, place, origin, pins,
-                           is_tracking=args.track, with_indirect=args.all)
+                           is_tracking=args.track, with_indirect=args.all, is_whole=is_whole)
         return [row.as_json() for row in rows]
 
 
@@ -16055,19 +16078,22 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
     body = {"place": place, "origin": origin, "track": args.track, "items": items}
     headers = {"X-Key": os.environ.get("RELEASETRACK_KEY", ""), "Content-Type": "application/json"}
     try:
+        if not re.match("https?://", args.to):
+            raise ValueError("expected an address such as https://releases.example.org")
         address = f"{read_web_address(args.to)}/v1/installations"
         answer = Fetcher(settings).fetch(Request(address, headers, "POST", compact_json(body).encode()))
         said = answer.json()
-    except ProviderError as error:
+    except (ProviderError, ValueError) as error:
         raise Invalid(f"--to {args.to}: {error}") from None
-    except ValueError as error:
-        raise Invalid(f"--to {args.to}: expected {error}") from None
+    if not isinstance(said, dict):
+        raise Invalid(f"--to {args.to}: it is no releasetrack")
     if answer.status != 200:
         words = " ".join(said.get("errors", ())) or f"{said.get('message')} (status {answer.status})"
         key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
         raise Invalid(f"--to {args.to}: {words}{key}")
     return [row.as_json() | {name: one.get(name) for name in ("outcome", "reason")}
-            for row, one in zip(wanted, said["items"])] + [row.as_json() for row in rows if not row.provider]
+            for row, one in zip(wanted, said.get("items", ()))] + [
+                row.as_json() for row in rows if not row.provider]
 
 
 _SINCE = argument("--since", type=_typed(_instant), default=0.0, metavar="TIME",

@@ -4655,7 +4655,7 @@ def test_env_file_is_read():
     assert rt.read_env(text) == {"A": "1", "B": "x 1", "C": "$A", "E": "1-5"}
 
 
-UNITS = ["a", " ", "\t", "-", "- ", "#", ":", "\"", "'", "{", "[", "[[", "}", "$", "${", "${A:-", "&a ", "*a", "<", "<outline ",
+UNITS = ["a" + " " * 9000 + "x\n", "a", " ", "\t", "-", "- ", "#", ":", "\"", "'", "{", "[", "[[", "}", "$", "${", "${A:-", "&a ", "*a", "<", "<outline ",
          "|", "\\", "\\\n", "\n", "=", "==", "/", "@", "a:\n", "- a\n", "a=1\n", "[a]\n", "a: &a *a\n", "FROM a\n", "RUN <<A\n",
          "  a: {\n", "    a (1)\n", "a@1:\n  version: 1\n\n", "pkg:", "{\"a\":", "[{},", "a a"]
 
@@ -8744,6 +8744,8 @@ def test_installations_are_recorded_by_place_and_origin(world):
     bom = {"bomFormat": "CycloneDX", "components": [{"purl": "pkg:npm/react@18.2.0"}, {"purl": "pkg:github/o/a@v1.0"}]}
     answer = world.ask("POST", "/v1/installations?place=sbom&track", bom)
     assert [one["outcome"] for one in answer["items"]] == ["added", "recorded"] and mine(app) == ["sbom v1.0 behind api"]
+    answer = world.ask("POST", "/v1/installations", {"place": "sbom", "items": [{"purl": "pkg:npm/vue@3", "direct": False}], "track": True})
+    assert [(one["outcome"], one["direct"]) for one in answer["items"]] == [("not tracked", False)]
     for body, words in [({"items": 3}, "must be a list"), ({}, "must be a list"), ({"items": [3]}, "must be a list"), ({"items": [], "origin": "manual"}, "origin must be one of"),
                         ({"items": [], "place": "x" * 101}, "place must be")]:
         assert words in world.faults("POST", "/v1/installations", body)[0], body
@@ -8754,6 +8756,7 @@ def test_updates_and_changes_by_the_api(world):
         release(f"v1.{minor}", f"2026-04-0{minor}T00:00:00Z", f"<p>Notes {minor}</p>", cve=(f"CVE-2026-000{minor}",)) for minor in (1, 2, 3)))
     path = f"/v1/projects/{project.id}"
     assert world.faults("GET", f"{path}/changes") == ["since is required: a version, as none is installed."]
+    assert world.faults("GET", f"{path}/changes?since=nonsense") == ["since must be like the project's versions; 'nonsense' is not."]
     assert world.faults("GET", f"{path}/changes?since=v1.0&until=v9") == ["until must be a version of it; there is no 'v9'."]
     world.ask("POST", path, {"installed": [{"version": "v1.1", "place": "nas"}]})
     found = world.ask("GET", f"{path}/changes")
@@ -11594,7 +11597,9 @@ def test_files_are_read_after_a_preview(world, visitor):
     assert "1 added, 1 of those tracked recorded." in done.text and "16.4 \u2192 16.5" in text_of(done)
     for fields, words in [({"text": ""}, "Or its text is required"), ({"text": "{}"}, "no file that is known"), ({"text": "some words here"}, "no file that is known")]:
         assert words in visitor.press(visitor.get("/projects/import"), "preview", 400, **fields).text, fields
-    for wrong in ("[]", "{", "[1,2,3,4]", '{"name":1}', '{"provider":"x","name":"y"}', "7"):
+    nested = b"".join(b"--x\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n" for _ in range(2000))
+    assert visitor.ask("POST", "/login", nested, Content_Type="multipart/form-data; boundary=x").status_int == 403
+    for wrong in ("[]", "{", "[" * 9000, "[1,2,3,4]", '{"name":1}', '{"provider":"x","name":"y"}', "7"):
         answer = visitor.ask("POST", "/projects/import", urllib.parse.urlencode({
             "form_token": visitor.form_token, "do": "record", "project": wrong}).encode(), Content_Type="application/x-www-form-urlencoded")
         assert answer.status_int in (303, 400), wrong
@@ -13472,7 +13477,11 @@ def test_scan_says_what_it_cannot_read_and_reads_the_rest(world, stack, tmp_path
     for words in ("bom.json is not JSON", "large.yaml is larger than 20 MiB", "deep.yaml is nested more than 50 deep", "nowhere: No such file", "/dev/zero is", "pipe.yaml is"):
         assert words in err, (words, err)
     assert "outside" not in err + str(found)
-    for argv, words in [((), "nothing to scan"), (("x", "--to", "nowhere"), "--to nowhere: expected an address"), (("--docker", "nosuch.sock"), "No such file")]:
+    world.track("dockerhub", "postgres", release("16.4"))
+    assert scanned(world, str(stack))[0] == scanned(world, str(tmp_path / "nowhere"))[0] == 3
+    assert "16.4" in world.command("installed", "list")[1]     # what could not be read keeps what it had
+    for argv, words in [((), "nothing to scan"), ((str(stack / "compose.yaml"), "--to", "nowhere"), "--to nowhere: expected an address"),
+                        ((str(tmp_path / "nowhere"), "--to", "http://127.0.0.1:9"), "nothing was sent"), (("--docker", "nosuch.sock"), "No such file")]:
         assert words in world.command("scan", *argv)[2]
 
 
