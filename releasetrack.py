@@ -7006,7 +7006,7 @@ def _scalar(text: str) -> str:
     return quoted[2].replace("''", "'") if quoted else re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()
 
 
-_YAML_PAIR = re.compile(r"""("[^"]*"|'[^']*'|[^\s"'{\[&*|>][^\n]*?)\s*:(?:\s+(.*))?$""")
+_YAML_PAIR = re.compile(r"""((?:"[^"]*"|'[^']*')\s*|[^\s"'{\[&*|>][^\n]*?):(?:\s+(.*))?$""")
 _FLOW_PAIR = re.compile(r"""(?:^|,)\s*("[^"]*"|'[^']*'|[^\s,:"']+)\s*:\s*("[^"]*"|'[^']*'|[^,]*)""")
 # A value that goes on in deeper lines: a block, or one whose quotes or brackets are still open.
 _OPEN = re.compile(
