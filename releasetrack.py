@@ -4063,12 +4063,20 @@ class Projects:
             "SELECT id, account_id FROM project WHERE snoozed_until <= ?", (now,))
                 if (project := self.get(row["account_id"], row["id"]))]
 
-    def record_installed(self, account_id: str, verdicts: Mapping[str, Verdicts]) -> None:
-        """Replace what is installed of some projects, by id, as it compares, in one transaction."""
+    def record_installed(self, account_id: str, verdicts: Mapping[str, Verdicts],
+                         before: Mapping[str, tuple[Installation, ...]]) -> list[str]:
+        """Replace what is installed of some projects, by id, as it compares, in one transaction; the ids of
+        those that had something else than ``before`` by now, which stay as they are."""
+        changed = list[str]()
         with self._db.transaction() as db:
             for project_id, one in verdicts.items():
-                self._write_settings(db, account_id, project_id, {
-                    "installed": one.project.installed, "verdicts": one})
+                now = self.get(account_id, project_id)
+                if now and now.installed == before[project_id]:
+                    self._write_settings(db, account_id, project_id, {
+                        "installed": one.project.installed, "verdicts": one})
+                elif now:
+                    changed.append(project_id)
+        return changed
 
     def with_rules(self, source_id: int, is_unjudged: bool) -> list[Project]:
         """The projects of a source that have rules; or those whose rules have not judged all of it."""
@@ -7490,6 +7498,7 @@ def pin_of_item(item: Mapping[str, Any]) -> Pin:
     """What an item of the API names: a ``purl``, an ``image``, or ``provider`` and ``name``."""
     purl, image, name, provider = (_of(str, item, key) for key in ("purl", "image", "name", "provider"))
     reason = "" if name else "an item has a purl, an image, or a provider and a name"
+    image = image[:_WIDTH_LIMIT].replace("$", "")       # which has no variables here
     pin = _purl_pin(purl) if purl else _image_pin(image, {}) if image else Pin(
         name, provider=provider, reason=reason)
     given = {key: _readable_text(_of(str, item, key)) for key in ("version", "digest", "label", "service")}
@@ -7533,6 +7542,7 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
     if not reference or _of(str, labels, "com.docker.compose.oneoff") == "True":
         return None
     names = [one for one in _of(list, container, "Names") if isinstance(one, str)]
+    reference = reference[:NAME_LIMIT].replace("$", "")
     pin = _image_pin(reference, {}, _of(str, labels, "com.docker.compose.service")
                      or next(iter(names), "").lstrip("/"))
     digest = next((digest for name, _, digest in digests if _short_name(name) == _short_name(pin.name)), "")
@@ -7831,7 +7841,8 @@ def verdicts_on(project: Project, releases: Mapping[str, KnownRelease], rules: V
                 ruled_out: Collection[str]) -> Verdicts:
     """What a project's patterns, which rule out some of the releases, and its installations say. Those rule
     out what is not of their families, and what is not newer is no news; unless one cannot be compared."""
-    installed = tuple(compared(one, releases, rules) for one in project.installed)
+    known = {version: one for version, one in releases.items() if version not in ruled_out}
+    installed = tuple(compared(one, known, rules) for one in project.installed)
     if (not installed or project.notify_level == "all"
             or any(one.state == "unknown" for one in installed)):
         return Verdicts(project, list(releases), ruled_out, installed)
@@ -7839,7 +7850,7 @@ def verdicts_on(project: Project, releases: Mapping[str, KnownRelease], rules: V
     families = [rules.lineage(version) for version in mine]
     others = {version for version in releases
               if version not in mine and not any(map(rules.lineage(version).is_of, families))}
-    newer = {version for one in mine for version in newer_versions(one, releases, rules)}
+    newer = {version for one in mine for version in newer_versions(one, known, rules)}
     return Verdicts(project, list(releases), {*ruled_out, *others}, installed, newer,
                     mine if rules is IMAGES else mine | newer)
 
@@ -9804,6 +9815,8 @@ def span_of(project: Project, since: str | None, until: str | None, releases: Ma
     """Raises Invalid where nothing is installed and no version was named."""
     mine = project.furthest
     start = since or (mine.known_as or mine.version if mine else "")
+    if len(start) > NAME_LIMIT:
+        raise Invalid(Problem("since", f"must have at most {NAME_LIMIT} characters"))
     if not start:
         raise Invalid(Problem("since", "is required: a version, as none is installed"))
     if until and until not in releases:
@@ -10094,7 +10107,7 @@ def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
     pairs = list[tuple[str, str]]()
     for part in body.split(b"--" + boundary.encode("latin-1", "replace"), 101)[1:101] if boundary else ():
         head, _, content = part.lstrip(b"\r\n").partition(b"\r\n\r\n")
-        about = email.message_from_bytes(head[:16 * KIB] + b"\r\n\r\n")
+        about = email.message_from_bytes(head[:2 * KIB] + b"\r\n\r\n")
         name = about.get_param("name", "", "content-disposition")
         if name and isinstance(name, str):
             pairs += [(name, content.removesuffix(b"\r\n").decode("utf-8", "replace")),
@@ -10175,12 +10188,34 @@ def project_settings(fields: Fields, store: Store, source_id: int, judge: Judge,
     return settings | {"destinations": destinations}
 
 
+def change_installed(store: Store, account_id: str, ids: Iterable[str],
+                     change: Callable[[Project], Iterable[Installation]],
+                     judge: Callable[[Project], Verdicts]) -> None:
+    """Replace what is installed of some projects by what ``change`` makes of them, as they are when it is
+    written. Raises StoreUnavailable where others do the same all the time."""
+    left = list(dict.fromkeys(ids))
+    for _ in range(50):
+        projects = store.projects.of_ids(account_id, left)
+        verdicts = {project.id: judge(dataclasses.replace(
+            project, installed=tuple(change(project))[:INSTALLED_LIMIT])) for project in projects}
+        left = store.projects.record_installed(
+            account_id, verdicts, {project.id: project.installed for project in projects})
+        if not left:
+            return
+    raise StoreUnavailable("others change what is installed at the same time; try again")
+
+
 def record_installed(store: Store, judge: Judge, rules: VersionRules, project: Project,
-                     installed: Iterable[Installation]) -> None:
-    """Replace what is installed of a project."""
-    changed = dataclasses.replace(project, installed=tuple(installed))
-    verdicts, _ = judged_anew(store, judge, rules, changed, project.source_id)
-    store.projects.record_installed(project.account_id, {project.id: verdicts})
+                     change: Callable[[Project], Iterable[Installation]]) -> None:
+    """Change what is installed of a project."""
+    change_installed(store, project.account_id, [project.id], change, lambda changed: judged_anew(
+        store, judge, rules, changed, project.source_id)[0])
+
+
+def said_to_run(mine: Installation) -> Callable[[Project], Iterable[Installation]]:
+    """The change that puts a version at its place, instead of what a person said of that before."""
+    return lambda project: [mine, *(one for one in project.installed
+                                    if (one.origin, one.place) != (mine.origin, mine.place))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -10245,14 +10280,16 @@ def record_scan(store: Store, judge: Judge, providers: Mapping[str, Provider], a
                 place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
     before = store.projects.with_installed(account.id) if is_whole else []
     gone = [one.id for one in before if at in {(mine.place, mine.origin) for mine in one.installed}]
-    verdicts = {}
-    for project in store.projects.of_ids(account.id, list(dict.fromkeys([*found, *gone]))):
+
+    def change(project: Project) -> Iterable[Installation]:
         kept = [one for one in project.installed if (one.place, one.origin) != at]
-        installed = (*kept, *found.get(project.id, {}).values())[:INSTALLED_LIMIT]
-        changed = dataclasses.replace(project, installed=installed)
+        return *kept, *found.get(project.id, {}).values()
+
+    def verdicts_of(project: Project) -> Verdicts:
         rules = providers[project.provider].dialect.versions if project.provider in providers else GENERIC
-        verdicts[project.id], _ = judged_anew(store, judge, rules, changed, project.source_id)
-    store.projects.record_installed(account.id, verdicts)
+        return judged_anew(store, judge, rules, project, project.source_id)[0]
+
+    change_installed(store, account.id, [*found, *gone], change, verdicts_of)
     return rows
 
 
@@ -13559,9 +13596,8 @@ def _install(visit: Visit, project: Project) -> None:
     place = read_place(visit.form.text("place"))
     mine = Installation(place, read_label(visit.form.text("version"), field="version"),
                         seen_at=visit.store.database.clock())
-    kept = [one for one in project.installed if (one.origin, one.place) != (mine.origin, place)]
     record_installed(visit.store, visit.context.judge, visit.context.rules_of(project), project,
-                     [*kept, mine])
+                     said_to_run(mine))
 
 
 _SNOOZES = {1: "a day", 7: "a week", 30: "a month"}
@@ -13573,10 +13609,10 @@ def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
 
     def change(place: str, replace: bool) -> None:
         releases = store.releases.known(project.source_id) if replace else {}
-        after = [after_update(one, releases, now) if replace and one.place == place and one.is_behind else one
-                 for one in project.installed if replace or one.place != place]
-        record_installed(store, visit.context.judge, visit.context.rules_of(project), project,
-                         dict.fromkeys(after))
+        record_installed(
+            store, visit.context.judge, visit.context.rules_of(project), project, lambda found: dict.fromkeys(
+                after_update(one, releases, now) if replace and one.place == place and one.is_behind else one
+                for one in found.installed if replace or one.place != place))
 
     def option(**settings: Any) -> Callable[[], Any]:
         return lambda: store.projects.update(account_id, project.id, settings)
@@ -15949,8 +15985,7 @@ def installed_set(service: Service, account: Account, args: argparse.Namespace) 
     project = _tracked_project(service, account, args.provider, args.name)
     mine = Installation(read_place(args.place), read_label(args.version, field="version"),
                         seen_at=time.time())
-    kept = [one for one in project.installed if (one.origin, one.place) != (mine.origin, mine.place)]
-    record_installed(service.store, service.judge, service.rules_of(project), project, [*kept, mine])
+    record_installed(service.store, service.judge, service.rules_of(project), project, said_to_run(mine))
 
 
 @account_command(_JSON)
@@ -15971,7 +16006,8 @@ def installed_remove(service: Service, account: Account, args: argparse.Namespac
     if len(kept) == len(project.installed):
         raise Invalid(f"nothing of {project.name} is installed" + (f" on {args.place}" if args.place else
                       "; name its place with --place" if project.installed else ""))
-    record_installed(service.store, service.judge, service.rules_of(project), project, kept)
+    record_installed(service.store, service.judge, service.rules_of(project), project, lambda now: [
+        one for one in now.installed if one.place != args.place])
 
 
 @account_command(switch("--all", "also what is up to date, skipped or snoozed"), _JSON)
@@ -16088,11 +16124,12 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
     if not isinstance(said, dict):
         raise Invalid(f"--to {args.to}: it is no releasetrack")
     if answer.status != 200:
-        words = " ".join(said.get("errors", ())) or f"{said.get('message')} (status {answer.status})"
+        words = " ".join(map(str, _of(list, said, "errors")))
+        words = words or f"{said.get('message')} (status {answer.status})"
         key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
         raise Invalid(f"--to {args.to}: {words}{key}")
     return [row.as_json() | {name: one.get(name) for name in ("outcome", "reason")}
-            for row, one in zip(wanted, said.get("items", ()))] + [
+            for row, one in zip(wanted, _of(list, said, "items")) if isinstance(one, dict)] + [
                 row.as_json() for row in rows if not row.provider]
 
 

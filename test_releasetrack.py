@@ -8751,6 +8751,25 @@ def test_installations_are_recorded_by_place_and_origin(world):
         assert words in world.faults("POST", "/v1/installations", body)[0], body
 
 
+def test_scans_of_several_places_at_once_lose_nothing(world):
+    projects = [world.track("github", f"o/p{at}", release("1.0"), release("2.0", "2026-04-01T00:00:00Z")) for at in range(10)]
+    rows = [("", rt.Pin(project.name, "1.0", provider="github")) for project in projects]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(rt.record_scan, world.store, world.service.judge, world.service.providers, world.account, place, "api", rows)
+                     for place in ("nas", "vps", "pi", "lab")]:
+            done.result()
+    assert {tuple(sorted(one.place for one in project.installed)) for project in world.store.projects.with_installed(world.account.id)} == {("lab", "nas", "pi", "vps")}
+
+
+def test_patterns_exclude_what_is_newest(world):
+    project = world.track("github", "o/a", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"), release("3.0", "2026-04-02T00:00:00Z"))
+    for fields in ({"installed": [{"version": "1.0"}], "exclude_version_regexp": [{"value": "^3"}]}, {"notify_level": "minor"}):
+        assert [one["newest"] for one in world.ask("POST", f"/v1/projects/{project.id}", fields)["installed"]] == ["2.0"]
+    for item in ({"image": "a" * 10_001}, {"image": "${A}:1"}, {"purl": "pkg:" + "x" * 10_000}):
+        world.ask("POST", "/v1/installations", {"items": [item]})
+    assert "at most 200" in world.faults("GET", f"/v1/projects/{project.id}/changes?since={'1' * 4301}")[0]
+
+
 def test_updates_and_changes_by_the_api(world):
     project = world.track("github", "o/a", release("v1.0"), *(
         release(f"v1.{minor}", f"2026-04-0{minor}T00:00:00Z", f"<p>Notes {minor}</p>", cve=(f"CVE-2026-000{minor}",)) for minor in (1, 2, 3)))
@@ -9095,7 +9114,7 @@ def stock_account(world: Any, account: rt.Account, word: str, url: str = "http:/
     world.record(source.id, rt.Release(version, "2026-03-01T10:00:00Z", note=note), events=[
         rt.Event(project.id, body, note.url, (rt.Recipient(hook.id, store.database.clock()),))])
     entry, = store.outbox.history(account.id)
-    rt.record_installed(store, world.service.judge, rt.GENERIC, project, [rt.Installation(f"{word} place", f"{word} 0.9")])
+    rt.record_installed(store, world.service.judge, rt.GENERIC, project, rt.said_to_run(rt.Installation(f"{word} place", f"{word} 0.9")))
     store.outbox.claim(hook.id, 1, "test", now)
     store.outbox.record_attempts("test", [rt.Outcome(
         now, 500, f"{word} failure", 0.1, "127.0.0.1", f"{word} answer", entry.id, "failed", now + 9)])
