@@ -873,21 +873,21 @@ class Lineage(NamedTuple):
     parts: VersionParts
 
     def is_of(self, other: Lineage) -> bool:
-        """Whether both are of one family. A zero before a number, as in 20.04.1, is of another scheme than
-        5.1.4, but not than 24.10.1."""
+        """Whether both are of one family. A version with a padded number (20.04) and one without match only
+        if their first numbers are at most 5 apart."""
         near = self.parts.is_padded is other.parts.is_padded or all(
             abs(one - another) <= 5 for one, another in zip(self.parts.numbers[:1], other.parts.numbers[:1]))
         return self.family == other.family and near
 
 
-@functools.lru_cache(maxsize=4096)      # asked for each installation of a project anew
+@functools.lru_cache(maxsize=4096)      # each installation of a project asks for the same versions
 def version_lineage(version: str) -> Lineage:
     """That of a version of a repository or a package."""
     return Lineage(version_family(version), (), (version,), True, version_parts(version.rpartition("@")[2]))
 
 
 def debian_lineage(version: str) -> Lineage:
-    """That of a distribution's package, whose versions all follow each other."""
+    """That of a distribution's package, whose versions are all of one family."""
     return Lineage((), (), (version,), True, version_parts(""))
 
 
@@ -1538,7 +1538,7 @@ class Verdicts:
     ruled_out: Collection[str]                  # those of them that are excluded
     installed: tuple[Installation, ...] = ()    # its installations, compared with the versions
     wanted: Collection[str] | None = None       # versions that are news for them; None: all
-    rebuilds: Collection[str] = ()              # tags whose new builds are
+    rebuilds: Collection[str] = ()              # tags of which a new build is news
 
 
 @dataclasses.dataclass(frozen=True)
@@ -5645,6 +5645,7 @@ def _feed_entries(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _dated_entries(answer: Answer) -> list[dict[str, Any]]:
+    """The entries of a feed that have a date."""
     return [entry for entry in _feed_entries(answer) if entry["date"]]
 
 
@@ -10224,7 +10225,7 @@ class ScanRow:
 
     pin: Pin
     file: str                   # where it was found; "" for no file
-    provider: Provider | None   # None: nobody knows it
+    provider: Provider | None   # None: no provider has it
     name: str                   # there
     key: str
     outcome: str                # "recorded", "added" (and recorded), "not tracked" or "unknown"
@@ -10258,9 +10259,9 @@ def scan_rows(providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str
 def record_scan(store: Store, judge: Judge, providers: Mapping[str, Provider], account: Account, place: str,
                 origin: str, pins: Iterable[tuple[str, Pin]], *, is_tracking: bool = False,
                 with_indirect: bool = False, is_whole: bool = True) -> list[ScanRow]:
-    """Have installed at a place what was found there, instead of what the same place and origin had before;
-    that of other projects stays unless what was found ``is_whole``. ``is_tracking``: what is not tracked is
-    added: images, and what is needed directly."""
+    """Record what was found at a place, instead of what the same place and origin reported before; with
+    ``is_whole`` that goes from projects that were not found, too. ``is_tracking``: images and direct
+    dependencies that are not tracked are added."""
     tracked, now = store.projects.ids_by_key(account.id), store.database.clock()
     rows, at = scan_rows(providers, tracked, pins), (place, origin)
     found = dict[str, dict[tuple[str, str], Installation]]()
@@ -15975,7 +15976,7 @@ _PLACE = argument("--place", metavar="PLACE", default="",
 def _installed_rows(project: Project) -> list[dict[str, Any]]:
     names = ("state", "step", "line", "newest", "behind", "cve", "origin")
     return [{"provider": project.provider, "name": project.name, "place": one.place, "version": one.shown,
-             **{name: getattr(one, name) for name in names}, "seen_at": timestamp(one.seen_at)}
+             **{name: getattr(one, name) for name in names}, "seen_at": one.as_json().get("seen_at")}
             for one in project.installed]
 
 
