@@ -813,7 +813,8 @@ def pep440_order(version: str) -> VersionOrder:
     """https://packaging.python.org/en/latest/specifications/version-specifiers/ without local versions."""
     match = _PEP440.fullmatch(version)
     if not match:
-        return (-1,), [*version_order(version)[1]]
+        numbers, stages = version_order(version)
+        return (-1, *numbers), list(stages)
     numbers = _without_zeros([int(number) for number in match["numbers"].split(".")])
     stage, post, dev = (match["stage"] or "").lower(), match["post"], match["dev"]
     first = (0, stage[0] if stage[0] in "ab" else "rc", int(match["at"] or 0)) if stage else (
@@ -1246,6 +1247,21 @@ class Installation:
     is_other_base: bool = False     # the newest image is built on another base
 
     @property
+    def found(self) -> tuple[str, ...]:
+        """What was found where, without when, and how it compares."""
+        return self.place, self.version, self.digest, self.origin, self.label
+
+    @property
+    def id(self) -> str:
+        """What a form calls it, among those of its project."""
+        return " ".join(self.found[:4])
+
+    @property
+    def compared_as(self) -> str:
+        """The version that is compared with releases."""
+        return self.known_as or self.version
+
+    @property
     def shown(self) -> str:
         """The version, as people read it."""
         version = self.version or self.digest[:19]
@@ -1256,10 +1272,11 @@ class Installation:
         return self.state in ("behind", "new build")
 
     @property
-    def urgency(self) -> tuple[bool, int, int]:
-        """What sorts installations, the most urgent last."""
-        return (self.is_behind and bool(self.cve),
-                ("", "patch", "minor", "major").index(self.step) + self.is_behind, self.behind)
+    def urgency(self) -> int:
+        """How urgent an update is: first what names a CVE, then by its step, then by how many releases it is
+        behind; 0 where it is not."""
+        step = ("", "patch", "minor", "major").index(self.step)
+        return 1 + min(self.behind, 9999) + 10_000 * step + 100_000 * bool(self.cve) if self.is_behind else 0
 
     def as_json(self) -> dict[str, Any]:
         """Without members that are false or empty, but for the version."""
@@ -1291,24 +1308,28 @@ class Project:
     snoozed_until: float | None = None
 
     @classmethod
-    def blank(cls, account_id: str, provider: str, name: str) -> Project:
+    def blank(cls, account_id: str, provider: str, name: str, source_id: int = 0) -> Project:
         """One without options, that is not stored."""
-        return cls("", account_id, 0, provider, name, "daily", False, False, (), "", 0, (), {},
+        return cls("", account_id, source_id, provider, name, "daily", False, False, (), "", 0, (), {},
                    Health(None, None, 0.0, None, None, False, None))
 
     @property
-    def furthest(self) -> Installation | None:
+    def most_urgent(self) -> Installation | None:
         """What is installed and most urgent to update; what is skipped only where nothing else is behind."""
         return max(self.installed, default=None, key=lambda one: (
-            one.is_behind, not self._is_skipped(one), *one.urgency))
+            one.is_behind, not self._is_skipped(one), one.urgency))
+
+    @property
+    def update_state(self) -> str:
+        """Of what is installed: "" without any, "unknown", "current", "behind", "new build", or "skipped"
+        (the newest version)."""
+        one = self.most_urgent
+        return "" if one is None else "skipped" if one.is_behind and self._is_skipped(one) else one.state
 
     def state(self, now: float) -> str:
-        """Of what is installed: "" without any, "unknown", "current", "behind", "new build", "skipped" (the
-        newest version is) or "snoozed"."""
-        one = self.furthest
-        if one is None or not one.is_behind:
-            return one.state if one else ""
-        return "skipped" if self._is_skipped(one) else "snoozed" if self.is_snoozed(now) else one.state
+        """Its ``update_state``, or "snoozed" where it is behind."""
+        state = self.update_state
+        return "snoozed" if state in ("behind", "new build") and self.is_snoozed(now) else state
 
     def _is_skipped(self, one: Installation) -> bool:
         return bool(one.newest) and one.newest == self.skipped_version
@@ -2428,6 +2449,15 @@ ALTER TABLE destination ADD COLUMN report TEXT NOT NULL DEFAULT 'none'
 ALTER TABLE destination ADD COLUMN reported_at REAL;
 
 PRAGMA user_version = 6;
+""", """
+-- update_state, urgency: as of a Project and of its most urgent Installation, which lists of updates sort by.
+ALTER TABLE project ADD COLUMN update_state TEXT NOT NULL DEFAULT '';
+ALTER TABLE project ADD COLUMN urgency INTEGER NOT NULL DEFAULT 0;
+UPDATE project SET update_state = 'unknown', judged_by = '' WHERE installed != '[]';
+DROP INDEX project_installed;
+CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
+
+PRAGMA user_version = 7;
 """)
 
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
@@ -3520,29 +3550,30 @@ class Outbox:
         return events[:PAGE_SIZE], len(events) > PAGE_SIZE
 
 
-def _rules_of(project: Mapping[str, Any]) -> dict[str, str]:
-    """What decides which releases of a project are excluded, as it is stored."""
-    return {"patterns": compact_json(project["exclude_version_regexp"]), "level": project["notify_level"],
-            "installed": compact_json([vars(one) for one in project["installed"]])}
+def _rules_of(project: Project) -> dict[str, Any]:
+    """A project's rules and what is installed, as they are stored."""
+    one = project.most_urgent
+    return {"patterns": compact_json(project.exclude_version_regexp), "level": project.notify_level,
+            "skipped": project.skipped_version, "installed": compact_json(list(map(vars, project.installed))),
+            "update_state": project.update_state, "urgency": one.urgency if one else 0}
 
 
 def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts) -> None:
     """Keep what a project's rules exclude, and how its installations compare, if they are still the same; and
     that all of its releases are judged by them, if that is so, also of those that came meanwhile."""
-    values = _rules_of(vars(verdicts.project)) | {
-        "project": project_id, "compared": _rules_of({
-            **vars(verdicts.project), "installed": verdicts.installed})["installed"],
+    values = _rules_of(dataclasses.replace(verdicts.project, installed=verdicts.installed)) | {
+        "project": project_id, "before": _rules_of(verdicts.project)["installed"],
         "versions": compact_json(list(verdicts.versions)),
         "ruled_out": compact_json(list(verdicts.ruled_out))}
     if not db.execute("""
             UPDATE project
-               SET installed = :compared,
+               SET installed = :installed, update_state = :update_state, urgency = :urgency,
                    judged_by = iif(EXISTS (
                        SELECT 1 FROM release
                         WHERE release.source_id = project.source_id
                           AND version NOT IN (SELECT value FROM json_each(:versions))), '', :patterns)
              WHERE id = :project AND exclude_version_regexp = :patterns AND notify_level = :level
-               AND installed = :installed""", values).rowcount:
+               AND installed = :before AND skipped_version = :skipped""", values).rowcount:
         return
     if verdicts.installed:      # what may follow them may have become less
         db.execute("DELETE FROM excluded_release WHERE project_id = :project", values)
@@ -3868,9 +3899,12 @@ class Projects:
         project = self.get(account_id, project_id)
         if project is None:
             return
-        values = {**vars(project), **settings}
-        rules = _rules_of(values)
-        has_other_rules = rules != _rules_of(vars(project))
+        after = dataclasses.replace(project, **{
+            name: value for name, value in settings.items()
+            if name not in ("tags", "destinations", "verdicts")})
+        rules, before = _rules_of(after), _rules_of(project)
+        has_other_rules = (rules["patterns"], rules["level"], {one.found for one in after.installed}) != (
+            before["patterns"], before["level"], {one.found for one in project.installed})
         if has_other_rules:
             db.execute("UPDATE project SET judged_by = '' WHERE id = ?", (project_id,))
             db.execute("DELETE FROM excluded_release WHERE project_id = ?", (project_id,))
@@ -3879,15 +3913,15 @@ class Projects:
                SET email_notification = :email_notification, exclude_prereleases = :exclude_prereleases,
                    exclude_updated = :exclude_updated, exclude_version_regexp = :patterns, note = :note,
                    hold_days = :hold_days, notify_level = :notify_level, installed = :installed,
-                   is_narrow = :installed != '[]' AND :level != 'all',
-                   skipped_version = :skipped_version, snoozed_until = :snoozed_until
-             WHERE id = :id""", values | rules)
+                   is_narrow = :installed != '[]' AND :level != 'all', update_state = :update_state,
+                   urgency = :urgency, skipped_version = :skipped, snoozed_until = :snoozed_until
+             WHERE id = :id""", vars(after) | rules)
         if "verdicts" in settings:
             _write_verdicts(db, project_id, settings["verdicts"])
         if has_other_rules:
             _write_newest(db, project.source_id)
-        self._skip_deliveries(db, project, values)
-        if days := values["hold_days"] - project.hold_days:
+        self._skip_deliveries(db, after)
+        if days := after.hold_days - project.hold_days:
             db.execute("""
                 UPDATE delivery SET next_attempt_at = max(:now, next_attempt_at + :shift),
                                     queued_at = max(:now, next_attempt_at + :shift)
@@ -3912,9 +3946,9 @@ class Projects:
                  WHERE project.id = ? AND kind = ? AND destination.id = ?
                 """, [(project_id, kind, one) for one in ids])
 
-    def _skip_deliveries(self, db: sqlite3.Connection, project: Project, values: Mapping[str, Any]) -> None:
-        """Take what a project skips or snoozes from now on out of digests that were not sent yet; a snooze
-        leaves what names a CVE."""
+    def _skip_deliveries(self, db: sqlite3.Connection, project: Project) -> None:
+        """Take what a project skips or snoozes out of digests that were not sent yet; a snooze leaves what
+        names a CVE."""
         now = self._db.clock()
         db.execute("""
             UPDATE delivery SET state = 'skipped', settled_at = :now
@@ -3924,8 +3958,8 @@ class Projects:
                     WHERE project_id = :project AND kind = 'release'
                       AND (json_extract(body, '$.version') = :skipped
                            OR :is_snoozed AND json_extract(body, '$.cve') IS NULL))
-            """, {"now": now, "project": project.id, "skipped": values["skipped_version"],
-                  "is_snoozed": (values["snoozed_until"] or 0.0) > now})
+            """, {"now": now, "project": project.id, "skipped": project.skipped_version,
+                  "is_snoozed": project.is_snoozed(now)})
 
     def remove(self, project_id: str) -> None:
         """Remove a project, and its source with the last one. What was to be sent later is skipped."""
@@ -4029,10 +4063,40 @@ class Projects:
               FROM project JOIN json_each(installed)
              WHERE source_id = ? AND version != ''""", (source_id,))]
 
-    def with_installed(self, account_id: str) -> list[Project]:
-        """The account's projects of which anything is installed."""
-        return self.of_ids(account_id, [row["id"] for row in self._db.rows(
-            "SELECT id FROM project WHERE account_id = ? AND installed != '[]'", (account_id,))])
+    def updates(self, account_id: str, place: str | None = None, tag: str | None = None,
+                text: str | None = None) -> dict[str, list[str]]:
+        """The ids of the projects of which something is installed, the most urgent first: those that are
+        "behind", "quiet" (skipped or snoozed), and "others". At a place, with a tag, a text in the name."""
+        groups: dict[str, list[str]] = {"behind": [], "quiet": [], "others": []}
+        for row in self._db.rows("""
+                SELECT project.id,
+                       CASE WHEN update_state NOT IN ('behind', 'new build', 'skipped') THEN 'others'
+                            WHEN update_state = 'skipped' OR snoozed_until > :now THEN 'quiet'
+                            ELSE 'behind' END AS updates
+                  FROM project JOIN source ON source.id = source_id
+                 WHERE account_id = :account AND update_state != ''
+                   AND (:place IS NULL OR EXISTS (
+                        SELECT 1 FROM json_each(installed) WHERE json_extract(value, '$.place') = :place))
+                   AND (:tag IS NULL OR EXISTS (
+                        SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
+                   AND (:text = '' OR instr(lower(name), lower(:text)))
+                 ORDER BY urgency DESC, name COLLATE NOCASE, project.id
+                """, {"account": account_id, "now": self._db.clock(), "place": place, "tag": tag,
+                      "text": searchable(text)}):
+            groups[row["updates"]].append(row["id"])
+        return groups
+
+    def places(self, account_id: str, origin: str | None = None) -> dict[str, list[str]]:
+        """The places at which anything is installed, each with the ids of its projects; of an origin."""
+        found: dict[str, list[str]] = {}
+        for row in self._db.rows("""
+                SELECT DISTINCT json_extract(value, '$.place') AS place, project.id
+                  FROM project JOIN json_each(installed)
+                 WHERE account_id = :account AND update_state != ''
+                   AND (:origin IS NULL OR json_extract(value, '$.origin') = :origin)
+                 ORDER BY place""", {"account": account_id, "origin": origin}):
+            found.setdefault(row["place"], []).append(row["id"])
+        return found
 
     def ids_by_key(self, account_id: str) -> dict[tuple[str, str], str]:
         """The ids of the account's projects by ``(provider, key)``."""
@@ -4040,20 +4104,12 @@ class Projects:
             SELECT project.id, provider, key FROM project JOIN source ON source.id = source_id
              WHERE account_id = ?""", (account_id,))}
 
-    def has_installed(self, account_id: str) -> bool:
-        """Whether anything of the account's projects is installed."""
-        return self._db.row("SELECT 1 FROM project WHERE account_id = ? AND installed != '[]' LIMIT 1",
-                            (account_id,)) is not None
-
     def count_behind(self, account_id: str | None = None) -> int:
         """The projects, of an account or of all, with an update that is neither skipped nor snoozed."""
         (count,), = self._db.rows("""
             SELECT count(*) FROM project
-             WHERE installed != '[]' AND (:account IS NULL OR account_id = :account)
-               AND coalesce(snoozed_until, 0) <= :now AND EXISTS (
-                   SELECT 1 FROM json_each(installed)
-                    WHERE json_extract(value, '$.state') IN ('behind', 'new build')
-                      AND (skipped_version = '' OR json_extract(value, '$.newest') != skipped_version))
+             WHERE update_state != '' AND update_state IN ('behind', 'new build')
+               AND (:account IS NULL OR account_id = :account) AND coalesce(snoozed_until, 0) <= :now
             """, {"account": account_id, "now": self._db.clock()})
         return int(count)
 
@@ -4063,17 +4119,16 @@ class Projects:
             "SELECT id, account_id FROM project WHERE snoozed_until <= ?", (now,))
                 if (project := self.get(row["account_id"], row["id"]))]
 
-    def record_installed(self, account_id: str, verdicts: Mapping[str, Verdicts],
-                         before: Mapping[str, tuple[Installation, ...]]) -> list[str]:
-        """Replace what is installed of some projects, by id, as it compares, in one transaction; the ids of
-        those that had something else than ``before`` by now, which stay as they are."""
+    def record_installed(self, account_id: str, changes: Mapping[str, tuple[Project, Mapping[str, Any]]]
+                         ) -> list[str]:
+        """Write some projects' settings, each by id after the project as it was read, in one transaction; the
+        ids of those of which something else is installed by now, which stay as they are."""
         changed = list[str]()
         with self._db.transaction() as db:
-            for project_id, one in verdicts.items():
+            for project_id, (before, settings) in changes.items():
                 now = self.get(account_id, project_id)
-                if now and now.installed == before[project_id]:
-                    self._write_settings(db, account_id, project_id, {
-                        "installed": one.project.installed, "verdicts": one})
+                if now and now.installed == before.installed:
+                    self._write_settings(db, account_id, project_id, settings)
                 elif now:
                     changed.append(project_id)
         return changed
@@ -7737,25 +7792,6 @@ def newer_versions(mine: str, releases: Mapping[str, KnownRelease], rules: Versi
     return sorted((min(tags)[1] for tags in of_release.values()), key=rules.order)
 
 
-class Newest(NamedTuple):
-    """The newest versions that may follow one; None where there is none."""
-
-    line: str | None            # with the same first number
-    of_all: str | None
-    is_other_base: bool         # of an image: built on another base
-
-
-def newest_after(mine: str, newer: Sequence[str], releases: Mapping[str, KnownRelease],
-                 rules: VersionRules) -> Newest:
-    """The newest of the ``newer_versions`` after one: final ones and those on its base are preferred."""
-    own = rules.lineage(mine)
-    newer = [version for version in newer if not releases[version].is_prerelease] or newer
-    on_base = [version for version in newer if rules.lineage(version).base == own.base]
-    found, major = on_base or newer, version_parts(mine).numbers[:1]
-    line = [version for version in found if version_parts(version).numbers[:1] == major]
-    return Newest(line[-1] if line else None, found[-1] if found else None, bool(found) and not on_base)
-
-
 def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult) -> bool:
     """Whether so many known versions changed at once that it is one event, not many updates."""
     return len(result.updated) > max(NEWS_LIMIT, len(known) / 2)
@@ -7775,35 +7811,38 @@ def _known_as(one: Installation, releases: Mapping[str, KnownRelease], rules: Ve
     return max(same, key=lambda version: (len(version_parts(version).numbers), -len(version)), default="")
 
 
-def _has_family(mine: str, releases: Iterable[str], rules: VersionRules) -> bool:
-    """Whether any release is of a version's family."""
+def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> bool:
+    """Whether a version is one of the releases, or of the family of one."""
     own = rules.lineage(mine)
-    return any(rules.lineage(version).is_of(own) for version in releases)
+    return mine in releases or bool(mine) and any(rules.lineage(version).is_of(own) for version in releases)
 
 
 def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> Installation:
-    """An installation, and how it compares with the project's releases. "unknown": with none of them."""
-    known_as = _known_as(one, releases, rules)
-    mine = known_as or one.version
+    """An installation, and how it compares with the project's releases: final ones, and those on its base,
+    are preferred. "unknown": with none of them, or by nothing but builds of a tag whose own is not known."""
+    blank = Installation(one.place, one.version, one.digest, one.origin, one.seen_at, one.label,
+                         _known_as(one, releases, rules))
+    mine = blank.compared_as
     newer = newer_versions(mine, releases, rules) if mine else []
-    newest = newest_after(mine, newer, releases, rules)
-    if newest.of_all is not None:
-        passed = newer[:newer.index(newest.of_all) + 1]
-        step = version_steps([newest.of_all], [mine])[newest.of_all] or "patch"
+    found = [version for version in newer if not releases[version].is_prerelease] or newer
+    base, major = rules.lineage(mine).base, version_parts(mine).numbers[:1]
+    on_base = [version for version in found if rules.lineage(version).base == base]
+    found = on_base or found
+    if found:
+        line = [version for version in found if version_parts(version).numbers[:1] == major]
+        passed = newer[:newer.index(found[-1]) + 1]
         cves = dict.fromkeys(cve for version in passed for cve in releases[version].cve)
         return dataclasses.replace(
-            one, known_as=known_as, state="behind", step=step, line=newest.line or "", newest=newest.of_all,
-            behind=len(passed), since=min(releases[version].date for version in passed),
-            cve=tuple(cves)[:CVE_LIMIT], is_other_base=newest.is_other_base)
+            blank, state="behind", step=version_steps([found[-1]], [mine])[found[-1]] or "patch",
+            line=line[-1] if line else "", newest=found[-1], behind=len(passed),
+            since=min(releases[version].date for version in passed), cve=tuple(cves)[:CVE_LIMIT],
+            is_other_base=not on_base)
     tag = releases.get(one.version)
     kind, _, digest = (tag.content_id or "" if tag else "").partition(":")
-    state = "unknown"
     if one.digest and kind == "digest" and digest != one.digest:
-        state = "new build"
-    elif mine and (mine in releases or _has_family(mine, releases, rules)):
-        state = "current"
-    return dataclasses.replace(one, known_as=known_as, state=state, step="", line="", newest="", behind=0,
-                               since="", cve=(), is_other_base=False)
+        return dataclasses.replace(blank, state="new build")
+    is_known = bool(one.digest or version_parts(mine).numbers) and is_comparable(mine, releases, rules)
+    return dataclasses.replace(blank, state="current" if is_known else "unknown")
 
 
 def after_update(one: Installation, releases: Mapping[str, KnownRelease], now: float) -> Installation:
@@ -7814,28 +7853,50 @@ def after_update(one: Installation, releases: Mapping[str, KnownRelease], now: f
                         digest if kind == "digest" else "", one.origin, now)
 
 
+def with_said(installed: Iterable[Installation], said: Sequence[Installation]) -> tuple[Installation, ...]:
+    """What is installed, with what a person says of some places instead of what was known of those."""
+    places = {one.place for one in said}
+    return *(one for one in installed if one.place not in places), *said
+
+
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """The versions of a project after one, up to another, newest first."""
+    """The releases of a project after a version, up to another, newest first."""
 
     since: str
     until: str
-    versions: tuple[str, ...]
-    prereleases: tuple[str, ...]
+    releases: tuple[Release, ...]
+    are_prereleases_folded: bool    # as there are final ones, too
+
+    @property
+    def unfolded(self) -> list[Release]:
+        return [one for one in self.releases if not (self.are_prereleases_folded and one.is_prerelease)]
+
+    @property
+    def cve(self) -> list[str]:
+        """The CVEs that they name, each once."""
+        return list(dict.fromkeys(cve for one in self.releases for cve in one.cve))
+
+    def as_json(self) -> dict[str, Any]:
+        return {"since": self.since, "until": self.until, "cve": self.cve, "releases": [
+            one.as_json() | ({"note": one.note.as_json()} if one.note else {}) for one in self.releases]}
 
 
 def changes_between(since: str, until: str, releases: Mapping[str, KnownRelease],
                     rules: VersionRules) -> Span:
-    """What follows ``since`` in its family, up to ``until``; "" for the newest."""
-    if since not in releases and not _has_family(since, releases, rules):
+    """What follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
+    if not is_comparable(since, releases, rules):
         raise Invalid(Problem("since", f"must be like the project's versions; {since[:NAME_LIMIT]!r} is not"))
+    if until and until not in releases:
+        raise Invalid(Problem("until", f"must be a version of it; there is no {until[:NAME_LIMIT]!r}"))
     newer = newer_versions(since, releases, rules, with_prereleases=True)
     finals = [version for version in newer if not releases[version].is_prerelease]
     until = until or (finals or newer or [since])[-1]
-    wanted = [version for version in newer[::-1] if rules.order(version) <= rules.order(until)]
-    are_wanted = not finals or rules.is_prerelease(until)       # pre-releases, if there is nothing else
-    return Span(since, until, tuple(one for one in wanted if are_wanted or not releases[one].is_prerelease),
-                tuple(one for one in wanted if not are_wanted and releases[one].is_prerelease))
+    return Span(since, until, tuple(
+        Release(version, releases[version].date, is_prerelease=bool(releases[version].is_prerelease),
+                cve=releases[version].cve, step=releases[version].step or "")
+        for version in reversed(newer) if rules.order(version) <= rules.order(until)),
+        bool(finals) and not rules.is_prerelease(until))
 
 
 def verdicts_on(project: Project, releases: Mapping[str, KnownRelease], rules: VersionRules,
@@ -7844,10 +7905,10 @@ def verdicts_on(project: Project, releases: Mapping[str, KnownRelease], rules: V
     out what is not of their families, and what is not newer is no news; unless one cannot be compared."""
     known = {version: one for version, one in releases.items() if version not in ruled_out}
     installed = tuple(compared(one, known, rules) for one in project.installed)
+    mine = {one.compared_as for one in installed}
     if (not installed or project.notify_level == "all"
-            or any(one.state == "unknown" for one in installed)):
+            or not all(is_comparable(version, known, rules) for version in mine)):
         return Verdicts(project, list(releases), ruled_out, installed)
-    mine = {one.known_as or one.version for one in installed}
     families = [rules.lineage(version) for version in mine]
     others = {version for version in releases
               if version not in mine and not any(map(rules.lineage(version).is_of, families))}
@@ -8091,7 +8152,7 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
 
 def update_words(project: Project) -> str:
     """What a project's most urgent installation is behind, in one sentence."""
-    one = project.furthest
+    one = project.most_urgent
     if one is None:
         return ""
     at = f" on {one.place}" if one.place else ""
@@ -8105,13 +8166,6 @@ def update_words(project: Project) -> str:
 def has_updates(project: Project, now: float) -> bool:
     """Whether something of it is behind that is neither skipped nor snoozed."""
     return project.state(now) in ("behind", "new build")
-
-
-def by_urgency(projects: Iterable[Project]) -> list[Project]:
-    """Projects of which something is installed: security fixes first, then major updates, minor, patches."""
-    named = sorted(projects, key=lambda project: project.name.lower())
-    return sorted(named, key=lambda project: project.furthest.urgency if project.furthest else (),
-                  reverse=True)
 
 
 def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
@@ -8131,11 +8185,11 @@ def is_report_due(destination: Destination, account: Account, now: float, settin
 
 def report_event(destination: Destination, account: Account, projects: Iterable[Project], now: float,
                  settings: Settings) -> Event | None:
-    """What is behind at present, for one destination, as it chooses projects; None where nothing is."""
-    found = [project for project in by_urgency(projects)
-             if has_updates(project, now) and should_notify(destination, project, None)]
+    """What is behind at present, of ``projects``, which are, the most urgent first, for one destination as it
+    chooses them; None where nothing is."""
+    found = [project for project in projects if should_notify(destination, project, None)]
     if destination.is_security_only:
-        found = [project for project in found if project.furthest and project.furthest.cve]
+        found = [project for project in found if project.most_urgent and project.most_urgent.cve]
     if not found:
         return None
     body = {"heading": f"{counted(len(found), 'project')} {'is' if len(found) == 1 else 'are'} behind",
@@ -9629,8 +9683,9 @@ class Courier(Worker):
         for destination in store.destinations.with_report():
             account = store.accounts.get(destination.account_id)
             if account and is_report_due(destination, account, now, self._settings):
+                behind = store.projects.of_ids(account.id, store.projects.updates(account.id)["behind"])
                 store.outbox.record_report(destination, report_event(
-                    destination, account, store.projects.with_installed(account.id), now, self._settings))
+                    destination, account, behind, now, self._settings))
         for project in store.projects.snooze_ended(now):
             for subscriber in store.projects.subscribers(project.source_id):
                 if subscriber.project.id == project.id:
@@ -9809,20 +9864,6 @@ def read_label(text: str, at_most: int = NAME_LIMIT, field: str = "name") -> str
     if len(label) > at_most or not label.translate(_JOINERS).isprintable():
         raise Invalid(Problem(field, f"must be 1 to {at_most} printable characters"))
     return label
-
-
-def span_of(project: Project, since: str | None, until: str | None, releases: Mapping[str, KnownRelease],
-            rules: VersionRules) -> Span:
-    """Raises Invalid where nothing is installed and no version was named."""
-    mine = project.furthest
-    start = since or (mine.known_as or mine.version if mine else "")
-    if len(start) > NAME_LIMIT:
-        raise Invalid(Problem("since", f"must have at most {NAME_LIMIT} characters"))
-    if not start:
-        raise Invalid(Problem("since", "is required: a version, as none is installed"))
-    if until and until not in releases:
-        raise Invalid(Problem("until", f"must be a version of it; there is no {until[:NAME_LIMIT]!r}"))
-    return changes_between(start, until or "", releases, rules)
 
 
 def read_place(text: str, field: str = "place") -> str:
@@ -10148,77 +10189,6 @@ class Form:
 Judge = Callable[..., tuple[set[str], dict[int, str]]]     # of an account, patterns and versions, as Context
 
 
-def project_settings(fields: Fields, store: Store, source_id: int, judge: Judge,
-                     rules: VersionRules, project: Project) -> dict[str, Any]:
-    """What ``fields`` set of a project of an account, for the store, with what its rules say of its releases;
-    ``project``: as it is, or blank. Problems are left in ``fields``."""
-    account_id, now = project.account_id, store.database.clock()
-    tags = [tag.id for tag in store.tags.of_account(account_id)]
-    found: dict[str, Any] = {
-        "email_notification": fields.one_of("email_notification", EMAIL_NOTIFICATIONS),
-        "exclude_prereleases": fields.flag("exclude_prereleases"),
-        "exclude_updated": fields.flag("exclude_updated"),
-        "notify_level": fields.one_of("notify_level", NOTIFY_LEVELS),
-        "exclude_version_regexp": fields.rules("exclude_version_regexp"),
-        "note": fields.text("note", at_most=10_000), "installed": fields.installed("installed", now),
-        "skipped_version": fields.text("skipped_version", at_most=NAME_LIMIT),
-        "snoozed_until": fields.instant("snoozed_until", now),
-        "hold_days": fields.whole("hold_days", HOLD_DAYS_MAX), "tags": fields.ids("tags", "tag", tags),
-    }
-    there_are, destinations = store.destinations.of_account(account_id), {}
-    for kind, name in KIND_FIELDS.items():
-        known = [one.id for one in there_are if one.kind == kind]
-        if (ids := fields.ids(name, f"{kind} destination", known)) is not None:
-            destinations[kind] = ids
-    if found["email_notification"] == "default":
-        account = store.accounts.get(account_id)
-        found["email_notification"] = account.email_notification if account else "daily"
-    if found["installed"] is not None:
-        found["installed"] = (*found["installed"], *(
-            one for one in project.installed if one.origin != "manual"))
-    settings = {name: value for name, value in found.items() if value is not None}
-    if not settings.keys().isdisjoint(("exclude_version_regexp", "installed", "notify_level")):
-        changed = dataclasses.replace(project, **{
-            name: settings[name] for name in ("exclude_version_regexp", "installed", "notify_level")
-            if name in settings})
-        settings["verdicts"], wrong = judged_anew(store, judge, rules, changed, source_id)
-        for at, words in wrong.items():
-            fields.add_problem(f"exclude_version_regexp[{at}]", words)
-    if "snoozed_until" in settings:
-        settings["snoozed_until"] = settings["snoozed_until"] or None       # of 0.0
-    return settings | {"destinations": destinations}
-
-
-def change_installed(store: Store, account_id: str, ids: Iterable[str],
-                     change: Callable[[Project], Iterable[Installation]],
-                     judge: Callable[[Project], Verdicts]) -> None:
-    """Replace what is installed of some projects by what ``change`` makes of them, as they are when it is
-    written. Raises StoreUnavailable where others do the same all the time."""
-    left = list(dict.fromkeys(ids))
-    for _ in range(50):
-        projects = store.projects.of_ids(account_id, left)
-        verdicts = {project.id: judge(dataclasses.replace(
-            project, installed=tuple(change(project))[:INSTALLED_LIMIT])) for project in projects}
-        left = store.projects.record_installed(
-            account_id, verdicts, {project.id: project.installed for project in projects})
-        if not left:
-            return
-    raise StoreUnavailable("others change what is installed at the same time; try again")
-
-
-def record_installed(store: Store, judge: Judge, rules: VersionRules, project: Project,
-                     change: Callable[[Project], Iterable[Installation]]) -> None:
-    """Change what is installed of a project."""
-    change_installed(store, project.account_id, [project.id], change, lambda changed: judged_anew(
-        store, judge, rules, changed, project.source_id)[0])
-
-
-def said_to_run(mine: Installation) -> Callable[[Project], Iterable[Installation]]:
-    """The change that puts a version at its place, instead of what a person said of that before."""
-    return lambda project: [mine, *(one for one in project.installed
-                                    if (one.origin, one.place) != (mine.origin, mine.place))]
-
-
 @dataclasses.dataclass(frozen=True)
 class ScanRow:
     """One thing that was found to be installed, and what became of it."""
@@ -10256,50 +10226,137 @@ def scan_rows(providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str
     return rows
 
 
-def record_scan(store: Store, judge: Judge, providers: Mapping[str, Provider], account: Account, place: str,
-                origin: str, pins: Iterable[tuple[str, Pin]], *, is_tracking: bool = False,
-                with_indirect: bool = False, is_whole: bool = True) -> list[ScanRow]:
-    """Record what was found at a place, instead of what the same place and origin reported before; with
-    ``is_whole`` that goes from projects that were not found, too. ``is_tracking``: images and direct
-    dependencies that are not tracked are added."""
-    tracked, now = store.projects.ids_by_key(account.id), store.database.clock()
-    rows, at = scan_rows(providers, tracked, pins), (place, origin)
-    found = dict[str, dict[tuple[str, str], Installation]]()
-    for number, row in enumerate(rows):
-        id_ = tracked.get((row.provider.id, row.key)) if row.provider else None
-        is_wanted = row.provider and (row.pin.is_direct or with_indirect or row.provider.dialect.has_images)
-        if is_tracking and is_wanted and id_ is None and row.provider:
-            try:
-                project, _ = store.projects.add(account.id, row.provider.id, row.key, row.name, {
-                    "email_notification": account.email_notification})
-                id_ = tracked[row.provider.id, row.key] = project.id
-                rows[number] = dataclasses.replace(row, outcome="added")
-            except Invalid as error:        # most likely there are as many as there may be
-                rows[number], is_tracking = dataclasses.replace(row, reason=str(error)), False
-        if id_ and (row.pin.version or row.pin.digest):
-            found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
-                place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
-    before = store.projects.with_installed(account.id) if is_whole else []
-    gone = [one.id for one in before if at in {(mine.place, mine.origin) for mine in one.installed}]
+@dataclasses.dataclass(frozen=True)
+class Installer:
+    """Judges projects by their rules, and records what is installed."""
 
-    def change(project: Project) -> Iterable[Installation]:
-        kept = [one for one in project.installed if (one.place, one.origin) != at]
-        return *kept, *found.get(project.id, {}).values()
+    store: Store
+    judge: Judge
+    providers: Mapping[str, Provider]
 
-    def verdicts_of(project: Project) -> Verdicts:
-        rules = providers[project.provider].dialect.versions if project.provider in providers else GENERIC
-        return judged_anew(store, judge, rules, project, project.source_id)[0]
+    def rules_of(self, project: Project) -> VersionRules:
+        """How the versions of a project are ordered."""
+        provider = self.providers.get(project.provider)
+        return provider.dialect.versions if provider else GENERIC
 
-    change_installed(store, account.id, [*found, *gone], change, verdicts_of)
-    return rows
+    def verdicts_for(self, project: Project) -> tuple[Verdicts, dict[int, str]]:
+        """``(what its rules say of its releases, what is wrong with its patterns by their place)``."""
+        releases = self.store.releases.known(project.source_id)
+        ruled_out, wrong = self.judge(project.account_id, project.exclude_version_regexp, releases)
+        return verdicts_on(project, releases, self.rules_of(project), ruled_out), wrong
+
+    def changes(self, project: Project, since: str | None, until: str | None) -> Span:
+        """The releases after a version, else after the one installed, with the notes of the newest
+        ``CHANGES_LIMIT``. Raises Invalid."""
+        start = since or (project.most_urgent.compared_as if project.most_urgent else "")
+        if not start:
+            raise Invalid(Problem("since", "is required: a version, as none is installed"))
+        known = self.store.releases.known(project.source_id)
+        span = changes_between(start[:NAME_LIMIT], until or "", known, self.rules_of(project))
+        notes = self.store.releases.notes(
+            project.source_id, [one.version for one in span.releases[:CHANGES_LIMIT]])
+        return dataclasses.replace(span, releases=tuple(
+            dataclasses.replace(one, note=notes.get(one.version)) for one in span.releases))
+
+    def change(self, account_id: str, ids: Iterable[str],
+               change: Callable[[Project], Iterable[Installation]]) -> None:
+        """Replace what is installed of some projects by what ``change`` makes of them, as they are when it is
+        written. Raises StoreUnavailable where others do the same all the time."""
+        left = list(dict.fromkeys(ids))
+        for _ in range(50):
+            left = self.store.projects.record_installed(account_id, {
+                project.id: (project, self._settings_after(project, change(project)))
+                for project in self.store.projects.of_ids(account_id, left)})
+            if not left:
+                return
+        raise StoreUnavailable("others change what is installed at the same time; try again")
+
+    def _settings_after(self, project: Project, installed: Iterable[Installation]) -> dict[str, Any]:
+        """For the store: what is installed, which is compared anew where it is something else."""
+        before = {one.found: one for one in project.installed}
+        after = {one.found: dataclasses.replace(before.get(one.found, one), seen_at=one.seen_at)
+                 for one in itertools.islice(installed, INSTALLED_LIMIT)}
+        changed = dataclasses.replace(project, installed=tuple(after.values()))
+        return {"installed": changed.installed} | (
+            {"verdicts": self.verdicts_for(changed)[0]} if after.keys() != before.keys() else {})
+
+    def record(self, project: Project, said: Installation) -> None:
+        """Record what a person says of a place."""
+        self.change(project.account_id, [project.id], lambda now: with_said(now.installed, [said]))
+
+    def record_scan(self, account: Account, place: str, origin: str, pins: Iterable[tuple[str, Pin]], *,
+                    is_tracking: bool = False, with_indirect: bool = False,
+                    is_whole: bool = True) -> list[ScanRow]:
+        """Record what was found at a place, instead of what the same place and origin, or a person, reported
+        before; with ``is_whole`` that goes from projects that were not found, too. ``is_tracking``: images
+        and direct dependencies that are not tracked are added."""
+        tracked, now = self.store.projects.ids_by_key(account.id), self.store.database.clock()
+        rows = scan_rows(self.providers, tracked, pins)
+        found = dict[str, dict[tuple[str, str], Installation]]()
+        for number, row in enumerate(rows):
+            id_ = tracked.get((row.provider.id, row.key)) if row.provider else None
+            if row.provider and id_ is None and is_tracking and (
+                    row.pin.is_direct or with_indirect or row.provider.dialect.has_images):
+                try:
+                    project, _ = self.store.projects.add(account.id, row.provider.id, row.key, row.name, {
+                        "email_notification": account.email_notification})
+                    id_ = tracked[row.provider.id, row.key] = project.id
+                    rows[number] = dataclasses.replace(row, outcome="added")
+                except Invalid as error:        # most likely there are as many as there may be
+                    rows[number], is_tracking = dataclasses.replace(row, reason=str(error)), False
+            if id_ and (row.pin.version or row.pin.digest):
+                found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
+                    place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
+
+        def after(project: Project) -> Iterable[Installation]:
+            mine = found.get(project.id, {}).values()
+            replaced = ORIGINS if origin == "manual" else (origin, "manual") if mine else (origin,)
+            return *(one for one in project.installed
+                     if one.place != place or one.origin not in replaced), *mine
+
+        gone = self.store.projects.places(account.id, origin).get(place, []) if is_whole else []
+        self.change(account.id, [*found, *gone], after)
+        return rows
 
 
-def judged_anew(store: Store, judge: Judge, rules: VersionRules, project: Project,
-                source_id: int) -> tuple[Verdicts, dict[int, str]]:
-    """``(what the project's rules say of its releases, what is wrong with its patterns by their place)``."""
-    releases = store.releases.known(source_id)
-    ruled_out, wrong = judge(project.account_id, project.exclude_version_regexp, releases)
-    return verdicts_on(project, releases, rules, ruled_out), wrong
+_JUDGED = ("exclude_version_regexp", "installed", "notify_level")       # settings of which verdicts depend
+
+
+def project_settings(fields: Fields, installer: Installer, project: Project) -> dict[str, Any]:
+    """What ``fields`` set of a project of an account, for the store, with what its rules say of its releases;
+    ``project``: as it is, or blank. Problems are left in ``fields``."""
+    store, account_id = installer.store, project.account_id
+    now, tags = store.database.clock(), [tag.id for tag in store.tags.of_account(account_id)]
+    found: dict[str, Any] = {
+        "email_notification": fields.one_of("email_notification", EMAIL_NOTIFICATIONS),
+        "exclude_prereleases": fields.flag("exclude_prereleases"),
+        "exclude_updated": fields.flag("exclude_updated"),
+        "notify_level": fields.one_of("notify_level", NOTIFY_LEVELS),
+        "exclude_version_regexp": fields.rules("exclude_version_regexp"),
+        "note": fields.text("note", at_most=10_000), "installed": fields.installed("installed", now),
+        "skipped_version": fields.text("skipped_version", at_most=NAME_LIMIT),
+        "snoozed_until": fields.instant("snoozed_until", now),
+        "hold_days": fields.whole("hold_days", HOLD_DAYS_MAX), "tags": fields.ids("tags", "tag", tags),
+    }
+    there_are, destinations = store.destinations.of_account(account_id), {}
+    for kind, name in KIND_FIELDS.items():
+        known = [one.id for one in there_are if one.kind == kind]
+        if (ids := fields.ids(name, f"{kind} destination", known)) is not None:
+            destinations[kind] = ids
+    if found["email_notification"] == "default":
+        account = store.accounts.get(account_id)
+        found["email_notification"] = account.email_notification if account else "daily"
+    if found["installed"] is not None:
+        kept = [one for one in project.installed if one.origin != "manual"]
+        found["installed"] = with_said(kept, found["installed"])
+    settings = {name: value for name, value in found.items() if value is not None}
+    if judged_by := {name: settings[name] for name in _JUDGED if name in settings}:
+        settings["verdicts"], wrong = installer.verdicts_for(dataclasses.replace(project, **judged_by))
+        for at, words in wrong.items():
+            fields.add_problem(f"exclude_version_regexp[{at}]", words)
+    if "snoozed_until" in settings:
+        settings["snoozed_until"] = settings["snoozed_until"] or None       # of 0.0
+    return settings | {"destinations": destinations}
 
 
 def require_allowed_address(destination: Destination, is_admin: bool,
@@ -10617,9 +10674,9 @@ class Context:
                 raise TooMany(1, "Other tests and look-ups are under way. Try again when they are done.")
             yield
 
-    def rules_of(self, project: Project) -> VersionRules:
-        provider = self.providers.get(project.provider)
-        return provider.dialect.versions if provider else GENERIC
+    @property
+    def installer(self) -> Installer:
+        return Installer(self.store, self.judge, self.providers)
 
     def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
               versions: Collection[str]) -> tuple[set[str], dict[int, str]]:
@@ -10710,9 +10767,8 @@ def add_project(call: Call) -> dict[str, Any]:
             found = project_at(call.context.providers, (id_ or "").strip() or None, text)
     source_id = call.store.sources.id_of(found[0].id, found[2]) if found else 0
     since = call.store.database.clock()
-    settings = project_settings(
-        fields, call.store, source_id, call.context.judge, found[0].dialect.versions if found else GENERIC,
-        Project.blank(call.account_id, id_ or "", text))
+    settings = project_settings(fields, call.context.installer, Project.blank(
+        call.account_id, found[0].id if found else "", text, source_id))
     fields.check()
     assert found
     provider, name, key = found
@@ -10737,10 +10793,9 @@ def read_project(call: Call, project: Project) -> dict[str, Any]:
 
 def update_project(call: Call, project: Project) -> dict[str, Any]:
     """The project after the update; what is absent or null stays as it is. ``installed`` replaces what was
-    said by hand. 400: an invalid field."""
+    set by hand, and all that was known of its places. 400: an invalid field."""
     fields = Fields.of(call.environ)
-    settings = project_settings(fields, call.store, project.source_id, call.context.judge,
-                                call.context.rules_of(project), project)
+    settings = project_settings(fields, call.context.installer, project)
     fields.check()
     updated = call.store.projects.update(call.account_id, project.id, settings)
     return _shown(call, or_missing(updated))       # it may have been removed meanwhile
@@ -10841,50 +10896,44 @@ def read_summary(call: Call) -> dict[str, Any]:
 def list_updates(call: Call) -> dict[str, Any]:
     """The projects of which something is installed that is behind, the most urgent first; with ``all`` also
     those that are up to date, skipped or snoozed. 400: an unknown ``tag``."""
-    query, now = Query(call.environ), call.store.database.clock()
+    query, store = Query(call.environ), call.store
     place, tag, with_all = query.text("place"), query.text("tag"), query.flag("all")
-    if tag and not call.store.tags.get(call.account_id, tag):
+    if tag and not store.tags.get(call.account_id, tag):
         query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
     query.check()
-    found = [project for project in by_urgency(call.store.projects.with_installed(call.account_id))
-             if (with_all or has_updates(project, now)) and (not tag or tag in project.tags)
-             and (place is None or any(one.place == place for one in project.installed))]
-    return {"updates": [_shown(call, project) | {"state": project.state(now)} for project in found]}
+    groups, now = store.projects.updates(call.account_id, place, tag), store.database.clock()
+    ids = itertools.chain.from_iterable(groups.values() if with_all else [groups["behind"]])
+    return {"updates": [_shown(call, project) | {"state": project.state(now)}
+                        for project in store.projects.of_ids(call.account_id, list(ids))]}
 
 
 def read_changes(call: Call, project: Project) -> dict[str, Any]:
     """The releases after ``since`` (else the version installed) up to ``until`` (else the newest), newest
-    first, with their notes. 400: nothing is installed and no ``since``, or an unknown ``until``."""
+    first, those of the newest 200 with their notes. 400: nothing is installed and no ``since``, a ``since``
+    that is not like the project's versions, or an unknown ``until``."""
     query = Query(call.environ)
     since, until = query.text("since"), query.text("until")
     query.check()
-    known, rules = call.store.releases.known(project.source_id), call.context.rules_of(project)
-    span = span_of(project, since, until, known, rules)
-    versions = [*span.versions, *span.prereleases][:CHANGES_LIMIT]
-    notes = call.store.releases.notes(project.source_id, versions)
-    releases = [one.as_json() | ({"note": notes[version].as_json()} if version in notes else {})
-                for version in versions if (one := call.store.releases.get(project, [version]))]
-    cves = dict.fromkeys(cve for version in span.versions for cve in known[version].cve)
-    return {"since": span.since, "until": span.until, "cve": list(cves), "releases": releases}
+    return call.context.installer.changes(project, since, until).as_json()
 
 
 def add_installations(call: Call) -> dict[str, Any]:
     """What became of each item; the items replace what the same ``place`` and ``origin`` reported before. An
     item has a ``purl``, an ``image``, or ``provider`` and ``name``, and perhaps ``version``, ``digest`` and
-    ``direct``. With ``track`` what is not tracked is added. A CycloneDX document may be sent as it is, its
-    place in the query. 400: an invalid field."""
+    ``direct``. With ``track`` images and direct dependencies that are not tracked are added, with ``all`` the
+    others too. A CycloneDX document may be sent as it is, these in the query. 400: an invalid field."""
     query, fields = Query(call.environ), Fields.of(call.environ)
     place = query.text("place") or fields.text("place", TAG_LIMIT) or ""
     origin = fields.one_of("origin", ORIGINS[1:]) or "api"
-    is_tracking = bool(fields.flag("track")) or query.flag("track")
+    is_tracking, with_indirect = (bool(fields.flag(name)) or query.flag(name) for name in ("track", "all"))
     pins = fields.pins("items")
     with fields.collecting():
         place = read_place(place)
     query.check()
     fields.check()
     account = or_missing(call.store.accounts.get(call.account_id))
-    rows = record_scan(call.store, call.context.judge, call.context.providers, account, place, origin,
-                       [("", pin) for pin in pins], is_tracking=is_tracking)
+    rows = call.context.installer.record_scan(account, place, origin, [("", pin) for pin in pins],
+                                              is_tracking=is_tracking, with_indirect=with_indirect)
     return {"place": place, "items": [
         without_empty(**row.as_json()) | {"direct": row.pin.is_direct} for row in rows]}
 
@@ -11872,7 +11921,7 @@ template_of("""\
     <div>
       <a class="brand" href="{{root}}/"><img src="{{root}}/icon.svg" alt="">releasetrack</a>
       <nav aria-label="Pages">
-        % for path, name in links[:in_bar]:
+        % for path, name in links[:4]:
         <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>
           % include("glyph", glyph=name.lower())
           {{name}}</a>
@@ -11883,7 +11932,7 @@ template_of("""\
             <span class="avatar" aria-hidden="true">{{account.name[:1].upper()}}</span> Menu</summary>
           <div>
             <p>{{account.name}}</p>
-            % for path, name in links[in_bar:]:
+            % for path, name in links[4:]:
             <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>{{name}}</a>
             % end
             <hr>
@@ -12539,15 +12588,10 @@ class Visit:
         if flash:
             self.set_cookie(_FLASH, "", 0)
         account = self.account if self.session else None
-        # Updates is there once something is installed, or asked for.
-        has_updates_page = here == "/updates"
-        with contextlib.suppress(StoreUnavailable):
-            has_updates_page |= account is not None and self.store.projects.has_installed(account.id)
-        links = [*_LINKS[not has_updates_page:], *(_ADMIN_LINKS if account and account.is_admin else ())]
+        links = [*_LINKS, *(_ADMIN_LINKS if account and account.is_admin else ())]
         return template.render({
             "root": self.root, "account": account, "form_token": self.form_token, "flash": flash,
             "page": self.root + self.path, "links": links, "here": here, "moment": self.moment,
-            "in_bar": 3 + bool(has_updates_page),
             "faults": [problem.named(self._labels) for problem in self.problems]} | values)
 
     def link(self, **changes: int | str) -> str:
@@ -12937,13 +12981,13 @@ UPDATES_PAGE = template_of("""\
   % include("pager")
   % if quiet:
   <details class="fold card">
-    <summary>Skipped and snoozed: {{quiet_count}}</summary>
+    <summary>Skipped and snoozed: {{counts["quiet"]}}</summary>
     % include("list", items=quiet)
   </details>
   % end
   % if others:
   <details class="fold card">
-    <summary>Up to date, or not comparable: {{others_count}}</summary>
+    <summary>Up to date, or not comparable: {{counts["others"]}}</summary>
     % include("list", items=others, looks="rows")
   </details>
   % end
@@ -12954,68 +12998,77 @@ UPDATES_PAGE = template_of("""\
 @page_at("/updates", methods="GET")
 def updates_page(visit: Visit) -> str:
     """What is installed and behind, the most urgent first."""
-    query, now = visit.query, visit.store.database.clock()
+    query, projects, account_id = visit.query, visit.store.projects, visit.account.id
     text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
     number = query.page()
     query.check()
-    installed = visit.store.projects.with_installed(visit.account.id)
-    places = sorted({one.place for project in installed for one in project.installed if one.place})
-    found = [project for project in by_urgency(installed)
-             if (not text or text.lower() in project.name.lower()) and (not tag or tag in project.tags)
-             and (not place or any(one.place == place for one in project.installed))]
-    of_state = {"behind": "behind", "new build": "behind", "skipped": "quiet", "snoozed": "quiet"}
-    groups: dict[str, list[Project]] = {"behind": [], "quiet": [], "others": []}
-    for project in found:
-        groups[of_state.get(project.state(now), "others")].append(project)
-
-    def shown(group: str, page: int = 1) -> list[Entry]:
-        return [_update_item(visit, project) for project in groups[group][(page - 1) * _ROWS:page * _ROWS]]
-    chips = [(text, visit.link(q=""))] if text else []
-    chips += [(place, visit.link(place=""))] if place else []
-    chips += [(visit.tags.get(tag, tag), visit.link(tag=""))] if tag else []
+    groups, places = projects.updates(account_id, place, tag, text), list(projects.places(account_id))
+    groups_of_page = {name: ids[:_ROWS] for name, ids in groups.items()} | {
+        "behind": groups["behind"][(number - 1) * _ROWS:number * _ROWS]}
+    items = {name: [_update_item(visit, project) for project in projects.of_ids(account_id, ids)]
+             for name, ids in groups_of_page.items()}
+    chosen = {"q": text, "place": place, "tag": visit.tags.get(tag or "", tag)}
     return visit.show(
-        UPDATES_PAGE, "/updates", items=shown("behind", number), quiet=shown("quiet"),
-        others=shown("others"),
-        quiet_count=len(groups["quiet"]), others_count=len(groups["others"]),
-        pages=visit.pager(number * _ROWS < len(groups["behind"]), number), chips=chips,
-        count=f"{counted(len(groups['behind']), 'project')} behind" if installed else "",
-        nothing="Everything is up to date." if installed else
+        UPDATES_PAGE, "/updates", items=items["behind"], quiet=items["quiet"], others=items["others"],
+        counts={name: len(ids) for name, ids in groups.items()},
+        pages=visit.pager(number * _ROWS < len(groups["behind"]), number),
+        chips=[(words, visit.link(page="", **{name: ""})) for name, words in chosen.items() if words],
+        count=f"{counted(len(groups['behind']), 'project')} behind" if places else "",
+        nothing="Everything is up to date." if places else
         "Tell releasetrack which versions you run: on a project's page, or from your compose files.",
-        next_step=None if installed else ("/projects/import", "Read from files"),
+        next_step=None if places else ("/projects/import", "Read from files"),
         fields=[Field("q", "Search", text or "", type="search", more={"placeholder": "Search"}),
-                visit.filter("place", "Place", {one: one for one in places}),
+                visit.filter("place", "Place", {one: one for one in places if one}),
                 visit.filter("tag", "Tag", visit.tags)])
+
+
+def _installation_item(visit: Visit, project: Project, one: Installation, **more: Any) -> Entry:
+    """An installation of a project, and what is newer; ``more``: other members of its Entry."""
+    path, marks, hint = f"/projects/{project.id}", [("bad", cve) for cve in one.cve[:3]], ""
+    provider = visit.providers.get(project.provider)
+    if len(one.cve) > 3:
+        marks.append(("bad", f"and {len(one.cve) - 3} more"))
+    if one.state == "behind":
+        marks.append(("warn" if one.step == "major" else "", f"{one.step}, {one.behind} behind"))
+        marks += [("plain", "base changes")] if one.is_other_base else []
+    elif one.state == "new build":
+        marks.append(("", "new build"))
+    elif one.state == "unknown":
+        hint = "It cannot be compared with the releases."
+        if not project.health.succeeded_at:
+            hint = "It is compared after the first check."
+        elif provider and provider.dialect.has_images and not version_parts(one.version).numbers:
+            hint = "This tag names no version; you are notified of its new builds."
+    hints = [hint, *more.pop("hints", ())]
+    if one.line not in ("", one.newest):
+        hints.append(f"{one.line} is the newest with the same first number.")
+    chips = [("", "What changed", f"{path}/changes?since={quote(one.compared_as, safe='')}")]
+    return Entry(
+        one.shown + (f" \u2192 {one.newest}" if one.newest else ""), marks=[*more.pop("marks", ()), *marks],
+        chips=chips if one.newest else (), action=path, hints=hints, **more)
 
 
 def _update_item(visit: Visit, project: Project) -> Entry:
     """A project on the page Updates, by its most urgent installation."""
-    one, path = project.furthest, f"/projects/{project.id}"
-    state = project.state(visit.store.database.clock())
+    one, state = project.most_urgent, project.state(visit.store.database.clock())
     assert one
-    about = one.place
-    if len(project.installed) > 1:
-        about = ", ".join(f"{each.place or 'here'}: {each.shown}" for each in project.installed[:4])
+    behind = [each for each in project.installed if each.is_behind]
     buttons: dict[str, str | tuple[str, str]] = {}
     if state in ("behind", "new build"):
-        behind = dict.fromkeys(each.place for each in project.installed if each.is_behind)
-        buttons = {f"updated {place}".rstrip(): "I updated" + (f" {place}" if len(behind) > 1 else "")
-                   for place in behind}
+        buttons = {f"updated {each.id}": "I updated" + (f" {each.shown} on {each.place or 'here'}"
+                                                        if len(behind) > 1 else "") for each in behind}
         buttons |= {"skip": "Skip this version"} if one.newest else {}
         buttons |= {f"snooze {days}": f"Snooze {words}" for days, words in _SNOOZES.items()}
     elif state in ("skipped", "snoozed"):
         buttons = {"undo": "Undo"}
-    hints = [f"{one.line} is the newest with the same first number."] * (one.line not in ("", one.newest))
-    if state == "snoozed":
-        hints.append(f"Snoozed until {visit.moment(project.snoozed_until)}.")
-    if state == "unknown":
-        hints.append("It cannot be compared with the releases." if project.health.succeeded_at else
-                     "It is compared after the first check.")
-    return Entry(
-        f"{one.shown} \u2192 {one.newest}" if one.newest else one.shown, path, project.name,
-        icon=visit.icon_of(project.provider), marks=_state_marks(one), about=about, hints=hints,
+    about = one.place
+    if len(project.installed) > 1:
+        about = ", ".join(f"{each.place or 'here'}: {each.shown}" for each in project.installed[:4])
+    return _installation_item(
+        visit, project, one, path=f"/projects/{project.id}", name=project.name,
+        icon=visit.icon_of(project.provider), about=about, buttons=buttons, hidden={"back": "/updates"},
+        hints=[f"Snoozed until {visit.moment(project.snoozed_until)}."] if state == "snoozed" else (),
         when=visit.when(instant_of(one.since)) if one.since else (),
-        chips=[("", "What changed", f"{path}/changes")] if one.newest else (),
-        buttons=buttons, action=path, hidden={"back": "/updates"},
         fold="Updated, skip, snooze" if len(buttons) > 1 else "")
 
 
@@ -13024,26 +13077,26 @@ CHANGES_PAGE = template_of("""\
 % rebase("layout", title="What changed", crumbs=crumbs)
 <p>{{count}} after {{span.since}}, up to {{span.until}}.
   % if left_out:
-  The notes of the newest {{limit}} are shown.
+  The newest {{len(shown)}} are shown.
   % end
 </p>
-% if cves:
+% if span.cve:
 <p class="line">Fixes
-  % for cve in cves:
+  % for cve in span.cve:
   <a class="mark bad" href="https://www.cve.org/CVERecord?id={{cve}}" rel="noreferrer">{{cve}}</a>
   % end
 </p>
 % end
-% for version, about in notes.items():
+% for release, lines, marks, url in shown:
 <section class="card changes">
   <div class="line">
-    <h2>{{version}}</h2>
-    % for look, text in about["marks"]:
+    <h2>{{release.version}}</h2>
+    % for look, text in marks:
     <span class="mark {{look}}">{{text}}</span>
     % end
-    <a class="end" href="{{about["url"]}}" rel="noreferrer">{{about["date"]}}</a>
+    <a class="end" href="{{url}}" rel="noreferrer">{{release.date[:10]}}</a>
   </div>
-  % for line in about["lines"]:
+  % for line in lines:
   % tag = {"heading": "h4", "item": "li", "code": "pre"}.get(line.kind, "p")
   <{{tag}}>
   % for run in line.runs:
@@ -13059,15 +13112,15 @@ CHANGES_PAGE = template_of("""\
   % end
   </{{tag}}>
   % end
-  % if not about["lines"]:
+  % if not lines:
   <p class="soft">No notes.</p>
   % end
 </section>
 % end
-% if span.prereleases:
+% if folded:
 <details class="fold card">
-  <summary>Pre-releases: {{len(span.prereleases)}}</summary>
-  <p>{{", ".join(span.prereleases)}}</p>
+  <summary>Pre-releases: {{len(folded)}}</summary>
+  <p>{{", ".join(folded)}}</p>
 </details>
 % end
 """)
@@ -13079,27 +13132,21 @@ def changes_page(visit: Visit, project_id: str) -> str:
     project, query = _project_at(visit, project_id), visit.query
     since, until = query.text("since"), query.text("until")
     query.check()
-    known, provider = visit.store.releases.known(project.source_id), visit.providers.get(project.provider)
     if not since and not project.installed:
         raise SeeOther(f"/projects/{project.id}", "Say first which version you run.")
-    span = span_of(project, since, until, known, visit.context.rules_of(project))
-    shown, seen = span.versions[:CHANGES_LIMIT], set[str]()
-    texts, notes = visit.store.releases.notes(project.source_id, shown), dict[str, dict[str, Any]]()
-    for version in shown:
-        lines = note_changes(texts[version].message, seen) if version in texts else []
-        release, is_breaking = known[version], says_breaking(line.text for line in lines)
-        notes[version] = {
-            "lines": lines, "date": release.date[:10],
-            "url": texts[version].url if version in texts and texts[version].url else
-            page_of(provider, project.name, version) if provider else "",
-            "marks": [*([("warn", "breaking changes")] if is_breaking else []),
-                      *([("warn", "major")] if release.step == "major" else []),
-                      *(("bad", cve) for cve in release.cve[:3])]}
-    cves = dict.fromkeys(cve for version in span.versions for cve in known[version].cve)
+    span = visit.context.installer.changes(project, since, until)
+    provider, listed, seen, shown = visit.providers.get(project.provider), span.unfolded, set[str](), []
+    for release in listed[:CHANGES_LIMIT]:
+        lines = note_changes(release.note.message, seen) if release.note else []
+        url = release.note.url if release.note else ""
+        marks = [("warn", "breaking changes")] if says_breaking(line.text for line in lines) else []
+        marks += [("warn", "major")] if release.step == "major" else []
+        shown.append((release, lines, [*marks, *(("bad", cve) for cve in release.cve[:3])],
+                      url or (page_of(provider, project.name, release.version) if provider else "")))
     return visit.show(
-        CHANGES_PAGE, "/updates", project=project, span=span, notes=notes, cves=list(cves),
-        count=counted(len(span.versions), "release"), left_out=len(span.versions) > len(shown),
-        limit=CHANGES_LIMIT)
+        CHANGES_PAGE, "/updates", project=project, span=span, shown=shown,
+        count=counted(len(listed), "release"), left_out=len(listed) > len(shown),
+        folded=[one.version for one in span.releases if one not in listed])
 
 
 # Projects
@@ -13383,10 +13430,11 @@ def import_page(visit: Visit) -> str:
             raise Invalid("Preview the file again.") from None
         if not pins:
             raise Invalid("Select at least one.")
-        done = Counter(row.outcome for row in record_scan(
-            visit.store, visit.context.judge, visit.providers, visit.account, read_place(form.text("place")),
-            "manual", [("", pin) for pin in pins], is_tracking=True, is_whole=False))
-        raise SeeOther("/updates", f"{done['added']} added, {done['recorded']} of those tracked recorded.")
+        done = Counter(row.outcome for row in visit.context.installer.record_scan(
+            visit.account, read_place(form.text("place")), "manual", [("", pin) for pin in pins],
+            is_tracking=True, is_whole=False))
+        raise SeeOther("/updates", f"Added {counted(done['added'], 'project')}; recorded the versions of "
+                                   f"{done['recorded']} that you track already.")
 
     visit.attempt(preview=preview, add=preview, record=record)
     known = sorted((row for row in rows if row.provider), key=lambda row: not row.pin.is_direct)
@@ -13594,11 +13642,9 @@ def _installed_fields(project: Project) -> list[Field]:
 
 def _install(visit: Visit, project: Project) -> None:
     """Have a version installed at a place, instead of what was said to be there. Raises Invalid."""
-    place = read_place(visit.form.text("place"))
-    mine = Installation(place, read_label(visit.form.text("version"), field="version"),
-                        seen_at=visit.store.database.clock())
-    record_installed(visit.store, visit.context.judge, visit.context.rules_of(project), project,
-                     said_to_run(mine))
+    visit.context.installer.record(project, Installation(
+        read_place(visit.form.text("place")), read_label(visit.form.text("version"), field="version"),
+        seen_at=visit.store.database.clock()))
 
 
 _SNOOZES = {1: "a day", 7: "a week", 30: "a month"}
@@ -13608,59 +13654,38 @@ def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
     """What can be done about what is behind of a project, by button."""
     store, now, account_id = visit.store, visit.store.database.clock(), visit.account.id
 
-    def change(place: str, replace: bool) -> None:
-        releases = store.releases.known(project.source_id) if replace else {}
-        record_installed(
-            store, visit.context.judge, visit.context.rules_of(project), project, lambda found: dict.fromkeys(
-                after_update(one, releases, now) if replace and one.place == place and one.is_behind else one
-                for one in found.installed if replace or one.place != place))
+    def replace(one: Installation, is_forgotten: bool) -> None:
+        after = [] if is_forgotten else [after_update(one, store.releases.known(project.source_id), now)]
+        visit.context.installer.change(account_id, [project.id], lambda found: itertools.chain(*(
+            after if mine.found == one.found else [mine] for mine in found.installed)))
 
     def option(**settings: Any) -> Callable[[], Any]:
         return lambda: store.projects.update(account_id, project.id, settings)
 
-    newest = project.furthest.newest if project.furthest else ""
+    newest = project.most_urgent.newest if project.most_urgent else ""
     acts: dict[str, Act] = {
         "skip": (option(skipped_version=newest), f"Skipped {newest} of {project.name}."),
         "undo": (option(skipped_version="", snoozed_until=None), f"{project.name} counts again."),
         **{f"snooze {days}": (option(snoozed_until=now + days * DAY), f"Snoozed {project.name} for {words}.")
            for days, words in _SNOOZES.items()}}
-    for place in {one.place for one in project.installed}:
-        at = f" on {place}" if place else ""
-        acts[f"updated {place}".rstrip()] = (
-            functools.partial(change, place, True), f"Updated {project.name}{at}.")
-        acts[f"forget {place}".rstrip()] = (
-            functools.partial(change, place, False), f"{project.name}{at} is forgotten.")
+    for one in project.installed:
+        mine = f"{project.name} {one.shown}" + (f" on {one.place}" if one.place else "")
+        acts |= {f"updated {one.id}": (functools.partial(replace, one, False), f"Updated {mine}."),
+                 f"forget {one.id}": (functools.partial(replace, one, True), f"Forgot {mine}.")}
     return acts
-
-
-def _state_marks(one: Installation) -> list[tuple[str, str]]:
-    """Looks and text of the marks of an installation."""
-    marks = [("bad", cve) for cve in one.cve[:3]]
-    if len(one.cve) > 3:
-        marks.append(("bad", f"and {len(one.cve) - 3} more"))
-    if one.state == "behind":
-        marks.append(("warn" if one.step == "major" else "", f"{one.step}, {one.behind} behind"))
-    elif one.state == "new build":
-        marks.append(("", "new build"))
-    return marks + ([("plain", "base changes")] if one.is_other_base else [])
 
 
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
     """The rows of what is installed of a project."""
+    is_quiet = project.skipped_version or project.is_snoozed(visit.store.database.clock())
     items = []
     for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True):
-        words = {"current": "up to date", "unknown": "cannot be compared"}.get(one.state, "")
-        buttons: dict[str, str | tuple[str, str]] = {}
-        if one.is_behind:
-            buttons[f"updated {one.place}".rstrip()] = "I updated"
-        if project.skipped_version or project.is_snoozed(visit.store.database.clock()):
-            buttons["undo"] = "Show its updates again"
-        buttons[f"forget {one.place}".rstrip()] = "Forget"
-        items.append(Entry(
-            f"{one.shown} \u2192 {one.newest}" if one.newest else one.shown,
-            marks=[("plain", one.place or "here"), *_state_marks(one)], about=words, buttons=buttons,
-            chips=[("", "What changed", f"/projects/{project.id}/changes")] if one.newest else (),
-            fold="Change"))
+        buttons: dict[str, str | tuple[str, str]] = {"undo": "Show its updates again"} if is_quiet else {}
+        buttons |= {f"updated {one.id}": "I updated"} if one.is_behind else {}
+        items.append(_installation_item(
+            visit, project, one, marks=[("plain", one.place or "here")], fold="Change",
+            about="up to date" if one.state == "current" else "",
+            buttons=buttons | {f"forget {one.id}": "Forget"}))
     return items
 
 
@@ -13814,8 +13839,7 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
         "notify_level": form.text("notify_level"),
         "hold_days": int(days) if re.fullmatch("[0-9]{1,9}", days) else days,
         **{name: form.texts(name) for name in ("tags", *KIND_FIELDS.values())}})
-    settings = project_settings(fields, visit.store, project.source_id, visit.context.judge,
-                                visit.context.rules_of(project), project)
+    settings = project_settings(fields, visit.context.installer, project)
     for at, problem in enumerate(fields.problems):      # one with a pattern is shown at its box
         name, _, index = problem.field.rstrip("]").partition("[")
         if name == "exclude_version_regexp":
@@ -13837,7 +13861,7 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
     releases = visit.store.releases.page(project, 1, 50)[0]
     if verdicts is None:
         verdicts = verdicts_on(project, visit.store.releases.known(project.source_id),
-                               visit.context.rules_of(project),
+                               visit.context.installer.rules_of(project),
                                {release.version for release in releases if release.is_ruled_out})
     for release in judged(releases, verdicts):
         recipients = recipients_of(subscriber, release, now, visit.settings)
@@ -15180,14 +15204,10 @@ class Service:
         courier = Courier(self.store, Fetcher(settings).post, settings) if settings else self.courier
         return courier.try_out(destination, account, body, url)
 
-    def rules_of(self, project: Project) -> VersionRules:
-        """How the versions of a project are ordered."""
-        return self._context.rules_of(project)
-
-    def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
-              versions: Collection[str]) -> tuple[set[str], dict[int, str]]:
-        """What the sandbox says of patterns; for commands, which have no others to wait for."""
-        return self.patterns.judge(rules, versions)
+    @property
+    def installer(self) -> Installer:
+        """What records which versions are installed."""
+        return self._context.installer
 
     def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
         """Call ``listener`` with the standard body of each event, from a background thread, once the release
@@ -15232,8 +15252,7 @@ class Service:
             self.settings.scan, faults.append)
         for fault in faults:
             log.warning("scan: %s", fault)
-        rows = record_scan(self.store, self.judge, self.providers, account, "", origin, pins,
-                           is_whole=not faults)
+        rows = self.installer.record_scan(account, "", origin, pins, is_whole=not faults)
         log.info("scan: %d of %d are tracked (%s)", sum(row.outcome == "recorded" for row in rows),
                  len(rows), origin)
 
@@ -15932,8 +15951,7 @@ def project_set(service: Service, account: Account, args: argparse.Namespace) ->
     if not given:
         raise SettingError("nothing to change; expected a flag such as --exclude-prereleases yes")
     fields = Fields(given)
-    changes = project_settings(fields, service.store, project.source_id, service.judge,
-                               service.rules_of(project), project)
+    changes = project_settings(fields, service.installer, project)
     fields.check()
     service.store.projects.update(account.id, project.id, changes)
 
@@ -15984,9 +16002,8 @@ def _installed_rows(project: Project) -> list[dict[str, Any]]:
 def installed_set(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Say which version of a project runs, at one place."""
     project = _tracked_project(service, account, args.provider, args.name)
-    mine = Installation(read_place(args.place), read_label(args.version, field="version"),
-                        seen_at=time.time())
-    record_installed(service.store, service.judge, service.rules_of(project), project, said_to_run(mine))
+    service.installer.record(project, Installation(
+        read_place(args.place), read_label(args.version, field="version"), seen_at=time.time()))
 
 
 @account_command(_JSON)
@@ -15994,7 +16011,8 @@ def installed_list(service: Service, account: Account, args: argparse.Namespace)
     """List what is installed.
     Provider, project, place, version, state, step, newest of its line, newest of all, releases behind, CVEs
     that those name, where it is known from, when it was seen last."""
-    projects = by_urgency(service.store.projects.with_installed(account.id))
+    ids = itertools.chain.from_iterable(service.store.projects.updates(account.id).values())
+    projects = service.store.projects.of_ids(account.id, list(ids))
     _print_rows([row for project in projects for row in _installed_rows(project)], args.json,
                 "name", "place", "version", "state", "step", "line", "newest", "behind")
 
@@ -16007,7 +16025,7 @@ def installed_remove(service: Service, account: Account, args: argparse.Namespac
     if len(kept) == len(project.installed):
         raise Invalid(f"nothing of {project.name} is installed" + (f" on {args.place}" if args.place else
                       "; name its place with --place" if project.installed else ""))
-    record_installed(service.store, service.judge, service.rules_of(project), project, lambda now: [
+    service.installer.change(account.id, [project.id], lambda now: [
         one for one in now.installed if one.place != args.place])
 
 
@@ -16016,10 +16034,11 @@ def updates_(service: Service, account: Account, args: argparse.Namespace) -> No
     """List what is installed and behind.
     Provider, project, place, version, state, step, newest of its line and of all, releases behind, CVEs."""
     now, rows = service.store.database.clock(), list[dict[str, Any]]()
-    for project in by_urgency(service.store.projects.with_installed(account.id)):
-        if args.all or has_updates(project, now):
-            shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
-            rows += [row | shown for row in _installed_rows(project) if args.all or row["state"] != "current"]
+    groups = service.store.projects.updates(account.id)
+    ids = itertools.chain.from_iterable(groups.values() if args.all else [groups["behind"]])
+    for project in service.store.projects.of_ids(account.id, list(ids)):
+        shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
+        rows += [row | shown for row in _installed_rows(project) if args.all or row["state"] != "current"]
     _print_rows([{name: value for name, value in row.items() if name not in ("origin", "seen_at")}
                  for row in rows], args.json, "name", "place", "version", "newest", "step", "behind", "cve")
 
@@ -16030,19 +16049,15 @@ def updates_(service: Service, account: Account, args: argparse.Namespace) -> No
 def changes_(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Print the notes of all releases since yours, newest first."""
     project = _tracked_project(service, account, args.provider, args.name)
-    known = service.store.releases.known(project.source_id)
-    span = span_of(project, args.since, args.until, known, service.rules_of(project))
-    notes = service.store.releases.notes(project.source_id, [*span.versions, *span.prereleases])
+    span = service.installer.changes(project, args.since, args.until)
     if args.json:
-        print(json.dumps([{"version": version, "date": known[version].date, "cve": known[version].cve,
-                           "note": notes[version].as_json() if version in notes else None}
-                          for version in (*span.versions, *span.prereleases)], ensure_ascii=False, indent=2))
+        print(json.dumps(span.as_json(), ensure_ascii=False, indent=2))
         return
     seen = set[str]()
-    print(f"{project.name}: {counted(len(span.versions), 'release')} after {span.since}")
-    for version in span.versions[:CHANGES_LIMIT]:
-        print(f"\n{version}  {known[version].date[:10]}", *known[version].cve)
-        for line in note_changes(notes[version].message, seen) if version in notes else ():
+    print(f"{project.name}: {counted(len(span.unfolded), 'release')} after {span.since}")
+    for release in span.unfolded[:CHANGES_LIMIT]:
+        print(f"\n{release.version}  {(release.date or '')[:10]}", *release.cve)
+        for line in note_changes(release.note.message, seen) if release.note else ():
             print("  " + ("- " if line.kind == "item" else "") + _printable(line.text))
 
 
@@ -16100,9 +16115,8 @@ def _scanned(settings: Settings, args: argparse.Namespace, origin: str, pins: Se
         if args.dry_run:
             tracked = service.store.projects.ids_by_key(account.id)
             return [row.as_json() for row in scan_rows(service.providers, tracked, pins)]
-        rows = record_scan(service.store, service.judge, service.providers, account, place, origin, pins,
-                           is_tracking=args.track, with_indirect=args.all, is_whole=is_whole)
-        return [row.as_json() for row in rows]
+        return [row.as_json() for row in service.installer.record_scan(
+            account, place, origin, pins, is_tracking=args.track, with_indirect=args.all, is_whole=is_whole)]
 
 
 def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
@@ -16112,7 +16126,7 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
     items = [without_empty(provider=row.provider and row.provider.id, name=row.name, version=row.pin.version,
                            digest=row.pin.digest, label=row.pin.label, service=row.pin.service)
              | {"direct": row.pin.is_direct} for row in wanted]
-    body = {"place": place, "origin": origin, "track": args.track, "items": items}
+    body = {"place": place, "origin": origin, "track": args.track, "all": args.all, "items": items}
     headers = {"X-Key": os.environ.get("RELEASETRACK_KEY", ""), "Content-Type": "application/json"}
     try:
         if not re.match("https?://", args.to):

@@ -588,9 +588,10 @@ def install(store: Filled, count: int) -> Filled:
     rt = program()
     opened = rt.Store(str(store.path))
     account, = opened.accounts.all()
-    rt.record_scan(opened, lambda *_: (set(), {}), {**rt.PROVIDERS, "bench": dataclasses.replace(rt.PROVIDERS["github"], id="bench")},
-                   account, "nas", "api", [("", rt.Pin(project.name, "v1.0.0", provider="bench"))
-                                           for project in opened.projects.of_ids(account.id, store.ids[:count])])
+    providers = {**rt.PROVIDERS, "bench": dataclasses.replace(rt.PROVIDERS["github"], id="bench")}
+    rt.Installer(opened, lambda *_: (set(), {}), providers).record_scan(account, "nas", "api", [
+        ("", rt.Pin(project.name, "v1.0.0", provider="bench"))
+        for project in opened.projects.of_ids(account.id, store.ids[:count])])
     opened.close()
     return store
 
