@@ -1332,7 +1332,14 @@ class Project:
         return "snoozed" if state in ("behind", "new build") and self.is_snoozed(now) else state
 
     def _is_skipped(self, one: Installation) -> bool:
-        return bool(one.newest) and one.newest == self.skipped_version
+        return bool(one.newest) and self.skips(one.newest)
+
+    def skips(self, version: str) -> bool:
+        """Whether a version is the one that is skipped, or another variant of it."""
+        skipped = self.skipped_version
+        return version == skipped or bool(skipped) and (
+            version_parts(version).numbers == version_parts(skipped).numbers != ()
+            and prerelease_by_tag(version) == prerelease_by_tag(skipped))
 
     def is_snoozed(self, now: float) -> bool:
         return self.snoozed_until is not None and self.snoozed_until > now
@@ -4066,11 +4073,17 @@ class Projects:
     def updates(self, account_id: str, place: str | None = None, tag: str | None = None,
                 text: str | None = None) -> dict[str, list[str]]:
         """The ids of the projects of which something is installed, the most urgent first: those that are
-        "behind", "quiet" (skipped or snoozed), and "others". At a place, with a tag, a text in the name."""
-        groups: dict[str, list[str]] = {"behind": [], "quiet": [], "others": []}
+        "behind", "quiet" (skipped or snoozed), "unknown" and "current". At a place, with a tag, with a text
+        in the name."""
+        groups: dict[str, list[str]] = {"behind": [], "quiet": [], "unknown": [], "current": []}
         for row in self._db.rows("""
                 SELECT project.id,
-                       CASE WHEN update_state NOT IN ('behind', 'new build', 'skipped') THEN 'others'
+                       CASE WHEN update_state NOT IN ('behind', 'new build', 'skipped') THEN update_state
+                            WHEN :place IS NOT NULL AND NOT EXISTS (
+                                SELECT 1 FROM json_each(installed)
+                                 WHERE json_extract(value, '$.place') = :place
+                                   AND json_extract(value, '$.state') IN ('behind', 'new build'))
+                            THEN 'current'
                             WHEN update_state = 'skipped' OR snoozed_until > :now THEN 'quiet'
                             ELSE 'behind' END AS updates
                   FROM project JOIN source ON source.id = source_id
@@ -4122,15 +4135,17 @@ class Projects:
     def record_installed(self, account_id: str, changes: Mapping[str, tuple[Project, Mapping[str, Any]]]
                          ) -> list[str]:
         """Write some projects' settings, each by id after the project as it was read, in one transaction; the
-        ids of those of which something else is installed by now, which stay as they are."""
+        ids of those of which by now something else is installed or known, which stay as they are."""
         changed = list[str]()
         with self._db.transaction() as db:
             for project_id, (before, settings) in changes.items():
-                now = self.get(account_id, project_id)
-                if now and now.installed == before.installed:
-                    self._write_settings(db, account_id, project_id, settings)
-                elif now:
+                now, verdicts = self.get(account_id, project_id), settings.get("verdicts")
+                if now and (now.installed != before.installed or verdicts and set(verdicts.versions) != {
+                        row["version"] for row in db.execute(
+                            "SELECT version FROM release WHERE source_id = ?", (now.source_id,))}):
                     changed.append(project_id)
+                elif now:
+                    self._write_settings(db, account_id, project_id, settings)
         return changed
 
     def with_rules(self, source_id: int, is_unjudged: bool) -> list[Project]:
@@ -6945,7 +6960,8 @@ Reader = Callable[[str, Mapping[str, str]], Iterable[Pin]]
 def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provider, str] | None:
     """``(provider, name)`` of what a file pins; None if no provider has it."""
     if found.provider == "image":       # without a tag, owner/name could be a repository
-        return project_in(providers, f"{found.name}:latest")
+        registries = {id_: one for id_, one in providers.items() if one.dialect.has_images}
+        return project_in(registries, f"{found.name}:latest")
     if not found.provider:
         return project_in(providers, found.name)
     try:
@@ -7208,6 +7224,14 @@ def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             yield Pin(own["url"], service=where[1], provider="github" if is_github else "")
         elif where:
             yield from _manifest(document, path, env, places)
+
+
+def _compose(text: str, env: Mapping[str, str]) -> list[Pin]:
+    """What a file called compose pins. Raises ValueError where it has no services that can be read."""
+    found = list(_yaml(text, env))
+    if not found and not re.search(r"\b(?:build|extends|include):", text):
+        raise ValueError("has no service with an image; is its YAML broken?")
+    return found
 
 
 def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7514,6 +7538,7 @@ READERS: tuple[tuple[str, Reader, str, str], ...] = (
     (r"Gemfile\.lock|gems\.locked", _gemfile, "Gemfile.lock", r"^GEM$"),
     (r"go\.mod", _go_mod, "go.mod", r"^require [^\n]*(?:\(| v[0-9])"),
     (r"pnpm-lock\.yaml", _pnpm, "pnpm-lock.yaml", r"^lockfileVersion:"),
+    (r"(?:.*[.-])?compose(?:[.-].*)?\.ya?ml", _compose, "compose", r"$."),
     (r"Chart\.lock|.*\.ya?ml", _yaml, "Compose, Kubernetes, Helm, Flux, Diun, Argus",
      r"^(?:services|kind|service|dependencies):|^- name:|^[ -]*image:"),
     (r".*requirements.*\.txt", _requirements, "requirements.txt", r"^[\w.-]+ *(?:\[[\w, -]*\] *)?== *[0-9]"),
@@ -7845,11 +7870,12 @@ def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: Ver
     return dataclasses.replace(blank, state="current" if is_known else "unknown")
 
 
-def after_update(one: Installation, releases: Mapping[str, KnownRelease], now: float) -> Installation:
-    """An installation after an update to the newest version, or to the newest build of its tag."""
-    target = releases.get(one.newest or one.version)
+def after_update(one: Installation, version: str, releases: Mapping[str, KnownRelease],
+                 now: float) -> Installation:
+    """An installation after an update to a version; with "" to the newest build of its tag."""
+    target = releases.get(version or one.version)
     kind, _, digest = (target.content_id or "" if target else "").partition(":")
-    return Installation(one.place, one.version if one.known_as else one.newest or one.version,
+    return Installation(one.place, one.version if one.known_as else version or one.version,
                         digest if kind == "digest" else "", one.origin, now)
 
 
@@ -7934,7 +7960,7 @@ def excluded(project: Project, release: Release) -> bool:
     smaller steps, but none that names a CVE or that nothing is known of, such as the first version's."""
     is_small = (project.notify_level in ("minor", "major")
                 and release.step not in ("", "major", project.notify_level))
-    return (release.is_ruled_out or release.version == project.skipped_version
+    return (release.is_ruled_out or project.skips(release.version)
             or is_small and not release.cve
             or project.exclude_prereleases and release.is_prerelease
             or project.exclude_updated and release.is_updated)
@@ -8291,7 +8317,7 @@ class Tracker(Worker):
         self.store.database.has_tracker = True
         super().start()
         assert self._pool
-        self._pool.submit(self._judge_rest)
+        self._pool.submit(lambda: self._judge_rest(self.store.projects.unjudged()))
 
     def stop(self) -> None:
         self.store.database.has_tracker = False
@@ -8499,9 +8525,9 @@ class Tracker(Worker):
             self._slow.update((project.id, rules[at]) for at in wrong)
         return verdicts_on(project, releases, provider.dialect.versions, ruled_out)
 
-    def _judge_rest(self) -> None:
-        """Judge what no check may for long: of a store that was upgraded, and has sources that fail."""
-        for project in self.store.projects.unjudged():
+    def _judge_rest(self, projects: Sequence[Project]) -> None:
+        """Judge what a check did not: a store that was upgraded, or what was installed during the check."""
+        for project in projects:
             provider = self._providers.get(project.provider)
             with self._logged(f"project {project.id}: rules"):
                 known = self.store.releases.known(project.source_id)
@@ -8519,6 +8545,8 @@ class Tracker(Worker):
         recorded = self.store.sources.record_check(source.id, self._claimant, result)
         if recorded is None:
             return [], []
+        if result.new:
+            self._judge_rest(self.store.projects.with_rules(source.id, is_unjudged=True))
         for release in news:
             log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
                      "updated" if release.is_updated else "new")
@@ -10304,6 +10332,8 @@ class Installer:
                     rows[number] = dataclasses.replace(row, outcome="added")
                 except Invalid as error:        # most likely there are as many as there may be
                     rows[number], is_tracking = dataclasses.replace(row, reason=str(error)), False
+            if id_ and rows[number].outcome == "not tracked":       # of an image that was added just now
+                rows[number] = dataclasses.replace(row, outcome="recorded")
             if id_ and (row.pin.version or row.pin.digest):
                 found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
                     place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
@@ -11580,6 +11610,8 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
 .list .fold[open] > summary { margin-bottom: .6rem; }
 .list .fold .row { margin-top: .6rem; }
+.updates > li > .fold:not([open]) { grid-column: 2; grid-row: 2; text-align: right; }
+.updates > li > .hint { grid-column: 1; }
 .grid, .tiles { display: grid; gap: .6rem; }
 .grid { background: none; border: 0; grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
 .grid > li { align-content: start; }
@@ -12524,7 +12556,7 @@ class Visit:
         try:
             act = acts.get(self.form.text("do"))
             if act is None:
-                raise Invalid("The form was sent by none of its buttons.")
+                raise Invalid("This was changed since the page was opened. Look again.")
             do, flash, *path = act if isinstance(act, tuple) else (act, "")
             do()
             if flash:
@@ -12970,26 +13002,24 @@ def note_page(visit: Visit, project_id: str) -> str:
 
 
 UPDATES_PAGE = template_of("""\
-% rebase("layout", title="Updates", actions=[("/projects/import", "Read from files")])
+% rebase("layout", title="Updates", actions=[] if next_step else [("/projects/import", "Read from a file")])
+% if not next_step:
 % include("filters")
+% end
 <div id="found">
   % include("bar")
-  % include("list")
+  % include("list", looks="updates")
   % if not items:
   % include("empty", text=nothing, drawing="updates")
   % end
   % include("pager")
-  % if quiet:
+  % for name, words in folded.items():
+  % if groups[name]:
   <details class="fold card">
-    <summary>Skipped and snoozed: {{counts["quiet"]}}</summary>
-    % include("list", items=quiet)
+    <summary>{{words}}: {{counts[name]}}</summary>
+    % include("list", items=groups[name], looks="updates")
   </details>
   % end
-  % if others:
-  <details class="fold card">
-    <summary>Up to date, or not comparable: {{counts["others"]}}</summary>
-    % include("list", items=others, looks="rows")
-  </details>
   % end
 </div>
 """)
@@ -13002,21 +13032,24 @@ def updates_page(visit: Visit) -> str:
     text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
     number = query.page()
     query.check()
-    groups, places = projects.updates(account_id, place, tag, text), list(projects.places(account_id))
-    groups_of_page = {name: ids[:_ROWS] for name, ids in groups.items()} | {
-        "behind": groups["behind"][(number - 1) * _ROWS:number * _ROWS]}
-    items = {name: [_update_item(visit, project) for project in projects.of_ids(account_id, ids)]
-             for name, ids in groups_of_page.items()}
-    chosen = {"q": text, "place": place, "tag": visit.tags.get(tag or "", tag)}
+    ids, places = projects.updates(account_id, place, tag, text), projects.places(account_id)
+    pages = {name: those[:_ROWS] for name, those in ids.items()} | {
+        "behind": ids["behind"][(number - 1) * _ROWS:number * _ROWS]}
+    groups = {name: [_update_item(visit, project, place) for project in projects.of_ids(account_id, those)]
+              for name, those in pages.items()}
+    chosen = {name: words for name, words in (
+        ("q", text), ("place", place), ("tag", visit.tags.get(tag or "", tag))) if words}
+    nothing = "Nothing that matches is behind." if chosen else "Everything is up to date."
     return visit.show(
-        UPDATES_PAGE, "/updates", items=items["behind"], quiet=items["quiet"], others=items["others"],
-        counts={name: len(ids) for name, ids in groups.items()},
-        pages=visit.pager(number * _ROWS < len(groups["behind"]), number),
-        chips=[(words, visit.link(page="", **{name: ""})) for name, words in chosen.items() if words],
-        count=f"{counted(len(groups['behind']), 'project')} behind" if places else "",
-        nothing="Everything is up to date." if places else
-        "Tell releasetrack which versions you run: on a project's page, or from your compose files.",
-        next_step=None if places else ("/projects/import", "Read from files"),
+        UPDATES_PAGE, "/updates", items=groups["behind"], groups=groups,
+        folded={"quiet": "Skipped or snoozed", "unknown": "Cannot be compared", "current": "Up to date"},
+        counts={name: len(those) for name, those in ids.items()},
+        pages=visit.pager(number * _ROWS < len(ids["behind"]), number),
+        chips=[(words, visit.link(page="", **{name: ""})) for name, words in chosen.items()],
+        count=f"{counted(len(ids['behind']), 'project')} behind" if places else "",
+        nothing=nothing if places else "Which versions do you run? Say it on a project's page, or have "
+        "releasetrack read your compose files, lock files or containers: see the command scan.",
+        next_step=None if places else ("/projects/import", "Read from a file"),
         fields=[Field("q", "Search", text or "", type="search", more={"placeholder": "Search"}),
                 visit.filter("place", "Place", {one: one for one in places if one}),
                 visit.filter("tag", "Tag", visit.tags)])
@@ -13024,58 +13057,69 @@ def updates_page(visit: Visit) -> str:
 
 def _installation_item(visit: Visit, project: Project, one: Installation, **more: Any) -> Entry:
     """An installation of a project, and what is newer; ``more``: other members of its Entry."""
-    path, marks, hint = f"/projects/{project.id}", [("bad", cve) for cve in one.cve[:3]], ""
+    marks, hints = [("bad", cve) for cve in one.cve[:3]], list(more.pop("hints", ()))
     provider = visit.providers.get(project.provider)
     if len(one.cve) > 3:
         marks.append(("bad", f"and {len(one.cve) - 3} more"))
     if one.state == "behind":
         marks.append(("warn" if one.step == "major" else "", f"{one.step}, {one.behind} behind"))
-        marks += [("plain", "base changes")] if one.is_other_base else []
+        marks += [("plain", "another base")] if one.is_other_base else []
     elif one.state == "new build":
         marks.append(("", "new build"))
+    elif one.state == "unknown" and not project.health.succeeded_at:
+        hints.append(_error_of(visit, project) or "It is compared after the first check.")
+    elif one.state == "unknown" and provider and provider.dialect.has_images and not (
+            version_parts(one.version).numbers):
+        hints.append("This tag names no version; you are notified of its new builds.")
     elif one.state == "unknown":
-        hint = "It cannot be compared with the releases."
-        if not project.health.succeeded_at:
-            hint = "It is compared after the first check."
-        elif provider and provider.dialect.has_images and not version_parts(one.version).numbers:
-            hint = "This tag names no version; you are notified of its new builds."
-    hints = [hint, *more.pop("hints", ())]
-    if one.line not in ("", one.newest):
-        hints.append(f"{one.line} is the newest with the same first number.")
-    chips = [("", "What changed", f"{path}/changes?since={quote(one.compared_as, safe='')}")]
+        hints.append(f"No release is like {one.shown}, so it cannot be compared.")
+    newer = f" \u2192 {one.newest}" if one.newest else ""
+    newer += f" or {one.line}" if one.line not in ("", one.newest) else ""
+    changes = f"/projects/{project.id}/changes?since={quote(one.compared_as, safe='')}"
     return Entry(
-        one.shown + (f" \u2192 {one.newest}" if one.newest else ""), marks=[*more.pop("marks", ()), *marks],
-        chips=chips if one.newest else (), action=path, hints=hints, **more)
+        one.shown + newer, marks=[*more.pop("marks", ()), *marks], hints=hints,
+        action=f"/projects/{project.id}", chips=[("", "What changed", changes)] if one.newest else (),
+        end="since" if one.since else "", when=visit.when(instant_of(one.since)) if one.since else (), **more)
 
 
-def _update_item(visit: Visit, project: Project) -> Entry:
-    """A project on the page Updates, by its most urgent installation."""
-    one, state = project.most_urgent, project.state(visit.store.database.clock())
+def _update_buttons(one: Installation) -> dict[str, tuple[str, str]]:
+    """What it may have been updated to: by the button that says so, the version, "" for another build of its
+    tag, and the button's words."""
+    who = f"{one.place} runs" if one.place else "I run"
+    versions = [one.newest, one.line] if one.line not in ("", one.newest) else [one.newest]
+    return {f"updated {one.id} {version}".rstrip(): (version, f"{who} {version or 'the new build'} now")
+            for version in versions} if one.is_behind else {}
+
+
+def _update_item(visit: Visit, project: Project, place: str | None) -> Entry:
+    """A project on the page Updates, by its most urgent installation, of one place or of all."""
+    shown = dataclasses.replace(project, installed=tuple(
+        one for one in project.installed if place in (None, "", one.place)))
+    one, state = shown.most_urgent, shown.state(visit.store.database.clock())
     assert one
-    behind = [each for each in project.installed if each.is_behind]
-    buttons: dict[str, str | tuple[str, str]] = {}
+    buttons, hints = dict[str, str | tuple[str, str]](), list[str]()
     if state in ("behind", "new build"):
-        buttons = {f"updated {each.id}": "I updated" + (f" {each.shown} on {each.place or 'here'}"
-                                                        if len(behind) > 1 else "") for each in behind}
-        buttons |= {"skip": "Skip this version"} if one.newest else {}
+        for each in shown.installed:
+            buttons |= {button: words for button, (_, words) in _update_buttons(each).items()}
+        buttons |= {"skip": f"Skip {one.newest}"} if one.newest else {}
         buttons |= {f"snooze {days}": f"Snooze {words}" for days, words in _SNOOZES.items()}
     elif state in ("skipped", "snoozed"):
-        buttons = {"undo": "Undo"}
-    about = one.place
-    if len(project.installed) > 1:
-        about = ", ".join(f"{each.place or 'here'}: {each.shown}" for each in project.installed[:4])
+        hints = [f"{project.skipped_version} is skipped." if state == "skipped" else
+                 f"Snoozed until {visit.moment(project.snoozed_until)}."]
+        buttons = {"undo": "Show again"}
+    names = [f"{each.place or 'here'}: {each.shown}" for each in shown.installed]
+    about = one.place if len(names) == 1 else ", ".join(names[:4]) + (
+        f" and {len(names) - 4} more" if len(names) > 4 else "")
     return _installation_item(
         visit, project, one, path=f"/projects/{project.id}", name=project.name,
         icon=visit.icon_of(project.provider), about=about, buttons=buttons, hidden={"back": "/updates"},
-        hints=[f"Snoozed until {visit.moment(project.snoozed_until)}."] if state == "snoozed" else (),
-        when=visit.when(instant_of(one.since)) if one.since else (),
-        fold="Updated, skip, snooze" if len(buttons) > 1 else "")
+        hints=hints, fold="Actions" if len(buttons) > 1 else "")
 
 
 CHANGES_PAGE = template_of("""\
-% crumbs = [("/projects", "Projects"), ("/projects/" + project.id, project.name)]
-% rebase("layout", title="What changed", crumbs=crumbs)
-<p>{{count}} after {{span.since}}, up to {{span.until}}.
+% crumbs = [("/updates", "Updates"), ("/projects/" + project.id, project.name)]
+% rebase("layout", title="What changed in " + project.name, crumbs=crumbs)
+<p>{{count}}
   % if left_out:
   The newest {{len(shown)}} are shown.
   % end
@@ -13112,16 +13156,12 @@ CHANGES_PAGE = template_of("""\
   % end
   </{{tag}}>
   % end
-  % if not lines:
-  <p class="soft">No notes.</p>
-  % end
 </section>
 % end
-% if folded:
-<details class="fold card">
-  <summary>Pre-releases: {{len(folded)}}</summary>
-  <p>{{", ".join(folded)}}</p>
-</details>
+% for words, versions in (("Without notes", without), ("Pre-releases", folded)):
+% if versions:
+<p class="soft">{{words}}: {{", ".join(versions)}}</p>
+% end
 % end
 """)
 
@@ -13135,17 +13175,24 @@ def changes_page(visit: Visit, project_id: str) -> str:
     if not since and not project.installed:
         raise SeeOther(f"/projects/{project.id}", "Say first which version you run.")
     span = visit.context.installer.changes(project, since, until)
-    provider, listed, seen, shown = visit.providers.get(project.provider), span.unfolded, set[str](), []
+    provider, listed, seen = visit.providers.get(project.provider), span.unfolded, set[str]()
+    shown, without = [], list[str]()
     for release in listed[:CHANGES_LIMIT]:
         lines = note_changes(release.note.message, seen) if release.note else []
-        url = release.note.url if release.note else ""
         marks = [("warn", "breaking changes")] if says_breaking(line.text for line in lines) else []
         marks += [("warn", "major")] if release.step == "major" else []
-        shown.append((release, lines, [*marks, *(("bad", cve) for cve in release.cve[:3])],
-                      url or (page_of(provider, project.name, release.version) if provider else "")))
+        marks += [("bad", cve) for cve in release.cve[:3]]
+        if release.note and lines or marks:
+            url = release.note.url if release.note else ""
+            shown.append((release, lines, marks,
+                          url or (page_of(provider, project.name, release.version) if provider else "")))
+        else:
+            without.append(release.version)
+    count = f"{counted(len(listed), 'release')} after {span.since}, up to {span.until}."
     return visit.show(
-        CHANGES_PAGE, "/updates", project=project, span=span, shown=shown,
-        count=counted(len(listed), "release"), left_out=len(listed) > len(shown),
+        CHANGES_PAGE, "/updates", project=project, span=span, shown=shown, without=without,
+        count=count if listed else f"No release is newer than {span.since}.",
+        left_out=len(listed) > CHANGES_LIMIT,
         folded=[one.version for one in span.releases if one not in listed])
 
 
@@ -13379,27 +13426,31 @@ def add_page(visit: Visit) -> str:
 
 IMPORT_PAGE = template_of("""\
 % rebase("layout", title="Read from a file", crumbs=[("/projects", "Projects")])
-% if items or unknown:
+% if items:
 <form method="post" action="{{root}}/projects/import">
   <p>{{count}}</p>
+  % for item in items:
+  <input type="hidden" name="row" value="{{item.box}}">
+  % end
   <div class="heads">
-    <input type="checkbox" class="scripted" data-all="project" aria-label="All on this page" checked>
+    <label><input type="checkbox" class="scripted" data-all="project" checked> All</label>
   </div>
   % include("list", looks="rows")
   % include("fields", fields=fields[-1:])
-  <div class="row"><button class="main" name="do" value="record">Track those selected</button></div>
+  <div class="row"><button class="main" name="do" value="record">Track those selected</button>
+    <a class="button" href="{{root}}/projects/import">Cancel</a></div>
 </form>
+% else:
+<form method="post" action="{{root}}/projects/import" class="form" enctype="multipart/form-data">
+  % include("fields", fields=fields[:-1])
+  <div class="row"><button class="main" name="do" value="preview">Preview</button></div>
+</form>
+% end
 % if unknown:
-<details class="fold card">
+<details class="fold card" {{"" if items else "open"}}>
   <summary>Not recognized: {{len(unknown)}}</summary>
   % include("list", items=unknown, looks="rows")
 </details>
-% end
-% else:
-<form method="post" action="{{root}}/projects/import" class="form" enctype="multipart/form-data">
-  % include("fields")
-  <div class="row"><button class="main" name="do" value="preview">Preview</button></div>
-</form>
 % end
 """)
 _PREVIEW_LIMIT = 500            # rows
@@ -13408,60 +13459,68 @@ _PREVIEW_LIMIT = 500            # rows
 @page_at("/projects/import")
 def import_page(visit: Visit) -> str:
     """Track what a file pins, with the versions as installed, after a preview."""
-    form, rows = visit.form, list[ScanRow]()
-    file = "file" if form.text("file") else "text" if form.text("text") else "name"
+    form, rows, ticked = visit.form, list[ScanRow](), visit.form.texts("project")
+    file = next((name for name in ("file", "text", "name") if form.text(name)), "")
 
     def preview() -> None:
-        if not form.text(file):
-            raise Invalid(Problem("text", "is required: choose a file, or paste what is in it"))
+        if not file:
+            raise Invalid("Choose a file, or paste its text.")
+        name = form.text("file.name") if file == "file" else ""
         try:
-            pins = pins_in(form.text("file.name") if file == "file" else "", form.text(file), {})
+            show(pins_in(name, form.text(file), {}))
         except ValueError as error:
-            raise Invalid(Problem(file if file != "name" else "text", str(error))) from None
+            raise Invalid(f"{name or 'The text'} {error}.") from None
+        if not any(row.provider for row in rows):
+            raise Invalid(f"{name or 'The text'} pins no version of a project that can be tracked.")
+
+    def show(pins: Iterable[Pin]) -> None:
         tracked = visit.store.projects.ids_by_key(visit.account.id)
         rows.extend(scan_rows(visit.providers, tracked, [("", pin) for pin in pins]))
-        if not rows:
-            raise Invalid(Problem(file if file != "name" else "text", "pins no version of anything"))
 
     def record() -> None:
+        def pins_of(name: str) -> list[Pin]:
+            return [pin_of_item(dict(json.loads(text))) for text in form.texts(name)]
         try:
-            pins = [pin_of_item(dict(json.loads(text))) for text in form.texts("project")]
+            show(pins_of("row"))
+            pins = [("", pin) for pin in pins_of("project")]
         except (ValueError, TypeError, RecursionError):
             raise Invalid("Preview the file again.") from None
         if not pins:
             raise Invalid("Select at least one.")
         done = Counter(row.outcome for row in visit.context.installer.record_scan(
-            visit.account, read_place(form.text("place")), "manual", [("", pin) for pin in pins],
-            is_tracking=True, is_whole=False))
-        raise SeeOther("/updates", f"Added {counted(done['added'], 'project')}; recorded the versions of "
-                                   f"{done['recorded']} that you track already.")
+            visit.account, read_place(form.text("place")), "manual", pins, is_tracking=True, is_whole=False))
+        raise SeeOther("/updates", f"Recorded {counted(done.total(), 'version')}, "
+                                   f"added {counted(done['added'], 'project')}.")
 
     visit.attempt(preview=preview, add=preview, record=record)
-    known = sorted((row for row in rows if row.provider), key=lambda row: not row.pin.is_direct)
+    items = {item.box: item for item in sorted(
+        (_scan_item(visit, row, ticked) for row in rows if row.provider),
+        key=lambda item: not item.is_chosen)}
     return visit.show(
-        IMPORT_PAGE, "/projects", items=[_scan_item(visit, row) for row in known[:_PREVIEW_LIMIT]],
+        IMPORT_PAGE, "/projects", items=list(items.values())[:_PREVIEW_LIMIT],
         unknown=[Entry(row.name, about=row.reason) for row in rows if not row.provider][:_PREVIEW_LIMIT],
-        count=f"{counted(len(known), 'project')} found" + (
+        count=f"{counted(len(items), 'version')} found" + (
             f"; the first {_PREVIEW_LIMIT} are shown, for more use the command scan"
-            if len(known) > _PREVIEW_LIMIT else ""),
+            if len(items) > _PREVIEW_LIMIT else ""),
         fields=visit.filled(
-            "preview", Field("file", "File (optional)", type="file",
-                             hint="compose.yaml, package-lock.json, Cargo.lock, an SBOM, OPML and others."),
-            Field("text", "Or its text (optional)", type="textarea", more={"rows": "8"}),
-            Field("place", "Place (optional)", more={"placeholder": "nas"},
+            "preview record", Field("file", "File", type="file", hint="compose.yaml, package-lock.json, "
+                                    "Cargo.lock, an SBOM, OPML and others, up to 1 MiB."),
+            Field("text", "Or its text", type="textarea", more={
+                "rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"}),
+            Field("place", "Place (optional)", more={"placeholder": "nas", "maxlength": str(TAG_LIMIT)},
                   hint="What you call the machine that runs them, if there are several.")))
 
 
-def _scan_item(visit: Visit, row: ScanRow) -> Entry:
-    """A row of the preview: ticked where it is needed directly."""
+def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str]) -> Entry:
+    """A row of the preview: ticked where it was before, or is needed directly."""
     assert row.provider
     box = compact_json({"provider": row.provider.id, "name": row.name, "version": row.pin.version,
-                        "digest": row.pin.digest})
+                        "digest": row.pin.digest, "direct": row.pin.is_direct})
     marks = [("plain", "tracked already")] if row.outcome == "recorded" else []
     marks += [("plain", "indirect")] if not row.pin.is_direct else []
     return Entry(row.pin.version or row.pin.digest[:19], name=row.name, path=f"/projects?q={quote(row.name)}",
-                 box=box, is_chosen=row.pin.is_direct, icon=visit.icon_of(row.provider.id), marks=marks,
-                 about=row.pin.service, hints=[row.reason])
+                 box=box, is_chosen=box in ticked if ticked else row.pin.is_direct, marks=marks,
+                 icon=visit.icon_of(row.provider.id), about=row.pin.service, hints=[row.reason])
 
 
 def _sum_of(added: Sequence[Project], tracked: Sequence[str]) -> str:
@@ -13575,6 +13634,13 @@ PROJECT_PAGE = template_of("""\
   <details class="fold card" {{"open" if faults else ""}}>
     <summary>{{"Another installed version" if installed else "Which version do you run?"}}</summary>
     % include("form", fields=mine, buttons={"install": "Save"}, form_class="", live="")
+    % for id_, values in (("versions", versions), ("places", places)):
+    <datalist id="{{id_}}">
+      % for value in values:
+      <option value="{{value}}">
+      % end
+    </datalist>
+    % end
   </details>
 </section>
 <p class="line soft"><svg class="spark" viewBox="0 0 95 20" width="190" height="40" aria-hidden="true">
@@ -13602,7 +13668,7 @@ def project_page(visit: Visit, project_id: str) -> str:
     acts: dict[str, Act] = {
         "remove": (lambda: store.projects.remove(project.id), f"Removed {project.name}.", "/projects"),
         "check": (lambda: store.projects.check_soon(visit.account.id, [project.id]), "Checking now."),
-        "install": (lambda: _install(visit, project), "Saved."), **_update_acts(visit, project)}
+        "install": lambda: _install(visit, project), **_update_acts(visit, project)}
     if visit.form.text("back") == "/updates":       # the button stands on that page
         acts = {name: (*act[:2], "/updates") for name, act in acts.items() if isinstance(act, tuple)}
     visit.attempt(**acts)
@@ -13629,22 +13695,26 @@ def project_page(visit: Visit, project_id: str) -> str:
         fields=[Field("q", "Search releases", text, type="search", more={"placeholder": "Search releases"}),
                 check_field("final", "Hide pre-releases", is_final)],
         installed=_installed_items(visit, project), mine=visit.filled("install", *_installed_fields(project)),
+        versions=[release.version for release in releases],
+        places=[one for one in store.projects.places(visit.account.id) if one],
         badge=[copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
                             f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")])
 
 
 def _installed_fields(project: Project) -> list[Field]:
-    return [Field("version", "Version", is_required=True, more={"placeholder": "1.2.3"},
+    return [Field("version", "Version", is_required=True, more={"placeholder": "1.2.3", "list": "versions"},
                   hint="As the provider writes it. You are then notified only of what is newer."),
-            Field("place", "Place (optional)", more={"placeholder": "nas"},
-                  hint="What you call the machine, if there are several.")]
+            Field("place", "Place (optional)", more={"placeholder": "nas", "list": "places"},
+                  hint="What you call the machine, if there are several. What was known of it is replaced.")]
 
 
 def _install(visit: Visit, project: Project) -> None:
-    """Have a version installed at a place, instead of what was said to be there. Raises Invalid."""
+    """Have a version installed at a place, instead of what was known of that. Raises Invalid, SeeOther."""
+    version = read_label(visit.form.text("version"), field="version")
     visit.context.installer.record(project, Installation(
-        read_place(visit.form.text("place")), read_label(visit.form.text("version"), field="version"),
-        seen_at=visit.store.database.clock()))
+        read_place(visit.form.text("place")), version, seen_at=visit.store.database.clock()))
+    is_listed = not project.health.succeeded_at or visit.store.releases.get(project, [version])
+    raise SeeOther(visit.path, "Saved." if is_listed else f"Saved, though no release is called {version}.")
 
 
 _SNOOZES = {1: "a day", 7: "a week", 30: "a month"}
@@ -13654,8 +13724,9 @@ def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
     """What can be done about what is behind of a project, by button."""
     store, now, account_id = visit.store, visit.store.database.clock(), visit.account.id
 
-    def replace(one: Installation, is_forgotten: bool) -> None:
-        after = [] if is_forgotten else [after_update(one, store.releases.known(project.source_id), now)]
+    def replace(one: Installation, version: str | None) -> None:
+        after = [after_update(one, version, store.releases.known(project.source_id), now)
+                 ] if version is not None else []
         visit.context.installer.change(account_id, [project.id], lambda found: itertools.chain(*(
             after if mine.found == one.found else [mine] for mine in found.installed)))
 
@@ -13663,15 +13734,17 @@ def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
         return lambda: store.projects.update(account_id, project.id, settings)
 
     newest = project.most_urgent.newest if project.most_urgent else ""
-    acts: dict[str, Act] = {
-        "skip": (option(skipped_version=newest), f"Skipped {newest} of {project.name}."),
-        "undo": (option(skipped_version="", snoozed_until=None), f"{project.name} counts again."),
+    acts: dict[str, Act] = {"skip": (option(skipped_version=newest), f"Skipped {project.name} {newest}.")
+                            } if newest else {}
+    acts |= {
+        "undo": (option(skipped_version="", snoozed_until=None), f"Updates of {project.name} show again."),
         **{f"snooze {days}": (option(snoozed_until=now + days * DAY), f"Snoozed {project.name} for {words}.")
            for days, words in _SNOOZES.items()}}
     for one in project.installed:
         mine = f"{project.name} {one.shown}" + (f" on {one.place}" if one.place else "")
-        acts |= {f"updated {one.id}": (functools.partial(replace, one, False), f"Updated {mine}."),
-                 f"forget {one.id}": (functools.partial(replace, one, True), f"Forgot {mine}.")}
+        acts[f"forget {one.id}"] = functools.partial(replace, one, None), f"Forgot {mine}."
+        acts |= {button: (functools.partial(replace, one, version), f"Updated {mine}: {words}.")
+                 for button, (version, words) in _update_buttons(one).items()}
     return acts
 
 
@@ -13681,7 +13754,7 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
     items = []
     for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True):
         buttons: dict[str, str | tuple[str, str]] = {"undo": "Show its updates again"} if is_quiet else {}
-        buttons |= {f"updated {one.id}": "I updated"} if one.is_behind else {}
+        buttons |= {button: words for button, (_, words) in _update_buttons(one).items()}
         items.append(_installation_item(
             visit, project, one, marks=[("plain", one.place or "here")], fold="Change",
             about="up to date" if one.state == "current" else "",
@@ -15122,10 +15195,11 @@ def _files_of(path: str) -> Iterator[str]:
 
 
 def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
-    """``(file, what it pins)`` of files and of folders; what cannot be read is complained of, and the rest is
-    read. A service in a compose file called override replaces the one beside it."""
+    """``(file, what it pins)`` of files and of folders; what cannot be read, or pins nothing, is complained
+    of, and the rest is read. A service in a compose file called override replaces the one beside it."""
     found = list[tuple[str, Pin]]()
     for path in paths:
+        before = len(found)
         try:
             files = list(_files_of(path)) if os.path.isdir(path) else [path]
         except (OSError, ValueError) as error:
@@ -15142,6 +15216,8 @@ def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tu
                 complain(f"{file}: {error.strerror or error}")
             except ValueError as error:
                 complain(f"{file} {error}")
+        if len(found) == before:
+            complain(f"{path}: nothing in it pins a version")
     replaced = {(os.path.dirname(file), pin.service) for file, pin in found if ".override." in file}
     return [(file, pin) for file, pin in found if ".override." in file or not pin.service
             or (os.path.dirname(file), pin.service) not in replaced]
@@ -16023,8 +16099,9 @@ def installed_remove(service: Service, account: Account, args: argparse.Namespac
     project = _tracked_project(service, account, args.provider, args.name)
     kept = [one for one in project.installed if one.place != args.place]
     if len(kept) == len(project.installed):
-        raise Invalid(f"nothing of {project.name} is installed" + (f" on {args.place}" if args.place else
-                      "; name its place with --place" if project.installed else ""))
+        places = ", ".join(dict.fromkeys(one.place or "''" for one in project.installed))
+        raise Invalid(f"{project.name} is not installed at {args.place or 'a place without a name'}"
+                      + (f"; expected --place {places}" if places else ""))
     service.installer.change(account.id, [project.id], lambda now: [
         one for one in now.installed if one.place != args.place])
 
@@ -16038,7 +16115,8 @@ def updates_(service: Service, account: Account, args: argparse.Namespace) -> No
     ids = itertools.chain.from_iterable(groups.values() if args.all else [groups["behind"]])
     for project in service.store.projects.of_ids(account.id, list(ids)):
         shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
-        rows += [row | shown for row in _installed_rows(project) if args.all or row["state"] != "current"]
+        rows += [row | shown for row in _installed_rows(project)
+                 if args.all or row["state"] in ("behind", "new build")]
     _print_rows([{name: value for name, value in row.items() if name not in ("origin", "seen_at")}
                  for row in rows], args.json, "name", "place", "version", "newest", "step", "behind", "cve")
 
@@ -16059,9 +16137,6 @@ def changes_(service: Service, account: Account, args: argparse.Namespace) -> No
         print(f"\n{release.version}  {(release.date or '')[:10]}", *release.cve)
         for line in note_changes(release.note.message, seen) if release.note else ():
             print("  " + ("- " if line.kind == "item" else "") + _printable(line.text))
-
-
-_OUTCOMES = {"not tracked": "not tracked (--track adds it)", "unknown": "no provider"}
 
 
 @command(_ACCOUNT,
@@ -16091,9 +16166,12 @@ def scan_(settings: Settings, args: argparse.Namespace) -> int:
     rows = list[dict[str, Any]]()
     for origin, pins in found.items():
         rows += _scanned(settings, args, origin, pins, is_whole=not faults)
-    for row in () if args.json else rows:
-        row["outcome"] = _OUTCOMES.get(row["outcome"], row["outcome"])
     _print_rows(rows, args.json, "provider", "name", "version", "outcome", "reason")
+    if sys.stderr.isatty():
+        counts = Counter(row["outcome"] for row in rows)
+        _complain(", ".join(f"{count} {words}" for words, count in counts.items()))
+        if counts["not tracked"] and not args.track:
+            _complain("--track adds what is not tracked")
     return 3 if faults else 0
 
 

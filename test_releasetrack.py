@@ -4544,10 +4544,24 @@ def test_compose_says_which_variable_is_not_set():
     ("services:\n  a:\n    build:\n      dockerfile_inline: |\n        FROM x\n        image: b:1\n"
      "    labels:\n      image: c:1\n    develop:\n      image: d:1\n    # image: e:1\n", []),
     ("services:\n  a:\n    command: \"x\n      image: b:1\"\n    image: redis:7\n", ["dockerhub/library/redis 7"]),
-    ("services:\n- a\nimage: x:1\n", []),
+    ("services:\n- a\nimage: x:1\nx-build:\n", []),
 ])
 def test_compose_reads_only_services(text, wanted):
     assert pins("compose.yaml", text) == wanted
+
+
+def test_broken_compose_file_is_a_fault_and_loses_nothing(world, stack):
+    """Bug: it pinned nothing, so that a scan forgot what its place had."""
+    postgres = world.track("dockerhub", "postgres", release("16.4"))
+    assert world.command("scan", str(stack), "--place", "nas")[0] == 0
+    shutil.rmtree(stack)
+    stack.mkdir()
+    for name, text, words in [("compose.yaml", "services:\n  a: [\n", "is its YAML broken?"), ("package.json", "{}", "nothing in it pins a version")]:
+        (stack / name).write_text(text)
+        status, _, errors = world.command("scan", str(stack), "--place", "nas")
+        assert status == 3 and words in errors
+        assert [one.version for one in world.store.projects.get(world.account.id, postgres.id).installed] == ["16.4"]
+        (stack / name).unlink()
 
 
 YARN_1, BERRY = "# yarn lockfile v1\n\n\n", "__metadata:\n  version: 8\n\n"
@@ -4992,7 +5006,7 @@ def test_update_takes_the_newest_version_or_build():
     releases = known_of("1.0=a", "1.1=b", "latest=c", rules=rt.IMAGES)
     for before, after in [(("1.0", "a"), ("1.1", "b")), (("latest", "x"), ("latest", "c")), (("latest", "a"), ("latest", "b"))]:
         one = rt.compared(rt.Installation("nas", *before), releases, rt.IMAGES)
-        updated = rt.after_update(one, releases, 5.0)
+        updated = rt.after_update(one, one.newest, releases, 5.0)
         assert (updated.version, updated.digest, updated.place, updated.seen_at) == (*after, "nas", 5.0)
 
 
@@ -11561,7 +11575,7 @@ def test_settings_page_tries_and_adds_a_provider(world, visitor, forge, monkeypa
 
 
 def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
-    assert "Tell releasetrack which versions you run" in visitor.get("/updates").text
+    assert "Which versions do you run?" in visitor.get("/updates").text
     tag = world.store.tags.add(world.account.id, "infra")
     fixed = world.track("github", "o/fixed", release("1.0"), release("1.0.1", "2026-04-01T00:00:00Z", cve=("CVE-2026-1234",)), tags=[tag.id])
     major = world.track("github", "o/major", release("1.0"), release("1.1", "2026-04-01T00:00:00Z"), release("2.0", "2026-05-01T00:00:00Z"))
@@ -11570,16 +11584,21 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
     page = visitor.get("/updates")
     shown = text_of(page)
     assert shown.index("o/fixed") < shown.index("o/major") and "2 projects behind" in shown and "1.0 \u2192 2.0" in shown and "CVE-2026-1234" in shown
-    assert "1.1 is the newest with the same first number" in shown and "nas: 1.0" in shown and "here: 1.1" in shown
-    for query, names in [("place=vps", ["o/major"]), (f"tag={tag.id}", ["o/fixed"]), ("q=MAJ", ["o/major"]), ("q=none", [])]:
-        assert [name for name in ("o/fixed", "o/major") if name in text_of(visitor.get(f"/updates?{query}"), "#found")] == names
-    after = visitor.press(page, "updated nas 1.0  manual", at=1)
-    assert "Updated o/major 1.0 on nas." in after.text and after.request.path == "/updates"
+    assert "1.0 \u2192 2.0 or 1.1" in shown and "nas: 1.0" in shown and "here: 1.1" in shown
+    for query, names, words in [("place=vps", ["o/major"], "Up to date: 1"), (f"tag={tag.id}", ["o/fixed"], "1 project behind"), ("q=MAJ", ["o/major"], "1 project behind"),
+                                ("q=none", [], "Nothing that matches is behind.")]:
+        found = text_of(visitor.get(f"/updates?{query}"), "#found")
+        assert [name for name in ("o/fixed", "o/major") if name in found] == names and words in found, query
+    assert "1.0 \u2192" not in text_of(visitor.get("/updates?place=vps"), "#found"), "what another place runs"
+    after = visitor.press(page, "updated nas 1.0  manual 2.0")
+    assert "Updated o/major 1.0 on nas: nas runs 2.0 now." in after.text and after.request.path == "/updates"
+    assert "This was changed since the page was opened." in visitor.press(page, "updated nas 1.0  manual 2.0", 400).text
     assert {one["place"]: one["version"] for one in world.ask("GET", f"/v1/projects/{major.id}")["installed"] if one.get("place")} == {"nas": "2.0", "vps": "2.0"}
     page = visitor.get(f"/projects/{major.id}")
     assert "1.1 \u2192 2.0" in text_of(page, "#installed")
     page = visitor.press(page, "install", version="1.1", place="nas")
-    assert "You run" not in page.text and "1 behind" in text_of(page, "#installed")
+    assert "Saved." in page.text and "1 behind" in text_of(page, "#installed")
+    assert "no release is called 9.9" in visitor.press(page, "install", version="9.9", place="pi").text
     page = visitor.press(page, "forget nas 1.1  manual")
     assert "nas" not in text_of(page, "#installed")
     for fields, words in [({"version": ""}, "Version is required"), ({"version": "1", "place": "x" * 101}, "Place must be 1 to 100")]:
@@ -11604,17 +11623,22 @@ def test_files_are_read_after_a_preview(world, visitor):
     text = "services:\n  db:\n    image: postgres:16.4\n  web:\n    image: nginx:1.27.3\n  mine:\n    image: ./x\n"
     for page in (visitor.press(visitor.get("/projects/add"), "add", name=text), visitor.press(visitor.get("/projects/import"), "preview", text=text)):
         shown = text_of(page)
-        assert "2 projects found" in shown and "tracked already" in shown and "Not recognized: 1 ./x no provider has it" in shown
+        assert "2 versions found" in shown and "tracked already" in shown and "Not recognized: 1 ./x no provider has it" in shown
     boundary = "----x"
     body = "".join(f"--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"{more}\r\n\r\n{value}\r\n" for name, more, value in [
         ("form_token", "", visitor.form_token), ("do", "", "preview"), ("place", "", "nas"), ("file", '; filename="compose.yaml"', text)]) + f"--{boundary}--\r\n"
     page = visitor.ask("POST", "/projects/import", body.encode(), Content_Type=f"multipart/form-data; boundary={boundary}")
-    assert page.status_int == 200 and "2 projects found" in page.text
+    assert page.status_int == 200 and "2 versions found" in page.text
     ticked = [html.unescape(value) for value in re.findall(r'name="project" value="([^"]+)"', page.text)]
-    assert [[*json.loads(one).values()] for one in ticked] == [["dockerhub", "library/postgres", "16.4", ""], ["dockerhub", "library/nginx", "1.27.3", ""]]
-    done = visitor.press(visitor.press(visitor.get("/projects/import"), "preview", text=text), "record", project=ticked, place="nas")
-    assert "Added 1 project; recorded the versions of 1 that you track already." in done.text and "16.4 \u2192 16.5" in text_of(done)
-    for fields, words in [({"text": ""}, "Or its text is required"), ({"text": "{}"}, "no file that is known"), ({"text": "some words here"}, "no file that is known")]:
+    assert [[*json.loads(one).values()] for one in ticked] == [["dockerhub", "library/postgres", "16.4", "", True], ["dockerhub", "library/nginx", "1.27.3", "", True]]
+    page = visitor.press(visitor.get("/projects/import"), "preview", text=text)
+    for fields, words in [({"project": ticked, "place": "x" * 101}, "Place must be"), ({"project": []}, "Select at least one.")]:
+        again = visitor.press(page, "record", 400, **fields)
+        assert words in again.text and "2 versions found" in again.text, "the preview stays"
+    done = visitor.press(page, "record", project=ticked, place="nas")
+    assert "Recorded 2 versions, added 1 project." in done.text and "16.4 \u2192 16.5" in text_of(done)
+    for fields, words in [({"text": ""}, "Choose a file, or paste its text."), ({"text": "{}"}, "no file that is known"), ({"text": "some words here"}, "no file that is known"),
+                          ({"text": "services:\n  a:\n    image: ./x\n"}, "pins no version of a project")]:
         assert words in visitor.press(visitor.get("/projects/import"), "preview", 400, **fields).text, fields
     nested = b"".join(b"--x\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n" for _ in range(2000))
     assert visitor.ask("POST", "/login", nested, Content_Type="multipart/form-data; boundary=x").status_int == 403
@@ -13475,7 +13499,7 @@ def test_scan_of_a_folder_records_what_is_tracked_and_adds_the_rest(world, stack
     assert "serde" not in world.command("installed", "list")[1]
     assert world.command("installed", "set", "postgres", "16.4", "--place", "vps")[0] == 1      # its name there is library/postgres
     assert world.command("installed", "set", "library/postgres", "16.4", "--place", "vps") == (0, "", "")
-    assert world.command("installed", "remove", "library/postgres", "--place", "x") == (1, "", "releasetrack: nothing of library/postgres is installed on x\n")
+    assert world.command("installed", "remove", "library/postgres", "--place", "x") == (1, "", "releasetrack: library/postgres is not installed at x; expected --place nas, vps\n")
     assert world.command("installed", "remove", "library/postgres", "--place", "vps") == (0, "", "")
 
 
