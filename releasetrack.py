@@ -11610,8 +11610,20 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
 .list .fold[open] > summary { margin-bottom: .6rem; }
 .list .fold .row { margin-top: .6rem; }
-.updates > li > .fold:not([open]) { grid-column: 2; grid-row: 2; text-align: right; }
+.updates > li > .end { align-self: start; padding-top: .15rem; }
 .updates > li > .hint { grid-column: 1; }
+.updates > li > .fold { grid-row: 1; grid-column: 2; align-self: end; text-align: right; margin: 0; }
+.updates > li > .fold[open] { grid-row: auto; grid-column: 1 / -1; text-align: left; }
+.updates .about { flex-basis: 100%; font-size: .8125rem; }
+@media (min-width: 60rem) {
+  .updates > li { grid-template-columns: minmax(0, 1fr) 6.5rem; }
+  .updates > li > .line {
+    display: grid; grid-template-columns: 1.25rem 12rem 15rem 1fr auto; gap: .1rem .6rem; align-items: start;
+  }
+  .updates .marks { display: flex; flex-wrap: wrap; gap: .35rem; grid-column: 4; }
+  .updates .about { grid-row: 2; grid-column: 2 / 5; }
+  .updates .chips { grid-row: 1; grid-column: 5; }
+}
 .grid, .tiles { display: grid; gap: .6rem; }
 .grid { background: none; border: 0; grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
 .grid > li { align-content: start; }
@@ -11723,7 +11735,7 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
   .filters:has(.field ~ .field ~ .field ~ .field ~ .field) .field:has(select) { flex-basis: 40%; }
   .grid .hint { display: none; }
   .facts b { min-width: 8rem; }
-  .list:not(.rows) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
+  .list:not(.rows, .updates) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
   .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding: .22rem 1rem .22rem 1.2rem; }
   .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; }
   .rows > li > .end { grid-column: 2; }
@@ -13057,13 +13069,13 @@ def updates_page(visit: Visit) -> str:
 
 def _installation_item(visit: Visit, project: Project, one: Installation, **more: Any) -> Entry:
     """An installation of a project, and what is newer; ``more``: other members of its Entry."""
-    marks, hints = [("bad", cve) for cve in one.cve[:3]], list(more.pop("hints", ()))
+    marks, hints = list(more.pop("marks", ())), list(more.pop("hints", ()))
     provider = visit.providers.get(project.provider)
-    if len(one.cve) > 3:
-        marks.append(("bad", f"and {len(one.cve) - 3} more"))
     if one.state == "behind":
         marks.append(("warn" if one.step == "major" else "", f"{one.step}, {one.behind} behind"))
         marks += [("plain", "another base")] if one.is_other_base else []
+        marks += [("bad", cve) for cve in one.cve[:3]]
+        marks += [("bad", f"and {len(one.cve) - 3} more")] if len(one.cve) > 3 else []
     elif one.state == "new build":
         marks.append(("", "new build"))
     elif one.state == "unknown" and not project.health.succeeded_at:
@@ -13077,7 +13089,7 @@ def _installation_item(visit: Visit, project: Project, one: Installation, **more
     newer += f" or {one.line}" if one.line not in ("", one.newest) else ""
     changes = f"/projects/{project.id}/changes?since={quote(one.compared_as, safe='')}"
     return Entry(
-        one.shown + newer, marks=[*more.pop("marks", ()), *marks], hints=hints,
+        one.shown + newer, marks=marks, hints=hints,
         action=f"/projects/{project.id}", chips=[("", "What changed", changes)] if one.newest else (),
         end="since" if one.since else "", when=visit.when(instant_of(one.since)) if one.since else (), **more)
 
