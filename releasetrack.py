@@ -402,8 +402,10 @@ class Settings:
     docker: str = _setting(
         "", text_matching(r"(?:unix://)?/.{1,100}|tcp://[\w.-]{1,200}(?::[0-9]{1,5})?",
                           "a socket such as /var/run/docker.sock, or tcp://127.0.0.1:2375"),
-        "SOCKET", "the socket of Docker or Podman to read running containers from every hour, likewise",
-        is_serve_only=True, is_stored=False)
+        "SOCKET", "a socket of Docker or Podman to read containers from every hour, for the first "
+        "administrator", is_serve_only=True, is_stored=False)
+    place: str = _setting("", str, "PLACE", "what to call this machine in what --scan and --docker find",
+                          is_serve_only=True, is_stored=False)
     threads: int = _setting(8, _whole(1, 64), "N", "concurrent requests to the service",
                             is_serve_only=True, is_stored=False)
     log_level: str = _setting(
@@ -5518,7 +5520,8 @@ def oci(project: ProjectRef) -> Exchange:
         installed = [tag for tag in project.installed if tag in tags]
         tags = dict.fromkeys([*installed, *_highest(tags)])
         numbered = sorted((tag for tag in tags if re.search("[0-9]", tag)), key=version_order, reverse=True)
-        for tag in [tag for tag in numbered if tag not in project.known][:_DETAILS_PER_CHECK]:
+        for tag in [tag for tag in dict.fromkeys([*installed, *numbered])
+                    if tag not in project.known][:_DETAILS_PER_CHECK]:
             dates[tag], digests[tag] = yield from _oci_created(project, at, tag)
         known = [tag for tag in numbered if tag in project.known]
         watched = [*installed, *({"latest"} & tags.keys()), *known]
@@ -7240,10 +7243,12 @@ def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     packages = packages.partition("\nsnapshots:")[0]
     direct = set(re.findall(r"^  +['\"]?([^\s'\":]+)['\"]?:(?:\n +specifier: [^\n]*\n +version:)? ([^\s_(]+)",
                             needed, re.MULTILINE))
+    aliases = {version.lstrip("/") for _, version in direct}
     for key in re.findall(r"^  (?! )['\"]?/?([^\s'\"]+?)['\"]?:", packages, re.MULTILINE):
         if match := re.fullmatch(r"(@[^/]+/[^/@]+|[^/@]+)[@/]([^_()/:]+)(?:[_(].*)?", key):
-            is_direct = not direct or (match[1], match[2]) in direct
-            yield Pin(match[1], match[2], is_direct=is_direct, provider="npm")
+            is_direct = not direct or (match[1], match[2]) in direct or f"{match[1]}@{match[2]}" in aliases
+            if match[2] not in ("file", "link"):
+                yield Pin(match[1], match[2], is_direct=is_direct, provider="npm")
 
 
 _STAGE = re.compile(r"FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
@@ -7276,10 +7281,16 @@ _PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?===?\s*([^\s;,*]
 
 
 def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://pip.pypa.io/en/stable/reference/requirements-file-format/  Only == tells what is installed."""
-    for line in _lines(text.replace("\\\n", " ")):
-        if pin := _PIN.fullmatch(line):
-            yield Pin(pin[1], pin[2], provider="pypi")
+    """https://pip.pypa.io/en/stable/reference/requirements-file-format/  Only == tells what is installed.
+    Comments of pip-compile and uv, such as "# via flask", say what needs it: other packages, or a file."""
+    entries = re.findall(r"^[^\s#][^\n]*(?:\n[ \t]+[^\n]*)*", text.replace("\\\n", " "), re.MULTILINE)
+    pins = [(pin, entry) for entry in entries
+            if (pin := _PIN.fullmatch(entry[:_WIDTH_LIMIT].partition("\n")[0]))]
+    names = {pin[1].lower() for pin, _ in pins}
+    for pin, entry in pins:
+        needed_by = {part.split()[0].lower() for comment in re.findall("#(.*)", entry)
+                     for part in comment.removeprefix(" via").split(",") if part.strip()}
+        yield Pin(pin[1], pin[2], is_direct=not needed_by or not names >= needed_by, provider="pypi")
 
 
 def _tables(text: str) -> list[tuple[str, dict[str, str], str]]:
@@ -7297,9 +7308,10 @@ def _locked(provider: str, origin: str) -> Reader:
     def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         packages, direct, is_own = [], set[str](), False
         for table, own, body in _tables(text):
-            if table == "package":
+            if table in ("package", "packages"):        # of pylock.toml: PEP 751
                 packages.append(own)
-                is_own = bool(re.match(r"$|\{ *(?:virtual|editable|directory)", own.get("source", "")))
+                is_own = table == "package" and bool(re.match(
+                    r"$|\{ *(?:virtual|editable|directory)", own.get("source", "")))
             elif table == "package.source" and packages:        # of Poetry
                 packages[-1]["source"] = own.get("type", "")
             if is_own and table.startswith("package"):
@@ -7419,7 +7431,7 @@ def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     packages = _of(dict, lock, "packages")
     for path, about in packages.items():
         if "node_modules/" not in path:     # the project itself, or a workspace
-            for kind in ("dependencies", "devDependencies", "optionalDependencies"):
+            for kind in ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies"):
                 direct.update(_of(dict, about, kind))
     waiting = [("", _of(dict, lock, "dependencies"))] if not packages else []
     for above, dependencies in waiting:     # version 1 nests them; the list grows meanwhile
@@ -7473,8 +7485,6 @@ def _cyclonedx(bom: dict[str, Any]) -> Iterator[Pin]:
     if root.get("type") == "container" and image.provider:
         digest = re.search(r"sha256:[0-9a-f]{64}", f"{unquote(purl)} {_of(str, root, 'version')}")
         yield dataclasses.replace(image, digest=image.digest or (digest[0] if digest else ""))
-    elif purl:
-        yield _purl_pin(purl)
     for one in components:
         yield _purl_pin(_of(str, one, "purl"), _of(str, one, "version"),
                         not direct or _of(str, one, "bom-ref") in direct, _of(str, one, "name"))
@@ -7489,16 +7499,27 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     if not {"bomFormat", "spdxVersion"} & _of(dict, bom).keys():
         raise ValueError("is neither CycloneDX nor SPDX 2 in JSON")
     yield from _cyclonedx(bom) if "bomFormat" in bom else ()
+    links = [[_of(str, one, key) for key in ("spdxElementId", "relationshipType", "relatedSpdxElement")]
+             for one in _of(list, bom, "relationships")]
+    roots = {to for _, kind, to in links if kind == "DESCRIBES"}        # what the document is about
+    direct = {to for one, kind, to in links if kind == "DEPENDS_ON" and one in roots} | {
+        one for one, kind, to in links
+        if kind.endswith(("DEPENDENCY_OF", "PREREQUISITE_FOR")) and to in roots}
     for about in _of(list, bom, "packages"):
+        id_ = _of(str, about, "SPDXID")
+        if direct and id_ in roots:
+            continue
         purls = [_of(str, one, "referenceLocator") for one in _of(list, about, "externalRefs")
                  if _of(str, one, "referenceType") == "purl"]       # its category is spelt in several ways
-        yield _purl_pin((*purls, "")[0], _of(str, about, "versionInfo"), name=_of(str, about, "name"))
+        yield _purl_pin((*purls, "")[0], _of(str, about, "versionInfo"), not direct or id_ in direct,
+                        _of(str, about, "name"))
 
 
 def _listed(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """A plain list: addresses, purls, images with tags, owner/repository@version. Raises ValueError."""
     entries = [re.sub(r"\s#.*", "", line.strip()).removeprefix("- ").strip() for line in _lines(text)]
-    if re.match(r"\s*[{\[]\s*[\"{}\]]", text) or all(" " in entry for entry in entries):
+    are_words = sum(" " in entry for entry in entries) * 2 >= len(entries)
+    if re.match(r"\s*[{<\[]\s*[\"{}\]?]", text) or are_words:
         raise ValueError("is no file that is known here, and no list of addresses or images, one per line")
     for entry in entries:
         owned = re.fullmatch(r"([\w-]+/[\w.-]+)(?:@(v?[0-9][\w.+-]*))?", entry)
@@ -7518,7 +7539,7 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 # reads it; else the first whose mark is in the text's beginning.
 READERS: tuple[tuple[str, Reader, str, str], ...] = (
     # file's name, reader, title, mark
-    (r".*(?:\.cdx|\.spdx|bom)\.json", _sbom, "CycloneDX, SPDX", r'"(?:bomFormat|spdxVersion)" *:'),
+    (r".*(?:\.cdx|\.spdx|bom|cyclonedx)\.json", _sbom, "CycloneDX, SPDX", r'"(?:bomFormat|spdxVersion)" *:'),
     (r"package-lock\.json|npm-shrinkwrap\.json", _npm_lock, "package-lock.json", r'"lockfileVersion" *:'),
     (r"composer\.lock", _sections("packagist", "packages", "packages-dev"), "composer.lock",
      r'"packages-dev" *:'),
@@ -7528,8 +7549,9 @@ READERS: tuple[tuple[str, Reader, str, str], ...] = (
     (r"yarn\.lock", _yarn, "yarn.lock", r"^__metadata:|^# yarn lockfile v1"),
     (r"Cargo\.lock", _locked("cargo", r'"(?:registry|sparse)\+'), "Cargo.lock",
      r'^source = "(?:registry|sparse)\+'),
-    (r"(?:uv|poetry)\.lock", _locked("pypi", r'$|\{ *registry|"legacy'), "uv.lock, poetry.lock",
-     r"^\[\[package\]\]"),
+    (r"(?:uv|poetry)\.lock|pylock(?:\.[\w-]+)?\.toml", _locked("pypi", r'$|\{ *registry|"legacy'),
+     "uv.lock, poetry.lock, pylock.toml",
+     r"^\[\[packages?\]\]"),
     (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, "asdf, mise",
      r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
     (r".*nvchecker.*\.toml", _nvchecker, "nvchecker", r"^source *= *[\"']"),
@@ -7669,7 +7691,6 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> list[Pin]:
 
 NEWS_LIMIT = 20                 # releases of one project that one check announces one by one
 WEBHOOK_LIMIT = 1000            # and to webhooks; the newest
-REPORT_LIMIT = 50               # projects that a report names
 CHECK_MAX_WAIT = 6 * HOUR       # between the checks of a source that fails, if its interval is shorter
 ABANDONED = "its last check did not end: the program was killed in its midst, or had no memory left"
 ABANDONED_WAIT = 10 * MINUTE    # after a check that did not end, at most; it doubles, up to a day
@@ -7823,11 +7844,13 @@ def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult)
 
 
 def _known_as(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> str:
-    """The version of an image that is installed by another tag, such as "latest": of those with its digest
-    the most exact one, else what its label says if that is like the releases. "" where there is none, or the
-    tag is a version itself."""
+    """The version that is installed by another name: of an image's tag such as "latest" the most exact one
+    with its digest, else what its label says if that is like the releases; of 1.0 where all begin with a v,
+    v1.0, and the reverse. "" where there is none, or it is a version itself."""
     if version_parts(one.version).numbers:
-        return ""
+        other = one.version[1:] if one.version[0] in "vV" else f"v{one.version}"
+        is_other = not is_comparable(one.version, releases, rules) and is_comparable(other, releases, rules)
+        return other if is_other else ""
     same = [version for version, release in releases.items() if one.digest
             and release.content_id == f"digest:{one.digest}" and version_parts(version).numbers]
     if one.label and not same:
@@ -8148,7 +8171,11 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
         for is_machine in (True, False))
 
     def single(receiving: Subscriber, release: Release) -> Event:
-        return release_event(subscriber, release, provider, recipients_of(receiving, release, now, settings))
+        rules = provider.dialect.versions
+        mine = tuple(one for one in project.installed if one.state == "unknown" or rules.lineage(
+            one.compared_as).is_of(rules.lineage(release.version)))
+        about = dataclasses.replace(subscriber, project=dataclasses.replace(project, installed=mine))
+        return release_event(about, release, provider, recipients_of(receiving, release, now, settings))
 
     def summary(text: str, about: Release) -> Event:
         details = without_empty(text=text, cve=list(about.cve))
@@ -8219,9 +8246,8 @@ def report_event(destination: Destination, account: Account, projects: Iterable[
     if not found:
         return None
     body = {"heading": f"{counted(len(found), 'project')} {'is' if len(found) == 1 else 'are'} behind",
-            "lines": [f"{project.name}: {update_words(project)}" for project in found[:REPORT_LIMIT]],
-            "more": max(0, len(found) - REPORT_LIMIT), "time": timestamp(now),
-            "account": _account_body(account)}
+            "lines": [f"{project.name}: {update_words(project)}" for project in found],
+            "time": timestamp(now), "account": _account_body(account)}
     url = f"{settings.base_url}/updates" if settings.base_url else ""
     return Event(None, body, url, (_recipient(destination, account, "instant", now, settings),), "summary")
 
@@ -8592,6 +8618,7 @@ class Item:
     links: Mapping[str, str]        # addresses by their names: the release's, then the project's page
     time: str                       # RFC 3339
     is_security: bool
+    is_report: bool = False         # its lines are a list, that is cut between two of them
 
     @property
     def title(self) -> str:
@@ -8699,12 +8726,13 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
     if delivery.kind == "release":
         heading = f"{body['project']} {body['version']}"
         if is_alone and not lines:
-            lines = [Line("", [Run(f"Released on {body['time'][:10]}, without a note.")])]
+            words = ("Published again; it was first released on {}." if body.get("is_updated") else
+                     "Released on {}, without a note.")
+            lines = [Line("", [Run(words.format(body["time"][:10]))])]
     elif "heading" in body:         # a report
         body |= {"provider": "", "project": ""}
-        more = [f"and {counted(body['more'], 'project')} more"] if body.get("more") else []
-        heading, lines = body["heading"], [
-            Line("item", [Run(without_controls(line))]) for line in (*body["lines"], *more)]
+        heading = body["heading"]
+        lines = [Line("item", [Run(without_controls(line))]) for line in body["lines"]]
     elif "destination" in body:
         body |= {"provider": body["kind"], "project": body["destination"]}
         kind = KINDS[body["kind"]].title if body["kind"] in KINDS else body["kind"]
@@ -8725,7 +8753,8 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
     links = {"Open the release" if delivery.kind == "release" else "Open": _web_address(delivery.url),
              "See the project": _web_address(page)}
     return Item(body["provider"], body["project"], heading, short_marks, marks, lines,
-                {name: url for name, url in links.items() if url}, body["time"], bool(body.get("cve")))
+                {name: url for name, url in links.items() if url}, body["time"], bool(body.get("cve")),
+                is_report="heading" in body)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -8838,12 +8867,14 @@ class Markup:
         return (self.bullet if line.kind == "item" else "") + self.start("".join(runs))
 
 
-def beginning_of(lines: Sequence[Line], room: int) -> list[Line]:
-    """The first lines, of so many characters, with an ellipsis where more follow. What is cut is text, before
-    any markup is made of it."""
+def beginning_of(item: Item, room: int) -> list[Line]:
+    """The first lines, of so many characters, with an ellipsis where more follow; of a report, how many do.
+    What is cut is text, before any markup is made of it."""
     kept = list[Line]()
-    for line in lines if room > 0 else ():
+    for line in item.lines if room > 0 else ():
         for at, run in enumerate(line.runs):
+            if len(run.text) > room and item.is_report:
+                return [*kept, Line("item", [Run(f"and {len(item.lines) - len(kept)} more")])]
             if len(run.text) > room:
                 last = run._replace(text=shortened(run.text, room)) if room > 3 else Run("…")
                 return [*kept, Line(line.kind, [*line.runs[:at], last])]
@@ -8866,7 +8897,7 @@ def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bo
         head = markup.bold(head)
         ends = [" · ".join(markup.link(name, url) for name, url in links)] if markup.link and links else []
         ends = [] if is_digest else ends
-    body = [markup.line(line) for line in beginning_of(item.lines, note)]
+    body = [markup.line(line) for line in beginning_of(item, note)]
     top = ["" if has_title else head, markup.line(item.marks) if item.is_security or not has_title else ""]
     parts = [list(filter(None, top)), body, ends]
     if not markup.is_plain or is_digest:
@@ -8879,7 +8910,10 @@ def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callabl
     """What ``make`` makes of each item with ``note`` characters of its note, in digests with fewer, and what
     to say of items that are left out. ``limit``, in what the service counts, and ``most`` are of all,
     ``each`` is of one; notes are cut first."""
-    for room in (note // 4, note // 8, 0) if message.is_digest else (note, note // 2, note // 4, 0):
+    rooms = [note // 4, note // 8, 0] if message.is_digest else [note, note // 2, note // 4, 0]
+    if message.items[0].is_report and not message.is_digest:
+        rooms = [part * min(limit, each) // 10 for part in range(9, -1, -1)]
+    for room in rooms:
         blocks = [make(item, room) for item in message.items]
         sizes = [size(block) + 2 for block in blocks]
         if sum(sizes) <= limit and max(sizes) <= each and len(blocks) <= most:
@@ -9100,7 +9134,7 @@ def _card_elements(is_alone: bool, item: Item, note: int) -> list[dict[str, Any]
     elements = [_card_line(Line("heading", [Run(shortened(item.heading, 250))])) | {"separator": True}]
     if item.is_security:
         elements[0]["inlines"][0]["color"] = "attention"
-    elements += [_card_line(line) for line in [item.marks, *beginning_of(item.lines, note)] if line.runs]
+    elements += [_card_line(line) for line in [item.marks, *beginning_of(item, note)] if line.runs]
     if links := dict(list(item.links.items())[:2 if is_alone else 1]):
         elements.append({"type": "TextBlock", "wrap": True, "text": " · ".join(
             itertools.starmap(_markdown_link, links.items()))})
@@ -9274,7 +9308,7 @@ def _mail_item(item: Item, note: int) -> str:
     if item.is_security:
         fixes = [run for run in item.marks.runs if not run.text.startswith(" · ")]
         parts.append(f'<p style="margin:4px 0 12px">{_MAIL.line(Line("", fixes))}</p>')
-    parts += _mail_note(beginning_of(item.lines, note))
+    parts += _mail_note(beginning_of(item, note))
     is_cut = sum(len(line.text) for line in item.lines) > note
     links = [_MAIL_BUTTON.format(html.escape(url), "Read all" if is_cut else name) if url == item.url
              else _mail_link(name, url) for name, url in item.links.items()]
@@ -10226,7 +10260,7 @@ class ScanRow:
     provider: Provider | None   # None: no provider has it
     name: str                   # there
     key: str
-    outcome: str                # "recorded", "added" (and recorded), "not tracked" or "unknown"
+    outcome: str                # "tracked", "recorded", "added" (and recorded), "not tracked" or "unknown"
     reason: str                 # why it is not recorded, or has no version
 
     def as_json(self) -> dict[str, Any]:
@@ -10249,7 +10283,7 @@ def scan_rows(providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str
         if provider.dialect.has_images and not (pin.version or pin.digest or pin.reason):
             pin = dataclasses.replace(pin, version="latest")        # as Docker takes it
         key = name_at(provider, name)[1]
-        rows.append(ScanRow(pin, file, provider, name, key, "recorded" if (provider.id, key) in tracked
+        rows.append(ScanRow(pin, file, provider, name, key, "tracked" if (provider.id, key) in tracked
                             else "not tracked", pin.reason))
     return rows
 
@@ -10332,17 +10366,21 @@ class Installer:
                     rows[number] = dataclasses.replace(row, outcome="added")
                 except Invalid as error:        # most likely there are as many as there may be
                     rows[number], is_tracking = dataclasses.replace(row, reason=str(error)), False
-            if id_ and rows[number].outcome == "not tracked":       # of an image that was added just now
-                rows[number] = dataclasses.replace(row, outcome="recorded")
             if id_ and (row.pin.version or row.pin.digest):
+                if rows[number].outcome != "added":
+                    rows[number] = dataclasses.replace(row, outcome="recorded")
                 found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
                     place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
 
         def after(project: Project) -> Iterable[Installation]:
             mine = found.get(project.id, {}).values()
             replaced = ORIGINS if origin == "manual" else (origin, "manual") if mine else (origin,)
-            return *(one for one in project.installed
-                     if one.place != place or one.origin not in replaced), *mine
+            known = [*(one for one in project.installed
+                       if one.place != place or one.origin not in replaced), *mine]
+            # A container's version is known with its digest; the file that says the same adds nothing.
+            running = {(one.place, one.version) for one in known if one.origin == "container"}
+            return [one for one in known
+                    if one.origin == "container" or (one.place, one.version) not in running]
 
         gone = self.store.projects.places(account.id, origin).get(place, []) if is_whole else []
         self.change(account.id, [*found, *gone], after)
@@ -12838,7 +12876,7 @@ def login_page(visit: Visit) -> str:
         raise SeeOther("/setup")
     if not visit.is_post and (visit.session or visit.proxied):
         raise SeeOther(path)
-    visit.attempt(enter=enter, verify=verify)
+    visit.attempt(**{"": enter}, enter=enter, verify=verify)      # some password managers press no button
     if pending:
         return visit.show(
             FORM_PAGE, title="Sign in", hidden=[("next", path), ("pending", pending)],
@@ -13528,7 +13566,7 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str]) -> Entry:
     assert row.provider
     box = compact_json({"provider": row.provider.id, "name": row.name, "version": row.pin.version,
                         "digest": row.pin.digest, "direct": row.pin.is_direct})
-    marks = [("plain", "tracked already")] if row.outcome == "recorded" else []
+    marks = [("plain", "tracked already")] if row.outcome == "tracked" else []
     marks += [("plain", "indirect")] if not row.pin.is_direct else []
     return Entry(row.pin.version or row.pin.digest[:19], name=row.name, path=f"/projects?q={quote(row.name)}",
                  box=box, is_chosen=box in ticked if ticked else row.pin.is_direct, marks=marks,
@@ -13575,6 +13613,9 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
                 **settings, "installed": installed_in(provider, line, since)})))
         except AlreadyTracked:
             tracked.append(line)
+            if found := store.projects.by_names(account_id, provider.id, [key]):
+                for mine in installed_in(provider, line, since):
+                    visit.context.installer.record(found[0], mine)
         except Invalid as fault:
             wrong[line] = fault
     with visit.context.waiting(account_id) as may_wait:     # else they are checked all the same
@@ -15340,7 +15381,7 @@ class Service:
             self.settings.scan, faults.append)
         for fault in faults:
             log.warning("scan: %s", fault)
-        rows = self.installer.record_scan(account, "", origin, pins, is_whole=not faults)
+        rows = self.installer.record_scan(account, self.settings.place, origin, pins, is_whole=not faults)
         log.info("scan: %d of %d are tracked (%s)", sum(row.outcome == "recorded" for row in rows),
                  len(rows), origin)
 
@@ -15416,6 +15457,10 @@ def most_connections() -> int:
     return limit
 
 
+_TOO_LARGE = (b"<!DOCTYPE html><title>Too large</title><p>At most 1 MiB can be sent here. The command "
+              b"<code>scan</code> reads larger files. Go back to the page before.</p>")
+
+
 def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> Any:
     """waitress' connection, with deadlines; at most ``most`` from one network that is no trusted proxy."""
     import waitress.channel     # only here: a program that embeds the file may have another server
@@ -15429,9 +15474,11 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
             error = self.request.error
             errors = [f"The request could not be understood: {error.body}."] if error.code == 400 else []
             is_head = getattr(self.request, "command", "") == "HEAD"    # it may have no readable first line
-            answer = (f"{error.code} {REASONS.get(error.code, error.reason)}",
-                      [("Content-Type", "application/json")],
-                      b"" if is_head else status_message(error.code, *errors))
+            kind, body = "application/json", status_message(error.code, *errors)
+            if error.code == 413 and "text/html" in self.request.headers.get("ACCEPT", ""):
+                kind, body = "text/html", _TOO_LARGE
+            answer = (f"{error.code} {REASONS.get(error.code, error.reason)}", [("Content-Type", kind)],
+                      b"" if is_head else body)
             error.to_response = lambda *_: answer
             super().execute()
 
@@ -16090,8 +16137,10 @@ def _installed_rows(project: Project) -> list[dict[str, Any]]:
 def installed_set(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Say which version of a project runs, at one place."""
     project = _tracked_project(service, account, args.provider, args.name)
-    service.installer.record(project, Installation(
-        read_place(args.place), read_label(args.version, field="version"), seen_at=time.time()))
+    version = read_label(args.version, field="version")
+    service.installer.record(project, Installation(read_place(args.place), version, seen_at=time.time()))
+    if project.health.succeeded_at and not service.store.releases.get(project, [version]):
+        _complain(f"recorded, though no release of {project.name} is called {version}")
 
 
 @account_command(_JSON)
@@ -16390,6 +16439,8 @@ def _destination_row(service: Service, destination: Destination, as_json: bool) 
     shown = shown_settings(destination)
     schedule = "by project" if destination.kind == "email" else destination.schedule
     row = {"kind": destination.kind, "name": destination.name, "schedule": schedule, "id": destination.id}
+    if not as_json and destination.report != "none":
+        row["schedule"] += f", {destination.report} report"
     if not as_json:
         return row | {"scope": scope_of(destination, tags),
                       "settings": " ".join(f"{name}={text}" for name, text in shown)}
@@ -16401,7 +16452,7 @@ def _destination_row(service: Service, destination: Destination, as_json: bool) 
         "error": destination.error, "is_for_every_project": destination.is_for_every_project,
         "tags": [tags[id_] for id_ in destination.tags],
         "without_tags": [tags[id_] for id_ in destination.without_tags],
-        "is_security_only": destination.is_security_only, "settings": settings}
+        "is_security_only": destination.is_security_only, "report": destination.report, "settings": settings}
 
 
 @account_command(_JSON)

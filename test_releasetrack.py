@@ -807,6 +807,7 @@ SETTING_ROWS = [
     ("outgoing_proxy", "http://127.0.0.1:3128",   "http://127.0.0.1:3128",                 "",                "http://b:1"),
     ("scan",           "/srv",                    ("/srv",),                               (),                "/etc"),
     ("docker",         "/run/docker.sock",        "/run/docker.sock",                      "",                "tcp://127.0.0.1:2375"),
+    ("place",          "nas",                     "nas",                                   "",                "vps"),
     ("threads",        "64",                      64,                                      8,                 "2"),
     ("log_level",      "DEBUG",                   "DEBUG",                                 "info",            "error"),
 ]
@@ -4583,6 +4584,8 @@ REGISTRY = 'source = "registry+https://github.com/rust-lang/crates.io-index"\n'
      ["dockerhub/library/golang 1.22", "dockerhub/library/busybox 1", f"dockerhub/library/alpine 3 {IMAGE_DIGEST}"]),
     ("requirements-dev.txt", "a==1.0\nB[x,y] == 2 ; python_version < '3'\nc==3 \\\n    --hash=sha256:ab \\\n    --hash=b\n"
      "d>=1\ne==2.*\nf\n-r x.txt\ng @ https://h/g-1.zip\nh~=1\n", ["pypi/a 1.0", "pypi/b 2", "pypi/c 3"]),
+    ("requirements.txt", "a==1\n    # via -r requirements.in\nb==2\n    # via\n    #   a\n    #   c\nc==3  # via a, demo (pyproject.toml)\n", ["pypi/a 1", "pypi/b 2 +", "pypi/c 3"]),
+    ("pylock.toml", 'lock-version = "1.0"\n[[packages]]\nname = "a"\nversion = "1"\n[[packages.wheels]]\nurl = "https://x"\nhashes = {}\n', ["pypi/a 1"]),
     ("uv.lock", '[[package]]\nname = "a"\nversion = "1"\nsource = { registry = "https://x" }\n\n[[package]]\nname = "b"\n'
      'version = "2"\nsource = { registry = "https://x" }\n\n[[package]]\nname = "me"\nversion = "0"\nsource = '
      '{ virtual = "." }\ndependencies = [\n    { name = "a" },\n]\n', ["pypi/a 1", "pypi/b 2 +"]),
@@ -4611,6 +4614,8 @@ REGISTRY = 'source = "registry+https://github.com/rust-lang/crates.io-index"\n'
      ["npm/a 1.0", "npm/@b/c 2.0 +"]),
     ("pnpm-lock.yaml", "importers:\n  .:\n    dependencies:\n      a:\n        specifier: ^1\n        version: 1.0(p@2)\n"
      "packages:\n  a@1.0(p@2):\n    x: y\n  '@b/c@2.0':\n    x: y\nsnapshots:\n  d@1: {}\n", ["npm/a 1.0", "npm/@b/c 2.0 +"]),
+    ("pnpm-lock.yaml", "importers:\n  .:\n    dependencies:\n      b4:\n        specifier: npm:b@4\n        version: b@4.1\n"
+     "packages:\n  b@4.1:\n    x: y\n  c@1.0:\n    x: y\n  me@file:me:\n    x: y\n", ["npm/b 4.1", "npm/c 1.0 +"]),
     ("yarn.lock", f'{YARN_1}"@a/b@^1", "@a/b@^1.1":\n  version "1.2"\n\nc@npm:d@^2:\n  version "2.3"\n', ["npm/@a/b 1.2", "npm/d 2.3"]),
     ("yarn.lock", f'{BERRY}"a@npm:^1":\n  version: 1.2\n\n"b@npm:2":\n  version: 2\n\n"b@patch:b@2":\n  version: 2\n\n"me@workspace:.":\n'
      '  version: 0.0.0-use.local\n  dependencies:\n    a: ^1\n', ["npm/a 1.2", "npm/b 2 +"]),
@@ -4629,6 +4634,10 @@ REGISTRY = 'source = "registry+https://github.com/rust-lang/crates.io-index"\n'
      [f"dockerhub/library/nginx 1.2 {IMAGE_DIGEST}", "?N 1", f"ghcr/x/y 1.2 {IMAGE_DIGEST}", "?pkg:deb/debian/curl 7", "npm/@a/b 2+1"]),
     ("sbom.json", '{"sbom": {"spdxVersion": "SPDX-2.3", "packages": [{"name": "a", "versionInfo": "1", "externalRefs": [{"referenceType":'
      '"purl", "referenceLocator": "pkg:gem/a"}]}, {"name": "b"}]}}', ["gems/a 1", "?b"]),
+    ("npm.spdx.json", json.dumps({"spdxVersion": "SPDX-2.3", "packages": [{"SPDXID": name, "versionInfo": "1", "externalRefs": [
+        {"referenceType": "purl", "referenceLocator": f"pkg:npm/{name}"}]} for name in ("me", "a", "b")], "relationships": [
+            {"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": to} for one, kind, to in [
+                ("SPDXRef-DOCUMENT", "DESCRIBES", "me"), ("a", "DEV_DEPENDENCY_OF", "me"), ("b", "DEPENDENCY_OF", "a")]]}), ["npm/a 1", "npm/b 1 +"]),
     ("", "nginx:1.27\npkg:npm/react@18.2.0\na/b@v1.2.3\nhttps://github.com/c/d\nghcr.io/e/f\nfoo\n",
      ["dockerhub/library/nginx 1.27", "npm/react 18.2.0", "github/a/b v1.2.3", "github/c/d", "ghcr/e/f", "?foo"]),
 ])
@@ -4995,6 +5004,7 @@ def test_installation_is_compared_with_the_releases(mine, versions, state, step,
     ("latest", "b", "", "1.0=b latest=b", "1.0", "current", ""), ("latest", "b", "", "1.0=c latest=c", "", "new build", ""),
     ("latest", "b", "1.0", "1.0=c 1.2=d latest=d", "1.0", "behind", "1.2"), ("latest", "b", "24.04", "v1.0=c latest=d", "", "new build", ""),
     ("1.0", "a", "", "1.0=b 1.0.1=c", "", "new build", ""), ("1.0", "a", "", "1.0=b 1.1=c", "", "behind", "1.1"),
+    ("latest", "", "", "1.0=b latest=b", "", "unknown", ""), ("1.0", "", "", "v1.0=a v1.1=b", "v1.0", "behind", "v1.1"), ("v1.0", "", "", "1.0=a", "1.0", "current", ""),
     ("", "b", "", "1.0=a 1.1=b 1.2=c", "1.1", "behind", "1.2"), ("", "z", "", "1.0=a", "", "unknown", ""), ("stable-alpine", "b", "", "1.0-alpine=b stable-alpine=b", "1.0-alpine", "current", ""),
 ])
 def test_image_is_known_by_its_digest_or_label(mine, digest, label, versions, known_as, state, newest):
@@ -8698,6 +8708,16 @@ def test_skip_and_snooze_are_obeyed_everywhere_and_end(world_with, forge, way):
     assert shown() == (["o/a"], 1, 1)
 
 
+@pytest.mark.parametrize("place", sorted(settings_at("http://127.0.0.1:9").keys() - {"webhook"}))
+def test_report_is_cut_between_two_projects(place):
+    """Bug: it was cut like a note, after three projects, in the midst of a line."""
+    lines = [f"project{at}: You run 1.0 on nas: 2.0 is 3 releases ahead (major)." for at in range(2000)]
+    body = {"heading": "2,000 projects are behind", "lines": lines, "time": "2026-03-01T10:00:00Z", "account": EVENT["account"]}
+    sent = request_of(a_delivery(made_at(place), body, kind="summary")).body.decode()
+    shown = [*map(int, re.findall(r"project(\d+): You run", sent))]
+    assert f"and {1999 - max(shown)} more" in sent and max(shown) >= 5 and "\u2026" not in sent and "\\u2026" not in sent
+
+
 def test_report_of_what_is_behind_is_sent_weekly_or_monthly_if_anything_is(world, forge, listen):
     receiver = listen((200, {"id": "x"}))
     world.observe(forge, "2026-06-10T09:00:00+02:00", "o/a", "o/b")         # a Wednesday
@@ -8773,6 +8793,32 @@ def test_scans_of_several_places_at_once_lose_nothing(world):
         for done in [pool.submit(world.service.installer.record_scan, world.account, place, "api", rows) for place in ("nas", "vps", "pi", "lab")]:
             done.result()
     assert {tuple(sorted(one.place for one in project.installed)) for project in world.store.projects.of_ids(world.account.id, [one.id for one in projects])} == {("lab", "nas", "pi", "vps")}
+
+
+def test_a_container_counts_instead_of_the_file_that_says_the_same(world):
+    hub = world.track("dockerhub", "nginx", release("1.27.3"))
+    for origin, tags in [("file", ["1.27.3", "1.26"]), ("container", ["1.27.3"]), ("file", ["1.27.3", "1.26"])]:
+        world.ask("POST", "/v1/installations", {"place": "nas", "origin": origin, "items": [{"image": f"nginx:{tag}"} for tag in tags]})
+    assert [(one["version"], one["origin"]) for one in world.ask("GET", f"/v1/projects/{hub.id}")["installed"]] == [("1.27.3", "container"), ("1.26", "file")]
+
+
+@pytest.mark.parametrize("when", ["before it is written", "before the check"])
+def test_what_is_installed_beside_a_check_is_compared_with_what_that_finds(world, when):
+    """Bug: it could not be compared, until the next check an hour later."""
+    project = world.track("github", "o/p", release("1.0"))
+    installer, waiting = world.service.installer, [release("2.0", "2026-04-01T00:00:00Z")]
+
+    def judge(*about: Any) -> Any:
+        while waiting:
+            world.record(project.source_id, waiting.pop())
+        return world.service.installer.judge(*about)
+    if when == "before it is written":
+        dataclasses.replace(installer, judge=judge).record(project, rt.Installation("", "1.0"))
+    else:
+        installer.record(project, rt.Installation("", "1.0"))
+        world.record(project.source_id, waiting.pop())      # by a check that had read no installation
+        world.tracker(world.service.settings)._judge_rest(world.store.projects.with_rules(project.source_id, is_unjudged=True))
+    assert world.store.projects.get(world.account.id, project.id).installed[0].newest == "2.0"
 
 
 def test_patterns_exclude_what_is_newest(world):
@@ -9285,6 +9331,8 @@ def test_login_checks_password_and_leads_back(cheap_world):
                           ("me@example.org", PASSWORD.upper()), ("me@example.org", "x" * 100_000)):
         assert visitor.send("/login", {"do": "enter", "email": who, "password": password}).status_int == 400, who
     assert not world.store.sessions.of_account(world.account.id)
+    # As some password managers do: no button is pressed.
+    assert Visitor(world, "").send("/login", {"email": "me@example.org", "password": PASSWORD}).status_int == 303
     entered = visitor.press(wrong, "enter", email="ME@example.org", password=PASSWORD)
     assert entered.request.path_qs == "/projects?tag=x&sort=name"
     assert visitor.ask("GET", "/login").headers["Location"] == "/"
@@ -11624,6 +11672,8 @@ def test_files_are_read_after_a_preview(world, visitor):
     for page in (visitor.press(visitor.get("/projects/add"), "add", name=text), visitor.press(visitor.get("/projects/import"), "preview", text=text)):
         shown = text_of(page)
         assert "2 versions found" in shown and "tracked already" in shown and "Not recognized: 1 ./x no provider has it" in shown
+    visitor.press(visitor.get("/projects/add"), "add", name="postgres:16.5")        # tracked already
+    assert [one["version"] for one in world.ask("GET", "/v1/projects/dockerhub/postgres")["installed"]] == ["16.5"]
     boundary = "----x"
     body = "".join(f"--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"{more}\r\n\r\n{value}\r\n" for name, more, value in [
         ("form_token", "", visitor.form_token), ("do", "", "preview"), ("place", "", "nas"), ("file", '; filename="compose.yaml"', text)]) + f"--{boundary}--\r\n"
@@ -13484,7 +13534,7 @@ def scanned(world: World, *argv: str) -> tuple[int, dict[str, str], str]:
 def test_scan_of_a_folder_records_what_is_tracked_and_adds_the_rest(world, stack):
     world.track("dockerhub", "postgres", release("16.4"), release("16.5", "2026-04-01T00:00:00Z"))
     found = {"library/postgres 16.4": "not tracked", "library/nginx 1.27.3": "not tracked", "serde 1.0": "not tracked"}
-    assert scanned(world, str(stack), "--dry-run") == (0, found | {"library/postgres 16.4": "recorded"}, "")
+    assert scanned(world, str(stack), "--dry-run") == (0, found | {"library/postgres 16.4": "tracked"}, "")
     assert scanned(world, str(stack), "--dry-run", "--db", str(stack / "none.db")) == (0, found, "") and not (stack / "none.db").exists()
     assert world.command("installed", "list")[1] == ""
     assert scanned(world, str(stack), "--place", "nas") == (0, found | {"library/postgres 16.4": "recorded"}, "")
