@@ -1337,11 +1337,11 @@ class Project:
         return bool(one.newest) and self.skips(one.newest)
 
     def skips(self, version: str) -> bool:
-        """Whether a version is the one that is skipped, or another variant of it."""
-        skipped = self.skipped_version
-        return version == skipped or bool(skipped) and (
-            version_parts(version).numbers == version_parts(skipped).numbers != ()
-            and prerelease_by_tag(version) == prerelease_by_tag(skipped))
+        """Whether a version is the one that is skipped, or another variant of it: 18.1-alpine as 18.1."""
+        one, skipped = version_parts(version), version_parts(self.skipped_version)
+        is_same = skipped.numbers and (one.name, one.numbers) == (skipped.name, skipped.numbers)
+        return version == self.skipped_version or bool(is_same) and (
+            prerelease_by_tag(version) == prerelease_by_tag(self.skipped_version))
 
     def is_snoozed(self, now: float) -> bool:
         return self.snoozed_until is not None and self.snoozed_until > now
@@ -4785,7 +4785,7 @@ class _Handler(urllib.request.BaseHandler):
     https_open = http_open
 
 
-DOCKER_SECONDS = 4.0
+DOCKER_SECONDS = 3.0            # for each answer of an engine
 
 
 def ask_docker(place: str, path: str) -> Answer:
@@ -6740,14 +6740,17 @@ _AT_VERSION = re.compile(r"(?:pkg:[^?#]*|[\w.-]+/[\w.-]+)@(v?[0-9][\w.+-]*)(?:[?
 
 
 def installed_in(provider: Provider, text: str, now: float) -> tuple[Installation, ...]:
-    """What is installed as whoever adds a project says with it: an image's tag, but for "latest", which
-    Docker takes without one, and those that are not listed as releases; or a version, as in
+    """What is installed as whoever adds a project says with it: an image's tag and digest, but for "latest",
+    which Docker takes without one, and tags that are not listed as releases; or a version, as in
     pkg:npm/react@18.2.0 and owner/repo@v1.2.3."""
-    found = (_TAG if provider.dialect.has_images else _AT_VERSION).fullmatch(text.strip()[:2000])
+    text, is_image = text.strip()[:2000], provider.dialect.has_images
+    found = (_TAG if is_image else _AT_VERSION).fullmatch(text)
     version = unquote(found[1]) if found else ""
-    is_image = provider.dialect.has_images
-    is_none = is_image and (version == "latest" or _NOT_A_RELEASE.fullmatch(version))
-    return (Installation("", version, seen_at=now),) if version and not is_none else ()
+    digest = re.search("@(sha256:[0-9a-f]{64})$", text) if is_image else None
+    if is_image and not digest and (version == "latest" or _NOT_A_RELEASE.fullmatch(version)):
+        return ()
+    is_said = bool(version or digest)
+    return (Installation("", version, digest[1] if digest else "", seen_at=now),) if is_said else ()
 
 
 _LIKELY = ("github", "gitlab", "codeberg", "dockerhub", "pypi", "npm", "cargo", "gems", "packagist", "nuget",
@@ -7537,34 +7540,30 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 
 # To read another kind of file, write its reader above and add a row. The first row that fits a file's name
 # reads it; else the first whose mark is in the text's beginning.
-READERS: tuple[tuple[str, Reader, str, str], ...] = (
-    # file's name, reader, title, mark
-    (r".*(?:\.cdx|\.spdx|bom|cyclonedx)\.json", _sbom, "CycloneDX, SPDX", r'"(?:bomFormat|spdxVersion)" *:'),
-    (r"package-lock\.json|npm-shrinkwrap\.json", _npm_lock, "package-lock.json", r'"lockfileVersion" *:'),
-    (r"composer\.lock", _sections("packagist", "packages", "packages-dev"), "composer.lock",
-     r'"packages-dev" *:'),
-    (r"Pipfile\.lock", _sections("pypi", "default", "develop"), "Pipfile.lock", r'"pipfile-spec" *:'),
-    (r"repositories\.json", _release_monitor, "github-release-monitor", r'\A\s*\[\s*\{\s*"'),
-    (r".*\.opml(?:\.xml)?", _opml, "OPML", r"<opml\b"),
-    (r"yarn\.lock", _yarn, "yarn.lock", r"^__metadata:|^# yarn lockfile v1"),
-    (r"Cargo\.lock", _locked("cargo", r'"(?:registry|sparse)\+'), "Cargo.lock",
-     r'^source = "(?:registry|sparse)\+'),
+READERS: tuple[tuple[str, Reader, str], ...] = (
+    # file's name, reader, mark
+    (r".*(?:\.cdx|\.spdx|bom|cyclonedx)\.json", _sbom, r'"(?:bomFormat|spdxVersion)" *:'),
+    (r"package-lock\.json|npm-shrinkwrap\.json", _npm_lock, r'"lockfileVersion" *:'),
+    (r"composer\.lock", _sections("packagist", "packages", "packages-dev"), r'"packages-dev" *:'),
+    (r"Pipfile\.lock", _sections("pypi", "default", "develop"), r'"pipfile-spec" *:'),
+    (r"repositories\.json", _release_monitor, r'\A\s*\[\s*\{\s*"'),       # of github-release-monitor
+    (r".*\.opml(?:\.xml)?", _opml, r"<opml\b"),
+    (r"yarn\.lock", _yarn, r"^__metadata:|^# yarn lockfile v1"),
+    (r"Cargo\.lock", _locked("cargo", r'"(?:registry|sparse)\+'), r'^source = "(?:registry|sparse)\+'),
     (r"(?:uv|poetry)\.lock|pylock(?:\.[\w-]+)?\.toml", _locked("pypi", r'$|\{ *registry|"legacy'),
-     "uv.lock, poetry.lock, pylock.toml",
      r"^\[\[packages?\]\]"),
-    (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, "asdf, mise",
-     r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
-    (r".*nvchecker.*\.toml", _nvchecker, "nvchecker", r"^source *= *[\"']"),
-    (r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?", _dockerfile, "Dockerfile",
+    (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
+    (r".*nvchecker.*\.toml", _nvchecker, r"^source *= *[\"']"),
+    (r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?", _dockerfile,
      r"^(?:FROM|from) +(?:--\S+ +)?[^\s,;]+ *(?:$| [Aa][Ss] )"),
-    (r"Gemfile\.lock|gems\.locked", _gemfile, "Gemfile.lock", r"^GEM$"),
-    (r"go\.mod", _go_mod, "go.mod", r"^require [^\n]*(?:\(| v[0-9])"),
-    (r"pnpm-lock\.yaml", _pnpm, "pnpm-lock.yaml", r"^lockfileVersion:"),
-    (r"(?:.*[.-])?compose(?:[.-].*)?\.ya?ml", _compose, "compose", r"$."),
-    (r"Chart\.lock|.*\.ya?ml", _yaml, "Compose, Kubernetes, Helm, Flux, Diun, Argus",
-     r"^(?:services|kind|service|dependencies):|^- name:|^[ -]*image:"),
-    (r".*requirements.*\.txt", _requirements, "requirements.txt", r"^[\w.-]+ *(?:\[[\w, -]*\] *)?== *[0-9]"),
-    (r"$.", _listed, "a list of addresses, purls and images", r""),
+    (r"Gemfile\.lock|gems\.locked", _gemfile, r"^GEM$"),
+    (r"go\.mod", _go_mod, r"^require [^\n]*(?:\(| v[0-9])"),
+    (r"pnpm-lock\.yaml", _pnpm, r"^lockfileVersion:"),
+    (r"(?:.*[.-])?compose(?:[.-].*)?\.ya?ml", _compose, r"$."),
+    # Compose under another name, Kubernetes, Helm, Flux, Diun, Argus
+    (r"Chart\.lock|.*\.ya?ml", _yaml, r"^(?:services|kind|service|dependencies):|^- name:|^[ -]*image:"),
+    (r".*requirements.*\.txt", _requirements, r"^[\w.-]+ *(?:\[[\w, -]*\] *)?== *[0-9]"),
+    (r"$.", _listed, r""),
 )
 
 
@@ -7588,7 +7587,7 @@ def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
         raise ValueError(f"has more than {_LINE_LIMIT:,} lines")
     name = re.split(r"[/\\]", path_name)[-1]
     named = [read for pattern, read, *_ in READERS if re.fullmatch(pattern, name, re.IGNORECASE)]
-    likely = (read for _, read, _, mark in READERS if re.search(mark, text[:200_000], re.MULTILINE))
+    likely = (read for _, read, mark in READERS if re.search(mark, text[:200_000], re.MULTILINE))
     found = list(itertools.islice((named or [next(likely)])[0](text, env), ENTRY_LIMIT + 1))
     if len(found) > ENTRY_LIMIT:
         raise ValueError(f"has more than {ENTRY_LIMIT:,} entries")
@@ -10224,7 +10223,7 @@ class Form:
 
     def __init__(self, environ: Mapping[str, Any]) -> None:
         is_sent, kind = environ["REQUEST_METHOD"] == "POST", environ.get("CONTENT_TYPE", "")
-        if is_sent and kind.startswith("multipart/form-data;"):
+        if is_sent and kind.lower().startswith("multipart/form-data;"):
             pairs = _read_parts(read_body(environ, "multipart/form-data"), kind)
         else:
             body = read_body(environ, "application/x-www-form-urlencoded") if is_sent else b""
