@@ -1247,6 +1247,7 @@ class Installation:
     since: str = ""             # when the first of them came out, RFC 3339
     cve: tuple[str, ...] = ()   # that they name
     is_other_base: bool = False     # the newest image is built on another base
+    previous: str = ""              # the version before a person said what it was updated to
 
     @property
     def found(self) -> tuple[str, ...]:
@@ -2462,7 +2463,10 @@ PRAGMA user_version = 6;
 -- update_state, urgency: as of a Project and of its most urgent Installation, which lists of updates sort by.
 ALTER TABLE project ADD COLUMN update_state TEXT NOT NULL DEFAULT '';
 ALTER TABLE project ADD COLUMN urgency INTEGER NOT NULL DEFAULT 0;
-UPDATE project SET update_state = 'unknown', judged_by = '' WHERE installed != '[]';
+UPDATE project
+   SET update_state = 'unknown', judged_by = '', installed = (
+           SELECT json_group_array(json_set(value, '$.previous', '')) FROM json_each(installed))
+ WHERE installed != '[]';
 DROP INDEX project_installed;
 CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
 
@@ -7867,8 +7871,9 @@ def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> 
 def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> Installation:
     """An installation, and how it compares with the project's releases: final ones, and those on its base,
     are preferred. "unknown": with none of them, or by nothing but builds of a tag whose own is not known."""
-    blank = Installation(one.place, one.version, one.digest, one.origin, one.seen_at, one.label,
-                         _known_as(one, releases, rules))
+    blank = dataclasses.replace(
+        one, known_as=_known_as(one, releases, rules), state="unknown", step="", line="", newest="", behind=0,
+        since="", cve=(), is_other_base=False)
     mine = blank.compared_as
     newer = newer_versions(mine, releases, rules) if mine else []
     found = [version for version in newer if not releases[version].is_prerelease] or newer
@@ -7898,7 +7903,7 @@ def after_update(one: Installation, version: str, releases: Mapping[str, KnownRe
     target = releases.get(version or one.version)
     kind, _, digest = (target.content_id or "" if target else "").partition(":")
     return Installation(one.place, one.version if one.known_as else version or one.version,
-                        digest if kind == "digest" else "", one.origin, now)
+                        digest if kind == "digest" else "", one.origin, now, previous=one.version)
 
 
 def with_said(installed: Iterable[Installation], said: Sequence[Installation]) -> tuple[Installation, ...]:
@@ -8211,8 +8216,10 @@ def update_words(project: Project) -> str:
     if one.state == "new build":
         return f"You run {one.shown}{at}, of which there is a new build."
     cves = ", ".join(one.cve[:3]) + (" and more" if len(one.cve) > 3 else "")
+    others = [each.place for each in project.installed if each.is_behind and each.place != one.place]
     return (f"You run {one.shown}{at}: {one.newest} is {counted(one.behind, 'release')} ahead ({one.step})"
-            + (f", fixing {cves}." if cves else "."))
+            + (f", fixing {cves}." if cves else ".")
+            + (f" Also behind: {', '.join(others[:5])}." if any(others) else ""))
 
 
 def has_updates(project: Project, now: float) -> bool:
@@ -9923,7 +9930,7 @@ def read_label(text: str, at_most: int = NAME_LIMIT, field: str = "name") -> str
     if not label:
         raise Invalid(Problem(field, "is required"))
     if len(label) > at_most or not label.translate(_JOINERS).isprintable():
-        raise Invalid(Problem(field, f"must be 1 to {at_most} printable characters"))
+        raise Invalid(Problem(field, f"must be at most {at_most} printable characters"))
     return label
 
 
@@ -13132,12 +13139,14 @@ def _installation_item(visit: Visit, project: Project, one: Installation, **more
 
 
 def _update_buttons(one: Installation) -> dict[str, tuple[str, str]]:
-    """What it may have been updated to: by the button that says so, the version, "" for another build of its
-    tag, and the button's words."""
-    who = f"{one.place} runs" if one.place else "I run"
-    versions = [one.newest, one.line] if one.line not in ("", one.newest) else [one.newest]
-    return {f"updated {one.id} {version}".rstrip(): (version, f"{who} {version or 'the new build'} now")
-            for version in versions} if one.is_behind else {}
+    """What a person may say that it was updated to, or that it was not: by the button that says so, the
+    version, "" for another build of its tag, and the button's words."""
+    who, verb = (one.place, "runs") if one.place else ("I", "run")
+    versions = {one.previous: f"{who} still {verb} {one.previous}"} if one.previous else {}
+    if one.is_behind:
+        versions |= {version: f"{who} {verb} {version or 'the new build'} now"
+                     for version in (one.newest, *([one.line] if one.line else []))}
+    return {f"updated {one.id} {version}".rstrip(): (version, words) for version, words in versions.items()}
 
 
 def _update_item(visit: Visit, project: Project, place: str | None) -> Entry:
@@ -13147,15 +13156,15 @@ def _update_item(visit: Visit, project: Project, place: str | None) -> Entry:
     one, state = shown.most_urgent, shown.state(visit.store.database.clock())
     assert one
     buttons, hints = dict[str, str | tuple[str, str]](), list[str]()
+    for each in shown.installed:
+        buttons |= {button: words for button, (_, words) in _update_buttons(each).items()}
     if state in ("behind", "new build"):
-        for each in shown.installed:
-            buttons |= {button: words for button, (_, words) in _update_buttons(each).items()}
         buttons |= {"skip": f"Skip {one.newest}"} if one.newest else {}
         buttons |= {f"snooze {days}": f"Snooze {words}" for days, words in _SNOOZES.items()}
     elif state in ("skipped", "snoozed"):
         hints = [f"{project.skipped_version} is skipped." if state == "skipped" else
                  f"Snoozed until {visit.moment(project.snoozed_until)}."]
-        buttons = {"undo": "Show again"}
+        buttons |= {"undo": "Show again"}
     names = [f"{each.place or 'here'}: {each.shown}" for each in shown.installed]
     about = one.place if len(names) == 1 else ", ".join(names[:4]) + (
         f" and {len(names) - 4} more" if len(names) > 4 else "")

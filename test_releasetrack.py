@@ -8189,7 +8189,7 @@ def test_project_that_is_invalid_names_every_problem(world):
         ({"provider": "nope", "name": "a/b"},       ["Provider 'nope' is unknown"]),
         ({"provider": 3, "name": []},               ["Provider must be a string of", "Project name must be a string."]),
         ({"provider": "github", "name": "a"},       ["Project name 'a' must have the form owner/repository at github"]),
-        ({"provider": "github", "name": "a\0/b"},   ["Project name must be 1 to 2000 printable"]),
+        ({"provider": "github", "name": "a\0/b"},   ["Project name must be at most 2000 printable"]),
         ({"provider": "gitlab", "name": "https://github.com/a/b"}, [
             "Project name 'https://github.com/a/b' is an address of the provider github, not gitlab."]),
         ({"provider": "github", "name": "a/b", "tags": ["x"]},  ["tags must be existing ids; there is no tag 'x'."]),
@@ -8884,7 +8884,7 @@ def test_tags_are_added_renamed_and_removed_and_invalid_ones_refused(world):
     tag = world.ask("POST", "/v1/tags", {"name": "other"})
     for body, said in (
         ({}, "Tag name is required."), ({"name": ""}, "Tag name is required."), ({"name": 5}, "Tag name must be a string."),
-        ({"name": "x" * 101}, "Tag name must be 1 to 100 printable characters."), ({"name": "APPS"}, "There is a tag APPS already."),
+        ({"name": "x" * 101}, "Tag name must be at most 100 printable characters."), ({"name": "APPS"}, "There is a tag APPS already."),
     ):
         assert said in world.faults("POST", "/v1/tags", body)[0]
         assert said in world.faults("POST", f"/v1/tags/{tag['id']}", body)[0]
@@ -11643,6 +11643,10 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
     after = visitor.press(page, "updated nas 1.0  manual 2.0")
     assert "Updated o/major 1.0 on nas: nas runs 2.0 now." in after.text and after.request.path == "/updates"
     assert "This was changed since the page was opened." in visitor.press(page, "updated nas 1.0  manual 2.0", 400).text
+    assert "nas still runs 1.0" in after.text
+    undone = visitor.press(after, "updated nas 2.0  manual 1.0")
+    assert text_of(undone, "#found") == text_of(visitor.get("/updates"), "#found") and "1.0 \u2192 2.0 or 1.1" in text_of(undone)
+    visitor.press(undone, "updated nas 1.0  manual 2.0")
     assert {one["place"]: one["version"] for one in world.ask("GET", f"/v1/projects/{major.id}")["installed"] if one.get("place")} == {"nas": "2.0", "vps": "2.0"}
     page = visitor.get(f"/projects/{major.id}")
     assert "1.1 \u2192 2.0" in text_of(page, "#installed")
@@ -11651,7 +11655,7 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
     assert "no release is called 9.9" in visitor.press(page, "install", version="9.9", place="pi").text
     page = visitor.press(page, "forget nas 1.1  manual")
     assert "nas" not in text_of(page, "#installed")
-    for fields, words in [({"version": ""}, "Version is required"), ({"version": "1", "place": "x" * 101}, "Place must be 1 to 100")]:
+    for fields, words in [({"version": ""}, "Version is required"), ({"version": "1", "place": "x" * 101}, "Place must be at most 100")]:
         assert words in visitor.press(page, "install", 400, **fields).text
 
 
@@ -12952,7 +12956,7 @@ MISTAKES = [
 ]
 ODD_MISTAKES = [        # with what a line cannot hold
     *((["destination", "add", ME, "ntfy", name, "--set", "topic=a"], 1, ["name", word])
-      for name, word in (("   ", "required"), ("a\nb", "printable"), (LONG, "1 to"))),
+      for name, word in (("   ", "required"), ("a\nb", "printable"), (LONG, "at most"))),
     *((["account", "change", ME, "--time-zone", zone], 2, ["--time-zone", "Europe/Berlin"])
       for zone in ("", "../../etc/passwd", "/etc/localtime", "Europe", "europe/berlin\n", LONG, "\x00", ".", "Mars/Olympus_Mons")),
     (["account", "change", ME, "--name", "a\nb"], 1, ["name"]),
