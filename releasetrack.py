@@ -2461,11 +2461,14 @@ ALTER TABLE destination ADD COLUMN reported_at REAL;
 PRAGMA user_version = 6;
 """, """
 -- update_state, urgency: as of a Project and of its most urgent Installation, which lists of updates sort by.
+-- places: at which anything is installed, a JSON list.
+ALTER TABLE project ADD COLUMN places TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE project ADD COLUMN update_state TEXT NOT NULL DEFAULT '';
 ALTER TABLE project ADD COLUMN urgency INTEGER NOT NULL DEFAULT 0;
 UPDATE project
    SET update_state = 'unknown', judged_by = '', installed = (
-           SELECT json_group_array(json_set(value, '$.previous', '')) FROM json_each(installed))
+           SELECT json_group_array(json_set(value, '$.previous', '')) FROM json_each(installed)),
+       places = (SELECT json_group_array(DISTINCT json_extract(value, '$.place')) FROM json_each(installed))
  WHERE installed != '[]';
 DROP INDEX project_installed;
 CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
@@ -3568,6 +3571,7 @@ def _rules_of(project: Project) -> dict[str, Any]:
     one = project.most_urgent
     return {"patterns": compact_json(project.exclude_version_regexp), "level": project.notify_level,
             "skipped": project.skipped_version, "installed": compact_json(list(map(vars, project.installed))),
+            "places": compact_json(sorted({one.place for one in project.installed})),
             "update_state": project.update_state, "urgency": one.urgency if one else 0}
 
 
@@ -3926,6 +3930,7 @@ class Projects:
                SET email_notification = :email_notification, exclude_prereleases = :exclude_prereleases,
                    exclude_updated = :exclude_updated, exclude_version_regexp = :patterns, note = :note,
                    hold_days = :hold_days, notify_level = :notify_level, installed = :installed,
+                   places = :places,
                    is_narrow = :installed != '[]' AND :level != 'all', update_state = :update_state,
                    urgency = :urgency, skipped_version = :skipped, snoozed_until = :snoozed_until
              WHERE id = :id""", vars(after) | rules)
@@ -4094,8 +4099,7 @@ class Projects:
                             ELSE 'behind' END AS updates
                   FROM project JOIN source ON source.id = source_id
                  WHERE account_id = :account AND update_state != ''
-                   AND (:place IS NULL OR EXISTS (
-                        SELECT 1 FROM json_each(installed) WHERE json_extract(value, '$.place') = :place))
+                   AND (:place IS NULL OR EXISTS (SELECT 1 FROM json_each(places) WHERE value = :place))
                    AND (:tag IS NULL OR EXISTS (
                         SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
                    AND (:text = '' OR instr(lower(name), lower(:text)))
@@ -4105,17 +4109,18 @@ class Projects:
             groups[row["updates"]].append(row["id"])
         return groups
 
-    def places(self, account_id: str, origin: str | None = None) -> dict[str, list[str]]:
-        """The places at which anything is installed, each with the ids of its projects; of an origin."""
-        found: dict[str, list[str]] = {}
-        for row in self._db.rows("""
-                SELECT DISTINCT json_extract(value, '$.place') AS place, project.id
-                  FROM project JOIN json_each(installed)
-                 WHERE account_id = :account AND update_state != ''
-                   AND (:origin IS NULL OR json_extract(value, '$.origin') = :origin)
-                 ORDER BY place""", {"account": account_id, "origin": origin}):
-            found.setdefault(row["place"], []).append(row["id"])
-        return found
+    def places(self, account_id: str) -> list[str]:
+        """The places at which anything is installed, sorted."""
+        return sorted({place for row in self._db.rows(
+            "SELECT DISTINCT places FROM project WHERE account_id = ? AND update_state != ''", (account_id,))
+                       for place in json.loads(row["places"])})
+
+    def found_at(self, account_id: str, place: str, origin: str) -> list[str]:
+        """The ids of the projects of which something is installed at a place, as an origin reported it."""
+        return [row["id"] for row in self._db.rows("""
+            SELECT DISTINCT project.id FROM project JOIN json_each(installed)
+             WHERE account_id = ? AND update_state != '' AND json_extract(value, '$.place') = ?
+               AND json_extract(value, '$.origin') = ?""", (account_id, place, origin))]
 
     def ids_by_key(self, account_id: str) -> dict[tuple[str, str], str]:
         """The ids of the account's projects by ``(provider, key)``."""
@@ -10388,7 +10393,7 @@ class Installer:
             return [one for one in known
                     if one.origin == "container" or (one.place, one.version) not in running]
 
-        gone = self.store.projects.places(account.id, origin).get(place, []) if is_whole else []
+        gone = self.store.projects.found_at(account.id, place, origin) if is_whole else []
         self.change(account.id, [*found, *gone], after)
         return rows
 

@@ -13684,7 +13684,7 @@ def test_serve_scans_by_itself(world, stack, tmp_path, serve):
     world.track("dockerhub", "nginx", release("1.27.3"))
     with engine(tmp_path / "docker.sock", engine_answer):
         serve("--db", world.db, "--scan", str(stack), "--docker", str(tmp_path / "docker.sock"))
-        until(lambda: all(world.store.projects.places(world.account.id, origin) for origin in ("file", "container")))
+        until(lambda: all(world.store.projects.found_at(world.account.id, "", origin) for origin in ("file", "container")))
 
 
 # == faults of the store =======================================================
