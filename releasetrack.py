@@ -1248,6 +1248,7 @@ class Installation:
     cve: tuple[str, ...] = ()   # that they name
     is_other_base: bool = False     # the newest image is built on another base
     previous: str = ""              # the version before a person said what it was updated to
+    first_digest: str = ""          # of its tag when first compared, where that of its own build is not known
 
     @property
     def found(self) -> tuple[str, ...]:
@@ -1285,7 +1286,7 @@ class Installation:
         """Without members that are false or empty, but for the version."""
         seen_at = timestamp(self.seen_at) if self.seen_at else ""
         return {"version": self.version} | without_empty(
-            **vars(self) | {"seen_at": seen_at, "behind": self.behind or None})
+            **vars(self) | {"seen_at": seen_at, "behind": self.behind or None, "first_digest": None})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -2467,7 +2468,8 @@ ALTER TABLE project ADD COLUMN update_state TEXT NOT NULL DEFAULT '';
 ALTER TABLE project ADD COLUMN urgency INTEGER NOT NULL DEFAULT 0;
 UPDATE project
    SET update_state = 'unknown', judged_by = '', installed = (
-           SELECT json_group_array(json_set(value, '$.previous', '')) FROM json_each(installed)),
+           SELECT json_group_array(json_set(value, '$.previous', '', '$.first_digest', ''))
+             FROM json_each(installed)),
        places = (SELECT json_group_array(DISTINCT json_extract(value, '$.place')) FROM json_each(installed))
  WHERE installed != '[]';
 DROP INDEX project_installed;
@@ -6663,11 +6665,14 @@ def name_at(provider: Provider, text: str) -> tuple[str, str]:
 
 
 def _pasted_at(provider: Provider, address: str) -> str | None:
-    """The name of the project that a page's address, without scheme and query, is about."""
-    host, slash, path = provider.site.partition("://")[2].partition("/")
-    place = re.escape(f"{host.lower().removeprefix('www.')}{slash}{path}")
+    """The name of the project that a page's address, without scheme and query, is about: at its server, or
+    at that of the built-in provider whose id it has, as of a mirror."""
+    below = []
+    for site in {provider.site, PROVIDERS.get(provider.id, provider).site}:
+        host, slash, path = site.partition("://")[2].partition("/")
+        place = re.escape(f"{host.lower().removeprefix('www.')}{slash}{path}")
+        below += [f"{place}/{pattern}" for pattern in provider.dialect.pasted]
     system = _DEPSDEV_SYSTEMS.get(provider.id, "-").lower()
-    below = (f"{place}/{pattern}" for pattern in provider.dialect.pasted)
     for pattern in (*provider.pasted, *below, rf"deps\.dev/{system}/{_PART}{_REST}"):
         if match := re.fullmatch(pattern, address):
             with contextlib.suppress(Invalid):
@@ -7875,10 +7880,14 @@ def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> 
 
 def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> Installation:
     """An installation, and how it compares with the project's releases: final ones, and those on its base,
-    are preferred. "unknown": with none of them, or by nothing but builds of a tag whose own is not known."""
+    are preferred. "unknown": with none of them. A tag whose build is not known is taken for the build that
+    it was when first compared."""
+    tag = releases.get(one.version)
+    kind, _, digest = (tag.content_id or "" if tag else "").partition(":")
+    digest = digest if kind == "digest" else ""
     blank = dataclasses.replace(
         one, known_as=_known_as(one, releases, rules), state="unknown", step="", line="", newest="", behind=0,
-        since="", cve=(), is_other_base=False)
+        since="", cve=(), is_other_base=False, first_digest="" if one.digest else one.first_digest or digest)
     mine = blank.compared_as
     newer = newer_versions(mine, releases, rules) if mine else []
     found = [version for version in newer if not releases[version].is_prerelease] or newer
@@ -7894,9 +7903,7 @@ def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: Ver
             line=line[-1] if line else "", newest=found[-1], behind=len(passed),
             since=min(releases[version].date for version in passed), cve=tuple(cves)[:CVE_LIMIT],
             is_other_base=not on_base)
-    tag = releases.get(one.version)
-    kind, _, digest = (tag.content_id or "" if tag else "").partition(":")
-    if one.digest and kind == "digest" and digest != one.digest:
+    if digest and digest != (one.digest or blank.first_digest):
         return dataclasses.replace(blank, state="new build")
     is_known = bool(one.digest or version_parts(mine).numbers) and is_comparable(mine, releases, rules)
     return dataclasses.replace(blank, state="current" if is_known else "unknown")
@@ -8181,8 +8188,9 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
 
     def single(receiving: Subscriber, release: Release) -> Event:
         rules = provider.dialect.versions
-        mine = tuple(one for one in project.installed if one.state == "unknown" or rules.lineage(
-            one.compared_as).is_of(rules.lineage(release.version)))
+        is_for = rules.lineage(release.version).is_of
+        mine = tuple(one for one in project.installed if is_for(rules.lineage(one.compared_as))
+                     or one.state == "unknown" and version_parts(one.version).numbers)
         about = dataclasses.replace(subscriber, project=dataclasses.replace(project, installed=mine))
         return release_event(about, release, provider, recipients_of(receiving, release, now, settings))
 

@@ -5012,6 +5012,15 @@ def test_image_is_known_by_its_digest_or_label(mine, digest, label, versions, kn
     assert (found.known_as, found.state, found.newest) == (known_as, state, newest)
 
 
+def test_tag_of_which_no_build_is_known_is_behind_once_it_is_rebuilt():
+    """Bug: "latest" from a compose file was up to date for ever."""
+    one = rt.Installation("", "latest", origin="file")
+    for releases, state in [("1.0=a", "unknown"), ("1.0=a latest=a", "unknown"), ("1.0=a 1.1=b latest=b", "new build"), ("latest=b", "new build"), ("latest=a", "unknown")]:
+        one = rt.compared(one, known_of(*releases.split(), rules=rt.IMAGES), rt.IMAGES)
+        assert (one.state, one.known_as) == (state, ""), releases
+    assert rt.compared(rt.after_update(one, "", known_of("latest=c", rules=rt.IMAGES), 1.0), known_of("latest=c", rules=rt.IMAGES), rt.IMAGES).state == "current"
+
+
 def test_update_takes_the_newest_version_or_build():
     releases = known_of("1.0=a", "1.1=b", "latest=c", rules=rt.IMAGES)
     for before, after in [(("1.0", "a"), ("1.1", "b")), (("latest", "x"), ("latest", "c")), (("latest", "a"), ("latest", "b"))]:
