@@ -11605,7 +11605,7 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .fold[open] > summary { margin-bottom: 1rem; }
 .card.fold { padding: .7rem 1.25rem; }
 .columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
-#found + .card { margin-top: 1.25rem; }
+#found + .card, form + .card { margin-top: 1.25rem; }
 #found h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; }
 #found .bar + h2 { margin-top: .3rem; }
 .bar { margin: 0 0 .6rem; gap: .4rem 1rem; }
@@ -13503,10 +13503,8 @@ IMPORT_PAGE = template_of("""\
   % for item in items:
   <input type="hidden" name="row" value="{{item.box}}">
   % end
-  <div class="heads">
-    <label><input type="checkbox" class="scripted" data-all="project" checked> All</label>
-  </div>
-  % include("list", looks="rows")
+  <label class="check scripted"><input type="checkbox" data-all="project" checked> All</label>
+  % include("list", looks="rows projects")
   % include("fields", fields=fields[-1:])
   <div class="row"><button class="main" name="do" value="record">Track those selected</button>
     <a class="button" href="{{root}}/projects/import">Cancel</a></div>
@@ -13591,7 +13589,7 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str]) -> Entry:
     marks += [("plain", "indirect")] if not row.pin.is_direct else []
     return Entry(row.pin.version or row.pin.digest[:19], name=row.name, path=f"/projects?q={quote(row.name)}",
                  box=box, is_chosen=box in ticked if ticked else row.pin.is_direct, marks=marks,
-                 icon=visit.icon_of(row.provider.id), about=row.pin.service, hints=[row.reason])
+                 icon=visit.icon_of(row.provider.id), end=row.pin.service, hints=[row.reason])
 
 
 def _sum_of(added: Sequence[Project], tracked: Sequence[str]) -> str:
