@@ -404,7 +404,7 @@ class Settings:
                           "a socket such as /var/run/docker.sock, or tcp://127.0.0.1:2375"),
         "SOCKET", "a socket of Docker or Podman to read containers from every hour, for the first "
         "administrator", is_serve_only=True, is_stored=False)
-    place: str = _setting("", str, "PLACE", "what to call this machine in what --scan and --docker find",
+    place: str = _setting("", str, "PLACE", "the place under which --scan and --docker record what they find",
                           is_serve_only=True, is_stored=False)
     threads: int = _setting(8, _whole(1, 64), "N", "concurrent requests to the service",
                             is_serve_only=True, is_stored=False)
@@ -1247,18 +1247,19 @@ class Installation:
     since: str = ""             # when the first of them came out, RFC 3339
     cve: tuple[str, ...] = ()   # that they name
     is_other_base: bool = False     # the newest image is built on another base
-    previous: str = ""              # the version before a person said what it was updated to
+    previous: str = ""              # the version before a person said what it was updated to; and the digest
+    previous_digest: str = ""
     first_digest: str = ""          # of its tag when first compared, where that of its own build is not known
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def identity(self) -> tuple[str, ...]:
         """What was found where, without when, and how it compares."""
         return self.place, self.version, self.digest, self.origin, self.label
 
     @property
     def id(self) -> str:
         """What a form calls it, among those of its project."""
-        return " ".join(self.found[:4])
+        return compact_json(self.identity[:4])
 
     @property
     def compared_as(self) -> str:
@@ -1285,8 +1286,11 @@ class Installation:
     def as_json(self) -> dict[str, Any]:
         """Without members that are false or empty, but for the version."""
         seen_at = timestamp(self.seen_at) if self.seen_at else ""
-        return {"version": self.version} | without_empty(
-            **vars(self) | {"seen_at": seen_at, "behind": self.behind or None, "first_digest": None})
+        return {"version": self.version} | without_empty(**vars(self) | {
+            "seen_at": seen_at, "behind": self.behind or None, "first_digest": None, "previous_digest": None})
+
+
+_VARIANT = re.compile(r"(v?[0-9][0-9.]*)(?:-[a-z]+(?:[0-9]+\.[0-9.]+)?)*")      # 18.1-alpine3.22
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1321,7 +1325,7 @@ class Project:
     def most_urgent(self) -> Installation | None:
         """What is installed and most urgent to update; what is skipped only where nothing else is behind."""
         return max(self.installed, default=None, key=lambda one: (
-            one.is_behind, not self._is_skipped(one), one.urgency))
+            one.is_behind, not self._is_skipped(one), one.urgency, one.state == "unknown"))
 
     @property
     def update_state(self) -> str:
@@ -1339,11 +1343,16 @@ class Project:
         return bool(one.newest) and self.skips(one.newest)
 
     def skips(self, version: str) -> bool:
-        """Whether a version is the one that is skipped, or another variant of it: 18.1-alpine as 18.1."""
-        one, skipped = version_parts(version), version_parts(self.skipped_version)
-        is_same = skipped.numbers and (one.name, one.numbers) == (skipped.name, skipped.numbers)
-        return version == self.skipped_version or bool(is_same) and (
-            prerelease_by_tag(version) == prerelease_by_tag(self.skipped_version))
+        """Whether a version is the one that is skipped, or another variant of that: 18.1-alpine as 18.1."""
+        one, skipped = _VARIANT.fullmatch(version), _VARIANT.fullmatch(self.skipped_version)
+        is_variant = one and skipped and one[1] == skipped[1] and not (
+            prerelease_by_tag(version) or prerelease_by_tag(self.skipped_version))
+        return version == self.skipped_version or bool(is_variant)
+
+    def at(self, place: str) -> Project:
+        """The project with what is installed at a place alone."""
+        return dataclasses.replace(self, installed=tuple(
+            one for one in self.installed if one.place == place))
 
     def is_snoozed(self, now: float) -> bool:
         return self.snoozed_until is not None and self.snoozed_until > now
@@ -2467,8 +2476,12 @@ ALTER TABLE project ADD COLUMN places TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE project ADD COLUMN update_state TEXT NOT NULL DEFAULT '';
 ALTER TABLE project ADD COLUMN urgency INTEGER NOT NULL DEFAULT 0;
 UPDATE project
-   SET update_state = 'unknown', judged_by = '', installed = (
-           SELECT json_group_array(json_set(value, '$.previous', '', '$.first_digest', ''))
+   SET judged_by = '', update_state = (
+           SELECT json_extract(value, '$.state') AS state FROM json_each(installed)
+            ORDER BY state IN ('behind', 'new build') DESC LIMIT 1),
+       installed = (
+           SELECT json_group_array(json_set(
+               value, '$.previous', '', '$.previous_digest', '', '$.first_digest', ''))
              FROM json_each(installed)),
        places = (SELECT json_group_array(DISTINCT json_extract(value, '$.place')) FROM json_each(installed))
  WHERE installed != '[]';
@@ -3593,6 +3606,8 @@ def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts)
                           AND version NOT IN (SELECT value FROM json_each(:versions))), '', :patterns)
              WHERE id = :project AND exclude_version_regexp = :patterns AND notify_level = :level
                AND installed = :before AND skipped_version = :skipped""", values).rowcount:
+        db.execute("""
+            UPDATE project SET judged_by = '' WHERE id = :project AND installed != :before""", values)
         return
     if verdicts.installed:      # what may follow them may have become less
         db.execute("DELETE FROM excluded_release WHERE project_id = :project", values)
@@ -3874,6 +3889,10 @@ def _project(row: sqlite3.Row) -> Project:
     return _value(Project, row, destinations=destinations, health=_value(Health, row))
 
 
+_UPDATE_GROUPS = {"behind": "behind", "new build": "behind", "skipped": "quiet", "snoozed": "quiet",
+                  "unknown": "unknown", "current": "current"}      # by the state of a project
+
+
 @dataclasses.dataclass(eq=False)
 class Projects:
     """What accounts track, and how."""
@@ -3922,8 +3941,8 @@ class Projects:
             name: value for name, value in settings.items()
             if name not in ("tags", "destinations", "verdicts")})
         rules, before = _rules_of(after), _rules_of(project)
-        has_other_rules = (rules["patterns"], rules["level"], {one.found for one in after.installed}) != (
-            before["patterns"], before["level"], {one.found for one in project.installed})
+        has_other_rules = (rules["patterns"], rules["level"], {one.identity for one in after.installed}) != (
+            before["patterns"], before["level"], {one.identity for one in project.installed})
         if has_other_rules:
             db.execute("UPDATE project SET judged_by = '' WHERE id = ?", (project_id,))
             db.execute("DELETE FROM excluded_release WHERE project_id = ?", (project_id,))
@@ -3940,7 +3959,8 @@ class Projects:
             _write_verdicts(db, project_id, settings["verdicts"])
         if has_other_rules:
             _write_newest(db, project.source_id)
-        self._skip_deliveries(db, after)
+        if after.skipped_version or after.snoozed_until:
+            self._skip_deliveries(db, after)
         if days := after.hold_days - project.hold_days:
             db.execute("""
                 UPDATE delivery SET next_attempt_at = max(:now, next_attempt_at + :shift),
@@ -3970,16 +3990,15 @@ class Projects:
         """Take what a project skips or snoozes out of digests that were not sent yet; a snooze leaves what
         names a CVE."""
         now = self._db.clock()
+        skipped = [row["id"] for row in db.execute("""
+            SELECT id, json_extract(body, '$.version') AS version, json_extract(body, '$.cve') AS cve
+              FROM event WHERE project_id = ? AND kind = 'release'""", (project.id,))
+                   if project.skips(row["version"]) or project.is_snoozed(now) and not row["cve"]]
         db.execute("""
             UPDATE delivery SET state = 'skipped', settled_at = :now
              WHERE state = 'pending' AND attempts = 0 AND digest_id IS NULL AND next_attempt_at > :now
-               AND event_id IN (
-                   SELECT id FROM event
-                    WHERE project_id = :project AND kind = 'release'
-                      AND (json_extract(body, '$.version') = :skipped
-                           OR :is_snoozed AND json_extract(body, '$.cve') IS NULL))
-            """, {"now": now, "project": project.id, "skipped": project.skipped_version,
-                  "is_snoozed": project.is_snoozed(now)})
+               AND event_id IN (SELECT value FROM json_each(:events))
+            """, {"now": now, "events": compact_json(skipped)})
 
     def remove(self, project_id: str) -> None:
         """Remove a project, and its source with the last one. What was to be sent later is skipped."""
@@ -4088,28 +4107,33 @@ class Projects:
         """The ids of the projects of which something is installed, the most urgent first: those that are
         "behind", "quiet" (skipped or snoozed), "unknown" and "current". At a place, with a tag, with a text
         in the name."""
+        now = self._db.clock()
+        found = [(row["id"], row["state"]) for row in self._db.rows("""
+            SELECT project.id, CASE WHEN update_state IN ('behind', 'new build') AND snoozed_until > :now
+                                    THEN 'snoozed' ELSE update_state END AS state
+              FROM project JOIN source ON source.id = source_id
+             WHERE account_id = :account AND update_state != ''
+               AND (:place IS NULL OR EXISTS (SELECT 1 FROM json_each(places) WHERE value = :place))
+               AND (:tag IS NULL OR EXISTS (
+                    SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
+               AND (:text = '' OR instr(lower(name), lower(:text)))
+             ORDER BY urgency DESC, name COLLATE NOCASE, project.id
+            """, {"account": account_id, "now": now, "place": place, "tag": tag, "text": searchable(text)})]
+        if place is not None:       # what other places run does not count
+            narrow = [one.at(place) for one in self.of_ids(account_id, [id_ for id_, _ in found])]
+            narrow.sort(key=lambda one: one.most_urgent.urgency if one.most_urgent else 0, reverse=True)
+            found = [(one.id, one.state(now)) for one in narrow]
         groups: dict[str, list[str]] = {"behind": [], "quiet": [], "unknown": [], "current": []}
-        for row in self._db.rows("""
-                SELECT project.id,
-                       CASE WHEN update_state NOT IN ('behind', 'new build', 'skipped') THEN update_state
-                            WHEN :place IS NOT NULL AND NOT EXISTS (
-                                SELECT 1 FROM json_each(installed)
-                                 WHERE json_extract(value, '$.place') = :place
-                                   AND json_extract(value, '$.state') IN ('behind', 'new build'))
-                            THEN 'current'
-                            WHEN update_state = 'skipped' OR snoozed_until > :now THEN 'quiet'
-                            ELSE 'behind' END AS updates
-                  FROM project JOIN source ON source.id = source_id
-                 WHERE account_id = :account AND update_state != ''
-                   AND (:place IS NULL OR EXISTS (SELECT 1 FROM json_each(places) WHERE value = :place))
-                   AND (:tag IS NULL OR EXISTS (
-                        SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
-                   AND (:text = '' OR instr(lower(name), lower(:text)))
-                 ORDER BY urgency DESC, name COLLATE NOCASE, project.id
-                """, {"account": account_id, "now": self._db.clock(), "place": place, "tag": tag,
-                      "text": searchable(text)}):
-            groups[row["updates"]].append(row["id"])
+        for id_, state in found:
+            groups[_UPDATE_GROUPS[state]].append(id_)
         return groups
+
+    def with_updates(self, account_id: str, with_all: bool = True, place: str | None = None,
+                     tag: str | None = None) -> list[Project]:
+        """The projects that are behind, the most urgent first; else all of which something is installed."""
+        groups = self.updates(account_id, place, tag)
+        wanted = groups.values() if with_all else [groups["behind"]]
+        return self.of_ids(account_id, list(itertools.chain.from_iterable(wanted)))
 
     def places(self, account_id: str) -> list[str]:
         """The places at which anything is installed, sorted."""
@@ -4148,12 +4172,12 @@ class Projects:
     def record_installed(self, account_id: str, changes: Mapping[str, tuple[Project, Mapping[str, Any]]]
                          ) -> list[str]:
         """Write some projects' settings, each by id after the project as it was read, in one transaction; the
-        ids of those of which by now something else is installed or known, which stay as they are."""
+        ids of those of which by now something else is set or known, which stay as they are."""
         changed = list[str]()
         with self._db.transaction() as db:
             for project_id, (before, settings) in changes.items():
                 now, verdicts = self.get(account_id, project_id), settings.get("verdicts")
-                if now and (now.installed != before.installed or verdicts and set(verdicts.versions) != {
+                if now and (_rules_of(now) != _rules_of(before) or verdicts and set(verdicts.versions) != {
                         row["version"] for row in db.execute(
                             "SELECT version FROM release WHERE source_id = ?", (now.source_id,))}):
                     changed.append(project_id)
@@ -7249,7 +7273,7 @@ def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 def _compose(text: str, env: Mapping[str, str]) -> list[Pin]:
     """What a file called compose pins. Raises ValueError where it has no services that can be read."""
     found = list(_yaml(text, env))
-    if not found and not re.search(r"\b(?:build|extends|include):", text):
+    if not found and re.search(r"\bimage:|[{\[]\s*\Z", text) and not re.search(r"\b(?:build|extends):", text):
         raise ValueError("has no service with an image; is its YAML broken?")
     return found
 
@@ -7305,8 +7329,8 @@ def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             if (pin := _PIN.fullmatch(entry[:_WIDTH_LIMIT].partition("\n")[0]))]
     names = {pin[1].lower() for pin, _ in pins}
     for pin, entry in pins:
-        needed_by = {part.split()[0].lower() for comment in re.findall("#(.*)", entry)
-                     for part in comment.removeprefix(" via").split(",") if part.strip()}
+        _, _, comment = entry.partition("# via")
+        needed_by = {part.split()[0].lower() for part in re.split(r"[#,]", comment) if part.strip()}
         yield Pin(pin[1], pin[2], is_direct=not needed_by or not names >= needed_by, provider="pypi")
 
 
@@ -7331,6 +7355,8 @@ def _locked(provider: str, origin: str) -> Reader:
                     r"$|\{ *(?:virtual|editable|directory)", own.get("source", "")))
             elif table == "package.source" and packages:        # of Poetry
                 packages[-1]["source"] = own.get("type", "")
+            elif table in ("packages.vcs", "packages.directory", "packages.archive") and packages:
+                packages[-1]["source"] = table
             if is_own and table.startswith("package"):
                 direct.update(re.findall(r'(?:\{ *name = |^ *)"([\w.-]+)', body, re.MULTILINE))
         for package in packages:
@@ -7519,6 +7545,7 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     links = [[_of(str, one, key) for key in ("spdxElementId", "relationshipType", "relatedSpdxElement")]
              for one in _of(list, bom, "relationships")]
     roots = {to for _, kind, to in links if kind == "DESCRIBES"}        # what the document is about
+    roots |= set(filter(lambda one: isinstance(one, str), _of(list, bom, "documentDescribes")))
     direct = {to for one, kind, to in links if kind == "DEPENDS_ON" and one in roots} | {
         one for one, kind, to in links
         if kind.endswith(("DEPENDENCY_OF", "PREREQUISITE_FOR")) and to in roots}
@@ -7905,7 +7932,8 @@ def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: Ver
             is_other_base=not on_base)
     if digest and digest != (one.digest or blank.first_digest):
         return dataclasses.replace(blank, state="new build")
-    is_known = bool(one.digest or version_parts(mine).numbers) and is_comparable(mine, releases, rules)
+    is_said = bool(one.digest and digest or version_parts(mine).numbers)
+    is_known = is_said and is_comparable(mine, releases, rules)
     return dataclasses.replace(blank, state="current" if is_known else "unknown")
 
 
@@ -7914,8 +7942,15 @@ def after_update(one: Installation, version: str, releases: Mapping[str, KnownRe
     """An installation after an update to a version; with "" to the newest build of its tag."""
     target = releases.get(version or one.version)
     kind, _, digest = (target.content_id or "" if target else "").partition(":")
-    return Installation(one.place, one.version if one.known_as else version or one.version,
-                        digest if kind == "digest" else "", one.origin, now, previous=one.version)
+    keeps_tag = not version_parts(one.version).numbers      # such as "latest"
+    return Installation(one.place, one.version if keeps_tag else version or one.version,
+                        digest if kind == "digest" else "", one.origin, now,
+                        previous=one.version, previous_digest=one.digest or one.first_digest)
+
+
+def before_update(one: Installation, now: float) -> Installation:
+    """An installation as it was before a person said that it was updated."""
+    return Installation(one.place, one.previous, one.previous_digest, one.origin, now)
 
 
 def with_said(installed: Iterable[Installation], said: Sequence[Installation]) -> tuple[Installation, ...]:
@@ -7938,6 +7973,10 @@ class Span:
         return [one for one in self.releases if not (self.are_prereleases_folded and one.is_prerelease)]
 
     @property
+    def folded(self) -> list[Release]:
+        return [one for one in self.releases if self.are_prereleases_folded and one.is_prerelease]
+
+    @property
     def cve(self) -> list[str]:
         """The CVEs that they name, each once."""
         return list(dict.fromkeys(cve for one in self.releases for cve in one.cve))
@@ -7950,6 +7989,7 @@ class Span:
 def changes_between(since: str, until: str, releases: Mapping[str, KnownRelease],
                     rules: VersionRules) -> Span:
     """What follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
+    since = _known_as(Installation("", since), releases, rules) or since
     if not is_comparable(since, releases, rules):
         raise Invalid(Problem("since", f"must be like the project's versions; {since[:NAME_LIMIT]!r} is not"))
     if until and until not in releases:
@@ -8229,10 +8269,11 @@ def update_words(project: Project) -> str:
     if one.state == "new build":
         return f"You run {one.shown}{at}, of which there is a new build."
     cves = ", ".join(one.cve[:3]) + (" and more" if len(one.cve) > 3 else "")
-    others = [each.place for each in project.installed if each.is_behind and each.place != one.place]
+    others = list(dict.fromkeys(each.place or "here" for each in project.installed
+                                if each.is_behind and each.place != one.place))
     return (f"You run {one.shown}{at}: {one.newest} is {counted(one.behind, 'release')} ahead ({one.step})"
             + (f", fixing {cves}." if cves else ".")
-            + (f" Also behind: {', '.join(others[:5])}." if any(others) else ""))
+            + (f" Also behind: {', '.join(others)}." if others else ""))
 
 
 def has_updates(project: Project, now: float) -> bool:
@@ -8590,7 +8631,7 @@ class Tracker(Worker):
         recorded = self.store.sources.record_check(source.id, self._claimant, result)
         if recorded is None:
             return [], []
-        if result.new:
+        with self._logged(f"source {source.id}: rules"):
             self._judge_rest(self.store.projects.with_rules(source.id, is_unjudged=True))
         for release in news:
             log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
@@ -9764,7 +9805,7 @@ class Courier(Worker):
         for destination in store.destinations.with_report():
             account = store.accounts.get(destination.account_id)
             if account and is_report_due(destination, account, now, self._settings):
-                behind = store.projects.of_ids(account.id, store.projects.updates(account.id)["behind"])
+                behind = store.projects.with_updates(account.id, with_all=False)
                 store.outbox.record_report(destination, report_event(
                     destination, account, behind, now, self._settings))
         for project in store.projects.snooze_ended(now):
@@ -10334,8 +10375,8 @@ class Installer:
             raise Invalid(Problem("since", "is required: a version, as none is installed"))
         known = self.store.releases.known(project.source_id)
         span = changes_between(start[:NAME_LIMIT], until or "", known, self.rules_of(project))
-        notes = self.store.releases.notes(
-            project.source_id, [one.version for one in span.releases[:CHANGES_LIMIT]])
+        noted = [*span.unfolded[:CHANGES_LIMIT], *span.folded[:CHANGES_LIMIT]]
+        notes = self.store.releases.notes(project.source_id, [one.version for one in noted])
         return dataclasses.replace(span, releases=tuple(
             dataclasses.replace(one, note=notes.get(one.version)) for one in span.releases))
 
@@ -10354,16 +10395,25 @@ class Installer:
 
     def _settings_after(self, project: Project, installed: Iterable[Installation]) -> dict[str, Any]:
         """For the store: what is installed, which is compared anew where it is something else."""
-        before = {one.found: one for one in project.installed}
-        after = {one.found: dataclasses.replace(before.get(one.found, one), seen_at=one.seen_at)
+        before = {one.identity: one for one in project.installed}
+        after = {one.identity: dataclasses.replace(before.get(one.identity, one), seen_at=one.seen_at,
+                                                   previous=one.previous)
                  for one in itertools.islice(installed, INSTALLED_LIMIT)}
         changed = dataclasses.replace(project, installed=tuple(after.values()))
         return {"installed": changed.installed} | (
             {"verdicts": self.verdicts_for(changed)[0]} if after.keys() != before.keys() else {})
 
     def record(self, project: Project, said: Installation) -> None:
-        """Record what a person says of a place."""
+        """Record what a person says of a place. Raises Invalid where there are too many."""
+        if len(with_said(project.installed, [said])) > INSTALLED_LIMIT:
+            raise Invalid(Problem("place", f"must be one of the {INSTALLED_LIMIT} that there may be"))
         self.change(project.account_id, [project.id], lambda now: with_said(now.installed, [said]))
+
+    def doubt(self, project: Project, version: str) -> str:
+        """What to say where a person names a version that is none of the project's releases."""
+        known = self.store.releases.known(project.source_id)
+        other = compared(Installation("", version), known, self.rules_of(project)).known_as
+        return f" No release is called {version}." if known and not other and version not in known else ""
 
     def record_scan(self, account: Account, place: str, origin: str, pins: Iterable[tuple[str, Pin]], *,
                     is_tracking: bool = False, with_indirect: bool = False,
@@ -10406,7 +10456,8 @@ class Installer:
         return rows
 
 
-_JUDGED = ("exclude_version_regexp", "installed", "notify_level")       # settings of which verdicts depend
+# Settings that verdicts depend on, or are stored with.
+_JUDGED = ("exclude_version_regexp", "installed", "notify_level", "skipped_version")
 
 
 def project_settings(fields: Fields, installer: Installer, project: Project) -> dict[str, Any]:
@@ -10988,10 +11039,9 @@ def list_updates(call: Call) -> dict[str, Any]:
     if tag and not store.tags.get(call.account_id, tag):
         query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
     query.check()
-    groups, now = store.projects.updates(call.account_id, place, tag), store.database.clock()
-    ids = itertools.chain.from_iterable(groups.values() if with_all else [groups["behind"]])
-    return {"updates": [_shown(call, project) | {"state": project.state(now)}
-                        for project in store.projects.of_ids(call.account_id, list(ids))]}
+    found, now = store.projects.with_updates(call.account_id, with_all, place, tag), store.database.clock()
+    return {"updates": [_shown(call, one) | {"state": (one.at(place) if place else one).state(now)}
+                        for one in found]}
 
 
 def read_changes(call: Call, project: Project) -> dict[str, Any]:
@@ -11008,7 +11058,8 @@ def add_installations(call: Call) -> dict[str, Any]:
     """What became of each item; the items replace what the same ``place`` and ``origin`` reported before. An
     item has a ``purl``, an ``image``, or ``provider`` and ``name``, and perhaps ``version``, ``digest`` and
     ``direct``. With ``track`` images and direct dependencies that are not tracked are added, with ``all`` the
-    others too. A CycloneDX document may be sent as it is, these in the query. 400: an invalid field."""
+    others too. A CycloneDX document may be sent as it is, with ``place``, ``track`` and ``all`` in the
+    query. 400: an invalid field."""
     query, fields = Query(call.environ), Fields.of(call.environ)
     place = query.text("place") or fields.text("place", TAG_LIMIT) or ""
     origin = fields.one_of("origin", ORIGINS[1:]) or "api"
@@ -12625,7 +12676,7 @@ class Visit:
         try:
             act = acts.get(self.form.text("do"))
             if act is None:
-                raise Invalid("This was changed since the page was opened. Look again.")
+                raise Invalid("This button is no longer there. Look again at what the page shows now.")
             do, flash, *path = act if isinstance(act, tuple) else (act, "")
             do()
             if flash:
@@ -13137,7 +13188,7 @@ def _installation_item(visit: Visit, project: Project, one: Installation, **more
         marks.append(("", "new build"))
     elif one.state == "unknown" and not project.health.succeeded_at:
         hints.append(_error_of(visit, project) or "It is compared after the first check.")
-    elif one.state == "unknown" and provider and provider.dialect.has_images and not (
+    elif one.state == "unknown" and provider and provider.dialect.has_images and one.version and not (
             version_parts(one.version).numbers):
         hints.append("This tag names no version; you are notified of its new builds.")
     elif one.state == "unknown":
@@ -13151,28 +13202,30 @@ def _installation_item(visit: Visit, project: Project, one: Installation, **more
         end="since" if one.since else "", when=visit.when(instant_of(one.since)) if one.since else (), **more)
 
 
-def _update_buttons(one: Installation) -> dict[str, tuple[str, str]]:
-    """What a person may say that it was updated to, or that it was not: by the button that says so, the
-    version, "" for another build of its tag, and the button's words."""
+def _update_buttons(one: Installation) -> dict[str, tuple[str | None, str]]:
+    """What a person may say of an installation: by button, the version that it has now, "" for another build
+    of its tag, None for the one before the last update; and the button's words."""
     who, verb = (one.place, "runs") if one.place else ("I", "run")
-    versions = {one.previous: f"{who} still {verb} {one.previous}"} if one.previous else {}
-    if one.is_behind:
-        versions |= {version: f"{who} {verb} {version or 'the new build'} now"
-                     for version in (one.newest, *([one.line] if one.line else []))}
-    return {f"updated {one.id} {version}".rstrip(): (version, words) for version, words in versions.items()}
+    buttons: dict[str, tuple[str | None, str]] = {}
+    for version in (one.newest, one.line or one.newest) if one.is_behind else ():
+        words = f"{who} {verb} {version or 'the new build'} now"
+        buttons[f"updated {one.id} {version}".rstrip()] = version, words
+    if one.previous or one.previous_digest:
+        what = one.previous if one.previous != one.version else "the old build"
+        buttons[f"undo {one.id}"] = None, f"{who} still {verb} {what}"
+    return buttons
 
 
 def _update_item(visit: Visit, project: Project, place: str | None) -> Entry:
     """A project on the page Updates, by its most urgent installation, of one place or of all."""
-    shown = dataclasses.replace(project, installed=tuple(
-        one for one in project.installed if place in (None, "", one.place)))
+    shown = project.at(place) if place else project
     one, state = shown.most_urgent, shown.state(visit.store.database.clock())
     assert one
     buttons, hints = dict[str, str | tuple[str, str]](), list[str]()
     for each in shown.installed:
         buttons |= {button: words for button, (_, words) in _update_buttons(each).items()}
     if state in ("behind", "new build"):
-        buttons |= {"skip": f"Skip {one.newest}"} if one.newest else {}
+        buttons |= {f"skip {one.newest}": f"Skip {one.newest}"} if one.newest else {}
         buttons |= {f"snooze {days}": f"Snooze {words}" for days, words in _SNOOZES.items()}
     elif state in ("skipped", "snoozed"):
         hints = [f"{project.skipped_version} is skipped." if state == "skipped" else
@@ -13192,7 +13245,7 @@ CHANGES_PAGE = template_of("""\
 % rebase("layout", title="What changed in " + project.name, crumbs=crumbs)
 <p>{{count}}
   % if left_out:
-  The newest {{len(shown)}} are shown.
+  The newest {{limit}} are shown.
   % end
 </p>
 % if span.cve:
@@ -13260,11 +13313,11 @@ def changes_page(visit: Visit, project_id: str) -> str:
         else:
             without.append(release.version)
     count = f"{counted(len(listed), 'release')} after {span.since}, up to {span.until}."
+    nothing = f"No release is newer than {span.since}" + (f", up to {until}." if until else ".")
     return visit.show(
         CHANGES_PAGE, "/updates", project=project, span=span, shown=shown, without=without,
-        count=count if listed else f"No release is newer than {span.since}.",
-        left_out=len(listed) > CHANGES_LIMIT,
-        folded=[one.version for one in span.releases if one not in listed])
+        count=count if listed else nothing, left_out=len(listed) > CHANGES_LIMIT, limit=CHANGES_LIMIT,
+        folded=[one.version for one in span.folded])
 
 
 # Projects
@@ -13556,14 +13609,16 @@ def import_page(visit: Visit) -> str:
             raise Invalid("Preview the file again.") from None
         if not pins:
             raise Invalid("Select at least one.")
-        done = Counter(row.outcome for row in visit.context.installer.record_scan(
-            visit.account, read_place(form.text("place")), "manual", pins, is_tracking=True, is_whole=False))
-        raise SeeOther("/updates", f"Recorded {counted(done.total(), 'version')}, "
-                                   f"added {counted(done['added'], 'project')}.")
+        done = visit.context.installer.record_scan(
+            visit.account, read_place(form.text("place")), "manual", pins, is_tracking=True, is_whole=False)
+        count = Counter(row.outcome for row in done)
+        left_out = next((f" {row.name}: {row.reason}" for row in done if row.outcome == "not tracked"), "")
+        raise SeeOther("/updates", f"Recorded {counted(count['recorded'] + count['added'], 'version')}, "
+                                   f"added {counted(count['added'], 'project')}.{left_out}")
 
     visit.attempt(preview=preview, add=preview, record=record)
     items = {item.box: item for item in sorted(
-        (_scan_item(visit, row, ticked) for row in rows if row.provider),
+        (_scan_item(visit, row, ticked if form.texts("row") else None) for row in rows if row.provider),
         key=lambda item: not item.is_chosen)}
     return visit.show(
         IMPORT_PAGE, "/projects", items=list(items.values())[:_PREVIEW_LIMIT],
@@ -13580,15 +13635,15 @@ def import_page(visit: Visit) -> str:
                   hint="What you call the machine that runs them, if there are several.")))
 
 
-def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str]) -> Entry:
-    """A row of the preview: ticked where it was before, or is needed directly."""
+def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> Entry:
+    """A row of the preview: ticked where it was before, or at first where it is needed directly."""
     assert row.provider
     box = compact_json({"provider": row.provider.id, "name": row.name, "version": row.pin.version,
                         "digest": row.pin.digest, "direct": row.pin.is_direct})
     marks = [("plain", "tracked already")] if row.outcome == "tracked" else []
     marks += [("plain", "indirect")] if not row.pin.is_direct else []
     return Entry(row.pin.version or row.pin.digest[:19], name=row.name, path=f"/projects?q={quote(row.name)}",
-                 box=box, is_chosen=box in ticked if ticked else row.pin.is_direct, marks=marks,
+                 box=box, is_chosen=row.pin.is_direct if ticked is None else box in ticked, marks=marks,
                  icon=visit.icon_of(row.provider.id), end=row.pin.service, hints=[row.reason])
 
 
@@ -13785,8 +13840,7 @@ def _install(visit: Visit, project: Project) -> None:
     version = read_label(visit.form.text("version"), field="version")
     visit.context.installer.record(project, Installation(
         read_place(visit.form.text("place")), version, seen_at=visit.store.database.clock()))
-    is_listed = not project.health.succeeded_at or visit.store.releases.get(project, [version])
-    raise SeeOther(visit.path, "Saved." if is_listed else f"Saved, though no release is called {version}.")
+    raise SeeOther(visit.path, f"Saved.{visit.context.installer.doubt(project, version)}")
 
 
 _SNOOZES = {1: "a day", 7: "a week", 30: "a month"}
@@ -13796,25 +13850,26 @@ def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
     """What can be done about what is behind of a project, by button."""
     store, now, account_id = visit.store, visit.store.database.clock(), visit.account.id
 
-    def replace(one: Installation, version: str | None) -> None:
-        after = [after_update(one, version, store.releases.known(project.source_id), now)
-                 ] if version is not None else []
+    def replace(one: Installation, version: str | None, is_forgotten: bool = False) -> None:
+        after = [before_update(one, now) if version is None else
+                 after_update(one, version, store.releases.known(project.source_id), now)]
+        after = [] if is_forgotten else after
         visit.context.installer.change(account_id, [project.id], lambda found: itertools.chain(*(
-            after if mine.found == one.found else [mine] for mine in found.installed)))
+            after if mine.identity == one.identity else [mine] for mine in found.installed)))
 
     def option(**settings: Any) -> Callable[[], Any]:
         return lambda: store.projects.update(account_id, project.id, settings)
 
-    newest = project.most_urgent.newest if project.most_urgent else ""
-    acts: dict[str, Act] = {"skip": (option(skipped_version=newest), f"Skipped {project.name} {newest}.")
-                            } if newest else {}
-    acts |= {
+    acts: dict[str, Act] = {
         "undo": (option(skipped_version="", snoozed_until=None), f"Updates of {project.name} show again."),
         **{f"snooze {days}": (option(snoozed_until=now + days * DAY), f"Snoozed {project.name} for {words}.")
            for days, words in _SNOOZES.items()}}
     for one in project.installed:
         mine = f"{project.name} {one.shown}" + (f" on {one.place}" if one.place else "")
-        acts[f"forget {one.id}"] = functools.partial(replace, one, None), f"Forgot {mine}."
+        if one.newest:
+            acts[f"skip {one.newest}"] = (
+                option(skipped_version=one.newest), f"Skipped {project.name} {one.newest}.")
+        acts[f"forget {one.id}"] = functools.partial(replace, one, None, True), f"Forgot {mine}."
         acts |= {button: (functools.partial(replace, one, version), f"Updated {mine}: {words}.")
                  for button, (version, words) in _update_buttons(one).items()}
     return acts
@@ -15267,11 +15322,11 @@ def _files_of(path: str) -> Iterator[str]:
 
 
 def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
-    """``(file, what it pins)`` of files and of folders; what cannot be read, or pins nothing, is complained
-    of, and the rest is read. A service in a compose file called override replaces the one beside it."""
+    """``(file, what it pins)`` of files and of folders. What cannot be read is complained of, and the rest is
+    read; also where nothing at all pins a version. A service in an override of a compose file replaces that
+    beside it."""
     found = list[tuple[str, Pin]]()
     for path in paths:
-        before = len(found)
         try:
             files = list(_files_of(path)) if os.path.isdir(path) else [path]
         except (OSError, ValueError) as error:
@@ -15288,8 +15343,8 @@ def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tu
                 complain(f"{file}: {error.strerror or error}")
             except ValueError as error:
                 complain(f"{file} {error}")
-        if len(found) == before:
-            complain(f"{path}: nothing in it pins a version")
+    if not found:
+        complain("nothing pins a version there, so what was recorded stays")
     replaced = {(os.path.dirname(file), pin.service) for file, pin in found if ".override." in file}
     return [(file, pin) for file, pin in found if ".override." in file or not pin.service
             or (os.path.dirname(file), pin.service) not in replaced]
@@ -16158,8 +16213,8 @@ def installed_set(service: Service, account: Account, args: argparse.Namespace) 
     project = _tracked_project(service, account, args.provider, args.name)
     version = read_label(args.version, field="version")
     service.installer.record(project, Installation(read_place(args.place), version, seen_at=time.time()))
-    if project.health.succeeded_at and not service.store.releases.get(project, [version]):
-        _complain(f"recorded, though no release of {project.name} is called {version}")
+    if doubt := service.installer.doubt(project, version):
+        _complain(f"recorded.{doubt}")
 
 
 @account_command(_JSON)
@@ -16167,8 +16222,7 @@ def installed_list(service: Service, account: Account, args: argparse.Namespace)
     """List what is installed.
     Provider, project, place, version, state, step, newest of its line, newest of all, releases behind, CVEs
     that those name, where it is known from, when it was seen last."""
-    ids = itertools.chain.from_iterable(service.store.projects.updates(account.id).values())
-    projects = service.store.projects.of_ids(account.id, list(ids))
+    projects = service.store.projects.with_updates(account.id)
     _print_rows([row for project in projects for row in _installed_rows(project)], args.json,
                 "name", "place", "version", "state", "step", "line", "newest", "behind")
 
@@ -16191,9 +16245,7 @@ def updates_(service: Service, account: Account, args: argparse.Namespace) -> No
     """List what is installed and behind.
     Provider, project, place, version, state, step, newest of its line and of all, releases behind, CVEs."""
     now, rows = service.store.database.clock(), list[dict[str, Any]]()
-    groups = service.store.projects.updates(account.id)
-    ids = itertools.chain.from_iterable(groups.values() if args.all else [groups["behind"]])
-    for project in service.store.projects.of_ids(account.id, list(ids)):
+    for project in service.store.projects.with_updates(account.id, args.all):
         shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
         rows += [row | shown for row in _installed_rows(project)
                  if args.all or row["state"] in ("behind", "new build")]
@@ -16247,11 +16299,6 @@ def scan_(settings: Settings, args: argparse.Namespace) -> int:
     for origin, pins in found.items():
         rows += _scanned(settings, args, origin, pins, is_whole=not faults)
     _print_rows(rows, args.json, "provider", "name", "version", "outcome", "reason")
-    if sys.stderr.isatty():
-        counts = Counter(row["outcome"] for row in rows)
-        _complain(", ".join(f"{count} {words}" for words, count in counts.items()))
-        if counts["not tracked"] and not args.track:
-            _complain("--track adds what is not tracked")
     return 3 if faults else 0
 
 
@@ -16262,7 +16309,7 @@ def _scanned(settings: Settings, args: argparse.Namespace, origin: str, pins: Se
     place = read_place(args.place)
     if args.to:
         if not is_whole and not args.dry_run:
-            raise Invalid("nothing was sent, as it would replace what could not be read here")
+            raise Invalid("nothing was sent, as something could not be read; see above")
         rows = scan_rows(providers_with(_completed(settings).provider), {}, pins)
         return ([row.as_json() for row in rows] if args.dry_run
                 else _sent(settings, args, place, origin, rows))
