@@ -2287,11 +2287,6 @@ CREATE TABLE setting (
     PRIMARY KEY (name, origin)
 ) STRICT, WITHOUT ROWID;
 
-CREATE VIEW release_view AS
-SELECT release.id, source_id, version, date, is_prerelease, is_updated, cve, content_id, gone_at, found_at,
-       release_id IS NOT NULL AS has_note, fingerprint, title, message, url
-  FROM release LEFT JOIN note ON release_id = release.id;
-
 PRAGMA application_id = 1920234091;
 PRAGMA user_version = 1;
 """
@@ -2306,11 +2301,6 @@ CREATE TABLE excluded_release (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX excluded_release_of_release ON excluded_release (release_id);
 ALTER TABLE project ADD COLUMN judged_by TEXT NOT NULL DEFAULT '[]';
-CREATE VIEW project_release_view AS
-SELECT project.id AS project_id, account_id, release_view.*,
-       EXISTS (SELECT 1 FROM excluded_release
-                WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
-  FROM project JOIN release_view USING (source_id);
 
 -- owner_id: the account in whose share its checks are counted, the first that tracks it.
 ALTER TABLE source ADD COLUMN owner_id TEXT;
@@ -2356,12 +2346,6 @@ CREATE TABLE read_release (
     PRIMARY KEY (account_id, release_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX read_release_of_release ON read_release (release_id);
-CREATE VIEW unread_view AS
-SELECT account_id, project.id AS project_id, release.id AS release_id
-  FROM account JOIN project ON account_id = account.id JOIN release USING (source_id)
- WHERE found_at > read_until AND NOT EXISTS (
-       SELECT 1 FROM read_release
-        WHERE read_release.account_id = account.id AND release_id = release.id);
 
 -- digest_hour: NULL for that of the setting. Quiet hours, in which nothing is sent: "22:00" and "07:00".
 ALTER TABLE account ADD COLUMN digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23);
@@ -2372,11 +2356,6 @@ ALTER TABLE project ADD COLUMN notify_level TEXT NOT NULL DEFAULT 'all'
     CHECK (notify_level IN ('all', 'minor', 'major'));
 -- step: of a version above the final one below it; NULL until the next check, which must have an answer.
 ALTER TABLE release ADD COLUMN step TEXT CHECK (step IN ('', 'patch', 'minor', 'major'));
-DROP VIEW release_view;
-CREATE VIEW release_view AS
-SELECT release.id, source_id, version, date, is_prerelease, is_updated, cve, content_id, gone_at, found_at,
-       step, release_id IS NOT NULL AS has_note, fingerprint, title, message, url
-  FROM release LEFT JOIN note ON release_id = release.id;
 UPDATE source SET etag = NULL;
 
 ALTER TABLE source ADD COLUMN former_name TEXT NOT NULL DEFAULT '';     -- before it was renamed there
@@ -2389,29 +2368,11 @@ CREATE INDEX release_found ON release (source_id, found_at) WHERE found_at IS NO
 -- The request as people read it, without secrets: of a delivery's last attempt, of a digest's first delivery.
 ALTER TABLE attempt ADD COLUMN sent TEXT NOT NULL DEFAULT '';
 
--- What the delivery history is searched by. state: one of DELIVERY_STATES.
-CREATE VIEW delivery_view AS
-SELECT delivery.rowid AS place, delivery.id, delivery.account_id, event_id, destination_id, project_id,
-       CASE WHEN state = 'pending' AND attempts > 0 THEN 'retrying' ELSE state END AS state,
-       delivery.created_at, next_attempt_at, settled_at, digest_id, event.kind AS event, body
-  FROM event JOIN delivery ON event_id = event.id;
-
 PRAGMA user_version = 3;
 """, """
 -- place: among the releases of a source, the latest last; NULL until the next check, which must be answered.
 ALTER TABLE release ADD COLUMN place INTEGER;
 CREATE INDEX release_by_place ON release (source_id, place, date);
-DROP VIEW project_release_view;
-DROP VIEW release_view;
-CREATE VIEW release_view AS
-SELECT release.id, source_id, version, date, is_prerelease, is_updated, cve, content_id, gone_at, found_at,
-       step, place, release_id IS NOT NULL AS has_note, fingerprint, title, message, url
-  FROM release LEFT JOIN note ON release_id = release.id;
-CREATE VIEW project_release_view AS
-SELECT project.id AS project_id, account_id, release_view.*,
-       EXISTS (SELECT 1 FROM excluded_release
-                WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
-  FROM project JOIN release_view USING (source_id);
 UPDATE source SET etag = NULL;
 
 PRAGMA user_version = 4;
@@ -2419,15 +2380,6 @@ PRAGMA user_version = 4;
 -- follows: a version, such as "16-alpine" of an image; what may not follow it is excluded, and shown on the
 -- project's own pages only.
 ALTER TABLE project ADD COLUMN follows TEXT NOT NULL DEFAULT '';
-DROP VIEW unread_view;
-CREATE VIEW unread_view AS
-SELECT account_id, project.id AS project_id, release.id AS release_id
-  FROM account JOIN project ON account_id = account.id JOIN release USING (source_id)
- WHERE found_at > read_until AND NOT EXISTS (
-       SELECT 1 FROM read_release
-        WHERE read_release.account_id = account.id AND release_id = release.id)
-   AND (follows = '' OR NOT EXISTS (
-       SELECT 1 FROM excluded_release WHERE project_id = project.id AND release_id = release.id));
 
 PRAGMA user_version = 5;
 """, """
@@ -2439,7 +2391,6 @@ UPDATE project
        'known_as', '', 'state', 'unknown', 'step', '', 'line', '', 'newest', '', 'behind', 0, 'since', '',
        'cve', json('[]'), 'is_other_base', json('false')))
  WHERE follows != '';
-DROP VIEW unread_view;
 ALTER TABLE project DROP COLUMN follows;
 ALTER TABLE project ADD COLUMN skipped_version TEXT NOT NULL DEFAULT '';
 ALTER TABLE project ADD COLUMN snoozed_until REAL;
@@ -2453,14 +2404,6 @@ ALTER TABLE project DROP COLUMN old_level;
 -- is_narrow: lists leave out what its rules exclude, such as an image's 300 other tags.
 ALTER TABLE project ADD COLUMN is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1));
 UPDATE project SET is_narrow = installed != '[]';
-CREATE VIEW unread_view AS
-SELECT account_id, project.id AS project_id, release.id AS release_id
-  FROM account JOIN project ON account_id = account.id JOIN release USING (source_id)
- WHERE found_at > read_until AND NOT EXISTS (
-       SELECT 1 FROM read_release
-        WHERE read_release.account_id = account.id AND release_id = release.id)
-   AND (NOT is_narrow OR NOT EXISTS (
-       SELECT 1 FROM excluded_release WHERE project_id = project.id AND release_id = release.id));
 UPDATE project SET judged_by = '';
 
 -- report: how often a destination is sent what is behind; reported_at: when that was due last, or was chosen.
@@ -2490,6 +2433,40 @@ CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_sta
 
 PRAGMA user_version = 7;
 """)
+# Dropped before a migration, as they hold on to columns that it may drop, and made anew after it: so only
+# the present ones stand here.
+DROPPED_VIEWS = """
+DROP VIEW IF EXISTS project_release_view;
+DROP VIEW IF EXISTS release_view;
+DROP VIEW IF EXISTS unread_view;
+DROP VIEW IF EXISTS delivery_view;
+"""
+VIEWS = """
+CREATE VIEW release_view AS
+SELECT release.id, source_id, version, date, is_prerelease, is_updated, cve, content_id, gone_at, found_at,
+       step, place, release_id IS NOT NULL AS has_note, fingerprint, title, message, url
+  FROM release LEFT JOIN note ON release_id = release.id;
+CREATE VIEW project_release_view AS
+SELECT project.id AS project_id, account_id, release_view.*,
+       EXISTS (SELECT 1 FROM excluded_release
+                WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
+  FROM project JOIN release_view USING (source_id);
+CREATE VIEW unread_view AS
+SELECT account_id, project.id AS project_id, release.id AS release_id
+  FROM account JOIN project ON account_id = account.id JOIN release USING (source_id)
+ WHERE found_at > read_until AND NOT EXISTS (
+       SELECT 1 FROM read_release
+        WHERE read_release.account_id = account.id AND release_id = release.id)
+   AND (NOT is_narrow OR NOT EXISTS (
+       SELECT 1 FROM excluded_release WHERE project_id = project.id AND release_id = release.id));
+
+-- What the delivery history is searched by. state: one of DELIVERY_STATES.
+CREATE VIEW delivery_view AS
+SELECT delivery.rowid AS place, delivery.id, delivery.account_id, event_id, destination_id, project_id,
+       CASE WHEN state = 'pending' AND attempts > 0 THEN 'retrying' ELSE state END AS state,
+       delivery.created_at, next_attempt_at, settled_at, digest_id, event.kind AS event, body
+  FROM event JOIN delivery ON event_id = event.id;
+"""
 
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
 BUSY_TIMEOUT = 3.0              # seconds that a writer waits in its process, and again for other processes
@@ -2657,7 +2634,7 @@ class Database:
         if version < len(self._scripts):
             with self.transaction() as db:      # another process may have done it meanwhile
                 (version,), = db.execute("PRAGMA user_version")
-                for script in self._scripts[version:]:
+                for script in (DROPPED_VIEWS, *self._scripts[version:], VIEWS):
                     for statement in _statements(script):
                         db.execute(statement)
 
