@@ -2581,9 +2581,8 @@ def _copy_whole(db: sqlite3.Connection, path: str) -> None:
 class Database:
     """The file: a connection for each thread, reads, transactions, copies."""
 
-    def __init__(self, path: str, clock: Callable[[], float] = time.time,
-                 migrations: Sequence[str] = MIGRATIONS,
-                 quota_of: Callable[[str], int] = lambda name: sys.maxsize) -> None:
+    def __init__(self, path: str, clock: Callable[[], float], migrations: Sequence[str],
+                 quota_of: Callable[[str], int]) -> None:
         self.path, self.clock, self.quota_of = path, clock, quota_of
         # How threads of this process wake each other. What is to be done then, they read from the store.
         self.check_wakeup, self.send_wakeup = threading.Event(), threading.Event()
@@ -3215,12 +3214,10 @@ class Destinations:
             """, (self._db.clock() + SECRET_OVERLAP, secret, destination_id))
         return secret
 
-    def of_account(self, account_id: str, kind: str | None = None,
-                   name: str | None = None) -> list[Destination]:
-        """An account's destinations, of a kind, with a name, oldest first."""
+    def of_account(self, account_id: str, kind: str | None = None) -> list[Destination]:
+        """An account's destinations, or those of a kind, oldest first."""
         ids = self._db.rows("SELECT id FROM destination WHERE account_id = ? ORDER BY rowid", (account_id,))
-        return [one for row in ids if (one := self.get(row["id"]))
-                and kind in (None, one.kind) and name in (None, one.name)]
+        return [one for row in ids if (one := self.get(row["id"])) and kind in (None, one.kind)]
 
     def get(self, destination_id: str) -> Destination | None:
         return self._db.one(Destination, """
@@ -9532,7 +9529,7 @@ _label_text = _matching(f"[^\0-\x1f\x7f-\x9f\ud800-\udfff]{{0,{NAME_LIMIT}}}",
 _secret_address = functools.partial(SettingField, "url", read=_post_address, is_secret=True)
 _server = functools.partial(SettingField, "server", "the address, if not the public one", _server_address)
 _THIRTY_LETTERS = _matching("[A-Za-z0-9]{30}", "30 letters and digits")
-# To add a kind, add a row, a line to KIND_FIELDS, and a migration of the table's CHECK.
+# To add a kind, add a row and a line to KIND_FIELDS.
 KINDS = {
     "slack": Kind("Slack", "a channel of a Slack workspace", _slack, _says("ok"), (
         SettingField("url", "an app's webhook: api.slack.com/apps, Webhooks", _post_address, "", True),
