@@ -16870,17 +16870,14 @@ def _command_in(words: Sequence[str]) -> str:
         raise SystemExit(0)
     is_group = first in groups
     asked = second if is_group else first
+    typed = f"{first} {second}" if is_group else first
     if asked in ("", "-h", "--help"):
         _print_commands(first if is_group else "", sys.stdout if asked else sys.stderr)
         raise SystemExit(0 if asked else 2)
     if asked.startswith("-"):
         said = f"flags stand behind the command, as in releasetrack.py serve {asked}"
-    elif is_group:
-        names = [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{first} ")]
-        said = f"there is no command {first} {asked}{did_you_mean(asked, names)}"
     else:
-        names = [*groups, *(name for name in COMMANDS if " " not in name)]
-        said = f"there is no command {asked}{did_you_mean(asked, names)}"
+        said = f"there is no command {typed}{did_you_mean(typed, [*groups, *COMMANDS])}"
     _complain(f"{said}; see releasetrack.py{f' {first}' if is_group else ''} --help")
     raise SystemExit(2)
 

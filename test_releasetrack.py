@@ -12987,7 +12987,7 @@ MISTAKES = [
     ("config unset provider home",                                        1, ["provider home is not set"]),
     ("account list --no-such-flag",                                       2, ["--no-such-flag"]),
     ("projet list",                                                       2, ["no command projet", "did you mean project?"]),
-    ("project lst",                                                       2, ["no command project lst", "did you mean list?"]),
+    ("project lst",                                                       2, ["no command project lst", "did you mean project list?"]),
     ("--provider x serve",                                                2, ["flags stand behind the command"]),
     ("account list --pol-interval 5",                                     2, ["--pol-interval", "did you mean --poll-interval?"]),
     ("fetch githb acme/app",                                              1, ["githb", "did you mean github?"]),
