@@ -11687,7 +11687,6 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .list > li > .end { grid-column: 2; grid-row: 1; align-self: center; text-align: right; }
 .list > li:not(:has(> .end, .field)) > form { grid-column: 2; grid-row: 1 / span 2; }
 .list > li:not(:has(> .end, .field)) > .hint { grid-column: 1; }
-.list > li > form > .row { margin: 0; }
 .list .hint { margin: .2rem 0 0; }
 .list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
 .list .fold[open] > summary { margin-bottom: .6rem; }
@@ -11771,12 +11770,9 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .heads { grid-template-columns: 1rem minmax(0, 1fr) auto 6.5rem; padding: 0 1rem .4rem; font-size: .8125rem; }
 .heads > a { color: var(--soft); text-decoration: none; }
 .heads > a[aria-current] { color: var(--text); }
-.by-name { grid-column: 2; }
-.by-added { grid-column: 3; }
 .by-updated { grid-column: 4; grid-row: 1; text-align: right; }
 .projects > li { grid-template-columns: minmax(0, 1fr) 6.5rem; }
 .projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 2fr) minmax(0, 1fr) minmax(0, 1.3fr); }
-.projects .line > b { grid-column: 4; }
 .projects .name { justify-self: start; max-width: 100%; }
 .projects .marks { grid-column: 5; display: flex; gap: .35rem; min-width: 0; }
 .rows.projects > li > .end { grid-column: 2; justify-content: end; }
