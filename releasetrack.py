@@ -12119,6 +12119,15 @@ template_of("""\
   <use href="{{root}}/icons.svg#{{icon[0]}}"/></svg>
 """, "icon")
 template_of("""\
+% for style, text in marks:
+% if text.startswith("CVE-"):
+<a class="mark {{style}}" href="https://www.cve.org/CVERecord?id={{text}}" rel="noreferrer">{{text}}</a>
+% else:
+<span class="mark {{style}}">{{text}}</span>
+% end
+% end
+""", "marks")
+template_of("""\
 % if get("items"):
 <ul class="list {{get("looks", "")}}">
   % for item in items:
@@ -12142,13 +12151,7 @@ template_of("""\
       % end
       % if item.marks:
       <span class="marks">
-      % for style, text in item.marks:
-      % if text.startswith("CVE-"):
-      <a class="mark {{style}}" href="https://www.cve.org/CVERecord?id={{text}}" rel="noreferrer">{{text}}</a>
-      % else:
-      <span class="mark {{style}}">{{text}}</span>
-      % end
-      % end
+        % include("marks", marks=item.marks)
       </span>
       % end
       % if item.about:
@@ -12365,6 +12368,11 @@ def _note_of(project: Project, version: str, note: Note | None) -> dict[str, Any
             "is_tall": sum(1 + len(line) // 35 for line in lines) > 8}
 
 
+def _cve_marks(cves: Sequence[str]) -> list[tuple[str, str]]:
+    marks = [("bad", cve) for cve in cves[:3]]
+    return marks + [("bad", f"and {len(cves) - 3} more")] if len(cves) > 3 else marks
+
+
 def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, str]]:
     """What a list says of a release: looks and text of each mark."""
     marks = [("warn", "pre-release")] if release.is_prerelease else []
@@ -12372,10 +12380,7 @@ def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, str]]
         marks.append(("warn", "major"))
     if release.is_updated:
         marks.append(("", "updated"))
-    marks += [("bad", cve) for cve in release.cve[:3]]
-    if len(release.cve) > 3:
-        marks.append(("bad", f"and {len(release.cve) - 3} more"))
-    return marks + ([("plain", "ignored")] if is_excluded else [])
+    return marks + _cve_marks(release.cve) + ([("plain", "ignored")] if is_excluded else [])
 
 
 template_of("""\
@@ -13152,8 +13157,7 @@ def _installation_item(visit: Visit, project: Project, one: Installation, **more
     if one.state == "behind":
         marks.append(("warn" if one.step == "major" else "", f"{one.step}, {one.behind} behind"))
         marks += [("plain", "another base")] if one.is_other_base else []
-        marks += [("bad", cve) for cve in one.cve[:3]]
-        marks += [("bad", f"and {len(one.cve) - 3} more")] if len(one.cve) > 3 else []
+        marks += _cve_marks(one.cve)
     elif one.state == "new build":
         marks.append(("", "new build"))
     elif one.state == "unknown" and not project.health.succeeded_at:
@@ -13220,18 +13224,14 @@ CHANGES_PAGE = template_of("""\
 </p>
 % if span.cve:
 <p class="line">Fixes
-  % for cve in span.cve:
-  <a class="mark bad" href="https://www.cve.org/CVERecord?id={{cve}}" rel="noreferrer">{{cve}}</a>
-  % end
+  % include("marks", marks=[("bad", cve) for cve in span.cve])
 </p>
 % end
 % for release, lines, marks, url in shown:
 <section class="card changes">
   <div class="line">
     <h2>{{release.version}}</h2>
-    % for look, text in marks:
-    <span class="mark {{look}}">{{text}}</span>
-    % end
+    % include("marks", marks=marks)
     <a class="end" href="{{url}}" rel="noreferrer">{{release.date[:10]}}</a>
   </div>
   % for line in lines:
@@ -13275,7 +13275,7 @@ def changes_page(visit: Visit, project_id: str) -> str:
         lines = note_changes(release.note.message, seen) if release.note else []
         marks = [("warn", "breaking changes")] if says_breaking(line.text for line in lines) else []
         marks += [("warn", "major")] if release.step == "major" else []
-        marks += [("bad", cve) for cve in release.cve[:3]]
+        marks += _cve_marks(release.cve)
         if release.note and lines or marks:
             url = release.note.url if release.note else ""
             shown.append((release, lines, marks,
@@ -13701,9 +13701,7 @@ PROJECT_PAGE = template_of("""\
   % if project.former_name:
   <span class="soft">formerly {{project.former_name}}</span>
   % end
-  % for name in tags:
-  <span class="mark plain">{{name}}</span>
-  % end
+  % include("marks", marks=[("plain", name) for name in tags])
   % if is_checking:
   <span class="spinner end" role="status">Checking...</span>
   % else:
