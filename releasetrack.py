@@ -12205,11 +12205,11 @@ template_of("""\
         {{"class=tall" if item.is_tall else ""}}>
       </iframe>
       % if item.url:
-      <p><a href="{{item.url}}" rel="noreferrer">View this release {{item.at or "at the provider"}}</a></p>
+      <p><a href="{{item.url}}" rel="noreferrer">View this release {{item.at}}</a></p>
       % end
     </details>
     % elif item.url:
-    <a class="hint" href="{{item.url}}" rel="noreferrer">{{item.at or "at the provider"}}</a>
+    <a class="hint" href="{{item.url}}" rel="noreferrer">{{item.at}}</a>
     % end
   </li>
   % end
@@ -12694,6 +12694,11 @@ class Visit:
         """The icon of a provider."""
         return icon_of(provider_id, self.title_of(provider_id))
 
+    def page_of(self, project: Project, version: str | None = None) -> str:
+        """Where the provider shows a project's releases, or one of them; "" where the provider is gone."""
+        provider = self.providers.get(project.provider)
+        return page_of(provider, project.name, version) if provider else ""
+
     def title_of(self, provider_id: str) -> str:
         """A provider's name; of one that is not there any more, its id."""
         return self.providers[provider_id].title if provider_id in self.providers else provider_id
@@ -13059,14 +13064,13 @@ def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, 
     days: dict[str, list[Entry]] = {}
     for one in found:
         project, release, out_at = one.project, one.release, visit.instant_of(one.release)
-        provider = visit.providers.get(project.provider)
         day = names.get(out_at.date(), f"{out_at:%A}, {out_at.day} {out_at:%B %Y}")
         days.setdefault(day, []).append(Entry(
             release.version, f"/projects/{project.id}", project.name, icon=visit.icon_of(project.provider),
             marks=_marks(release, excluded(project, release)), when=visit.when(out_at), is_new=one.is_unread,
             read=f"{project.id} {release.version}" if one.is_recent else "",
-            url=page_of(provider, project.name, release.version) if provider else "",
-            at=f"at {visit.title_of(project.provider)}", **_note_of(project, release.version, one.note)))
+            url=visit.page_of(project, release.version), at=f"at {visit.title_of(project.provider)}",
+            **_note_of(project, release.version, one.note)))
     return days
 
 
@@ -13269,8 +13273,7 @@ def changes_page(visit: Visit, project_id: str) -> str:
     if not since and not project.installed:
         raise SeeOther(f"/projects/{project.id}", "Say first which version you run.")
     span = visit.context.installer.changes(project, since, until)
-    provider, listed, seen = visit.providers.get(project.provider), span.unfolded, set[str]()
-    shown, without = [], list[str]()
+    listed, seen, shown, without = span.unfolded, set[str](), [], list[str]()
     for release in listed[:CHANGES_LIMIT]:
         lines = note_changes(release.note.message, seen) if release.note else []
         marks = [("warn", "breaking changes")] if says_breaking(line.text for line in lines) else []
@@ -13278,8 +13281,7 @@ def changes_page(visit: Visit, project_id: str) -> str:
         marks += _cve_marks(release.cve)
         if release.note and lines or marks:
             url = release.note.url if release.note else ""
-            shown.append((release, lines, marks,
-                          url or (page_of(provider, project.name, release.version) if provider else "")))
+            shown.append((release, lines, marks, url or visit.page_of(project, release.version)))
         else:
             without.append(release.version)
     count = f"{counted(len(listed), 'release')} after {span.since}, up to {span.until}."
@@ -13780,7 +13782,7 @@ def project_page(visit: Visit, project_id: str) -> str:
         PROJECT_PAGE, "/projects", path=visit.path, project=project,
         icon=visit.icon_of(project.provider),
         items=_version_items(visit, project, releases, is_first=number == 1 and not text),
-        error=_error_of(visit, project), url=page_of(provider, project.name) if provider else "",
+        error=_error_of(visit, project), url=visit.page_of(project),
         provider=visit.title_of(project.provider), is_checking=is_checking,
         checked=visit.when(health.checked_at), next_check=visit.when(health.next_check_at),
         tags=[name for id_, name in visit.tags.items() if id_ in project.tags],
@@ -13860,14 +13862,13 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
 def _version_items(visit: Visit, project: Project, releases: Sequence[Release],
                    is_first: bool) -> list[Entry]:
     """The rows of a project's releases; of the ``is_first`` page the first is open."""
-    provider = visit.providers.get(project.provider)
     notes = visit.store.releases.notes(project.source_id, [release.version for release in releases],
                                        NOTE_PREVIEW_CHARS)
     return [
         Entry(release.version, marks=_marks(release, excluded(project, release)),
               when=visit.when(visit.instant_of(release)),
-              url=page_of(provider, project.name, release.version) if provider else "",
-              at=f"at {provider.title}" if provider else "", is_open=is_first and at == 0,
+              url=visit.page_of(project, release.version), at=f"at {visit.title_of(project.provider)}",
+              is_open=is_first and at == 0,
               **_note_of(project, release.version, notes.get(release.version)))
         for at, release in enumerate(releases)]
 
@@ -15096,7 +15097,7 @@ def feed_page(visit: Visit, secret: str) -> bytes:
 
 
 def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
-    project, release, provider = one.project, one.release, visit.providers.get(one.project.provider)
+    project, release = one.project, one.release
     note = visit.store.releases.note(project.source_id, release.version) if one.note else None
     marks, content = [text for _, text in _marks(release)], note.message if note else ""
     if len(content) > 64 * KIB:
@@ -15106,8 +15107,7 @@ def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
         "title": f"{project.name} {release.version}" + (f" ({', '.join(marks)})" if marks else ""),
         "provider": project.provider, "published": release.date, "content": content,
         "updated": timestamp(one.found_at) if one.found_at and release.is_updated else release.date,
-        "url": note.url if note and note.url else (
-            page_of(provider, project.name, release.version) if provider else "")}
+        "url": (note.url if note else "") or visit.page_of(project, release.version)}
 
 
 def unless_known(text: str, content_type: str, seconds: int) -> bytes:
