@@ -13242,14 +13242,11 @@ CHANGES_PAGE = template_of("""\
   % tag = {"heading": "h4", "item": "li", "code": "pre"}.get(line.kind, "p")
   <{{tag}}>
   % for run in line.runs:
+  % look = "code" if run.is_code else "b" if run.is_bold else "span"
   % if run.href:
   <a href="{{run.href}}" rel="noreferrer">{{run.text}}</a>
-  % elif run.is_code:
-  <code>{{run.text}}</code>
-  % elif run.is_bold:
-  <b>{{run.text}}</b>
   % else:
-  {{run.text}}
+  <{{look}}>{{run.text}}</{{look}}>
   % end
   % end
   </{{tag}}>
