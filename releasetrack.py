@@ -133,7 +133,7 @@ log = logging.getLogger("releasetrack")
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 KIB, MIB = 1024, 1024 * 1024
 
-PAGE_SIZE = 20                          # projects or releases on a page of the API
+PAGE_SIZE = 20                          # items on a page, of the API too
 BODY_LIMIT = 1 * MIB                    # of a request to us
 HEAD_TIMEOUT, BODY_TIMEOUT = 10, 60     # seconds from a request's first byte to the end of its head, its body
 CONNECTIONS, MOST_FILES = 1000, 8192    # to us at once; files and connections that the process asks to have
@@ -404,8 +404,9 @@ class Settings:
                           "a socket such as /var/run/docker.sock, or tcp://127.0.0.1:2375"),
         "SOCKET", "a socket of Docker or Podman to read containers from every hour, for the first "
         "administrator", is_serve_only=True, is_stored=False)
-    place: str = _setting("", str, "PLACE", "the place under which --scan and --docker record what they find",
-                          is_serve_only=True, is_stored=False)
+    place: str = _setting(
+        "", text_matching(r"[^\x00-\x1f]{1,100}", "a name of at most 100 characters"), "PLACE",
+        "the place under which --scan and --docker record what they find", is_serve_only=True, is_stored=False)
     threads: int = _setting(8, _whole(1, 64), "N", "concurrent requests to the service",
                             is_serve_only=True, is_stored=False)
     log_level: str = _setting(
@@ -12321,9 +12322,6 @@ def copied_field(name: str, label: str, value: str) -> Field:
     return Field(name, label, value, more={"readonly": "readonly"})
 
 
-_ROWS = 25          # of a list on a page
-
-
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """An item of a list: its line from left to right, and what stands below."""
@@ -12752,8 +12750,8 @@ class Visit:
         """The items of the page of a list that the query names, and the pager."""
         number = self.query.page()
         self.query.check()
-        return {"items": items[(number - 1) * _ROWS:number * _ROWS],
-                "pages": self.pager(number * _ROWS < len(items), number)}
+        return {"items": items[(number - 1) * PAGE_SIZE:number * PAGE_SIZE],
+                "pages": self.pager(number * PAGE_SIZE < len(items), number)}
 
 
 _LINKS = (("/updates", "Updates"), ("/", "Releases"), ("/projects", "Projects"),
@@ -13132,8 +13130,8 @@ def updates_page(visit: Visit) -> str:
     number = query.page()
     query.check()
     ids, places = projects.updates(account_id, place, tag, text), projects.places(account_id)
-    pages = {name: those[:_ROWS] for name, those in ids.items()} | {
-        "behind": ids["behind"][(number - 1) * _ROWS:number * _ROWS]}
+    pages = {name: those[:PAGE_SIZE] for name, those in ids.items()} | {
+        "behind": ids["behind"][(number - 1) * PAGE_SIZE:number * PAGE_SIZE]}
     groups = {name: [_update_item(visit, project, place) for project in projects.of_ids(account_id, those)]
               for name, those in pages.items()}
     chosen = {name: words for name, words in (
@@ -13143,7 +13141,7 @@ def updates_page(visit: Visit) -> str:
         UPDATES_PAGE, "/updates", items=groups["behind"], groups=groups,
         folded={"quiet": "Skipped or snoozed", "unknown": "Cannot be compared", "current": "Up to date"},
         counts={name: len(those) for name, those in ids.items()},
-        pages=visit.pager(number * _ROWS < len(ids["behind"]), number),
+        pages=visit.pager(number * PAGE_SIZE < len(ids["behind"]), number),
         chips=[(words, visit.link(page="", **{name: ""})) for name, words in chosen.items()],
         count=f"{counted(len(ids['behind']), 'project')} behind" if places else "",
         nothing=nothing if places else "Which versions do you run? Say it on a project's page, or have "
@@ -13346,7 +13344,7 @@ def projects_page(visit: Visit) -> str:
     visit.attempt(change=act, check=act, remove=act)
     order, _, reverse = sort.partition("-")
     projects, count = store.projects.page(account_id, order, bool(reverse), provider, tag, number, text=text,
-                                          is_failing=is_failing, size=_ROWS)
+                                          is_failing=is_failing, size=PAGE_SIZE)
     if number > 1 and not projects:      # those of the last page were removed
         raise SeeOther("/projects")
     failing = store.releases.summary(account_id).failing
@@ -13357,7 +13355,7 @@ def projects_page(visit: Visit) -> str:
         sorts={one: (name, visit.link(sort=f"{one}-reverse" if sort == one else one, page=""),
                      "" if one != order else "\u2191" if bool(reverse) == (one != "name") else "\u2193")
                for one, name in _SORTS.items()},
-        count=counted(count, "project"), pages=visit.pager(number * _ROWS < count, number),
+        count=counted(count, "project"), pages=visit.pager(number * PAGE_SIZE < count, number),
         failing=f"{failing} failing" if failing and not is_failing else "",
         buttons={"change": "Apply", "check": "Check now", "remove": ("Remove", "Remove those selected")},
         **_filters(visit, "Search projects", "No matching projects.",

@@ -10664,7 +10664,7 @@ def test_long_lists_have_pages(world, visitor):
     for number in range(60):
         world.store.tags.add(world.account.id, f"t{number:02}")
     shown = [[one.get_text() for one in page.html.select("main .list .name")] for page in pages_behind(visitor, "/tags")]
-    assert [len(names) for names in shown] == [25, 25, 10] and sum(shown, []) == [f"t{n:02}" for n in range(60)]
+    assert [len(names) for names in shown] == [20, 20, 20] and sum(shown, []) == [f"t{n:02}" for n in range(60)]
 
 
 def test_tags_are_made_renamed_and_removed(world, visitor):
