@@ -406,7 +406,8 @@ class Settings:
         "administrator", is_serve_only=True, is_stored=False)
     place: str = _setting(
         "", text_matching(r"[^\x00-\x1f]{1,100}", "a name of at most 100 characters"), "PLACE",
-        "the place under which --scan and --docker record what they find", is_serve_only=True, is_stored=False)
+        "the place under which --scan and --docker record what they find", is_serve_only=True,
+        is_stored=False)
     threads: int = _setting(8, _whole(1, 64), "N", "concurrent requests to the service",
                             is_serve_only=True, is_stored=False)
     log_level: str = _setting(
