@@ -3562,7 +3562,7 @@ def _rules_of(project: Project) -> dict[str, Any]:
     one = project.most_urgent
     return {"patterns": compact_json(project.exclude_version_regexp), "level": project.notify_level,
             "skipped": project.skipped_version, "installed": compact_json(list(map(vars, project.installed))),
-            "places": compact_json(sorted({one.place for one in project.installed})),
+            "places": compact_json(sorted({each.place for each in project.installed})),
             "update_state": project.update_state, "urgency": one.urgency if one else 0}
 
 
@@ -4145,7 +4145,7 @@ class Projects:
             "SELECT id, account_id FROM project WHERE snoozed_until <= ?", (now,))
                 if (project := self.get(row["account_id"], row["id"]))]
 
-    def record_installed(self, account_id: str, changes: Mapping[str, tuple[Project, Mapping[str, Any]]]
+    def update_unchanged(self, account_id: str, changes: Mapping[str, tuple[Project, Mapping[str, Any]]]
                          ) -> list[str]:
         """Write some projects' settings, each by id after the project as it was read, in one transaction; the
         ids of those of which by now something else is set or known, which stay as they are."""
@@ -10362,7 +10362,7 @@ class Installer:
         written. Raises StoreUnavailable where others do the same all the time."""
         left = list(dict.fromkeys(ids))
         for _ in range(50):
-            left = self.store.projects.record_installed(account_id, {
+            left = self.store.projects.update_unchanged(account_id, {
                 project.id: (project, self._settings_after(project, change(project)))
                 for project in self.store.projects.of_ids(account_id, left)})
             if not left:
@@ -10372,8 +10372,9 @@ class Installer:
     def _settings_after(self, project: Project, installed: Iterable[Installation]) -> dict[str, Any]:
         """For the store: what is installed, which is compared anew where it is something else."""
         before = {one.identity: one for one in project.installed}
-        after = {one.identity: dataclasses.replace(before.get(one.identity, one), seen_at=one.seen_at,
-                                                   previous=one.previous)
+        after = {one.identity: dataclasses.replace(
+                     before.get(one.identity, one), seen_at=one.seen_at, previous=one.previous,
+                     previous_digest=one.previous_digest)
                  for one in itertools.islice(installed, INSTALLED_LIMIT)}
         changed = dataclasses.replace(project, installed=tuple(after.values()))
         return {"installed": changed.installed} | (
@@ -10911,8 +10912,11 @@ def update_project(call: Call, project: Project) -> dict[str, Any]:
     fields = Fields.of(call.environ)
     settings = project_settings(fields, call.context.installer, project)
     fields.check()
-    updated = call.store.projects.update(call.account_id, project.id, settings)
-    return _shown(call, or_missing(updated))       # it may have been removed meanwhile
+    projects, id_ = call.store.projects, project.id
+    while projects.update_unchanged(call.account_id, {id_: (project, settings)}):      # a scan came meanwhile
+        project = or_missing(projects.get(call.account_id, id_))
+        settings = project_settings(fields, call.context.installer, project)
+    return _shown(call, or_missing(projects.get(call.account_id, id_)))     # it may have been removed
 
 
 _OK = {"message": "OK", "code": 200}
@@ -13187,7 +13191,7 @@ def _update_buttons(one: Installation) -> dict[str, tuple[str | None, str]]:
     for version in (one.newest, one.line or one.newest) if one.is_behind else ():
         words = f"{who} {verb} {version or 'the new build'} now"
         buttons[f"updated {one.id} {version}".rstrip()] = version, words
-    if one.previous or one.previous_digest:
+    if one.previous:
         what = one.previous if one.previous != one.version else "the old build"
         buttons[f"undo {one.id}"] = None, f"{who} still {verb} {what}"
     return buttons
