@@ -7584,6 +7584,19 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
 )
 
 
+# Lock files that do not say what is needed directly, and the files beside them that do.
+MANIFESTS = {"poetry.lock": "pyproject.toml", "Pipfile.lock": "Pipfile", "yarn.lock": "package.json",
+             "composer.lock": "composer.json"}
+
+
+def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
+    """The pins, direct only where the manifest names them; as they are where it names none."""
+    names = set(map(str.lower, re.findall(r"(?:^\s*|[\"'])(@?[A-Za-z0-9][\w./-]*)", manifest, re.MULTILINE)))
+    if names.isdisjoint(pin.name.lower() for pin in pins):
+        return pins
+    return [dataclasses.replace(pin, is_direct=pin.is_direct and pin.name.lower() in names) for pin in pins]
+
+
 def _readable_text(text: str) -> str:
     """The text as it can be stored and shown."""
     return re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "\ufffd", text[:500])
@@ -8252,15 +8265,11 @@ def update_words(project: Project) -> str:
             + (f" Also behind: {', '.join(others)}." if others else ""))
 
 
-def has_updates(project: Project, now: float) -> bool:
-    """Whether something of it is behind that is neither skipped nor snoozed."""
-    return project.state(now) in ("behind", "new build")
-
-
 def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
     """What a project's destinations are sent when its snooze ends; nobody, where nothing is behind now."""
     project = subscriber.project
-    recipients = recipients_of(subscriber, None, now, settings) if has_updates(project, now) else ()
+    recipients = recipients_of(subscriber, None, now, settings) if (
+        project.state(now) in ("behind", "new build")) else ()
     return Event(project.id, notice_body(subscriber, now, text=update_words(project)), "", recipients,
                  "summary")
 
@@ -15289,6 +15298,14 @@ def _files_of(path: str) -> Iterator[str]:
                 yield file
 
 
+def _beside(file: str, name: str) -> str:
+    """The text of a file in the same folder; "" where there is none to read, or it is a link."""
+    path = os.path.join(os.path.dirname(file), name)
+    with contextlib.suppress(OSError, ValueError):
+        return "" if os.path.islink(path) or not os.path.isfile(path) else _read_text(path)
+    return ""
+
+
 def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
     """``(file, what it pins)`` of files and of folders. What cannot be read is complained of, and the rest is
     read; also where nothing at all pins a version. A service in an override of a compose file replaces that
@@ -15302,11 +15319,13 @@ def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tu
             continue
         for file in files:
             try:
-                env, beside = dict[str, str](), os.path.join(os.path.dirname(file), ".env")
-                if os.path.isfile(beside) and not os.path.islink(beside):
-                    with contextlib.suppress(OSError, ValueError):      # its variables are then not set
-                        env = read_env(_read_text(beside))
-                found += [(file, pin) for pin in pins_in(file, _read_text(file), env)]
+                env = dict[str, str]()
+                with contextlib.suppress(ValueError):       # its variables are then not set
+                    env = read_env(_beside(file, ".env"))
+                pins = pins_in(file, _read_text(file), env)
+                if manifest := MANIFESTS.get(os.path.basename(file)):
+                    pins = with_directs(pins, _beside(file, manifest))
+                found += [(file, pin) for pin in pins]
             except OSError as error:
                 complain(f"{file}: {error.strerror or error}")
             except ValueError as error:

@@ -13715,6 +13715,19 @@ def test_scan_of_an_odd_socket_ends_with_a_clear_word(world, tmp_path, answer, w
         assert (status, time.monotonic() - began < 5) == (1, True) and words in err, err
 
 
+@pytest.mark.parametrize("lock, text, manifest, named", [
+    ("poetry.lock", '[[package]]\nname = "{}"\nversion = "1"\n', "pyproject.toml", '[project]\ndependencies = ["mine (>=1)"]\n'),
+    ("poetry.lock", '[[package]]\nname = "{}"\nversion = "1"\n', "pyproject.toml", "[tool.poetry.dependencies]\nmine = '^1'\n"),
+    ("yarn.lock", '{}@^1:\n  version "1"\n\n', "package.json", '{"dependencies": {"mine": "^1"}}')])
+def test_what_is_direct_stands_in_the_file_beside_the_lock(world, tmp_path, lock, text, manifest, named):
+    def direct() -> dict[str, bool]:
+        return {one["name"]: one["direct"] for one in json.loads(world.command("scan", str(tmp_path), "--json", "--dry-run")[1])}
+    (tmp_path / lock).write_text("# yarn lockfile v1\n\n" * (lock == "yarn.lock") + text.format("mine") + text.format("other"))
+    assert direct() == {"mine": True, "other": True}, "nothing says that it is not"
+    (tmp_path / manifest).write_text(named)
+    assert direct() == {"mine": True, "other": False}
+
+
 def test_scan_sends_what_it_finds_to_another_server(world, stack, serve, monkeypatch):
     world.track("dockerhub", "postgres", release("16.4"))
     process = serve("--db", world.db)       # the last one counts
