@@ -1252,6 +1252,7 @@ class Installation:
     previous: str = ""              # the version before a person said what it was updated to; and the digest
     previous_digest: str = ""
     first_digest: str = ""          # of its tag when first compared, where that of its own build is not known
+    previous_label: str = ""
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -1289,10 +1290,13 @@ class Installation:
         """Without members that are false or empty, but for the version."""
         seen_at = timestamp(self.seen_at) if self.seen_at else ""
         return {"version": self.version} | without_empty(**vars(self) | {
-            "seen_at": seen_at, "behind": self.behind or None, "first_digest": None, "previous_digest": None})
+            "seen_at": seen_at, "behind": self.behind or None, "first_digest": None, "previous_digest": None,
+            "previous_label": None})
 
 
-_VARIANT = re.compile(r"(v?[0-9][0-9.]*)(?:-[a-z]+(?:[0-9]+\.[0-9.]+)?)*")      # 18.1-alpine3.22
+# 18.1-alpine3.22, but not 18.1-hotfix, which is another version.
+_VARIANT = re.compile(r"(v?[0-9][0-9.]*)(?:-(?!hotfix|security|patch|fix|build|post|rev|[pr]\b)"
+                      r"[a-z]+(?:[0-9]+\.[0-9.]+)?)*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1327,21 +1331,21 @@ class Project:
     def most_urgent(self) -> Installation | None:
         """What is installed and most urgent to update; what is skipped only where nothing else is behind."""
         return max(self.installed, default=None, key=lambda one: (
-            one.is_behind, not self._is_skipped(one), one.urgency, one.state == "unknown"))
+            one.is_behind, not self.is_skipped(one), one.urgency, one.state == "unknown"))
 
     @property
     def update_state(self) -> str:
         """Of what is installed: "" without any, "unknown", "current", "behind", "new build", or "skipped"
         (the newest version)."""
         one = self.most_urgent
-        return "" if one is None else "skipped" if one.is_behind and self._is_skipped(one) else one.state
+        return "" if one is None else "skipped" if one.is_behind and self.is_skipped(one) else one.state
 
     def state(self, now: float) -> str:
         """Its ``update_state``, or "snoozed" where it is behind."""
         state = self.update_state
         return "snoozed" if state in ("behind", "new build") and self.is_snoozed(now) else state
 
-    def _is_skipped(self, one: Installation) -> bool:
+    def is_skipped(self, one: Installation) -> bool:
         return bool(one.newest) and self.skips(one.newest)
 
     def skips(self, version: str) -> bool:
@@ -2426,7 +2430,8 @@ UPDATE project
             ORDER BY state IN ('behind', 'new build') DESC LIMIT 1),
        installed = (
            SELECT json_group_array(json_set(
-               value, '$.previous', '', '$.previous_digest', '', '$.first_digest', ''))
+               value, '$.previous', '', '$.previous_digest', '', '$.first_digest', '',
+               '$.previous_label', ''))
              FROM json_each(installed)),
        places = (SELECT json_group_array(DISTINCT json_extract(value, '$.place')) FROM json_each(installed))
  WHERE installed != '[]';
@@ -3582,8 +3587,7 @@ def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts)
                           AND version NOT IN (SELECT value FROM json_each(:versions))), '', :patterns)
              WHERE id = :project AND exclude_version_regexp = :patterns AND notify_level = :level
                AND installed = :before AND skipped_version = :skipped""", values).rowcount:
-        db.execute("""
-            UPDATE project SET judged_by = '' WHERE id = :project AND installed != :before""", values)
+        db.execute("UPDATE project SET judged_by = '' WHERE id = :project AND installed != '[]'", values)
         return
     if verdicts.installed:      # what may follow them may have become less
         db.execute("DELETE FROM excluded_release WHERE project_id = :project", values)
@@ -4002,10 +4006,10 @@ class Projects:
         return {row["source_id"]: row["id"] for row in self._db.rows(
             "SELECT source_id, id FROM project WHERE account_id = ?", (account_id,))}
 
-    def of_ids(self, account_id: str, ids: Sequence[str]) -> list[Project]:
-        """The account's projects of these ids, in their order."""
+    def of_ids(self, account_id: str, ids: Sequence[str], place: str | None = None) -> list[Project]:
+        """The account's projects of these ids, in their order; with what is installed at a place alone."""
         # Not by the index of the account, which leads to all its projects.
-        return [_project(row) for row in self._db.rows("""
+        found = [_project(row) for row in self._db.rows("""
             SELECT project.id, account_id, source_id, provider, name, email_notification,
                    exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
                    notify_level, installed, skipped_version, snoozed_until, former_name, checked_at,
@@ -4018,6 +4022,7 @@ class Projects:
               JOIN project ON project.id = value
               JOIN source  ON source.id = source_id
              WHERE +account_id = ? ORDER BY wanted.id""", (compact_json(list(ids)), account_id))]
+        return found if place is None else [project.at(place) for project in found]
 
     def by_names(self, account_id: str, provider: str, keys: Sequence[str]) -> tuple[Project, str] | None:
         """``(project, key)`` of the longest of the names that the account tracks there."""
@@ -4096,9 +4101,9 @@ class Projects:
              ORDER BY urgency DESC, name COLLATE NOCASE, project.id
             """, {"account": account_id, "now": now, "place": place, "tag": tag, "text": searchable(text)})]
         if place is not None:       # what other places run does not count
-            narrow = [one.at(place) for one in self.of_ids(account_id, [id_ for id_, _ in found])]
+            narrow = self.of_ids(account_id, [id_ for id_, _ in found], place)
             narrow.sort(key=lambda one: one.most_urgent.urgency if one.most_urgent else 0, reverse=True)
-            found = [(one.id, one.state(now)) for one in narrow]
+            found = [(one.id, one.state(now)) for one in narrow if one.installed]
         groups: dict[str, list[str]] = {"behind": [], "quiet": [], "unknown": [], "current": []}
         for id_, state in found:
             groups[_UPDATE_GROUPS[state]].append(id_)
@@ -7634,7 +7639,9 @@ def pin_of_item(item: Mapping[str, Any]) -> Pin:
     pin = _purl_pin(purl) if purl else _image_pin(image, {}) if image else Pin(
         name, provider=provider, reason=reason)
     given = {key: _readable_text(_of(str, item, key)) for key in ("version", "digest", "label", "service")}
-    return Pin(_readable_text(pin.name), given["version"] or pin.version, given["digest"] or pin.digest,
+    digest = re.fullmatch("(?:sha256:)?([0-9a-f]{64})", (given["digest"] or pin.digest).strip().lower())
+    return Pin(_readable_text(pin.name), given["version"] or pin.version,
+               f"sha256:{digest[1]}" if digest else "",
                item.get("direct") is not False, given["service"], pin.provider, pin.reason, given["label"])
 
 
@@ -7933,13 +7940,14 @@ def after_update(one: Installation, version: str, releases: Mapping[str, KnownRe
     kind, _, digest = (target.content_id or "" if target else "").partition(":")
     keeps_tag = not version_parts(one.version).numbers      # such as "latest"
     return Installation(one.place, one.version if keeps_tag else version or one.version,
-                        digest if kind == "digest" else "", one.origin, now,
-                        previous=one.version, previous_digest=one.digest or one.first_digest)
+                        digest if kind == "digest" else "", one.origin, now, version if keeps_tag else "",
+                        previous=one.version, previous_digest=one.digest or one.first_digest,
+                        previous_label=one.label)
 
 
 def before_update(one: Installation, now: float) -> Installation:
     """An installation as it was before a person said that it was updated."""
-    return Installation(one.place, one.previous, one.previous_digest, one.origin, now)
+    return Installation(one.place, one.previous, one.previous_digest, one.origin, now, one.previous_label)
 
 
 def with_said(installed: Iterable[Installation], said: Sequence[Installation]) -> tuple[Installation, ...]:
@@ -8259,7 +8267,8 @@ def update_words(project: Project) -> str:
         return f"You run {one.shown}{at}, of which there is a new build."
     cves = ", ".join(one.cve[:3]) + (" and more" if len(one.cve) > 3 else "")
     others = list(dict.fromkeys(each.place or "here" for each in project.installed
-                                if each.is_behind and each.place != one.place))
+                                if each.is_behind and not project.is_skipped(each)
+                                and each.place != one.place))
     return (f"You run {one.shown}{at}: {one.newest} is {counted(one.behind, 'release')} ahead ({one.step})"
             + (f", fixing {cves}." if cves else ".")
             + (f" Also behind: {', '.join(others)}." if others else ""))
@@ -10359,6 +10368,9 @@ class Installer:
         if not start:
             raise Invalid(Problem("since", "is required: a version, as none is installed"))
         known = self.store.releases.known(project.source_id)
+        excluded_ones, _ = self.judge(project.account_id, project.exclude_version_regexp, known)
+        for version in excluded_ones - {start, until}:
+            del known[version]
         span = changes_between(start[:NAME_LIMIT], until or "", known, self.rules_of(project))
         noted = [*span.unfolded[:CHANGES_LIMIT], *span.folded[:CHANGES_LIMIT]]
         notes = self.store.releases.notes(project.source_id, [one.version for one in noted])
@@ -10381,13 +10393,17 @@ class Installer:
     def _settings_after(self, project: Project, installed: Iterable[Installation]) -> dict[str, Any]:
         """For the store: what is installed, which is compared anew where it is something else."""
         before = {one.identity: one for one in project.installed}
-        after = {one.identity: dataclasses.replace(
-                     before.get(one.identity, one), seen_at=one.seen_at, previous=one.previous,
-                     previous_digest=one.previous_digest)
-                 for one in itertools.islice(installed, INSTALLED_LIMIT)}
+        builds = {(one.place, one.version): one.first_digest for one in project.installed}
+        after: dict[str, Installation] = {}
+        for one in itertools.islice(installed, INSTALLED_LIMIT):
+            same = before.get(one.identity)
+            after.setdefault(one.id, dataclasses.replace(
+                same, seen_at=one.seen_at, previous=one.previous) if same else dataclasses.replace(
+                one, first_digest="" if one.digest else builds.get((one.place, one.version), "")))
         changed = dataclasses.replace(project, installed=tuple(after.values()))
-        return {"installed": changed.installed} | (
-            {"verdicts": self.verdicts_for(changed)[0]} if after.keys() != before.keys() else {})
+        if before.keys() == {one.identity for one in changed.installed}:
+            return {"installed": changed.installed}
+        return {"installed": changed.installed, "verdicts": self.verdicts_for(changed)[0]}
 
     def record(self, project: Project, said: Installation) -> None:
         """Record what a person says of a place. Raises Invalid where there are too many."""
@@ -13144,10 +13160,9 @@ def updates_page(visit: Visit) -> str:
     number = query.page()
     query.check()
     ids, places = projects.updates(account_id, place, tag, text), projects.places(account_id)
-    pages = {name: those[:PAGE_SIZE] for name, those in ids.items()} | {
-        "behind": ids["behind"][(number - 1) * PAGE_SIZE:number * PAGE_SIZE]}
-    groups = {name: [_update_item(visit, project, place) for project in projects.of_ids(account_id, those)]
-              for name, those in pages.items()}
+    groups = {name: [_update_item(visit, project) for project in projects.of_ids(
+        account_id, those[(number - 1) * PAGE_SIZE:number * PAGE_SIZE], place) if project.installed]
+              for name, those in ids.items()}
     chosen = {name: words for name, words in (
         ("q", text), ("place", place), ("tag", visit.tags.get(tag or "", tag))) if words}
     nothing = "Nothing that matches is behind." if chosen else "Everything is up to date."
@@ -13155,7 +13170,7 @@ def updates_page(visit: Visit) -> str:
         UPDATES_PAGE, "/updates", items=groups["behind"], groups=groups,
         folded={"quiet": "Skipped or snoozed", "unknown": "Cannot be compared", "current": "Up to date"},
         counts={name: len(those) for name, those in ids.items()},
-        pages=visit.pager(number * PAGE_SIZE < len(ids["behind"]), number),
+        pages=visit.pager(number * PAGE_SIZE < max(map(len, ids.values())), number),
         chips=[(words, visit.link(page="", **{name: ""})) for name, words in chosen.items()],
         count=f"{counted(len(ids['behind']), 'project')} behind" if places else "",
         nothing=nothing if places else "Which versions do you run? Say it on a project's page, or have "
@@ -13206,13 +13221,12 @@ def _update_buttons(one: Installation) -> dict[str, tuple[str | None, str]]:
     return buttons
 
 
-def _update_item(visit: Visit, project: Project, place: str | None) -> Entry:
-    """A project on the page Updates, by its most urgent installation, of one place or of all."""
-    shown = project.at(place) if place else project
-    one, state = shown.most_urgent, shown.state(visit.store.database.clock())
+def _update_item(visit: Visit, project: Project) -> Entry:
+    """A project on the page Updates, by its most urgent installation."""
+    one, state = project.most_urgent, project.state(visit.store.database.clock())
     assert one
     buttons, hints = dict[str, str | tuple[str, str]](), list[str]()
-    for each in shown.installed:
+    for each in project.installed:
         buttons |= {button: words for button, (_, words) in _update_buttons(each).items()}
     if state in ("behind", "new build"):
         buttons |= {f"skip {one.newest}": f"Skip {one.newest}"} if one.newest else {}
@@ -13221,7 +13235,7 @@ def _update_item(visit: Visit, project: Project, place: str | None) -> Entry:
         hints = [f"{project.skipped_version} is skipped." if state == "skipped" else
                  f"Snoozed until {visit.moment(project.snoozed_until)}."]
         buttons |= {"undo": "Show again"}
-    names = [f"{each.place or 'here'}: {each.shown}" for each in shown.installed]
+    names = [f"{each.place or 'here'}: {each.shown}" for each in project.installed]
     about = one.place if len(names) == 1 else ", ".join(names[:4]) + (
         f" and {len(names) - 4} more" if len(names) > 4 else "")
     return _installation_item(
@@ -16234,8 +16248,8 @@ def updates_(service: Service, account: Account, args: argparse.Namespace) -> No
     now, rows = service.store.database.clock(), list[dict[str, Any]]()
     for project in service.store.projects.with_updates(account.id, args.all):
         shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
-        rows += [row | shown for row in _installed_rows(project)
-                 if args.all or row["state"] in ("behind", "new build")]
+        rows += [row | shown for row, one in zip(_installed_rows(project), project.installed)
+                 if args.all or one.is_behind and not project.is_skipped(one)]
     _print_rows([{name: value for name, value in row.items() if name not in ("origin", "seen_at")}
                  for row in rows], args.json, "name", "place", "version", "newest", "step", "behind", "cve")
 
@@ -16325,19 +16339,18 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
             raise ValueError("expected an address such as https://releases.example.org")
         address = f"{read_web_address(args.to)}/v1/installations"
         answer = Fetcher(settings).fetch(Request(address, headers, "POST", compact_json(body).encode()))
-        said = answer.json()
+        said = answer.json() if answer.status in (200, 400, 401, 413, 429, 503) else {}
     except (ProviderError, ValueError) as error:
         raise Invalid(f"--to {args.to}: {error}") from None
-    if not isinstance(said, dict):
-        raise Invalid(f"--to {args.to}: it is no releasetrack")
-    if answer.status != 200:
-        words = " ".join(map(str, _of(list, said, "errors")))
-        words = words or f"{said.get('message')} (status {answer.status})"
+    if answer.status != 200 and isinstance(said, dict):
+        words = " ".join(map(str, _of(list, said, "errors"))) or said.get("message", "it is no releasetrack")
         key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
-        raise Invalid(f"--to {args.to}: {words}{key}")
+        raise Invalid(f"--to {args.to}: {words} (status {answer.status}){key}")
+    outcomes = [one for one in _of(list, said, "items") if isinstance(one, dict)]
+    if len(outcomes) != len(wanted):
+        raise Invalid(f"--to {args.to}: it is no releasetrack")
     return [row.as_json() | {name: one.get(name) for name in ("outcome", "reason")}
-            for row, one in zip(wanted, _of(list, said, "items")) if isinstance(one, dict)] + [
-                row.as_json() for row in rows if not row.provider]
+            for row, one in zip(wanted, outcomes)] + [row.as_json() for row in rows if not row.provider]
 
 
 _SINCE = argument("--since", type=_typed(_instant), default=0.0, metavar="TIME",

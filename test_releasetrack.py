@@ -8832,7 +8832,8 @@ def test_what_is_installed_beside_a_check_is_compared_with_what_that_finds(world
     assert world.store.projects.get(world.account.id, project.id).installed[0].newest == "2.0"
 
 
-def test_a_scan_beside_a_check_hides_no_rebuild_of_that(world):
+@pytest.mark.parametrize("between", ["a scan", {"skipped_version": "9.9"}, {"notify_level": "minor"}])
+def test_a_change_beside_a_check_hides_no_rebuild_of_that(world, between):
     """Bug: what the check found to be rebuilt was lost, as the scan had moved when the version was seen."""
     digests = {"1.0": f"sha256:{'a' * 64}"}
     hub = world.track("dockerhub", "nginx", dataclasses.replace(release("1.0"), content_id=f"digest:{digests['1.0']}"))
@@ -8842,7 +8843,7 @@ def test_a_scan_beside_a_check_hides_no_rebuild_of_that(world):
     tracker = world.tracker(world.service.settings)
     source = world.store.sources.get(hub.source_id)
     result = tracker._judge(source, rt.PROVIDERS["dockerhub"], lambda: world.store.releases.known(hub.source_id), rt.CheckResult(0.0, updated=[rebuilt]))
-    world.ask("POST", "/v1/installations", item)
+    world.ask("POST", *(("/v1/installations", item) if between == "a scan" else (f"/v1/projects/{hub.id}", between)))
     assert world.store.sources.claim([source.id], tracker._claimant, world.store.database.clock())
     tracker._record(source, result, [])
     assert world.store.projects.get(world.account.id, hub.id).installed[0].state == "new build"
@@ -8857,7 +8858,7 @@ def test_skip_and_level_beside_what_is_installed_are_compared(world):
 
 
 @pytest.mark.parametrize("skipped, same, other", [
-    ("18.1", "18.1 18.1-alpine 18.1-alpine3.22", "18.2 18 18.1-ls5 18.1.1 18.1-rc1"), ("1.1.1t", "1.1.1t", "1.1.1u 1.1.1"), ("2024a", "2024a", "2024b"),
+    ("18.1", "18.1 18.1-alpine 18.1-alpine3.22", "18.2 18 18.1-ls5 18.1.1 18.1-rc1 18.1-hotfix 18.1-p 18.1-security"), ("1.1.1t", "1.1.1t", "1.1.1u 1.1.1"), ("2024a", "2024a", "2024b"),
     ("v1.30.1+k3s1", "v1.30.1+k3s1", "v1.30.1+k3s2"), ("1.0.0-rc1", "1.0.0-rc1", "1.0.0-rc2 1.0.0"), ("18.1-ls5", "18.1-ls5", "18.1-ls6"), ("", "", "1.0")])
 def test_skipped_version_covers_its_variants_alone(skipped, same, other):
     project = dataclasses.replace(rt.Project.blank("", "github", "o/p"), skipped_version=skipped)
@@ -8871,6 +8872,42 @@ def test_update_of_an_image_can_be_undone_with_its_build(world):
     updated = rt.after_update(mine, "", world.store.releases.known(hub.source_id), 1.0)
     assert (updated.version, updated.digest) == ("latest", digests[1].removeprefix("digest:"))
     assert rt.before_update(updated, 0.0) == dataclasses.replace(mine, seen_at=0.0)
+    labelled = dataclasses.replace(mine, label="1.0")
+    assert rt.after_update(labelled, "2.0", {}, 1.0).label == "2.0"
+    assert rt.before_update(rt.after_update(labelled, "2.0", {}, 1.0), 0.0) == labelled
+
+
+def test_what_is_said_twice_keeps_its_new_build(world):
+    """Bug: a scan that said the same tag hid that it had been rebuilt."""
+    digest = "digest:sha256:" + "a" * 64
+    hub = world.track("dockerhub", "nginx", dataclasses.replace(release("1.27"), content_id=digest))
+    world.service.installer.record(hub, rt.Installation("nas", "1.27"))
+    world.record(hub.source_id, updated=[dataclasses.replace(release("1.27"), content_id=digest.replace("a" * 64, "b" * 64))])
+    world.tracker(world.service.settings)._judge_rest([world.store.projects.get(world.account.id, hub.id)])
+    for origin in ("file", "api"):
+        world.ask("POST", "/v1/installations", {"place": "nas", "origin": origin, "items": [{"image": "nginx:1.27"}]})
+        assert {one["state"] for one in world.ask("GET", f"/v1/projects/{hub.id}")["installed"]} == {"new build"}, origin
+
+
+@pytest.mark.parametrize("digest, kept", [("ab" * 32, f"sha256:{'ab' * 32}"), (f"sha256:{'AB' * 32}", f"sha256:{'ab' * 32}"), ("xx", None), ("sha512:ab", None)])
+def test_digest_is_recorded_in_one_form(world, digest, kept):
+    world.track("dockerhub", "nginx", release("1.27"))
+    answer = world.ask("POST", "/v1/installations", {"items": [{"image": "nginx:1.27", "digest": digest}]})
+    assert answer["items"][0].get("digest") == kept
+
+
+def test_changes_leave_out_what_patterns_exclude(world):
+    project = world.track("github", "o/p", release("v1.0"), release("v2.0", "2026-04-01T00:00:00Z"), release("v3.0", "2026-05-01T00:00:00Z"))
+    world.ask("POST", f"/v1/projects/{project.id}", {"installed": [{"version": "v1.0"}], "exclude_version_regexp": [{"value": "^v3"}]})
+    answer = world.ask("GET", f"/v1/projects/{project.id}/changes")
+    assert answer["until"] == "v2.0" and [one["version"] for one in answer["releases"]] == ["v2.0"]
+
+
+@pytest.mark.parametrize("status, text", [(200, '{"ok": true}'), (200, '{"items": [3]}'), (200, "[]"), (301, ""), (500, "<h1>no</h1>")])
+def test_scan_to_what_is_no_releasetrack_is_refused(world, stack, listen, status, text):
+    there = listen(lambda seen: (status, text))
+    code, out, errors = world.command("scan", str(stack), "--to", there.url)
+    assert (code, out) == (1, "") and "it is no releasetrack" in errors
 
 
 def test_patterns_exclude_what_is_newest(world):
