@@ -2440,7 +2440,7 @@ CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_sta
 
 PRAGMA user_version = 7;
 """)
-# Dropped before a migration, as they hold on to columns that it may drop, and made anew after it: so only
+# Dropped before a migration, as they hold on to columns that it may drop, and created after it: so only
 # the present ones stand here.
 DROPPED_VIEWS = """
 DROP VIEW IF EXISTS project_release_view;
@@ -8625,8 +8625,9 @@ class Tracker(Worker):
         recorded = self.store.sources.record_check(source.id, self._claimant, result)
         if recorded is None:
             return [], []
-        with self._logged(f"source {source.id}: rules"):
-            self._judge_rest(self.store.projects.with_rules(source.id, is_unjudged=True))
+        if result.new or result.verdicts:
+            with self._logged(f"source {source.id}: rules"):
+                self._judge_rest(self.store.projects.with_rules(source.id, is_unjudged=True))
         for release in news:
             log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
                      "updated" if release.is_updated else "new")
@@ -10391,7 +10392,7 @@ class Installer:
         raise StoreUnavailable("others change what is installed at the same time; try again")
 
     def _settings_after(self, project: Project, installed: Iterable[Installation]) -> dict[str, Any]:
-        """For the store: what is installed, which is compared anew where it is something else."""
+        """For the store: what is installed, which is compared again where it changed."""
         before = {one.identity: one for one in project.installed}
         builds = {(one.place, one.version): one.first_digest for one in project.installed}
         after: dict[str, Installation] = {}

@@ -9040,6 +9040,11 @@ def test_metrics_are_for_administrators(world):
     basic = base64.b64encode(f"x:{world.key}".encode()).decode()
     text = world.app.get("/metrics", headers={"Authorization": f"Basic {basic}"}).text
     assert "releasetrack_projects 1\n" in text and "# TYPE releasetrack_projects gauge\n" in text
+    assert "releasetrack_behind_projects 0\n" in text
+    project = world.track("github", "a/c", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
+    world.service.installer.record(project, rt.Installation("nas", "1.0"))
+    assert "releasetrack_behind_projects 1\n" in world.app.get("/metrics", headers={"Authorization": f"Basic {basic}"}).text
+    assert world.ask("GET", "/v1/summary")["behind"] == 1
     other = add_account(world)
     key = world.store.keys.add(other.id, "k", ["0.0.0.0/0"]).secret
     for headers in ({}, {"X-Key": key}, {"X-Key": "rt_wrong"}):
