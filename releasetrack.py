@@ -7901,13 +7901,17 @@ def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> 
     return mine in releases or bool(mine) and any(rules.lineage(version).is_of(own) for version in releases)
 
 
+def _digest_of(release: KnownRelease | None) -> str:
+    """The digest of an image's tag; "" where none is known."""
+    kind, _, digest = (release.content_id or "" if release else "").partition(":")
+    return digest if kind == "digest" else ""
+
+
 def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> Installation:
     """An installation, and how it compares with the project's releases: final ones, and those on its base,
     are preferred. "unknown": with none of them. A tag whose build is not known is taken for the build that
     it was when first compared."""
-    tag = releases.get(one.version)
-    kind, _, digest = (tag.content_id or "" if tag else "").partition(":")
-    digest = digest if kind == "digest" else ""
+    digest = _digest_of(releases.get(one.version))
     blank = dataclasses.replace(
         one, known_as=_known_as(one, releases, rules), state="unknown", step="", line="", newest="", behind=0,
         since="", cve=(), is_other_base=False, first_digest="" if one.digest else one.first_digest or digest)
@@ -7936,11 +7940,10 @@ def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: Ver
 def after_update(one: Installation, version: str, releases: Mapping[str, KnownRelease],
                  now: float) -> Installation:
     """An installation after an update to a version; with "" to the newest build of its tag."""
-    target = releases.get(version or one.version)
-    kind, _, digest = (target.content_id or "" if target else "").partition(":")
+    digest = _digest_of(releases.get(version or one.version))
     keeps_tag = not version_parts(one.version).numbers      # such as "latest"
     return Installation(one.place, one.version if keeps_tag else version or one.version,
-                        digest if kind == "digest" else "", one.origin, now, version if keeps_tag else "",
+                        digest, one.origin, now, version if keeps_tag else "",
                         previous=one.version, previous_digest=one.digest or one.first_digest,
                         previous_label=one.label)
 
@@ -10369,8 +10372,8 @@ class Installer:
         if not start:
             raise Invalid(Problem("since", "is required: a version, as none is installed"))
         known = self.store.releases.known(project.source_id)
-        excluded_ones, _ = self.judge(project.account_id, project.exclude_version_regexp, known)
-        for version in excluded_ones - {start, until}:
+        ruled_out, _ = self.judge(project.account_id, project.exclude_version_regexp, known)
+        for version in ruled_out - {start, until}:
             del known[version]
         span = changes_between(start[:NAME_LIMIT], until or "", known, self.rules_of(project))
         noted = [*span.unfolded[:CHANGES_LIMIT], *span.folded[:CHANGES_LIMIT]]
@@ -13137,7 +13140,7 @@ UPDATES_PAGE = template_of("""\
 <div id="found">
   % include("bar")
   % include("list", looks="updates")
-  % if not items:
+  % if not counts["behind"]:
   % include("empty", text=nothing, drawing="updates")
   % end
   % include("pager")
@@ -13182,9 +13185,9 @@ def updates_page(visit: Visit) -> str:
                 visit.filter("tag", "Tag", visit.tags)])
 
 
-def _installation_item(visit: Visit, project: Project, one: Installation, **more: Any) -> Entry:
-    """An installation of a project, and what is newer; ``more``: other members of its Entry."""
-    marks, hints = list(more.pop("marks", ())), list(more.pop("hints", ()))
+def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
+    """An installation of a project, and what is newer."""
+    marks, hints = list[tuple[str, str]](), list[str]()
     provider = visit.providers.get(project.provider)
     if one.state == "behind":
         marks.append(("warn" if one.step == "major" else "", f"{one.step}, {one.behind} behind"))
@@ -13205,7 +13208,7 @@ def _installation_item(visit: Visit, project: Project, one: Installation, **more
     return Entry(
         one.shown + newer, marks=marks, hints=hints,
         action=f"/projects/{project.id}", chips=[("", "What changed", changes)] if one.newest else (),
-        end="since" if one.since else "", when=visit.when(instant_of(one.since)) if one.since else (), **more)
+        end="since" if one.since else "", when=visit.when(instant_of(one.since)) if one.since else ())
 
 
 def _update_buttons(one: Installation) -> dict[str, tuple[str | None, str]]:
@@ -13239,10 +13242,11 @@ def _update_item(visit: Visit, project: Project) -> Entry:
     names = [f"{each.place or 'here'}: {each.shown}" for each in project.installed]
     about = one.place if len(names) == 1 else ", ".join(names[:4]) + (
         f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return _installation_item(
-        visit, project, one, path=f"/projects/{project.id}", name=project.name,
-        icon=visit.icon_of(project.provider), about=about, buttons=buttons, hidden={"back": "/updates"},
-        hints=hints, fold="Actions" if len(buttons) > 1 else "")
+    item = _installation_item(visit, project, one)
+    return dataclasses.replace(
+        item, path=f"/projects/{project.id}", name=project.name, icon=visit.icon_of(project.provider),
+        about=about, hints=[*hints, *item.hints], buttons=buttons, hidden={"back": "/updates"},
+        fold="Actions" if len(buttons) > 1 else "")
 
 
 CHANGES_PAGE = template_of("""\
@@ -13844,12 +13848,13 @@ def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
     """What can be done about what is behind of a project, by button."""
     store, now, account_id = visit.store, visit.store.database.clock(), visit.account.id
 
-    def replace(one: Installation, version: str | None, is_forgotten: bool = False) -> None:
-        after = [before_update(one, now) if version is None else
-                 after_update(one, version, store.releases.known(project.source_id), now)]
-        after = [] if is_forgotten else after
+    def replace(one: Installation, after: Callable[[], list[Installation]]) -> None:
         visit.context.installer.change(account_id, [project.id], lambda found: itertools.chain(*(
-            after if mine.identity == one.identity else [mine] for mine in found.installed)))
+            after() if mine.identity == one.identity else [mine] for mine in found.installed)))
+
+    def said(one: Installation, version: str | None) -> list[Installation]:
+        return [before_update(one, now) if version is None else
+                after_update(one, version, store.releases.known(project.source_id), now)]
 
     def option(**settings: Any) -> Callable[[], Any]:
         return lambda: store.projects.update(account_id, project.id, settings)
@@ -13863,8 +13868,9 @@ def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
         if one.newest:
             acts[f"skip {one.newest}"] = (
                 option(skipped_version=one.newest), f"Skipped {project.name} {one.newest}.")
-        acts[f"forget {one.id}"] = functools.partial(replace, one, None, True), f"Forgot {mine}."
-        acts |= {button: (functools.partial(replace, one, version), f"Updated {mine}: {words}.")
+        acts[f"forget {one.id}"] = functools.partial(replace, one, list), f"Forgot {mine}."
+        acts |= {button: (functools.partial(replace, one, functools.partial(said, one, version)),
+                          f"Updated {mine}: {words}.")
                  for button, (version, words) in _update_buttons(one).items()}
     return acts
 
@@ -13876,8 +13882,9 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
     for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True):
         buttons: dict[str, str | tuple[str, str]] = {"undo": "Show its updates again"} if is_quiet else {}
         buttons |= {button: words for button, (_, words) in _update_buttons(one).items()}
-        items.append(_installation_item(
-            visit, project, one, marks=[("plain", one.place or "here")], fold="Change",
+        item = _installation_item(visit, project, one)
+        items.append(dataclasses.replace(
+            item, marks=[("plain", one.place or "here"), *item.marks], fold="Change",
             about="up to date" if one.state == "current" else "",
             buttons=buttons | {f"forget {one.id}": "Forget"}))
     return items

@@ -11751,6 +11751,16 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
         assert words in visitor.press(page, "install", 400, **fields).text
 
 
+def test_folded_groups_of_updates_have_pages(world, visitor):
+    """Bug: of what is up to date 20 were shown, and the second page said that all is."""
+    old = world.track("github", "o/old", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
+    projects = [old, *(world.track("github", f"o/p{at:02}", release("1.0")) for at in range(25))]
+    world.service.installer.change(world.account.id, [one.id for one in projects], lambda project: [rt.Installation("nas", "1.0")])
+    first, second = (text_of(page, "#found") for page in pages_behind(visitor, "/updates"))
+    assert "Up to date: 25" in first and "Up to date: 25" in second and "o/p19" in first and "o/p20" not in first and "o/p24" in second
+    assert "1 project behind" in second and "Everything is up to date." not in second
+
+
 def test_what_changed_shows_hostile_notes_as_text(world, visitor):
     evil = "<script>alert(1)</script><h2 onclick=x>Breaking changes</h2><p><a href='javascript:alert(1)'>a</a><a href='https://x.example/'>b</a><img src=x onerror=y></p>{{1}}"
     project = world.track("github", "o/a", release("v1.0"), release("v1.1-rc1", "2026-04-01T00:00:00Z", is_prerelease=True), release("v1.1", "2026-04-02T00:00:00Z", evil, cve=("CVE-2026-1234",)))
@@ -13788,8 +13798,8 @@ def test_serve_scans_by_itself(world, stack, tmp_path, serve):
     world.track("dockerhub", "postgres", release("16.4"))
     world.track("dockerhub", "nginx", release("1.27.3"))
     with engine(tmp_path / "docker.sock", engine_answer):
-        serve("--db", world.db, "--scan", str(stack), "--docker", str(tmp_path / "docker.sock"))
-        until(lambda: all(world.store.projects.found_at(world.account.id, "", origin) for origin in ("file", "container")))
+        serve("--db", world.db, "--scan", str(stack), "--docker", str(tmp_path / "docker.sock"), "--place", "nas")
+        until(lambda: all(world.store.projects.found_at(world.account.id, "nas", origin) for origin in ("file", "container")))
 
 
 # == faults of the store =======================================================
