@@ -25,7 +25,7 @@ The rooms, each using only some of those above it (`grep -n '^# == '` prints whe
     settings        units, limits, and one table of what an operator may choose
     values          frozen dataclasses, errors, version order, times, ids
     limits          rate limits and pacing: arithmetic on a given time
-    security        passwords, tokens, signatures, log-in throttling, the regex sandbox
+    security        passwords, tokens, signatures, log-in throttling, a process for strangers' texts
     store           schema and all SQL; it stores what rules decided
     fetching        all outgoing HTTP and mail: deadlines, size bounds, address checks
     providers       one row per provider, and the dialects that they speak: no I/O
@@ -552,6 +552,12 @@ class StoreUnavailable(ReleasetrackError):
     status = 503
 
 
+class HelperMissing(ReleasetrackError):
+    """There is no process to read files and patterns in."""
+
+    status = 503
+
+
 class ProviderError(ReleasetrackError):
     """A provider did not answer with releases; the message is for people."""
 
@@ -897,7 +903,7 @@ def debian_lineage(version: str) -> Lineage:
 
 
 # What says only which build an image is, as at the end of 8.0.0-debian-12-r3 and v8.9.0-ls99.
-_BUILD = re.compile(r"(?:-(?:ls|r|security-|debian-[0-9]+-r)?[0-9]+)*$")
+_BUILD = re.compile(r"(?:-(?:ls|r|security-|debian-[0-9]+-r)?[0-9]+){0,9}$")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -1732,8 +1738,8 @@ def fair_turns(waiting: Iterable[Job], busy: Collection[Job], size: int, per_hos
 
 # == security ==================================================================
 #
-# What keeps strangers out: passwords, tokens and signatures, which addresses may be reached, the
-# throttle of log-ins, the process that runs users' patterns, and what makes strangers' HTML harmless.
+# What keeps strangers out: passwords, tokens and signatures, which addresses may be reached, the throttle
+# of log-ins, the process that reads strangers' files and patterns, and what makes their HTML harmless.
 
 
 # OWASP's password storage cheat sheet: of the choices of equal strength the one with the least memory.
@@ -1932,55 +1938,158 @@ class LoginThrottle:
         self._pool.shutdown()
 
 
-class RegexSandbox:
-    """Tries users' regular expressions in a process of its own: one that takes long would hold the
-    interpreter's lock, and so stop every thread."""
+def match_patterns(rules: Sequence[tuple[str, bool]],
+                   versions: Collection[str]) -> tuple[list[str], list[tuple[int, str]]]:
+    """``(versions that are excluded, (index, problem) of patterns)``. A plain pattern excludes what it finds
+    something in, an inverse one the rest, one with a problem nothing: rather a release too many than one
+    hidden. For ``Helper``: ``re`` heeds its signal, and each pattern may take its part of two seconds."""
+    found, problems = set[str](), list[tuple[int, str]]()
+    for index, (pattern, inverse) in enumerate(rules):
+        signal.setitimer(signal.ITIMER_PROF, 2 / len(rules))
+        try:
+            search = re.compile(pattern).search
+            found.update([text for text in versions if bool(search(text)) is not inverse])
+        except TimeoutError:
+            problems.append((index, f"must be matched with all versions in time; {pattern!r} takes longer"))
+        except (re.error, OverflowError, RecursionError) as error:
+            problems.append((index, f"must be a Python regular expression; {pattern!r} is not: {error}"))
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return list(found), problems
 
-    # Each pattern has half of the processor time that is left of a second; re heeds signals as it works.
+
+def _interpreter() -> str:
+    """A Python like this one: under uWSGI and in a frozen program sys.executable is none. Raises
+    HelperMissing."""
+    names = (f"python{sys.version_info[0]}.{sys.version_info[1]}", "python3")
+    beside = [os.path.join(folder, "bin", name) for folder in (sys.exec_prefix, sys.base_exec_prefix)
+              for name in names]
+    for path in (sys.executable or "", *beside):
+        if os.path.basename(path).startswith(("python", "pypy")) and os.access(path, os.X_OK):
+            return path
+    raise HelperMissing("Files and patterns cannot be read: this program is no Python interpreter "
+                        f"({sys.executable}), and there is none in {os.path.dirname(beside[0])}.")
+
+
+class Helper:
+    """Works on what strangers wrote, one text at a time, in a process of its own: what takes long there would
+    hold this interpreter's lock, and so stop every thread, and memory that it takes would stay taken. The
+    process begins with the first text and ends after a minute without one."""
+
+    SECONDS = 5                         # of the processor's time for a text
+    MEMORY = 1024                       # MiB of address space; the largest files take half of it
+    # The module of this file, wherever it is: in a folder, a package or a zip file.
     _PROGRAM = """if True:
-        import json, re, signal, sys
-        def stop(*_): raise TimeoutError
-        signal.signal(signal.SIGPROF, stop)
-        (rules, versions), left, found, wrong = json.load(sys.stdin), 1.0, set(), []
-        for at, (pattern, inverse) in enumerate(rules):
-            share = max(left / 2, 0.001)
-            signal.setitimer(signal.ITIMER_PROF, share)
-            try:
-                search = re.compile(pattern).search
-                found.update([text for text in versions if bool(search(text)) is not inverse])
-            except TimeoutError:
-                wrong.append([at, None])
-            except (re.error, OverflowError, RecursionError) as error:
-                wrong.append([at, str(error)])
-            left -= share - signal.setitimer(signal.ITIMER_PROF, 0)[0]
-        print(json.dumps([list(found), wrong]))"""
+        import importlib.machinery, importlib.util, json, sys
+        folder, name, sys.path[:] = json.loads(sys.argv[1])
+        try:
+            spec = importlib.machinery.PathFinder.find_spec(name, [folder])
+            sys.modules[name] = module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        except BaseException as error:
+            print(json.dumps(["missing", f"{type(error).__name__}: {error}"]))
+        else:
+            module.Helper.serve()"""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()       # one process at a time, which takes some 40 ms
-        self._seconds = 5.0                 # after which it is killed; the machine may be busy
+        self._lock = threading.Lock()   # held while a text is worked on
+        self._patience = 30.0           # seconds after which the process is killed; the machine may be busy
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}    # by who started it: we may be forked
 
-    def judge(self, rules: Sequence[tuple[str, bool]], versions: Collection[str],
-              patience: float = -1) -> tuple[set[str], dict[int, str]]:
-        """``(versions that are ruled out, what is wrong with patterns by their place)``. A plain pattern
-        rules out what it finds something in, an inverse one the rest, one with which something is wrong
-        nothing: rather a release too many than one hidden. Raises TooMany when others keep it for longer than
-        ``patience``, or where the machine is too busy."""
-        if not rules:
-            return set(), {}
-        if not self._lock.acquire(timeout=patience):
-            raise TooMany(1, "The patterns of others take long. Try again in a few seconds.")
-        try:
-            found, faults = json.loads(subprocess.run(
-                [sys.executable, "-I", "-S", "-c", self._PROGRAM], stdout=subprocess.PIPE, check=True,
-                input=json.dumps([rules, list(versions)]).encode(), timeout=self._seconds).stdout)
-        except subprocess.SubprocessError:      # it took too long, or was killed
-            raise TooMany(10, "Patterns could not be tried: the machine is too busy.") from None
+    def run(self, function: Callable[..., Any], *values: Any, wait: float = -1) -> Any:
+        """What a function of this module returns for values, all as JSON has them, a dataclass as the list of
+        its fields. Raises ValueError, with what to put behind the text's name, where the function does or a
+        limit is reached; TooMany where others keep the process for longer than ``wait``, or it was killed;
+        HelperMissing."""
+        line = compact_json([function.__name__, values]).encode("utf-8", "surrogatepass") + b"\n"
+        if not self._lock.acquire(timeout=wait):
+            raise TooMany(1, "The files or patterns of others take long. Try again in a few seconds.")
+        try:        # again where it has just ended, after its minute
+            kind, answer = self._ask(line) or self._ask(line) or ("killed", None)
+        except OSError as error:
+            kind, answer = "missing", error
         finally:
             self._lock.release()
-        wrong = {at: f"must be a Python regular expression; {rules[at][0]!r} is not: {error}" if error else
-                 f"must be matched with all versions within half a second; {rules[at][0]!r} takes longer"
-                 for at, error in faults}
-        return set(found), wrong
+        if kind == "killed":
+            raise TooMany(10, "What was sent could not be read: the machine is too busy.")
+        if kind == "missing":
+            raise HelperMissing(f"Files and patterns cannot be read: {answer}")
+        if kind == "failed":
+            raise RuntimeError(f"{function.__name__}: {answer}")
+        if kind == "wrong":
+            raise ValueError(answer)
+        return answer
+
+    def match(self, rules: Sequence[tuple[str, bool]], versions: Collection[str],
+              wait: float = -1) -> tuple[set[str], dict[int, str]]:
+        """As ``match_patterns``. Raises TooMany, HelperMissing."""
+        found, problems = self.run(match_patterns, rules, list(versions), wait=wait) if rules else ((), ())
+        return set(found), dict(problems)
+
+    def close(self) -> None:
+        """End the process when it has read its text."""
+        with self._lock:
+            if process := self._processes.pop(os.getpid(), None):
+                process.communicate()
+
+    def _ask(self, line: bytes) -> tuple[str, Any] | None:
+        """``(kind, answer)`` of a line to the process; None if it had ended."""
+        process = self._processes.get(os.getpid())
+        if not process:
+            folder, file = os.path.split(os.path.abspath(__file__))
+            given = json.dumps([folder, os.path.splitext(file)[0], sys.path])
+            process = self._processes[os.getpid()] = subprocess.Popen(
+                [_interpreter(), "-I", "-S", "-c", self._PROGRAM, given],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        killer = threading.Timer(self._patience, process.kill)
+        killer.start()
+        said = b""
+        with contextlib.suppress(BrokenPipeError):
+            assert process.stdin and process.stdout
+            process.stdin.write(line)
+            process.stdin.flush()
+            said = process.stdout.readline()
+        killer.cancel()
+        if said:
+            kind, answer = json.loads(said)
+            return kind, answer
+        with contextlib.suppress(BrokenPipeError):
+            self._processes.pop(os.getpid()).communicate()
+        return ("killed", None) if process.returncode == -signal.SIGKILL else None
+
+    @classmethod
+    def serve(cls) -> None:
+        """In the process: answer each line."""
+        def stop(*_: Any) -> None:
+            raise TimeoutError
+
+        with contextlib.suppress(ValueError, OSError):      # macOS has no such limit
+            resource.setrlimit(resource.RLIMIT_AS, (cls.MEMORY * MIB, cls.MEMORY * MIB))
+        signal.signal(signal.SIGPROF, stop)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)        # Ctrl-C is for the service, which ends this
+        for line in sys.stdin.buffer:
+            signal.alarm(0)
+            print(cls._answer(line), flush=True)
+            if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 256 * KIB:      # in KiB: it stays taken
+                break
+            signal.alarm(60)            # ends the process
+
+    @classmethod
+    def _answer(cls, line: bytes) -> str:
+        limits = {TimeoutError: f"takes longer than {cls.SECONDS} s to read",
+                  MemoryError: f"takes more than {cls.MEMORY} MiB of memory to read",
+                  RecursionError: "is nested too deep"}
+        try:
+            name, values = json.loads(line)
+            signal.setitimer(signal.ITIMER_PROF, cls.SECONDS)
+            answer = json.dumps(globals()[name](*values), default=lambda one: list(vars(one).values()))
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            return f'["done", {answer}]'
+        except (*limits, ValueError) as error:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            return json.dumps(["wrong", limits.get(type(error), str(error))])
+        except Exception as error:      # a fault of ours
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            return json.dumps(["failed", f"{type(error).__name__}: {error}"])
 
 
 # A tag ends at its ">" or where the next "<" begins, so that each character is read once. html.parser takes
@@ -6091,7 +6200,7 @@ def _values_at(value: Any, path: str) -> list[tuple[str, Any]]:
     """``(key, value)`` of all that a path leads to in a JSON value: keys with dots between. ``*`` is every
     member of an object or a list, ``[path=text,path=text]`` every one with those texts there."""
     found = [("", value)]
-    for step in re.findall(r"\[[^\]]*\]|[^.\[\]]+", path):
+    for step in re.findall(r"\[[^\[\]]*\]|[^.\[\]]+", path):
         if step == "*" or step[0] == "[":
             wanted = [part.partition("=")[::2] for part in step[1:-1].split(",") if part]
             found = [pair for _, one in found for pair in _items(one)
@@ -6194,10 +6303,10 @@ def feed_(project: ProjectRef) -> Exchange:
 def _chart_entries(index: bytes | bytearray, chart: str) -> list[dict[str, str]]:
     """The fields of a chart's versions in a repository's index, found by their indentation, for helm writes
     block YAML. The index may be cut, so what is behind its last line break does not count."""
-    top = re.search(rb"^entries:[ \t]*\r?\n( +)", index, re.MULTILINE)
+    top = re.search(rb"^entries:[ \t]*\r?\n( {1,20})(?! )", index, re.MULTILINE)
     if not top:
         raise ValueError("it answered no index of charts")
-    head = rb"^%b[\"']?%b[\"']?:[ \t]*\r?\n(?=( *- +))" % (bytes(top[1]), re.escape(chart.encode()))
+    head = rb"^%b[\"']?%b[\"']?:[ \t]*\r?\n(?=( {0,20}- {1,20}))" % (bytes(top[1]), re.escape(chart.encode()))
     start = re.compile(head, re.MULTILINE).search(index, top.start(1))
     if not start:
         return []
@@ -6715,7 +6824,7 @@ def _image_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, s
     if listed := re.fullmatch(r"https?://([^/]+)/v2/(.+)/tags/list", text):
         id_, name = "image", "/".join(listed.groups())
     elif reference and (reference[3] or reference[4] or _CALLED_REGISTRY.fullmatch(reference[1] or "")):
-        id_, name = "image" if reference[1] else "dockerhub", re.split("@|:(?!.*/)", text)[0]
+        id_, name = "image" if reference[1] else "dockerhub", "/".join(filter(None, reference.group(1, 2)))
     else:
         return None
     with contextlib.suppress(Invalid, KeyError):
@@ -6791,7 +6900,7 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
     """``(provider, name, key)`` of a project by a provider's id and a name, or by an address without an id.
     With an id, an address must be one of that provider. ``is_typed``: by a person, who means GitHub by
     owner/repository. Raises Invalid, of the provider where that must be named."""
-    if re.search(r"://[^/@]*:[^/]*@", text):
+    if re.search(r"://[^/@:]*:[^/@]*@", text):
         raise Invalid(Problem("name", "must not contain user and password; a token comes from the "
                                       "environment"))
     if is_typed:        # owner/repository@v1.2.3
@@ -6956,14 +7065,12 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
 #
 # Reads the files in which people pin versions: compose files, lock files, SBOMs, lists of other tools. Pure:
 # a text comes in, entries go out; nothing is executed, no file is opened. What is read is a stranger's:
-# lines, depth, variables and entries are limited, and no alias of YAML is ever expanded.
+# entries are limited, no alias of YAML is expanded, and no pattern is quadratic; time and memory
+# are limited where a reader runs, in the helper process (security).
 
 
 ENTRY_LIMIT = 50_000            # entries of one file
-_LINE_LIMIT, _NODE_LIMIT = 600_000, 1_000_000       # lines of a file; objects and lists of a JSON text
-_YAML_LIMIT = 100_000           # lines of YAML
 _WIDTH_LIMIT = 10_000           # characters of a line that are looked at, and of a value with its variables
-_DEPTH_LIMIT = 50               # maps and lists of YAML inside each other
 
 
 @dataclasses.dataclass(frozen=True)
@@ -7079,8 +7186,6 @@ def _purl_pin(text: str, version: str = "", is_direct: bool = True, name: str = 
 
 def _json(text: str) -> Any:
     """A JSON text, its numbers as text. Raises ValueError."""
-    if text.count("{") + text.count("[") > _NODE_LIMIT:
-        raise ValueError(f"has more than {_NODE_LIMIT:,} objects and lists")
     try:
         return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except RecursionError:
@@ -7104,7 +7209,6 @@ _QUOTED = re.compile(r""""((?:[^"\\]|\\.)*)"|'((?:[^']|'')*)'""")
 
 def _scalar(text: str) -> str:
     """A plain or quoted scalar of YAML, TOML or .env, without the comment behind it."""
-    text = text[:_WIDTH_LIMIT]
     quoted = _QUOTED.match(text)
     if quoted and text[0] == '"':
         return re.sub(r"\\(.)", r"\1", quoted[1])
@@ -7123,8 +7227,6 @@ def _yaml_lines(text: str) -> Iterator[tuple[int, str, str]]:
     of lists have keys of their own: "--- 7", "- 7"."""
     at, key, parts, is_open = -1, "--- 0", [""], False
     for number, line in enumerate(_lines(text), 1):
-        if number > _YAML_LIMIT:
-            raise ValueError(f"has more than {_YAML_LIMIT:,} lines of YAML")
         content = line.lstrip(" \t")
         indent, is_item = len(line) - len(content), content[:2] in ("- ", "-")
         is_start, goes_on = re.match(r"---(?:\s|$)", line), indent > at and (is_open or not parts[0])
@@ -7149,7 +7251,7 @@ def _yaml_lines(text: str) -> Iterator[tuple[int, str, str]]:
 
 class _Yaml:
     """The scalars of each map by the map's path, and the paths of what aliases name. An alias of a scalar is
-    looked up; no other is expanded, so that a small text stays small. Raises ValueError."""
+    looked up; no other is expanded, so that a small text stays small."""
 
     def __init__(self, text: str) -> None:
         self.maps: dict[tuple[str, ...], dict[str, str]] = {}
@@ -7160,8 +7262,6 @@ class _Yaml:
             while stack and stack[-1][0] >= indent + (is_item and not stack[-1][1].startswith("- ")):
                 stack.pop()
             stack.append((indent, key))
-            if len(stack) > _DEPTH_LIMIT:
-                raise ValueError(f"is nested more than {_DEPTH_LIMIT} deep")
             self._put(tuple(key for _, key in stack), value)
 
     def at(self, *path: str) -> dict[str, str]:
@@ -7274,7 +7374,8 @@ def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 
 
 _STAGE = re.compile(r"FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
-_COPIED = re.compile(r"(?:COPY|ADD)\s.*?--from=(\S+)|RUN\s.*?--mount=(?:\S*,)?from=([^\s,]+)", re.IGNORECASE)
+_COPIED = re.compile(r"(?:COPY|ADD)\s.*?--from=(\S+)|RUN(?:\s+--\S+)*?\s+--mount=(?:\S*?,)?from=([^\s,]+)",
+                     re.IGNORECASE)
 
 
 def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7293,7 +7394,7 @@ def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             if image.lower() not in stages and not image.isdigit():
                 yield _image_pin(image, arguments)
         elif re.match(r"ARG\s", line, re.IGNORECASE) and len(stages) == 1:
-            for name, value in re.findall(r"""([A-Za-z_]\w*)=("[^"]*"|'[^']*'|\S*)""", line):
+            for name, value in re.findall(r"""\b([A-Za-z_]\w*)=("[^"]*"|'[^']*'|\S*)""", line):
                 arguments[name] = _with_variables(value.strip("\"'"), arguments)[0]
         if not until and (here := re.match(r"(?:RUN|COPY|ADD)\s.*<<-?[\"']?(\w+)", line, re.IGNORECASE)):
             until = here[1]
@@ -7307,7 +7408,7 @@ def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     Comments of pip-compile and uv, such as "# via flask", say what needs it: other packages, or a file."""
     entries = re.findall(r"^[^\s#][^\n]*(?:\n[ \t]+[^\n]*)*", text.replace("\\\n", " "), re.MULTILINE)
     pins = [(pin, entry) for entry in entries
-            if (pin := _PIN.fullmatch(entry[:_WIDTH_LIMIT].partition("\n")[0]))]
+            if (pin := _PIN.fullmatch(entry.partition("\n")[0]))]
     names = {pin[1].lower() for pin, _ in pins}
     for pin, entry in pins:
         _, _, comment = entry.partition("# via")
@@ -7418,7 +7519,8 @@ def _gemfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
               for name in re.findall(r"^  ([^\s!]+)", block, re.MULTILINE)}
     for block in blocks:
         if block.startswith("GEM\n"):
-            for name, version in re.findall(r"^ {4}(\S+) \(([^\s()-]+)[^\s()]*\)$", block, re.MULTILINE):
+            for name, version in re.findall(
+                    r"^ {4}(\S+) \(([^\s()-]+)(?:-[^\s()]*)?\)$", block, re.MULTILINE):
                 yield Pin(name, version, is_direct=not direct or name in direct, provider="gems")
 
 
@@ -7436,14 +7538,14 @@ def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 
 
 _RELEASE_FEED = re.compile(
-    r"https?://[^?#]+/(?:releases|tags|commits)(?:/[^?#]*)?(?:\.(?:atom|rss)|\?format=atom)")
+    r"(?>https?://[^?#]+?/(?:releases|tags|commits)(?=[/.?]))[^?#]*(?:\.(?:atom|rss)|\?format=atom)")
 
 
 def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """The feeds of releases among those of a feed reader: http://opml.org/spec2.opml"""
     folder = ""
-    for tag in re.findall(r"<outline\b([^<>]{0,9000})>", text):
-        about = {key: html.unescape(value) for key, value in re.findall(r'(\w+)="([^"]*)"', tag)}
+    for tag in re.findall(r"<outline\b([^<>]*)>", text):
+        about = {key: html.unescape(value) for key, value in re.findall(r'\b(\w+)="([^"]*)"', tag)}
         if _RELEASE_FEED.match(about.get("xmlUrl", "")):
             yield Pin(about["xmlUrl"], service=folder)
         folder = folder if "xmlUrl" in about else about.get("text", "")
@@ -7457,17 +7559,18 @@ def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         if "node_modules/" not in path:     # the project itself, or a workspace
             for kind in ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies"):
                 direct.update(_of(dict, about, kind))
-    waiting = [("", _of(dict, lock, "dependencies"))] if not packages else []
-    for above, dependencies in waiting:     # version 1 nests them; the list grows meanwhile
+    found = [(path.count("node_modules/"), path.rpartition("node_modules/")[2], about)
+             for path, about in packages.items() if "node_modules/" in path]
+    waiting = [(1, _of(dict, lock, "dependencies"))] if not packages else []
+    for depth, dependencies in waiting:     # version 1 nests them; the list grows meanwhile
         for name, about in dependencies.items():
-            packages[f"{above}node_modules/{name}"] = about
-            waiting.append((f"{above}node_modules/{name}/"[-999:], _of(dict, about, "dependencies")))
-    for path, about in packages.items():
-        _, is_package, name = path.rpartition("node_modules/")
+            found.append((depth, name, about))
+            waiting.append((depth + 1, _of(dict, about, "dependencies")))
+    for depth, name, about in found:
         alias = re.fullmatch(r"(?:npm:(@?[^@]+)@)?([^:]+)", _of(str, about, "version"))
-        if is_package and alias and not re.match(r"git|file:", _of(str, about, "resolved")):
+        if alias and not re.match(r"git|file:", _of(str, about, "resolved")):
             yield Pin(alias[1] or _of(str, about, "name") or name, alias[2], provider="npm",
-                      is_direct=path.count("node_modules/") == 1 and (not direct or name in direct))
+                      is_direct=depth == 1 and (not direct or name in direct))
 
 
 def _sections(provider: str, *sections: str) -> Reader:
@@ -7575,16 +7678,16 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
     (r"(?:uv|poetry)\.lock|pylock(?:\.[\w-]+)?\.toml", _locked("pypi", r'$|\{ *registry|"legacy'),
      r"^\[\[packages?\]\]"),
     (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
-    (r".*nvchecker.*\.toml", _nvchecker, r"^source *= *[\"']"),
+    (r"(?>.*?nvchecker).*\.toml", _nvchecker, r"^source *= *[\"']"),
     (r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?", _dockerfile,
      r"^(?:FROM|from) +(?:--\S+ +)?[^\s,;]+ *(?:$| [Aa][Ss] )"),
     (r"Gemfile\.lock|gems\.locked", _gemfile, r"^GEM$"),
     (r"go\.mod", _go_mod, r"^require [^\n]*(?:\(| v[0-9])"),
     (r"pnpm-lock\.yaml", _pnpm, r"^lockfileVersion:"),
-    (r"(?:.*[.-])?compose(?:[.-].*)?\.ya?ml", _compose, r"$."),
+    (r"(?>(?:.*?[.-])?compose(?=[.-])).*\.ya?ml", _compose, r"$."),
     # Compose under another name, Kubernetes, Helm, Flux, Diun, Argus
     (r"Chart\.lock|.*\.ya?ml", _yaml, r"^(?:services|kind|service|dependencies):|^- name:|^[ -]*image:"),
-    (r".*requirements.*\.txt", _requirements, r"^[\w.-]+ *(?:\[[\w, -]*\] *)?== *[0-9]"),
+    (r"(?>.*?requirements).*\.txt", _requirements, r"^[\w.-]+ *(?:\[[\w, -]*\] *)?== *[0-9]"),
     (r"$.", _listed, r""),
 )
 
@@ -7596,7 +7699,8 @@ MANIFESTS = {"poetry.lock": "pyproject.toml", "Pipfile.lock": "Pipfile", "yarn.l
 
 def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
     """The pins, direct only where the manifest names them; as they are where it names none."""
-    names = set(map(str.lower, re.findall(r"(?:^\s*|[\"'])(@?[A-Za-z0-9][\w./-]*)", manifest, re.MULTILINE)))
+    names = {name.lower() for name in re.findall(
+        r"(?:^[ \t]*|[\"'])(@?[A-Za-z0-9][\w./-]*)", manifest, re.MULTILINE)}
     if names.isdisjoint(pin.name.lower() for pin in pins):
         return pins
     return [dataclasses.replace(pin, is_direct=pin.is_direct and pin.name.lower() in names) for pin in pins]
@@ -7618,8 +7722,6 @@ def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise ValueError("is not text")
-    if text.count("\n") > _LINE_LIMIT:
-        raise ValueError(f"has more than {_LINE_LIMIT:,} lines")
     name = re.split(r"[/\\]", path_name)[-1]
     named = [read for pattern, read, *_ in READERS if re.fullmatch(pattern, name, re.IGNORECASE)]
     likely = (read for _, read, mark in READERS if re.search(mark, text[:200_000], re.MULTILINE))
@@ -8374,17 +8476,15 @@ class Tracker(Worker):
     """
 
     def __init__(self, store: Store, fetcher: Fetcher, providers: Mapping[str, Provider], settings: Settings,
-                 patterns: RegexSandbox, clock: Callable[[], float] = time.time,
+                 helper: Helper, clock: Callable[[], float] = time.time,
                  jitter: Callable[[], float] = random.random,
                  on_turn: Callable[[], None] = lambda: None) -> None:
         # 16 checks at once, most of which wait for an answer
         super().__init__("tracker", 16, store, store.database.check_wakeup, LEASE / 3, self._turn, clock,
                          jitter)
-        self.fetcher, self.patterns, self.on_turn = fetcher, patterns, on_turn
+        self.fetcher, self.helper, self.on_turn = fetcher, helper, on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self._tended_at = -math.inf             # on the monotonic clock
-        self._lock = threading.Lock()           # guards the next
-        self._slow: set[tuple[str, tuple[str, bool]]] = set()   # projects and their patterns that take long
         self.configure(settings, providers)
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -8585,27 +8685,25 @@ class Tracker(Worker):
     def _judge(self, source: Source, provider: Provider, read_known: Callable[[], Mapping[str, KnownRelease]],
                result: CheckResult) -> CheckResult:
         """The result with what projects' rules exclude of all releases, and how installations compare; where
-        it brings nothing, only of those whose rules have not judged all."""
+        it brings nothing, only of those whose rules have not judged all. Raises ProviderError: what could
+        not be judged is not news yet."""
         is_quiet = not any((result.new, result.updated, result.new_content_ids, result.noted, result.gone,
                             result.back))
         verdicts = dict[str, Verdicts]()
         for project in self.store.projects.with_rules(source.id, is_unjudged=is_quiet):
-            with self._logged(f"project {project.id}: rules"):
-                verdicts[project.id] = self._verdicts(
-                    project, provider, releases_after(read_known(), result, self._clock()))
+            verdicts[project.id] = self._verdicts(
+                project, provider, releases_after(read_known(), result, self._clock()))
         return dataclasses.replace(result, verdicts=verdicts)
 
     def _verdicts(self, project: Project, provider: Provider,
                   releases: Mapping[str, KnownRelease]) -> Verdicts:
-        """What its rules say; a pattern that took too long is not tried again, for others wait meanwhile.
-        Raises TooMany."""
-        with self._lock:
-            rules = [rule for rule in project.exclude_version_regexp if (project.id, rule) not in self._slow]
-        ruled_out, wrong = self.patterns.judge(rules, releases)
-        for at, words in wrong.items():
+        """What its rules say. Raises ProviderError where its patterns cannot be tried."""
+        try:
+            ruled_out, wrong = self.helper.match(project.exclude_version_regexp, releases)
+        except (TooMany, HelperMissing) as error:
+            raise ProviderError(f"the patterns of a project cannot be tried. {error}") from None
+        for words in wrong.values():
             log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
-        with self._lock:
-            self._slow.update((project.id, rules[at]) for at in wrong)
         return verdicts_on(project, releases, provider.dialect.versions, ruled_out)
 
     def _judge_rest(self, projects: Sequence[Project]) -> None:
@@ -9513,7 +9611,7 @@ def _server_address(text: str) -> str:
 
 
 def _header_line(line: str) -> tuple[str, str]:
-    match = re.fullmatch(r"\s*([A-Za-z0-9-]{1,64})\s*: *([\x20-\x7e\xa0-\xff]{0,4096}?) *", line)
+    match = re.fullmatch(r"([A-Za-z0-9-]{1,64}) *+: *+([\x20-\x7e\xa0-\xff]{0,4096})", line.strip(" "))
     if not match:
         raise ValueError(f"{line.partition(':')[0][:80]!r} must be 'Name: value', the name of letters, digits"
                          " and hyphens, the value of at most 4,096 printable characters of Latin-1")
@@ -10800,7 +10898,7 @@ class Context:
     store: Store
     settings: Settings
     providers: Mapping[str, Provider]
-    patterns: RegexSandbox
+    helper: Helper
     rate_limits: RateLimiter
     throttle: LoginThrottle
     answers: AnswerCache
@@ -10824,11 +10922,15 @@ class Context:
 
     def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
               versions: Collection[str]) -> tuple[set[str], dict[int, str]]:
-        """What the sandbox says of patterns of the account; others are waited for 2 s. Raises TooMany."""
-        if not rules:
-            return set(), {}
-        with self.turn(account_id, at_once=1):      # of those who wait for the sandbox, an account is one
-            return self.patterns.judge(rules, versions, patience=2.0)
+        """What patterns of the account exclude, and what is wrong with them. Raises as Helper does."""
+        with self.turn(account_id, at_once=1) if rules else contextlib.nullcontext():
+            return self.helper.match(rules, versions, wait=Helper.SECONDS)
+
+    def pins_in(self, account_id: str, name: str, text: str) -> list[Pin]:
+        """As the reader of files says, in the helper process, one text of the account at a time. Raises
+        ValueError, TooMany, HelperMissing."""
+        with self.turn(account_id, at_once=1):
+            return [Pin(*pin) for pin in self.helper.run(pins_in, name, text, {}, wait=Helper.SECONDS)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11221,7 +11323,7 @@ def _operation(context: Context, method: str, path: str, handlers: list[Handler]
     if len(handlers) > 1:       # of one of them only
         schemas = {name: {"type": "string", "description": "Of a list, as there."} for name in schemas}
     parameters = [{"name": name, "in": "path", "required": True, "description": _IN_PATHS[name],
-                   "schema": {"type": "string", "minLength": 1}} for name in re.findall("{(.*?)}", path)]
+                   "schema": {"type": "string", "minLength": 1}} for name in re.findall("{([^{}]*)}", path)]
     found: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{method} {path}").strip("_").lower(),
         "summary": re.split(r"[.:;]( |$)", about)[0], "description": about, "parameters": parameters}
@@ -12001,7 +12103,7 @@ _ICONS = {name: (glyph, int(hue)) for glyph, row in {
     "people": "microsoft_teams 240", "room": "matrix 165", "hook": "webhook 265",
     "notifications": "ntfy 170 gotify 205", "phone": "pushover 212", "fan": "apprise 185",
     "envelope": "email 38",
-}.items() for name, hue in re.findall(r"(\S+) (\d+)", row)}
+}.items() for words in [row.split()] for name, hue in zip(words[::2], words[1::2])}
 
 
 def icon_of(id_: str, title: str = "") -> tuple[str, str, str]:
@@ -12044,7 +12146,8 @@ def template_of(source: str, name: str = "") -> bottle.SimpleTemplate:
     """A page's template, compiled when it is first shown. One with a ``name`` is for others to include;
     nothing is looked up on disk. Each form that posts gets the token that proves it to be ours."""
     token = '<input type="hidden" name="form_token" value="{{form_token}}">'
-    template = bottle.SimpleTemplate(re.sub(r'(<form [^>]*method="post"[^>]*>)', rf"\1\n{token}", source))
+    template = bottle.SimpleTemplate(
+        re.sub(r'(<form (?=[^<>]*method="post")[^<>]*>)', rf"\1\n{token}", source))
     template.cache = TEMPLATES
     if name:
         TEMPLATES[name] = template
@@ -13589,7 +13692,7 @@ def import_page(visit: Visit) -> str:
             raise Invalid("Choose a file, or paste its text.")
         name = form.text("file.name") if file == "file" else ""
         try:
-            show(pins_in(name, form.text(file), {}))
+            show(visit.context.pins_in(visit.account.id, name, form.text(file)))
         except ValueError as error:
             raise Invalid(f"{name or 'The text'} {error}.") from None
         if not any(row.provider for row in rows):
@@ -15328,7 +15431,21 @@ def _beside(file: str, name: str) -> str:
     return ""
 
 
-def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
+def pins_of_file(file: str) -> list[Pin]:
+    """What a file pins, by the variables and the manifest beside it. Raises ValueError."""
+    env = dict[str, str]()
+    with contextlib.suppress(ValueError):       # its variables are then not set
+        env = read_env(_beside(file, ".env"))
+    try:
+        pins = pins_in(file, _read_text(file), env)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror or error}") from None
+    manifest = MANIFESTS.get(os.path.basename(file))
+    return with_directs(pins, _beside(file, manifest)) if manifest else pins
+
+
+def scan_files(paths: Iterable[str], helper: Helper,
+               complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
     """``(file, what it pins)`` of files and of folders. What cannot be read is complained of, and the rest is
     read; also where nothing at all pins a version. A service in an override of a compose file replaces that
     beside it."""
@@ -15341,15 +15458,7 @@ def scan_files(paths: Iterable[str], complain: Callable[[str], None]) -> list[tu
             continue
         for file in files:
             try:
-                env = dict[str, str]()
-                with contextlib.suppress(ValueError):       # its variables are then not set
-                    env = read_env(_beside(file, ".env"))
-                pins = pins_in(file, _read_text(file), env)
-                if manifest := MANIFESTS.get(os.path.basename(file)):
-                    pins = with_directs(pins, _beside(file, manifest))
-                found += [(file, pin) for pin in pins]
-            except OSError as error:
-                complain(f"{file}: {error.strerror or error}")
+                found += [(file, Pin(*pin)) for pin in helper.run(pins_of_file, os.path.abspath(file))]
             except ValueError as error:
                 complain(f"{file} {error}")
     if not found:
@@ -15389,14 +15498,15 @@ class Service:
         self.settings = self.config.settings()
         self.providers = self.config.providers(self.settings)
         self.fetcher = Fetcher(self.settings)
-        self.patterns = RegexSandbox()      # of what is saved: whoever saves much does not hold up checks
-        self.tracker = Tracker(self.store, self.fetcher, self.providers, self.settings, RegexSandbox(),
+        # One for what is sent and one for checks and scans: whoever sends much does not hold up those.
+        self.helper, self._own_helper = Helper(), Helper()
+        self.tracker = Tracker(self.store, self.fetcher, self.providers, self.settings, self._own_helper,
                                on_turn=self._reload_if_changed)
         self.courier = Courier(self.store, self.fetcher.post, self.settings)
         self._is_started = False
         self._scanner: threading.Thread | None = None
         self._has_scanned = False       # there was an account to scan for
-        self._context = Context(self.store, self.settings, self.providers, self.patterns,
+        self._context = Context(self.store, self.settings, self.providers, self.helper,
                                 RateLimiter(self.settings.rate_limit), LoginThrottle(),
                                 AnswerCache(self.store.database.revision),
                                 Waits(max(1, own.threads // 2)))
@@ -15461,7 +15571,7 @@ class Service:
             return
         faults = list[str]()
         pins = scan_docker(self.settings.docker) if origin == "container" else scan_files(
-            self.settings.scan, faults.append)
+            self.settings.scan, self._own_helper, faults.append)
         for fault in faults:
             log.warning("scan: %s", fault)
         rows = self.installer.record_scan(account, self.settings.place, origin, pins, is_whole=not faults)
@@ -15506,6 +15616,8 @@ class Service:
         if self._scanner:
             self._scanner.join(DOCKER_SECONDS)
         self._context.throttle.close()
+        self.helper.close()
+        self._own_helper.close()
         self.store.close()
 
     def health(self) -> dict[str, str]:
@@ -16299,7 +16411,8 @@ def scan_(settings: Settings, args: argparse.Namespace) -> int:
     if not args.path and not args.docker:
         raise SettingError("nothing to scan; expected files, folders, or --docker")
     if args.path:
-        found["file"] = scan_files(args.path, faults.append)
+        with contextlib.closing(Helper()) as helper:
+            found["file"] = scan_files(args.path, helper, faults.append)
     if args.docker:
         found["container"] = scan_docker(args.docker)
     for fault in faults:
