@@ -149,7 +149,7 @@ INSTALLED_LIMIT = 100                   # versions installed of a project, at al
 CHANGES_LIMIT = 200                     # releases of which "what changed" shows the notes, the newest
 JSON_LIMIT, VALUE_LIMIT = 10 * MIB, 500_000     # bytes, and values, of an answer that is parsed: some 60 MiB
 NOTE_PREVIEW_CHARS = 2000               # characters of a release note that lists show
-FIRST_CHECK_WAIT = 3.0                  # seconds that adding a project waits for the provider's answer
+FIRST_CHECK_WAIT = 3.0                  # seconds that a request waits for what the tracker does for it
 LEASE = 3.0                             # seconds that a claim in the store lasts unless it is renewed
 RETRY_MAX_WAIT, RETRY_WINDOW = 6 * HOUR, 3 * DAY
 RETRY_MIN_ATTEMPTS = 10                 # failures before a delivery is given up, however long it took
@@ -1247,7 +1247,7 @@ class Installation:
     seen_at: float = 0.0
     label: str = ""             # the version that the image itself names
     known_as: str = ""          # the version that a tag such as "latest" is, by its digest or the label
-    state: str = "unknown"      # or "current", "behind", "new build" (of the tag), as rules found it
+    state: str = "not compared"     # yet; "unknown", "current", "behind", "new build", as rules found it
     step: str = ""              # to the newest version: "major", "minor" or "patch"
     line: str = ""              # the newest version with the same first number; "" for none
     newest: str = ""            # and of all
@@ -1337,12 +1337,11 @@ class Project:
     def most_urgent(self) -> Installation | None:
         """What is installed and most urgent to update; what is skipped only where nothing else is behind."""
         return max(self.installed, default=None, key=lambda one: (
-            one.is_behind, not self.is_skipped(one), one.urgency, one.state == "unknown"))
+            one.is_behind, not self.is_skipped(one), one.urgency, one.state != "current"))
 
     @property
     def update_state(self) -> str:
-        """Of what is installed: "" without any, "unknown", "current", "behind", "new build", or "skipped"
-        (the newest version)."""
+        """Of what is installed: "" without any, else an Installation's, or "skipped" (the newest version)."""
         one = self.most_urgent
         return "" if one is None else "skipped" if one.is_behind and self.is_skipped(one) else one.state
 
@@ -1421,7 +1420,7 @@ class Source(Health):
     alert_sent: bool                # its accounts were notified that it keeps failing
     etag_url: str | None            # the request that ``etag`` belongs to
     etag: str | None                # of its answer; or that one's Last-Modified, where it had no ETag
-    is_trusted: bool                # an administrator tracks it
+    is_trusted: bool                # administrators alone track it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1877,7 +1876,7 @@ def refusal(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | N
     if parse_address(address) is None or address != "::1" and in_networks(address, _NEVER):
         return f"{address} is a link-local, metadata, reserved or wrapped address, which is never sent to"
     if in_networks(address, _PRIVATE) and not is_trusted and not in_networks(address, allowed):
-        return (f"{address} is a private address, which only administrators may use; "
+        return (f"{address} is a private address, which administrators alone may use; "
                 f"--allow-network {address} allows it to every account")
     return None
 
@@ -2702,6 +2701,7 @@ class Database:
         self.path, self.clock, self.quota_of = path, clock, quota_of
         # How threads of this process wake each other. What is to be done then, they read from the store.
         self.check_wakeup, self.send_wakeup = threading.Event(), threading.Event()
+        self.has_to_compare = threading.Event()     # something was installed; check_wakeup follows
         self.has_tracker = False                    # in this process
         self._scripts = (SCHEMA, *migrations)       # the nth brings the schema to version n
         self._inherited: list[Any] = []             # of the process that this one was forked from
@@ -3746,8 +3746,8 @@ class Sources:
         return self._db.all(Source, """
             SELECT source.id, provider, source.key, name, checked_at, succeeded_at, next_check_at, error,
                    missing_since, is_missing, quota_left, failures, failing_since, alert_sent, etag_url, etag,
-                   EXISTS (SELECT 1 FROM project JOIN account ON account.id = account_id
-                            WHERE source_id = source.id AND is_admin) AS is_trusted
+                   NOT EXISTS (SELECT 1 FROM project JOIN account ON account.id = account_id
+                                WHERE source_id = source.id AND NOT is_admin) AS is_trusted
               FROM json_each(?) AS wanted JOIN source ON source.id = value
              ORDER BY wanted.id""", (compact_json(list(ids)),))
 
@@ -3979,7 +3979,7 @@ def _project(row: sqlite3.Row) -> Project:
 
 
 _UPDATE_GROUPS = {"behind": "behind", "new build": "behind", "skipped": "quiet", "snoozed": "quiet",
-                  "unknown": "unknown", "current": "current"}      # by the state of a project
+                  "current": "current"}     # by the state of a project; of all others "unknown"
 
 
 @dataclasses.dataclass(eq=False)
@@ -4173,13 +4173,24 @@ class Projects:
             SELECT DISTINCT provider FROM project JOIN source ON source.id = source_id
              WHERE account_id = ? ORDER BY provider""", (account_id,))]
 
-    def unjudged(self) -> list[Project]:
-        """The projects whose rules have not judged all releases."""
-        return [project for row in self._db.rows("""
+    def unjudged(self, ids: Collection[str] | None = None) -> list[tuple[str, str]]:
+        """``(account, id)`` of the projects, or those of these ids, whose rules have not judged all releases;
+        accounts in turn."""
+        return [(row["account_id"], row["id"]) for row in self._db.rows("""
             SELECT id, account_id FROM project
              WHERE judged_by != exclude_version_regexp
-               AND (exclude_version_regexp != '[]' OR installed != '[]')""")
-                if (project := self.get(row["account_id"], row["id"]))]
+               AND (exclude_version_regexp != '[]' OR installed != '[]')
+               AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
+             ORDER BY row_number() OVER (PARTITION BY account_id ORDER BY rowid)
+            """, {"ids": None if ids is None else compact_json(list(ids))})]
+
+    def await_verdicts(self, ids: Collection[str], seconds: float) -> None:
+        """Have the tracker compare what is installed of projects, and wait for it, at most so long."""
+        end = time.monotonic() + seconds
+        self._db.has_to_compare.set()
+        self._db.check_wakeup.set()
+        while self._db.has_tracker and time.monotonic() < end and self.unjudged(ids):
+            time.sleep(0.05)
 
     def record_verdicts(self, project_id: str, verdicts: Verdicts) -> None:
         with self._db.transaction() as db:
@@ -4215,7 +4226,7 @@ class Projects:
             found = [(one.id, one.state(now)) for one in narrow if one.installed]
         groups: dict[str, list[str]] = {"behind": [], "quiet": [], "unknown": [], "current": []}
         for id_, state in found:
-            groups[_UPDATE_GROUPS[state]].append(id_)
+            groups[_UPDATE_GROUPS.get(state, "unknown")].append(id_)
         return groups
 
     def with_updates(self, account_id: str, with_all: bool = True, place: str | None = None,
@@ -7073,9 +7084,23 @@ ENTRY_LIMIT = 50_000            # entries of one file
 _WIDTH_LIMIT = 10_000           # characters of a line that are looked at, and of a value with its variables
 
 
+def _readable_text(text: str) -> str:
+    """The text as it can be stored and shown."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "\ufffd", text[:500])
+
+
+# What stands where a version will be filled in, or for none: {{ tag }}, <%= @v %>, ${TAG}, $(TAG), @TAG@,
+# %TAG%, __TAG__, IMAGE_TAG, --hash=..., null, ~, (devel).
+_PLACEHOLDER = re.compile(
+    r"[{}<>]|\$[\w(]|@\w+@|%\w+%|^(?:--|\(|~$|__\w+__$|[A-Z_]*(?:TAG|VERSION)$|"
+    r"(?i:null|none|nil|undefined|unknown|noassertion|change_?me|x\.[xy](?:\.[xz])?)$)")
+_NO_VERSION = "not a version; perhaps a placeholder"
+
+
 @dataclasses.dataclass(frozen=True)
 class Pin:
-    """A project that a file pins. ``reason``: why it has no provider, or no version, in plain words."""
+    """A project that a file pins. ``reason``: why it has no provider, or no version, in plain words. Whatever
+    a stranger wrote, its texts can be stored and shown, and a placeholder is no version."""
     name: str                   # as its provider spells it; an image without tag; an address; a purl
     version: str = ""           # the tag or version as written; "" where the file has none
     digest: str = ""
@@ -7085,12 +7110,20 @@ class Pin:
     reason: str = ""
     label: str = ""             # the version that an image itself names
 
+    def __post_init__(self) -> None:
+        texts = {key: _readable_text(value) for key, value in vars(self).items() if isinstance(value, str)}
+        if _PLACEHOLDER.search(texts["version"]):
+            texts |= {"version": "", "reason": self.reason or _NO_VERSION}
+        self.__dict__.update(texts)     # as it is frozen
+
 
 Reader = Callable[[str, Mapping[str, str]], Iterable[Pin]]
 
 
 def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provider, str] | None:
-    """``(provider, name)`` of what a file pins; None if no provider has it."""
+    """``(provider, name)`` of what a file pins; None if no provider has it, or its reader says so."""
+    if found.reason and not found.provider and not found.name.startswith("pkg:"):
+        return None
     if found.provider == "image":       # without a tag, owner/name could be a repository
         registries = {id_: one for id_, one in providers.items() if one.dialect.has_images}
         return project_in(registries, f"{found.name}:latest")
@@ -7147,7 +7180,11 @@ def _pin_of_version(version: str) -> dict[str, Any]:
     return {"reason": "a branch, not a version"} if is_branch else {"version": version}
 
 
-_IMAGE_NAME = re.compile(r"(?:[\w.-]+(?::[0-9]+)?/)?\w[\w.-]*(?:/\w[\w.-]*)*")
+# https://pkg.go.dev/github.com/distribution/reference  Forges without a registry are none.
+_IMAGE_NAME = re.compile(r"(?!(?:github\.com|gitlab\.com|bitbucket\.org)/)(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?"
+                         r"[a-z0-9][a-z0-9._-]*(?:/[a-z0-9][a-z0-9._-]*)*")
+_IMAGE_REST = re.compile(r"(?:\w[\w.-]{0,127})?(?:@\w+:[0-9a-f]{32,})?", re.ASCII)
+_BUILT_HERE = "built here"
 
 
 def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
@@ -7158,8 +7195,13 @@ def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     if not colon or "/" in tag:
         name, tag = reference, ""
     reason = f"the variable {unset} is not set, so the version is unknown" if unset else ""
-    if not _IMAGE_NAME.fullmatch(name):
+    if not _IMAGE_NAME.fullmatch(name) or tag[:1] == " " or "/" in digest:
         return Pin(text, service=service, reason=reason or "not an image's name")
+    is_unfit = _PLACEHOLDER.search(tag) or not _IMAGE_REST.fullmatch(tag + (digest and f"@{digest}"))
+    if is_unfit and not unset:
+        return Pin(name, service=service, reason=_NO_VERSION)
+    if name.startswith("localhost/"):       # what Podman built
+        return Pin(name.removeprefix("localhost/"), service=service, reason=_BUILT_HERE)
     return Pin(name, "" if unset else tag, digest, service=service, provider="image", reason=reason)
 
 
@@ -7181,6 +7223,8 @@ def _purl_pin(text: str, version: str = "", is_direct: bool = True, name: str = 
     type_ = path[4:].strip("/").partition("/")[0].lower()
     if type_ not in _PURL_TYPES:
         about["reason"] = f"no provider for pkg:{type_}"
+    if folders + slash + last == "pkg:golang/stdlib":       # in each SBOM of a Go program
+        return Pin("stdlib", **about | {"reason": "part of Go itself"})
     return Pin(folders + slash + last + (place and f"?repository_url={place}"), **about)
 
 
@@ -7290,7 +7334,7 @@ class _Yaml:
                 inner = re.sub(r"(?<!\$)[{\[][^{}\[\]]*[}\]]", "", inner)
             pairs, value = [((*path, _scalar(key)), own) for key, own in _FLOW_PAIR.findall(inner)], ""
         for at, own in (*pairs, (path, re.sub(r"^[|>][-+0-9]*\s*", "", value))):
-            scalar = _scalar(own)
+            scalar = "" if re.match(r"(?:null|Null|NULL|~)\s*(?:$|\s#)", own) else _scalar(own)
             named = self._anchors.get(scalar[1:]) if scalar.startswith("*") else None
             scalar = named and self.at(*named[:-1]).get(named[-1]) or scalar
             self.maps.setdefault(at[:-1], {})[at[-1]] = scalar
@@ -7311,7 +7355,7 @@ def _services(document: _Yaml, path: tuple[str, ...], env: Mapping[str, str]) ->
         if image := document.inherited((*path, service), "image"):
             found = _image_pin(image, env, service)
             is_built = "build" in document.at(*path, service) and "/" not in found.name
-            yield dataclasses.replace(found, provider="", reason="built here") if is_built else found
+            yield dataclasses.replace(found, provider="", reason=_BUILT_HERE) if is_built else found
 
 
 def _manifest(document: _Yaml, path: tuple[str, ...], env: Mapping[str, str],
@@ -7319,16 +7363,32 @@ def _manifest(document: _Yaml, path: tuple[str, ...], env: Mapping[str, str],
     """Images of Kubernetes manifests and of Helm's values, charts of Flux and Argo CD. ``places``: the
     addresses of chart repositories."""
     own, image = document.at(*path), document.at(*path).get("image", "")
-    if own.get("repository") and ({"tag", "digest"} & own.keys() or path[-1] == "image"):
-        tag, digest = own.get("tag", ""), own.get("digest", "")
-        image = "/".join(filter(None, (own.get("registry"), own["repository"])))
+    is_sure = ":" in image or path[-2].lower().endswith("containers")
+    if (repository := own.get("repository")) and (
+            {"tag", "digest", "pullPolicy"} & own.keys() or path[-1] == "image" and "/" in repository):
+        tag, digest, is_sure = own.get("tag", ""), own.get("digest", ""), True
+        image = "/".join(filter(None, (own.get("registry"), repository)))
         image += (tag and f":{tag}") + (digest and f"@{digest}")
-    is_sure = ":" in image or path[-1] == "image" or "kind" in document.at(path[0])
-    if is_sure and "{{" not in image and (found := _image_pin(image, env)).provider:
-        yield found
+    found = _image_pin(image, env)
+    if is_sure and (found.provider or found.reason == _NO_VERSION):
+        is_named = found.version or found.digest or found.reason or not repository
+        yield found if is_named else dataclasses.replace(found, reason="its tag is not named here")
     if own.get("chart") and ("repoURL" in own or path[-2:] == ("chart", "spec")):
         place = own.get("repoURL") or places.get(document.at(*path, "sourceRef").get("name", ""), "")
         yield _chart_pin(own["chart"], own.get("version") or own.get("targetRevision", ""), place)
+
+
+_DIUN_KEYS = {"name", "regopt", "watch_repo", "notify_on", "sort_tags", "max_tags", "include_tags",
+              "exclude_tags", "hub_link", "platform", "metadata"}
+
+
+def _is_of_diun(items: Sequence[dict[str, str]]) -> bool:
+    """Whether a list is one of images: https://crazymax.dev/diun/providers/file/  Lists of other things with
+    names have other keys, or no name with a tag, a digest or a registry."""
+    has_version = re.compile(r":[^:]*(?:[0-9]|latest|stable|alpine)|@|^[^/.]*\.[^/]*/").search
+    return all(one.keys() <= _DIUN_KEYS and not one.get("platform") and not one.get("metadata")
+               and _IMAGE_NAME.match(one.get("name", "")) for one in items) and any(
+        one.keys() > {"name"} or has_version(one["name"]) for one in items)
 
 
 def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7336,13 +7396,15 @@ def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     document = _Yaml(text)
     places = {document.at(top, "metadata").get("name", ""): document.at(top, "spec").get("url", "")
               for top in document.at() if document.at(top).get("kind") == "HelmRepository"}
+    of_diun = _is_of_diun([own for path, own in document.maps.items()
+                           if len(path) == 2 and path[1].startswith("- ")])
     for path, own in document.maps.items():
         where, root = path[1:], document.at(*path[:1])
         if "services" in root:
             yield from _services(document, path, env) if where == ("services",) else ()
-        elif where[:1] == ("dependencies",) and "name" in own:
-            yield _chart_pin(own["name"], own.get("version", ""), own.get("repository", ""))
-        elif len(where) == 1 and where[0].startswith("- ") and "name" in own:
+        elif where[:1] == ("dependencies",) and {"name", "repository"} <= own.keys():
+            yield _chart_pin(own["name"], own.get("version", ""), own["repository"])
+        elif of_diun and len(where) == 1 and "name" in own:
             yield _image_pin(own["name"], env)
         elif where[:1] == ("service",) and where[2:] == ("latest_version",) and own.get("url"):
             is_github = own.get("type") == "github" and "://" not in own["url"]
@@ -7400,7 +7462,7 @@ def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             until = here[1]
 
 
-_PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?===?\s*([^\s;,*]+)\s*(?:(?:;|--|#).*)?")
+_PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?===?\s*([^\s;,*]+)\s*(?:[;#-].*)?")
 
 
 def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7477,6 +7539,10 @@ _TOOLS = dict(pair.split("=") for pair in """
     nodejs=nodejs/node opentofu=opentofu/opentofu php=php/php-src pnpm=pnpm/pnpm poetry=python-poetry/poetry
     python=python/cpython ruby=ruby/ruby rust=rust-lang/rust terraform=hashicorp/terraform uv=astral-sh/uv
     yq=mikefarah/yq""".split())
+# Our provider for what stands before a tool's colon: https://mise.jdx.dev/dev-tools/backends/
+_BACKENDS = dict(pair.split("=") for pair in """
+    aqua=github cargo=cargo dotnet=nuget gem=gems github=github gitlab=gitlab go=go npm=npm pipx=pypi
+    spm=github ubi=github""".split())
 
 
 def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7485,13 +7551,15 @@ def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     tables, named = _tables(text), list[tuple[str, str]]()
     for table, own, _ in tables:
         named += own.items() if table == "tools" else ()
-        named += [(table[6:], own.get("version", ""))] if table.startswith("tools.") else ()
+        named += [(table[6:].strip("\"'"), own.get("version", ""))] if table.startswith("tools.") else ()
     for tool, value in named if tables else ((line.split()[0], line) for line in _lines(text)):
         inner = re.match(r"\{.*?\bversion *= *([^,}]*)", value)
         value = (inner[1] if inner else value).partition("#")[0]
+        backend, _, name = tool.partition(":")
+        name = name.partition("[")[0] if backend in _BACKENDS else _TOOLS.get(tool.removeprefix("core:"), "")
         for version in re.findall(r"(?:^|[\s\"'])(v?[0-9][\w.+-]*)", value):
-            yield Pin(_TOOLS.get(tool, tool), version, provider="github" if tool in _TOOLS else "",
-                      reason="" if tool in _TOOLS else f"no provider for the tool {tool}")
+            yield Pin(name, version, provider=_BACKENDS.get(backend, "github")) if name else Pin(
+                tool, version, reason=f"no provider for the tool {tool}")
 
 
 def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7706,11 +7774,6 @@ def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
     return [dataclasses.replace(pin, is_direct=pin.is_direct and pin.name.lower() in names) for pin in pins]
 
 
-def _readable_text(text: str) -> str:
-    """The text as it can be stored and shown."""
-    return re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "\ufffd", text[:500])
-
-
 def is_file(text: str) -> bool:
     """Whether a text is like a file that a reader knows, not a list of names."""
     return any(re.search(mark, text[:200_000], re.MULTILINE) for *_, mark in READERS[:-1])
@@ -7728,9 +7791,7 @@ def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
     found = list(itertools.islice((named or [next(likely)])[0](text, env), ENTRY_LIMIT + 1))
     if len(found) > ENTRY_LIMIT:
         raise ValueError(f"has more than {ENTRY_LIMIT:,} entries")
-    return list(dict.fromkeys(Pin(
-        _readable_text(one.name), _readable_text(one.version), _readable_text(one.digest), one.is_direct,
-        _readable_text(one.service), one.provider, one.reason) for one in found))
+    return list(dict.fromkeys(found))
 
 
 def pin_of_item(item: Mapping[str, Any]) -> Pin:
@@ -7740,9 +7801,9 @@ def pin_of_item(item: Mapping[str, Any]) -> Pin:
     image = image[:_WIDTH_LIMIT].replace("$", "")       # which has no variables here
     pin = _purl_pin(purl) if purl else _image_pin(image, {}) if image else Pin(
         name, provider=provider, reason=reason)
-    given = {key: _readable_text(_of(str, item, key)) for key in ("version", "digest", "label", "service")}
+    given = {key: _of(str, item, key) for key in ("version", "digest", "label", "service")}
     digest = re.fullmatch("(?:sha256:)?([0-9a-f]{64})", (given["digest"] or pin.digest).strip().lower())
-    return Pin(_readable_text(pin.name), given["version"] or pin.version,
+    return Pin(pin.name, given["version"] or pin.version,
                f"sha256:{digest[1]}" if digest else "",
                item.get("direct") is not False, given["service"], pin.provider, pin.reason, given["label"])
 
@@ -7787,6 +7848,9 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
     pin = _image_pin(reference, {}, _of(str, labels, "com.docker.compose.service")
                      or next(iter(names), "").lstrip("/"))
     digest = next((digest for name, _, digest in digests if _short_name(name) == _short_name(pin.name)), "")
+    of_compose = _of(str, image, "Config", "Labels", "com.docker.compose.service") and "/" not in pin.name
+    if pin.reason or image and not digests or of_compose:       # it was never pulled
+        return dataclasses.replace(pin, provider="", reason=pin.reason or _BUILT_HERE)
     return dataclasses.replace(pin, version=pin.version or ("" if pin.digest else "latest"),
                                digest=pin.digest or digest, label=_label_of(pin.name, image))
 
@@ -7801,15 +7865,15 @@ def _docker_list(answer: Answer, what: str) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict)]
 
 
-def pins_of_containers(ask: Callable[[str], Answer]) -> list[Pin]:
-    """What the containers of an engine run, by GET requests alone, whose paths ``ask`` is given.
+def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
+    """What each container of an engine runs, by GET requests alone, whose paths ``ask`` is given.
     https://docs.docker.com/reference/api/engine/  Raises ValueError, and what ``ask`` raises."""
     ping = ask("/_ping")
     match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", ping.headers.get("api-version", ""))
     if ping.status != 200 or not match:
         raise ValueError(f"it answered status {ping.status}, not as Docker or Podman do")
     api = "/v{}.{}".format(*min(_DOCKER_API, (int(match[1]), int(match[2]))))
-    images, pins = dict[str, dict[str, Any]](), list[Pin | None]()
+    images = dict[str, dict[str, Any]]()
     for container in _docker_list(ask(f"{api}/containers/json?all=1"), "containers")[:_CONTAINER_LIMIT]:
         id_ = _of(str, container, "ImageID")
         if _of(str, container, "State") in ("exited", "dead", "removing"):
@@ -7817,8 +7881,7 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> list[Pin]:
         if id_ not in images:
             answer = ask(f"{api}/images/{quote(id_, safe='')}/json") if id_ else None
             images[id_] = _of(dict, answer.json()) if answer and answer.status == 200 else {}
-        pins.append(_container_pin(container, images[id_]))
-    return list(filter(None, dict.fromkeys(pins)))
+        yield _container_pin(container, images[id_])
 
 
 # == rules =====================================================================
@@ -8332,7 +8395,7 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
         rules = provider.dialect.versions
         is_for = rules.lineage(release.version).is_of
         mine = tuple(one for one in project.installed if is_for(rules.lineage(one.compared_as))
-                     or one.state == "unknown" and version_parts(one.version).numbers)
+                     or one.state in ("unknown", "not compared") and version_parts(one.version).numbers)
         about = dataclasses.replace(subscriber, project=dataclasses.replace(project, installed=mine))
         return release_event(about, release, provider, recipients_of(receiving, release, now, settings))
 
@@ -8485,6 +8548,7 @@ class Tracker(Worker):
         self.fetcher, self.helper, self.on_turn = fetcher, helper, on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self._tended_at = -math.inf             # on the monotonic clock
+        self._comparing: Future[None] | None = None     # one at a time, so that answers come meanwhile
         self.configure(settings, providers)
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -8499,8 +8563,7 @@ class Tracker(Worker):
     def start(self) -> None:
         self.store.database.has_tracker = True
         super().start()
-        assert self._pool
-        self._pool.submit(lambda: self._judge_rest(self.store.projects.unjudged()))
+        self.store.database.has_to_compare.set()
 
     def stop(self) -> None:
         self.store.database.has_tracker = False
@@ -8522,6 +8585,10 @@ class Tracker(Worker):
                 self._clock(), self._settings.poll_interval, self._long_intervals)
             self._tended_at = now
         self._hand_out()
+        if self.store.database.has_to_compare.is_set() and (not self._comparing or self._comparing.done()):
+            assert self._pool
+            self._comparing = self._pool.submit(self._judge_waiting)
+            self._comparing.add_done_callback(lambda _: self._wakeup.set())
         return self._nap
 
     def record_abandoned(self) -> None:
@@ -8706,7 +8773,14 @@ class Tracker(Worker):
             log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
         return verdicts_on(project, releases, provider.dialect.versions, ruled_out)
 
-    def _judge_rest(self, projects: Sequence[Project]) -> None:
+    def _judge_waiting(self) -> None:
+        """Judge what waits for it, until more does: accounts take turns."""
+        with self._logged("comparing what is installed"):
+            self.store.database.has_to_compare.clear()
+            self._judge_rest(filter(None, itertools.starmap(
+                self.store.projects.get, self.store.projects.unjudged())))
+
+    def _judge_rest(self, projects: Iterable[Project]) -> None:
         """Judge what a check did not: a store that was upgraded, or what was installed during the check."""
         for project in projects:
             provider = self._providers.get(project.provider)
@@ -8714,7 +8788,7 @@ class Tracker(Worker):
                 known = self.store.releases.known(project.source_id)
                 if provider:
                     self.store.projects.record_verdicts(project.id, self._verdicts(project, provider, known))
-            if self._stopping.is_set():
+            if self._stopping.is_set() or self.store.database.has_to_compare.is_set():
                 break
 
     def _record(self, source: Source, result: CheckResult,
@@ -10298,9 +10372,11 @@ class Fields(_Reader):
                 "purl", "image", "provider", "name", "version", "digest", "label", "service")} | {
                     "direct": {"type": "boolean"}}})
         if "bomFormat" in self._given:
-            with contextlib.suppress(ValueError):
-                return pins_in("bom.cdx.json", json.dumps(self._given), {})
-            self.add_problem("bomFormat", "must be that of a CycloneDX document")
+            listed = self._given.get("components")
+            if isinstance(listed, list) and all(isinstance(one, dict) for one in listed):
+                with contextlib.suppress(ValueError):
+                    return pins_in("bom.cdx.json", json.dumps(self._given), {})
+            self.add_problem("components", "must be a list of objects, as of a CycloneDX document")
             return []
         items = self._given.get(name)
         is_list = isinstance(items, list) and len(items) <= ENTRY_LIMIT
@@ -10444,13 +10520,39 @@ def scan_rows(providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str
     return rows
 
 
+def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Installation, ...]:
+    """What is installed, each once; what a project has already as it was compared and seen before."""
+    before = {one.identity: one for one in project.installed}
+    builds = {(one.place, one.version): one.first_digest for one in project.installed}
+    after: dict[str, Installation] = {}
+    for one in installed:
+        same = before.get(one.identity)
+        after.setdefault(one.id, dataclasses.replace(
+            same, seen_at=one.seen_at, previous=one.previous) if same else dataclasses.replace(
+            one, first_digest="" if one.digest else builds.get((one.place, one.version), "")))
+    return tuple(after.values())
+
+
 @dataclasses.dataclass(frozen=True)
 class Installer:
-    """Judges projects by their rules, and records what is installed."""
+    """Judges projects by their rules, and records what is installed. ``waiting``: as Context's."""
 
     store: Store
     judge: Judge
     providers: Mapping[str, Provider]
+    waiting: Callable[[str], contextlib.AbstractContextManager[bool]]
+    refusal_of: Callable[[str, bool], str | None]       # as Fetcher's
+
+    def add(self, account_id: str, provider: Provider, key: str, name: str,
+            settings: Mapping[str, Any]) -> tuple[Project, Source]:
+        """As ``Projects.add``. Raises Invalid also for what administrators alone track at a private address,
+        whose releases are known already."""
+        account, sources = self.store.accounts.get(account_id), self.store.sources
+        source = sources.get(sources.id_of(provider.id, key)) if not provider.site else None
+        if source and source.is_trusted and not (account and account.is_admin) and (
+                reason := self.refusal_of(name if "://" in name else f"http://{name}", False)):
+            raise Invalid(Problem("name", f"cannot be used: {reason}"))
+        return self.store.projects.add(account_id, provider.id, key, name, settings)
 
     def rules_of(self, project: Project) -> VersionRules:
         """How the versions of a project are ordered."""
@@ -10482,30 +10584,23 @@ class Installer:
     def change(self, account_id: str, ids: Iterable[str],
                change: Callable[[Project], Iterable[Installation]]) -> None:
         """Replace what is installed of some projects by what ``change`` makes of them, as they are when it is
-        written. Raises StoreUnavailable where others do the same all the time."""
-        left = list(dict.fromkeys(ids))
+        written, and have it compared: by the tracker, which is waited for a little; where none runs in this
+        process, here. Raises StoreUnavailable where others do the same all the time."""
+        ids, projects = list(dict.fromkeys(ids)), self.store.projects
+        left = ids
         for _ in range(50):
-            left = self.store.projects.update_unchanged(account_id, {
-                project.id: (project, self._settings_after(project, change(project)))
-                for project in self.store.projects.of_ids(account_id, left)})
-            if not left:
-                return
-        raise StoreUnavailable("others change what is installed at the same time; try again")
-
-    def _settings_after(self, project: Project, installed: Iterable[Installation]) -> dict[str, Any]:
-        """For the store: what is installed, which is compared again where it changed."""
-        before = {one.identity: one for one in project.installed}
-        builds = {(one.place, one.version): one.first_digest for one in project.installed}
-        after: dict[str, Installation] = {}
-        for one in itertools.islice(installed, INSTALLED_LIMIT):
-            same = before.get(one.identity)
-            after.setdefault(one.id, dataclasses.replace(
-                same, seen_at=one.seen_at, previous=one.previous) if same else dataclasses.replace(
-                one, first_digest="" if one.digest else builds.get((one.place, one.version), "")))
-        changed = dataclasses.replace(project, installed=tuple(after.values()))
-        if before.keys() == {one.identity for one in changed.installed}:
-            return {"installed": changed.installed}
-        return {"installed": changed.installed, "verdicts": self.verdicts_for(changed)[0]}
+            left = left and projects.update_unchanged(account_id, {
+                project.id: (project, {"installed": _as_known(project, change(project))})
+                for project in projects.of_ids(account_id, left)})
+        if left:
+            raise StoreUnavailable("others change what is installed at the same time; try again")
+        if self.store.database.has_tracker:
+            with self.waiting(account_id) as may_wait:
+                return projects.await_verdicts(ids, FIRST_CHECK_WAIT if may_wait else 0.0)
+        with contextlib.suppress(TooMany):      # the next check compares it, too
+            for rest in itertools.takewhile(bool, (projects.unjudged(ids) for _ in range(50))):
+                for project in projects.of_ids(account_id, [id_ for _, id_ in rest]):
+                    projects.record_verdicts(project.id, self.verdicts_for(project)[0])
 
     def record(self, project: Project, said: Installation) -> None:
         """Record what a person says of a place. Raises Invalid where there are too many."""
@@ -10527,22 +10622,24 @@ class Installer:
         and direct dependencies that are not tracked are added."""
         tracked, now = self.store.projects.ids_by_key(account.id), self.store.database.clock()
         rows = scan_rows(self.providers, tracked, pins)
-        found = dict[str, dict[tuple[str, str], Installation]]()
+        found, numbers = dict[str, dict[tuple[str, str], Installation]](), dict[int, Installation]()
+        left_out = dict[str, list[Installation]]()      # by project, of those that have as many as may be
         for number, row in enumerate(rows):
             id_ = tracked.get((row.provider.id, row.key)) if row.provider else None
             if row.provider and id_ is None and is_tracking and (
                     row.pin.is_direct or with_indirect or row.provider.dialect.has_images):
                 try:
-                    project, _ = self.store.projects.add(account.id, row.provider.id, row.key, row.name, {
+                    project, _ = self.add(account.id, row.provider, row.key, row.name, {
                         "email_notification": account.email_notification})
                     id_ = tracked[row.provider.id, row.key] = project.id
                     rows[number] = dataclasses.replace(row, outcome="added")
                 except Invalid as error:        # most likely there are as many as there may be
-                    rows[number], is_tracking = dataclasses.replace(row, reason=str(error)), False
+                    rows[number] = dataclasses.replace(row, reason=str(error))
+                    is_tracking = error.problems[0].field == "name"
             if id_ and (row.pin.version or row.pin.digest):
                 if rows[number].outcome != "added":
                     rows[number] = dataclasses.replace(row, outcome="recorded")
-                found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
+                numbers[number] = found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
                     place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
 
         def after(project: Project) -> Iterable[Installation]:
@@ -10552,12 +10649,17 @@ class Installer:
                        if one.place != place or one.origin not in replaced), *mine]
             # A container's version is known with its digest; the file that says the same adds nothing.
             running = {(one.place, one.version) for one in known if one.origin == "container"}
-            return [one for one in known
+            kept = [one for one in known
                     if one.origin == "container" or (one.place, one.version) not in running]
+            left_out[project.id] = kept[INSTALLED_LIMIT:]
+            return kept[:INSTALLED_LIMIT]
 
         gone = self.store.projects.found_at(account.id, place, origin) if is_whole else []
         self.change(account.id, [*found, *gone], after)
-        return rows
+        lost = set(itertools.chain(*left_out.values()))
+        return [row if numbers.get(number) not in lost else dataclasses.replace(
+            row, outcome="tracked", reason=f"not recorded: at most {INSTALLED_LIMIT} fit one project")
+                for number, row in enumerate(rows)]
 
 
 # Settings that verdicts depend on, or are stored with.
@@ -10591,6 +10693,8 @@ def project_settings(fields: Fields, installer: Installer, project: Project) -> 
     if found["installed"] is not None:
         kept = [one for one in project.installed if one.origin != "manual"]
         found["installed"] = with_said(kept, found["installed"])
+        if len(found["installed"]) > INSTALLED_LIMIT:
+            fields.add_problem("installed", f"must leave at most {INSTALLED_LIMIT} with what scans found")
     settings = {name: value for name, value in found.items() if value is not None}
     if judged_by := {name: settings[name] for name in _JUDGED if name in settings}:
         settings["verdicts"], wrong = installer.verdicts_for(dataclasses.replace(project, **judged_by))
@@ -10903,6 +11007,7 @@ class Context:
     throttle: LoginThrottle
     answers: AnswerCache
     waits: Waits
+    refusal_of: Callable[[str, bool], str | None]
 
     def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
         """Whether a request of the account may wait for another server in the block."""
@@ -10913,12 +11018,12 @@ class Context:
         """Wait for another server in the block. Raises TooMany, also where ``at_once`` do for the account."""
         with self.waits.of(account_id, min(at_once, self.settings.quota_of("lookups"))) as may_wait:
             if not may_wait:
-                raise TooMany(1, "Other tests and look-ups are under way. Try again when they are done.")
+                raise TooMany(1, "Other tests, look-ups or scans are under way. Try again soon.")
             yield
 
     @property
     def installer(self) -> Installer:
-        return Installer(self.store, self.judge, self.providers)
+        return Installer(self.store, self.judge, self.providers, self.waiting, self.refusal_of)
 
     def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
               versions: Collection[str]) -> tuple[set[str], dict[int, str]]:
@@ -11019,7 +11124,7 @@ def add_project(call: Call) -> dict[str, Any]:
     assert found
     provider, name, key = found
     settings.setdefault("installed", installed_in(provider, text, since))
-    project, source = call.store.projects.add(call.account_id, provider.id, key, name, settings)
+    project, source = call.context.installer.add(call.account_id, provider, key, name, settings)
     with call.context.waiting(call.account_id) as may_wait:     # else it is checked all the same
         seconds = FIRST_CHECK_WAIT if may_wait else 0.0
         return _shown(call, await_first_check(call.store, project, source, since, seconds))
@@ -11181,8 +11286,9 @@ def add_installations(call: Call) -> dict[str, Any]:
     query.check()
     fields.check()
     account = or_missing(call.store.accounts.get(call.account_id))
-    rows = call.context.installer.record_scan(account, place, origin, [("", pin) for pin in pins],
-                                              is_tracking=is_tracking, with_indirect=with_indirect)
+    with call.context.turn(f"report of {account.id}", at_once=1):
+        rows = call.context.installer.record_scan(account, place, origin, [("", pin) for pin in pins],
+                                                  is_tracking=is_tracking, with_indirect=with_indirect)
     return {"place": place, "items": [
         without_empty(**row.as_json()) | {"direct": row.pin.is_direct} for row in rows]}
 
@@ -13272,10 +13378,11 @@ def updates_page(visit: Visit) -> str:
               for name, those in ids.items()}
     chosen = {name: words for name, words in (
         ("q", text), ("place", place), ("tag", visit.tags.get(tag or "", tag))) if words}
-    nothing = "Nothing that matches is behind." if chosen else "Everything is up to date."
+    nothing = "Nothing that matches is behind." if chosen else (
+        "Nothing that is compared is behind." if ids["unknown"] else "Everything is up to date.")
     return visit.show(
         UPDATES_PAGE, "/updates", items=groups["behind"], groups=groups,
-        folded={"quiet": "Skipped or snoozed", "unknown": "Cannot be compared", "current": "Up to date"},
+        folded={"quiet": "Skipped or snoozed", "unknown": "Not compared", "current": "Up to date"},
         counts={name: len(those) for name, those in ids.items()},
         pages=visit.pager(number * PAGE_SIZE < max(map(len, ids.values())), number),
         chips=[(words, visit.link(page="", **{name: ""})) for name, words in chosen.items()],
@@ -13298,11 +13405,13 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
         marks += _cve_marks(one.cve)
     elif one.state == "new build":
         marks.append(("", "new build"))
-    elif one.state == "unknown" and not project.health.succeeded_at:
+    elif one.state in ("unknown", "not compared") and not project.health.succeeded_at:
         hints.append(_error_of(visit, project) or "It is compared after the first check.")
     elif one.state == "unknown" and provider and provider.dialect.has_images and one.version and not (
             version_parts(one.version).numbers):
         hints.append("This tag names no version; you are notified of its new builds.")
+    elif one.state == "not compared":
+        hints.append("It is not compared yet.")
     elif one.state == "unknown":
         hints.append(f"No release is like {one.shown}, so it cannot be compared.")
     newer = f" \u2192 {one.newest}" if one.newest else ""
@@ -13712,10 +13821,13 @@ def import_page(visit: Visit) -> str:
             raise Invalid("Preview the file again.") from None
         if not pins:
             raise Invalid("Select at least one.")
-        done = visit.context.installer.record_scan(
-            visit.account, read_place(form.text("place")), "manual", pins, is_tracking=True, is_whole=False)
+        place = read_place(form.text("place"))
+        with visit.context.turn(f"report of {visit.account.id}", at_once=1):
+            done = visit.context.installer.record_scan(visit.account, place, "manual", pins,
+                                                       is_tracking=True, is_whole=False)
         count = Counter(row.outcome for row in done)
-        left_out = next((f" {row.name}: {row.reason}" for row in done if row.outcome == "not tracked"), "")
+        left_out = next((f" {row.name}: {row.reason}" for row in done
+                         if row.outcome in ("tracked", "not tracked") and row.reason), "")
         raise SeeOther("/updates", f"Recorded {counted(count['recorded'] + count['added'], 'version')}, "
                                    f"added {counted(count['added'], 'project')}.{left_out}")
 
@@ -13786,7 +13898,7 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
     for line in dict.fromkeys(lines):
         try:
             provider, name, key = _read_line(visit, form.text("provider"), line)
-            begun.append((line, *store.projects.add(account_id, provider.id, key, name, {
+            begun.append((line, *visit.context.installer.add(account_id, provider, key, name, {
                 **settings, "installed": installed_in(provider, line, since)})))
         except AlreadyTracked:
             tracked.append(line)
@@ -15468,10 +15580,16 @@ def scan_files(paths: Iterable[str], helper: Helper,
             or (os.path.dirname(file), pin.service) not in replaced]
 
 
-def scan_docker(place: str) -> list[tuple[str, Pin]]:
-    """What the running containers of Docker or Podman run. Raises Invalid."""
+def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
+    """What the running containers of Docker or Podman run; what was read in a minute where that is not all,
+    which is complained of. Raises Invalid."""
+    end = time.monotonic() + MINUTE
     try:
-        return [("", pin) for pin in pins_of_containers(functools.partial(ask_docker, place))]
+        found = list(itertools.takewhile(lambda _: time.monotonic() < end, pins_of_containers(
+            functools.partial(ask_docker, place))))
+        if time.monotonic() >= end:
+            complain(f"{place} is slow: only {counted(len(found), 'container')} read within a minute")
+        return [("", pin) for pin in dict.fromkeys(found) if pin]
     except Unreachable as error:
         raise Invalid(str(error)) from None
     except ValueError as error:
@@ -15509,7 +15627,7 @@ class Service:
         self._context = Context(self.store, self.settings, self.providers, self.helper,
                                 RateLimiter(self.settings.rate_limit), LoginThrottle(),
                                 AnswerCache(self.store.database.revision),
-                                Waits(max(1, own.threads // 2)))
+                                Waits(max(1, own.threads // 2)), self.fetcher.refusal_of)
         self.config.changed = self.reload
         self._setup_token = make_session_token()
         self.app = make_app(Site(self._context, self.fetcher, self._try_out, self.health,
@@ -15570,7 +15688,7 @@ class Service:
         if not account or not (self.settings.scan if origin == "file" else self.settings.docker):
             return
         faults = list[str]()
-        pins = scan_docker(self.settings.docker) if origin == "container" else scan_files(
+        pins = scan_docker(self.settings.docker, faults.append) if origin == "container" else scan_files(
             self.settings.scan, self._own_helper, faults.append)
         for fault in faults:
             log.warning("scan: %s", fault)
@@ -16181,8 +16299,8 @@ _NAME = argument("name", help="the name there, such as bottlepy/bottle; or the a
 def project_add(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Track a project, check it, and print its id."""
     provider, name, key = _project_in(service.providers, args.provider, args.name)
-    project, source = service.store.projects.add(
-        account.id, provider.id, key, name, {
+    project, source = service.installer.add(
+        account.id, provider, key, name, {
             "email_notification": account.email_notification,
             "installed": installed_in(provider, args.name, service.store.database.clock())})
     service.tracker.check_all([source], lambda *_: None)
@@ -16414,7 +16532,7 @@ def scan_(settings: Settings, args: argparse.Namespace) -> int:
         with contextlib.closing(Helper()) as helper:
             found["file"] = scan_files(args.path, helper, faults.append)
     if args.docker:
-        found["container"] = scan_docker(args.docker)
+        found["container"] = scan_docker(args.docker, faults.append)
     for fault in faults:
         _complain(fault)
     rows = list[dict[str, Any]]()
@@ -16459,7 +16577,11 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
         if not re.match("https?://", args.to):
             raise ValueError("expected an address such as https://releases.example.org")
         address = f"{read_web_address(args.to)}/v1/installations"
-        answer = Fetcher(settings).fetch(Request(address, headers, "POST", compact_json(body).encode()))
+        for wait in (1, 2, 4, 0):       # as another machine may scan at the same time
+            answer = Fetcher(settings).fetch(Request(address, headers, "POST", compact_json(body).encode()))
+            if answer.status != 429:
+                break
+            time.sleep(wait)
         said = answer.json() if answer.status in (200, 400, 401, 413, 429, 503) else {}
     except (ProviderError, ValueError) as error:
         raise Invalid(f"--to {args.to}: {error}") from None
