@@ -3,6 +3,7 @@
 # requires-python = ">=3.10"
 # dependencies = ["bottle>=0.12.25,<0.14", "waitress>=2.1.2"]
 # ///
+# mypy: disable-error-code="import-untyped,no-any-return,unused-ignore,type-arg", allow-subclassing-any
 """releasetrack: know when the software you depend on is released.
 
     python releasetrack.py serve                            pages and API on http://127.0.0.1:8080
@@ -18,7 +19,7 @@ To embed it in a program of yours:
     service = releasetrack.Service(releasetrack.Settings(db="releases.db"))
     service.on_release(lambda event: print(event["project"], event["version"]))
     service.start()                                 # the tracker and the courier, in threads
-    parent_app.mount("/releases/", service.app)     # a WSGI callable, for any server
+    parent_app.mount("/releases", service.app)      # a WSGI callable, for any server
     service.stop()                                  # ends the threads; nothing is lost
 
 The rooms, each using only some of those above it (`grep -n '^# == '` prints where each begins):
@@ -108,7 +109,7 @@ import zlib
 import zoneinfo
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -243,7 +244,7 @@ def read_network(value: str) -> str:
 
 
 def _proxy_network(value: str) -> str:
-    network = read_network(value)
+    network = value if value == "unix" else read_network(value)
     if network.endswith("/0"):      # any client could then choose its own address
         raise ValueError("the proxy's own address or network, not every address")
     return network
@@ -281,6 +282,8 @@ def _quota(value: str) -> tuple[str, int]:
 def _text_of(value: Any) -> str:
     if isinstance(value, tuple):        # of a keyed setting, parsed already
         return f"{value[0]}={':'.join(map(str, value[1:]))}"
+    if not isinstance(value, (str, int, float, os.PathLike)):
+        raise ValueError(f"a text, not {type(value).__name__}")
     return f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
@@ -311,12 +314,13 @@ class Setting:
     def read(self, given: Any, called: str) -> Any:
         """The value of a text or several, or of a value, which is checked. Raises SettingError."""
         values = []
-        for text in self.texts(given):
+        for one in given if isinstance(given, (list, tuple)) else [given]:
             try:
+                text = _text_of(one)
                 values.append(self.parse(text) if text != self.default else text)
             except ValueError as error:
                 # A password may be anywhere in a secret, and before the host of an address.
-                shown = "" if self.is_secret else f" {re.sub('//[^/?#]*@', '//***@', text)!r}"
+                shown = "" if self.is_secret else f" {re.sub('//[^/?#]*@', '//***@', str(one))!r}"
                 raise SettingError(f"{called}: invalid value{shown}; expected {error}") from None
         return tuple(values) if self.is_repeatable else values[0]
 
@@ -329,6 +333,15 @@ class Setting:
         return tuple({one[0]: one for source in reversed(found) for one in self.read(*source)}.values())
 
 
+V = TypeVar("V")
+if TYPE_CHECKING:
+    class Chosen(Generic[V]):
+        """A field that is read as its value, and given as that, as text, or as None."""
+
+        def __get__(self, of: object, kind: Any = None) -> V: ...
+        def __set__(self, _: Any, to: V | str | float | Sequence[str] | os.PathLike[str] | None) -> None: ...
+
+
 def _setting(default: Any, parse: Callable[[str], Any], shape: str, about: str, **more: Any) -> Any:
     row = Setting(default, parse, shape, about, **more)
     return dataclasses.field(default=default, repr=not row.is_secret, metadata={"row": row})
@@ -336,81 +349,83 @@ def _setting(default: Any, parse: Callable[[str], Any], shape: str, about: str, 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the operator chose; each field takes its value, or the flag's text. Raises SettingError."""
+    """What the operator chose; each field takes its value, its text, or None. Raises SettingError."""
 
     # name        default, parser, placeholder and help
-    db: str = _setting(
+    db: Chosen[str] = _setting(
         "releasetrack.db", str, "FILE", "the SQLite file that holds everything", is_stored=False)
-    host: str = _setting(
+    host: Chosen[str] = _setting(
         "127.0.0.1", str, "ADDRESS", "the address to listen on", is_serve_only=True, is_stored=False)
-    port: int = _setting(8080, _whole(0, 65535), "N", "the port to listen on; 0 picks a free one",
-                         is_serve_only=True, is_stored=False)
-    base_url: str = _setting(
+    port: Chosen[int] = _setting(8080, _whole(0, 65535), "N", "the port to listen on; 0 picks a free one",
+                                 is_serve_only=True, is_stored=False)
+    base_url: Chosen[str] = _setting(
         "", read_web_address, "URL", "where people reach the service, if not at the address that it listens "
         "on; with https, nobody can sign in over plain http until it is unset")
-    trusted_proxy: tuple[str, ...] = _setting(
-        (), _proxy_network, "CIDR", "a reverse proxy whose X-Forwarded-For is believed", is_repeatable=True)
-    auth_header: str = _setting(
+    trusted_proxy: Chosen[tuple[str, ...]] = _setting(
+        (), _proxy_network, "CIDR", "a reverse proxy whose X-Forwarded-For is believed; unix is one that "
+        "connects by a unix socket", is_repeatable=True)
+    auth_header: Chosen[str] = _setting(
         "", text_matching("[A-Za-z][A-Za-z0-9-]{0,60}", "the name of a header, such as Remote-User"),
         "NAME", "the header in which the trusted proxy says who is signed in, such as Remote-User")
-    auth_accounts: str = _setting(
+    auth_accounts: Chosen[str] = _setting(
         "existing", text_matching("existing|create", "existing or create"), "existing|create",
         "whom --auth-header signs in: existing accounts, or anybody, creating accounts on first sight")
-    rate_limit: int = _setting(1000, _whole(0, 10**9), "N", "units an hour and key; 0 for no limit")
-    quota: tuple[tuple[str, int], ...] = _setting(
+    rate_limit: Chosen[int] = _setting(1000, _whole(0, 10**9), "N", "units an hour and key; 0 for no limit")
+    quota: Chosen[tuple[tuple[str, int], ...]] = _setting(
         (), _quota, "NAME=N", "how much of something an account may have: " + ", ".join(
             f"{name} (default {limit})" for name, limit in QUOTAS.items()),
         is_repeatable=True, is_keyed=True, variable="RELEASETRACK_QUOTAS")
-    poll_interval: float = _setting(
+    poll_interval: Chosen[float] = _setting(
         HOUR, _seconds(1, 30 * DAY), "SECONDS", "seconds between the checks of a project")
-    host_limit: int = _setting(
+    host_limit: Chosen[int] = _setting(
         2, _whole(1, 256), "N", "concurrent requests to one provider's host; at most 16 checks run at once")
-    contact: str = _setting(
+    contact: Chosen[str] = _setting(
         "", text_matching(r"(?:mailto:)?[\w.+-]{1,64}@[\w.-]{1,190}|https?://[!-'*-~]{1,200}",
                           "a mail or web address, such as me@example.org"),
         "ADDRESS", "a mail or web address at which providers may reach you; each request names it")
-    retry_first: float = _setting(30.0, _seconds(0.01, RETRY_MAX_WAIT), "SECONDS", "seconds to wait after a "
-                                  "delivery's first failure; the wait doubles from there")
-    digest_hour: int = _setting(
+    retry_first: Chosen[float] = _setting(
+        30.0, _seconds(0.01, RETRY_MAX_WAIT), "SECONDS", "seconds to wait after a delivery's first failure; "
+        "the wait doubles from there")
+    digest_hour: Chosen[int] = _setting(
         8, _whole(0, 23), "HOUR", "the hour of daily and weekly digests, in the account's time zone")
-    brand: str = _setting(
+    brand: Chosen[str] = _setting(
         "Service", text_matching("(?=.{1,40}$)[A-Za-z0-9]+(-[A-Za-z0-9]+)*",
                                  "a word of letters and digits, as in the header X-WORD-Signature"),
         "WORD", "the word in the headers X-WORD-Signature and X-WORD-Timestamp")
-    provider: tuple[tuple[str, str, str], ...] = _setting(
+    provider: Chosen[tuple[tuple[str, str, str], ...]] = _setting(
         (), _provider_row, "ID=DIALECT:URL", "add a provider, or move a built-in one",
         is_repeatable=True, is_keyed=True, variable="RELEASETRACK_PROVIDERS")
-    token: tuple[tuple[str, str], ...] = _setting(
+    token: Chosen[tuple[tuple[str, str], ...]] = _setting(
         (), _token, "PROVIDER=TOKEN",
         "a provider's API token, unless the provider's own variable such as GITHUB_TOKEN is set",
         is_repeatable=True, is_keyed=True, is_secret=True, variable="RELEASETRACK_TOKENS")
-    smtp_url: str = _setting(
+    smtp_url: Chosen[str] = _setting(
         "", _mail_server, "URL", "the mail server: smtp://, smtp+starttls:// or smtps://, with "
         "user:password@ if it needs a log-in; without it, no mail is sent", is_secret=True)
-    mail_from: str = _setting(
+    mail_from: Chosen[str] = _setting(
         "", text_matching(MAIL_ADDRESS.pattern, "a mail address, such as releases@example.org"),
         "ADDRESS", "the sender of mail, if not the user of --smtp-url")
-    allow_network: tuple[str, ...] = _setting(
+    allow_network: Chosen[tuple[str, ...]] = _setting(
         (), read_network, "CIDR", "a private network that destinations and git repositories of every account "
         "may be in, not only administrators'", is_repeatable=True)
-    outgoing_proxy: str = _setting(
+    outgoing_proxy: Chosen[str] = _setting(
         "", _proxy, "URL", "an HTTP proxy for all outgoing requests but mail; it resolves names, but for "
         "accounts that are no administrators", is_secret=True)
-    scan: tuple[str, ...] = _setting(
+    scan: Chosen[tuple[str, ...]] = _setting(
         (), str, "PATH", "a file or folder to read installed versions from every hour, for the first "
         "administrator", is_repeatable=True, is_serve_only=True, is_stored=False)
-    docker: str = _setting(
+    docker: Chosen[str] = _setting(
         "", text_matching(r"(?:unix://)?/.{1,100}|tcp://[\w.-]{1,200}(?::[0-9]{1,5})?",
                           "a socket such as /var/run/docker.sock, or tcp://127.0.0.1:2375"),
         "SOCKET", "a socket of Docker or Podman to read containers from every hour, for the first "
         "administrator", is_serve_only=True, is_stored=False)
-    place: str = _setting(
+    place: Chosen[str] = _setting(
         "", text_matching(r"[^\x00-\x1f]{1,100}", "a name of at most 100 characters"), "PLACE",
         "the place under which --scan and --docker record what they find", is_serve_only=True,
         is_stored=False)
-    threads: int = _setting(8, _whole(1, 64), "N", "concurrent requests to the service",
-                            is_serve_only=True, is_stored=False)
-    log_level: str = _setting(
+    threads: Chosen[int] = _setting(8, _whole(1, 64), "N", "concurrent requests to the service",
+                                    is_serve_only=True, is_stored=False)
+    log_level: Chosen[str] = _setting(
         "info", text_matching("(?i:debug|info|warning|error)", "one of: debug, info, warning, error"),
         "LEVEL", "what is logged", is_stored=False)
     # Names of the settings that were chosen, even where the default was; stored ones do not replace them.
@@ -418,7 +433,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         for row in SETTINGS.values():
-            object.__setattr__(self, row.name, row.read(getattr(self, row.name), row.name))
+            given = getattr(self, row.name)
+            object.__setattr__(self, row.name, row.default if given is None else row.read(given, row.name))
         chosen = {row.name for row in SETTINGS.values() if getattr(self, row.name) != row.default}
         object.__setattr__(self, "given", self.given | chosen)
 
@@ -1845,9 +1861,10 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
 
 @functools.lru_cache(maxsize=4096)
 def in_networks(address: str, networks: tuple[str, ...]) -> bool:
-    """Whether the address is in one of the networks. False for what is not an address."""
+    """Whether the address is in one of the networks; what is none, as at a unix socket, is in "unix"."""
     parsed = parse_address(address)
-    return parsed is not None and any(parsed in ipaddress.ip_network(text) for text in networks)
+    return "unix" in networks if parsed is None else any(
+        parsed in ipaddress.ip_network(text) for text in networks if text != "unix")
 
 
 def network_of(address: str) -> str:
@@ -1903,6 +1920,8 @@ class LoginThrottle:
         network = network_of(address)
         account = f"{secret_hash(email.lower()).hex()} from {network}"
         windows, who, most = [(self._by_address, network), (self._by_account, account)], "", self._PENDING
+        if not network:     # of all clients at once, whom one of them would lock out
+            del windows[0]
         if device:
             windows, who, most = [(self._by_account, f"device {device}")], "known", self._PENDING_KNOWN
         with self._waits.of(who, most) as may_wait:
@@ -2605,7 +2624,6 @@ def searchable(text: str | None) -> str:
     return (text or "")[:NAME_LIMIT].encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
-V = TypeVar("V")
 Values = Mapping[str, Any] | Sequence[Any]          # of the placeholders of a statement
 _READERS: dict[str, Callable[[Any], Any]] = {       # of a column, by the type of the field
     "bool": bool,
@@ -2698,7 +2716,9 @@ class Database:
 
     def __init__(self, path: str, clock: Callable[[], float], migrations: Sequence[str],
                  quota_of: Callable[[str], int]) -> None:
-        self.path, self.clock, self.quota_of = path, clock, quota_of
+        if path.startswith(":memory:") or not path:
+            raise StoreError("the store must be a file, which threads and processes share; use --db")
+        self.path, self.clock, self.quota_of = os.path.abspath(path), clock, quota_of
         # How threads of this process wake each other. What is to be done then, they read from the store.
         self.check_wakeup, self.send_wakeup = threading.Event(), threading.Event()
         self.has_to_compare = threading.Event()     # something was installed; check_wakeup follows
@@ -2731,8 +2751,6 @@ class Database:
     def _open(self) -> None:
         if sqlite3.sqlite_version_info < (3, 37):
             raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is required")
-        if self.path.startswith(":memory:") or not self.path:
-            raise StoreError("the store must be a file, which threads and processes share; use --db")
         if not os.path.exists(self.path):   # its companions get these permissions too
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         if not os.access(self.path, os.W_OK):   # SQLite would open it read-only
@@ -2769,9 +2787,9 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         """A connection to the file; where that was moved or deleted, no new one is made."""
-        db = sqlite3.connect(f"file:{quote(os.path.abspath(self.path))}?mode=rw", uri=True,
-                             timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False,
-                             cached_statements=256, factory=_StoreConnection)
+        db = sqlite3.connect(f"file:{quote(self.path)}?mode=rw", uri=True, timeout=BUSY_TIMEOUT,
+                             isolation_level=None, check_same_thread=False, cached_statements=256,
+                             factory=_StoreConnection)
         self._connections.add(db)
         db.row_factory = sqlite3.Row
         db.executescript("""
@@ -2900,7 +2918,7 @@ class Database:
         try:
             self.rows("SELECT 1 FROM sqlite_schema LIMIT 1")
             self._check_place()
-            if shutil.disk_usage(os.path.dirname(os.path.abspath(self.path))).free < MIB:
+            if shutil.disk_usage(os.path.dirname(self.path)).free < MIB:
                 return "the disk is full"
         except (StoreUnavailable, OSError) as error:
             return str(error)
@@ -2922,19 +2940,27 @@ def _is_alone(store: IO[bytes]) -> bool:
 
 def is_in_use(path: str) -> bool:
     """Whether another process has the store open. This one must not: its locks end here."""
-    with open(path, "ab") as store:
+    with contextlib.suppress(OSError), open(path, "rb+") as store:
         return not _is_alone(store)
+    return False
 
 
 def restore(copy: str, path: str) -> None:
     """Replace the store at ``path``, which this process must not have open, by a backup. Raises StoreError,
     and leaves it, when a process uses it, or the backup is damaged, another program's, or of a newer one."""
     try:
+        if os.path.exists(copy) and not os.path.isfile(copy):       # a pipe would never end
+            raise StoreError(f"{copy} is no file; name a backup")
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(contextlib.closing(sqlite3.connect(
                 f"file:{quote(os.path.abspath(copy))}?mode=ro", uri=True, isolation_level=None)))
-            if not _check_schema(source, copy, 1 + len(MIGRATIONS)):
+            if not (version := _check_schema(source, copy, 1 + len(MIGRATIONS))):
                 raise StoreError(f"{copy} is empty; name a backup")
+            ours = "".join((SCHEMA, *MIGRATIONS, VIEWS))
+            kinds = "trigger", "view" if version > len(MIGRATIONS) else ""      # else made anew
+            for name, sql in source.execute("SELECT name, sql FROM sqlite_schema WHERE type IN (?,?)", kinds):
+                if sql not in ours:
+                    raise StoreError(f"{copy} has a trigger or view that is not releasetrack's: {name}")
             found = source.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found != "ok" or source.execute("PRAGMA foreign_key_check").fetchone():
                 raise sqlite3.DatabaseError("the backup is damaged")
@@ -2979,6 +3005,13 @@ class Config:
         self._db.empty_log()
         return after != before
 
+    def setup_token(self) -> str:
+        """What the link that makes the first account carries: the same in all processes, until it is used."""
+        if row := self._db.row("SELECT value FROM setting WHERE name = 'setup_token'"):
+            return str(json.loads(row["value"])[0])
+        self.change("setup_token", lambda before: before or [make_session_token()])
+        return self.setup_token()
+
     def record_serve(self, values: Mapping[str, Sequence[str]]) -> None:
         """Replace everything that the last ``serve`` has recorded."""
         with self._db.transaction() as db:
@@ -3019,6 +3052,7 @@ class Accounts:
             db.execute("""
                 INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
                 VALUES (?, ?, 'email', 'account', '{"to":""}', '', ?)""", (make_id(), account.id, now))
+            db.execute("DELETE FROM setting WHERE name = 'setup_token'")
         return account
 
     def all(self) -> list[Account]:
@@ -8295,16 +8329,20 @@ def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
                   settings: Settings) -> tuple[Recipient, ...]:
     """Who is notified of a project's release, or with None of the state of its source, and when.
     Webhooks get releases only, and at once; the schedule of mail is the project's."""
-    project, found = subscriber.project, []
+    project, found = subscriber.project, dict[str, Recipient]()     # by mail address, else by destination
     sent_at = _hold_until(project, release, now)
     is_possible = {"email": bool(settings.smtp_url), "webhook": release is not None}
     schedules = {"email": project.email_notification, "webhook": "instant"}
     for destination in subscriber.destinations:
         if is_possible.get(destination.kind, True) and should_notify(destination, project, release):
             schedule = schedules.get(destination.kind, destination.schedule)
-            found.append(_recipient(destination, subscriber.account, schedule, sent_at, settings,
-                                    is_held=sent_at > now, is_urgent=bool(release and release.cve)))
-    return tuple(found)
+            at = destination.id
+            if destination.kind == "email":     # of which an address gets one
+                at = (destination.settings.get("to") or subscriber.account.email).lower()
+            found.setdefault(at, _recipient(
+                destination, subscriber.account, schedule, sent_at, settings, is_held=sent_at > now,
+                is_urgent=bool(release and release.cve)))
+    return tuple(found.values())
 
 
 # ---- what an event says
@@ -8656,7 +8694,7 @@ class Tracker(Worker):
                 news = self._fail(source, error)
         for event, listener in itertools.product(events, self.listeners):
             with self._logged(f"listener {listener!r}"):
-                listener(event.body)
+                listener(json.loads(compact_json(event.body)))      # its own to change
         return news
 
     @contextlib.contextmanager
@@ -8666,7 +8704,7 @@ class Tracker(Worker):
             yield
         except ReleasetrackError as error:
             log.warning("%s: %s", what, error)
-        except Exception:
+        except BaseException:       # of a listener SystemExit, too
             log.exception("%s: failed", what)
 
     def _fail(self, source: Source, error: Exception) -> list[Release] | None:
@@ -9284,17 +9322,18 @@ def _json_request(url: str, content: Mapping[str, Any], headers: Mapping[str, st
 
 
 def _webhook(message: Message) -> Request:
-    """The signed request of one attempt. After a reset the previous secret signs too, until it expires."""
+    """The signed request of one attempt. After a reset the previous secret signs too, until it expires. Our
+    own header has room for one signature, and a receiver may know either secret: a retry swaps the two."""
     delivery, brand, moment = message.batch[0], message.sender.brand, int(message.now)
     destination = delivery.destination
     body = notification_body(destination.settings, delivery.body, delivery.url)
     keys = [destination.secret]
     if destination.previous_secret and message.now < (destination.previous_until or 0.0):
-        keys.append(destination.previous_secret)
+        keys.insert(1 - delivery.attempts % 2, destination.previous_secret)
+    ours = {f"X-{brand}-Signature{end}": signature(key, moment, body) for key, end in zip(keys, ("", "-2"))}
     return Request(destination.settings["url"], {
         **destination.settings["headers"], "Content-Type": "application/json", "User-Agent": USER_AGENT,
-        f"X-{brand}-Timestamp": str(moment),
-        f"X-{brand}-Signature": signature(destination.secret, moment, body),
+        f"X-{brand}-Timestamp": str(moment), **ours,
         "webhook-id": message.id, "webhook-timestamp": str(moment),
         "webhook-signature": " ".join(standard_signature(key, message.id, moment, body) for key in keys),
     }, "POST", body)
@@ -10723,7 +10762,7 @@ def _add_setting(settings: dict[str, Any], field: SettingField, text: str, brand
         settings[field.name] = value            # the last one counts
         return
     (name, content), stored = value, settings[field.stored_as]
-    if field.name == "header" and re.fullmatch(f"x-{re.escape(brand)}-(signature|timestamp)", name, re.I):
+    if field.name == "header" and re.match(f"x-{re.escape(brand)}-(signature|timestamp)", name, re.I):
         raise ValueError(f"{name} is set by the request itself")
     if name.lower() in map(str.lower, stored):
         raise ValueError(f"{name} is given twice")
@@ -10925,16 +10964,10 @@ class Configuration:
         return is_changed
 
     def record_serve(self) -> None:
-        """Record, for commands, what this process was given, and the providers' tokens of its environment."""
-        given = {row.name: row.texts(getattr(self._own, row.name)) for row in SETTINGS.values()
-                 if row.is_stored and row.name in self._own.given}
-        tokens = dict(self._own.token)
-        for provider in self.providers(self.settings()).values():
-            if provider.dialect.auth and (token := os.environ.get(provider.token_variable)):
-                tokens[provider.id] = token
-        if tokens:
-            given["token"] = SETTINGS["token"].texts(tuple(tokens.items()))
-        self._store.config.record_serve(given)
+        """Record, for commands, what this process was given, without tokens, users and passwords."""
+        self._store.config.record_serve({
+            row.name: [re.sub("//[^/?#]*@", "//", text) for text in row.texts(getattr(self._own, row.name))]
+            for row in SETTINGS.values() if row.is_stored and row.name in self._own.given - {"token"}})
 
     def _row(self, name: str) -> Setting:
         row = SETTINGS.get(name)
@@ -11295,7 +11328,7 @@ def add_installations(call: Call) -> dict[str, Any]:
 
 def read_openapi(call: Call) -> dict[str, Any]:
     """This document, which needs no key."""
-    return openapi_document(call.context)
+    return openapi_document(call.context, root_of(call.environ))
 
 
 Handler = Callable[..., dict[str, Any]]     # of a Call and what the path names
@@ -11451,8 +11484,8 @@ def _operation(context: Context, method: str, path: str, handlers: list[Handler]
     return found
 
 
-def openapi_document(context: Context) -> dict[str, Any]:
-    """The API as OpenAPI 3.1, made of the routes, of what their handlers read, and of samples."""
+def openapi_document(context: Context, root: str) -> dict[str, Any]:
+    """The API below ``root`` as OpenAPI 3.1, made of routes, of what their handlers read, and of samples."""
     routes: dict[str, dict[str, list[Handler]]] = {}
     for path, methods in (*ROUTES.items(), *(
             (f"{project}/{what}".rstrip("/"), methods) for what, methods in PROJECT_ROUTES.items()
@@ -11465,7 +11498,7 @@ def openapi_document(context: Context) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "releasetrack", "version": __version__, "description": _ABOUT},
-        "servers": [{"url": context.settings.base_url or "/"}],
+        "servers": [{"url": context.settings.base_url or root or "/"}],
         "security": [{"key": []}, {"key-by-basic": []}],
         "paths": {f"/v1/{path}": {method.lower(): _operation(context, method, path, handlers)
                                   for method, handlers in several.items()}
@@ -11485,6 +11518,11 @@ def openapi_document(context: Context) -> dict[str, Any]:
 # Authentication and rate limits
 
 
+def root_of(environ: Mapping[str, Any]) -> str:
+    """The path that we are mounted at, as it stands in addresses; "" at the root."""
+    return quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
+
+
 def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
     """The address that a request comes from; "" when a trusted proxy gives none that can be read. Of a
     trusted proxy's X-Forwarded-For it is the last address that is not a proxy's."""
@@ -11492,7 +11530,7 @@ def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
     if in_networks(address, trusted):
         for forwarded in reversed(environ.get("HTTP_X_FORWARDED_FOR", address).split(",")):
             address = forwarded.strip()
-            if not in_networks(address, trusted):
+            if not parse_address(address) or not in_networks(address, trusted):
                 break
     return address if parse_address(address) else ""
 
@@ -11537,9 +11575,11 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
         found, revision = context.answers.get(name)
         if found is None and (found := context.store.keys.by_secret(secret)):
             context.answers.put(name, found, revision)
-        if found and in_networks(address, found[2]):
+        if found and (in_networks(address, found[2]) or not address and {*read_networks([])} <= {*found[2]}):
             context.store.keys.record_use(found[0])
             return found[0], found[1]
+        if found and not address:
+            raise Unauthorized("The key is not for all networks; yours is not known: see --trusted-proxy.")
     if secrets_given:
         take_cost(context, f"address {address}", environ["REQUEST_METHOD"])
     raise Unauthorized
@@ -11668,7 +11708,7 @@ def refuse(error: ReleasetrackError, subject: str = "") -> bytes:
         log.warning("api: %s", error)
         response.set_header("Retry-After", "5")
     labels = FIELD_LABELS.get(subject, {})
-    words = [str(error)] if isinstance(error, TooMany) and str(error) else []
+    words = [str(error)] if isinstance(error, (TooMany, Unauthorized)) and str(error) else []
     if isinstance(error, Invalid):
         words = [problem.named(labels) for problem in error.problems]
     return status_message(error.status, *words)
@@ -11695,7 +11735,7 @@ def answer_api(context: Context) -> bytes:
     environ, response = bottle.request.environ, bottle.response
     method = environ["REQUEST_METHOD"]
     response.content_type = "application/json"
-    root = quote(environ.get("SCRIPT_NAME", "").encode("latin-1"))
+    root = root_of(environ)
     response.set_header("Link", f'<{root}/v1/openapi.json>; rel="service-desc"')       # RFC 8631
     response.set_header("Cache-Control", "no-store")
     response.set_header("X-Content-Type-Options", "nosniff")
@@ -11703,7 +11743,7 @@ def answer_api(context: Context) -> bytes:
     try:
         segments = path_segments(environ)[1:] or [""]
         if segments == ["openapi.json"]:        # there is nothing secret in it
-            return _handle(Call(context, "", segments, environ | {"QUERY_STRING": ""}))     # made once
+            return _handle(Call(context, "", segments, environ | {"QUERY_STRING": root}))   # made once for it
         if segments == ["auth", "keys"]:        # no key opens them
             account_id = _log_in_by_basic(context, environ).id
             take_cost(context, f"account {account_id}", method)
@@ -12704,7 +12744,6 @@ class Site:
     fetcher: Fetcher
     try_out: Callable[..., tuple[Request | Mail, Answer | None, str | None]]        # as Service._try_out
     health: Callable[[], dict[str, str]]
-    setup_token: str                # of the link that makes the first account
     config: Configuration
     tests: RateLimiter              # of test notifications, per hour and account
 
@@ -12715,11 +12754,6 @@ class SeeOther(Exception):
     def __init__(self, path: str, flash: str = "") -> None:
         super().__init__(path)
         self.path, self.flash = path, flash
-
-
-def _root_of(environ: Mapping[str, Any]) -> str:
-    """The path that we are mounted at, as it stands in addresses; "" at the root."""
-    return quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
 
 
 _SESSION, _FLASH, _DEVICE = "releasetrack", "releasetrack-flash", "releasetrack-device"         # cookies
@@ -12735,7 +12769,7 @@ class Visit:
         self.site, self.environ = site, environ
         self.context, self.store = site.context, site.context.store
         self.settings, self.providers = site.context.settings, site.context.providers
-        self.root, self.path = _root_of(environ), environ["releasetrack.path"]
+        self.root, self.path = root_of(environ), environ["releasetrack.path"]
         self._token, self.device_token = self._cookie(_SESSION), self._cookie(_DEVICE)
         self.session = self.store.sessions.find(self._token) if self._token else None
         self.is_post, self.form = environ["REQUEST_METHOD"] == "POST", Form(environ)
@@ -12770,11 +12804,9 @@ class Visit:
         if not user or not in_networks(self.environ.get("REMOTE_ADDR", ""), self.settings.trusted_proxy):
             return None
         address = user if "@" in user else self._header("Remote-Email")
-        try:
-            read_email(address)
-        except Invalid:
+        if not MAIL_ADDRESS.fullmatch(address):
             raise Forbidden(f"The proxy signs you in as {user[:99]!r}, which is no e-mail address. It has to "
-                            f"send one, once, in the header {header} or in Remote-Email.") from None
+                            f"send one, once, in the header {header} or in Remote-Email.")
         if self.settings.auth_accounts == "create" and not accounts.by_email(address):
             name = self._header("Remote-Name")[:NAME_LIMIT]
             with contextlib.suppress(Invalid):      # another request has created it meanwhile
@@ -13038,7 +13070,7 @@ def error_page(environ: Mapping[str, Any], status: int, text: str = "") -> str:
     bottle.response.status = status
     bottle.response.headers.update(PAGE_HEADERS)
     title = "Page not found" if status == 404 else REASONS.get(status, "Error")
-    return ERROR_PAGE.render(root=_root_of(environ), account=None, flash="", title=title,
+    return ERROR_PAGE.render(root=root_of(environ), account=None, flash="", title=title,
                              text=_ERROR_TEXTS.get(status, text))
 
 
@@ -13099,7 +13131,7 @@ def setup_page(visit: Visit) -> str:
     if visit.store.accounts.count():
         raise SeeOther("/login")
     given = visit.form.text("token") if visit.is_post else visit.query.text("token") or ""
-    is_open = hmac.compare_digest(given.encode(), visit.site.setup_token.encode())
+    is_open = hmac.compare_digest(given.encode(), visit.store.config.setup_token().encode())
 
     def make() -> None:
         if not is_open:
@@ -14450,7 +14482,7 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
         fields=[copied_field("secret", "Secret", before.secret)] if visit.form.text("do") == "reveal" else (),
         buttons={"reveal": "Show", "renew": ("Reset", "Reset the secret")},
         hints=[f"The old secret stays valid until {until}." if until else
-               "After a reset, the old secret stays valid for 24 h."])
+               "For 24 h after a reset, every other attempt is signed with the old secret."])
     return visit.show(
         DESTINATION_PAGE, "/notifications", about=about,
         title=before.name or f"Add {name}", buttons=buttons, live=live, variables=sorted(TEMPLATE_NAMES),
@@ -15465,13 +15497,14 @@ def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
 
 
 def _warn_of_proxy(environ: Mapping[str, Any], trusted: tuple[str, ...], known: set[str]) -> None:
-    """Log when a peer forwards requests that is not trusted to, once for each of the first 20 networks."""
+    """Log when a peer that is not trusted forwards requests, or has no address; once for 20 networks."""
     peer = environ.get("REMOTE_ADDR", "")
-    if ("HTTP_X_FORWARDED_FOR" in environ and len(known) < 20 and parse_address(peer)
-            and network_of(peer) not in known and not in_networks(peer, trusted)):
-        known.add(network_of(peer))
-        log.warning("%s sends X-Forwarded-For, which is not believed, so that all its clients count as one; "
-                    "if it is your reverse proxy, set --trusted-proxy %s", peer, peer)
+    name = peer if parse_address(peer) else "unix"
+    if (("HTTP_X_FORWARDED_FOR" in environ or name == "unix") and len(known) < 20
+            and network_of(name) not in known and not in_networks(peer, trusted)):
+        known.add(network_of(name))
+        log.warning("peer %s: its X-Forwarded-For is not believed, so that all its clients count as one; if "
+                    "it is your reverse proxy, set --trusted-proxy %s", name, name)
 
 
 def make_app(site: Site) -> Callable[..., Any]:
@@ -15599,7 +15632,7 @@ def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, 
 class Service:
     """A release tracker over one database file.
 
-    ``app`` is a WSGI callable. ``providers``: more of them than the built-in ones, or others under their ids.
+    ``providers``: more of them than the built-in ones, or others under their ids.
     ``is_command``: also use what the last ``serve`` on this store was started with.
     Raises SettingError, StoreError.
     """
@@ -15621,7 +15654,7 @@ class Service:
         self.tracker = Tracker(self.store, self.fetcher, self.providers, self.settings, self._own_helper,
                                on_turn=self._reload_if_changed)
         self.courier = Courier(self.store, self.fetcher.post, self.settings)
-        self._is_started = False
+        self._started_in = 0            # the process; -1 for another one, when that was logged
         self._scanner: threading.Thread | None = None
         self._has_scanned = False       # there was an account to scan for
         self._context = Context(self.store, self.settings, self.providers, self.helper,
@@ -15629,14 +15662,24 @@ class Service:
                                 AnswerCache(self.store.database.revision),
                                 Waits(max(1, own.threads // 2)), self.fetcher.refusal_of)
         self.config.changed = self.reload
-        self._setup_token = make_session_token()
-        self.app = make_app(Site(self._context, self.fetcher, self._try_out, self.health,
-                                 self._setup_token, self.config, RateLimiter(0)))
+        self._app = make_app(Site(self._context, self.fetcher, self._try_out, self.health, self.config,
+                                  RateLimiter(0)))
 
     @property
     def setup_path(self) -> str:
         """The path of the page that creates the first account; "" when there is an account."""
-        return "" if self.store.accounts.count() else f"/setup?token={self._setup_token}"
+        return "" if self.store.accounts.count() else f"/setup?token={self.store.config.setup_token()}"
+
+    def app(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """The WSGI application; 503 in a process forked after ``start``, where locks may be held for ever."""
+        if self._started_in in (0, os.getpid()):
+            return self._app(environ, start_response)
+        said = "start() was called before this process was forked; call it in each process that answers."
+        if self._started_in > 0:
+            log.error("service: %s", said)
+            self._started_in = -1
+        start_response("503 Service Unavailable", [("Content-Type", "application/json")])
+        return [status_message(503, said)]
 
     def _try_out(self, destination: Destination, account: Account, body: Mapping[str, Any], url: str,
                  settings: Settings | None) -> tuple[Request | Mail, Answer | None, str | None]:
@@ -15652,15 +15695,18 @@ class Service:
     def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
         """Call ``listener`` with the standard body of each event, from a background thread, once the release
         is stored. A call that a crash prevents is not repeated: only deliveries are durable."""
+        if not callable(listener) or inspect.iscoroutinefunction(listener):
+            raise TypeError(f"expected a function that is not async, not {listener!r}")
         self.tracker.listeners.append(listener)
 
-    def start(self) -> None:
-        """Start the tracker and the courier. Once."""
-        if self._is_started:
+    def start(self, is_recorded: bool = True) -> None:
+        """Start the tracker and the courier, where ``app`` answers. Once. ``is_recorded``: for commands."""
+        if self._started_in:
             raise RuntimeError("the service has been started already")
-        self._is_started = True
+        self._started_in = os.getpid()
         try:
-            self.config.record_serve()
+            if is_recorded:
+                self.config.record_serve()
         except StoreUnavailable as error:       # commands use what was recorded before
             log.warning("settings: not recorded for commands: %s", error)
         self.tracker.start()
@@ -15728,6 +15774,8 @@ class Service:
 
     def stop(self) -> None:
         """End the threads and close the store. What is under way ends, or is done again at the next start."""
+        if self._started_in not in (0, os.getpid()):
+            return
         self.ask_to_stop()
         self.tracker.join()
         self.courier.join()
@@ -15743,7 +15791,7 @@ class Service:
         health = {"store": self.store.database.problem() or "ok"}
         for name, worker in (("tracker", self.tracker), ("courier", self.courier)):
             state = "ok" if worker.is_alive() else "does not run"
-            health[name] = state if self._is_started else "not started"
+            health[name] = state if self._started_in else "not started"
         return health
 
 
@@ -16122,6 +16170,7 @@ def serve(settings: Settings, args: argparse.Namespace) -> None:
     trim_memory()
     signals = (signal.SIGTERM, signal.SIGINT)
     with contextlib.suppress(SystemExit), contextlib.ExitStack() as stack:
+        is_shared = is_in_use(settings.db)
         service = Service(settings)
         stack.callback(service.stop)
         server, address = make_server(service.app, settings, lambda: service.settings.trusted_proxy)
@@ -16135,7 +16184,9 @@ def serve(settings: Settings, args: argparse.Namespace) -> None:
 
         for one in signals:
             signal.signal(one, end)
-        service.start()
+        service.start(is_recorded=not is_shared)
+        if is_shared:
+            log.warning("another process uses %s: settings not recorded for commands", settings.db)
         base_url = service.settings.base_url
         print(f"releasetrack {__version__} listens on {base_url or address}", flush=True)
         if service.setup_path:
@@ -16479,15 +16530,19 @@ def installed_remove(service: Service, account: Account, args: argparse.Namespac
         one for one in now.installed if one.place != args.place])
 
 
-@account_command(switch("--all", "also what is up to date, skipped or snoozed"), _JSON)
+@account_command(switch("--all", "also what is up to date, skipped or snoozed"),
+                 argument("--place", metavar="PLACE", help="only what runs there"),
+                 argument("--tag", metavar="TAG", help="only projects that have the tag"), _JSON)
 def updates_(service: Service, account: Account, args: argparse.Namespace) -> None:
     """List what is installed and behind.
     Provider, project, place, version, state, step, newest of its line and of all, releases behind, CVEs."""
     now, rows = service.store.database.clock(), list[dict[str, Any]]()
-    for project in service.store.projects.with_updates(account.id, args.all):
+    tag = _tag_at(service, account, args.tag).id if args.tag else None
+    for project in service.store.projects.with_updates(account.id, args.all, args.place, tag):
         shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
         rows += [row | shown for row, one in zip(_installed_rows(project), project.installed)
-                 if args.all or one.is_behind and not project.is_skipped(one)]
+                 if args.place in (None, one.place)
+                 and (args.all or one.is_behind and not project.is_skipped(one))]
     _print_rows([{name: value for name, value in row.items() if name not in ("origin", "seen_at")}
                  for row in rows], args.json, "name", "place", "version", "newest", "step", "behind", "cve")
 
@@ -16798,8 +16853,9 @@ def destination_test(service: Service, account: Account, args: argparse.Namespac
         raise Invalid(f"{args.kind} {destination.name}: {error}")
 
 
-@account_command(_DESTINATION_NAME,
-                 switch("--reset", "create a new one; the previous one stays valid for 24 hours"))
+@account_command(argument("kind", nargs="?", choices=["webhook"], help="webhook, which may be left out"),
+                 _DESTINATION_NAME,
+                 switch("--reset", "create a new one; for 24 hours every other attempt has the old one's"))
 def destination_secret(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Print the signing secret of a webhook."""
     webhook = _destination_at(service, account, "webhook", args.name)
@@ -17170,8 +17226,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     parser, (function, arguments) = make_parser(name), COMMANDS[name]
     args, rest = parser.parse_known_args(_with_account(arguments, words[len(name.split()):]))
     if rest:
-        flags = [row.flag for row in SETTINGS.values()] + [name for names, _ in arguments for name in names]
-        alike = did_you_mean(rest[0], flags) if rest[0].startswith("-") else ""
+        alike = did_you_mean(rest[0], parser._option_string_actions) if rest[0].startswith("-") else ""
         parser.error(f"unknown argument: {_printable(' '.join(rest))[:200]}{alike}")
     args.function = function
     return args
