@@ -160,7 +160,7 @@ FAILURE_ALERT_AFTER = 10, 3 * DAY       # failed checks, and seconds of failing,
 SECRET_OVERLAP = 1 * DAY                # for which a webhook's previous secret signs beside the current one
 RESEND_SPACING = 0.1                    # seconds between a destination's deliveries that are resent together
 SESSION_IDLE, SESSION_MAX_AGE = 14 * DAY, 90 * DAY      # after which a browser has to sign in again
-LOGIN_ATTEMPTS_PER_ACCOUNT = 10         # wrong passwords an hour, from one address or known browser
+LOGIN_ATTEMPTS_PER_ACCOUNT = 10         # wrong passwords an hour, from one address
 LOGIN_ATTEMPTS_PER_ADDRESS = 30         # wrong passwords an hour, for all accounts together
 SESSIONS_PER_ACCOUNT = 100              # the one that was seen longest ago ends
 CONFIRMED = 10 * MINUTE                 # for which secrets are shown after the password was typed
@@ -1901,38 +1901,33 @@ def refusal(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | N
 class LoginThrottle:
     """Lets few wrong passwords and codes be tried, two hashed at a time, as each thread keeps the 16 MiB that
     it took. Counted by the account and the client's network together, and by that alone, so that nobody is
-    locked out from elsewhere; nor at a browser that has signed in before, which counts by itself."""
-
-    _PENDING, _PENDING_KNOWN = 4, 2     # log-ins under way, each in a thread that answers
+    locked out from elsewhere."""
 
     def __init__(self, per_account: int = LOGIN_ATTEMPTS_PER_ACCOUNT,
                  per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS) -> None:
         self._by_account = RateLimiter(per_account)
         self._by_address = RateLimiter(per_address)
-        self._waits = Waits(self._PENDING + self._PENDING_KNOWN)
+        self._waits = Waits(4)      # log-ins under way, each in a thread that answers
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="releasetrack-log-in")
         self.secret = make_session_token()      # for what does not outlive the process
 
-    def check(self, email: str, address: str, password: str, hashed: str | None, now: float,
-              device: str = "") -> bool:
+    def check(self, email: str, address: str, password: str, hashed: str | None, now: float) -> bool:
         """Whether the password is right; it takes as long for no account (``hashed`` None). Raises TooMany.
-        Right ones do not count: programs log in often. ``device``: a browser that has signed in before."""
+        Right ones do not count: programs log in often."""
         network = network_of(address)
         account = f"{secret_hash(email.lower()).hex()} from {network}"
-        windows, who, most = [(self._by_address, network), (self._by_account, account)], "", self._PENDING
-        if not network:     # of all clients at once, whom one of them would lock out
-            del windows[0]
-        if device:
-            windows, who, most = [(self._by_account, f"device {device}")], "known", self._PENDING_KNOWN
-        with self._waits.of(who, most) as may_wait:
+        windows = [(self._by_account, account)]
+        if network:         # else it is that of all clients, whom one of them would lock out
+            windows.insert(0, (self._by_address, network))
+        with self._waits.of("", sys.maxsize) as may_wait:
             if not may_wait:
                 raise TooMany(1, "Too many are signing in just now. Try again in a moment.")
             return self._count(windows, now, lambda: self._pool.submit(
                 is_password, password[:PASSWORD_LIMIT], hashed or NO_PASSWORD).result())
 
     def check_code(self, who: str, is_right: Callable[[], bool], now: float) -> bool:
-        """Whether a code is right. Raises TooMany. Wrong ones count by ``who`` alone, an account or a known
-        browser: whoever knows the password could try them from many addresses."""
+        """Whether a code is right. Raises TooMany. Wrong ones count by ``who`` alone, an account: whoever
+        knows the password could try them from many addresses."""
         return self._count([(self._by_account, f"code {who}")], now, is_right)
 
     def _count(self, windows: Sequence[tuple[RateLimiter, str]], now: float,
@@ -4373,12 +4368,6 @@ class Releases:
                      WHERE release_id = release.id AND instr(lower(title || ' ' || message), lower(:text))))
             """, values)
         return [_release(row) for row in found], page_count(count, size)
-
-    def by_month(self, source_id: int, since: str) -> dict[str, int]:
-        """How many releases there were in each month, such as 2026-01, that has any."""
-        return dict(tuple(row) for row in self._db.rows("""
-            SELECT substr(date, 1, 7), count(*) FROM release WHERE source_id = ? AND date >= ? GROUP BY 1
-            """, (source_id, since)))
 
     def get(self, project: Project, versions: Sequence[str]) -> Release | None:
         """The release of the longest of these versions that the project has, without its note."""
@@ -11585,34 +11574,26 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
     raise Unauthorized
 
 
-def known_browser(account: Account, device_token: str) -> str:
-    """What a browser that the account has signed in with is counted by; "" for any other."""
-    return signed(device_token, account.signing_key, "device")
-
-
-def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str,
-           device_token: str = "") -> Account:
-    """The account of an e-mail address and its password, before its second factor. ``device_token``: of the
-    browser, if it has one. Raises Unauthorized, TooMany."""
+def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str) -> Account:
+    """The account of an e-mail address and its password, before its second factor. Raises Unauthorized,
+    TooMany."""
     if not address or not password:
         raise Unauthorized
     account = context.store.accounts.by_email(address)
     client = client_address(environ, context.settings.trusted_proxy)
     hashed = account.password if account else None
-    device = known_browser(account, device_token) if account else ""
-    if not context.throttle.check(address, client, password, hashed, time.monotonic(), device):
+    if not context.throttle.check(address, client, password, hashed, time.monotonic()):
         raise Unauthorized
     assert account
     return account
 
 
-def check_code(context: Context, account: Account, text: str, device_token: str = "") -> None:
+def check_code(context: Context, account: Account, text: str) -> None:
     """Use a code of the account's second factor, or a recovery code. Raises Unauthorized, TooMany."""
     step = step_of_code(account.totp_secret, text, context.store.database.clock())
     hashed = secret_hash(re.sub(r"[\s-]", "", text.lower())).hex()
-    who = known_browser(account, device_token) or account.id
     if not context.throttle.check_code(
-            who, lambda: context.store.accounts.use_code(account.id, step, hashed), time.monotonic()):
+            account.id, lambda: context.store.accounts.use_code(account.id, step, hashed), time.monotonic()):
         raise Unauthorized
 
 
@@ -11896,7 +11877,6 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .icon { width: 1.25rem; height: 1.25rem; padding: .18rem; border-radius: .35rem; background: currentColor; }
 .icon > use { color: #fff; }
 .icon.big { width: 2rem; height: 2rem; padding: .35rem; border-radius: .5rem; }
-.spark { color: var(--accent); }
 .card, .form { padding: 1.25rem; margin: 0 0 1.25rem; }
 .card > h2:first-child, .changes h2 { margin-top: 0; }
 .changes h2, .changes h4 { margin-bottom: 0; }
@@ -12756,7 +12736,7 @@ class SeeOther(Exception):
         self.path, self.flash = path, flash
 
 
-_SESSION, _FLASH, _DEVICE = "releasetrack", "releasetrack-flash", "releasetrack-device"         # cookies
+_SESSION, _FLASH = "releasetrack", "releasetrack-flash"         # cookies
 
 # What a button does; and a flash message with which this page is opened again, or that of the path behind it.
 Act = Callable[[], Any] | tuple[Callable[[], Any], str] | tuple[Callable[[], Any], str, str]
@@ -12770,7 +12750,7 @@ class Visit:
         self.context, self.store = site.context, site.context.store
         self.settings, self.providers = site.context.settings, site.context.providers
         self.root, self.path = root_of(environ), environ["releasetrack.path"]
-        self._token, self.device_token = self._cookie(_SESSION), self._cookie(_DEVICE)
+        self._token = self._cookie(_SESSION)
         self.session = self.store.sessions.find(self._token) if self._token else None
         self.is_post, self.form = environ["REQUEST_METHOD"] == "POST", Form(environ)
         self.problems: list[Problem] = []       # of what the form asked for
@@ -12906,9 +12886,6 @@ class Visit:
         self.store.sessions.add(account.id, self._token, client, self.environ.get("HTTP_USER_AGENT", ""))
         self.session = self.store.sessions.find(self._token)
         self.set_cookie(_SESSION, self._token, SESSION_MAX_AGE)
-        if not self.proxied:        # it gets tries of its own at the account's log-in:
-            # https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies
-            self.set_cookie(_DEVICE, sign(make_id(), account.signing_key, "device"), 365 * DAY)
 
     def require_password(self) -> None:
         """Raise SeeOther, to ask for the password, unless it was typed in ten minutes or a proxy signs in."""
@@ -13171,8 +13148,7 @@ def login_page(visit: Visit) -> str:
     def enter() -> None:
         nonlocal pending
         try:
-            account = log_in(visit.context, visit.environ, form.text("email"), form.password("password"),
-                             visit.device_token)
+            account = log_in(visit.context, visit.environ, form.text("email"), form.password("password"))
         except Unauthorized:
             raise Invalid("Wrong email address or password.") from None
         if account.totp_secret:
@@ -13189,7 +13165,7 @@ def login_page(visit: Visit) -> str:
                 or not account.totp_secret or float(expires) < visit.store.database.clock()):
             raise SeeOther("/login", "That took too long. Sign in again.")
         try:
-            check_code(visit.context, account, form.text("code"), visit.device_token)
+            check_code(visit.context, account, form.text("code"))
         except Unauthorized:
             raise Invalid(Problem("code", "is wrong, or was used before")) from None
         visit.sign_in(account)
@@ -14015,11 +13991,6 @@ PROJECT_PAGE = template_of("""\
     % end
   </details>
 </section>
-<p class="line soft"><svg class="spark" viewBox="0 0 95 20" width="190" height="40" aria-hidden="true">
-  % for at, height in enumerate(bars):
-  <rect x="{{4 * at}}" y="{{20 - height}}" width="3" height="{{height}}" fill="currentColor"/>
-  % end
-  </svg> {{rhythm}}</p>
 % include("filters")
 <div id="found">
   % include("list", looks="rows", empty="No matching release." if is_filtered else nothing)
@@ -14030,7 +14001,6 @@ PROJECT_PAGE = template_of("""\
   % include("fields", fields=badge)
 </details>
 """)
-_MONTHS = 24        # of the drawing of a project's releases
 
 
 @page_at("/projects/<project_id>")
@@ -14052,7 +14022,6 @@ def project_page(visit: Visit, project_id: str) -> str:
                    and store.database.has_tracker)
     if is_checking:
         bottle.response.set_header("Refresh", "2")
-    bars, rhythm = _rhythm(visit, project)
     return visit.show(
         PROJECT_PAGE, "/projects", path=visit.path, project=project,
         icon=visit.icon_of(project.provider),
@@ -14061,7 +14030,7 @@ def project_page(visit: Visit, project_id: str) -> str:
         provider=visit.title_of(project.provider), is_checking=is_checking,
         checked=visit.when(health.checked_at), next_check=visit.when(health.next_check_at),
         tags=[name for id_, name in visit.tags.items() if id_ in project.tags],
-        needs_destination=not visit.has_destination, bars=bars, rhythm=rhythm,
+        needs_destination=not visit.has_destination,
         is_filtered=bool(text or is_final), pages=visit.pager(number < total, number, total),
         nothing="The provider lists none." if health.succeeded_at else "No release is known yet.",
         fields=[Field("q", "Search releases", text, type="search", more={"placeholder": "Search releases"}),
@@ -14149,17 +14118,6 @@ def _version_items(visit: Visit, project: Project, releases: Sequence[Release],
               is_open=is_first and at == 0,
               **_note_of(project, release.version, notes.get(release.version)))
         for at, release in enumerate(releases)]
-
-
-def _rhythm(visit: Visit, project: Project) -> tuple[list[float], str]:
-    """Releases by month: heights of bars from 1 to 20, and in words."""
-    now = datetime.datetime.fromtimestamp(visit.store.database.clock(), datetime.timezone.utc)
-    this = now.year * 12 + now.month - 1
-    months = [f"{month // 12}-{month % 12 + 1:02}" for month in range(this - _MONTHS + 1, this + 1)]
-    found = visit.store.releases.by_month(project.source_id, months[0])
-    counts = [found.get(month, 0) for month in months]
-    rhythm = f"{counted(sum(counts), 'release')} in {_MONTHS} months, {counts[-1]} this month"
-    return [round(1 + 19 * count / max(*counts, 1), 1) for count in counts], rhythm
 
 
 def _project_at(visit: Visit, project_id: str) -> Project:
@@ -14640,46 +14598,31 @@ _TEST_FIELDS: dict[str, dict[str, Any]] = {         # of those that are more tha
     "is_updated": {"label": "Re-published", **_FLAG},
     "tags": {"hint": "Names, with commas between."},
     "note_message": {"hint": "HTML.", "type": "textarea"}}
-_PRESETS: dict[str, tuple[str, dict[str, str]]] = {        # what a test may be of, and what is special then
-    "normal": ("Normal release", {}),
-    "prerelease": ("Pre-release", {"version": "1.3.0-rc.1", "is_prerelease": "true"}),
-    "security": ("Security release", {
-        "version": "1.2.4", "cve": "CVE-2026-12345",
-        "note_message": "<p>Fixes CVE-2026-12345. Please upgrade <b>now</b>.</p>"})}
 
 TEST_PAGE = template_of("""\
 % rebase("layout", title="Test messages", crumbs=crumbs)
 % include("exchange")
 <p>Send a made-up release to {{name}}:</p>
-% include("form", fields=[], buttons=presets, is_main=False, form_class="")
-<h2>With your own data</h2>
-% include("form", groups={"Fields": fields}, folded=["Fields"], buttons={"test": "Send the test"})
+% include("form", buttons={"test": "Send the test"})
 """)
 
 
 @page_at("/notifications/<destination_id>/test")
 def test_page(visit: Visit, destination_id: str) -> str:
-    """Tests of a destination: of releases that are made up, or with every member of the body as typed."""
+    """A test of a destination, with every member of the body as typed."""
     destination, found = _own_destination(visit, destination_id), dict[str, Any]()
-    values = sample_values(visit.account)
-    if (do := visit.form.text("do")) in _PRESETS:
-        special = _PRESETS[do][1]
-        values = {name: text.replace("1.2.3", special.get("version", "1.2.3"))
-                  for name, text in values.items()} | special
-    else:
-        values = {name: visit.form.text(name, value) for name, value in values.items()}
+    values = {name: visit.form.text(name, value) for name, value in sample_values(visit.account).items()}
 
     def test() -> None:
         found.update(_tried(visit, destination, *sample_event(visit.account, values)))
 
-    visit.attempt(test=test, **dict.fromkeys(_PRESETS, test))
+    visit.attempt(test=test)
     fields = []
     for name, default in sample_values(visit.account).items():
         about = {"label": name.replace("_", " ").capitalize(), "more": {"placeholder": default}}
         fields.append(Field(name, value=values[name], **about | _TEST_FIELDS.get(name, {})))
     return visit.show(
         TEST_PAGE, "/notifications", name=destination.name, fields=visit.filled("test", *fields), **found,
-        presets={id_: title for id_, (title, _) in _PRESETS.items()},
         crumbs=[("/notifications", "Notifications"), (f"/notifications/{destination.id}", destination.name)])
 
 
@@ -15005,7 +14948,7 @@ def _confirm_password(visit: Visit, field: str) -> None:
     """Raise Invalid unless the form sent the account's password. Tries count apart from those of log-ins."""
     who = f"session {visit.session.id}" if visit.session else ""
     password = visit.form.password(field)
-    if not visit.context.throttle.check(who, who, password, visit.account.password, time.monotonic(), who):
+    if not visit.context.throttle.check(who, who, password, visit.account.password, time.monotonic()):
         raise Invalid(Problem(field, "is wrong"))
     if visit.session:
         visit.store.sessions.confirm(visit.session.id)
