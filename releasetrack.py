@@ -135,19 +135,24 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 KIB, MIB = 1024, 1024 * 1024
 
 PAGE_SIZE = 20                          # items on a page, of the API too
-BODY_LIMIT = 1 * MIB                    # of a request to us
+SEARCH_LIMIT = 200                      # projects that a search by the API finds
+BODY_LIMIT = ANSWER_LIMIT = 1 * MIB     # of a request to us, and of our answer
 HEAD_TIMEOUT, BODY_TIMEOUT = 10, 60     # seconds from a request's first byte to the end of its head, its body
+IDLE_TIMEOUT = 30                       # seconds in which a client asks nothing, or reads none of its answer
+UNSENT_LIMIT = 256 * KIB                # bytes of an answer that are kept in memory until they are read
 CONNECTIONS, MOST_FILES = 1000, 8192    # to us at once; files and connections that the process asks to have
 NAME_LIMIT = 200                        # characters of a project's name, a version, a label
 TAG_LIMIT = 100                         # characters of a tag's name
 PASSWORD_LIMIT = 1024                   # bytes
 PATTERNS_LIMIT = 2000                   # characters of all patterns of a project; 500 of one, of at most 50
 WORDS_LIMIT = 8                         # of a search in releases
-NOTE_LIMIT = 256 * KIB                  # characters of a release note that are kept
+NOTE_LIMIT = 240 * KIB                  # characters of a release note that are kept
 CVE_LIMIT = 100                         # CVE ids of a release that are kept
 RELEASE_LIMIT = 10_000                  # releases of a project that are kept, the newest
 INSTALLED_LIMIT = 100                   # versions installed of a project, at all places
-CHANGES_LIMIT = 200                     # releases of which "what changed" shows the notes, the newest
+CHANGES_LIMIT = 1_000                   # releases that "what changed" lists, the newest
+CHANGES_NOTES, CHANGES_LINES = 256 * KIB, 2_000     # bytes and lines of the notes of a page of it
+CHANGES_NOTE = 64 * KIB                 # characters of a note that are shown there
 JSON_LIMIT, VALUE_LIMIT = 10 * MIB, 500_000     # bytes, and values, of an answer that is parsed: some 60 MiB
 NOTE_PREVIEW_CHARS = 2000               # characters of a release note that lists show
 FIRST_CHECK_WAIT = 3.0                  # seconds that a request waits for what the tracker does for it
@@ -1096,8 +1101,9 @@ class Note:
     original: str = ""          # what the message was rendered from, if the provider has it
 
     def as_json(self) -> dict[str, Any]:
-        """The contract's Release Note."""
-        return {"title": self.title, "message": self.message, "url": self.url}
+        """The contract's Release Note, without control characters, each of which would be six of JSON."""
+        message = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", self.message)
+        return {"title": self.title, "message": message, "url": self.url}
 
     @property
     def fingerprint(self) -> int:
@@ -4192,9 +4198,10 @@ class Projects:
             ids.reverse()
         return self.of_ids(account_id, ids[(page - 1) * size:page * size]), len(ids)
 
-    def search(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
+    def search(self, account_id: str, text: str, provider: str | None = None,
+               most: int = sys.maxsize) -> list[Project]:
         """The projects whose name contains the text, in upper or lower case, sorted by name."""
-        return self.page(account_id, "name", False, provider, text=text, size=sys.maxsize)[0]
+        return self.page(account_id, "name", False, provider, text=text, size=most)[0]
 
     def providers(self, account_id: str) -> list[str]:
         """The ids of the providers that the account has projects at, sorted."""
@@ -4400,6 +4407,16 @@ class Releases:
               FROM note JOIN release ON release.id = release_id
              WHERE source_id = ? AND version IN (SELECT value FROM json_each(?))
             """, (length, source_id, compact_json(list(versions))))}
+
+    def note_sizes(self, source_id: int, versions: Sequence[str], line: int) -> dict[str, int]:
+        """By version, the bytes of the notes of these of a source's versions; with lines shorter than
+        ``line`` as if they were as long."""
+        return {row["version"]: row["size"] for row in self._db.rows("""
+            SELECT version, max(length(CAST(message AS BLOB)),
+                                (length(message) - length(replace(message, char(10), ''))) * ?) AS size
+              FROM note JOIN release ON release.id = release_id
+             WHERE source_id = ? AND version IN (SELECT value FROM json_each(?))
+            """, (line, source_id, compact_json(list(versions))))}
 
     def known(self, source_id: int) -> dict[str, KnownRelease]:
         """What the store has of a source's releases, newest first."""
@@ -8156,22 +8173,29 @@ class Span:
     releases: tuple[Release, ...]
     are_prereleases_folded: bool    # as there are final ones, too
 
-    @property
-    def unfolded(self) -> list[Release]:
-        return [one for one in self.releases if not (self.are_prereleases_folded and one.is_prerelease)]
-
-    @property
-    def folded(self) -> list[Release]:
-        return [one for one in self.releases if self.are_prereleases_folded and one.is_prerelease]
+    def unfolded(self, releases: Iterable[Release]) -> list[Release]:
+        """Those of its releases that a person is shown."""
+        return [one for one in releases if not (self.are_prereleases_folded and one.is_prerelease)]
 
     @property
     def cve(self) -> list[str]:
-        """The CVEs that they name, each once."""
-        return list(dict.fromkeys(cve for one in self.releases for cve in one.cve))
+        """The CVEs that they name, each once, those of the newest."""
+        return list(dict.fromkeys(cve for one in self.releases for cve in one.cve))[:CVE_LIMIT]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, noted: Iterable[Release]) -> dict[str, Any]:
         return {"since": self.since, "until": self.until, "cve": self.cve, "releases": [
-            one.as_json() | ({"note": one.note.as_json()} if one.note else {}) for one in self.releases]}
+            one.as_json() | ({"note": one.note.as_json()} if one.note else {}) for one in noted]}
+
+    def pages(self, sizes: Mapping[str, int]) -> list[list[Release]]:
+        """The newest ``CHANGES_LIMIT`` on pages: at most 100 whose notes fit, or one with a larger note."""
+        pages, left = list[list[Release]]([[]]), CHANGES_NOTES
+        for release in self.releases[:CHANGES_LIMIT]:
+            size = max(sizes.get(release.version, 0), CHANGES_NOTES // 100)
+            if size > left and pages[-1]:
+                pages, left = [*pages, []], CHANGES_NOTES
+            pages[-1].append(release)
+            left -= size
+        return pages
 
 
 def changes_between(since: str, until: str, releases: Mapping[str, KnownRelease],
@@ -8959,19 +8983,27 @@ _BOT_LINE = re.compile(r"\b(?:dependabot|renovate)\b|^\W*(?:(?:chore|build|fix)\
 
 def note_changes(message: str, seen: set[str]) -> list[Line]:
     """What a note says, for a list of several: without links to changelogs and without what is in ``seen``,
-    the lines of the notes before it, which it is added to; what bots did is counted."""
-    kept, bots = list[Line](), 0
-    for line in lines_of(message[:64 * KIB]):
+    the lines of the notes before it, which it is added to; what bots did is counted. None where it says
+    nothing new."""
+    kept, bots, texts, is_emptied = list[Line](), 0, set[str](), False
+    for line in lines_of(message[:CHANGES_NOTE]):
         text = without_controls(line.text).strip()
+        is_heading = line.kind == "heading"
         if _BOT_LINE.search(text):
-            bots += 1
-        elif text and not _DROPPED_LINE.fullmatch(text) and text not in seen:
-            runs = [run._replace(text=without_controls(run.text), href=_web_address(run.href))
-                    for run in line.runs]
-            kept.append(line._replace(runs=runs))
-            seen.update([text] if len(text) > 30 else ())
+            bots, is_emptied = bots + 1, True
+        elif text and not _DROPPED_LINE.fullmatch(text):
+            if is_heading and is_emptied and kept and kept[-1].kind == "heading":
+                kept.pop()      # what stood below it stands above
+            is_emptied = not is_heading and line.kind != "code" and len(text) > 30 and text in seen
+            if not is_emptied:
+                runs = [run._replace(text=without_controls(run.text), href=_web_address(run.href))
+                        for run in line.runs]
+                kept.append(line._replace(runs=runs))
+            texts.update(() if is_heading else (text,))
     while kept and kept[-1].kind == "heading":
         kept.pop()
+    kept = kept if texts - seen else []
+    seen |= texts
     return kept + ([Line("item", [Run(counted(bots, "dependency update"))])] if bots else [])
 
 
@@ -10593,21 +10625,24 @@ class Installer:
         ruled_out, wrong = self.judge(project.account_id, project.exclude_version_regexp, releases)
         return verdicts_on(project, releases, self.rules_of(project), ruled_out), wrong
 
-    def changes(self, project: Project, since: str | None, until: str | None) -> Span:
-        """The releases after a version, else after the one installed, with the notes of the newest
-        ``CHANGES_LIMIT``. Raises Invalid."""
+    def changes(self, project: Project, since: str | None, until: str | None,
+                number: int = 0) -> tuple[Span, list[Release], int]:
+        """``(the releases after a version, else after the one installed; those of a page, or of all, with
+        their notes; how many pages)``. Raises Invalid."""
         start = since or (project.most_urgent.compared_as if project.most_urgent else "")
         if not start:
             raise Invalid(Problem("since", "is required: a version, as none is installed"))
-        known = self.store.releases.known(project.source_id)
+        known, notes = self.store.releases.known(project.source_id), self.store.releases.notes
         ruled_out, _ = self.judge(project.account_id, project.exclude_version_regexp, known)
         for version in ruled_out - {start, until}:
             del known[version]
         span = changes_between(start[:NAME_LIMIT], until or "", known, self.rules_of(project))
-        noted = [*span.unfolded[:CHANGES_LIMIT], *span.folded[:CHANGES_LIMIT]]
-        notes = self.store.releases.notes(project.source_id, [one.version for one in noted])
-        return dataclasses.replace(span, releases=tuple(
-            dataclasses.replace(one, note=notes.get(one.version)) for one in span.releases))
+        newest = [one.version for one in span.releases[:CHANGES_LIMIT]]
+        pages = span.pages(self.store.releases.note_sizes(
+            project.source_id, newest, CHANGES_NOTES // CHANGES_LINES))
+        found = [one for page in (pages[number - 1:number] if number else pages) for one in page]
+        noted = notes(project.source_id, [one.version for one in found])
+        return span, [dataclasses.replace(one, note=noted.get(one.version)) for one in found], len(pages)
 
     def change(self, account_id: str, ids: Iterable[str],
                change: Callable[[Project], Iterable[Installation]]) -> None:
@@ -11036,11 +11071,12 @@ class Context:
         return self.waits.of(account_id, self.settings.quota_of("lookups"))
 
     @contextlib.contextmanager
-    def turn(self, account_id: str, at_once: int = sys.maxsize) -> Iterator[None]:
-        """Wait for another server in the block. Raises TooMany, also where ``at_once`` do for the account."""
-        with self.waits.of(account_id, min(at_once, self.settings.quota_of("lookups"))) as may_wait:
+    def turn(self, name: str, at_once: int = sys.maxsize) -> Iterator[None]:
+        """Wait for another server, or work long, in the block. Raises TooMany, also where ``at_once`` of the
+        name do."""
+        with self.waits.of(name, min(at_once, self.settings.quota_of("lookups"))) as may_wait:
             if not may_wait:
-                raise TooMany(1, "Other tests, look-ups or scans are under way. Try again soon.")
+                raise TooMany(1, "Other work of this account is under way. Try again when it is done.")
             yield
 
     @property
@@ -11085,32 +11121,44 @@ def _shown(call: Call, project: Project) -> dict[str, Any]:
     return project.as_json(page_of(provider, project.name))
 
 
+def first_that_fit(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The first of the items for which an answer has room."""
+    found, left = list[Mapping[str, Any]](), ANSWER_LIMIT - KIB
+    for item in items:
+        left -= len(compact_json(item).encode("utf-8", "replace")) + 1
+        if left < 0:
+            break
+        found.append(item)
+    return found
+
+
 def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
-    """A page of the account's projects, or of those at one provider; with ``q`` all that it finds, whatever
-    the other parameters are. 400: a parameter has an invalid value."""
+    """A page of the account's projects, or of those at one provider; with ``q`` the first 200 that it finds,
+    or as many as 1 MiB holds, whatever the other parameters are. 400: a parameter has an invalid value."""
     query = Query(call.environ)
     if text := query.text("q"):
-        found, total = call.store.projects.search(call.account_id, text, provider), 1
-    else:
-        order = query.one_of("order", "updated", "added", "name")
-        tag, page, is_reversed = query.text("tag"), query.page(), query.flag("reverse")
-        if tag and not call.store.tags.get(call.account_id, tag):
-            query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
-        query.check()
-        found, count = call.store.projects.page(call.account_id, order, is_reversed, provider, tag, page)
-        total = page_count(count, PAGE_SIZE)
-    return {"projects": [_shown(call, project) for project in found], "total_pages": total}
+        found = call.store.projects.search(call.account_id, text, provider, SEARCH_LIMIT)
+        return {"projects": first_that_fit(_shown(call, project) for project in found), "total_pages": 1}
+    order = query.one_of("order", "updated", "added", "name")
+    tag, page, is_reversed = query.text("tag"), query.page(), query.flag("reverse")
+    if tag and not call.store.tags.get(call.account_id, tag):
+        query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
+    query.check()
+    found, count = call.store.projects.page(call.account_id, order, is_reversed, provider, tag, page)
+    return {"projects": [_shown(call, project) for project in found],
+            "total_pages": page_count(count, PAGE_SIZE)}
 
 
 def search_projects(call: Call) -> dict[str, Any]:
-    """The projects whose name contains ``q``. 400: without ``q``, or an unknown ``provider``."""
+    """The first 200 projects whose name contains ``q``, or as many as 1 MiB holds. 400: without ``q``, or an
+    unknown ``provider``."""
     query = Query(call.environ)
     text, provider = query.text("q", required="the text to search for") or "", query.text("provider")
     if provider and provider not in call.context.providers:
         query.add_problem("provider", f"{provider[:60]!r} is unknown; GET /v1/providers lists all")
     query.check()
-    found = call.store.projects.search(call.account_id, text, provider)
-    return {"q": text, "projects": [_shown(call, project) for project in found]}
+    found = call.store.projects.search(call.account_id, text, provider, SEARCH_LIMIT)
+    return {"q": text, "projects": first_that_fit(_shown(call, project) for project in found)}
 
 
 def await_first_check(store: Store, project: Project, source: Source, since: float,
@@ -11270,34 +11318,39 @@ def read_summary(call: Call) -> dict[str, Any]:
 
 
 def list_updates(call: Call) -> dict[str, Any]:
-    """The projects of which something is installed that is behind, the most urgent first; with ``all`` also
-    those that are up to date, skipped or snoozed. 400: an unknown ``tag``."""
+    """A page of the projects of which something is installed that is behind, the most urgent first;
+    with ``all`` also those that are up to date, skipped or snoozed. 400: an unknown ``tag``."""
     query, store = Query(call.environ), call.store
-    place, tag, with_all = query.text("place"), query.text("tag"), query.flag("all")
+    place, tag, with_all, page = query.text("place"), query.text("tag"), query.flag("all"), query.page()
     if tag and not store.tags.get(call.account_id, tag):
         query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
     query.check()
-    found, now = store.projects.with_updates(call.account_id, with_all, place, tag), store.database.clock()
+    now, groups = store.database.clock(), store.projects.updates(call.account_id, place, tag)
+    ids = list(itertools.chain(*(groups.values() if with_all else [groups["behind"]])))
+    found = store.projects.of_ids(call.account_id, ids[(page - 1) * PAGE_SIZE:page * PAGE_SIZE])
     return {"updates": [_shown(call, one) | {"state": (one.at(place) if place else one).state(now)}
-                        for one in found]}
+                        for one in found], "total_pages": page_count(len(ids), PAGE_SIZE)}
 
 
 def read_changes(call: Call, project: Project) -> dict[str, Any]:
-    """The releases after ``since`` (else the version installed) up to ``until`` (else the newest), newest
-    first, those of the newest 200 with their notes. 400: nothing is installed and no ``since``, a ``since``
-    that is not like the project's versions, or an unknown ``until``."""
+    """A page of the releases after ``since`` (else the version installed) up to ``until`` (else the newest),
+    newest first, with their notes: at most 100 releases and 256 KiB of notes, of the newest 1,000; and the
+    first 100 CVEs of all. 400: nothing is installed and no ``since``, a ``since`` that is not like the
+    project's versions, or an unknown ``until``. 429: another one is being made for the account."""
     query = Query(call.environ)
-    since, until = query.text("since"), query.text("until")
+    since, until, number = query.text("since"), query.text("until"), query.page()
     query.check()
-    return call.context.installer.changes(project, since, until).as_json()
+    with call.context.turn(f"changes {call.account_id}", at_once=1):
+        span, found, total = call.context.installer.changes(project, since, until, number)
+    return span.as_json(found) | {"total_pages": total}
 
 
 def add_installations(call: Call) -> dict[str, Any]:
-    """What became of each item; the items replace what the same ``place`` and ``origin`` reported before. An
-    item has a ``purl``, an ``image``, or ``provider`` and ``name``, and perhaps ``version``, ``digest`` and
-    ``direct``. With ``track`` images and direct dependencies that are not tracked are added, with ``all`` the
-    others too. A CycloneDX document may be sent as it is, with ``place``, ``track`` and ``all`` in the
-    query. 400: an invalid field."""
+    """What became of each item, of as many as 1 MiB holds; the items replace what the same ``place`` and
+    ``origin`` reported before. An item has a ``purl``, an ``image``, or ``provider`` and ``name``, and
+    perhaps ``version``, ``digest`` and ``direct``. With ``track`` images and direct dependencies that are
+    not tracked are added, with ``all`` the others too. A CycloneDX document may be sent as it is, with
+    ``place``, ``track`` and ``all`` in the query. 400: an invalid field."""
     query, fields = Query(call.environ), Fields.of(call.environ)
     place = query.text("place") or fields.text("place", TAG_LIMIT) or ""
     origin = fields.one_of("origin", ORIGINS[1:]) or "api"
@@ -11311,8 +11364,9 @@ def add_installations(call: Call) -> dict[str, Any]:
     with call.context.turn(f"report of {account.id}", at_once=1):
         rows = call.context.installer.record_scan(account, place, origin, [("", pin) for pin in pins],
                                                   is_tracking=is_tracking, with_indirect=with_indirect)
-    return {"place": place, "items": [
-        without_empty(**row.as_json()) | {"direct": row.pin.is_direct} for row in rows]}
+    items = [without_empty(**row.as_json()) | {"direct": row.pin.is_direct} for row in rows]
+    shown = first_that_fit(items)
+    return {"place": place, "items": shown, "left_out": len(items) - len(shown)}
 
 
 def read_openapi(call: Call) -> dict[str, Any]:
@@ -11392,9 +11446,10 @@ _ANSWERS: dict[Handler, Any] = {
     read_latest_release: "Release", read_note: "Note", list_providers: {"providers": ["github"]},
     list_tags: {"tags": ["Tag"]}, add_tag: "Tag", read_tag: "Tag", rename_tag: "Tag",
     remove_tag: "Message", list_keys: {"keys": ["Key"]}, read_summary: "Summary", read_openapi: {},
-    list_updates: {"updates": ["Project"]},
-    read_changes: {"since": "1.0", "until": "1.2", "cve": ["CVE-2026-12345"], "releases": ["Release"]},
-    add_installations: {"place": "nas", "items": ["Item"]},
+    list_updates: {"updates": ["Project"], "total_pages": 1},
+    read_changes: {"since": "1.0", "until": "1.2", "cve": ["CVE-2026-12345"], "releases": ["Release"],
+                   "total_pages": 1},
+    add_installations: {"place": "nas", "items": ["Item"], "left_out": 0},
 }
 _SPELLED = "As the provider spells it; a slash is sent as it is, or as %2F."
 _IN_PATHS = {"id": "The id of a project, or of a tag.", "name": _SPELLED, "version": _SPELLED,
@@ -11707,6 +11762,8 @@ def _handle(call: Call) -> bytes:
             raise NotAllowed(", ".join(sorted({*handlers, "HEAD"} if "GET" in handlers else handlers)))
         body = compact_json(handlers[method](call, **names)).encode("utf-8", "replace")
         if method == "GET":
+            if len(body) > ANSWER_LIMIT:
+                raise Invalid("The answer would be larger than 1 MiB; ask for each project by its id.")
             answers.put(name, body, revision)
     return body
 
@@ -11879,9 +11936,9 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .icon.big { width: 2rem; height: 2rem; padding: .35rem; border-radius: .5rem; }
 .card, .form { padding: 1.25rem; margin: 0 0 1.25rem; }
 .card > h2:first-child, .changes h2 { margin-top: 0; }
-.changes h2, .changes h4 { margin-bottom: 0; }
-.changes h4 { margin-top: .6rem; }
-.changes li { margin-left: 1.2rem; }
+.changes h2, .changes h3 { margin-bottom: 0; }
+.changes h3 { font-size: 1em; margin-top: .6rem; }
+.changes ul { margin: 0; padding-left: 1.2rem; }
 .card > :last-child, .list > li > :last-child { margin-bottom: 0; }
 .empty { text-align: center; padding: 2.6rem 1.2rem; color: var(--soft); }
 .empty > .glyph {
@@ -13450,7 +13507,7 @@ def _update_item(visit: Visit, project: Project) -> Entry:
     one, state = project.most_urgent, project.state(visit.store.database.clock())
     assert one
     buttons, hints = dict[str, str | tuple[str, str]](), list[str]()
-    for each in project.installed:
+    for each in sorted(project.installed, key=lambda each: -each.urgency)[:3]:      # the rest on its page
         buttons |= {button: words for button, (_, words) in _update_buttons(each).items()}
     if state in ("behind", "new build"):
         buttons |= {f"skip {one.newest}": f"Skip {one.newest}"} if one.newest else {}
@@ -13472,35 +13529,42 @@ def _update_item(visit: Visit, project: Project) -> Entry:
 CHANGES_PAGE = template_of("""\
 % crumbs = [("/updates", "Updates"), ("/projects/" + project.id, project.name)]
 % rebase("layout", title="What changed in " + project.name, crumbs=crumbs)
-<p>{{count}}
-  % if left_out:
-  The newest {{limit}} are shown.
-  % end
-</p>
+<p>{{count}}</p>
 % if span.cve:
 <p class="line">Fixes
   % include("marks", marks=[("bad", cve) for cve in span.cve])
 </p>
 % end
-% for release, lines, marks, url in shown:
+% for release, blocks, marks, url, hint in shown:
 <section class="card changes">
   <div class="line">
     <h2>{{release.version}}</h2>
     % include("marks", marks=marks)
     <a class="end" href="{{url}}" rel="noreferrer">{{release.date[:10]}}</a>
   </div>
+  % for kind, lines in blocks:
+  % if kind == "code":
+<pre>{{"\\n".join(line.text for line in lines)}}</pre>
+  % else:
+  % outer, tag = {"heading": ("div", "h3"), "item": ("ul", "li")}.get(kind, ("div", "p"))
+  <{{outer}}>
   % for line in lines:
-  % tag = {"heading": "h4", "item": "li", "code": "pre"}.get(line.kind, "p")
-  <{{tag}}>
+<{{tag}}>\\\\
   % for run in line.runs:
   % look = "code" if run.is_code else "b" if run.is_bold else "span"
   % if run.href:
-  <a href="{{run.href}}" rel="noreferrer">{{run.text}}</a>
+<a href="{{run.href}}" rel="noreferrer">{{run.text}}</a>\\\\
   % else:
-  <{{look}}>{{run.text}}</{{look}}>
+<{{look}}>{{run.text}}</{{look}}>\\\\
   % end
   % end
-  </{{tag}}>
+</{{tag}}>
+  % end
+  </{{outer}}>
+  % end
+  % end
+  % if hint:
+  <p class="soft">{{hint}}</p>
   % end
 </section>
 % end
@@ -13509,35 +13573,62 @@ CHANGES_PAGE = template_of("""\
 <p class="soft">{{words}}: {{", ".join(versions)}}</p>
 % end
 % end
+% include("pager")
 """)
+
+
+def _note_blocks(releases: Iterable[Release]) -> Iterator[tuple[Release, list[tuple[str, list[Line]]], str]]:
+    """Of each release its note, as blocks of lines of one kind, and a hint where it says nothing new or is
+    cut; all together fit on a page."""
+    said, seen, lines_left, bytes_left = dict[str, str](), set[str](), CHANGES_LINES, 640 * KIB
+    for release in releases:
+        message = release.note.message if release.note else ""
+        found, lines, hint = note_changes(message, seen), list[Line](), ""
+        for line in found[:lines_left]:
+            bytes_left -= sum(len(html.escape(run.text + run.href).encode()) + 50 for run in line.runs) + 20
+            if bytes_left < 0:
+                break
+            lines.append(line)
+        lines_left -= len(lines)
+        if len(lines) < len(found) or len(message) > CHANGES_NOTE:
+            hint = "The rest of this note is at the release."
+        elif message and not lines and said:
+            hint = f"Same notes as {said[message]}." if message in said else "Nothing that is not said above."
+        said |= {message: release.version} if message and message not in said else {}
+        yield release, [(kind, list(group)) for kind, group in itertools.groupby(
+            lines, key=lambda line: line.kind)], hint
 
 
 @page_at("/projects/<project_id>/changes", methods="GET")
 def changes_page(visit: Visit, project_id: str) -> str:
     """The notes of all releases after the version that is installed, newest first."""
     project, query = _project_at(visit, project_id), visit.query
-    since, until = query.text("since"), query.text("until")
+    since, until, number = query.text("since"), query.text("until"), query.page()
     query.check()
     if not since and not project.installed:
         raise SeeOther(f"/projects/{project.id}", "Say first which version you run.")
-    span = visit.context.installer.changes(project, since, until)
-    listed, seen, shown, without = span.unfolded, set[str](), [], list[str]()
-    for release in listed[:CHANGES_LIMIT]:
-        lines = note_changes(release.note.message, seen) if release.note else []
-        marks = [("warn", "breaking changes")] if says_breaking(line.text for line in lines) else []
-        marks += [("warn", "major")] if release.step == "major" else []
-        marks += _cve_marks(release.cve)
-        if release.note and lines or marks:
-            url = release.note.url if release.note else ""
-            shown.append((release, lines, marks, url or visit.page_of(project, release.version)))
-        else:
-            without.append(release.version)
-    count = f"{counted(len(listed), 'release')} after {span.since}, up to {span.until}."
+    shown, without = list[tuple[Any, ...]](), list[str]()
+    with visit.context.turn(f"changes {visit.account.id}", at_once=1):
+        span, found, total = visit.context.installer.changes(project, since, until, number)
+        listed = span.unfolded(found)
+        for release, blocks, hint in _note_blocks(listed):
+            texts = (line.text for _, lines in blocks for line in lines)
+            marks = [("warn", "breaking changes")] if says_breaking(texts) else []
+            marks += [("warn", "major")] if release.step == "major" else []
+            marks += _cve_marks(release.cve)
+            if blocks or marks or hint:
+                url = release.note.url if release.note else ""
+                shown.append((release, blocks, marks, url or visit.page_of(project, release.version), hint))
+            else:
+                without.append(release.version)
+    count = len(span.unfolded(span.releases))
+    words = f"{counted(count, 'release')} after {span.since}, up to {span.until}."
+    words += f" The newest {CHANGES_LIMIT:,} are listed." if len(span.releases) > CHANGES_LIMIT else ""
     nothing = f"No release is newer than {span.since}" + (f", up to {until}." if until else ".")
     return visit.show(
         CHANGES_PAGE, "/updates", project=project, span=span, shown=shown, without=without,
-        count=count if listed else nothing, left_out=len(listed) > CHANGES_LIMIT, limit=CHANGES_LIMIT,
-        folded=[one.version for one in span.folded])
+        count=words if count else nothing, folded=[one.version for one in found if one not in listed],
+        pages=visit.pager(number < total, number, total))
 
 
 # Projects
@@ -14092,10 +14183,10 @@ def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
 
 
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
-    """The rows of what is installed of a project."""
+    """The rows of what is installed of a project, the 60 most urgent."""
     is_quiet = project.skipped_version or project.is_snoozed(visit.store.database.clock())
-    items = []
-    for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True):
+    items, left_out = list[Entry](), len(project.installed) - 60
+    for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True)[:60]:
         buttons: dict[str, str | tuple[str, str]] = {"undo": "Show its updates again"} if is_quiet else {}
         buttons |= {button: words for button, (_, words) in _update_buttons(one).items()}
         item = _installation_item(visit, project, one)
@@ -14103,7 +14194,7 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
             item, marks=[("plain", one.place or "here"), *item.marks], fold="Change",
             about="up to date" if one.state == "current" else "",
             buttons=buttons | {f"forget {one.id}": "Forget"}))
-    return items
+    return items + ([Entry(f"and {left_out} more; the API lists all")] if left_out > 0 else [])
 
 
 def _version_items(visit: Visit, project: Project, releases: Sequence[Release],
@@ -15308,7 +15399,11 @@ def feed_page(visit: Visit, secret: str) -> bytes:
     account_id, tag = or_missing(visit.store.accounts.by_feed(secret))
     found, _ = visit.store.releases.latest(account_id, 1, tag=tag.id if tag else None, size=600)
     wanted = (one for one in found if not excluded(one.project, one.release))
-    entries = [_feed_entry(visit, one) for one in itertools.islice(wanted, 30)]
+    entries, left = [_feed_entry(visit, one) for one in itertools.islice(wanted, 30)], 768 * KIB
+    for entry in entries:
+        left -= len(html.escape(entry["content"]).encode())
+        if left < 0:
+            entry["content"] = "<p>The notes are too long for one feed; see the release.</p>"
     feed = FEED.render(
         id=f"feed of {tag.id if tag else account_id}", address=f"{visit.base}/feeds/{secret}.atom",
         base=visit.base, entries=entries, urn=lambda text: uuid.uuid5(uuid.NAMESPACE_OID, text).urn,
@@ -15603,7 +15698,7 @@ class Service:
         self._context = Context(self.store, self.settings, self.providers, self.helper,
                                 RateLimiter(self.settings.rate_limit), LoginThrottle(),
                                 AnswerCache(self.store.database.revision),
-                                Waits(max(1, own.threads // 2)), self.fetcher.refusal_of)
+                                Waits(max(2, own.threads // 2)), self.fetcher.refusal_of)
         self.config.changed = self.reload
         self._app = make_app(Site(self._context, self.fetcher, self._try_out, self.health, self.config,
                                   RateLimiter(0)))
@@ -15743,7 +15838,7 @@ class CannotServe(ReleasetrackError):
 
 
 def trim_memory() -> None:
-    """Give the memory that compiling this file took back to the system: 21 of 56 MiB at the first start."""
+    """Give memory that is free back to the system, such as what compiling this file took, 21 of 56 MiB."""
     with contextlib.suppress(ImportError, OSError, AttributeError):     # not every C library has it
         import ctypes
         ctypes.CDLL(None).malloc_trim(0)
@@ -15765,10 +15860,9 @@ _TOO_LARGE = (b"<!DOCTYPE html><title>Too large</title><p>At most 1 MiB can be s
               b"<code>scan</code> reads larger files. Go back to the page before.</p>")
 
 
-def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> Any:
-    """waitress' connection, with deadlines; at most ``most`` from one network that is no trusted proxy."""
-    import waitress.channel     # only here: a program that embeds the file may have another server
-    import waitress.parser
+def _refusing() -> tuple[Any, Any]:
+    """waitress' parser of requests, and its answer to those that it refuses, as we have them."""
+    import waitress.parser      # only here: a program that embeds the file may have another server
     import waitress.task
 
     class Refusal(waitress.task.ErrorTask):
@@ -15789,6 +15883,20 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
     class Parser(waitress.parser.HTTPRequestParser):
         """Refuses what a proxy in front may read in another way: RFC 9112, sections 3.2 and 6.3."""
 
+        rest = b""      # what came with it and follows it
+
+        def __init__(self, adj: Any) -> None:
+            super().__init__(adj)
+            self.begun_at = time.time()
+
+        def received(self, data: bytes) -> int:
+            used = int(super().received(data))
+            if not self.completed or self.empty:
+                return used
+            # Where there is no body, waitress would say 100, wait for one, and never answer.
+            self.expect_continue, self.rest = False, data[used:]
+            return len(data)
+
         def parse_header(self, header_plus: bytes) -> None:
             super().parse_header(header_plus)
             has_two_lengths = self.chunked and "CONTENT_LENGTH" in self.headers
@@ -15796,33 +15904,51 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
             if has_two_lengths or "TRANSFER_ENCODING" in self.headers or "," in self.headers.get("HOST", ""):
                 raise waitress.parser.ParsingError("Its length or its host is ambiguous")
 
+    return Parser, Refusal
+
+
+def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> Any:
+    """waitress' connection, with deadlines; at most ``most`` from one network that is no trusted proxy."""
+    import waitress.channel
+
     class Channel(waitress.channel.HTTPChannel):
-        parser_class, error_task_class = Parser, Refusal
+        """One request at a time: the next is read, or taken from ``rest``, once the answer has been sent."""
+
+        parser_class, error_task_class = _refusing()
+        rest = b""
 
         def __init__(self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:
-            self.network, self._begun_at = network_of(addr[0]), time.time()
+            self.network = network_of(addr[0])
             super().__init__(server, sock, addr, adj, map)
-            self._allow(HEAD_TIMEOUT)
+            self.request = self.parser_class(adj)       # the first is due at once
             if not in_networks(addr[0], trusted_proxy()) and sum(
                     one.network == self.network for one in server.active_channels.values()) > most:
                 self.handle_close()
 
-        def _allow(self, seconds: float) -> None:
-            """Have waitress close it when so much time has passed without a request to answer."""
-            self.last_activity = self._begun_at + seconds - self.adj.channel_timeout
+        def is_late(self, now: float) -> bool:
+            """Whether the client took too long to send a request, to ask for more, or to read an answer."""
+            if request := self.request:
+                return now > request.begun_at + (BODY_TIMEOUT if request.headers_finished else HEAD_TIMEOUT)
+            is_working = self.requests and self.total_outbufs_len <= UNSENT_LIMIT
+            return not is_working and now > self.last_activity + IDLE_TIMEOUT
 
-        def received(self, data: bytes) -> bool:
-            before, is_accepted = self.request, bool(super().received(data))
-            if self.request:        # in part; with more of it, its time does not start again
-                self._begun_at = self._begun_at if self.request is before else time.time()
-                self._allow(BODY_TIMEOUT if self.request.headers_finished else HEAD_TIMEOUT)
-            return is_accepted
+        def readable(self) -> bool:
+            return not (self.rest or self.requests or self.total_outbufs_len or self.will_close
+                        or self.close_when_flushed)
 
-        def send_continue(self) -> None:
-            if self.request.completed:      # there is no body; waitress would wait for one, and never answer
-                self.request.expect_continue = False
-            else:
-                super().send_continue()
+        def writable(self) -> bool:
+            return bool(self.total_outbufs_len or self.will_close or self.close_when_flushed
+                        or self.rest and not self.requests)
+
+        def handle_write(self) -> None:
+            super().handle_write()
+            if self.rest and not self.requests and not self.total_outbufs_len:
+                data, self.rest = self.rest, b""
+                self.received(data)
+
+        def service(self) -> None:
+            self.rest = self.requests[0].rest
+            super().service()
 
     return Channel
 
@@ -15860,8 +15986,21 @@ def make_server(application: Callable[..., Any], settings: Settings,
     server = waitress.server.create_server(
         application, sockets=[listener], threads=settings.threads, connection_limit=limit,
         asyncore_use_poll=True, max_request_header_size=16 * KIB, max_request_body_size=BODY_LIMIT + 1,
-        channel_timeout=30, cleanup_interval=1, ident="releasetrack", clear_untrusted_proxy_headers=False)
-    server.channel_class = channel_class
+        outbuf_high_watermark=UNSENT_LIMIT, outbuf_overflow=UNSENT_LIMIT,      # what is more is in a file
+        cleanup_interval=1, ident="releasetrack", clear_untrusted_proxy_headers=False)
+
+    def maintain(now: float) -> None:       # once a second or two, in the loop that serves the connections
+        for channel in server.active_channels.values():
+            if channel.is_late(now):
+                channel.will_close = True       # by the loop, which does not see one that reads nothing
+                with contextlib.suppress(OSError):
+                    channel.socket.shutdown(socket.SHUT_RDWR)
+        if now % MINUTE < 2:
+            trim_memory()
+    server.channel_class, server.maintenance = channel_class, maintain
+    # What the kernel keeps for each; else megabytes.
+    server.adj.socket_options = [*server.adj.socket_options,
+                                 (socket.SOL_SOCKET, socket.SO_SNDBUF, UNSENT_LIMIT)]
     # At its default of 1 the threads that answer also send, and compete with the I/O thread for the lock of
     # the interpreter: half as many answers with 8 clients, a twentieth with 100.
     server.adj.send_bytes = 64 * KIB
@@ -16496,16 +16635,18 @@ def updates_(service: Service, account: Account, args: argparse.Namespace) -> No
 def changes_(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Print the notes of all releases since yours, newest first."""
     project = _tracked_project(service, account, args.provider, args.name)
-    span = service.installer.changes(project, args.since, args.until)
+    span, noted, _ = service.installer.changes(project, args.since, args.until)
     if args.json:
-        print(json.dumps(span.as_json(), ensure_ascii=False, indent=2))
+        print(json.dumps(span.as_json(noted), ensure_ascii=False, indent=2))
         return
     seen = set[str]()
-    print(f"{project.name}: {counted(len(span.unfolded), 'release')} after {span.since}")
-    for release in span.unfolded[:CHANGES_LIMIT]:
+    print(f"{project.name}: {counted(len(span.unfolded(span.releases)), 'release')} after {span.since}")
+    for release in span.unfolded(noted):
         print(f"\n{release.version}  {(release.date or '')[:10]}", *release.cve)
         for line in note_changes(release.note.message, seen) if release.note else ():
             print("  " + ("- " if line.kind == "item" else "") + _printable(line.text))
+    if len(span.releases) > CHANGES_LIMIT:
+        print(f"\nThe newest {CHANGES_LIMIT:,} are listed.")
 
 
 @command(_ACCOUNT,
