@@ -3386,9 +3386,11 @@ class Destinations:
         self._db.write("DELETE FROM destination WHERE id = ?", (destination_id,))
         self._db.empty_log()
 
-    def failing(self) -> list[Destination]:
-        """Those of all accounts whose last attempt failed, and of which nobody was notified yet."""
-        ids = self._db.rows("SELECT id FROM destination WHERE failing_since IS NOT NULL AND NOT alert_sent")
+    def failing(self, with_alerted: bool = True) -> list[Destination]:
+        """Those of all accounts whose last attempt failed, longest first; or those not alerted of."""
+        ids = self._db.rows("""
+            SELECT id FROM destination WHERE failing_since IS NOT NULL AND (? OR NOT alert_sent)
+             ORDER BY failing_since""", (with_alerted,))
         return [destination for row in ids if (destination := self.get(row["id"]))]
 
     def with_report(self) -> list[Destination]:
@@ -4182,14 +4184,21 @@ class Projects:
              size: int = PAGE_SIZE) -> tuple[list[Project], int]:
         """A page of an account's projects, and how many there are on all pages: of a provider, with a
         tag, with a text in the name, whose last check failed. ``order``: "name"; or "updated" (by the newest
-        release) or "added", newest first."""
+        release), "latest" (by the one that ``Releases.newest`` shows) or "added", newest first."""
         ids = [row["id"] for row in self._db.rows("""
             SELECT project.id FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
                AND (:text = '' OR instr(lower(name), lower(:text)))
                AND (:tag IS NULL OR project.id IN (SELECT project_id FROM project_tag WHERE tag_id = :tag))
                AND (NOT :is_failing OR error IS NOT NULL)
-             ORDER BY CASE :order WHEN 'updated' THEN newest_date WHEN 'added' THEN added_at END DESC,
+             ORDER BY CASE :order WHEN 'updated' THEN newest_date WHEN 'added' THEN added_at
+                                  WHEN 'latest' THEN coalesce(
+                          (SELECT date FROM release AS one WHERE source_id = source.id AND is_narrow
+                              AND NOT EXISTS (SELECT 1 FROM excluded_release
+                                               WHERE project_id = project.id AND release_id = one.id)
+                            ORDER BY place DESC, date DESC, one.id DESC LIMIT 1),
+                          (SELECT date FROM release WHERE source_id = source.id
+                            ORDER BY place DESC, date DESC LIMIT 1)) END DESC,
                       CASE :order WHEN 'name' THEN name END COLLATE NOCASE,
                       CASE :order WHEN 'name' THEN provider END, project.rowid DESC
             """, {"account": account_id, "order": order, "provider": provider, "tag": tag,
@@ -4490,25 +4499,23 @@ class Releases:
         (count,), = self._db.rows("SELECT count(*) FROM unread_view WHERE account_id = ?", (account_id,))
         return int(count)
 
-    def mark(self, account_id: str, project_id: str, version: str, is_read: bool) -> None:
-        """Mark a release of a project as read or as unread by its account."""
-        values = {"account": account_id, "project": project_id, "version": version}
-        if is_read:
-            self._db.write("""
-                INSERT OR IGNORE INTO read_release (account_id, release_id)
-                SELECT account_id, release.id FROM project JOIN release USING (source_id)
-                 WHERE project.id = :project AND account_id = :account AND version = :version""", values)
-        else:
-            self._db.write("""
-                DELETE FROM read_release WHERE account_id = :account AND release_id IN (
-                    SELECT release.id FROM project JOIN release USING (source_id)
-                     WHERE project.id = :project AND version = :version)""", values)
-
-    def mark_all(self, account_id: str) -> None:
-        """Mark all that was found so far as read."""
+    def mark(self, account_id: str, those: Sequence[tuple[str, str]] | None, is_read: bool = True) -> None:
+        """Mark releases, by project ids and versions, as read or as unread; None: all found so far."""
+        values = [(account_id, *one) for one in those or ()]
         with self._db.transaction() as db:
-            db.execute("UPDATE account SET read_until = ? WHERE id = ?", (self._db.clock(), account_id))
-            db.execute("DELETE FROM read_release WHERE account_id = ?", (account_id,))
+            if those is None:
+                db.execute("UPDATE account SET read_until = ? WHERE id = ?", (self._db.clock(), account_id))
+                db.execute("DELETE FROM read_release WHERE account_id = ?", (account_id,))
+            elif is_read:
+                db.executemany("""
+                    INSERT OR IGNORE INTO read_release (account_id, release_id)
+                    SELECT account_id, release.id FROM project JOIN release USING (source_id)
+                     WHERE account_id = ? AND project.id = ? AND version = ?""", values)
+            else:
+                db.executemany("""
+                    DELETE FROM read_release WHERE account_id = ? AND release_id IN (
+                        SELECT release.id FROM project JOIN release USING (source_id)
+                         WHERE project.id = ? AND version = ?)""", values)
 
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
         """The latest release of each of these sources of an account that has any: the highest final one, and
@@ -6918,11 +6925,19 @@ _TAG = re.compile(r"(?:pkg:[^?#]*@(?!sha256)|pkg:.*[?&]tag=|(?!pkg:)[^@]*:)(\w[\
 _AT_VERSION = re.compile(r"(?:pkg:[^?#]*|[\w.-]+/[\w.-]+)@(v?[0-9][\w.+-]*)(?:[?#].*)?", re.IGNORECASE)
 
 
+def split_provider(providers: Collection[str], id_: str | None, text: str) -> tuple[str | None, str]:
+    """The provider that a typed text begins with, as in "npm react" and "npm:react", else ``id_``; and the
+    rest. What may be an image's tag, as in debian:12, is left alone."""
+    first = re.match(r"\s*(?:[-*\u2022]\s+)?([\w.-]+)(?:\s+|:(?!/|v?[0-9.]+(?:-|$)))(?=\S)", text)
+    is_named = first and first[1].lower() in providers
+    return (first[1].lower(), text[first.end():]) if first and is_named else (id_, text)
+
+
 def installed_in(provider: Provider, text: str, now: float) -> tuple[Installation, ...]:
     """What is installed as whoever adds a project says with it: an image's tag and digest, but for "latest",
     which Docker takes without one, and tags that are not listed as releases; or a version, as in
     pkg:npm/react@18.2.0 and owner/repo@v1.2.3."""
-    text, is_image = text.strip()[:2000], provider.dialect.has_images
+    is_image, (_, text) = provider.dialect.has_images, split_provider((provider.id,), "", text.strip()[:2000])
     found = (_TAG if is_image else _AT_VERSION).fullmatch(text)
     version = unquote(found[1]) if found else ""
     digest = re.search("@(sha256:[0-9a-f]{64})$", text) if is_image else None
@@ -6949,12 +6964,13 @@ def likely_providers(providers: Mapping[str, Provider], name: str) -> list[Provi
 def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
                is_typed: bool = False) -> tuple[Provider, str, str]:
     """``(provider, name, key)`` of a project by a provider's id and a name, or by an address without an id.
-    With an id, an address must be one of that provider. ``is_typed``: by a person, who means GitHub by
-    owner/repository. Raises Invalid, of the provider where that must be named."""
+    With an id, an address must be one of that provider. ``is_typed``: by a person, who may begin with the
+    provider, and means GitHub by owner/repository. Raises Invalid, of the provider where that is missing."""
     if re.search(r"://[^/@:]*:[^/@]*@", text):
         raise Invalid(Problem("name", "must not contain user and password; a token comes from the "
                                       "environment"))
-    if is_typed:        # owner/repository@v1.2.3
+    if is_typed:        # npm:react; owner/repository@v1.2.3
+        id_, text = split_provider(providers, id_, text) if id_ is None else (id_, text)
         text = re.sub(r"^([\w.-]+/[\w.-]+)@v?[0-9][\w.+-]*$", r"\1", text.strip())
     if id_ is None:
         found = project_in(providers, text)
@@ -10022,7 +10038,7 @@ class Courier(Worker):
     def _alert(self) -> None:
         """Notify accounts of their destinations that have failed for days, by their others."""
         now = self._clock()
-        for failing in self.store.destinations.failing():
+        for failing in self.store.destinations.failing(with_alerted=False):
             account = self.store.accounts.get(failing.account_id)
             if account and has_failed_for_days(failing, now):
                 others = self.store.destinations.of_account(account.id)
@@ -11817,11 +11833,11 @@ STYLE = """\
   --warn: light-dark(#7a4a00, #f3cf86); --warn-tint: light-dark(#fcf1da, #38290d);
   --good: light-dark(#17663a, #8fdcac); --good-tint: light-dark(#e3f4e9, #14321f);
 }
-@media (scripting: none) { .scripted { display: none !important; } }
+@media (scripting: none) { .scripted { display: none !important; } .flash { animation: none !important; } }
 @media (scripting: enabled) { .unscripted { display: none !important; } }
 * { box-sizing: border-box; overflow-wrap: anywhere; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
-html { scrollbar-gutter: stable; }
+html { scrollbar-gutter: stable; scroll-padding-bottom: 5rem; }
 body {
   margin: 0; color: var(--text); background: var(--page); font: .9375rem/1.5 system-ui, sans-serif;
   font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%;
@@ -11871,7 +11887,7 @@ header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 6
 .menu > div {
   position: absolute; right: 0; top: 100%; z-index: 3; min-width: 14rem; margin-top: .4rem; padding: .4rem;
 }
-.menu > div, .toast, .bulk { box-shadow: 0 6px 24px rgb(0 0 0 / 14%); }
+.menu > div, .bulk { box-shadow: 0 6px 24px rgb(0 0 0 / 14%); }
 .menu > div > *, .menu button { display: block; width: 100%; text-align: left; }
 .menu hr { border: 0; border-top: 1px solid var(--line); margin: .4rem 0; }
 .menu p { margin: 0; padding: .3rem .65rem; font-size: .8125rem; color: var(--soft); }
@@ -11908,18 +11924,16 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 [role=alert], [role=status] { padding: .7rem 1rem; border-radius: .5rem; margin: 0 0 1rem; }
 [role=alert] { background: var(--bad-tint); color: var(--bad); }
 [role=status] { background: var(--good-tint); }
-.toast { background: light-dark(#1e2633, #e8ebf0); color: light-dark(#fff, #11151b); max-width: 36rem; }
+.flash { display: flex; align-items: center; justify-content: space-between; gap: .6rem; }
+.flash > button::before { content: "\u00d7"; }
 @media (prefers-reduced-motion: no-preference) {
-  .toast {
-    position: fixed; inset: auto 1rem 1.2rem; width: fit-content; margin: 0 auto; z-index: 5;
-    animation: toast 15s forwards;
-  }
-  .toast:hover { animation-play-state: paused; }
   .spinner::before { animation: spin 1s linear infinite; }
+  .flash { animation: flash 6s forwards; overflow: hidden; }    /* but moves nothing under the pointer */
+  .flash:hover, main:has(:is(a, button, summary, input):hover) > .flash { animation-play-state: paused; }
 }
-@keyframes toast {
-  0% { opacity: 0; translate: 0 .5rem; } 2%, 97% { opacity: 1; translate: 0; }
-  100% { visibility: hidden; opacity: 0; }
+@keyframes flash {
+  95% { opacity: 1; max-height: 20rem; }
+  100% { visibility: hidden; opacity: 0; max-height: 0; margin: 0; padding-block: 0; }
 }
 @keyframes spin { to { rotate: 1turn; } }
 .spinner { display: flex; align-items: center; gap: .7rem; }
@@ -11994,7 +12008,7 @@ legend + * { clear: both; }
 a.mark:hover, .name:hover { text-decoration: underline; }
 .marks { display: contents; }
 .name { font-weight: 600; color: inherit; text-decoration: none; }
-.line > .icon + .name { max-width: calc(100% - 2.25rem); }
+.list:not(.rows) .icon + .name { max-width: calc(100% - 1.85rem); }
 .end { color: var(--soft); font-size: .8125rem; }
 .list, .tiles { list-style: none; padding: 0; }
 .list > li {
@@ -12004,23 +12018,23 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .list > li + li { border-top: 1px solid var(--line); }
 .list > li > * { grid-column: 1 / -1; min-width: 0; }
 .list > li > .line { grid-column: 1; }
-.list > li > .end { grid-column: 2; grid-row: 1; align-self: center; text-align: right; }
+.list > li > .end { grid-column: -2; grid-row: 1; align-self: center; text-align: right; }
 .list > li:not(:has(> .end, .field)) > form { grid-column: 2; grid-row: 1 / span 2; }
-.list > li:not(:has(> .end, .field)) > .hint { grid-column: 1; }
+.list > li:not(:has(> .end, .field)) > .hint, .updates > li > .hint { grid-column: 1; }
 .list .hint { margin: .2rem 0 0; }
 .list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
 .list .fold[open] > summary { margin-bottom: .6rem; }
 .list .fold .row { margin-top: .6rem; }
 .updates > li > .end { align-self: start; padding-top: .15rem; }
-.updates > li > .hint { grid-column: 1; }
 .updates > li > .fold { grid-row: 1; grid-column: 2; align-self: end; text-align: right; margin: 0; }
 .updates > li > .fold[open] { grid-row: auto; grid-column: 1 / -1; text-align: left; }
 .updates .about { flex-basis: 100%; font-size: .8125rem; }
 @media (min-width: 60rem) {
-  .updates > li { grid-template-columns: minmax(0, 1fr) 6.5rem; }
+  .updates > li { grid-template-columns: minmax(0, 1fr) 7.5rem; }
   .updates > li > .line {
-    display: grid; grid-template-columns: 1.25rem 12rem 15rem 1fr auto; gap: .1rem .6rem; align-items: start;
+    display: grid; grid-template-columns: 1.25rem 14rem 12rem 1fr auto; gap: .1rem .6rem; align-items: start;
   }
+  .updates .line > .icon + .name { max-width: 100%; }
   .updates .marks { display: flex; flex-wrap: wrap; gap: .35rem; grid-column: 4; }
   .updates .about { grid-row: 2; grid-column: 2 / 5; }
   .updates .chips { grid-row: 1; grid-column: 5; }
@@ -12035,31 +12049,31 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .facts > li { padding: .45rem 1rem; }
 .facts b { min-width: 11rem; font-weight: 400; color: var(--soft); }
 .facts .name { order: 1; font-weight: 400; text-decoration: underline; }
-.rows > li {
-  padding: .22rem 1rem; grid-template-columns: fit-content(75%) minmax(2rem, 1fr) auto; align-items: center;
-}
+.rows > li { padding: .22rem 1rem; grid-template-columns: auto 1fr max-content; align-items: start; }
 .rows:has(.note) > li { padding-right: 2.2rem; }
 .rows > li:hover, .rows > li:focus-within { background: light-dark(#fafbfc, #1b2029); }
-.rows > li > .line { flex-wrap: nowrap; min-height: 1.6rem; }
-.columns .rows .line { flex-wrap: wrap; }
-.rows .name, .rows .line > b { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-.rows .name { font-weight: 500; max-width: 20rem; }
+.rows > li > .line { min-height: 1.6rem; row-gap: 0; }      /* rtl: cuts an owner, not the name behind it */
+.rows :is(.name, .line > b, a.hint, .note > summary) {
+  white-space: nowrap; overflow: hidden; text-overflow: ellipsis; line-height: 1.6rem;
+}
+.rows .name { font-weight: 500; flex: 1 1 8rem; max-width: max-content; direction: rtl; text-align: left; }
+.rows :is(.line > b, .mark) { flex: none; }
 .rows .line > b { font: 400 .8125rem ui-monospace, monospace; max-width: 100%; }
 .rows > .unseen .name { font-weight: 700; }
+.rows:not(.projects) .icon { position: absolute; left: 1rem; top: .4rem; }
+.rows:not(.projects) > li > .line:has(> .icon) { padding-left: 1.85rem; }
 .dot {
-  width: .5rem; height: .5rem; border-radius: 50%; background: var(--accent); flex: none;
-  margin: 0 -.2rem 0 -.85rem;
+  width: .5rem; height: .5rem; border-radius: 50%; background: var(--accent);
+  position: absolute; left: .3rem; top: .8rem;
 }
 .rows > li > .note, .rows > li > a.hint { grid-column: 2; margin: 0; }
-.rows > li > .end { grid-column: 3; display: flex; align-items: center; gap: .5rem; }
+.rows > li > a.hint { min-width: 6rem; }
+.rows > li > .end { display: flex; align-items: center; align-self: start; gap: .5rem; min-height: 1.6rem; }
 .rows .end button { width: 1.6rem; height: 1.6rem; min-height: 0; padding: 0; opacity: 0; }
 .rows > li:hover .end button, .rows > li:focus-within .end button { opacity: 1; }
 @media (hover: none) { .rows .end button { opacity: 1; } }
 .bar ~ .rows time:last-child { margin-right: 2.1rem; }
-.note > summary {
-  color: var(--soft); font-size: .8125rem; cursor: pointer;
-  white-space: nowrap; overflow: hidden; text-overflow: ellipsis;
-}
+.note > summary { color: var(--soft); font-size: .8125rem; cursor: pointer; }
 .note > summary::after {
   content: ""; position: absolute; right: 1rem; top: .75rem; width: .4rem; height: .4rem;
   border: solid var(--soft); border-width: 0 1.5px 1.5px 0; rotate: 45deg;
@@ -12094,8 +12108,9 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .projects > li { grid-template-columns: minmax(0, 1fr) 6.5rem; }
 .projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 2fr) minmax(0, 1fr) minmax(0, 1.3fr); }
 .projects .name { justify-self: start; max-width: 100%; }
+.projects .line > b { white-space: normal; }
 .projects .marks { grid-column: 5; display: flex; gap: .35rem; min-width: 0; }
-.rows.projects > li > .end { grid-column: 2; justify-content: end; }
+.rows.projects > li > .end { justify-content: end; }
 .projects .hint { padding-left: 4rem; }
 .bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; gap: .6rem; }
 .bulk select { max-width: 16rem; }
@@ -12103,13 +12118,17 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
 @media (min-width: 60rem) {
   .columns { grid-template-columns: minmax(0, 1.6fr) minmax(0, 1fr); }
   .columns > :last-child { position: sticky; top: 1rem; }
-  .form .field:has(> .hint) { display: grid; grid-template-columns: minmax(0, 36rem) 1fr; gap: 0 1.5rem; }
-  .columns .form .field:has(> .hint) { display: block; }
-  .form .field > * { grid-column: 1; }
-  .form .field > input { align-self: start; }
-  .form .field > .hint { grid-column: 2; grid-row: 2; margin: 0; align-self: center; }
+}
+.form { container-type: inline-size; }
+@container (min-width: 52rem) {
+  .field:has(> .hint) { display: grid; grid-template-columns: minmax(0, 36rem) 1fr; gap: 0 1.5rem; }
+  .field > * { grid-column: 1; }
+  .field > input { align-self: start; }
+  .field > .hint { grid-column: 2; grid-row: 2; margin: 0; align-self: center; }
 }
 @media (max-width: 44rem) {
+  html { scroll-padding-bottom: 7rem; }
+  html:has([name=project]:checked) { scroll-padding-bottom: 16rem; }
   header > div { min-height: 2.75rem; }
   header nav {
     position: fixed; inset: auto 0 0; z-index: 4; display: grid; grid-auto-flow: column;
@@ -12125,7 +12144,7 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
   .menu > div { position: fixed; inset: auto .6rem calc(3.7rem + env(safe-area-inset-bottom)) auto; }
   .menu a, .menu button { font-size: .9375rem; padding: .5rem .65rem; }
   main { padding: 1rem .75rem 6rem; }
-  .toast, .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
+  .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
   .note iframe.tall { height: 75vh; }
   .form { padding: 1rem; }
   .form > .row { margin: 1rem -1rem -1rem; padding: .8rem 1rem; }
@@ -12136,14 +12155,12 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
   .list:not(.rows, .updates) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
   .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding: .22rem 1rem .22rem 1.2rem; }
   .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; }
-  .rows > li > .end { grid-column: 2; }
   .rows > li > .note { grid-column: 1 / -1; }
   .rows .note > summary {
     position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; text-indent: 3rem;
   }
-  .rows .dot { position: absolute; left: 1.3rem; top: .8rem; }
-  .rows:not(.projects) .icon { position: absolute; left: 1.2rem; top: .6rem; }
-  .rows:not(.projects) > li > .line:has(.icon) { padding-left: 1.8rem; }
+  .rows:not(.projects) .icon { left: 1.2rem; top: .6rem; }
+  .rows > li > a.hint { grid-column: 1 / -1; text-align: right; }
   .rows:not(.projects) .name { flex: 0 0 100%; max-width: 100%; }
   .bar ~ .rows > li { padding-right: 1rem; }
   .bar ~ .rows > li > .note[open] { margin-right: 0; }
@@ -12192,6 +12209,7 @@ async function mark(button) {               // a release as read or unread, wher
 }
 addEventListener("click", async event => {
   const button = event.target.closest("[data-copy], [name=read], [name=unread]");
+  event.target.closest(".flash > button")?.parentElement.remove();
   const menu = one(".menu[open]");
   if (menu && !menu.contains(event.target)) menu.open = false;
   if (!button || !button.form && !button.dataset.copy || button.localName !== "button") return;
@@ -12393,7 +12411,8 @@ template_of("""\
     <p class="brand"><img src="{{root}}/icon.svg" alt="">releasetrack</p>
     % end
     % if flash:
-    <p role="status" class="toast">{{flash}}</p>
+    <p role="status" class="flash">{{flash}}
+      <button type="button" class="quiet small scripted" aria-label="Close this message"></button></p>
     % end
     % if get("crumbs"):
     <p class="crumbs">
@@ -12465,7 +12484,7 @@ template_of("""\
       % include("icon", icon=item.icon)
       % end
       % if item.path:
-      <a class="name" href="{{root}}{{item.path}}">{{item.name}}</a>
+      <a class="name" href="{{root}}{{item.path}}"><bdi>{{item.name}}</bdi></a>
       % end
       % if item.title:
       <b>{{item.title}}</b>
@@ -12834,8 +12853,7 @@ class Visit:
 
     @functools.cached_property
     def proxied(self) -> Account | None:
-        """Whom the trusted proxy signs in by --auth-header; with --auth-accounts create it is created.
-        Raises Forbidden."""
+        """Whom the trusted proxy signs in by --auth-header; it may be created. Raises Forbidden."""
         header, accounts = self.settings.auth_header, self.store.accounts
         user = self._header(header) if header else ""
         if not user or not in_networks(self.environ.get("REMOTE_ADDR", ""), self.settings.trusted_proxy):
@@ -12892,8 +12910,10 @@ class Visit:
         return self.settings.base_url or f"{scheme}://{self.environ.get('HTTP_HOST', '')}{self.root}"
 
     def _cookie_name(self, name: str) -> str:
-        """With the prefix that keeps other hosts, and plain HTTP, from setting it, where that is allowed:
+        """With the port, as cookies are a host's, and a prefix that keeps others from setting it, if allowed:
         https://developer.mozilla.org/docs/Web/HTTP/Reference/Headers/Set-Cookie#cookie_prefixes"""
+        port = re.match(r"https?://[^/]*:([0-9]{1,5})(?:/|$)", self.base)
+        name += f"-{port[1]}" if port and port[1] not in ("80", "443") else ""
         return f"__Host-{name}" if self._is_secure and not self.root else name
 
     def _cookie(self, name: str) -> str:
@@ -13047,8 +13067,7 @@ class Visit:
                 *([(f"Releases: {tag.name}", tag.feed_secret)] if tag else ())]
 
     def pager(self, has_more: bool, number: int, last: int = 0) -> list[tuple[str, str, str]]:
-        """Links to the pages before and after this one, for the template ``pager``; where ``last`` is known
-        also to the first and the last."""
+        """Links to the previous and next page; where ``last`` is known, also to the first and the last."""
         steps = [("first", "First page", 1, last and number > 2),
                  ("prev", "Previous page", number - 1, number > 1),
                  ("next", "Next page", number + 1, has_more),
@@ -13099,13 +13118,17 @@ _ERROR_TEXTS = {
 }
 
 
-def error_page(environ: Mapping[str, Any], status: int, text: str = "") -> str:
-    """The page of an error, for whoever is there."""
+def error_page(site: Site, environ: dict[str, Any], status: int, text: str = "") -> str:
+    """The page of an error, with the navigation of whoever is signed in."""
     bottle.response.status = status
     bottle.response.headers.update(PAGE_HEADERS)
     title = "Page not found" if status == 404 else REASONS.get(status, "Error")
-    return ERROR_PAGE.render(root=root_of(environ), account=None, flash="", title=title,
-                             text=_ERROR_TEXTS.get(status, text))
+    values: dict[str, Any] = {"title": title, "text": _ERROR_TEXTS.get(status, text), "faults": ()}
+    with contextlib.suppress(ReleasetrackError):        # the store itself may be what fails
+        visit = Visit(site, environ | {"REQUEST_METHOD": "GET"})    # a form was read before
+        if visit.session:
+            return visit.show(ERROR_PAGE, **values)
+    return ERROR_PAGE.render(root=root_of(environ), account=None, flash="", **values)
 
 
 def answer_page(site: Site, path: str, **names: str) -> Any:
@@ -13124,7 +13147,7 @@ def answer_page(site: Site, path: str, **names: str) -> Any:
         return ""
     except ReleasetrackError as error:
         refuse(error)
-        return error_page(environ, error.status, str(error))
+        return error_page(site, environ, error.status, str(error))
 
 
 # First run, signing in
@@ -13292,8 +13315,8 @@ template_of("""\
   % if get("failing"):
   <a class="danger" href="{{root}}/projects?failing=yes">{{failing}}</a>
   % end
-  % if get("unread"):
-  <button class="small end" name="do" value="all">Mark all as read</button>
+  % if get("mark_all"):
+  <button class="small end" name="do" value="all">{{mark_all}}</button>
   % end
 </div>
 """, "bar")
@@ -13325,31 +13348,37 @@ def releases_page(visit: Visit) -> str:
     is_security, is_unread, number = query.flag("security"), query.flag("unread"), query.page()
     query.check()
 
+    is_narrowed = any((text, tag, provider, is_security, is_unread))
+    found, has_more = store.releases.latest(
+        account_id, number, provider, tag, text, is_security, is_unread=is_unread)
+    listed = [(one.project.id, one.release.version) for one in found if one.is_unread]
+
     def mark() -> None:
         for name in ("read", "unread"):
             project_id, _, version = visit.form.text(name).partition(" ")
-            store.releases.mark(account_id, project_id, version, name == "read")
+            store.releases.mark(account_id, [(project_id, version)], name == "read")
         raise SeeOther(visit.link())
 
     acts: dict[str, Act] = {"": mark, "all": (
-        lambda: store.releases.mark_all(account_id), "All releases are marked as read.", visit.link())}
+        lambda: store.releases.mark(account_id, listed if is_narrowed else None),
+        "Marked as read." if is_narrowed else "All releases are marked as read.", visit.link())}
     visit.attempt(**acts)
-    found, has_more = store.releases.latest(
-        account_id, number, provider, tag, text, is_security, is_unread=is_unread)
     unread = store.releases.unread(account_id)
+    count, mark_all = (f"{unread:,} unread", "Mark all as read") if unread else ("", "")
+    if is_narrowed:
+        count = f"{(number - 1) * PAGE_SIZE + len(found):,}{'+' if has_more else ''} found" if found else ""
+        mark_all = f"Mark these {len(listed)} as read" if listed else ""
     return visit.show(
         RELEASES_PAGE, "/", days=_release_items(visit, found), pages=visit.pager(has_more, number),
         needs_destination=bool(found) and not visit.has_destination, back=visit.root + visit.link(),
-        feeds=visit.feeds(tag),
-        unread=unread, count=f"{unread:,} unread" if unread else "",
+        feeds=visit.feeds(tag), unread=unread, count=count, mark_all=mark_all,
         **_filters(visit, "Search releases and notes", "No release found.",
                    check_field("unread", "Unread", is_unread),
                    check_field("security", "Security", is_security)))
 
 
 def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str, Any]:
-    """The fields that narrow a list, the first for what ``label`` says; chips with links that remove what is
-    chosen; and what is shown when nothing is found."""
+    """Fields that narrow a list, chips that remove what is chosen, and what an empty list shows."""
     providers = {one: visit.title_of(one) for one in visit.store.projects.providers(visit.account.id)}
     names = {"tag": visit.tags, "provider": providers,
              **{one.name: {"yes": one.choices[0][1]} for one in others}}
@@ -13647,7 +13676,7 @@ PROJECTS_PAGE = template_of("""\
   % if items:
   <form method="post" action="{{back}}">
     <div class="heads">
-      <input type="checkbox" class="scripted" data-all="project" aria-label="All on this page">
+      <span><input type="checkbox" class="scripted" data-all="project" aria-label="All on this page"></span>
       % for order, (name, path, arrow) in sorts.items():
       <a class="by-{{order}}" href="{{root}}{{path}}" {{"aria-current=true" if arrow else ""}}>
         {{name}} {{arrow}}</a>
@@ -13687,8 +13716,9 @@ def projects_page(visit: Visit) -> str:
     act = functools.partial(_change_projects, visit)
     visit.attempt(change=act, check=act, remove=act)
     order, _, reverse = sort.partition("-")
-    projects, count = store.projects.page(account_id, order, bool(reverse), provider, tag, number, text=text,
-                                          is_failing=is_failing, size=PAGE_SIZE)
+    projects, count = store.projects.page(
+        account_id, "latest" if order == "updated" else order, bool(reverse), provider, tag, number,
+        text=text, is_failing=is_failing, size=PAGE_SIZE)
     if number > 1 and not projects:      # those of the last page were removed
         raise SeeOther("/projects")
     failing = store.releases.summary(account_id).failing
@@ -13831,7 +13861,7 @@ def add_page(visit: Visit) -> str:
         next_ = "" if visit.has_destination else " Next: choose where to notify you."
         if len(added) == 1 and not tracked:
             raise SeeOther(f"/projects/{added[0].id}", f"Now tracking {added[0].name}.{next_}")
-        raise SeeOther("/projects?sort=added", f"{_sum_of(added, tracked)}.{next_}")
+        raise SeeOther("/projects?sort=added", f"{_sum_of([one.name for one in added], tracked)}.{next_}")
 
     if do == "add" and is_file(visit.form.text("name")):
         return import_page(visit)
@@ -13851,8 +13881,7 @@ def add_page(visit: Visit) -> str:
     if wrong:
         names = dataclasses.replace(names, value="\n".join(wrong), is_wrong=True)
     at_github = visit.providers.get("github")
-    names_added = ", ".join(one.name for one in added)
-    done = {"flash": f"{_sum_of(added, tracked)}: {names_added}"} if added else {}
+    done = {"flash": f"{_sum_of([one.name for one in added], tracked)}."} if added or tracked else {}
     return visit.show(
         ADD_PAGE, "/projects", fields=[names, *others], choices=choices,
         actions=[("/projects/import", "Read from a file")],
@@ -13961,10 +13990,10 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> En
                  icon=visit.icon_of(row.provider.id), end=row.pin.service, hints=[row.reason])
 
 
-def _sum_of(added: Sequence[Project], tracked: Sequence[str]) -> str:
-    """What became of the lines, in numbers."""
-    before = f"{len(tracked)} {'was' if len(tracked) == 1 else 'were'} tracked already" if tracked else ""
-    return ", ".join(filter(None, (f"{len(added)} added", before)))
+def _sum_of(added: Sequence[str], tracked: Sequence[str]) -> str:
+    """What became of the lines; the names of a few."""
+    return ", ".join(f"{len(names)} {words}" + (f": {', '.join(names)}" if len(names) < 4 else "")
+                     for words, names in (("added", added), ("already tracked", tracked)) if names)
 
 
 def _fault_of(line: str, problem: Problem, has_choices: bool) -> Problem:
@@ -13986,7 +14015,7 @@ def _tag_fields(visit: Visit, name: str, label: str, chosen: Collection[str] = (
 
 def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked: list[str],
                wrong: dict[str, Invalid]) -> None:
-    """Add the projects of the form's lines, after a first check. ``tracked``: lines whose project the account
+    """Add the projects of the form's lines, after a first check. ``tracked``: names of those the account
     has; ``wrong``: by line, what prevents it."""
     form, store, account_id, begun = visit.form, visit.store, visit.account.id, []
     if not 0 < len(lines) <= 200:
@@ -14000,7 +14029,7 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
             begun.append((line, *visit.context.installer.add(account_id, provider, key, name, {
                 **settings, "installed": installed_in(provider, line, since)})))
         except AlreadyTracked:
-            tracked.append(line)
+            tracked.append(name)
             if found := store.projects.by_names(account_id, provider.id, [key]):
                 for mine in installed_in(provider, line, since):
                     visit.context.installer.record(found[0], mine)
@@ -14013,7 +14042,7 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
                 left = max(0.0, end - time.monotonic())
                 added.append(await_first_check(store, project, source, since, left))
             except AlreadyTracked:
-                tracked.append(line)
+                tracked.append(project.name)
             except Invalid as fault:
                 wrong[line] = fault
 
@@ -14021,11 +14050,9 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
 def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str]:
     """``(provider, name, key)`` of an address, of "provider name", or of a name at the one chosen."""
     line = re.sub(r"^[-*\u2022]\s+", "", line)      # a list that was pasted
-    first, *rest = re.sub(r"^([\w.-]+):(?!/)", r"\1 ", line).split(None, 1)
-    if rest and first.lower() in visit.providers:
-        return project_at(visit.providers, first.lower(), rest[0])
     id_ = chosen if chosen in BY_ADDRESS or not is_address(line) else None
-    return project_at(visit.providers, id_ or None, line, is_typed=True)
+    id_, line = split_provider(visit.providers, id_ or None, line)
+    return project_at(visit.providers, id_, line, is_typed=True)
 
 
 # One project
@@ -14114,8 +14141,7 @@ def project_page(visit: Visit, project_id: str) -> str:
     if is_checking:
         bottle.response.set_header("Refresh", "2")
     return visit.show(
-        PROJECT_PAGE, "/projects", path=visit.path, project=project,
-        icon=visit.icon_of(project.provider),
+        PROJECT_PAGE, "/projects", path=visit.path, project=project, icon=visit.icon_of(project.provider),
         items=_version_items(visit, project, releases, is_first=number == 1 and not text),
         error=_error_of(visit, project), url=visit.page_of(project),
         provider=visit.title_of(project.provider), is_checking=is_checking,
@@ -14206,8 +14232,7 @@ def _version_items(visit: Visit, project: Project, releases: Sequence[Release],
         Entry(release.version, marks=_marks(release, excluded(project, release)),
               when=visit.when(visit.instant_of(release)),
               url=visit.page_of(project, release.version), at=f"at {visit.title_of(project.provider)}",
-              is_open=is_first and at == 0,
-              **_note_of(project, release.version, notes.get(release.version)))
+              is_open=is_first and at == 0, **_note_of(project, release.version, notes.get(release.version)))
         for at, release in enumerate(releases)]
 
 
@@ -14312,8 +14337,7 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
                 hint="Nothing selected: all of these are notified.")
           for kind, choices in of_kinds.items()),
     ], "Labels": [
-        *([Field("tags", "Tags", type="checks", choices=list(visit.tags.items()), chosen=project.tags)]
-          if visit.tags else []),
+        *_tag_fields(visit, "tags", "Tags", project.tags),
         Field("new_tags", "New tags (optional)", hint="With commas between."),
         Field("note", "Note (added to every notification)", project.note, type="textarea"),
     ]}
@@ -14346,8 +14370,7 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
 
 
 def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[str, list[Entry]]:
-    """The last known versions, by what would be done with them, exceptions first. ``verdicts``: of patterns
-    that are not saved."""
+    """The last known versions, by what is done with them, exceptions first. ``verdicts``: of new patterns."""
     now, destinations = visit.store.database.clock(), tuple(visit.destinations)
     names = {one.id: label_of(one.kind, one.name) for one in destinations}
     subscriber, found = Subscriber(project, visit.account, (), destinations), dict[str, list[Entry]]()
@@ -14649,22 +14672,21 @@ def _count_test(visit: Visit) -> None:
 
 
 def _send_latest(visit: Visit, destination: Destination) -> None:
-    """Send the latest release of the project that was added last, and has any, to a destination, at once;
-    and show that delivery. Raises SeeOther, Invalid, TooMany."""
+    """Send one of the last five releases, with a note if any has one. Raises SeeOther, Invalid, TooMany."""
     store, account = visit.store, visit.account
-    for project in store.projects.page(account.id, "added", False)[0]:
-        provider, release = visit.providers.get(project.provider), store.releases.newest_wanted(project)
-        if provider and release:
-            break
-    else:
+    found = [(one, release) for one in store.projects.page(account.id, "latest", False)[0]
+             if one.provider in visit.providers and (release := store.releases.newest_wanted(one))]
+    if not found:
         raise Invalid("There is no release to send yet. Add a project first.")
+    found.sort(key=lambda pair: pair[1].date or "", reverse=True)
+    project, release = max(found[:5], key=lambda pair: pair[1].has_note)
     with visit.context.turn(account.id):
         _count_test(visit)
         tags = tuple(tag for tag in store.tags.of_account(account.id) if tag.id in project.tags)
         note = store.releases.note(project.source_id, release.version)
         store.outbox.send(release_event(
-            Subscriber(project, account, tags, ()), dataclasses.replace(release, note=note), provider,
-            (Recipient(destination.id, store.database.clock()),)))
+            Subscriber(project, account, tags, ()), dataclasses.replace(release, note=note),
+            visit.providers[project.provider], (Recipient(destination.id, store.database.clock()),)))
         delivery = store.outbox.history(account.id, destination_id=destination.id, limit=1)[0]
         store.outbox.await_attempt(delivery.id, 3.0)
         delivery = store.outbox.history(account.id, destination_id=destination.id, limit=1)[0]
@@ -14685,10 +14707,8 @@ _FLAG: dict[str, Any] = {"type": "select", "choices": (("false", "false"), ("tru
 _TEST_FIELDS: dict[str, dict[str, Any]] = {         # of those that are more than a line of text
     "time": {"hint": "Such as 2026-01-31T08:00:00Z."},
     "cve": {"label": "CVE", "hint": "With commas between."},
-    "is_prerelease": {"label": "Pre-release", **_FLAG},
-    "is_updated": {"label": "Re-published", **_FLAG},
-    "tags": {"hint": "Names, with commas between."},
-    "note_message": {"hint": "HTML.", "type": "textarea"}}
+    "is_prerelease": {"label": "Pre-release", **_FLAG}, "is_updated": {"label": "Re-published", **_FLAG},
+    "tags": {"hint": "Names, with commas between."}, "note_message": {"hint": "HTML.", "type": "textarea"}}
 
 TEST_PAGE = template_of("""\
 % rebase("layout", title="Test messages", crumbs=crumbs)
@@ -14770,8 +14790,7 @@ def history_page(visit: Visit) -> str:
         HISTORY_PAGE, "/notifications", items=items, pages=visit.pager(has_more, number),
         can_resend=any(one.state == "failed" for those in events for one in those) and destination,
         nothing="No matching deliveries." if destination or project_id or state else "Nothing was sent yet.",
-        drawing="notifications",
-        project=project, fields=[
+        drawing="notifications", project=project, fields=[
             visit.filter("destination", "Destination", {
                 one.id: label_of(one.kind, one.name) for one in visit.destinations}),
             visit.filter("project", "Project", {id_: name for id_, name in (
@@ -14809,8 +14828,7 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
     visit.attempt(resend=(resend, "This will be sent in a moment. Refresh the page to see the result."))
     about = {
         "Provider": visit.title_of(delivery.provider), "Queued": visit.moment(delivery.created_at),
-        "Id": delivery.id,
-        "Due": visit.moment(delivery.next_attempt_at) if delivery.is_waiting else "",
+        "Id": delivery.id, "Due": visit.moment(delivery.next_attempt_at) if delivery.is_waiting else "",
         "In the digest": delivery.digest_id}
     attempts = [Entry(
         visit.moment(one.attempted_at),
@@ -14886,8 +14904,7 @@ def keys_page(visit: Visit) -> str:
         for one in store.keys.of_account(account_id)]
     return visit.show(
         FORM_PAGE, "/keys", title="API keys", **visit.paged(items), legend="Create a key",
-        actions=[("/v1/openapi.json", "OpenAPI document")],
-        buttons={"add": "Create"}, fields=visit.filled(
+        actions=[("/v1/openapi.json", "OpenAPI document")], buttons={"add": "Create"}, fields=visit.filled(
             "add" if visit.problems else "",
             Field("name", "Name", is_required=True,
                   hint=f'Send the key as a header: curl -H "X-Key: $KEY" {visit.base}/v1/projects'),
@@ -14964,17 +14981,14 @@ def account_page(visit: Visit) -> str:
                  "badges": ("Reset badge URLs", "Reset: the old URLs stop working")})
     return visit.show(
         ACCOUNT_PAGE, "/account", addresses=addresses, zones=_time_zones(),
-        profile={legend: visit.filled("save", *fields)
-                 for legend, fields in _profile_fields(account).items()},
+        profile={legend: visit.filled("save", *those) for legend, those in _profile_fields(account).items()},
         password=visit.filled(
-            "password", Field("old", "Current password", type="password", is_required=True,
-                              more=_CURRENT_PASSWORD),
+            "password", dataclasses.replace(_PASSWORD_FIELD, name="old", label="Current password"),
             Field("new", "New password", type="password", is_required=True, more=_NEW_PASSWORD,
                   hint="At least 8 characters. Other sessions end. API keys stay valid, unless you revoke "
                        "them."),
             check_field("keys", "Revoke all API keys")),
-        leaving=[check_field("keys", "Revoke all API keys too")],
-        sessions=[Entry(
+        leaving=[check_field("keys", "Revoke all API keys too")], sessions=[Entry(
             about=shortened(one.agent, 200), buttons={"end": "End"}, hidden={"session": one.id},
             marks=[("good", "this one")] if visit.session and one.id == visit.session.id else (),
             hints=[f"From {one.address or 'somewhere'}, since {visit.moment(one.created_at)}, last seen "
@@ -15121,8 +15135,7 @@ def accounts_page(visit: Visit) -> str:
         admin=(change_admin, "Changed."), remove=remove)
     items = [Entry(
         one.name, about=one.email if one.email != one.name else "", end=one.type, hidden={"account": one.id},
-        fold="Edit",
-        marks=[("", "administrator")] if one.is_admin else (), fields=visit.filled(
+        fold="Edit", marks=[("", "administrator")] if one.is_admin else (), fields=visit.filled(
             "password" if one.id == id_ else "",
             Field("password", "New password", type="password", more=_NEW_PASSWORD, id=f"password-{one.id}")),
         buttons={"password": "Set password",
@@ -15132,8 +15145,7 @@ def accounts_page(visit: Visit) -> str:
     return visit.show(
         FORM_PAGE, "/accounts", title="Accounts", **visit.paged(items), legend="Create an account",
         buttons={"add": "Create"}, fields=visit.filled(
-            "add",
-            Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
+            "add", Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
             Field("name", "Name (optional)", hint="Without one, the address."),
             Field("password", "Password", type="password", is_required=True, more=_NEW_PASSWORD),
             Field("type", "Type", type="select", choices=[(one, one) for one in ACCOUNT_TYPES]),
@@ -15305,6 +15317,8 @@ STATUS_PAGE = template_of("""\
 </ul>
 <h2>Failing sources</h2>
 % include("list", items=failing, none="None.")
+<h2>Failing destinations</h2>
+% include("list", items=destinations, none="None.")
 <h2>Service</h2>
 % include("list", items=facts, looks="facts")
 % include("form", buttons={"backup": "Download a backup"}, is_main=False, form_class="")
@@ -15324,6 +15338,7 @@ def status_page(visit: Visit) -> Any:
         return _backup(visit)
     store, sources = visit.store, visit.store.sources.all()
     facts = {name.replace("_", " "): str(count) for name, count in store.counts().items()}
+    facts["messages waiting"] = facts.pop("pending deliveries")
     database = store.database
     facts |= {"size": f"{database.size() / MIB:,.1f} MiB", "file": os.path.basename(database.path),
               "version": __version__}
@@ -15339,6 +15354,10 @@ def status_page(visit: Visit) -> Any:
             about=f"next check {visit.when(one.next_check_at)[2]}", end="since",
             when=visit.when(one.failing_since))
             for one in sources if one.error][:50],
+        destinations=[Entry(
+            one.name, icon=icon_of(one.kind, KINDS[one.kind].title), hints=[one.error or ""], end="since",
+            about=owner.email if (owner := store.accounts.get(one.account_id)) else "",
+            when=visit.when(one.failing_since)) for one in store.destinations.failing()[:50]],
         quotas=[Entry(
             visit.title_of(one.provider), icon=visit.icon_of(one.provider),
             about=f"{counted(one.quota_left or 0, 'request')} left",
@@ -15554,7 +15573,7 @@ def make_app(site: Site) -> Callable[..., Any]:
         environ = bottle.request.environ
         is_api = re.match(r"/(?:v1|healthz|metrics)(?:/|$)", environ["PATH_INFO"])
         if "text/html" in environ.get("HTTP_ACCEPT", "") and not is_api:
-            return error_page(environ, error.status_code).encode()
+            return error_page(site, environ, error.status_code).encode()
         bottle.response.content_type = "application/json"
         return status_message(error.status_code)
 
@@ -16568,8 +16587,7 @@ def tag_remove(service: Service, account: Account, args: argparse.Namespace) -> 
     print(f"tag {tag.name} removed")
 
 
-_PLACE = argument("--place", metavar="PLACE", default="",
-                  help="what you call the machine, such as nas")
+_PLACE = argument("--place", metavar="PLACE", default="", help="what you call the machine, such as nas")
 
 
 def _installed_rows(project: Project) -> list[dict[str, Any]]:
@@ -16765,7 +16783,7 @@ def releases_(service: Service, account: Account, args: argparse.Namespace) -> N
 @command(_JSON)
 def status_(settings: Settings, args: argparse.Namespace) -> int:
     """Show whether serve runs, what fails and what waits.
-    Exit status: 0 serve runs, 1 it does not."""
+    Exit status: 0 serve runs, 1 it does not, 3 it runs, but something fails."""
     _require_store(settings)
     is_running = is_in_use(settings.db)     # by serve, or for a moment by another command
     with opened(settings) as service:
@@ -16779,13 +16797,15 @@ def status_(settings: Settings, args: argparse.Namespace) -> int:
                                                "pending_deliveries", "failed_deliveries")}}
         failing = [{"provider": source.provider, "name": source.name, "error": source.error}
                    for source in sources if source.error]
+        unsent = [{"destination": one.kind, "name": one.name, "error": one.error or ""}
+                  for one in service.store.destinations.failing()]
     if args.json:
-        print(json.dumps(facts | {"failing": failing}, ensure_ascii=False, indent=2))
+        print(json.dumps(facts | {"failing": failing + unsent}, ensure_ascii=False, indent=2))
     else:
         _print_facts(facts | {"size": f"{facts['size'] // KIB:,} KiB"})
-        if failing:
-            _print_rows([{"state": "failing", **one} for one in failing], False)
-    return 0 if is_running else 1
+        for those in filter(None, (failing, unsent)):
+            _print_rows([{"state": "failing", **one} for one in those], False)
+    return 1 if not is_running else 3 if failing or unsent else 0
 
 
 _KIND = argument("kind", choices=list(KINDS), help=f"one of {', '.join(KINDS)}")
