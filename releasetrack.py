@@ -9023,6 +9023,12 @@ def note_changes(message: str, seen: set[str]) -> list[Line]:
     return kept + ([Line("item", [Run(counted(bots, "dependency update"))])] if bots else [])
 
 
+def changes_in_notes(messages: Iterable[str]) -> list[list[Line]]:
+    """``note_changes`` of several notes, each without what those before it say."""
+    seen = set[str]()
+    return [note_changes(message, seen) for message in messages]
+
+
 def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> Item:
     body: dict[str, Any] = {name: without_controls(value) if isinstance(value, str) else value
                             for name, value in delivery.body.items()}
@@ -13606,13 +13612,18 @@ CHANGES_PAGE = template_of("""\
 """)
 
 
-def _note_blocks(releases: Iterable[Release]) -> Iterator[tuple[Release, list[tuple[str, list[Line]]], str]]:
+def _note_blocks(visit: Visit, releases: Sequence[Release],
+                 ) -> Iterator[tuple[Release, list[tuple[str, list[Line]]], str]]:
     """Of each release its note, as blocks of lines of one kind, and a hint where it says nothing new or is
-    cut; all together fit on a page."""
-    said, seen, lines_left, bytes_left = dict[str, str](), set[str](), CHANGES_LINES, 640 * KIB
-    for release in releases:
-        message = release.note.message if release.note else ""
-        found, lines, hint = note_changes(message, seen), list[Line](), ""
+    cut; all together fit on a page. Raises Invalid."""
+    said, lines_left, bytes_left = dict[str, str](), CHANGES_LINES, 640 * KIB
+    messages = [release.note.message if release.note else "" for release in releases]
+    try:
+        read = visit.context.helper.run(changes_in_notes, messages, wait=Helper.SECONDS)
+    except ValueError as error:
+        raise Invalid(f"A page of these notes {error}.") from None
+    for release, message, said_there in zip(releases, messages, read):
+        found, lines, hint = [Line(kind, [Run(*run) for run in runs]) for kind, runs in said_there], [], ""
         for line in found[:lines_left]:
             bytes_left -= sum(len(html.escape(run.text + run.href).encode()) + 50 for run in line.runs) + 20
             if bytes_left < 0:
@@ -13640,7 +13651,7 @@ def changes_page(visit: Visit, project_id: str) -> str:
     with visit.context.turn(f"changes {visit.account.id}", at_once=1):
         span, found, total = visit.context.installer.changes(project, since, until, number)
         listed = span.unfolded(found)
-        for release, blocks, hint in _note_blocks(listed):
+        for release, blocks, hint in _note_blocks(visit, listed):
             texts = (line.text for _, lines in blocks for line in lines)
             marks = [("warn", "breaking changes")] if says_breaking(texts) else []
             marks += [("warn", "major")] if release.step == "major" else []
@@ -16657,11 +16668,12 @@ def changes_(service: Service, account: Account, args: argparse.Namespace) -> No
     if args.json:
         print(json.dumps(span.as_json(noted), ensure_ascii=False, indent=2))
         return
-    seen = set[str]()
     print(f"{project.name}: {counted(len(span.unfolded(span.releases)), 'release')} after {span.since}")
-    for release in span.unfolded(noted):
+    shown = span.unfolded(noted)
+    notes = changes_in_notes(one.note.message if one.note else "" for one in shown)
+    for release, lines in zip(shown, notes):
         print(f"\n{release.version}  {(release.date or '')[:10]}", *release.cve)
-        for line in note_changes(release.note.message, seen) if release.note else ():
+        for line in lines:
             print("  " + ("- " if line.kind == "item" else "") + _printable(line.text))
     if len(span.releases) > CHANGES_LIMIT:
         print(f"\nThe newest {CHANGES_LIMIT:,} are listed.")
