@@ -82,6 +82,7 @@ import hmac
 import html
 import http.client
 import inspect
+import io
 import ipaddress
 import itertools
 import json
@@ -1580,6 +1581,24 @@ class DeliverySummary:
         return self.state in ("pending", "retrying")
 
 
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class Recent(dict[K, T]):
+    """The values that were set last, at most ``limit``: what is kept by names that others choose."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def __setitem__(self, name: K, value: T) -> None:
+        self.pop(name, None)
+        super().__setitem__(name, value)
+        if len(self) > self._limit:
+            with contextlib.suppress(RuntimeError, KeyError):       # another thread does so, too
+                del self[next(iter(self))]
+
+
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What a worker has to do, or is doing."""
@@ -2263,14 +2282,17 @@ def absolute_links(markup: str, base: str) -> str:
 
 
 SCHEMA = """
+-- read_until: what came until then is read; of later releases, those that read_release has. digest_hour: NULL
+-- for that of the setting. Quiet hours, in which nothing is sent: "22:00" and "07:00".
 CREATE TABLE account (
     id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK (type IN ('user', 'organization')),
     email TEXT NOT NULL COLLATE NOCASE UNIQUE, name TEXT NOT NULL, password TEXT NOT NULL,      -- its hash
     is_admin INTEGER NOT NULL CHECK (is_admin IN (0, 1)),
     email_notification TEXT NOT NULL DEFAULT 'daily', time_zone TEXT NOT NULL DEFAULT 'UTC',
     feed_secret TEXT NOT NULL UNIQUE, badge_secret TEXT NOT NULL UNIQUE,
-    visited_at REAL, visited_before REAL,           -- visited_before: end of the visit before the current one
-    created_at REAL NOT NULL
+    created_at REAL NOT NULL, read_until REAL NOT NULL DEFAULT 0,
+    digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23),
+    quiet_from TEXT NOT NULL DEFAULT '', quiet_until TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
 -- The API shows an account its keys, so they are kept; they are looked up by their hash.
@@ -2281,15 +2303,23 @@ CREATE TABLE api_key (
     UNIQUE (account_id, name)
 ) STRICT;
 
--- id: the hash of its token.
+-- id: the hash of its token. confirmed_at: when the password was typed last.
 CREATE TABLE session (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
-    address TEXT NOT NULL, agent TEXT NOT NULL, created_at REAL NOT NULL, seen_at REAL NOT NULL
+    address TEXT NOT NULL, agent TEXT NOT NULL, created_at REAL NOT NULL, seen_at REAL NOT NULL,
+    confirmed_at REAL NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX session_of_account ON session (account_id);
 CREATE INDEX session_by_time ON session (created_at);
 
+-- recovery_codes: JSON list of hashes; last_step: the last time step whose code was used, RFC 6238.
+CREATE TABLE second_factor (
+    account_id TEXT PRIMARY KEY REFERENCES account ON DELETE CASCADE, totp_secret TEXT NOT NULL,
+    last_step INTEGER NOT NULL, recovery_codes TEXT NOT NULL
+) STRICT;
+
 -- An id is never used twice: a check that is under way would record its result under another source.
+-- owner_id: the account in whose share its checks are counted, the first that tracks it.
 CREATE TABLE source (
     id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     next_check_at REAL NOT NULL, claimed_by TEXT, claimed_until REAL, checked_at REAL, succeeded_at REAL,
@@ -2297,44 +2327,83 @@ CREATE TABLE source (
     alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)),
     missing_since REAL,
     is_missing INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)),
-    quota_left INTEGER, etag_url TEXT, etag TEXT,
+    quota_left INTEGER, etag_url TEXT, etag TEXT, owner_id TEXT,
+    former_name TEXT NOT NULL DEFAULT '',           -- before it was renamed there
     UNIQUE (provider, key)
 ) STRICT;
-CREATE INDEX source_due ON source (provider, next_check_at);
+CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
 CREATE INDEX source_claimed ON source (claimed_by) WHERE claimed_by IS NOT NULL;
 
--- date is without its Z, so that 10:00:00 sorts before 10:00:00.5. found_at: NULL for history.
+-- date is without its Z, so that 10:00:00 sorts before 10:00:00.5. found_at: NULL for history. step: of a
+-- version above the final one below it. place: among the releases of a source, the latest last.
 CREATE TABLE release (
     id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL REFERENCES source ON DELETE CASCADE,
     version TEXT NOT NULL, date TEXT NOT NULL,
     is_prerelease INTEGER NOT NULL CHECK (is_prerelease IN (0, 1)),
     is_updated INTEGER NOT NULL DEFAULT 0 CHECK (is_updated IN (0, 1)),
     cve TEXT, content_id TEXT, gone_at REAL, found_at REAL,
+    step TEXT CHECK (step IN ('', 'patch', 'minor', 'major')), place INTEGER,
     UNIQUE (source_id, version)
 ) STRICT;
 CREATE INDEX release_newest_of_source ON release (source_id, date, id, cve);
+CREATE INDEX release_found ON release (source_id, found_at) WHERE found_at IS NOT NULL;
+CREATE INDEX release_by_place ON release (source_id, place, date);
 
 CREATE TABLE note (
     release_id INTEGER PRIMARY KEY REFERENCES release ON DELETE CASCADE,
     fingerprint INTEGER NOT NULL, title TEXT NOT NULL, message TEXT NOT NULL, url TEXT NOT NULL
 ) STRICT;
+CREATE TABLE read_release (
+    account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
+    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
+    PRIMARY KEY (account_id, release_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX read_release_of_release ON read_release (release_id);
 
+-- installed: a JSON list of Installations; places: at which anything is installed, a JSON list. update_state,
+-- urgency: as of a Project and of its most urgent Installation, which lists of updates sort by.
+-- judged_by: the patterns that judged all of its releases; where it has others by now, the next check judges
+-- all. newest_date: of the newest release, so that lists by it do not read the releases of every project.
+-- is_narrow: lists leave out what its rules exclude, such as an image's 300 other tags.
 CREATE TABLE project (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
     source_id INTEGER NOT NULL REFERENCES source, email_notification TEXT NOT NULL,
     exclude_prereleases INTEGER NOT NULL DEFAULT 0 CHECK (exclude_prereleases IN (0, 1)),
     exclude_updated INTEGER NOT NULL DEFAULT 0 CHECK (exclude_updated IN (0, 1)),
-    exclude_version_regexp TEXT NOT NULL DEFAULT '[]', note TEXT NOT NULL DEFAULT '',
-    hold_days INTEGER NOT NULL DEFAULT 0, added_at REAL NOT NULL,
+    exclude_version_regexp TEXT NOT NULL DEFAULT '[]', judged_by TEXT NOT NULL DEFAULT '[]',
+    notify_level TEXT NOT NULL DEFAULT 'newer' CHECK (notify_level IN ('newer', 'minor', 'major', 'all')),
+    hold_days INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '',
+    newest_date TEXT NOT NULL DEFAULT '', is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)),
+    installed TEXT NOT NULL DEFAULT '[]', places TEXT NOT NULL DEFAULT '[]',
+    update_state TEXT NOT NULL DEFAULT '', urgency INTEGER NOT NULL DEFAULT 0,
+    skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL, added_at REAL NOT NULL,
     UNIQUE (account_id, source_id)
 ) STRICT;
 CREATE INDEX project_of_source ON project (source_id);
-
+CREATE INDEX project_by_newest ON project (account_id, newest_date);
+CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS NOT NULL;
+CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
+CREATE TRIGGER project_added AFTER INSERT ON project BEGIN
+    UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL;
+END;
+CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN
+    UPDATE source
+       SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1)
+     WHERE id = OLD.source_id AND owner_id = OLD.account_id;
+END;
 -- A source goes with its last project.
 CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN
     DELETE FROM source
      WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id);
 END;
+
+-- What a project's rules exclude.
+CREATE TABLE excluded_release (
+    project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
+    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
+    PRIMARY KEY (project_id, release_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX excluded_release_of_release ON excluded_release (release_id);
 
 CREATE TABLE tag (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
@@ -2348,6 +2417,8 @@ CREATE TABLE project_tag (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX project_tag_of_tag ON project_tag (tag_id);
 
+-- failing_since, failed_at, error: of the failed attempts since the last that succeeded, the first, the last,
+-- what was wrong then. reported_at: when the report on what is behind was due last, or was chosen.
 CREATE TABLE destination (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
     kind TEXT NOT NULL, name TEXT NOT NULL, settings TEXT NOT NULL,
@@ -2355,7 +2426,9 @@ CREATE TABLE destination (
     schedule TEXT NOT NULL DEFAULT 'instant' CHECK (schedule IN ('instant', 'hourly', 'daily', 'weekly')),
     is_for_every_project INTEGER NOT NULL DEFAULT 1 CHECK (is_for_every_project IN (0, 1)),
     is_security_only INTEGER NOT NULL DEFAULT 0 CHECK (is_security_only IN (0, 1)),
-    created_at REAL NOT NULL,
+    created_at REAL NOT NULL, failing_since REAL, failed_at REAL, error TEXT,
+    alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)),
+    report TEXT NOT NULL DEFAULT 'none' CHECK (report IN ('none', 'weekly', 'monthly')), reported_at REAL,
     UNIQUE (account_id, kind, name)
 ) STRICT;
 CREATE TABLE project_destination (
@@ -2385,6 +2458,7 @@ CREATE INDEX event_of_release ON event (release_id) WHERE release_id IS NOT NULL
 CREATE INDEX event_by_time ON event (created_at);
 
 -- queued_at: when it was first attempted or is to be, reset by sending it again; retries count from it.
+-- reason: why it was skipped.
 CREATE TABLE delivery (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
     event_id INTEGER NOT NULL REFERENCES event ON DELETE CASCADE,
@@ -2394,7 +2468,7 @@ CREATE TABLE delivery (
     claimed_by TEXT, claimed_until REAL,
     is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1)),
     is_digested INTEGER NOT NULL DEFAULT 0 CHECK (is_digested IN (0, 1)), digest_id TEXT,
-    created_at REAL NOT NULL, settled_at REAL
+    created_at REAL NOT NULL, settled_at REAL, reason TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX delivery_of_account ON delivery (account_id);
 CREATE INDEX delivery_of_event ON delivery (event_id);
@@ -2409,9 +2483,12 @@ CREATE INDEX delivery_held ON delivery (next_attempt_at) WHERE state = 'pending'
 CREATE INDEX delivery_claimed ON delivery (destination_id, claimed_until) WHERE claimed_until IS NOT NULL;
 CREATE INDEX delivery_settled ON delivery (settled_at) WHERE settled_at IS NOT NULL;
 
+-- sent: the request as people read it, without secrets: of a delivery's last attempt, of a digest's first
+-- delivery.
 CREATE TABLE attempt (
     id INTEGER PRIMARY KEY, delivery_id TEXT NOT NULL REFERENCES delivery ON DELETE CASCADE,
-    attempted_at REAL NOT NULL, status INTEGER, error TEXT, duration REAL NOT NULL, address TEXT, answer TEXT
+    attempted_at REAL NOT NULL, status INTEGER, error TEXT, duration REAL NOT NULL, address TEXT, answer TEXT,
+    sent TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX attempt_of_delivery ON attempt (delivery_id);
 
@@ -2422,152 +2499,25 @@ CREATE TABLE setting (
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 1920234091;
-PRAGMA user_version = 1;
+PRAGMA user_version = 8;
 """
-# What brings a store of schema 1 to schema 2, and so on; each ends with its PRAGMA user_version.
-MIGRATIONS: tuple[str, ...] = ("""
--- What a project's patterns exclude. judged_by: the patterns that judged all of its releases; where it has
--- others by now, the next check judges all.
-CREATE TABLE excluded_release (
-    project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
-    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
-    PRIMARY KEY (project_id, release_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX excluded_release_of_release ON excluded_release (release_id);
-ALTER TABLE project ADD COLUMN judged_by TEXT NOT NULL DEFAULT '[]';
-
--- owner_id: the account in whose share its checks are counted, the first that tracks it.
-ALTER TABLE source ADD COLUMN owner_id TEXT;
-UPDATE source
-   SET owner_id = (SELECT account_id FROM project WHERE source_id = source.id ORDER BY rowid LIMIT 1);
-DROP INDEX source_due;
-CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
-CREATE TRIGGER project_added AFTER INSERT ON project BEGIN
-    UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL;
-END;
-CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN
-    UPDATE source
-       SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1)
-     WHERE id = OLD.source_id AND owner_id = OLD.account_id;
-END;
-
--- recovery_codes: JSON list of hashes; last_step: the last time step whose code was used, RFC 6238.
-CREATE TABLE second_factor (
-    account_id TEXT PRIMARY KEY REFERENCES account ON DELETE CASCADE, totp_secret TEXT NOT NULL,
-    last_step INTEGER NOT NULL, recovery_codes TEXT NOT NULL
-) STRICT;
-ALTER TABLE session ADD COLUMN confirmed_at REAL NOT NULL DEFAULT 0;    -- when the password was typed last
-
--- Of the failed attempts since the last that succeeded: the first, the last, what was wrong then.
-ALTER TABLE destination ADD COLUMN failing_since REAL;
-ALTER TABLE destination ADD COLUMN failed_at REAL;
-ALTER TABLE destination ADD COLUMN error TEXT;
-ALTER TABLE destination ADD COLUMN alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1));
-
--- A repository's address by http is not the one by https.
-UPDATE source SET key = 'http://' || key WHERE name LIKE 'http://%' AND key NOT LIKE 'http://%';
-
-PRAGMA user_version = 2;
-""", """
--- What came until read_until is read; of later releases, those that read_release has.
-ALTER TABLE account ADD COLUMN read_until REAL NOT NULL DEFAULT 0;
-UPDATE account SET read_until = coalesce(visited_before, visited_at, 0);
-ALTER TABLE account DROP COLUMN visited_at;
-ALTER TABLE account DROP COLUMN visited_before;
-CREATE TABLE read_release (
-    account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
-    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
-    PRIMARY KEY (account_id, release_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX read_release_of_release ON read_release (release_id);
-
--- digest_hour: NULL for that of the setting. Quiet hours, in which nothing is sent: "22:00" and "07:00".
-ALTER TABLE account ADD COLUMN digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23);
-ALTER TABLE account ADD COLUMN quiet_from TEXT NOT NULL DEFAULT '';
-ALTER TABLE account ADD COLUMN quiet_until TEXT NOT NULL DEFAULT '';
-
-ALTER TABLE project ADD COLUMN notify_level TEXT NOT NULL DEFAULT 'all'
-    CHECK (notify_level IN ('all', 'minor', 'major'));
--- step: of a version above the final one below it; NULL until the next check, which must have an answer.
-ALTER TABLE release ADD COLUMN step TEXT CHECK (step IN ('', 'patch', 'minor', 'major'));
-UPDATE source SET etag = NULL;
-
-ALTER TABLE source ADD COLUMN former_name TEXT NOT NULL DEFAULT '';     -- before it was renamed there
--- newest_date: of the newest release, so that lists by it do not read the releases of every project.
-ALTER TABLE project ADD COLUMN newest_date TEXT NOT NULL DEFAULT '';
-UPDATE project SET newest_date = coalesce((SELECT max(date) FROM release
-                                            WHERE release.source_id = project.source_id), '');
-CREATE INDEX project_by_newest ON project (account_id, newest_date);
-CREATE INDEX release_found ON release (source_id, found_at) WHERE found_at IS NOT NULL;
--- The request as people read it, without secrets: of a delivery's last attempt, of a digest's first delivery.
-ALTER TABLE attempt ADD COLUMN sent TEXT NOT NULL DEFAULT '';
-
-PRAGMA user_version = 3;
-""", """
--- place: among the releases of a source, the latest last; NULL until the next check, which must be answered.
-ALTER TABLE release ADD COLUMN place INTEGER;
-CREATE INDEX release_by_place ON release (source_id, place, date);
-UPDATE source SET etag = NULL;
-
-PRAGMA user_version = 4;
-""", """
--- follows: a version, such as "16-alpine" of an image; what may not follow it is excluded, and shown on the
--- project's own pages only.
-ALTER TABLE project ADD COLUMN follows TEXT NOT NULL DEFAULT '';
-
-PRAGMA user_version = 5;
-""", """
--- installed: a JSON list of Installations. What was followed counts as installed from now on.
-ALTER TABLE project ADD COLUMN installed TEXT NOT NULL DEFAULT '[]';
+# What brings a store of each older schema to the next; others are refused. One that has landed is never
+# edited: the tests hold a store of each.
+MIGRATIONS: Mapping[int, str] = {7: """
+ALTER TABLE delivery ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+UPDATE delivery SET reason = 'the release or its project was removed, or it was skipped or snoozed'
+ WHERE state = 'skipped';
+-- Some stores of that schema's first day lack members of an Installation.
 UPDATE project
-   SET installed = json_array(json_object(
-       'place', '', 'version', follows, 'digest', '', 'origin', 'manual', 'seen_at', 0.0, 'label', '',
-       'known_as', '', 'state', 'unknown', 'step', '', 'line', '', 'newest', '', 'behind', 0, 'since', '',
-       'cve', json('[]'), 'is_other_base', json('false')))
- WHERE follows != '';
-ALTER TABLE project DROP COLUMN follows;
-ALTER TABLE project ADD COLUMN skipped_version TEXT NOT NULL DEFAULT '';
-ALTER TABLE project ADD COLUMN snoozed_until REAL;
-CREATE INDEX project_installed ON project (account_id) WHERE installed != '[]';
-CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS NOT NULL;
-ALTER TABLE project RENAME COLUMN notify_level TO old_level;
-ALTER TABLE project ADD COLUMN notify_level TEXT NOT NULL DEFAULT 'newer'
-    CHECK (notify_level IN ('newer', 'minor', 'major', 'all'));
-UPDATE project SET notify_level = old_level WHERE old_level != 'all';
-ALTER TABLE project DROP COLUMN old_level;
--- is_narrow: lists leave out what its rules exclude, such as an image's 300 other tags.
-ALTER TABLE project ADD COLUMN is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1));
-UPDATE project SET is_narrow = installed != '[]';
-UPDATE project SET judged_by = '';
-
--- report: how often a destination is sent what is behind; reported_at: when that was due last, or was chosen.
-ALTER TABLE destination ADD COLUMN report TEXT NOT NULL DEFAULT 'none'
-    CHECK (report IN ('none', 'weekly', 'monthly'));
-ALTER TABLE destination ADD COLUMN reported_at REAL;
-
-PRAGMA user_version = 6;
-""", """
--- update_state, urgency: as of a Project and of its most urgent Installation, which lists of updates sort by.
--- places: at which anything is installed, a JSON list.
-ALTER TABLE project ADD COLUMN places TEXT NOT NULL DEFAULT '[]';
-ALTER TABLE project ADD COLUMN update_state TEXT NOT NULL DEFAULT '';
-ALTER TABLE project ADD COLUMN urgency INTEGER NOT NULL DEFAULT 0;
-UPDATE project
-   SET judged_by = '', update_state = (
-           SELECT json_extract(value, '$.state') AS state FROM json_each(installed)
-            ORDER BY state IN ('behind', 'new build') DESC LIMIT 1),
-       installed = (
-           SELECT json_group_array(json_set(
-               value, '$.previous', '', '$.previous_digest', '', '$.first_digest', '',
-               '$.previous_label', ''))
-             FROM json_each(installed)),
-       places = (SELECT json_group_array(DISTINCT json_extract(value, '$.place')) FROM json_each(installed))
+   SET installed = (SELECT json_group_array(json_patch(json_object(
+           'place', '', 'version', '', 'digest', '', 'origin', 'manual', 'seen_at', 0.0, 'label', '',
+           'known_as', '', 'state', 'unknown', 'step', '', 'line', '', 'newest', '', 'behind', 0, 'since', '',
+           'cve', json('[]'), 'is_other_base', json('false'), 'previous', '', 'previous_digest', '',
+           'first_digest', '', 'previous_label', ''), value)) FROM json_each(installed))
  WHERE installed != '[]';
-DROP INDEX project_installed;
-CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
 
-PRAGMA user_version = 7;
-""")
+PRAGMA user_version = 8;
+"""}
 # Dropped before a migration, as they hold on to columns that it may drop, and created after it: so only
 # the present ones stand here.
 DROPPED_VIEWS = """
@@ -2599,7 +2549,7 @@ SELECT account_id, project.id AS project_id, release.id AS release_id
 CREATE VIEW delivery_view AS
 SELECT delivery.rowid AS place, delivery.id, delivery.account_id, event_id, destination_id, project_id,
        CASE WHEN state = 'pending' AND attempts > 0 THEN 'retrying' ELSE state END AS state,
-       delivery.created_at, next_attempt_at, settled_at, digest_id, event.kind AS event, body
+       delivery.created_at, next_attempt_at, settled_at, reason, digest_id, event.kind AS event, body
   FROM event JOIN delivery ON event_id = event.id;
 """
 
@@ -2683,8 +2633,10 @@ def _has_foreign_log(path: str) -> bool:
     return os.pread(os.open(path, os.O_RDONLY), 1, 18) == b"\x01"
 
 
-def _check_schema(db: sqlite3.Connection, path: str, known: int) -> int:
-    """The version of the schema; 0 for an empty file. Raises StoreError for another program's or a newer."""
+def _check_schema(db: sqlite3.Connection, path: str, scripts: Mapping[int, str]) -> int:
+    """The version of the schema; 0 for an empty file. Raises StoreError for another program's, for a newer
+    one, and for one that no script upgrades."""
+    known = max(scripts) + 1
     version, owner, tables = db.execute("""
         SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
           FROM pragma_user_version, pragma_application_id""").fetchone()
@@ -2693,7 +2645,32 @@ def _check_schema(db: sqlite3.Connection, path: str, known: int) -> int:
     if version > known:
         raise StoreError(f"{path} was made by a newer releasetrack (its schema is {version}, this program "
                          f"knows {known}); run that one, or restore a backup")
+    if version not in scripts and version != known or tables and not version:
+        raise StoreError(f"{path} {_TOO_OLD.format(version)}")
     return int(version)
+
+
+_TOO_OLD = ("has schema {} of a releasetrack from before 24 November 2026, which cannot be upgraded; it is "
+            "left as it is: name another file with --db, and add your projects again")
+
+
+def _upgrade(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
+    """Run the scripts that bring a database to the present schema, and create its views."""
+    for statement in _statements(DROPPED_VIEWS):
+        db.execute(statement)
+    while script := scripts.get(db.execute("PRAGMA user_version").fetchone()[0]):
+        for statement in _statements(script):
+            db.execute(statement)
+    for statement in _statements(VIEWS):
+        db.execute(statement)
+
+
+def _shape(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """The tables with their columns, the indexes, triggers and views of a database."""
+    return [tuple(row) for row in db.execute("""
+        SELECT part.type, part.name, tbl_name, found.name, found.type, "notnull", dflt_value, pk
+          FROM sqlite_schema AS part LEFT JOIN pragma_table_xinfo(part.name) AS found ON part.type = 'table'
+         ORDER BY 1, 2, 4""")]
 
 
 def _copy_whole(db: sqlite3.Connection, path: str) -> None:
@@ -2715,7 +2692,7 @@ def _copy_whole(db: sqlite3.Connection, path: str) -> None:
 class Database:
     """The file: a connection for each thread, reads, transactions, copies."""
 
-    def __init__(self, path: str, clock: Callable[[], float], migrations: Sequence[str],
+    def __init__(self, path: str, clock: Callable[[], float], migrations: Mapping[int, str],
                  quota_of: Callable[[str], int]) -> None:
         if path.startswith(":memory:") or not path:
             raise StoreError("the store must be a file, which threads and processes share; use --db")
@@ -2724,7 +2701,7 @@ class Database:
         self.check_wakeup, self.send_wakeup = threading.Event(), threading.Event()
         self.has_to_compare = threading.Event()     # something was installed; check_wakeup follows
         self.has_tracker = False                    # in this process
-        self._scripts = (SCHEMA, *migrations)       # the nth brings the schema to version n
+        self._scripts = {0: SCHEMA, **migrations}   # what brings a version of the schema to the next
         self._inherited: list[Any] = []             # of the process that this one was forked from
         self._fault, self._fault_at = "", 0.0       # the last one, and when on the monotonic clock
         self._enter_process()
@@ -2760,17 +2737,17 @@ class Database:
             raise StoreError(f"{self.path} is a backup beside the write-ahead log of another store; delete "
                              f"{self.path}-wal and {self.path}-shm, or use the command restore")
         self._file = os.stat(self.path)
-        version = _check_schema(self.connection, self.path, len(self._scripts))
+        version = _check_schema(self.connection, self.path, self._scripts)
         _remove_abandoned_parts(self.path)
         self._enter_wal(self.connection)
-        if 0 < version < len(self._scripts):
+        if version and version in self._scripts:
             self.backup(f"{self.path}.schema-{version}")
-        if version < len(self._scripts):
-            with self.transaction() as db:      # another process may have done it meanwhile
-                (version,), = db.execute("PRAGMA user_version")
-                for script in (DROPPED_VIEWS, *self._scripts[version:], VIEWS):
-                    for statement in _statements(script):
-                        db.execute(statement)
+        if version in self._scripts:
+            with self.transaction() as db, contextlib.closing(sqlite3.connect(":memory:")) as new:
+                _upgrade(db, self._scripts)     # another process may have done it meanwhile
+                _upgrade(new, self._scripts)
+                if _shape(db) != _shape(new):   # its schema was changed under one number, in development
+                    raise StoreError(f"{self.path} {_TOO_OLD.format(version)}")
 
     def _follow_fork(self) -> None:
         if self._process != os.getpid():
@@ -2873,12 +2850,13 @@ class Database:
             if not self._writing.acquire(timeout=BUSY_TIMEOUT):
                 raise StoreUnavailable("the store cannot be written: other writers take too long")
             try:
+                changes = connection.total_changes
                 with connection as db:      # which commits, or else rolls back
                     db.execute("BEGIN IMMEDIATE")
                     yield db
                     self._check_place()
-                with self._watching:
-                    self._revision += 1
+                with self._watching:        # without a change SQLite writes nothing, either
+                    self._revision += connection.total_changes != changes
             finally:
                 self._writing.release()
 
@@ -2955,10 +2933,10 @@ def restore(copy: str, path: str) -> None:
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(contextlib.closing(sqlite3.connect(
                 f"file:{quote(os.path.abspath(copy))}?mode=ro", uri=True, isolation_level=None)))
-            if not (version := _check_schema(source, copy, 1 + len(MIGRATIONS))):
+            if not (version := _check_schema(source, copy, {0: SCHEMA, **MIGRATIONS})):
                 raise StoreError(f"{copy} is empty; name a backup")
-            ours = "".join((SCHEMA, *MIGRATIONS, VIEWS))
-            kinds = "trigger", "view" if version > len(MIGRATIONS) else ""      # else made anew
+            ours = "".join((SCHEMA, *MIGRATIONS.values(), VIEWS))
+            kinds = "trigger", "" if version in MIGRATIONS else "view"      # which an upgrade makes anew
             for name, sql in source.execute("SELECT name, sql FROM sqlite_schema WHERE type IN (?,?)", kinds):
                 if sql not in ours:
                     raise StoreError(f"{copy} has a trigger or view that is not releasetrack's: {name}")
@@ -3058,8 +3036,7 @@ class Accounts:
 
     def all(self) -> list[Account]:
         """All accounts, oldest first."""
-        ids = self._db.rows("SELECT id FROM account ORDER BY rowid")
-        return [account for row in ids if (account := self.get(row["id"]))]
+        return self.of_ids([row["id"] for row in self._db.rows("SELECT id FROM account ORDER BY rowid")])
 
     def count(self) -> int:
         """How many accounts there are."""
@@ -3071,12 +3048,18 @@ class Accounts:
         return self.get(row["id"]) if row else None
 
     def get(self, account_id: str) -> Account | None:
-        return self._db.one(Account, """
-            SELECT id, type, email, name, is_admin, email_notification, time_zone, password, feed_secret,
-                   badge_secret, coalesce(totp_secret, '') AS totp_secret,
-                   coalesce(json_array_length(recovery_codes), 0) AS recovery_codes, digest_hour, quiet_from,
-                   quiet_until
-              FROM account LEFT JOIN second_factor ON account_id = id WHERE id = ?""", (account_id,))
+        return next(iter(self.of_ids([account_id])), None)
+
+    def of_ids(self, ids: Sequence[str]) -> list[Account]:
+        """The accounts of these ids that exist, in their order."""
+        return self._db.all(Account, """
+            SELECT account.id, account.type, email, name, is_admin, email_notification, time_zone, password,
+                   feed_secret, badge_secret, coalesce(totp_secret, '') AS totp_secret, digest_hour,
+                   coalesce(json_array_length(recovery_codes), 0) AS recovery_codes, quiet_from, quiet_until
+              FROM json_each(?) AS wanted
+              JOIN account            ON account.id = value
+              LEFT JOIN second_factor ON account_id = account.id
+             ORDER BY wanted.id""", (compact_json(list(ids)),))
 
     def update(self, account: Account) -> None:
         """Write what an account may change of itself. Raises Invalid when another has the e-mail address."""
@@ -3220,7 +3203,8 @@ class Keys:
     """Keys of the API."""
 
     _db: Database
-    _used_at: dict[str, float] = dataclasses.field(default_factory=dict)   # when its last use was written
+    _used_at: Recent[str, float] = dataclasses.field(       # when its last use was written
+        default_factory=lambda: Recent(10_000))
 
     def add(self, account_id: str, name: str, networks: Sequence[str]) -> Key:
         """A new key. Raises Invalid when the account has one of that name, or too many."""
@@ -3251,9 +3235,10 @@ class Keys:
         """Remember that a key is used, to the hour, so that reading rarely costs a write."""
         now = self._db.clock()
         if now - self._used_at.get(key_id, -HOUR) >= HOUR:
-            self._used_at[key_id] = now
+            self._used_at[key_id] = now - HOUR + MINUTE         # where it cannot be written now
             with contextlib.suppress(StoreUnavailable):
                 self._db.write("UPDATE api_key SET used_at = ? WHERE id = ?", (now, key_id))
+                self._used_at[key_id] = now
 
     def remove(self, account_id: str, name: str) -> bool:
         """Whether there was such a key. Nothing of it stays in the file."""
@@ -3268,8 +3253,13 @@ class Tags:
 
     def of_account(self, account_id: str) -> list[Tag]:
         """An account's tags, sorted by name."""
-        return self._db.all(
-            Tag, "SELECT id, name, feed_secret FROM tag WHERE account_id = ? ORDER BY name", (account_id,))
+        return self.of_accounts([account_id])
+
+    def of_accounts(self, account_ids: Iterable[str]) -> list[Tag]:
+        return self._db.all(Tag, """
+            SELECT id, name, feed_secret FROM tag
+             WHERE account_id IN (SELECT value FROM json_each(?)) ORDER BY name
+            """, (compact_json(list(account_ids)),))
 
     def get(self, account_id: str, tag_id: str) -> Tag | None:
         return next((tag for tag in self.of_account(account_id) if tag.id == tag_id), None)
@@ -3367,19 +3357,29 @@ class Destinations:
 
     def of_account(self, account_id: str, kind: str | None = None) -> list[Destination]:
         """An account's destinations, or those of a kind, oldest first."""
-        ids = self._db.rows("SELECT id FROM destination WHERE account_id = ? ORDER BY rowid", (account_id,))
-        return [one for row in ids if (one := self.get(row["id"])) and kind in (None, one.kind)]
+        return [one for one in self.of_accounts([account_id]) if kind in (None, one.kind)]
+
+    def of_accounts(self, account_ids: Sequence[str]) -> list[Destination]:
+        return self._of_rows(self._db.rows("""
+            SELECT id FROM destination
+             WHERE account_id IN (SELECT value FROM json_each(?)) ORDER BY rowid
+            """, (compact_json(list(account_ids)),)))
 
     def get(self, destination_id: str) -> Destination | None:
-        return self._db.one(Destination, """
-            SELECT id, account_id, kind, name, settings, secret, schedule, is_for_every_project,
+        return next(iter(self._of_rows([{"id": destination_id}])), None)
+
+    def _of_rows(self, rows: Sequence[Mapping[str, Any] | sqlite3.Row]) -> list[Destination]:
+        """Those of the ids in these rows that exist, in their order."""
+        return self._db.all(Destination, """
+            SELECT destination.id, account_id, kind, name, settings, secret, schedule, is_for_every_project,
                    is_security_only, report, reported_at, previous_secret, previous_until, failing_since,
                    failed_at, error, alert_sent,
                    (SELECT json_group_array(tag_id) FROM destination_tag
                      WHERE destination_id = destination.id AND NOT is_without) AS tags,
                    (SELECT json_group_array(tag_id) FROM destination_tag
                      WHERE destination_id = destination.id AND is_without) AS without_tags
-              FROM destination WHERE id = ?""", (destination_id,))
+              FROM json_each(?) AS wanted JOIN destination ON destination.id = value
+             ORDER BY wanted.id""", (compact_json([row["id"] for row in rows]),))
 
     def remove(self, destination_id: str) -> None:
         """Remove a destination with its deliveries; nothing of its secrets stays in the file."""
@@ -3388,15 +3388,13 @@ class Destinations:
 
     def failing(self, with_alerted: bool = True) -> list[Destination]:
         """Those of all accounts whose last attempt failed, longest first; or those not alerted of."""
-        ids = self._db.rows("""
+        return self._of_rows(self._db.rows("""
             SELECT id FROM destination WHERE failing_since IS NOT NULL AND (? OR NOT alert_sent)
-             ORDER BY failing_since""", (with_alerted,))
-        return [destination for row in ids if (destination := self.get(row["id"]))]
+             ORDER BY failing_since""", (with_alerted,)))
 
     def with_report(self) -> list[Destination]:
         """Those of all accounts that are sent a report."""
-        ids = self._db.rows("SELECT id FROM destination WHERE report != 'none'")
-        return [destination for row in ids if (destination := self.get(row["id"]))]
+        return self._of_rows(self._db.rows("SELECT id FROM destination WHERE report != 'none'"))
 
 
 @dataclasses.dataclass(eq=False)
@@ -3406,7 +3404,6 @@ class Outbox:
 
     _db: Database
     _destinations: Destinations
-    _due_at: Callable[[str, float, Hours], float]
 
     def insert(self, db: sqlite3.Connection, event: Event, now: float) -> None:
         """Insert an event with its deliveries."""
@@ -3471,53 +3468,36 @@ class Outbox:
                 self.insert(db, event, self._db.clock())
         self._db.send_wakeup.set()
 
-    def send_held(self, db: sqlite3.Connection, source_id: int, state: str, now: float,
-                  release: Release | None = None) -> None:
-        """Have sent now, or with the next digest, what is held of a source: "skipped", since its release was
-        gone and is back; or "pending", of one release, since a CVE that it fixes has become known."""
+    def end_hold(self, db: sqlite3.Connection, source_id: int, release: Release, now: float) -> None:
+        """Have sent now what is held of a release, since a CVE that it fixes has become known."""
         held = db.execute("""
-            SELECT delivery.id, event_id, time_zone, digest_hour, quiet_until,
-                   iif(:is_fix OR destination.kind = 'webhook', '', quiet_from) AS quiet_from,
-                   CASE WHEN NOT is_digested THEN 'instant' WHEN destination.kind != 'email' THEN schedule
-                        ELSE project.email_notification END AS schedule
-              FROM release
-              JOIN event       ON event.release_id = release.id
-              JOIN delivery    ON delivery.event_id = event.id
-              JOIN project     ON project.id = project_id
-              JOIN account     ON account.id = delivery.account_id
-              JOIN destination ON destination.id = destination_id
-             WHERE release.source_id = :source AND gone_at IS NULL AND is_held AND delivery.state = :state
-               AND (:version IS NULL OR version = :version)
-            """, {"source": source_id, "state": state, "version": release and release.version,
-                  "is_fix": release is not None}).fetchall()
-        for row in held:
-            schedule = row["schedule"] if row["schedule"] in SCHEDULES else "instant"
-            due_at = self._due_at(schedule, now, _value(Hours, row))
-            db.execute("""
-                UPDATE delivery SET state = 'pending', settled_at = NULL, next_attempt_at = ?, queued_at = ?
-                 WHERE id = ?""", (due_at, due_at, row["id"]))
-            if release:
-                db.execute("UPDATE event SET body = json_set(body, '$.cve', json(?)) WHERE id = ?",
-                           (compact_json(release.cve), row["event_id"]))
-        self._db.send_wakeup.set()
+            UPDATE delivery SET next_attempt_at = :now, queued_at = :now
+             WHERE state = 'pending' AND is_held AND event_id IN (
+                   SELECT event.id FROM event JOIN release ON release.id = release_id
+                    WHERE source_id = :source AND version = :version)
+            RETURNING event_id""", {"now": now, "source": source_id, "version": release.version}).fetchall()
+        db.executemany("UPDATE event SET body = json_set(body, '$.cve', json(?)) WHERE id = ?",
+                       [(compact_json(release.cve), row["event_id"]) for row in held])
 
     def due_destinations(self, now: float) -> dict[str, str]:
         """The destinations with a delivery due at ``now`` of which none is claimed; by id the account.
-        What was held and whose release is gone is skipped. What is due for digests of a destination is bound
+        What was held is judged when it is due: it is skipped where its release is gone, and waits while its
+        project is not found, until that counts as missing. What is due for digests of a destination is bound
         into one, which stays as it is: each attempt sends the same under the same id."""
         with self._db.transaction() as db:
             db.execute("""
-                UPDATE delivery SET state = 'skipped', settled_at = :now
-                 WHERE state = 'pending' AND is_held AND next_attempt_at <= :now
-                   AND EXISTS (SELECT 1 FROM event
-                                 JOIN release ON release.id = release_id
-                                 JOIN source  ON source.id = source_id
-                                WHERE event.id = event_id
-                                  AND (gone_at IS NOT NULL OR missing_since IS NOT NULL))
-                """, {"now": now})
-            db.execute("""
-                UPDATE delivery SET is_held = 0 WHERE state = 'pending' AND is_held AND next_attempt_at <= ?
-                """, (now,))
+                UPDATE delivery
+                   SET is_held = 0, state = iif(is_gone, 'skipped', 'pending'),
+                       settled_at = iif(is_gone, :now, NULL),
+                       reason = iif(is_gone, 'the release was removed', '')
+                  FROM (SELECT delivery.id AS judged, gone_at IS NOT NULL OR is_missing AS is_gone
+                          FROM delivery
+                          JOIN event        ON event.id = event_id
+                          LEFT JOIN release ON release.id = release_id
+                          LEFT JOIN source  ON source.id = source_id
+                         WHERE state = 'pending' AND is_held AND next_attempt_at <= :now
+                           AND (gone_at IS NOT NULL OR is_missing OR missing_since IS NULL))
+                 WHERE id = judged""", {"now": now})
             db.execute("""
                 UPDATE delivery INDEXED BY delivery_undigested SET digest_id = :id || destination_id
                  WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= :now
@@ -3526,7 +3506,7 @@ class Outbox:
             SELECT id, account_id FROM destination
              WHERE EXISTS (SELECT 1 FROM delivery
                             WHERE destination_id = destination.id AND state = 'pending'
-                              AND next_attempt_at <= :now)
+                              AND next_attempt_at <= :now AND NOT is_held)
                AND NOT EXISTS (SELECT 1 FROM delivery
                                 WHERE destination_id = destination.id AND claimed_until >= :now)
             """, {"now": now})}
@@ -3672,9 +3652,9 @@ class Outbox:
                    coalesce(json_extract(body, '$.version'), '') AS version,
                    state, (SELECT count(*) FROM attempt WHERE delivery_id = delivery.id) AS attempts,
                    delivery.created_at, next_attempt_at, settled_at, digest_id,
-                   CASE WHEN state = 'skipped' THEN 'the release or its project was removed'
-                        ELSE (SELECT error FROM attempt WHERE delivery_id = delivery.id
-                               ORDER BY attempt.id DESC LIMIT 1) END AS error
+                   iif(state = 'skipped', reason, (
+                       SELECT error FROM attempt WHERE delivery_id = delivery.id
+                        ORDER BY attempt.id DESC LIMIT 1)) AS error
               FROM delivery_view AS delivery
               JOIN destination ON destination.id = destination_id
              WHERE delivery.account_id = :account AND (:id IS NULL OR delivery.id = :id)
@@ -3827,15 +3807,17 @@ class Sources:
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
         """Sources whose check did not end, as their process did in its midst: the claim has run out, and was
-        not renewed for as long again. Now claimed. The claimant's own could not be recorded, and are free."""
+        not renewed for as long again. Now claimed. The claimant's own could not be recorded, and are free
+        after a minute, so that their providers are not asked again at once."""
+        values = {"claimant": claimant, "until": now + LEASE, "ended": now - LEASE, "minute": now - MINUTE}
         with self._db.transaction() as db:
             db.execute("""
                 UPDATE source SET claimed_by = NULL, claimed_until = NULL
-                 WHERE claimed_by = ? AND claimed_until < ?""", (claimant, now))
+                 WHERE claimed_by = :claimant AND claimed_until < :minute""", values)
             ids = [row["id"] for row in db.execute("""
-                UPDATE source SET claimed_by = ?, claimed_until = ?
-                 WHERE claimed_by IS NOT NULL AND claimed_until < ? RETURNING id
-                """, (claimant, now + LEASE, now - LEASE)).fetchall()]
+                UPDATE source SET claimed_by = :claimant, claimed_until = :until
+                 WHERE claimed_by IS NOT NULL AND claimed_by != :claimant AND claimed_until < :ended
+                RETURNING id""", values).fetchall()]
         return self._of_ids(ids)
 
     def release(self, claimant: str) -> None:
@@ -3867,8 +3849,6 @@ class Sources:
         None, and nothing written, when the claim has passed to another or the source is gone."""
         now = self._db.clock()
         with self._db.transaction() as db:
-            was_missing = db.execute("SELECT 1 FROM source WHERE id = ? AND missing_since IS NOT NULL",
-                                     (source_id,)).fetchone()
             if not db.execute("""
                     UPDATE source
                        SET checked_at = :now, succeeded_at = :now, failures = 0, failing_since = NULL,
@@ -3886,11 +3866,9 @@ class Sources:
                 _write_verdicts(db, project_id, verdicts)
             if found.new or found.dropped or found.verdicts:
                 _write_newest(db, source_id)
-            if found.back or was_missing:
-                self._outbox.send_held(db, source_id, "skipped", now)
             for event in found.events:
                 self._outbox.insert(db, event, now)
-        if found.events:
+        if found.events or found.noted:
             self._db.send_wakeup.set()
         return found
 
@@ -3950,7 +3928,7 @@ class Sources:
                                   AND (kind = 'webhook' OR quiet_from = ''))
                 """, (source_id,))
         for release in [release for release in found.noted if release.cve]:
-            self._outbox.send_held(db, source_id, "pending", now, release)
+            self._outbox.end_hold(db, source_id, release, now)
 
     def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
                        counts: bool = True, is_not_found: bool = False, quota_left: int | None = None,
@@ -4121,7 +4099,8 @@ class Projects:
               FROM event WHERE project_id = ? AND kind = 'release'""", (project.id,))
                    if project.skips(row["version"]) or project.is_snoozed(now) and not row["cve"]]
         db.execute("""
-            UPDATE delivery SET state = 'skipped', settled_at = :now
+            UPDATE delivery SET state = 'skipped', settled_at = :now,
+                                reason = 'the version was skipped, or the project snoozed'
              WHERE state = 'pending' AND attempts = 0 AND digest_id IS NULL AND next_attempt_at > :now
                AND event_id IN (SELECT value FROM json_each(:events))
             """, {"now": now, "events": compact_json(skipped)})
@@ -4130,7 +4109,7 @@ class Projects:
         """Remove a project, and its source with the last one. What was to be sent later is skipped."""
         with self._db.transaction() as db:
             db.execute("""
-                UPDATE delivery SET state = 'skipped', settled_at = :now
+                UPDATE delivery SET state = 'skipped', settled_at = :now, reason = 'the project was removed'
                  WHERE state = 'pending' AND next_attempt_at > :now AND attempts = 0
                    AND event_id IN (SELECT id FROM event WHERE project_id = :project)
                 """, {"now": self._db.clock(), "project": project_id})
@@ -4152,8 +4131,9 @@ class Projects:
         return {row["source_id"]: row["id"] for row in self._db.rows(
             "SELECT source_id, id FROM project WHERE account_id = ?", (account_id,))}
 
-    def of_ids(self, account_id: str, ids: Sequence[str], place: str | None = None) -> list[Project]:
-        """The account's projects of these ids, in their order; with what is installed at a place alone."""
+    def of_ids(self, account_id: str | None, ids: Sequence[str], place: str | None = None) -> list[Project]:
+        """The projects of an account, or of all, with these ids, in their order; with what is installed at a
+        place alone."""
         # Not by the index of the account, which leads to all its projects.
         found = [_project(row) for row in self._db.rows("""
             SELECT project.id, account_id, source_id, provider, name, email_notification,
@@ -4167,7 +4147,8 @@ class Projects:
               FROM json_each(?) AS wanted
               JOIN project ON project.id = value
               JOIN source  ON source.id = source_id
-             WHERE +account_id = ? ORDER BY wanted.id""", (compact_json(list(ids)), account_id))]
+             WHERE coalesce(?, account_id) = +account_id
+             ORDER BY wanted.id""", (compact_json(list(ids)), account_id))]
         return found if place is None else [project.at(place) for project in found]
 
     def by_names(self, account_id: str, provider: str, keys: Sequence[str]) -> tuple[Project, str] | None:
@@ -4311,9 +4292,8 @@ class Projects:
 
     def snooze_ended(self, now: float) -> list[Project]:
         """The projects of all accounts whose snooze is over."""
-        return [project for row in self._db.rows(
-            "SELECT id, account_id FROM project WHERE snoozed_until <= ?", (now,))
-                if (project := self.get(row["account_id"], row["id"]))]
+        return self.of_ids(None, [row["id"] for row in self._db.rows(
+            "SELECT id FROM project WHERE snoozed_until <= ?", (now,))])
 
     def update_unchanged(self, account_id: str, changes: Mapping[str, tuple[Project, Mapping[str, Any]]]
                          ) -> list[str]:
@@ -4333,23 +4313,21 @@ class Projects:
 
     def with_rules(self, source_id: int, is_unjudged: bool) -> list[Project]:
         """The projects of a source that have rules; or those whose rules have not judged all of it."""
-        return [project for row in self._db.rows("""
-            SELECT id, account_id FROM project
+        return self.of_ids(None, [row["id"] for row in self._db.rows("""
+            SELECT id FROM project
              WHERE source_id = ? AND (exclude_version_regexp != '[]' OR installed != '[]')
-               AND (NOT ? OR exclude_version_regexp != judged_by)""", (source_id, is_unjudged))
-                if (project := self.get(row["account_id"], row["id"]))]
+               AND (NOT ? OR exclude_version_regexp != judged_by)""", (source_id, is_unjudged))])
 
     def subscribers(self, source_id: int) -> list[Subscriber]:
         """The projects that track a source, with their accounts, tags, and the accounts' destinations."""
-        found = []
-        for row in self._db.rows("SELECT id, account_id FROM project WHERE source_id = ?", (source_id,)):
-            account = self._accounts.get(row["account_id"])
-            project = self.get(row["account_id"], row["id"])
-            if project and account:         # else removed since
-                tags = [tag for tag in self._tags.of_account(account.id) if tag.id in project.tags]
-                found.append(Subscriber(project, account, tuple(tags),
-                                        tuple(self._destinations.of_account(account.id))))
-        return found
+        projects = self.of_ids(None, [row["id"] for row in self._db.rows(
+            "SELECT id FROM project WHERE source_id = ? ORDER BY rowid", (source_id,))])
+        accounts = {one.id: one for one in self._accounts.of_ids([one.account_id for one in projects])}
+        destinations, tags = self._destinations.of_accounts(list(accounts)), self._tags.of_accounts(accounts)
+        return [Subscriber(
+            one, accounts[one.account_id], tuple(tag for tag in tags if tag.id in one.tags),
+            tuple(each for each in destinations if each.account_id == one.account_id))
+                for one in projects if one.account_id in accounts]      # else removed since
 
 
 def _release(row: sqlite3.Row) -> Release:
@@ -4565,17 +4543,15 @@ class Releases:
 
 class Store:
     """All that is remembered. Its parts' methods return values, never rows; each is one statement or one
-    transaction. ``due_at``: schedule, instant, hours -> when a delivery that is rescheduled is sent.
-    ``quota_of``: name -> how much of it an account may have."""
+    transaction. ``quota_of``: name -> how much of it an account may have."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time,
-                 due_at: Callable[[str, float, Hours], float] = lambda schedule, at, hours: at,
-                 migrations: Sequence[str] = MIGRATIONS,
+                 migrations: Mapping[int, str] = MIGRATIONS,
                  quota_of: Callable[[str], int] = lambda name: sys.maxsize) -> None:
         self.database = db = Database(path, clock, migrations, quota_of)
         self.config, self.accounts, self.sessions = Config(db), Accounts(db), Sessions(db)
         self.keys, self.tags, self.destinations = Keys(db), Tags(db), Destinations(db)
-        self.outbox = Outbox(db, self.destinations, due_at)
+        self.outbox = Outbox(db, self.destinations)
         self.sources = Sources(db, self.outbox)
         self.projects = Projects(db, self.accounts, self.tags, self.destinations, self.sources)
         self.releases = Releases(db, self.projects)
@@ -4610,7 +4586,7 @@ class Store:
                    AND NOT EXISTS (SELECT 1 FROM delivery
                                     WHERE event_id = event.id
                                       AND (state = 'pending' OR settled_at >= :before))
-                 ORDER BY created_at LIMIT 5000)""", {"before": now - DELIVERY_RETENTION})
+                 ORDER BY created_at LIMIT 1000)""", {"before": now - DELIVERY_RETENTION})
 
     def activity(self, since: float) -> dict[str, int]:
         """How much was done since then, of what is still there."""
@@ -4695,6 +4671,12 @@ class Worker:
                 self._stopping.wait(10)
             self._wakeup.wait(wait)
 
+    def _beating(self, items: Iterable[V]) -> Iterator[V]:
+        """The items, with a heartbeat before each: many may take longer than a turn should."""
+        for item in items:
+            self.heartbeat_at = time.monotonic()
+            yield item
+
     def _submit(self, job: Job, work: Callable[..., Any], about: Any) -> None:
         """Have the pool do a job, which is busy until it is done, and wakes the loop then."""
         assert self._pool
@@ -4709,8 +4691,12 @@ def keep_lease_alive(renew: Callable[[], None]) -> Iterator[None]:
 
     def run() -> None:
         while not is_over.wait(LEASE / 3):
-            with contextlib.suppress(StoreUnavailable):
+            try:
                 renew()
+            except StoreUnavailable:
+                pass
+            except Exception:       # the next time it may be renewed
+                log.exception("a claim was not renewed")
 
     thread = threading.Thread(target=run, name="releasetrack-renewal", daemon=True)
     thread.start()
@@ -5170,7 +5156,7 @@ class Fetcher:
         self.stopping = threading.Event()
         self._clock = clock
         self._lock = threading.Lock()
-        self._hosts: dict[str, _Host] = {}
+        self._hosts = Recent[str, _Host](1000)
         self._large = {False: threading.Lock(), True: threading.Lock()}     # True: of users' servers
         self.configure(settings)
 
@@ -5200,7 +5186,7 @@ class Fetcher:
         except ValueError as error:
             raise Unreachable(str(error)) from None
         with self._lock:
-            host = self._hosts.setdefault(name, _Host(name, self._settings.host_limit))
+            host = self._hosts[name] = self._hosts.get(name) or _Host(name, self._settings.host_limit)
         wait = host.free_at - self._clock()
         if 0 < wait <= DAY:         # a longer one was asked for before the clock was set back
             raise Throttled(f"{host.name} asked to wait until {timestamp(host.free_at)}", wait)
@@ -8622,7 +8608,7 @@ class Tracker(Worker):
         """Use these settings and providers from the next check on."""
         limits = {id_: HOST_LIMITS.get(host_of(provider.site)) for id_, provider in providers.items()}
         self._settings, self._providers = settings, providers
-        self._kept = dict[int, dict[str, str]]()        # by source, what its dialect keeps between checks
+        self._kept = Recent[int, dict[str, str]](10_000)    # by source, what its dialect keeps between checks
         # By provider, where its host allows fewer checks.
         self._long_intervals = {id_: limit.every for id_, limit in limits.items()
                                 if limit and limit.every > settings.poll_interval}
@@ -10001,9 +9987,10 @@ class Courier(Worker):
         self.post = post
         self._maintained_at = -math.inf                 # on the monotonic clock
         self._lock = threading.Lock()                   # guards the next two, which the workers change
-        self._part: dict[str, int] = {}                 # destination -> 4 if its last attempt failed, else 1
-        self._free_at: dict[str, float] = {}            # destination -> when the next message may be sent
-        self._served_at: dict[str, float] = {}          # destination -> when that began; of the loop alone
+        # By destination: 4 if its last attempt failed, else 1; when the next message may be sent to it; and
+        # when it was served last, which the loop alone knows.
+        self._part, self._free_at = Recent[str, int](10_000), Recent[str, float](10_000)
+        self._served_at = Recent[str, float](10_000)
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -10044,7 +10031,7 @@ class Courier(Worker):
     def _alert(self) -> None:
         """Notify accounts of their destinations that have failed for days, by their others."""
         now = self._clock()
-        for failing in self.store.destinations.failing(with_alerted=False):
+        for failing in self._beating(self.store.destinations.failing(with_alerted=False)):
             account = self.store.accounts.get(failing.account_id)
             if account and has_failed_for_days(failing, now):
                 others = self.store.destinations.of_account(account.id)
@@ -10054,13 +10041,13 @@ class Courier(Worker):
     def _report(self) -> None:
         """Send the reports that are due on what is behind, and the reminders of what was snoozed."""
         now, store = self._clock(), self.store
-        for destination in store.destinations.with_report():
+        for destination in self._beating(store.destinations.with_report()):
             account = store.accounts.get(destination.account_id)
             if account and is_report_due(destination, account, now, self._settings):
                 behind = store.projects.with_updates(account.id, with_all=False)
                 store.outbox.record_report(destination, report_event(
                     destination, account, behind, now, self._settings))
-        for project in store.projects.snooze_ended(now):
+        for project in self._beating(store.projects.snooze_ended(now)):
             for subscriber in store.projects.subscribers(project.source_id):
                 if subscriber.project.id == project.id:
                     store.outbox.record_reminder(project.id, reminder(subscriber, now, self._settings))
@@ -10121,19 +10108,21 @@ class Courier(Worker):
             for delivery in claimed:
                 batches.setdefault(delivery.digest_id or delivery.id, []).append(delivery)
             ends_at = time.monotonic() + self._TURN
-            for batch in batches.values():
-                try:
+            try:
+                for batch in batches.values():
                     made += zip(batch, self.attempt(batch))
-                except Stopped:
-                    break
-                if self._stopping.is_set() or self._pause(destination_id) or time.monotonic() > ends_at:
-                    break
-            self._record([result for _, result in made], [one.id for one in claimed])
+                    if self._stopping.is_set() or self._pause(destination_id) or time.monotonic() > ends_at:
+                        break
+            except Stopped:
+                pass
+            finally:
+                self._record([result for _, result in made], [one.id for one in claimed])
         return made
 
     def _record(self, outcomes: Sequence[Outcome], claimed: Sequence[str]) -> None:
-        """Record outcomes and give up the claims, as soon as the store can be written. Where it cannot hold
-        what came back, an error of ours stands instead."""
+        """Record outcomes and give up the claims, as soon as the store can be written; a command gives up
+        after a while. Where the store cannot hold what came back, an error of ours stands instead."""
+        ends_at = math.inf if self._thread else time.monotonic() + 3 * LEASE
         plain = [dataclasses.replace(one, status=None, error=INTERNAL_ERROR, address=None, answer=None,
                                      sent="") for one in outcomes]
         while True:
@@ -10141,7 +10130,7 @@ class Courier(Worker):
                 return self.store.outbox.record_attempts(self._claimant, outcomes, claimed)
             except StoreUnavailable as error:
                 log.warning("courier: %s", error)
-                if self._stopping.wait(1):
+                if self._stopping.wait(1) or time.monotonic() > ends_at:
                     raise
             except (sqlite3.Error, ValueError, OverflowError):
                 if outcomes == plain:
@@ -10162,23 +10151,24 @@ class Courier(Worker):
             attempt, sent, retry_after = self._attempt(batch, now)
             state, wait = outcome(attempt.error is None, retry_after, first.attempts + 1,
                                   self._settings.retry_first, age, self._jitter())
+            due_at = now + wait
+            if state == "pending" and first.destination.kind != "webhook" and not any(
+                    delivery.body.get("cve") for delivery in batch):
+                account = self.store.accounts.get(first.destination.account_id)
+                due_at = after_quiet_hours(due_at, account.hours) if account else due_at
         except Stopped:
             raise
         except Exception:   # ours: it costs this delivery an attempt, and is backed off like a receiver's
             log.exception("delivery %s: attempt failed", first.id)
             attempt, sent = Attempt(now, None, INTERNAL_ERROR, time.monotonic() - began_at, None, None), ""
             state, wait = outcome(False, None, first.attempts + 1, self._settings.retry_first, age, 0.0)
+            due_at = now + wait
         if attempt.error:
             log.warning("delivery %s to %s: %s", first.id, first.destination.name, attempt.error)
         else:
             log.info("delivery %s to %s: delivered", first.id, first.destination.name)
         with self._lock:
             self._part[first.destination.id] = 4 if attempt.error else 1
-        due_at = now + wait
-        if state == "pending" and first.destination.kind != "webhook" and not any(
-                delivery.body.get("cve") for delivery in batch):
-            account = self.store.accounts.get(first.destination.account_id)
-            due_at = after_quiet_hours(due_at, account.hours) if account else due_at
         return [Outcome(**vars(attempt), delivery_id=delivery.id, state=state, next_attempt_at=due_at,
                         sent=sent if delivery is first else "") for delivery in batch]
 
@@ -11786,7 +11776,8 @@ def _handle(call: Call) -> bytes:
         if method == "GET":
             if len(body) > ANSWER_LIMIT:
                 raise Invalid("The answer would be larger than 1 MiB; ask for each project by its id.")
-            answers.put(name, body, revision)
+            if call.segments[0] not in ("updates", "summary"):     # a snooze ends in time
+                answers.put(name, body, revision)
     return body
 
 
@@ -13732,7 +13723,7 @@ def projects_page(visit: Visit) -> str:
         text=text, is_failing=is_failing, size=PAGE_SIZE)
     if number > 1 and not projects:      # those of the last page were removed
         raise SeeOther("/projects")
-    failing = store.releases.summary(account_id).failing
+    failing = store.projects.page(account_id, "name", False, is_failing=True, size=0)[1]
     return visit.show(
         PROJECTS_PAGE, "/projects", items=_project_items(visit, projects), back=visit.root + visit.link(),
         feeds=visit.feeds(tag), needs_destination=bool(projects) and not visit.has_destination,
@@ -15582,6 +15573,9 @@ def make_app(site: Site) -> Callable[..., Any]:
     def answer_error(error: bottle.HTTPError) -> bytes:
         """What bottle refuses by itself, as a page or a Message."""
         environ = bottle.request.environ
+        if error.exception:         # which bottle has caught
+            log.error("pages: %s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"],
+                      exc_info=error.exception)
         is_api = re.match(r"/(?:v1|healthz|metrics)(?:/|$)", environ["PATH_INFO"])
         if "text/html" in environ.get("HTTP_ACCEPT", "") and not is_api:
             return error_page(site, environ, error.status_code).encode()
@@ -15590,6 +15584,7 @@ def make_app(site: Site) -> Callable[..., Any]:
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         _warn_of_proxy(environ, context.settings.trusted_proxy, warned_of)
+        environ["wsgi.errors"] = io.StringIO()      # bottle prints there what answer_error logs
         _set_path(environ, unquote(urlsplit(context.settings.base_url).path).rstrip("/").encode())
         return app(environ, start_response)
 
@@ -15709,9 +15704,7 @@ class Service:
                  is_command: bool = False) -> None:
         own, more_providers = settings or Settings(), tuple(providers)
         providers_with(own.provider, more_providers)        # raises, before a file is made
-        self.store = Store(own.db, due_at=lambda schedule, at, hours: sending_time(
-            schedule, at, hours, self.settings.digest_hour),
-                           quota_of=lambda name: self.settings.quota_of(name))
+        self.store = Store(own.db, quota_of=lambda name: self.settings.quota_of(name))
         self._reloading, self._stored = threading.Lock(), self.store.config.all()
         self.config = Configuration(self.store, own, more_providers, is_command)
         self.settings = self.config.settings()

@@ -651,7 +651,8 @@ MAY_USE: dict[str, set[str]] = {
 MAY_USE["service"] = set(MAY_USE) - {"service", "cli"}
 MAY_USE["cli"] = set(MAY_USE) - {"cli"}
 
-EDGES = [("api", "answer_api"), ("courier", "_serve_alone"), ("courier", "attempt"), ("security", "_answer"), ("service", "_scan"), ("store", "_run"),
+EDGES = [("api", "answer_api"), ("courier", "_serve_alone"), ("courier", "attempt"), ("security", "_answer"), ("service", "_scan"), ("store", "_run"), ("store", "keep_lease_alive"),
+         ("store", "run"),
          ("tracker", "_logged"), ("tracker", "check")]
 TREE = ast.parse(SOURCE)
 DOORS = [(line, text.split()[2]) for line, text in enumerate(SOURCE.splitlines(), 1) if text.startswith("# == ")]
@@ -1630,6 +1631,7 @@ def test_hostile_notes_are_read_fast():
 
 
 NOW = 1_772_359_200.0       # 2026-03-01T10:00:00Z
+PRESENT_SCHEMA = max(rt.MIGRATIONS) + 1
 
 
 @pytest.fixture
@@ -1701,7 +1703,7 @@ def test_store_schema_is_strict_and_connections_are_safe(empty_store):
 
     with concurrent.futures.ThreadPoolExecutor(1) as another_thread:
         assert found() == another_thread.submit(found).result() == promised
-    assert sql(empty_store, "PRAGMA user_version") == [(1 + len(rt.MIGRATIONS),)]
+    assert sql(empty_store, "PRAGMA user_version") == [(PRESENT_SCHEMA,)]
     tables = sql(
         empty_store, "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite%' AND type = 'table'")
     assert len(tables) > 10 and all(strict for _, strict in tables), tables
@@ -1724,7 +1726,7 @@ def test_store_files_and_backups_are_private(tmp_path):
 def newer(path: pathlib.Path) -> None:
     rt.Store(str(path)).close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {len(rt.MIGRATIONS) + 2}")
+        connection.execute(f"PRAGMA user_version = {PRESENT_SCHEMA + 1}")
 
 
 def foreign(path: pathlib.Path, version: int = 0) -> None:
@@ -1851,7 +1853,7 @@ def a_held_digest(busy: argparse.Namespace) -> None:
 RULES = {"exclude_version_regexp": [("^1", False)], "verdicts": verdicts_of((("^1", False),), ["1.0"], ["1.0"])}
 HOT_QUERIES = {
     "a key by its secret":        (False, lambda b: b.store.keys.by_secret(b.key.secret)),
-    "an account by its address":  (False, lambda b: b.store.accounts.by_email("ME@example.org")),
+    "an account by its address":  (True, lambda b: b.store.accounts.by_email("ME@example.org")),
     "a project by its id":        (True, lambda b: b.store.projects.get(b.account.id, b.project.id)),
     "a project by its name":      (True, lambda b: b.store.projects.by_names(b.account.id, "forge", ["acme/app"])),
     "releases, a page":           (False, lambda b: b.store.releases.page(b.project, 1)),
@@ -1873,7 +1875,7 @@ HOT_QUERIES = {
     "what is past keeping":       (False, lambda b: b.store.maintain(NOW)),
     "an event":                   (True, lambda b: put_digest(b.store, b.project, [b.hook], ["1"], NOW)),
     "a failure":                  (False, lambda b: b.store.sources.record_failure(b.project.source_id, "me", "no", NOW)),
-    "an account's removal":       (False, lambda b: b.store.accounts.remove(b.account.id)),
+    "an account's removal":       (True, lambda b: b.store.accounts.remove(b.account.id)),
     "a project's removal":        (False, lambda b: b.store.projects.remove(b.project.id)),
     "a browser's session":        (True, lambda b: b.store.sessions.find("x" * 43)),
     "a feed's account":           (False, lambda b: b.store.accounts.by_feed("x")),
@@ -2054,75 +2056,177 @@ def test_source_claim_that_was_lost_writes_nothing(busy, record):
     assert [release.version for release in store.releases.page(busy.project, 1)[0]] == ["2.0", "0", "1.0"]
 
 
-NEXT_SCHEMA = f"""
+NEXT_SCHEMA = {PRESENT_SCHEMA: f"""
     ALTER TABLE account ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue';
     CREATE TRIGGER account_painted AFTER UPDATE OF colour ON account BEGIN
         UPDATE account SET name = NEW.colour WHERE id = NEW.id;
     END;
-    PRAGMA user_version = {len(rt.MIGRATIONS) + 2};"""
+    PRAGMA user_version = {PRESENT_SCHEMA + 1};"""}
 
 
 def test_migration_changes_the_schema_and_keeps_a_copy_of_the_old_store(tmp_path):
     path = str(tmp_path / "old.db")
     with contextlib.closing(rt.Store(path)) as store:
         account = an_account(store)
-    with contextlib.closing(rt.Store(path, migrations=[*rt.MIGRATIONS, NEXT_SCHEMA])) as store:
+    with contextlib.closing(rt.Store(path, migrations={**rt.MIGRATIONS, **NEXT_SCHEMA})) as store:
         assert store.accounts.all() == [account]
-        assert sql(store, "SELECT colour FROM account") == [("blue",)] and sql(store, "PRAGMA user_version") == [(len(rt.MIGRATIONS) + 2,)]
+        assert sql(store, "SELECT colour FROM account") == [("blue",)] and sql(store, "PRAGMA user_version") == [(PRESENT_SCHEMA + 1,)]
     copy, = [name for name in tmp_path.iterdir() if name.suffix not in (".db", ".db-wal", ".db-shm")]
-    assert copy.name == f"old.db.schema-{len(rt.MIGRATIONS) + 1}" and copy.stat().st_mode & 0o777 == 0o600
+    assert copy.name == f"old.db.schema-{PRESENT_SCHEMA}" and copy.stat().st_mode & 0o777 == 0o600
     with contextlib.closing(rt.Store(str(copy))) as kept:
-        assert kept.accounts.all() == [account] and sql(kept, "PRAGMA user_version") == [(len(rt.MIGRATIONS) + 1,)]
+        assert kept.accounts.all() == [account] and sql(kept, "PRAGMA user_version") == [(PRESENT_SCHEMA,)]
     with pytest.raises(rt.StoreError, match="newer releasetrack"):
         rt.Store(path)
 
 
-def test_store_of_schema_1_is_brought_to_the_present_one(tmp_path):
-    path = str(tmp_path / "old.db")
+STORES: dict[int, str] = {       # of each older schema, without its views: a store with rows of every table, as that schema was written
+    7: """
+CREATE TABLE account (id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK (type IN ('user', 'organization')), email TEXT NOT NULL COLLATE NOCASE UNIQUE, name TEXT NOT NULL, password TEXT NOT NULL, is_admin INTEGER NOT NULL CHECK (is_admin IN (0, 1)), email_notification TEXT NOT NULL DEFAULT 'daily', time_zone TEXT NOT NULL DEFAULT 'UTC', feed_secret TEXT NOT NULL UNIQUE, badge_secret TEXT NOT NULL UNIQUE, created_at REAL NOT NULL, read_until REAL NOT NULL DEFAULT 0, digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23), quiet_from TEXT NOT NULL DEFAULT '', quiet_until TEXT NOT NULL DEFAULT '') STRICT;
+CREATE TABLE api_key (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, name TEXT NOT NULL, secret TEXT NOT NULL, secret_hash BLOB NOT NULL UNIQUE, networks TEXT NOT NULL, created_at REAL NOT NULL, used_at REAL, UNIQUE (account_id, name)) STRICT;
+CREATE TABLE session (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, address TEXT NOT NULL, agent TEXT NOT NULL, created_at REAL NOT NULL, seen_at REAL NOT NULL, confirmed_at REAL NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE source (id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL, next_check_at REAL NOT NULL, claimed_by TEXT, claimed_until REAL, checked_at REAL, succeeded_at REAL, failures INTEGER NOT NULL DEFAULT 0, failing_since REAL, error TEXT, alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)), missing_since REAL, is_missing INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)), quota_left INTEGER, etag_url TEXT, etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)) STRICT;
+CREATE TABLE release (id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL REFERENCES source ON DELETE CASCADE, version TEXT NOT NULL, date TEXT NOT NULL, is_prerelease INTEGER NOT NULL CHECK (is_prerelease IN (0, 1)), is_updated INTEGER NOT NULL DEFAULT 0 CHECK (is_updated IN (0, 1)), cve TEXT, content_id TEXT, gone_at REAL, found_at REAL, step TEXT CHECK (step IN ('', 'patch', 'minor', 'major')), place INTEGER, UNIQUE (source_id, version)) STRICT;
+CREATE TABLE note (release_id INTEGER PRIMARY KEY REFERENCES release ON DELETE CASCADE, fingerprint INTEGER NOT NULL, title TEXT NOT NULL, message TEXT NOT NULL, url TEXT NOT NULL) STRICT;
+CREATE TABLE project (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, source_id INTEGER NOT NULL REFERENCES source, email_notification TEXT NOT NULL, exclude_prereleases INTEGER NOT NULL DEFAULT 0 CHECK (exclude_prereleases IN (0, 1)), exclude_updated INTEGER NOT NULL DEFAULT 0 CHECK (exclude_updated IN (0, 1)), exclude_version_regexp TEXT NOT NULL DEFAULT '[]', note TEXT NOT NULL DEFAULT '', hold_days INTEGER NOT NULL DEFAULT 0, added_at REAL NOT NULL, judged_by TEXT NOT NULL DEFAULT '[]', newest_date TEXT NOT NULL DEFAULT '', installed TEXT NOT NULL DEFAULT '[]', skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL, notify_level TEXT NOT NULL DEFAULT 'newer' CHECK (notify_level IN ('newer', 'minor', 'major', 'all')), is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '', urgency INTEGER NOT NULL DEFAULT 0, UNIQUE (account_id, source_id)) STRICT;
+CREATE TABLE tag (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, name TEXT NOT NULL COLLATE NOCASE, feed_secret TEXT NOT NULL UNIQUE, UNIQUE (account_id, name)) STRICT;
+CREATE TABLE project_tag (project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE, tag_id TEXT NOT NULL REFERENCES tag ON DELETE CASCADE, PRIMARY KEY (project_id, tag_id)) STRICT, WITHOUT ROWID;
+CREATE TABLE destination (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, kind TEXT NOT NULL, name TEXT NOT NULL, settings TEXT NOT NULL, secret TEXT NOT NULL, previous_secret TEXT, previous_until REAL, schedule TEXT NOT NULL DEFAULT 'instant' CHECK (schedule IN ('instant', 'hourly', 'daily', 'weekly')), is_for_every_project INTEGER NOT NULL DEFAULT 1 CHECK (is_for_every_project IN (0, 1)), is_security_only INTEGER NOT NULL DEFAULT 0 CHECK (is_security_only IN (0, 1)), created_at REAL NOT NULL, failing_since REAL, failed_at REAL, error TEXT, alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)), report TEXT NOT NULL DEFAULT 'none' CHECK (report IN ('none', 'weekly', 'monthly')), reported_at REAL, UNIQUE (account_id, kind, name)) STRICT;
+CREATE TABLE project_destination (project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE, destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE, PRIMARY KEY (project_id, destination_id)) STRICT, WITHOUT ROWID;
+CREATE TABLE destination_tag (destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE, tag_id TEXT NOT NULL REFERENCES tag ON DELETE CASCADE, is_without INTEGER NOT NULL CHECK (is_without IN (0, 1)), PRIMARY KEY (destination_id, tag_id)) STRICT, WITHOUT ROWID;
+CREATE TABLE event (id INTEGER PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, project_id TEXT REFERENCES project ON DELETE SET NULL, release_id INTEGER REFERENCES release ON DELETE SET NULL, kind TEXT NOT NULL CHECK (kind IN ('release', 'summary', 'failing', 'recovered')), body TEXT NOT NULL, url TEXT NOT NULL, created_at REAL NOT NULL) STRICT;
+CREATE TABLE delivery (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, event_id INTEGER NOT NULL REFERENCES event ON DELETE CASCADE, destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE, state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed', 'skipped')), next_attempt_at REAL NOT NULL, queued_at REAL NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, claimed_by TEXT, claimed_until REAL, is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1)), is_digested INTEGER NOT NULL DEFAULT 0 CHECK (is_digested IN (0, 1)), digest_id TEXT, created_at REAL NOT NULL, settled_at REAL) STRICT;
+CREATE TABLE attempt (id INTEGER PRIMARY KEY, delivery_id TEXT NOT NULL REFERENCES delivery ON DELETE CASCADE, attempted_at REAL NOT NULL, status INTEGER, error TEXT, duration REAL NOT NULL, address TEXT, answer TEXT, sent TEXT NOT NULL DEFAULT '') STRICT;
+CREATE TABLE setting (name TEXT NOT NULL, origin TEXT NOT NULL CHECK (origin IN ('operator', 'serve')), value TEXT NOT NULL, PRIMARY KEY (name, origin)) STRICT, WITHOUT ROWID;
+CREATE TABLE excluded_release (project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE, release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (project_id, release_id)) STRICT, WITHOUT ROWID;
+CREATE TABLE second_factor (account_id TEXT PRIMARY KEY REFERENCES account ON DELETE CASCADE, totp_secret TEXT NOT NULL, last_step INTEGER NOT NULL, recovery_codes TEXT NOT NULL) STRICT;
+CREATE TABLE read_release (account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (account_id, release_id)) STRICT, WITHOUT ROWID;
+CREATE INDEX session_of_account ON session (account_id); CREATE INDEX session_by_time ON session (created_at);
+CREATE INDEX source_claimed ON source (claimed_by) WHERE claimed_by IS NOT NULL;
+CREATE INDEX release_newest_of_source ON release (source_id, date, id, cve); CREATE INDEX project_of_source ON project (source_id);
+CREATE INDEX project_tag_of_tag ON project_tag (tag_id); CREATE INDEX project_destination_of_destination ON project_destination (destination_id);
+CREATE INDEX destination_tag_of_tag ON destination_tag (tag_id); CREATE INDEX event_of_account ON event (account_id);
+CREATE INDEX event_of_project ON event (project_id); CREATE INDEX event_of_release ON event (release_id) WHERE release_id IS NOT NULL;
+CREATE INDEX event_by_time ON event (created_at); CREATE INDEX delivery_of_account ON delivery (account_id);
+CREATE INDEX delivery_of_event ON delivery (event_id); CREATE INDEX delivery_of_destination ON delivery (destination_id);
+CREATE INDEX delivery_of_digest ON delivery (digest_id) WHERE digest_id IS NOT NULL;
+CREATE INDEX delivery_due ON delivery (next_attempt_at) WHERE state = 'pending';
+CREATE INDEX delivery_due_at_destination ON delivery (destination_id, next_attempt_at) WHERE state = 'pending';
+CREATE INDEX delivery_undigested ON delivery (next_attempt_at) WHERE state = 'pending' AND is_digested AND digest_id IS NULL;
+CREATE INDEX delivery_held ON delivery (next_attempt_at) WHERE state = 'pending' AND is_held;
+CREATE INDEX delivery_claimed ON delivery (destination_id, claimed_until) WHERE claimed_until IS NOT NULL;
+CREATE INDEX delivery_settled ON delivery (settled_at) WHERE settled_at IS NOT NULL; CREATE INDEX attempt_of_delivery ON attempt (delivery_id);
+CREATE INDEX excluded_release_of_release ON excluded_release (release_id);
+CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at); CREATE INDEX read_release_of_release ON read_release (release_id);
+CREATE INDEX project_by_newest ON project (account_id, newest_date);
+CREATE INDEX release_found ON release (source_id, found_at) WHERE found_at IS NOT NULL;
+CREATE INDEX release_by_place ON release (source_id, place, date);
+CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS NOT NULL;
+CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
+CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN DELETE FROM source WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id); END;
+CREATE TRIGGER project_added AFTER INSERT ON project BEGIN UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL; END;
+CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN UPDATE source SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1) WHERE id = OLD.source_id AND owner_id = OLD.account_id; END;
+INSERT INTO account VALUES ('a', 'user', 'me@example.org', 'Me', 'scrypt', 1, 'daily', 'Europe/Vienna', 'feed-a', 'badge-a', 1.0, 40.0, 9, '22:00', '07:00'), ('b', 'organization', 'us@example.org', 'Us', '', 0, 'weekly', 'UTC', 'feed-b', 'badge-b', 2.0, 0.0, NULL, '', '');
+INSERT INTO api_key VALUES ('k', 'a', 'laptop', 'rt_secret', x'0a', '["10.0.0.0/8"]', 1.0, 9.0);
+INSERT INTO session VALUES ('s', 'a', '127.0.0.1', 'a browser', 1.0, 2.0, 1.5);
+INSERT INTO second_factor VALUES ('a', 'JBSWY3DPEHPK3PXP', 7, '["hash"]');
+INSERT INTO source VALUES (3, 'github', 'o/r', 'o/r', 90.0, NULL, NULL, 50.0, 50.0, 0, NULL, NULL, 0, NULL, 0, 59, 'https://api.example', 'W/"1"', NULL, 'o/old'), (5, 'dockerhub', 'library/postgres', 'library/postgres', 91.0, 'claimant', 95.0, 50.0, 40.0, 4, 45.0, 'it answered 500', 1, 44.0, 1, NULL, NULL, NULL, NULL, '');
+UPDATE sqlite_sequence SET seq = 9;
+INSERT INTO release VALUES (1, 3, '1.0', '2026-03-01T10:00:00', 0, 0, NULL, '', NULL, NULL, '', 1), (2, 3, '1.1-rc', '2026-03-02T10:00:00.5', 1, 1, '["CVE-2026-1"]', 'sha256:1', 60.0, 50.0, 'minor', 2), (3, 5, '17.1', '2026-03-03T10:00:00', 0, 0, NULL, 'sha256:2', NULL, 50.0, 'major', 9);
+INSERT INTO note VALUES (1, 77, 'First', 'What is <b>new</b>', 'https://example.org/1.0');
+INSERT INTO project VALUES ('p', 'a', 3, 'weekly', 1, 1, '[["rc",false]]', 'a note', 7, 3.0, '[["rc",false]]', '2026-03-02T10:00:00.5', '[]', '', NULL, 'all', 0, '[]', '', 0), ('q', 'a', 5, 'daily', 0, 0, '[]', '', 0, 4.0, '', '2026-03-03T10:00:00', '[{"place":"näs","version":"16.4","digest":"","origin":"file","seen_at":30.25,"label":"","known_as":"","state":"behind","step":"major","line":"","newest":"17.1","behind":1,"since":"2026-03-03T10:00:00Z","cve":["CVE-2026-2"],"is_other_base":true,"previous":"16.3","previous_digest":"","first_digest":"","previous_label":""}]', '17.0', 99.0, 'minor', 1, '["näs"]', 'behind', 3), ('r', 'b', 5, 'daily', 0, 0, '[]', '', 0, 5.0, '[]', '2026-03-03T10:00:00', '[]', '', NULL, 'newer', 0, '[]', '', 0);
+INSERT INTO excluded_release VALUES ('p', 2);
+INSERT INTO read_release VALUES ('a', 3);
+INSERT INTO tag VALUES ('t', 'a', 'home', 'feed-t');
+INSERT INTO project_tag VALUES ('p', 't');
+INSERT INTO destination VALUES ('d', 'a', 'webhook', 'hook', '{"url":"https://hook.example"}', 'whsec_1', 'whsec_0', 99.0, 'instant', 1, 0, 6.0, NULL, NULL, NULL, 0, 'none', NULL), ('e', 'a', 'ntfy', 'topic', '{"url":"https://ntfy.example/t"}', '', NULL, NULL, 'daily', 0, 1, 7.0, 20.0, 30.0, 'it answered 403', 1, 'monthly', 8.0);
+INSERT INTO project_destination VALUES ('p', 'e');
+INSERT INTO destination_tag VALUES ('e', 't', 1);
+INSERT INTO event VALUES (1, 'a', 'p', 2, 'release', '{"provider":"github","project":"o/r","version":"1.1-rc"}', 'https://example.org/1.1-rc', 50.0), (2, 'a', NULL, NULL, 'summary', '{"heading":"1 project is behind"}', '', 51.0), (3, 'a', 'q', NULL, 'failing', '{"provider":"dockerhub","project":"library/postgres"}', '', 52.0);
+INSERT INTO delivery VALUES ('pending', 'a', 1, 'd', 'pending', 80.0, 80.0, 0, 'claimant', 95.0, 0, 0, NULL, 50.0, NULL), ('retrying', 'a', 2, 'd', 'pending', 81.0, 51.0, 2, NULL, NULL, 0, 0, NULL, 51.0, NULL), ('held', 'a', 1, 'e', 'pending', 700.0, 700.0, 0, NULL, NULL, 1, 1, NULL, 50.0, NULL), ('digested', 'a', 3, 'e', 'pending', 82.0, 82.0, 0, NULL, NULL, 0, 1, 'digest', 52.0, NULL), ('delivered', 'a', 3, 'd', 'delivered', 52.0, 52.0, 1, NULL, NULL, 0, 0, NULL, 52.0, 53.0), ('failed', 'a', 2, 'e', 'failed', 54.0, 51.0, 9, NULL, NULL, 0, 0, NULL, 51.0, 54.0), ('skipped', 'a', 1, 'e', 'skipped', 55.0, 55.0, 0, NULL, NULL, 1, 0, NULL, 50.0, 55.0);
+INSERT INTO attempt VALUES (1, 'retrying', 52.0, 503, 'it answered 503', 0.5, '192.0.2.1', 'later', ''), (2, 'retrying', 56.0, NULL, 'timed out', 15.0, NULL, NULL, 'POST https://hook.example'), (3, 'delivered', 53.0, 204, NULL, 0.1, '192.0.2.1', '', 'POST https://hook.example');
+INSERT INTO setting VALUES ('poll-interval', 'operator', '["3600"]'), ('port', 'serve', '["8080"]');
+PRAGMA application_id = 1920234091;
+PRAGMA user_version = 7;
+""",
+}
+
+
+def old_store(path: pathlib.Path, script: str) -> str:
     with contextlib.closing(sqlite3.connect(path)) as old:
-        old.executescript(rt.SCHEMA + """
-            INSERT INTO account (id, type, email, name, password, is_admin, feed_secret, badge_secret, created_at)
-            VALUES ('a', 'user', 'me@example.org', 'me', '', 1, 'f', 'b', 1.0);
-            INSERT INTO source (provider, key, name, next_check_at) VALUES ('github', 'o/r', 'o/r', 1.0),
-                ('git', 'g.example/a', 'http://g.example/a', 1.0), ('git', 'g.example/b', 'https://g.example/b', 1.0);
-            INSERT INTO project (id, account_id, source_id, email_notification, exclude_version_regexp, added_at)
-            VALUES ('p', 'a', 1, 'daily', '[["rc",false]]', 1.0);""")
+        old.executescript(script)
+    return str(path)
+
+
+def rows_of(path: str | pathlib.Path) -> dict[str, list[dict[str, Any]]]:
+    """All rows of all tables, by the names of their columns."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.row_factory = sqlite3.Row
+        tables = [row["name"] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        return {table: sorted((dict(row) for row in db.execute(f"SELECT * FROM {table}")), key=repr) for table in tables}
+
+
+@pytest.mark.parametrize("number", range(7, PRESENT_SCHEMA))
+def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_path, number):
+    path = old_store(tmp_path / "old.db", STORES[number])
+    before = rows_of(path)
+    assert all(before.values()), "a table without rows"
     with contextlib.closing(rt.Store(path)) as store, contextlib.closing(rt.Store(str(tmp_path / "new.db"))) as new:
-        schema = "SELECT name, sql FROM sqlite_schema ORDER BY name"
-        assert sql(store, schema) == sql(new, schema)
-        assert sql(store, "SELECT owner_id, key FROM source ORDER BY id") == [
-            ("a", "o/r"), (None, "http://g.example/a"), (None, "g.example/b")]      # F14: another than by https
-        assert store.projects.get("a", "p").exclude_version_regexp == (("rc", False),)
+        parts = "SELECT type, name, tbl_name FROM sqlite_schema ORDER BY name"
+        columns = """SELECT part.name, found.name, found.type, "notnull", dflt_value, pk
+                       FROM sqlite_schema AS part JOIN pragma_table_xinfo(part.name) AS found ORDER BY 1, 2"""
+        assert sql(store, parts) == sql(new, parts) and sql(store, columns) == sql(new, columns)
+        assert sql(store, "PRAGMA user_version") == sql(new, "PRAGMA user_version") == [(PRESENT_SCHEMA,)]
+        assert sql(store, "PRAGMA foreign_key_check") == [] == [row for row in sql(store, "PRAGMA integrity_check") if row != ("ok",)]
+    after = rows_of(path)
+    assert {table: [{name: row[name] for name in old if name in row} for row, old in zip(after[table], rows, strict=True)]
+            for table, rows in before.items()} == before, "lost, or changed"
+    assert rows_of(f"{path}.schema-{number}") == before
 
 
-def test_version_that_was_followed_counts_as_installed(tmp_path):
-    """In a store of schema 5; and what had no level has the new default."""
-    path = str(tmp_path / "old.db")
-    with contextlib.closing(rt.Store(path, migrations=rt.MIGRATIONS[:4])) as old:
-        with old.database.transaction() as db:
-            for at, (follows, level) in enumerate([("16-alpine", "all"), ("", "minor")]):
-                db.execute("INSERT OR IGNORE INTO account (id, type, email, name, password, is_admin, feed_secret, badge_secret, created_at) "
-                           "VALUES ('a', 'user', 'a@b.c', 'A', '', 1, 'f', 'b', 0)")
-                db.execute("INSERT INTO source (id, provider, key, name, next_check_at) VALUES (?, 'dockerhub', ?, ?, 0)", (at, f"o/{at}", f"o/{at}"))
-                db.execute("INSERT INTO project (id, account_id, source_id, email_notification, added_at, follows, notify_level) "
-                           "VALUES (?, 'a', ?, 'daily', 0, ?, ?)", (f"p{at}", at, follows, level))
-    with contextlib.closing(rt.Store(path)) as store:
-        first, second = store.projects.of_ids("a", ["p0", "p1"])
-        assert [(one.version, one.place) for one in first.installed] == [("16-alpine", "")] and not second.installed
-        assert (first.notify_level, second.notify_level) == ("newer", "minor")
-        releases = known_of("16-alpine", "17-alpine", rules=rt.IMAGES)
-        store.projects.record_verdicts("p0", rt.verdicts_on(first, releases, rt.IMAGES, ()))
-        assert store.projects.of_ids("a", ["p0"])[0].installed[0].newest == "17-alpine" and not store.projects.unjudged()
-        store.database.backup(str(tmp_path / "copy.db"))
+def test_store_of_schema_7_is_used_as_it_was(tmp_path):
+    with contextlib.closing(rt.Store(old_store(tmp_path / "old.db", STORES[7]), clock=lambda: NOW)) as store:
+        first, second = store.projects.of_ids("a", ["p", "q"])
+        assert first.exclude_version_regexp == (("rc", False),) and first.tags == ("t",) and first.hold_days == 7
+        known = store.releases.known(second.source_id)
+        store.projects.record_verdicts("q", rt.verdicts_on(second, known, rt.IMAGES, ()))
+        assert not store.projects.unjudged() and second.installed[0].previous == "16.3"
+        assert {one.id: one.state for one in store.outbox.history("a")} == {
+            "pending": "pending", "retrying": "retrying", "held": "pending", "digested": "pending", "delivered": "delivered",
+            "failed": "failed", "skipped": "skipped"}
+        assert [one.id for one in store.outbox.claim("d", 9, "me", NOW)] == ["pending", "retrying"]
+        assert store.projects.add("b", "npm", "x", "x", {})[1].id == 10, "the id of a source that is gone"
+
+
+def test_store_of_schema_7_from_its_first_day_gets_what_it_lacks(tmp_path):
+    """Installations had fewer members at first; what is compared is written where the text is as it is written now."""
+    script = re.sub(r',"previous":.*?"previous_label":""', "", STORES[7])
+    with contextlib.closing(rt.Store(old_store(tmp_path / "old.db", script))) as store:
+        project, = store.projects.of_ids("a", ["q"])
+        store.projects.record_verdicts("q", rt.verdicts_on(project, store.releases.known(5), rt.IMAGES, ()))
+        assert not store.projects.unjudged() and project.installed[0].version == "16.4"
+
+
+@pytest.mark.parametrize("script", [
+    *(f"CREATE TABLE account (id TEXT); PRAGMA application_id = 1920234091; PRAGMA user_version = {n}" for n in range(7)),
+    STORES[7].replace("places TEXT NOT NULL DEFAULT '[]', ", "").replace(""", '["näs"]', 'behind', 3""", ", 'behind', 3").replace(
+        ", '[]', '', 0)", ", '', 0)"),        # schema 7 as it first was
+])
+def test_store_of_a_schema_that_cannot_be_upgraded_is_refused_in_one_line(tmp_path, script):
+    path = old_store(tmp_path / "old.db", script)
+    before = rows_of(path)
+    with pytest.raises(rt.StoreError) as refused:
+        rt.Store(path)
+    assert re.fullmatch(r".*/old\.db has schema [0-7] of a releasetrack from before .*, which cannot be upgraded; it is left as it is: .*--db.*", str(refused.value))
+    assert rows_of(path) == before
 
 
 def test_migration_that_fails_leaves_the_old_schema(tmp_path):
     path = str(tmp_path / "old.db")
     rt.Store(path).close()
     with pytest.raises(rt.StoreError):
-        rt.Store(path, migrations=[*rt.MIGRATIONS, "ALTER TABLE account ADD COLUMN colour TEXT;\nDROP TABLE nothing;"])
+        rt.Store(path, migrations={**rt.MIGRATIONS, PRESENT_SCHEMA: "ALTER TABLE account ADD COLUMN colour TEXT;\nDROP TABLE nothing;"})
     with contextlib.closing(rt.Store(path)) as store:
-        assert sql(store, "PRAGMA user_version") == [(len(rt.MIGRATIONS) + 1,)] and an_account(store)
+        assert sql(store, "PRAGMA user_version") == [(PRESENT_SCHEMA,)] and an_account(store)
 
 
 @pytest.mark.parametrize("outcome", ["none", "pending"])
@@ -2171,6 +2275,41 @@ def test_source_with_a_longer_interval_is_not_brought_forward(empty_store):
     empty_store.sources.bring_forward(NOW, 60, {"slow": rt.HOUR})
     assert due_names(empty_store, NOW + 70, "forge", "slow") == ["forge o/r"]
     assert due_names(empty_store, NOW + rt.HOUR, "forge", "slow") == ["forge o/r", "slow o/r"]
+
+
+def test_failing_source_waits_up_to_a_day_whatever_the_interval(busy):
+    """One that is checked without a fault waits no longer than the interval that is set now."""
+    id_ = busy.project.source_id
+    for error, hours, soonest in ((None, 20, 0), ("no", 20, 20), ("no", 30, 0)):
+        assert busy.store.sources.claim([id_], "a", NOW)
+        if error:
+            busy.store.sources.record_failure(id_, "a", error, NOW + hours * rt.HOUR)
+        else:
+            busy.store.sources.record_check(id_, "a", rt.CheckResult(NOW + hours * rt.HOUR))
+        busy.store.sources.bring_forward(NOW, rt.HOUR, {})
+        due_at = busy.store.sources.get(id_).next_check_at - NOW
+        assert due_at == hours * rt.HOUR if soonest else due_at < rt.HOUR, (error, hours)
+
+
+def test_exclusions_follow_what_is_installed(empty_store):
+    """A tag such as "latest" is another version by now, and what may follow it is less, or more."""
+    account = an_account(empty_store)
+    project = a_project(empty_store, account, "o/r", a_release("16"), a_release("17"), a_release("18"), installed=(rt.Installation("", "latest"),))
+    for ruled_out in (["16", "17"], ["17"], [], ["18"]):
+        empty_store.projects.record_verdicts(project.id, rt.Verdicts(project, ["16", "17", "18"], ruled_out, project.installed))
+        assert [one.version for one in empty_store.releases.page(project, 1)[0] if one.is_ruled_out] == ruled_out[::-1]
+
+
+def test_skip_leaves_what_was_attempted(world):
+    """It is retried until it is delivered: a receiver may have it already."""
+    clock, project, hook = Clock(), world.track("github", "o/p"), world.webhook("http://127.0.0.1:9/")
+    courier = world.courier(clock, post=answer_with(status=500))
+    put_digest(world.store, project, [hook], ["1.2"], clock.now + rt.DAY)
+    put_event(world, project, "1.0", hook), put_event(world, project, "1.1", hook)
+    courier.send_due()
+    for version in ("1.0", "1.1", "1.2"):
+        world.ask("POST", f"/v1/projects/{project.id}", {"skipped_version": version})
+    assert world.states() == {"1.0": "retrying", "1.1": "retrying", "1.2": "skipped"}
 
 
 def test_clock_a_year_fast_delays_nothing_for_a_year(busy):
@@ -2384,7 +2523,7 @@ def test_restore_refuses_what_is_no_file_and_what_would_run(tmp_path):
     for hostile in ("CREATE TRIGGER mine AFTER INSERT ON session BEGIN UPDATE account SET is_admin = 1; END",
                     "DROP TRIGGER project_removed; CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN DELETE FROM account; END",
                     f"DROP VIEW unread_view; CREATE VIEW unread_view AS {endless}",
-                    "PRAGMA user_version = 1; CREATE TRIGGER release_view AFTER INSERT ON session BEGIN DELETE FROM account; END"):
+                    "PRAGMA user_version = 7; CREATE TRIGGER release_view AFTER INSERT ON session BEGIN DELETE FROM account; END"):
         with contextlib.closing(rt.Store(path)) as store:
             store.database.backup(copy)
         with contextlib.closing(sqlite3.connect(copy)) as db:
@@ -5959,10 +6098,85 @@ def test_check_that_never_ended_is_backed_off(watch):
     for is_kept in (True, False):
         assert sources.claim([watch.id], watch.tracker._claimant, watch.now, watch.now)
         if is_kept:
-            assert sources.claim_abandoned(watch.tracker._claimant, watch.now + rt.LEASE + 1) == []
+            watch.now += rt.LEASE + rt.MINUTE + 1
+            assert sources.claim_abandoned(watch.tracker._claimant, watch.now) == []
         else:
             watch.tracker.join()
         assert sources.due(["forge"], watch.now, 1) and not watch.source.failures
+
+
+def broken(path: str, table: str, words: str = "database or disk is full") -> Callable[[], None]:
+    """From now on a store cannot change rows of a table, until the function is called that this returns."""
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"CREATE TRIGGER broken BEFORE UPDATE OF {table.partition('.')[2] or 'id'} ON {table.partition('.')[0]} "
+                   f"BEGIN SELECT RAISE(ABORT, '{words}'); END")
+
+    def mend() -> None:
+        with contextlib.closing(sqlite3.connect(path)) as db, db:
+            db.execute("DROP TRIGGER broken")
+    return mend
+
+
+def test_check_that_cannot_be_recorded_is_repeated_after_a_minute(world, forge):
+    """Review: on a nearly full disk, where claims fit and results do not, a provider was asked every three seconds."""
+    world.observe(forge)
+    mend, asked = broken(world.db, "source.checked_at"), len(forge.listener.seen)
+    world.store.projects.check_soon(world.account.id, [world.projects["o/a"].id])
+    with at_work(world.checking):
+        until(lambda: len(forge.listener.seen) == asked + 1)
+        for seconds, more in ((rt.LEASE + 1, 1), (rt.MINUTE - rt.LEASE - 2, 1), (5, 2)):
+            world.clock.now += seconds
+            time.sleep(2.5 * rt.LEASE / 3)      # in which the loop tends its claims
+            assert len(forge.listener.seen) == asked + more
+        mend()
+        world.clock.now += rt.MINUTE + rt.LEASE + 1
+        until(lambda: world.store.sources.get(world.projects["o/a"].source_id).checked_at == world.clock.now)
+
+
+def test_fault_of_the_judging_at_the_start_is_logged(world, caplog):
+    """Review: what it raised was dropped."""
+    project = world.track("github", "o/p")
+    with contextlib.closing(sqlite3.connect(world.db)) as db, db:
+        db.execute("UPDATE project SET installed = '{', judged_by = '' WHERE id = ?", (project.id,))
+    with at_work(world.tracker(world.service.settings)):
+        until(lambda: "comparing what is installed: failed" in caplog.text, 10)
+    assert "Traceback" in caplog.text
+
+
+def test_subscribers_of_many_accounts_are_read_at_once(world):
+    """Review: each account, its tags and its destinations were read one by one, for each check with news."""
+    _, source = world.store.projects.add(world.account.id, "github", "o/p", "o/p", {})
+    statements: list[int] = []
+    for count in (2, 20):
+        for number in range(count):
+            with contextlib.suppress(rt.Invalid):
+                other = an_account(world.store, f"{number}@example.org")
+                tags = [world.store.tags.add(other.id, "home").id, world.store.tags.add(other.id, "work").id]
+                world.store.projects.add(other.id, "github", "o/p", "o/p", {"tags": tags[:1]})
+        said: list[str] = []
+        world.store.database.connection.set_trace_callback(said.append)
+        found = world.store.projects.subscribers(source.id)
+        world.store.database.connection.set_trace_callback(None)
+        statements.append(len(said))
+    assert statements[0] == statements[1] and len(found) == 21
+    for one in found[1:]:
+        assert one.project.account_id == one.account.id and [tag.name for tag in one.tags] == ["home"]
+        assert [(each.kind, each.account_id) for each in one.destinations] == [("email", one.account.id)]
+
+
+def test_loops_write_only_what_is_due(world, forge):
+    """Review: an idle service wrote three transactions a second, each of which emptied the answer cache."""
+    world.observe(forge)
+    world.topic()
+    with at_work(world.checking, world.sending), contextlib.closing(sqlite3.connect(world.db)) as other:
+        time.sleep(1)
+        before = world.store.database.revision(), other.execute("PRAGMA data_version").fetchone()
+        time.sleep(1.5 * rt.LEASE)      # in which both take turns
+        assert (world.store.database.revision(), other.execute("PRAGMA data_version").fetchone()) == before
+        forge.publish("o/a", "1.0")
+        world.store.projects.check_soon(world.account.id, [world.projects["o/a"].id])
+        until(lambda: "1.0" in world.states())
+        assert world.store.database.revision() > before[0]
 
 
 @pytest.mark.slow
@@ -7687,17 +7901,19 @@ def fails(*args: Any) -> Any:
 
 def test_delivery_fault_of_ours_is_recorded_and_backed_off(world, caplog):
     """Found in review: what raised after the post was never recorded, and the delivery was claimed again at once.
-    Later: what could not be recorded kept all others from being recorded."""
+    Later: what could not be recorded kept all others from being recorded; and quiet hours were read behind the guard,
+    which a webhook has none of."""
     clock = world.store.database.clock = Clock()
-    for step, (settings, post) in {     # what fails there: the destination's settings, what posts; for "outcome", what jitters
-        "destination": ({}, answer_with()),
-        "formatter": ({"url": "http://x/", "headers": {}, "fields": [1]}, answer_with()),
-        "post": (None, fails),
-        "verdict": (None, answer_with(status="204")),
-        "retry-after": (None, answer_with(headers=None)),
-        "redaction": (None, answer_with(body=None)),
-        "outcome": (None, answer_with()),
-        "recording": (None, answer_with(status=500, address="\ud800")),
+    for step, (change, post) in {     # what fails there: the store's rows, what posts; for "outcome", what jitters
+        "destination": ("UPDATE destination SET settings = '[]' WHERE name = 'destination'", answer_with()),
+        "formatter": ("UPDATE destination SET settings = json_set(settings, '$.fields', json('[1]')) WHERE name = 'formatter'", answer_with()),
+        "post": ("", fails),
+        "verdict": ("", answer_with(status="204")),
+        "retry-after": ("", answer_with(headers=None)),
+        "redaction": ("", answer_with(body=None)),
+        "outcome": ("", answer_with()),
+        "recording": ("", answer_with(status=500, address="\ud800")),
+        "quiet-hours": ("UPDATE account SET quiet_from = 'x', quiet_until = 'y'", answer_with(status=503)),
     }.items():
         posts: list[Any] = []
 
@@ -7706,17 +7922,104 @@ def test_delivery_fault_of_ours_is_recorded_and_backed_off(world, caplog):
             return post(*args)
 
         caplog.clear()
-        project, hook = world.track("github", f"o/{step}"), world.webhook("http://127.0.0.1:9/", step)
-        put_event(world, project, "1.0", hook)
-        if settings is not None:
-            with contextlib.closing(sqlite3.connect(world.store.database.path)) as db, db:
-                db.execute("UPDATE destination SET settings = ? WHERE name = ?", (json.dumps(settings), step))
+        project, kinds = world.track("github", f"o/{step}"), {"formatter": ["webhook"], "quiet-hours": set(rt.KINDS) - {"webhook"}}.get(step, rt.KINDS)
+        put_event(world, project, "1.0", *(world.store.destinations.add(world.account.id, kind, step, rt.read_settings(kind, given_for(kind)), SECRET)
+                                           for kind in kinds))
+        with contextlib.closing(sqlite3.connect(world.store.database.path)) as db, db:
+            db.execute(change)
         with at_work(world.courier(clock, fails if step == "outcome" else lambda: 0.0, counted)):
-            entry, = until(lambda: [one for one in world.store.outbox.history(world.account.id, destination_id=hook.id) if one.attempts])
+            entries = until(lambda: [one for one in world.store.outbox.history(world.account.id, project_id=project.id) if one.attempts] * (
+                len(world.store.outbox.history(world.account.id, project_id=project.id, state="retrying")) == len(kinds)))
             time.sleep(0.05)        # in which the loop turns several times
-        assert (entry.state, entry.attempts, entry.next_attempt_at) == ("retrying", 1, clock.now + 30), step
-        assert [attempt.error for attempt in world.store.outbox.attempts(entry.id)] == ["internal error, see the log"]
-        assert len(posts) <= 1 and "Traceback" in caplog.text and "a turn failed" not in caplog.text
+        for entry in entries:
+            assert (entry.state, entry.attempts, entry.next_attempt_at) == ("retrying", 1, clock.now + 30), (step, entry.kind)
+            assert [attempt.error for attempt in world.store.outbox.attempts(entry.id)] == ["internal error, see the log"]
+        assert len(posts) <= len(kinds) and "Traceback" in caplog.text and "a turn failed" not in caplog.text
+
+
+@pytest.mark.slow
+def test_command_does_not_wait_for_ever_to_record_what_it_sent(world, listen):
+    """Review: an hourly ``check --send`` piled up processes while the disk was full."""
+    hook, project = world.webhook(listen(204).url), world.track("github", "o/p")
+    put_event(world, project, "1.0", hook)
+    with contextlib.closing(sqlite3.connect(world.db)) as db, db:
+        db.execute("CREATE TRIGGER broken BEFORE INSERT ON attempt BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END")
+    began = time.monotonic()
+    with pytest.raises(rt.StoreUnavailable):
+        world.courier().send_due()
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.slow
+def test_courier_with_many_reports_stays_alive(world):
+    """Review: 500 reports on a slow disk take longer than three leases, in one turn, and /healthz said that it hung."""
+    for number in range(6):
+        world.topic(name=str(number), report="weekly")
+    with contextlib.closing(sqlite3.connect(world.db)) as db, db:
+        db.execute("UPDATE destination SET reported_at = 0 WHERE report = 'weekly'")
+    courier, ends, waited = world.courier(), threading.Event(), list[bool]()
+
+    def slow() -> None:
+        with contextlib.closing(sqlite3.connect(world.db, isolation_level=None, timeout=30)) as other:
+            while not ends.is_set():
+                other.execute("BEGIN IMMEDIATE")
+                time.sleep(2.2)
+                other.execute("ROLLBACK")
+                time.sleep(0.15)
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    try:
+        with at_work(courier):
+            for _ in range(140):
+                waited.append(courier.is_alive())
+                time.sleep(0.1)
+            ends.set()
+    finally:
+        ends.set()
+        thread.join()
+    assert all(waited)
+
+
+def test_turn_that_is_interrupted_records_what_was_sent(world):
+    """Ctrl-C in ``check --send``: what was accepted before is not sent again."""
+    posts: list[Any] = []
+
+    def interrupted(*args: Any) -> rt.Answer:
+        posts.append(args)
+        if len(posts) == 2:
+            raise KeyboardInterrupt
+        return answer_with()(*args)
+
+    hook, project = world.webhook("http://127.0.0.1:9/"), world.track("github", "o/p")
+    put_event(world, project, "1.0", hook), put_event(world, project, "1.1", hook)
+    courier = world.courier(Clock(), post=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        courier.send_due()
+    assert world.states() == {"1.0": "delivered", "1.1": "pending"}
+    assert len(courier.send_due()) == 1 and len(posts) == 3
+
+
+def test_claim_is_renewed_until_its_message_is_sent(world, listen, caplog):
+    """Longer than a lease, and though the store is at fault meanwhile; another process does not send it, too."""
+    receiver = listen(lambda seen: time.sleep(2.5 * rt.LEASE) or 204)
+    hook, project = world.webhook(receiver.url), world.track("github", "o/p")
+    courier, other = world.courier(), rt.Courier(rt.Store(world.db), world.service.fetcher.post, world.service.settings)
+    put_event(world, project, "1.0", hook)
+    renewal = "CREATE TRIGGER t BEFORE UPDATE OF claimed_until ON delivery WHEN OLD.claimed_until IS NOT NULL BEGIN SELECT RAISE(ABORT, 'no'); END"
+    with at_work(courier):
+        receiver.wait(1)
+        with contextlib.closing(sqlite3.connect(world.db)) as db, db:
+            db.execute(renewal)
+        until(lambda: "no" in caplog.text, 2 * rt.LEASE)
+        with contextlib.closing(sqlite3.connect(world.db)) as db, db:
+            db.execute("DROP TRIGGER t")
+        ends = time.monotonic() + 3 * rt.LEASE
+        while world.states() != {"1.0": "delivered"} and time.monotonic() < ends:
+            other.send_due()
+            time.sleep(0.1)
+    other.store.close()
+    assert len(receiver.seen) == 1 and world.states() == {"1.0": "delivered"}
 
 
 def test_delivery_that_cannot_be_read_delays_its_destination_alone(world, listen, caplog):
@@ -8126,8 +8429,27 @@ def test_hold_skips_only_what_vanished(world, forge, pager):
         "o/back 2.0", "o/failing 2.0", "o/kept 2.0", "o/window 2.0"]
 
 
-def test_hold_skipped_by_a_short_absence_is_sent_later(world, forge, pager):
-    """One 404 as its time comes, and answers of 304 from then on."""
+def test_hold_keeps_what_a_person_skipped_or_snoozed(world, forge, pager):
+    """Found in review: one 404 later it was sent. Each delivery says why it was skipped."""
+    hold(world, forge, pager, 7, "o/skipped", "o/snoozed", "o/gone", "o/removed")
+    for name in world.projects:
+        world.find(name, "2.0")
+    until_ = rt.timestamp(world.clock.now + 30 * rt.DAY)
+    world.set("o/skipped", skipped_version="2.0"), world.set("o/snoozed", snoozed_until=until_)
+    world.store.projects.remove(world.projects.pop("o/removed").id)
+    forge.fault = 404
+    world.check()
+    forge.fault, forge.releases["o/gone"] = None, forge.releases["o/gone"][1:]
+    world.check()
+    assert world.send("2026-06-17T09:00:00+02:00") == [] == pager.seen
+    by_hand = "the version was skipped, or the project snoozed"
+    assert {entry.project: (entry.state, entry.error) for entry in world.store.outbox.history(world.account.id)} == {
+        "o/skipped": ("skipped", by_hand), "o/snoozed": ("skipped", by_hand), "o/gone": ("skipped", "the release was removed"),
+        "o/removed": ("skipped", "the project was removed")}
+
+
+def test_hold_waits_while_its_project_is_not_found(world, forge, pager):
+    """One 404 as its time comes, and answers of 304 from then on: what is held is judged when that is clear."""
     hold(world, forge, pager)
     world.find("o/a", "2.0")
     whole, tag = forge.releases["o/a"], '"same"'
@@ -8145,7 +8467,7 @@ def test_hold_skipped_by_a_short_absence_is_sent_later(world, forge, pager):
     world.clock.now = moment("2026-06-17T08:59:00+02:00")
     world.check()
     world.send("2026-06-17T09:01:00+02:00")
-    assert world.states()["2.0"] == "skipped"
+    assert world.states()["2.0"] == "pending" and pager.seen == []
     forge.releases["o/a"] = whole
     world.clock.now += 3 * rt.HOUR
     world.check()
@@ -9017,7 +9339,7 @@ RACES: dict[str, tuple[bool, Callable[[World], Any]]] = {
     "added during the check":               (False, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-rc"))),
     "it joined another source":             (False, lambda w: joined(w, "o/a", "o/b")),
     "another source joined it":             (False, lambda w: joined(w, "o/b", "o/a")),
-    "schema 1":                             (False, lambda w: w.store.database.write(
+    "upgraded":                             (False, lambda w: w.store.database.write(
         "UPDATE project SET exclude_version_regexp = ?", [rt.compact_json(RC)])),
 }
 
@@ -9074,7 +9396,7 @@ def test_patterns_of_an_upgraded_store_are_judged_at_the_start(world, forge):
     """Also where the provider does not answer."""
     world.observe(forge)
     world.find("o/a", "1-rc")
-    RACES["schema 1"][1](world)
+    RACES["upgraded"][1](world)
     world.checking.start()
     until(lambda: [one.is_ruled_out for one in world.store.releases.page(world.projects["o/a"], 1)[0]] == [True, False])
     world.checking.stop()
@@ -9107,6 +9429,18 @@ def test_project_with_an_installation_notifies_of_what_is_newer(world, forge):
     forge.publish("o/a", "0.9.2")
     world.check()
     assert "0.9.2" in world.states(hook)
+
+
+def test_answer_does_not_outlive_a_snooze(world, forge):
+    """Review: where no tracker runs, one from the cache said "snoozed" for ever."""
+    world.observe(forge)
+    forge.publish("o/a", "1.0")
+    world.check()
+    world.set("o/a", installed=[{"version": "0.1"}], snoozed_until=rt.timestamp(world.clock.now + 60))
+    for seconds, state in ((0, "snoozed"), (59, "snoozed"), (2, "behind")):
+        world.clock.now += seconds
+        assert [one["state"] for one in world.ask("GET", "/v1/updates?all=1")["updates"]] == [state]
+        assert world.ask("GET", "/v1/summary")["behind"] == (state == "behind")
 
 
 @pytest.mark.parametrize("way", ["API", "page", "command line"])
@@ -11067,6 +11401,13 @@ def test_destination_test_shows_the_exchange(world, visitor, listen):
     *answers, refused = [visitor.send("/notifications/add/webhook", {"name": "x", "set.url": closed, "do": "test"}) for _ in range(2)]
     assert [one.status_int for one in answers] == [200] and refused.status_int == 429
     assert "An account may send at most 5 tests an hour; --quota tests=N raises that." in text_of(refused)
+    # What is sent again counts, too, one delivery and all
+    put_event(world, world.track("github", "o/again"), "1.0", bad := world.webhook("http://127.0.0.1:9/", "bad"))
+    fail(world.store, bad, 1)
+    entry, = world.store.outbox.history(world.account.id, destination_id=bad.id)
+    for path, pairs in ((f"/deliveries/{entry.id}", []), ("/deliveries", [("destination", bad.id)])):
+        assert visitor.send(path, [*pairs, ("do", "resend")]).status_int == 429
+    assert world.states(bad) == {"1.0": "failed"}
 
 
 def test_an_account_has_what_its_quotas_allow_and_an_error_names_what_raises_them(world, visitor):
@@ -14852,6 +15193,40 @@ def test_key_use_is_written_once_an_hour_and_a_removed_account_visits(busy):
     store.database.clock = lambda: NOW + rt.HOUR
     store.keys.record_use(busy.key.id)
     assert store.keys.of_account(busy.account.id)[0].used_at == NOW + rt.HOUR
+    # Review: what could not be written was not written for an hour
+    mend = broken(store.database.path, "api_key.used_at")
+    for later, used in ((2 * rt.HOUR, rt.HOUR), (2 * rt.HOUR + 59, rt.HOUR), (2 * rt.HOUR + 60, 2 * rt.HOUR + 60)):
+        store.database.clock = lambda: NOW + later
+        store.keys.record_use(busy.key.id)
+        assert store.keys.of_account(busy.account.id)[0].used_at == NOW + used
+        if later == 2 * rt.HOUR:
+            mend()
+
+
+def test_fault_of_ours_in_a_page_is_logged(world, visitor, caplog):
+    """Review: the page said that the log has the details, and it had none under another server."""
+    world.track("github", "o/p", release("1.0"))
+    with contextlib.closing(sqlite3.connect(world.db)) as db, db:
+        db.execute("UPDATE project SET installed = '{'")
+    answer = visitor.ask("GET", "/projects")
+    assert answer.status_int == 500 and "log of releasetrack" in answer.text
+    assert "pages: GET /projects failed" in caplog.text and "Traceback" in caplog.text
+
+
+def test_what_is_kept_of_strangers_names_is_bounded():
+    recent = rt.Recent[int, str](3)
+    for name in (1, 2, 3, 1, 4):
+        recent[name] = str(name)
+    assert recent == {3: "3", 1: "1", 4: "4"}
+
+
+def test_hosts_that_were_asked_are_not_all_remembered(world):
+    """Review: one was kept for each host that any account ever named."""
+    fetcher = rt.Fetcher(dataclasses.replace(world.service.settings, allow_network=()))
+    for number in range(1100):
+        with contextlib.suppress(rt.Unreachable):
+            fetcher.fetch(rt.Request(f"http://127.0.{number // 250}.{number % 250}:1/"), False)
+    assert len(fetcher._hosts) <= 1000
 
 
 def test_store_that_was_deleted_moved_or_replaced_refuses_writes(tmp_path):
@@ -15118,7 +15493,7 @@ def found_in(path: pathlib.Path) -> tuple[Any, ...]:
                 [store.execute(f"SELECT id FROM {table} ORDER BY id").fetchall() for table in ("account", "project", "release")])
 
 
-MIGRATE = f"import releasetrack as rt, sys; rt.Store(sys.argv[1], migrations=[*rt.MIGRATIONS, {NEXT_SCHEMA!r}]).close()"
+MIGRATE = f"import releasetrack as rt, sys; rt.Store(sys.argv[1], migrations={{**rt.MIGRATIONS, **{NEXT_SCHEMA!r}}}).close()"
 
 
 @pytest.mark.slow
@@ -15130,7 +15505,7 @@ def test_copy_killed_at_any_point_is_whole_or_not_there(tmp_path, work):
     with contextlib.closing(rt.Store(str(old))) as store:
         fill_with_notes(store, 8)       # enough that copying takes a while
     before = found_in(old)
-    copy = path.with_name(f"releases.db.schema-{len(rt.MIGRATIONS) + 1}" if work == "migration" else "copy.db")
+    copy = path.with_name(f"releases.db.schema-{PRESENT_SCHEMA}" if work == "migration" else "copy.db")
     command_ = ["-c", MIGRATE, str(path)] if work == "migration" else [str(PROGRAM), "backup", str(copy), "--db", str(path)]
 
     def work_for(delay: float) -> float:
@@ -15150,12 +15525,12 @@ def test_copy_killed_at_any_point_is_whole_or_not_there(tmp_path, work):
 
     whole = work_for(60)
     after = found_in(path)
-    assert after[0] == len(rt.MIGRATIONS) + (2 if work == "migration" else 1) and found_in(copy) == before and after[2] == before[2]
+    assert after[0] == PRESENT_SCHEMA + (work == "migration") and found_in(copy) == before and after[2] == before[2]
     shutil.rmtree(path.parent)
     for _ in range(kills):
         work_for(random_.uniform(0, whole))
         found = found_in(path)
-        assert found in (before, after) and (found[0] <= len(rt.MIGRATIONS) + 1 or copy.exists())
+        assert found in (before, after) and (found[0] <= PRESENT_SCHEMA or copy.exists())
         if copy.exists():
             assert found_in(copy) == before and copy.stat().st_mode & 0o777 == 0o600
         if found[0] != 1 or copy.exists() and random_.random() < 0.3:
