@@ -1264,6 +1264,28 @@ class Bench(Stage):
                 found.append(resident_mib(process.pid))
         return Outcome(statistics.median(found), figures=tuple(found))
 
+    @functools.cached_property
+    def idle(self) -> dict[str, Outcome]:
+        """How often a service in this process, of which nothing is due, drops its cached answers in a minute, and how
+        many seconds an answer lives meanwhile."""
+        service = program().Service(program().Settings(db=str(self.copy_of(self.store.path)), poll_interval=86400,
+                                                       provider=(tuple(PROVIDER.replace("=", ":", 1).split(":", 2)),)))
+        lives: list[float] = []
+        with contextlib.closing(service.store):
+            service.start()
+            time.sleep(5)
+            begin = at = time.monotonic()
+            revision = service.store.database.revision()
+            while at < begin + 60:
+                time.sleep(0.02)
+                at = time.monotonic()
+                if (now := service.store.database.revision()) != revision:
+                    revision = now
+                    lives.append(at - begin - sum(lives))
+            service.stop()
+        life = statistics.median([*lives, at - begin - sum(lives)])
+        return {"drops": Outcome(len(lives), figures=(len(lives),)), "life": Outcome(life, figures=(life,))}
+
 
 # == table =====================================================================
 #
@@ -1360,6 +1382,8 @@ ROWS = (
     Row("memory that a poll of gzip answers adds, 32 at once", "MiB",
         lambda b: b.memory_of_poll("gzip", 32), None, 40, True),
     Row("start to first answer, to imports (without 100 ms)", "ms", lambda b: b.starting(), None, 2),
+    Row("commits of an idle minute, which drop the cache",   "", lambda b: b.idle["drops"], None, 3, True),
+    Row("an answer stays in the cache of an idle service",   "s", lambda b: b.idle["life"]),
     Row("memory idle",                                       "MiB", lambda b: b.idle_memory(), None, 40, True),
     Row("memory 5 s after a full poll of {many} sources",    "MiB", lambda b: b.full_poll["after"], None, 80, True),
     Row("memory during a full poll of {many} sources, highest", "MiB", lambda b: b.full_poll["highest"]),
