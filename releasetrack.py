@@ -10437,8 +10437,8 @@ class Fields(_Reader):
                 found[place] = Installation(place, read_label(version, field=f"{name}[{at}]"), seen_at=now)
         return None if entries is None else list(found.values())
 
-    def pins(self, name: str) -> list[Pin]:
-        """A list of what is installed, or all that a CycloneDX document names."""
+    def pins(self, name: str, read: Callable[[str, str], list[Pin]]) -> list[Pin]:
+        """A list of what is installed, or all that a CycloneDX document names, as ``read`` reads a file."""
         text = {"type": "string"}
         self._describe(name, ["array", "null"], maxItems=ENTRY_LIMIT, items={
             "type": "object", "properties": {one: text for one in (
@@ -10448,7 +10448,7 @@ class Fields(_Reader):
             listed = self._given.get("components")
             if isinstance(listed, list) and all(isinstance(one, dict) for one in listed):
                 with contextlib.suppress(ValueError):
-                    return pins_in("bom.cdx.json", json.dumps(self._given), {})
+                    return read("bom.cdx.json", compact_json(self._given))
             self.add_problem("components", "must be a list of objects, as of a CycloneDX document")
             return []
         items = self._given.get(name)
@@ -10660,8 +10660,7 @@ class Installer:
     def change(self, account_id: str, ids: Iterable[str],
                change: Callable[[Project], Iterable[Installation]]) -> None:
         """Replace what is installed of some projects by what ``change`` makes of them, as they are when it is
-        written, and have it compared: by the tracker, which is waited for a little; where none runs in this
-        process, here. Raises StoreUnavailable where others do the same all the time."""
+        written, and have it compared. Raises StoreUnavailable where others do the same all the time."""
         ids, projects = list(dict.fromkeys(ids)), self.store.projects
         left = ids
         for _ in range(50):
@@ -10670,13 +10669,25 @@ class Installer:
                 for project in projects.of_ids(account_id, left)})
         if left:
             raise StoreUnavailable("others change what is installed at the same time; try again")
+        self.compare(account_id, ids)
+
+    def compare(self, account_id: str, ids: Sequence[str]) -> None:
+        """Have projects compared with what was just saved of them: by the tracker, which is waited for a
+        little; where none runs in this process, here."""
+        projects = self.store.projects
         if self.store.database.has_tracker:
             with self.waiting(account_id) as may_wait:
-                return projects.await_verdicts(ids, FIRST_CHECK_WAIT if may_wait else 0.0)
+                projects.await_verdicts(ids, FIRST_CHECK_WAIT if may_wait else 0.0)
+            return
         with contextlib.suppress(TooMany):      # the next check compares it, too
             for rest in itertools.takewhile(bool, (projects.unjudged(ids) for _ in range(50))):
                 for project in projects.of_ids(account_id, [id_ for _, id_ in rest]):
                     projects.record_verdicts(project.id, self.verdicts_for(project)[0])
+
+    def update(self, project: Project, settings: Mapping[str, Any]) -> None:
+        """Save settings of a project, and have it compared."""
+        self.store.projects.update(project.account_id, project.id, settings)
+        self.compare(project.account_id, [project.id])
 
     def record(self, project: Project, said: Installation) -> None:
         """Record what a person says of a place. Raises Invalid where there are too many."""
@@ -10738,13 +10749,9 @@ class Installer:
                 for number, row in enumerate(rows)]
 
 
-# Settings that verdicts depend on, or are stored with.
-_JUDGED = ("exclude_version_regexp", "installed", "notify_level", "skipped_version")
-
-
 def project_settings(fields: Fields, installer: Installer, project: Project) -> dict[str, Any]:
-    """What ``fields`` set of a project of an account, for the store, with what its rules say of its releases;
-    ``project``: as it is, or blank. Problems are left in ``fields``."""
+    """What ``fields`` set of a project of an account, for the store, with what new patterns say of its
+    releases; ``project``: as it is, or blank. Problems are left in ``fields``."""
     store, account_id = installer.store, project.account_id
     now, tags = store.database.clock(), [tag.id for tag in store.tags.of_account(account_id)]
     found: dict[str, Any] = {
@@ -10772,8 +10779,10 @@ def project_settings(fields: Fields, installer: Installer, project: Project) -> 
         if len(found["installed"]) > INSTALLED_LIMIT:
             fields.add_problem("installed", f"must leave at most {INSTALLED_LIMIT} with what scans found")
     settings = {name: value for name, value in found.items() if value is not None}
-    if judged_by := {name: settings[name] for name in _JUDGED if name in settings}:
-        settings["verdicts"], wrong = installer.verdicts_for(dataclasses.replace(project, **judged_by))
+    if "exclude_version_regexp" in settings:        # else the tracker compares
+        judged_by = ("exclude_version_regexp", "installed", "notify_level", "skipped_version")
+        settings["verdicts"], wrong = installer.verdicts_for(dataclasses.replace(project, **{
+            name: settings[name] for name in judged_by if name in settings}))
         for at, words in wrong.items():
             fields.add_problem(f"exclude_version_regexp[{at}]", words)
     if "snoozed_until" in settings:
@@ -11235,6 +11244,7 @@ def update_project(call: Call, project: Project) -> dict[str, Any]:
     while projects.update_unchanged(call.account_id, {id_: (project, settings)}):      # a scan came meanwhile
         project = or_missing(projects.get(call.account_id, id_))
         settings = project_settings(fields, call.context.installer, project)
+    call.context.installer.compare(call.account_id, [id_])
     return _shown(call, or_missing(projects.get(call.account_id, id_)))     # it may have been removed
 
 
@@ -11368,7 +11378,7 @@ def add_installations(call: Call) -> dict[str, Any]:
     place = query.text("place") or fields.text("place", TAG_LIMIT) or ""
     origin = fields.one_of("origin", ORIGINS[1:]) or "api"
     is_tracking, with_indirect = (bool(fields.flag(name)) or query.flag(name) for name in ("track", "all"))
-    pins = fields.pins("items")
+    pins = fields.pins("items", functools.partial(call.context.pins_in, call.account_id))
     with fields.collecting():
         place = read_place(place)
     query.check()
@@ -13796,6 +13806,7 @@ def _change_projects(visit: Visit) -> None:
             store.projects.remove(project.id)
         elif what == "change":
             store.projects.update(account_id, project.id, _changed(project, *change.split(":")))
+    visit.context.installer.compare(account_id, [project.id for project in chosen])
     done = {"check": "Checking", "remove": "Removed", "change": "Changed"}[what]
     count = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} projects"
     raise SeeOther(visit.link(), f"{done}: {count}.")
@@ -14286,7 +14297,7 @@ def options_page(visit: Visit, project_id: str) -> str:
     def save() -> None:
         options = _given_options(visit, project)
         options["tags"] = [*options["tags"], *_new_tags(visit)]
-        visit.store.projects.update(visit.account.id, project.id, options)
+        visit.context.installer.update(project, options)
 
     visit.attempt(preview=preview, save=(save, "Saved."))
     found = _preview(visit, shown, verdicts)
@@ -16558,7 +16569,7 @@ def project_set(service: Service, account: Account, args: argparse.Namespace) ->
     fields = Fields(given)
     changes = project_settings(fields, service.installer, project)
     fields.check()
-    service.store.projects.update(account.id, project.id, changes)
+    service.installer.update(project, changes)
 
 
 @account_command(_PROVIDER, _NAME, _YES)
