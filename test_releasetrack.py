@@ -15862,6 +15862,27 @@ def test_patterns_of_one_account_hold_nobody_up(serve, db, forge, case):
     assert_prompt(times)
 
 
+@pytest.mark.slow
+def test_files_of_one_account_hold_nobody_up(world):
+    """Review N1: a lock file of 128 KiB stopped the whole service for 51 s; here one is ended after five."""
+    account = add_account(world)
+    evil, other, times = Visitor(world, account.email), Visitor(world), list[float]()
+
+    def sent(text: str) -> str:
+        return text_of(evil.send("/projects/import", {"do": "preview", "text": text}))
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(sent, f"kind: List\n{DEEP}")
+        until(world.service.helper._lock.locked)
+        assert "Other work of this account is under way" in sent("nginx:1.27")
+        while not first.done():
+            times.append(seconds_of(lambda: world.app.get("/healthz") if len(times) % 2 else other.get("/projects")))
+            time.sleep(0.01)
+    assert "takes" in first.result() and "to read" in first.result()
+    assert_prompt(times, 0.1)
+    assert "1 version found" in sent("nginx:1.27")
+
+
 SLOW_FORM = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000000\r\n\r\nemail="
 SLOW_HEADERS = b"GET /v1/tags HTTP/1.1\r\nHost: x\r\nX-Long: "
 
