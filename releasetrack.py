@@ -136,7 +136,6 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 KIB, MIB = 1024, 1024 * 1024
 
 PAGE_SIZE = 20                          # items on a page, of the API too
-SEARCH_LIMIT = 200                      # projects that a search by the API finds
 BODY_LIMIT = ANSWER_LIMIT = 1 * MIB     # of a request to us, and of our answer
 HEAD_TIMEOUT, BODY_TIMEOUT = 10, 60     # seconds from a request's first byte to the end of its head, its body
 IDLE_TIMEOUT = 30                       # seconds in which a client asks nothing, or reads none of its answer
@@ -4189,10 +4188,9 @@ class Projects:
             ids.reverse()
         return self.of_ids(account_id, ids[(page - 1) * size:page * size]), len(ids)
 
-    def search(self, account_id: str, text: str, provider: str | None = None,
-               most: int = sys.maxsize) -> list[Project]:
+    def search(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
         """The projects whose name contains the text, in upper or lower case, sorted by name."""
-        return self.page(account_id, "name", False, provider, text=text, size=most)[0]
+        return self.page(account_id, "name", False, provider, text=text, size=sys.maxsize)[0]
 
     def providers(self, account_id: str) -> list[str]:
         """The ids of the providers that the account has projects at, sorted."""
@@ -11155,11 +11153,11 @@ def first_that_fit(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
 
 
 def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
-    """A page of the account's projects, or of those at one provider; with ``q`` the first 200 that it finds,
-    or as many as 1 MiB holds, whatever the other parameters are. 400: a parameter has an invalid value."""
+    """A page of the account's projects, or of those at one provider; with ``q`` all that it finds, as many as
+    1 MiB holds, whatever the other parameters are. 400: a parameter has an invalid value."""
     query = Query(call.environ)
     if text := query.text("q"):
-        found = call.store.projects.search(call.account_id, text, provider, SEARCH_LIMIT)
+        found = call.store.projects.search(call.account_id, text, provider)
         return {"projects": first_that_fit(_shown(call, project) for project in found), "total_pages": 1}
     order = query.one_of("order", "updated", "added", "name")
     tag, page, is_reversed = query.text("tag"), query.page(), query.flag("reverse")
@@ -11172,14 +11170,14 @@ def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
 
 
 def search_projects(call: Call) -> dict[str, Any]:
-    """The first 200 projects whose name contains ``q``, or as many as 1 MiB holds. 400: without ``q``, or an
-    unknown ``provider``."""
+    """The projects whose name contains ``q``, as many as 1 MiB holds. 400: without ``q``, or an unknown
+    ``provider``."""
     query = Query(call.environ)
     text, provider = query.text("q", required="the text to search for") or "", query.text("provider")
     if provider and provider not in call.context.providers:
         query.add_problem("provider", f"{provider[:60]!r} is unknown; GET /v1/providers lists all")
     query.check()
-    found = call.store.projects.search(call.account_id, text, provider, SEARCH_LIMIT)
+    found = call.store.projects.search(call.account_id, text, provider)
     return {"q": text, "projects": first_that_fit(_shown(call, project) for project in found)}
 
 
