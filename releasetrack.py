@@ -15986,19 +15986,6 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
     return Channel
 
 
-def reachable_at(address: str) -> str:
-    """The address at which other machines reach a server: for one that listens on all, that of the default
-    route, or else loopback. A UDP socket that connects sends nothing."""
-    for every, family, beyond, own in (("0.0.0.0", socket.AF_INET, "192.0.2.1", "127.0.0.1"),
-                                       ("[::]", socket.AF_INET6, "2001:db8::1", "::1")):
-        if f"//{every}:" in address:
-            with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-                probe.connect((beyond, 9))
-                own = probe.getsockname()[0]
-            return address.replace(every, f"[{own}]" if ":" in own else own)
-    return address
-
-
 def make_server(application: Callable[..., Any], settings: Settings,
                 trusted_proxy: Callable[[], tuple[str, ...]] = tuple) -> tuple[Any, str]:
     """``(a waitress server that listens, its address)``. A ``trusted_proxy`` may have all connections, other
@@ -16305,9 +16292,9 @@ def serve(settings: Settings, args: argparse.Namespace) -> None:
         base_url = service.settings.base_url
         print(f"releasetrack {__version__} listens on {base_url or address}", flush=True)
         if service.setup_path:
-            link = f"{base_url or reachable_at(address)}{service.setup_path}"
-            print(f"There is no account yet. Create it at {link}", flush=True)
-            if not base_url and reachable_at(address) != address:
+            here = re.sub(r"//(?:0\.0\.0\.0|\[::\]):", "//127.0.0.1:", address)     # it listens on all
+            print(f"There is no account yet. Create it at {base_url or here}{service.setup_path}", flush=True)
+            if not base_url and here != address:
                 print("If you reach this machine by another name or address, open that instead, and set "
                       "--base-url to it.", flush=True)
         server.run()
