@@ -15667,7 +15667,7 @@ def scan_files(paths: Iterable[str], helper: Helper,
     """``(file, what it pins)`` of files and of folders. What cannot be read is complained of, and the rest is
     read; also where nothing at all pins a version. A service in an override of a compose file replaces that
     beside it."""
-    found = list[tuple[str, Pin]]()
+    found, end = list[tuple[str, Pin]](), time.monotonic() + 10 * MINUTE
     for path in paths:
         try:
             files = list(_files_of(path)) if os.path.isdir(path) else [path]
@@ -15675,6 +15675,9 @@ def scan_files(paths: Iterable[str], helper: Helper,
             complain(f"{path} {error}")
             continue
         for file in files:
+            if time.monotonic() > end:
+                complain(f"{file} and what follows was not read: ten minutes are over")
+                break
             try:
                 found += [(file, Pin(*pin)) for pin in helper.run(pins_of_file, os.path.abspath(file))]
             except ValueError as error:
