@@ -1923,9 +1923,8 @@ def refusal(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | N
 
 
 class LoginThrottle:
-    """Lets few wrong passwords and codes be tried, two hashed at a time, as each thread keeps the 16 MiB that
-    it took. Counted by the account and the client's network together, and by that alone, so that nobody is
-    locked out from elsewhere."""
+    """Lets few wrong passwords and codes be tried, two hashed at a time (16 MiB each): counted by account and
+    network together, and by network, so that nobody is locked out from elsewhere."""
 
     def __init__(self, per_account: int = LOGIN_ATTEMPTS_PER_ACCOUNT,
                  per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS) -> None:
@@ -1995,8 +1994,7 @@ def match_patterns(rules: Sequence[tuple[str, bool]],
 
 
 def _interpreter() -> str:
-    """A Python like this one: under uWSGI and in a frozen program sys.executable is none. Raises
-    HelperMissing."""
+    """A Python like this one: uWSGI's sys.executable is none. Raises HelperMissing."""
     names = (f"python{sys.version_info[0]}.{sys.version_info[1]}", "python3")
     beside = [os.path.join(folder, "bin", name) for folder in (sys.exec_prefix, sys.base_exec_prefix)
               for name in names]
@@ -2033,10 +2031,9 @@ class Helper:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}    # by who started it: we may be forked
 
     def run(self, function: Callable[..., Any], *values: Any, wait: float = -1) -> Any:
-        """What a function of this module returns for values, all as JSON has them, a dataclass as the list of
-        its fields. Raises ValueError, with what to put behind the text's name, where the function does or a
-        limit is reached; TooMany where others keep the process for longer than ``wait``, or it was killed;
-        HelperMissing."""
+        """What a function of this module returns for values, as JSON has it; a dataclass is the list of its
+        fields. Raises ValueError, as the function does, or at a limit; TooMany where others keep the process
+        for longer than ``wait``, or it was killed; HelperMissing."""
         line = compact_json([function.__name__, values]).encode("utf-8", "surrogatepass") + b"\n"
         if not self._lock.acquire(timeout=wait):
             raise TooMany(1, "The files or patterns of others take long. Try again in a few seconds.")
@@ -5578,8 +5575,7 @@ def gitlab(project: ProjectRef) -> Exchange:
 
 
 def forgejo(project: ProjectRef) -> Exchange:
-    """https://codeberg.org/api/swagger, for Forgejo and Gitea. The feed has notes as HTML; it is read only
-    when one is new or was edited."""
+    """https://codeberg.org/api/swagger, for Forgejo and Gitea. The feed, with HTML, is read for new notes."""
     at = f"{project.site}/api/v1/repos/{project.name}"
     listing = yield from _releases_or_tags(
         project, f"{at}/releases?draft=false&page=1&limit=50", f"{at}/tags?page=1&limit=50", "full_name",
@@ -5845,8 +5841,7 @@ def bitbucket(project: ProjectRef) -> Exchange:
 
 
 def _any_date(text: str) -> str | None:
-    """A date as services write it: ISO 8601, RFC 822, a day, or seconds or milliseconds since the epoch; else
-    None."""
+    """A date as services write it: ISO 8601, RFC 822, a day, (milli)seconds since the epoch; else None."""
     if re.fullmatch("[0-9]{9,13}", text):
         return timestamp(int(text) / (1000 if len(text) > 11 else 1))
     with contextlib.suppress(ValueError, OverflowError):
@@ -6080,8 +6075,7 @@ _GO_HEADERS = {"Disable-Module-Fetch": "true"}      # answer from the cache, wit
 
 
 def _go_majors(project: ProjectRef) -> Exchange:
-    """``(address, dates by version)`` of the module and its next major versions, which are modules of their
-    own. Few proxies name dates."""
+    """``(address, dates by version)`` of the module and its next majors, which are modules of their own."""
     base, _, major = project.name.rpartition("/v")
     base, named = (base, int(major)) if re.fullmatch("[1-9][0-9]{0,5}", major) else (project.name, 1)
     numbered = re.compile(r"v([0-9]{1,6})\.[0-9.]+[^+]*")
@@ -7039,8 +7033,7 @@ def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
 
 
 def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -> list[Release]:
-    """The releases that can be stored, each version once, with the dialect's prereleases: the newest, newest
-    first."""
+    """The releases that can be stored, each version once, newest first, with the dialect's prereleases."""
     found, rules = dict[str, Release](), provider.dialect.versions
     for release in releases:
         version = release.version
@@ -7401,8 +7394,7 @@ def _services(document: _Yaml, path: tuple[str, ...], env: Mapping[str, str]) ->
 
 def _manifest(document: _Yaml, path: tuple[str, ...], env: Mapping[str, str],
               places: Mapping[str, str]) -> Iterator[Pin]:
-    """Images of Kubernetes manifests and of Helm's values, charts of Flux and Argo CD. ``places``: the
-    addresses of chart repositories."""
+    """Images of Kubernetes and Helm's values, charts of Flux and Argo CD. ``places``: chart repositories."""
     own, image = document.at(*path), document.at(*path).get("image", "")
     is_sure = ":" in image or path[-2].lower().endswith("containers")
     if (repository := own.get("repository")) and (
@@ -7727,8 +7719,7 @@ def _cyclonedx(bom: dict[str, Any]) -> Iterator[Pin]:
 
 
 def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """CycloneDX, or SPDX 2: https://spdx.github.io/spdx-spec/v2.3/  It may be inside an attestation or an
-    answer of GitHub. Raises ValueError."""
+    """CycloneDX, or SPDX 2 (https://spdx.github.io/spdx-spec/v2.3/), also in an attestation."""
     bom = _json(text)
     for key in ("predicate", "sbom"):
         bom = _of(dict, bom, key) or bom
@@ -15626,8 +15617,7 @@ def _read_text(path: str) -> str:
 
 
 def _files_of(path: str) -> Iterator[str]:
-    """The files in a folder that readers know by their names; hidden folders, and links that lead out of it,
-    are passed over. Raises ValueError."""
+    """The files in a folder that readers know by name; not hidden folders or links that lead out of it."""
     root, count = os.path.realpath(path), 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(one for one in folders if one[0] != "." and one not in _FOLDERS_PASSED_OVER)
@@ -15664,9 +15654,8 @@ def pins_of_file(file: str) -> list[Pin]:
 
 def scan_files(paths: Iterable[str], helper: Helper,
                complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
-    """``(file, what it pins)`` of files and of folders. What cannot be read is complained of, and the rest is
-    read; also where nothing at all pins a version. A service in an override of a compose file replaces that
-    beside it."""
+    """``(file, what it pins)`` of files and folders. What cannot be read is complained of, and that nothing
+    pins a version. A service in an override of a compose file replaces that beside it."""
     found, end = list[tuple[str, Pin]](), time.monotonic() + 10 * MINUTE
     for path in paths:
         try:

@@ -779,13 +779,13 @@ class Attack:
 
 
 def time_of_pattern(pattern: re.Pattern[Any], how: str, text: str) -> float:
-    """The processor's time that a use of a pattern takes; infinite where it takes more than two seconds in all."""
+    """The processor's time that a use of a pattern takes; infinite where it takes more than a second in all."""
     def stop(*_: Any) -> None:
         raise TimeoutError
 
     given: Any = text if isinstance(pattern.pattern, str) else text.encode()
     before, began = signal.signal(signal.SIGALRM, stop), time.process_time()
-    signal.setitimer(signal.ITIMER_REAL, 2)
+    signal.setitimer(signal.ITIMER_REAL, 1)
     try:
         found = pattern.sub(given[:0], given) if how == "sub" else getattr(pattern, how)(given)
         list(found) if how == "finditer" else None
@@ -802,7 +802,9 @@ def attack_on(pattern: Any, flags: int, how: str) -> str:
     compiled = re.compile(pattern, flags)
     for begin, part in Attack(pattern, flags).parts():
         def seconds(length: int) -> float:
-            return min(time_of_pattern(compiled, how, begin + part * (length // len(part)) + "\0") for _ in range(2))
+            text = begin + part * (length // len(part)) + "\0"
+            took = time_of_pattern(compiled, how, text)
+            return took if took > 0.05 else min(took, time_of_pattern(compiled, how, text))
 
         def is_steep(length: int) -> bool:
             return (long := seconds(4 * length)) == math.inf or long / seconds(length) > 8
@@ -812,7 +814,7 @@ def attack_on(pattern: Any, flags: int, how: str) -> str:
 
 
 @pytest.mark.parametrize("pattern, how", [
-    (r"^ {4}(\S+) \(([^\s()-]+)[^\s()]*\)$", "findall"), (r'(\w+)="([^"]*)"', "findall"), (r"(?:^\s*|[\"'])(@?[A-Za-z0-9][\w./-]*)", "findall"),
+    (r"^ {4}(\S+) \(([^\s()-]+)[^\s()]*\)$", "findall"), (r'(\w+)="([^"]*)"', "findall"), (r"(?:^\s*|[\"'])x", "search"),
     (r"(?:COPY|ADD)\s.*?--from=(\S+)|RUN\s.*?--mount=(?:\S*,)?from=([^\s,]+)", "match"), (r"\s+$", "sub"), (r"(a|b|ab)*c", "match")])
 def test_attack_on_a_pattern_that_is_not_linear_is_found(pattern, how):
     assert attack_on(pattern, re.MULTILINE, how)
@@ -1442,18 +1444,18 @@ def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(p
 DEEP = "\n".join(["- " * 4999 + "a: b"] * 60)     # small, and each line has thousands of maps inside each other
 
 
-def test_helper_says_which_limit_a_text_reaches_and_reads_the_next(patterns):
-    for name, text, said in (("c.yaml", DEEP, "takes (longer than 5 s|more than 1024 MiB of memory) to read"),
-                             ("bom.json", "[" * 900_000, "is nested too deep"), ("bom.json", "[", "is not JSON")):
+def test_helper_says_what_is_wrong_with_a_text_and_reads_the_next(patterns):
+    for text, said in (("[" * 900_000, "is nested too deep"), ("[", "is not JSON")):
         with pytest.raises(ValueError, match=said):
-            patterns.run(rt.pins_in, name, text, {})
+            patterns.run(rt.pins_in, "bom.json", text, {})
     assert [rt.Pin(*pin).name for pin in patterns.run(rt.pins_in, "requirements.txt", "flask==3.0\n", {})] == ["flask"]
 
 
+@pytest.mark.slow
 def test_helper_does_not_stop_this_process(patterns):
     """Nor does it take this one's time or memory."""
     began, (used, _) = time.process_time(), tracemalloc.start() or tracemalloc.get_traced_memory()
-    with pytest.raises(ValueError, match="takes"):
+    with pytest.raises(ValueError, match="takes (longer than 5 s|more than 1024 MiB of memory) to read"):
         patterns.run(rt.pins_in, "c.yaml", DEEP, {})
     (_, peak), _ = tracemalloc.get_traced_memory(), tracemalloc.stop()
     assert time.process_time() - began < 0.5 and peak - used < 8 * len(DEEP)

@@ -40,6 +40,7 @@ import functools
 import gzip
 import hashlib
 import hmac
+import http.client
 import importlib.util
 import itertools
 import json
@@ -586,13 +587,12 @@ def grow(store: Filled, count: int) -> Filled:
 def install(store: Filled, count: int) -> Filled:
     """The store, with an old version of so many of its projects installed at a place, compared."""
     rt = program()
-    opened = rt.Store(str(store.path))
-    account, = opened.accounts.all()
-    providers = {**rt.PROVIDERS, "bench": dataclasses.replace(rt.PROVIDERS["github"], id="bench")}
-    rt.Installer(opened, lambda *_: (set(), {}), providers).record_scan(account, "nas", "api", [
+    opened = rt.Service(rt.Settings(db=str(store.path)), [dataclasses.replace(rt.PROVIDERS["github"], id="bench")])
+    account, = opened.store.accounts.all()
+    opened.installer.record_scan(account, "nas", "api", [
         ("", rt.Pin(project.name, "v1.0.0", provider="bench"))
-        for project in opened.projects.of_ids(account.id, store.ids[:count])])
-    opened.close()
+        for project in opened.store.projects.of_ids(account.id, store.ids[:count])])
+    opened.stop()
     return store
 
 
@@ -1457,6 +1457,7 @@ WARM_AFTER = 1800.0                     # seconds of it, or half of them, in whi
 KILLED_AFTER = 0.12, 0.27               # seconds after it listens, between which a moment is chosen
 DRIPPING, GUESSERS = 500, 8             # connections
 WATCHED = 64                            # sources whose news are told
+SCANNED = 5                             # of which installed versions are reported
 DISK_MIB = 32
 
 
@@ -1627,7 +1628,7 @@ class Soak(Stage):
         """Have all found that is published and all delivered that is found, at peers that do not stumble."""
         for port in (self.forge_port, self.inbox_port):
             self._tell(port, "calm")
-        time.sleep(LATE + 1)        # until what stumbled before that is recorded
+        time.sleep(2 * program().LEASE + LATE + 1)      # until what stumbled or was killed before that is recorded
         self._check_all(tracking)
         self._deliver_all(tracking.db)
 
@@ -1665,16 +1666,38 @@ class Soak(Stage):
                 "attempts": attempts, "most attempts": most or 0, "faults": len(faults)}
 
     def kill_often(self) -> dict[str, float]:
-        """Kill the program at random moments while releases are found and told; then let it finish."""
-        path, chance = self._watched("inbox"), random.Random(SEED)
+        """Kill the program at random moments while releases are found and told, and scans reported; then let it
+        finish."""
+        path, chance, kept = self._watched("inbox"), random.Random(SEED), list[str]()
         options = ("--poll-interval", "1", "--host-limit", str(AT_ONCE), "--log-level", "warning")
+        numbers, sent = itertools.count(), ""
+
+        def report(port: int) -> None:
+            nonlocal sent
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                while True:
+                    sent = f"v0.{next(numbers)}"
+                    items = [{"provider": "forge", "name": project_name(at), "version": sent} for at in range(SCANNED)]
+                    request = urllib.request.Request(
+                        f"http://127.0.0.1:{port}/v1/installations", json.dumps({"place": "nas", "items": items}).encode(),
+                        {"X-Key": self.store.key, "Content-Type": "application/json"})
+                    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE).read()
+                    kept.append(sent)
+
         for _ in range(self._kills):
             with self.watching(path, WATCHED, "news", *options) as tracking:
+                reporter = threading.Thread(target=report, args=(tracking.port,))
+                reporter.start()
                 time.sleep(chance.uniform(*KILLED_AFTER))
                 tracking.process.kill()
+            reporter.join()
         with self.watching(path, WATCHED, "news", *options) as tracking:
             self._bring_home(tracking)
-        return {"kills": self._kills, **self._books(path)}
+            installed = [json.loads(text) for text, in tracking.db.execute(
+                "SELECT installed FROM project WHERE installed != '[]'")]
+        there = [one["version"] for several in installed for one in several]
+        return {"kills": self._kills, "reports": len(kept), **self._books(path),
+                "forgotten": SCANNED - sum(version in (kept[-1], sent) for version in there)}
 
     def share_a_store(self) -> dict[str, float]:
         """Two programs send what waits in one store."""
@@ -1854,7 +1877,9 @@ BOOKS = (
     Promise("faults", "lines of integrity_check but ok", is_none=True),
 )
 TRIALS: dict[str, tuple[Callable[[Soak], dict[str, float]], tuple[Promise, ...]]] = {
-    "killed at random moments": (Soak.kill_often, (Promise("kills", "SIGKILLs"), *BOOKS)),
+    "killed at random moments": (Soak.kill_often, (
+        Promise("kills", "SIGKILLs"), *BOOKS, Promise("reports", "reports of a scan acknowledged"),
+        Promise("forgotten", "versions of the last report that are not installed", is_none=True))),
     "two processes on one store": (Soak.share_a_store, (
         Promise("taken", "deliveries received"),
         Promise("by one", "requests by the first"),
