@@ -1124,6 +1124,9 @@ class Release:
     has_note: bool = False      # for a release that was read without its note
     is_ruled_out: bool = False  # by a pattern, or what is installed, of the project that it was read for
     step: str = ""              # "major", "minor" or "patch" above the final version below it; else ""
+    fingerprint: int | None = None      # of the note that the store has
+    gone_at: float | None = None        # since when it is no longer listed
+    place: int | None = None    # among the source's releases, the latest last; None: not found out yet
 
     def as_json(self) -> dict[str, Any]:
         """The contract's Release, without members that are false or empty."""
@@ -1608,20 +1611,6 @@ class Job:
 
 
 @dataclasses.dataclass(frozen=True)
-class KnownRelease:
-    """What the store knows of a release, as far as a check compares it."""
-
-    date: str
-    content_id: str | None
-    fingerprint: int | None     # of the note
-    is_prerelease: int = 0
-    gone_at: float | None = None
-    step: str | None = None     # as of a Release; None: not found out yet
-    place: int | None = None    # among the source's releases, the latest last; None: as above
-    cve: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
 class Verdicts:
     """What a project's patterns and installations say of some versions."""
 
@@ -1642,18 +1631,17 @@ class CheckResult:
     etag: str | None = None
     quota_left: int | None = None
     renamed: tuple[str, str] | None = None      # the project's new name and key
-    new: Sequence[Release] = ()         # oldest first, with dates
-    updated: Sequence[Release] = ()     # known ones with other content
-    new_content_ids: Sequence[Release] = ()     # known ones with a first content id, or one of another kind
-    noted: Sequence[Release] = ()       # known ones whose note is new or was edited
-    gone: Sequence[str] = ()            # known versions that are no longer listed
-    back: Sequence[str] = ()            # versions that were gone and are listed again
-    dropped: Sequence[str] = ()         # known versions that are too old to be kept
-    steps: Mapping[str, str] = dataclasses.field(default_factory=dict)      # of versions that have none yet
-    places: Mapping[str, int] = dataclasses.field(default_factory=dict)     # of those that have another
+    before: Mapping[str, Release] = dataclasses.field(default_factory=dict)    # what was known, by version
+    after: Mapping[str, Release] = dataclasses.field(default_factory=dict)     # and is now, as of compare()
     news: Sequence[str] = ()            # versions, new or updated, since the first check
     events: Sequence[Event] = ()
     verdicts: Mapping[str, Verdicts] = dataclasses.field(default_factory=dict)     # by project id
+
+    @property
+    def changed(self) -> list[Release]:
+        """The releases that are new or other than before, new ones oldest first; a note with those that have
+        another."""
+        return [one for version, one in self.after.items() if one is not self.before.get(version)]
 
 
 # == limits ====================================================================
@@ -2574,7 +2562,7 @@ def searchable(text: str | None) -> str:
 Values = Mapping[str, Any] | Sequence[Any]          # of the placeholders of a statement
 _READERS: dict[str, Callable[[Any], Any]] = {       # of a column, by the type of the field
     "bool": bool,
-    "tuple[str, ...]": lambda text: tuple(json.loads(text or "[]")),
+    "tuple[str, ...]": lambda text: tuple(json.loads(text)) if text else (),
     "tuple[tuple[str, bool], ...]": lambda text: tuple(map(tuple, json.loads(text))),
     "tuple[Installation, ...]": lambda text: tuple(
         Installation(**one | {"cve": tuple(one.get("cve", ()))}) for one in json.loads(text)),
@@ -2583,15 +2571,15 @@ _READERS: dict[str, Callable[[Any], Any]] = {       # of a column, by the type o
 
 
 @functools.cache
-def _readers(kind: Any) -> dict[str, Callable[[Any], Any]]:
-    fields = dataclasses.fields(kind)
-    return {field.name: _READERS.get(str(field.type), lambda value: value) for field in fields}
+def _readers(kind: Any) -> dict[str, Callable[[Any], Any] | None]:
+    return {field.name: _READERS.get(str(field.type)) for field in dataclasses.fields(kind)}
 
 
 def _value(kind: Callable[..., V], row: Mapping[str, Any] | sqlite3.Row, **more: Any) -> V:
     """A dataclass of the columns with its fields' names; tuples and mappings are kept as JSON."""
     found = dict(row)
-    read = {name: reader(found[name]) for name, reader in _readers(kind).items() if name in found}
+    read = {name: reader(found[name]) if reader else found[name]
+            for name, reader in _readers(kind).items() if name in found}
     return kind(**{**read, **more})
 
 
@@ -3858,62 +3846,50 @@ class Sources:
                 return None
             if found.renamed:
                 found = self._rename(db, source_id, found, *found.renamed, now)
-            self._write_releases(db, source_id, found, now)
+            changed = found.changed
+            self._write_releases(db, source_id, found, changed, now)
             for project_id, verdicts in found.verdicts.items():
                 _write_verdicts(db, project_id, verdicts)
-            if found.new or found.dropped or found.verdicts:
+            if changed or found.verdicts:
                 _write_newest(db, source_id)
             for event in found.events:
                 self._outbox.insert(db, event, now)
-        if found.events or found.noted:
+        if found.events or changed:
             self._db.send_wakeup.set()
         return found
 
-    def _write_releases(self, db: sqlite3.Connection, source_id: int, found: CheckResult, now: float) -> None:
-        """Write the releases and notes of a check."""
-        new = {release.version for release in found.new}
+    def _write_releases(self, db: sqlite3.Connection, source_id: int, found: CheckResult,
+                        changed: Sequence[Release], now: float) -> None:
+        """Write the releases that have changed, with their notes."""
         db.executemany("""
-            INSERT INTO release (source_id, version, date, is_prerelease, cve, content_id, step)
-            VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
-            """, [(source_id, release.version, (release.date or "").rstrip("Z"), int(release.is_prerelease),
-                   compact_json(release.cve) if release.cve else None, release.content_id,
-                   found.steps.get(release.version)) for release in found.new])
-        db.executemany("UPDATE release SET place = ? WHERE source_id = ? AND version = ?",
-                       [(place, source_id, version) for version, place in found.places.items()])
-        if found.new:       # which are not judged by patterns that were saved since the check began
+            INSERT INTO release (source_id, version, date, is_prerelease, is_updated, cve, content_id, step,
+                                 place, gone_at)
+            VALUES (:source, :version, :date, :is_prerelease, :is_updated, :cve, :content_id, :step, :place,
+                    :gone_at)
+                ON CONFLICT DO UPDATE SET
+                   is_prerelease = excluded.is_prerelease, is_updated = excluded.is_updated,
+                   cve = excluded.cve, content_id = excluded.content_id, step = excluded.step,
+                   place = excluded.place, gone_at = excluded.gone_at
+            """, [vars(one) | {"source": source_id, "date": (one.date or "").rstrip("Z"),
+                               "cve": compact_json(one.cve) if one.cve else None} for one in changed])
+        db.executemany("DELETE FROM release WHERE source_id = ? AND version = ?",
+                       [(source_id, version) for version in found.before if version not in found.after])
+        if changed:         # which are not judged by patterns that were saved since the check began
             db.execute("UPDATE project SET judged_by = '' WHERE source_id = ?", (source_id,))
-        db.executemany("""
-            UPDATE release SET is_updated = 1, is_prerelease = ?, content_id = ?
-             WHERE source_id = ? AND version = ?
-            """, [(int(release.is_prerelease), release.content_id, source_id, release.version)
-                  for release in found.updated])
         db.executemany("UPDATE release SET found_at = ? WHERE source_id = ? AND version = ?",
                        [(now, source_id, version) for version in found.news])
         db.executemany("""
             DELETE FROM read_release
              WHERE release_id = (SELECT id FROM release WHERE source_id = ? AND version = ?)
             """, [(source_id, version) for version in found.news])
-        db.executemany("UPDATE release SET step = ? WHERE source_id = ? AND version = ?",
-                       [(step, source_id, version) for version, step in found.steps.items()
-                        if version not in new])
-        db.executemany("UPDATE release SET content_id = ? WHERE source_id = ? AND version = ?",
-                       [(one.content_id, source_id, one.version) for one in found.new_content_ids])
         db.executemany("""
             INSERT INTO note (release_id, fingerprint, title, message, url)
             SELECT id, ?, ?, ?, ? FROM release WHERE source_id = ? AND version = ?
                 ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, title = excluded.title,
                                           message = excluded.message, url = excluded.url
             """, [(note.fingerprint, note.title, note.message, note.url, source_id, release.version)
-                  for release in (*found.new, *found.noted) if (note := release.note)])
-        db.executemany("UPDATE release SET cve = ? WHERE source_id = ? AND version = ?",
-                       [(compact_json(one.cve) if one.cve else None, source_id, one.version)
-                        for one in found.noted])
-        db.executemany("UPDATE release SET gone_at = ? WHERE source_id = ? AND version = ?",
-                       [(now, source_id, version) for version in found.gone]
-                       + [(None, source_id, version) for version in found.back])
-        db.executemany("DELETE FROM release WHERE source_id = ? AND version = ?",
-                       [(source_id, version) for version in found.dropped])
-        if found.new or found.updated:      # what waits for another attempt is sent now, before what is new
+                  for release in changed if (note := release.note)])
+        if found.news:      # what waits for another attempt is sent now, before what is new
             db.execute("""
                 UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
                  WHERE state = 'pending' AND attempts > 0 AND claimed_until IS NULL
@@ -3924,8 +3900,9 @@ class Sources:
                                 WHERE destination.id = destination_id
                                   AND (kind = 'webhook' OR quiet_from = ''))
                 """, (source_id,))
-        for release in [release for release in found.noted if release.cve]:
-            self._outbox.end_hold(db, source_id, release, now)
+        for release in changed:
+            if release.note and release.cve:
+                self._outbox.end_hold(db, source_id, release, now)
 
     def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
                        counts: bool = True, is_not_found: bool = False, quota_left: int | None = None,
@@ -4327,7 +4304,7 @@ class Projects:
 
 
 def _release(row: sqlite3.Row) -> Release:
-    return _value(Release, {**row, "date": f"{row['date']}Z", "step": row["step"] or ""})
+    return _value(Release, row, date=f"{row['date']}Z", step=row["step"] or "")
 
 
 @dataclasses.dataclass(eq=False)
@@ -4401,14 +4378,12 @@ class Releases:
              WHERE source_id = ? AND version IN (SELECT value FROM json_each(?))
             """, (line, source_id, compact_json(list(versions))))}
 
-    def known(self, source_id: int) -> dict[str, KnownRelease]:
-        """What the store has of a source's releases, newest first."""
-        return {row["version"]: KnownRelease(f"{row['date']}Z", row["content_id"], row["fingerprint"],
-                                             row["is_prerelease"], row["gone_at"], row["step"], row["place"],
-                                             tuple(json.loads(row["cve"])) if row["cve"] else ())
-                for row in self._db.rows("""
-                    SELECT version, date, content_id, fingerprint, is_prerelease, gone_at, step, place, cve
-                      FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC""", (source_id,))}
+    def known(self, source_id: int) -> dict[str, Release]:
+        """What the store has of a source's releases, newest first, without their notes."""
+        return {row["version"]: _release(row) for row in self._db.rows("""
+            SELECT version, date, is_prerelease, is_updated, cve, content_id, step, place, gone_at,
+                   fingerprint
+              FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC""", (source_id,))}
 
     def latest(self, account_id: str, page: int = 1, provider: str | None = None, tag: str | None = None,
                text: str | None = None, is_security: bool = False, size: int = PAGE_SIZE,
@@ -5332,12 +5307,12 @@ class ProjectRef:
     name: str                       # there
     token: str | None
     auth: Mapping[str, str]         # the headers with the token
-    read_known: Callable[[], Mapping[str, KnownRelease]]
+    read_known: Callable[[], Mapping[str, Release]]
     kept: dict[str, str]            # what a dialect keeps for the next check, until one fails
     installed: Collection[str] = ()     # versions that run somewhere
 
     @property
-    def known(self) -> Mapping[str, KnownRelease]:
+    def known(self) -> Mapping[str, Release]:
         """What the store has, by version, newest first."""
         return self.read_known()
 
@@ -7072,7 +7047,7 @@ def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
 
 
 def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
-                read_known: Callable[[], Mapping[str, KnownRelease]] = dict, etag_url: str | None = None,
+                read_known: Callable[[], Mapping[str, Release]] = dict, etag_url: str | None = None,
                 etag: str | None = None, kept: dict[str, str] | None = None,
                 installed: Collection[str] = ()) -> Listing | None:
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
@@ -7947,106 +7922,87 @@ def _main_lineage(newest: Sequence[str], rules: VersionRules) -> Lineage | None:
     return max(lineages, key=rank, default=None)
 
 
-def ranked_places(releases: Mapping[str, KnownRelease], rules: VersionRules) -> dict[str, int]:
+def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[str, int]:
     """The place of each version among a project's: final ones of the main family last, and of those the
     highest, which is the latest."""
     order = rules.order
-    finals = sorted((one.date, order(version), version) for version, one in releases.items()
+    finals = sorted((one.date or "", order(version), version) for version, one in releases.items()
                     if not one.is_prerelease and not one.gone_at)
     of_most = _main_lineage([version for *_, version in finals[:-51:-1]], rules)
 
     def rank(version: str) -> tuple[Any, ...]:
         one = releases[version]
         is_main = of_most is not None and rules.lineage(version).is_of(of_most)
-        return not one.gone_at, not one.is_prerelease, is_main, order(version), one.date
+        return not one.gone_at, not one.is_prerelease, is_main, order(version), one.date or ""
     return {version: place for place, version in enumerate(sorted(releases, key=rank))}
 
 
-def releases_after(known: Mapping[str, KnownRelease], result: CheckResult,
-                   now: float) -> dict[str, KnownRelease]:
-    """What is known after a check."""
-    after = dict(known)
-    after |= {one.version: KnownRelease(one.date or "", one.content_id, None, one.is_prerelease, cve=one.cve)
-              for one in result.new}
-    after |= {one.version: dataclasses.replace(
-                  known[one.version], is_prerelease=one.is_prerelease, content_id=one.content_id)
-              for one in (*result.updated, *result.new_content_ids)}
-    after |= {one.version: dataclasses.replace(after[one.version], cve=one.cve) for one in result.noted}
-    after |= {version: dataclasses.replace(known[version], gone_at=now) for version in result.gone}
-    after |= {version: dataclasses.replace(known[version], gone_at=None) for version in result.back}
-    return after
-
-
-def _changed_places(known: Mapping[str, KnownRelease], result: CheckResult, now: float,
-                    rules: VersionRules) -> dict[str, int]:
-    """The places of those versions that have another one after a check."""
-    has_changed = result.new or result.updated or result.gone or result.back
-    if not has_changed and all(before.place is not None for before in known.values()):
-        return {}
-    return {version: place for version, place in ranked_places(
-                releases_after(known, result, now), rules).items()
-            if version not in known or known[version].place != place}
-
-
-def compare(known: Mapping[str, KnownRelease], listing: Listing, now: float,
-            result: CheckResult = CheckResult(0.0),
-            rules: VersionRules = GENERIC) -> tuple[CheckResult, list[Release]]:
-    """``(result with what to record, the releases that are news)``; lists oldest first.
+def compare(known: Mapping[str, Release], listing: Listing, now: float,
+            rules: VersionRules = GENERIC) -> tuple[dict[str, Release], list[Release]]:
+    """``(what is known after a check, the releases that are news)``; what is new comes last, oldest first.
     New: a version that was not known. Updated: a known one whose content id, of the same kind, is another, or
     that is no longer a prerelease. Where only the newest are listed or kept, what is older than everything
     known, by the version where there is no date, is no news; and nothing is gone that is older than all that
     is listed. A release without a date gets the present one; in a first check where the provider dates only
     the newest, that of the oldest of those."""
-    answer, order = listing.cache_validator, rules.order
-    listed = {release.version for release in listing.releases}
+    order, listed = rules.order, {release.version for release in listing.releases}
     # Where newer ones are withdrawn, those come up that were too many to be kept; they are no news either.
     is_full, here = len(known) >= RELEASE_LIMIT, [version for version in known if version in listed]
     is_window = listing.is_window or is_full
     lowest = min(map(order, here)) if is_full and here else None
     dates = [release.date for release in listing.releases if release.date]
     default_date = min(dates) if dates and not known else timestamp(now)
-    news_since = min((before.date for before in known.values()), default="") if is_window else ""
-    new, updated, new_content_ids, noted = list[Release](), list[Release](), list[Release](), list[Release]()
+    news_since = min((before.date or "" for before in known.values()), default="") if is_window else ""
+    after, new, updated = dict(known), list[Release](), list[Release]()
     for release in reversed(listing.releases):
         before = known.get(release.version)
         if before is None:
             if release.date or lowest is None or order(release.version) >= lowest:
-                new.append(release if release.date else dataclasses.replace(release, date=default_date))
+                new.append(dataclasses.replace(release, date=release.date or default_date))
             continue
+        changes: dict[str, Any] = {} if before.gone_at is None else {"gone_at": None}
         if release.note and release.note.fingerprint != before.fingerprint:
-            noted.append(release)
-        is_promoted = bool(before.is_prerelease) and not release.is_prerelease
+            changes |= {"note": release.note, "cve": release.cve}
+        is_promoted = before.is_prerelease and not release.is_prerelease
         kind = (release.content_id or "").partition(":")[0]
         if kind and kind != (before.content_id or "").partition(":")[0]:
-            new_content_ids.append(dataclasses.replace(release, date=before.date))
+            changes["content_id"] = release.content_id
         elif kind and release.content_id != before.content_id or is_promoted:
-            updated.append(dataclasses.replace(release, date=before.date, is_updated=True))
-    oldest = min((release.date or known[release.version].date for release in listing.releases
+            changes |= {"content_id": release.content_id, "is_prerelease": release.is_prerelease,
+                        "is_updated": True}
+            updated.append(dataclasses.replace(release, date=before.date, step=before.step, is_updated=True))
+        if changes:
+            after[release.version] = dataclasses.replace(before, **changes)
+    oldest = min((release.date or known[release.version].date or "" for release in listing.releases
                   if release.date or release.version in known), default="")
-    gone = [version for version, before in known.items()
-            if before.gone_at is None and version not in listed and before.date > oldest]
-    back = [version for version, before in known.items() if before.gone_at is not None and version in listed]
+    after |= {version: dataclasses.replace(before, gone_at=now) for version, before in known.items()
+              if before.gone_at is None and version not in listed and (before.date or "") > oldest}
     surplus = max(len(known) + len(new) - RELEASE_LIMIT, 0)
-    dropped = [version for version in list(known)[::-1] if version not in listed][:surplus]
-    headers = answer.headers if answer else {}
-    result = dataclasses.replace(
-        result, etag_url=answer.asked if answer else None,
-        etag=headers.get("etag") or headers.get("last-modified"), new=new, updated=updated,
-        new_content_ids=new_content_ids, noted=noted, gone=gone, back=back, dropped=dropped)
+    for version in [version for version in list(known)[::-1] if version not in listed][:surplus]:
+        del after[version]
+    finals = [version for version, before in known.items() if not before.is_prerelease and not before.gone_at]
+    steps = version_steps([one.version for one in new],
+                          finals + [one.version for one in new if not one.is_prerelease])
+    new = [dataclasses.replace(one, step=steps[one.version]) for one in new]
+    after |= {one.version: one for one in new}
     is_replaced = is_full and not here          # as a whole: what is listed now is history
     news = [one for one in new if (one.date or "") >= news_since and not is_replaced] + updated
-    finals = [version for version, before in known.items() if not before.is_prerelease and not before.gone_at]
-    steps = version_steps(
-        [version for version, before in known.items() if before.step is None] + [one.version for one in new],
-        finals + [one.version for one in new if not one.is_prerelease])
-    step_of = {version: before.step or "" for version, before in known.items()} | steps
-    news = [dataclasses.replace(one, step=step_of[one.version]) for one in news]
-    return dataclasses.replace(result, steps=steps, places=_changed_places(known, result, now, rules)), news
+    return _with_places(known, after, rules), news
+
+
+def _with_places(known: Mapping[str, Release], after: dict[str, Release],
+                 rules: VersionRules) -> dict[str, Release]:
+    """What is known after a check, with the places that follow."""
+    if after != known or any(one.place is None for one in known.values()):
+        for version, place in ranked_places(after, rules).items():
+            if after[version].place != place:
+                after[version] = dataclasses.replace(after[version], place=place)
+    return after
 
 
 # ---- what is installed
 
-def newer_versions(mine: str, releases: Mapping[str, KnownRelease], rules: VersionRules,
+def newer_versions(mine: str, releases: Mapping[str, Release], rules: VersionRules,
                    with_prereleases: bool = False) -> list[str]:
     """The versions that may follow one: newer ones of its family, lowest first; prereleases where it is one,
     or they are wanted. Of the tags that an image has of one release, that on the nearest base; and none that
@@ -8057,7 +8013,9 @@ def newer_versions(mine: str, releases: Mapping[str, KnownRelease], rules: Versi
     # Final versions are placed in their order, so that of those below mine nothing is to be found out.
     is_placed = before is not None and not before.is_prerelease and not before.gone_at
     place = before.place if before and is_placed else None
-    since = instant_of(before.date) - 180 * DAY if before and rules is IMAGES else -math.inf
+    since = ""
+    if before and before.date and rules is IMAGES:
+        since = timestamp(instant_of(before.date) - 180 * DAY)
     of_release = dict[tuple[Any, ...], list[tuple[tuple[int, ...], str]]]()
     for version, release in releases.items():
         is_below = place is not None and release.place is not None and release.place <= place
@@ -8066,17 +8024,17 @@ def newer_versions(mine: str, releases: Mapping[str, KnownRelease], rules: Versi
         one = rules.lineage(version)
         if (one.is_of(own) and one.release != own.release and rules.order(version) > order
                 and all(number >= least for number, least in zip(one.base, own.base))
-                and (since == -math.inf or instant_of(release.date) >= since)):
+                and (release.date or "") >= since):
             of_release.setdefault(one.release, []).append((one.base, version))
     return sorted((min(tags)[1] for tags in of_release.values()), key=rules.order)
 
 
-def is_history_rewritten(known: Mapping[str, KnownRelease], result: CheckResult) -> bool:
+def is_history_rewritten(known: Mapping[str, Release], updated: Sequence[Release]) -> bool:
     """Whether so many known versions changed at once that it is one event, not many updates."""
-    return len(result.updated) > max(NEWS_LIMIT, len(known) / 2)
+    return len(updated) > max(NEWS_LIMIT, len(known) / 2)
 
 
-def _known_as(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> str:
+def _known_as(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> str:
     """The version that is installed by another name: of an image's tag such as "latest" the most exact one
     with its digest, else what its label says if that is like the releases; of 1.0 where all begin with a v,
     v1.0, and the reverse. "" where there is none, or it is a version itself."""
@@ -8098,13 +8056,13 @@ def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> 
     return mine in releases or bool(mine) and any(rules.lineage(version).is_of(own) for version in releases)
 
 
-def _digest_of(release: KnownRelease | None) -> str:
+def _digest_of(release: Release | None) -> str:
     """The digest of an image's tag; "" where none is known."""
     kind, _, digest = (release.content_id or "" if release else "").partition(":")
     return digest if kind == "digest" else ""
 
 
-def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: VersionRules) -> Installation:
+def compared(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> Installation:
     """An installation, and how it compares with the project's releases: final ones, and those on its base,
     are preferred. "unknown": with none of them. A tag whose build is not known is taken for the build that
     it was when first compared."""
@@ -8125,7 +8083,7 @@ def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: Ver
         return dataclasses.replace(
             blank, state="behind", step=version_steps([found[-1]], [mine])[found[-1]] or "patch",
             line=line[-1] if line else "", newest=found[-1], behind=len(passed),
-            since=min(releases[version].date for version in passed), cve=tuple(cves)[:CVE_LIMIT],
+            since=min(releases[version].date or "" for version in passed), cve=tuple(cves)[:CVE_LIMIT],
             is_other_base=not on_base)
     if digest and digest != (one.digest or blank.first_digest):
         return dataclasses.replace(blank, state="new build")
@@ -8134,7 +8092,7 @@ def compared(one: Installation, releases: Mapping[str, KnownRelease], rules: Ver
     return dataclasses.replace(blank, state="current" if is_known else "unknown")
 
 
-def after_update(one: Installation, version: str, releases: Mapping[str, KnownRelease],
+def after_update(one: Installation, version: str, releases: Mapping[str, Release],
                  now: float) -> Installation:
     """An installation after an update to a version; with "" to the newest build of its tag."""
     digest = _digest_of(releases.get(version or one.version))
@@ -8190,7 +8148,7 @@ class Span:
         return pages
 
 
-def changes_between(since: str, until: str, releases: Mapping[str, KnownRelease],
+def changes_between(since: str, until: str, releases: Mapping[str, Release],
                     rules: VersionRules) -> Span:
     """What follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
     since = _known_as(Installation("", since), releases, rules) or since
@@ -8201,14 +8159,13 @@ def changes_between(since: str, until: str, releases: Mapping[str, KnownRelease]
     newer = newer_versions(since, releases, rules, with_prereleases=True)
     finals = [version for version in newer if not releases[version].is_prerelease]
     until = until or (finals or newer or [since])[-1]
-    return Span(since, until, tuple(
-        Release(version, releases[version].date, is_prerelease=bool(releases[version].is_prerelease),
-                cve=releases[version].cve, step=releases[version].step or "")
+    return Span(since, until, tuple(        # an update to a version is the same, rebuilt or not
+        dataclasses.replace(releases[version], is_updated=False)
         for version in reversed(newer) if rules.order(version) <= rules.order(until)),
         bool(finals) and not rules.is_prerelease(until))
 
 
-def verdicts_on(project: Project, releases: Mapping[str, KnownRelease], rules: VersionRules,
+def verdicts_on(project: Project, releases: Mapping[str, Release], rules: VersionRules,
                 ruled_out: Collection[str]) -> Verdicts:
     """What a project's patterns, which rule out some of the releases, and its installations say. Those rule
     out what is not of their families, and what is not newer is no news; unless one cannot be compared."""
@@ -8409,12 +8366,13 @@ def release_event(subscriber: Subscriber, release: Release, provider: Provider,
     return Event(subscriber.project.id, event_body(subscriber, release), url, recipients)
 
 
-def gap_of(listing: Listing, result: CheckResult, provider: Provider, token: str | None) -> str:
+def gap_of(listing: Listing, known: Mapping[str, Release], provider: Provider, token: str | None) -> str:
     """What to say where all that is listed of a project is new, so that others may be missing; else ""."""
-    if not listing.is_window or not 1 < len(listing.releases) == len(result.new):
+    count, is_new = len(listing.releases), all(one.version not in known for one in listing.releases)
+    if not known or not listing.is_window or count < 2 or not is_new:
         return ""
     helps = f" or a token in {provider.token_variable}" if provider.dialect.auth and not token else ""
-    return (f"all {len(result.new)} releases that {provider.title} lists are new, so some may be missing; "
+    return (f"all {count} releases that {provider.title} lists are new, so some may be missing; "
             f"a shorter poll interval{helps} helps")
 
 
@@ -8771,16 +8729,22 @@ class Tracker(Worker):
         if listing is None:
             return self._record(source, self._judge(source, provider, read_known, result), [])
         known = read_known()
-        result, news = compare(known, listing, self._clock(), result, provider.dialect.versions)
-        result = self._judge(source, provider, read_known, result)
-        rewritten: Sequence[Release] = ()
+        after, news = compare(known, listing, self._clock(), provider.dialect.versions)
+        answer = listing.cache_validator
+        headers = answer.headers if answer else {}
+        result = self._judge(source, provider, read_known, dataclasses.replace(
+            result, before=known, after=after, etag_url=answer.asked if answer else None,
+            etag=headers.get("etag") or headers.get("last-modified")))
+        rewritten = [release for release in news if release.is_updated]
         if source.succeeded_at is None:         # what was released before the first check is history
             news = []
-        elif is_history_rewritten(known, result) and not provider.dialect.has_images:
+        elif is_history_rewritten(known, rewritten) and not provider.dialect.has_images:
             log.info("source %s/%s: history rewritten, %d versions changed", source.provider, source.name,
-                     len(result.updated))
-            rewritten, news = result.updated, [release for release in news if not release.is_updated]
-        events, gap = list[Event](), gap_of(listing, result, provider, token) if known else ""
+                     len(rewritten))
+            news = [release for release in news if not release.is_updated]
+        else:
+            rewritten = []
+        events, gap = list[Event](), gap_of(listing, known, provider, token)
         for subscriber in self.store.projects.subscribers(source.id) if news or rewritten else ():
             verdicts = result.verdicts.get(subscriber.project.id)
             if verdicts:
@@ -8792,21 +8756,18 @@ class Tracker(Worker):
             result, events=events, renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news]), news)
 
-    def _judge(self, source: Source, provider: Provider, read_known: Callable[[], Mapping[str, KnownRelease]],
+    def _judge(self, source: Source, provider: Provider, read_known: Callable[[], Mapping[str, Release]],
                result: CheckResult) -> CheckResult:
         """The result with what projects' rules exclude of all releases, and how installations compare; where
         it brings nothing, only of those whose rules have not judged all. Raises ProviderError: what could
         not be judged is not news yet."""
-        is_quiet = not any((result.new, result.updated, result.new_content_ids, result.noted, result.gone,
-                            result.back))
-        verdicts = dict[str, Verdicts]()
-        for project in self.store.projects.with_rules(source.id, is_unjudged=is_quiet):
-            verdicts[project.id] = self._verdicts(
-                project, provider, releases_after(read_known(), result, self._clock()))
-        return dataclasses.replace(result, verdicts=verdicts)
+        projects = self.store.projects.with_rules(source.id, is_unjudged=not result.changed)
+        return dataclasses.replace(result, verdicts={
+            project.id: self._verdicts(project, provider, result.after or read_known())
+            for project in projects})
 
     def _verdicts(self, project: Project, provider: Provider,
-                  releases: Mapping[str, KnownRelease]) -> Verdicts:
+                  releases: Mapping[str, Release]) -> Verdicts:
         """What its rules say. Raises ProviderError where its patterns cannot be tried."""
         try:
             ruled_out, wrong = self.helper.match(project.exclude_version_regexp, releases)
@@ -8843,7 +8804,7 @@ class Tracker(Worker):
         recorded = self.store.sources.record_check(source.id, self._claimant, result)
         if recorded is None:
             return [], []
-        if result.new or result.verdicts:
+        if result.changed or result.verdicts:
             with self._logged(f"source {source.id}: rules"):
                 self._judge_rest(self.store.projects.with_rules(source.id, is_unjudged=True))
         for release in news:
@@ -17091,8 +17052,8 @@ def fetch(settings: Settings, args: argparse.Namespace) -> None:
     listing = releases_of(provider, name, Fetcher(settings).fetch, provider_token(settings, provider))
     assert listing      # the requests were not conditional
     if args.installed:
-        releases = {one.version: KnownRelease(one.date or timestamp(time.time()), None, None,
-                                              one.is_prerelease, cve=one.cve) for one in listing.releases}
+        releases = {one.version: dataclasses.replace(one, date=one.date or timestamp(time.time()),
+                                                     content_id=None) for one in listing.releases}
         mine = compared(Installation("", args.installed), releases, provider.dialect.versions)
         _print_rows([{name: getattr(mine, name) for name in (
             "version", "state", "step", "line", "newest", "behind")}], args.json)

@@ -61,7 +61,7 @@ import wsgiref.validate
 import xml.etree.ElementTree
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -457,9 +457,10 @@ class World:
         """A check that found these releases."""
         now = self.store.database.clock()
         finals = [*self.store.releases.known(source_id), *(one.version for one in releases if not one.is_prerelease)]
-        found = {"steps": rt.version_steps((one.version for one in releases), finals)} | found
+        steps = rt.version_steps([one.version for one in releases], finals)
+        after = {one.version: dataclasses.replace(one, step=steps[one.version]) for one in releases}
         assert self.store.sources.claim([source_id], "test", now)
-        assert self.store.sources.record_check(source_id, "test", rt.CheckResult(now + rt.HOUR, new=releases, **found))
+        assert self.store.sources.record_check(source_id, "test", rt.CheckResult(now + rt.HOUR, **{"after": after, **found}))
 
     def record_failure(self, source_id: int, error: str, **about: Any) -> None:
         """A check that failed."""
@@ -1658,8 +1659,12 @@ def a_project(store: rt.Store, account: rt.Account, name: str, *releases: rt.Rel
     """A project whose source has been checked, and is due again at once."""
     project, source = store.projects.add(account.id, "forge", name, name, settings)
     assert store.sources.claim([source.id], "test", NOW)
-    assert store.sources.record_check(source.id, "test", rt.CheckResult(NOW, new=releases, events=events))
+    assert store.sources.record_check(source.id, "test", rt.CheckResult(NOW, after=by_version(releases), events=events))
     return project
+
+
+def by_version(releases: Iterable[rt.Release]) -> dict[str, rt.Release]:
+    return {one.version: one for one in releases}
 
 
 def a_release(version: str, minute: int = 0, **about: Any) -> rt.Release:
@@ -1917,9 +1922,10 @@ def test_lists_by_newest_release_follow_what_is_recorded(empty_store):
     assert newest() == ["c/new", "b/old", "a/empty"] and shared.source_id == old.source_id
     assert sql(empty_store, "SELECT newest_date FROM project WHERE id = ?", shared.id) == [("2026-03-01T10:01:00",)]
     for project, found, names in (
-            (empty, {"new": [a_release("3.0", 3)]}, ["a/empty", "c/new", "b/old"]),
-            (old, {"new": [a_release("2.0", 0)]}, ["a/empty", "c/new", "b/old"]),
-            (new, {"dropped": ["1.0"]}, ["a/empty", "b/old", "c/new"])):
+            (empty, {"after": by_version([a_release("3.0", 3)])}, ["a/empty", "c/new", "b/old"]),
+            (old, {"after": by_version([a_release("2.0", 0)])}, ["a/empty", "c/new", "b/old"]),
+            (new, {"before": by_version([a_release("1.0"), a_release("0.9")]), "after": by_version([a_release("0.9")])},
+             ["a/empty", "b/old", "c/new"])):
         assert empty_store.sources.claim([project.source_id], "test", NOW)
         assert empty_store.sources.record_check(project.source_id, "test", rt.CheckResult(NOW, **found))
         assert newest() == names and sql(empty_store, WRONG_DATES) == []
@@ -2044,7 +2050,7 @@ def test_destination_is_claimed_by_one_claimant(busy):
 
 
 @pytest.mark.parametrize("record", [
-    lambda store, id_: store.sources.record_check(id_, "a", rt.CheckResult(NOW + 9, new=[a_release("2.0")])),
+    lambda store, id_: store.sources.record_check(id_, "a", rt.CheckResult(NOW + 9, after=by_version([a_release("2.0")]))),
     lambda store, id_: store.sources.record_failure(id_, "a", "it is gone", NOW + 9, is_not_found=True),
 ], ids=["found", "failed"])
 def test_source_claim_that_was_lost_writes_nothing(busy, record):
@@ -2054,7 +2060,7 @@ def test_source_claim_that_was_lost_writes_nothing(busy, record):
     before = everything(store)
     assert not record(store, source_id)
     assert everything(store) == before
-    assert store.sources.record_check(source_id, "b", rt.CheckResult(NOW + 9, new=[a_release("2.0")]))
+    assert store.sources.record_check(source_id, "b", rt.CheckResult(NOW + 9, after=by_version([a_release("2.0")])))
     assert [release.version for release in store.releases.page(busy.project, 1)[0]] == ["2.0", "0", "1.0"]
 
 
@@ -2404,7 +2410,7 @@ def test_source_is_removed_with_its_last_project_and_its_check_is_not_recorded(e
     assert not any(everything(empty_store)[table] for table in ("source", "release", "note", "project"))
     other = empty_store.projects.add(me.id, "forge", "b/b", "b/b", {})[0]      # whose source's id must be another
     assert empty_store.sources.claim([other.source_id], "me", NOW)
-    assert not empty_store.sources.record_check(yours.source_id, "me", rt.CheckResult(NOW + 9, new=[a_release("1.0")]))
+    assert not empty_store.sources.record_check(yours.source_id, "me", rt.CheckResult(NOW + 9, after=by_version([a_release("1.0")])))
     assert empty_store.releases.page(other, 1)[0] == []
 
 
@@ -2571,7 +2577,7 @@ def test_summary_of_a_source_that_joins_another_is_sent_once(world):
             subscriber, news, (), world.service.providers["github"], NOW, rt.Settings())]
         assert store.sources.claim([source.id], "me", NOW)
         store.sources.record_check(source.id, "me", rt.CheckResult(
-            NOW + 999, new=news, events=events, renamed=renamed, news=[one.version for one in news]))
+            NOW + 999, after=by_version(news), events=events, renamed=renamed, news=[one.version for one in news]))
     kinds = Counter(one.event for one in store.outbox.history(world.account.id, limit=100))
     assert kinds == {"release": 20, "summary": 1}
     assert sql(store, WRONG_DATES) == []
@@ -3730,13 +3736,12 @@ def test_check_that_finds_nothing_new_sends_few_requests(listen):
             *(row for case, row in LISTED.items() if case not in rare), ("oci", "o/i", None, many, None),
             ("git", "{site}/any/r.git", None, version_2, None), ("savannah", "bash", None, version_2, None)]:
         provider, kept = listen(by_path(answers_by_path)), dict[str, str]()
-        known: dict[str, rt.KnownRelease] = {}
+        known: dict[str, rt.Release] = {}
         for _ in range(2):
             before = len(provider.seen)
             found = rt.releases_of(row_of(dialect, provider.url), name.replace("{site}", provider.url),
                                    rt.Fetcher(rt.Settings()).fetch, token, lambda: known, kept=kept)
-            known = {one.version: rt.KnownRelease(one.date or "", one.content_id, one.note and one.note.fingerprint)
-                     for one in found.releases}
+            known = {one.version: stored(one) for one in found.releases}
         most[dialect] = max(most[dialect], len(provider.seen) - before)
     assert most == {name: dialect.requests for name, dialect in rt.DIALECTS.items()}
 
@@ -3980,7 +3985,7 @@ def test_known_releases_are_not_fetched_again(listen):
     ]:
         dialect, name, token, answers_by_path, _ = LISTED[case]
         provider = listen(by_path(answers_by_path))
-        read_from(dialect, provider.url, name, known=dict.fromkeys(known, rt.KnownRelease(MAY, None, None)))
+        read_from(dialect, provider.url, name, known=dict.fromkeys(known, was(MAY)))
         assert len(provider.seen) == requests, [seen.path for seen in provider.seen]
 
 
@@ -4044,9 +4049,9 @@ def test_dockerhub_page_with_excluded_tag_counts_as_known(listen):
         entries = [{"name": f"{9 - page}.0{suffix}", "last_updated": MAY, "digest": f"sha256:{page}"} for suffix in ("", "-amd64")]
         return 200, {"results": entries, "next": f"{provider.url}{seen.path.partition('&page')[0]}&page={page + 1}"}
     provider = listen(answer)
-    known = {row[0]: rt.KnownRelease(row[1], row[5], None) for row in read_from("dockerhub", provider.url, "o/i")}
+    known = {row[0]: was(row[1], row[5]) for row in read_from("dockerhub", provider.url, "o/i")}
     assert len(known) == len(provider.seen) == 10
-    for change, count in [({}, 1), ({"8.0": rt.KnownRelease(MAY, "digest:old", None)}, 2)]:     # rebuilt: there may be more
+    for change, count in [({}, 1), ({"8.0": was(MAY, "digest:old")}, 2)]:     # rebuilt: there may be more
         provider.seen.clear()
         read_from("dockerhub", provider.url, "o/i", known=known | change)
         assert len(provider.seen) == count
@@ -4057,7 +4062,7 @@ def test_dockerhub_page_with_excluded_tag_counts_as_known(listen):
 def test_gitlab_forbidden_releases_do_not_make_tags_news(listen):
     answers = iter((403, (200, [])))
     provider = listen(lambda seen: next(answers, 404) if "/releases?" in seen.path else (200, GITLAB_TAGS))
-    known = {"v1": rt.KnownRelease(MAY, f"published:{MAY}", None)}
+    known = {"v1": was(MAY, f"published:{MAY}")}
     with pytest.raises(rt.ProviderError, match="no longer shows the releases of g/p"):
         read_from("gitlab", provider.url, "g/p", known=known)
 
@@ -4066,7 +4071,7 @@ def test_goproxy_every_known_major_version_is_requested(listen):
     lists = {"": "v1.0.0\n", "/v2": "v2.0.0\nv2.0.1\n", "/v3": "v3.0.0\n"}
     answers = {f"/m{major}/@v/list": (200, text) for major, text in lists.items()}
     provider = listen(by_path(answers))
-    known = {version: rt.KnownRelease(MAY, None, None) for version in ("v1.0.0", "v2.0.0", "v3.0.0")}
+    known = {version: was(MAY) for version in ("v1.0.0", "v2.0.0", "v3.0.0")}
     assert "v2.0.1" in [row[0] for row in read_from("goproxy", provider.url, "m", known=known)]
     assert "/m/v5/@v/list" not in [seen.path for seen in provider.seen]
     assert {seen.headers["disable-module-fetch"] for seen in provider.seen} == {"true"}
@@ -4128,7 +4133,7 @@ def test_pages_are_followed_up_to_what_is_known(listen):
     provider = listen(answer)
     assert len(read_from("gitlab", provider.url, "g/p")) == 20     # ten pages at most
     provider.seen.clear()
-    known = dict.fromkeys(("47.1", "47.0", "46.1", "46.0"), rt.KnownRelease(MAY, "commit:a", None))
+    known = dict.fromkeys(("47.1", "47.0", "46.1", "46.0"), was(MAY, "commit:a"))
     assert [row[0] for row in read_from("gitlab", provider.url, "g/p", known=known)] == ["49.1", "49.0", "48.1", "48.0", "47.1", "47.0"]
     assert len(provider.seen) == 4      # the releases, and three pages of tags
 
@@ -4158,7 +4163,7 @@ def test_github_tags_read_every_page_and_date_new_ones(listen):
         entries = [{"name": f"v{n}", "commit": {"sha": "a"}} for n in ((9, 8) if page == 1 else (*range(10, 22), 1))]
         return 200, entries, {"Link": f'<{seen.path.partition("&page")[0]}&page=2>; rel="next"'} if page == 1 else {}
     provider = listen(answer)
-    known = {name: rt.KnownRelease(MAY, "commit:a", None) for name in ("v9", "v8", "v1")}
+    known = {name: was(MAY, "commit:a") for name in ("v9", "v8", "v1")}
     dates = {row[0]: row[1] for row in read_from("github", provider.url, "o/r", "t", known=known)}
     assert dates == {f"v{n}": MAY if n > 11 else None for n in (1, *range(8, 22))}
     assert [seen.path.removeprefix("/api/v3/repos/o/r/") for seen in provider.seen] == [
@@ -4181,10 +4186,10 @@ def test_forgejo_feed_only_when_a_note_changed(listen):
         provider.seen.clear()
         return listing_of("forgejo", provider.url, "o/r", None, known), "releases.rss" in provider.seen[-1].path
     listing, is_read = listed({})
-    known = {one.version: rt.KnownRelease(one.date, one.content_id, one.note.fingerprint) for one in listing.releases}
+    known = {one.version: stored(one) for one in listing.releases}
     assert is_read and listed({**known, "v1.0": dataclasses.replace(known["v1.0"], fingerprint=1)})[1]
     listing, is_read = listed(known)
-    assert not is_read and not rt.compare(known, listing, 0.0)[0].noted      # the rendered notes stay
+    assert not is_read and not any(one.note for one in rt.compare(known, listing, 0.0)[0].values())      # the rendered notes stay
 
 
 def test_registry_token_dance(listen):
@@ -5223,8 +5228,13 @@ def test_readers_survive_mutations():
 # == rules =====================================================================
 
 
-def was(date: str, content_id: str | None = None, note: rt.Note | None = None) -> rt.KnownRelease:
-    return rt.KnownRelease(date, content_id, note and note.fingerprint)
+def was(date: str, content_id: str | None = None, note: rt.Note | None = None, version: str = "", **about: Any) -> rt.Release:
+    """A release as the store knows it."""
+    return rt.Release(version, date, content_id=content_id, fingerprint=note and note.fingerprint, **about)
+
+
+def stored(one: rt.Release) -> rt.Release:
+    return was(one.date or "", one.content_id, one.note, one.version, is_prerelease=one.is_prerelease)
 
 
 seen_as = rt.Release
@@ -5257,16 +5267,19 @@ COMPARED = {
 def test_compare_finds_what_is_new():
     for case in COMPARED:
         known, listed_now, is_window, expected = COMPARED[case]
-        findings, news = rt.compare(known, rt.Listing(listed_now, is_window=is_window), MONDAY)
-        kinds = (findings.new, findings.updated, findings.new_content_ids, findings.noted, news)
-        assert tuple("".join(release.version for release in kind) for kind in kinds) == expected
-        assert all(release.is_updated for release in findings.updated)
-        assert all(release.date for kind in kinds[:3] for release in kind)
-        assert {release.date for release in findings.updated} <= {known_one.date for known_one in known.values()}
+        after, news = rt.compare(known, rt.Listing(listed_now, is_window=is_window), MONDAY)
+        new = [version for version in after if version not in known]
+        updated = [version for version, one in after.items() if one.is_updated]
+        other_content = [version for version, one in known.items() if after[version].content_id != one.content_id and version not in updated]
+        noted = [version for version in known if after[version].note]
+        kinds = (new, updated, other_content, noted, [one.version for one in news])
+        assert tuple(map("".join, kinds)) == expected
+        assert all(one.date for one in (*after.values(), *news)) and all(after[version].date == known[version].date for version in updated)
+        assert updated == [one.version for one in news if one.is_updated]
 
 
 def test_news_have_the_step_that_they_take_above_what_was_known():
-    known = {"1.9": was(MAY), "2.0-rc1": rt.KnownRelease(MAY, None, None, 1), "3.0": rt.KnownRelease(MAY, None, None, 0, MONDAY)}
+    known = {"1.9": was(MAY), "2.0-rc1": was(MAY, is_prerelease=True), "3.0": was(MAY, gone_at=MONDAY)}
     listing = rt.Listing([seen_as("3.1-rc1", JUNE, is_prerelease=True), seen_as("2.0.1", JUNE), seen_as("2.0", JUNE)])
     assert [(one.version, one.step) for one in rt.compare(known, listing, MONDAY)[1]] == [
         ("2.0", "major"), ("2.0.1", "patch"), ("3.1-rc1", "major")]
@@ -5274,10 +5287,11 @@ def test_news_have_the_step_that_they_take_above_what_was_known():
 
 def test_promoted_prerelease_is_news():
     listing = rt.Listing([rt.Release("2.0", "2026-02-01T00:00:00Z", False, content_id="published:x")])
-    before = rt.KnownRelease("2026-02-01T00:00:00Z", "published:x", None, 1)
-    findings, news = rt.compare({"2.0": before}, listing, 0.0)
-    assert news == list(findings.updated) and news[0].is_updated and not news[0].is_prerelease
-    for quiet in (dataclasses.replace(before, is_prerelease=0), dataclasses.replace(before, content_id=None)):
+    before = was("2026-02-01T00:00:00Z", "published:x", is_prerelease=True)
+    after, news = rt.compare({"2.0": before}, listing, 0.0)
+    for one in (*news, after["2.0"]):
+        assert one.is_updated and not one.is_prerelease
+    for quiet in (dataclasses.replace(before, is_prerelease=False), dataclasses.replace(before, content_id=None)):
         assert rt.compare({"2.0": quiet}, listing, 0.0)[1] == []
 
 
@@ -5289,8 +5303,8 @@ def test_release_without_date_gets_that_of_the_check_or_at_first_of_the_oldest_d
             ({}, undated, {"latest": rt.timestamp(MONDAY), "1.0": rt.timestamp(MONDAY)}),
             ({}, dated + undated, {"latest": MAY, "1.0": MAY, "1.9": MAY, "2.0": JUNE}),
             ({"1.0": was(APRIL)}, dated + undated, {"latest": rt.timestamp(MONDAY), "1.9": MAY, "2.0": JUNE})]:
-        result, _ = rt.compare(known, rt.Listing(listed), MONDAY)
-        assert [(one.version, one.date) for one in result.new] == list(expected.items())
+        after, _ = rt.compare(known, rt.Listing(listed), MONDAY)
+        assert [(version, one.date) for version, one in after.items() if version not in known] == list(expected.items())
 
 
 def subscriber_to(*kinds: str, **settings: Any) -> rt.Subscriber:
@@ -5369,7 +5383,7 @@ def test_history_is_rewritten_when_more_than_half_of_it_changes():
         before = {str(number): was(MAY, "commit:a") for number in range(known)}
         listing = rt.Listing([rt.Release(str(number), None, content_id="commit:b" if number < updated else "commit:a")
                               for number in range(known)])
-        assert rt.is_history_rewritten(before, rt.compare(before, listing, MONDAY)[0]) is is_rewritten
+        assert rt.is_history_rewritten(before, rt.compare(before, listing, MONDAY)[1]) is is_rewritten
 
 
 # mine | the newest with its first number | the newest of all; "=" the same, "-" none | others; with dates behind an "@"
@@ -5412,7 +5426,7 @@ version-6.13.7 | version-6.14.0 | = | 6.14.0-ls300
 @pytest.mark.parametrize("row", FAMILIES.strip().splitlines())
 def test_newest_of_an_image_is_of_its_tag_s_family(row):
     mine, line, newest, others = (cell.split() for cell in row.split("|"))
-    known = {tag: rt.KnownRelease(f"{date or '2026-01-01'}T00:00:00Z", None, None, rt.IMAGES.is_prerelease(tag))
+    known = {tag: was(f"{date or '2026-01-01'}T00:00:00Z", is_prerelease=rt.IMAGES.is_prerelease(tag))
              for text in [*mine, *line, *newest, *others] for tag, _, date in [text.partition("@")]}
     found = rt.compared(rt.Installation("", mine[0].partition("@")[0]), known, rt.IMAGES)
     assert [found.line or "-", found.newest or "-"] == [*line, *(line if newest == ["="] else newest)]
@@ -5462,7 +5476,7 @@ traefik  1.7                    -                     2.9
 def test_newest_of_an_official_image_is_of_its_tag_s_family(image, mine, line, newest):
     numbers, behind = map(str.split, OFFICIAL[image])
     tags = [*numbers, *(f"{number}-{words}" for number in numbers for words in behind)]
-    known = {tag: rt.KnownRelease("2026-01-01T00:00:00Z", None, None, rt.IMAGES.is_prerelease(tag)) for tag in tags}
+    known = {tag: was("2026-01-01T00:00:00Z", is_prerelease=rt.IMAGES.is_prerelease(tag)) for tag in tags}
     found = rt.compared(rt.Installation("", mine), known, rt.IMAGES)
     assert (found.line or "-", found.newest or "-") == (line, line if newest == "=" else newest)
 
@@ -5470,13 +5484,14 @@ def test_newest_of_an_official_image_is_of_its_tag_s_family(image, mine, line, n
 # What is installed
 
 
-def known_of(*versions: str, rules: rt.VersionRules = rt.GENERIC, **about: Any) -> dict[str, rt.KnownRelease]:
+def known_of(*versions: str, rules: rt.VersionRules = rt.GENERIC, **about: Any) -> dict[str, rt.Release]:
     """Versions, a day apart, the first the oldest; "=digest" behind one is its content, "!" means gone."""
     found = {}
     for at, text in enumerate(versions):
         version, _, digest = text.rstrip("!").partition("=")
-        found[version] = rt.KnownRelease(rt.timestamp(MONDAY + at * rt.DAY), f"digest:{digest}" if digest else None, None, rules.is_prerelease(version),
-                                         1.0 if text.endswith("!") else None, cve=about.get("cve", {}).get(version, ()))
+        found[version] = was(rt.timestamp(MONDAY + at * rt.DAY), f"digest:{digest}" if digest else None, None, version,
+                             is_prerelease=rules.is_prerelease(version), gone_at=1.0 if text.endswith("!") else None,
+                             cve=about.get("cve", {}).get(version, ()))
     places = rt.ranked_places(found, rules)
     return {version: dataclasses.replace(one, place=places[version]) for version, one in found.items()}
 
@@ -6024,10 +6039,10 @@ def test_window_that_was_too_short_is_said_once(world, listen):
 
 def test_version_that_is_no_longer_a_prerelease_is_news_without_a_content_id_too():
     """As where npm's "latest" moves to it."""
-    known = {"2.0": rt.KnownRelease(MAY, None, None, is_prerelease=1, place=0)}
+    known = {"2.0": was(MAY, is_prerelease=True, place=0)}
     for is_prerelease in (True, False):
-        result, news = rt.compare(known, rt.Listing([rt.Release("2.0", MAY, is_prerelease)]), NOW)
-        assert [one.version for one in news] == [one.version for one in result.updated] == ["2.0"] * (not is_prerelease)
+        after, news = rt.compare(known, rt.Listing([rt.Release("2.0", MAY, is_prerelease)]), NOW)
+        assert [one.version for one in news] == [version for version, one in after.items() if one.is_updated] == ["2.0"] * (not is_prerelease)
 
 
 @pytest.mark.parametrize("releases, latest", [
@@ -6049,7 +6064,8 @@ def test_latest_is_the_highest_final_version_of_the_main_family(releases, latest
     known, rules = {}, rt.IMAGES if re.search("latest|-alpine|-ubuntu|windows|version-|-ls|RELEASE", releases) else rt.GENERIC
     for version, day in (one.split(":") for one in releases.split()):
         is_flagged = version[-1] == "?" or rules.is_prerelease(version)
-        known[version.rstrip("!?")] = rt.KnownRelease(f"2026-01-{int(day):02}T00:00:00Z", None, None, is_flagged, 1.0 if version[-1] == "!" else None)
+        known[version.rstrip("!?")] = was(
+            f"2026-01-{int(day):02}T00:00:00Z", is_prerelease=is_flagged, gone_at=1.0 if version[-1] == "!" else None)
     places = rt.ranked_places(known, rules)
     assert max(places, key=places.__getitem__) in latest.split() and sorted(places.values()) == list(range(len(known)))
 
@@ -7689,7 +7705,7 @@ def put_digest(store: rt.Store, project: rt.Project, destinations: Sequence[rt.D
                        tuple(rt.Recipient(one.id, due_at, is_digested=is_digested) for one in destinations)) for version in versions]
     assert store.sources.claim([project.source_id], "digests", store.database.clock())
     assert store.sources.record_check(project.source_id, "digests", rt.CheckResult(
-        store.database.clock() + rt.HOUR, new=[rt.Release(version, "2026-03-01T10:00:00Z") for version in versions], events=events))
+        store.database.clock() + rt.HOUR, after={version: rt.Release(version, "2026-03-01T10:00:00Z") for version in versions}, events=events))
 
 
 def put_event(world: World, project: rt.Project, version: str, /, *destinations: rt.Destination, **about: Any) -> None:
@@ -9281,7 +9297,8 @@ def test_notify_level_excludes_smaller_steps_unless_they_name_a_cve(world):
     for level, excluded in [("all", ""), ("minor", "2.1.2 2.0.1"), ("major", "2.1.2 2.1 2.0.1")]:
         assert world.ask("POST", path, {"notify_level": level}).get("notify_level", "newer") == level
         assert " ".join(one["version"] for one in world.ask("GET", f"{path}/releases")["releases"] if one.get("is_excluded")) == excluded
-    world.record(project.source_id, gone=["edge"], dropped=["edge"])
+    known = world.store.releases.known(project.source_id)
+    world.record(project.source_id, before=known, after={version: one for version, one in known.items() if version != "edge"})
     assert world.ask("GET", f"{path}/latest-release")["version"] == "2.1.1"
 
 
@@ -9312,7 +9329,7 @@ def checked(world: World, *new: str, rules: Any = None, judged: Sequence[str] = 
     verdicts = {project.id: verdicts_of(rules, [*judged, *new], [one for one in [*judged, *new] if rules[0][0] in one])} if rules else {}
     assert world.store.sources.claim([source_id], "test", now)
     assert world.store.sources.record_check(source_id, "test", rt.CheckResult(
-        now + 9, new=[a_release(version) for version in new], verdicts=verdicts, **found))
+        now + 9, after={version: a_release(version) for version in new}, verdicts=verdicts, **found))
 
 
 def joined(world: World, old: str, new: str) -> None:
@@ -9695,7 +9712,7 @@ def test_a_change_beside_a_check_hides_no_rebuild_of_that(world, between):
     rebuilt = dataclasses.replace(release("1.0"), content_id=f"digest:sha256:{'b' * 64}", is_updated=True)
     tracker = world.tracker(world.service.settings)
     source = world.store.sources.get(hub.source_id)
-    result = tracker._judge(source, rt.PROVIDERS["dockerhub"], lambda: world.store.releases.known(hub.source_id), rt.CheckResult(0.0, updated=[rebuilt]))
+    result = tracker._judge(source, rt.PROVIDERS["dockerhub"], dict, rt.CheckResult(0.0, after={"1.0": rebuilt}))
     world.ask("POST", *(("/v1/installations", item) if between == "a scan" else (f"/v1/projects/{hub.id}", between)))
     assert world.store.sources.claim([source.id], tracker._claimant, world.store.database.clock())
     tracker._record(source, result, [])
@@ -9735,7 +9752,7 @@ def test_what_is_said_twice_keeps_its_new_build(world):
     digest = "digest:sha256:" + "a" * 64
     hub = world.track("dockerhub", "nginx", dataclasses.replace(release("1.27"), content_id=digest))
     world.service.installer.record(hub, rt.Installation("nas", "1.27"))
-    world.record(hub.source_id, updated=[dataclasses.replace(release("1.27"), content_id=digest.replace("a" * 64, "b" * 64))])
+    world.record(hub.source_id, dataclasses.replace(release("1.27"), content_id=digest.replace("a" * 64, "b" * 64), is_updated=True))
     world.tracker(world.service.settings)._judge_rest([world.store.projects.get(world.account.id, hub.id)])
     for origin in ("file", "api"):
         world.ask("POST", "/v1/installations", {"place": "nas", "origin": origin, "items": [{"image": "nginx:1.27"}]})
@@ -10596,7 +10613,7 @@ def test_releases_found_since_they_were_read_are_new_to_each_account(world):
         assert visitor.send("/", {button["name"]: button["value"]}).status_int == 303 and button["name"] == sent
         assert new_on(visitor.get("/")) == wanted == new_on(visitor.get("/?unread=yes"))
     clock.now += 60
-    found_by(world, project, updated=[a_release("1.1", 1, content_id="digest:b")], news=["1.1"])
+    found_by(world, project, a_release("1.1", 1, content_id="digest:b", is_updated=True))
     assert "updated" in text_of(visitor.get("/"), "#found .unseen .mark"), "what is published again is unread again"
     shown = visitor.press(visitor.get("/"), "all")
     assert new_on(shown) == [] and "marked as read" in status_in(shown) and not shown.html.select("#found li button")
@@ -10623,7 +10640,7 @@ def test_releases_are_marked_for_what_they_are(world, visitor):
         "github", "o/a", a_release("1.0"), a_release("1.1-rc1", 1, is_prerelease=True), a_release("1.2", 2, content_id="digest:a"),
         a_release("1.3", 3, cve=("CVE-2026-1111",)), a_release("1.4", 4, cve=tuple(f"CVE-2026-000{n}" for n in range(5))),
         a_release("1.5-alpine", 5), exclude_prereleases=True, exclude_version_regexp=[("-alpine$", False)])
-    found_by(world, project, updated=[a_release("1.2", 2, content_id="digest:b")])
+    found_by(world, project, a_release("1.2", 2, content_id="digest:b", is_updated=True), news=[])
     wanted = {"1.0": [], "1.1-rc1": ["pre-release", "ignored"], "1.2": ["updated"], "1.3": ["CVE-2026-1111"],
               "1.4": ["CVE-2026-0000", "CVE-2026-0001", "CVE-2026-0002", "and 2 more"], "1.5-alpine": ["ignored"]}
     for path in ("/", f"/projects/{project.id}"):
@@ -10857,7 +10874,9 @@ def test_projects_list_is_sorted_and_filtered(world, visitor):
         shown = visitor.get(f"/projects?sort={sort}" if sort else "/projects")
         assert names_on(shown) == names.split() and filled_in(shown, "sort") == [sort or "updated"]
     # Bug: the order was that of any release, beside the dates of the highest ones.
-    found_by(world, projects["o/Zeta"], a_release("0.8.1", 40), places={"0.8.1": 0, "0.9": 1, "1.1": 2})
+    known = world.store.releases.known(projects["o/Zeta"].source_id)
+    found_by(world, projects["o/Zeta"], *(dataclasses.replace(one, place=place) for place, one in enumerate(
+        (a_release("0.8.1", 40), known["0.9"], known["1.1"]))), news=["0.8.1"])
     world.store.projects.update(world.account.id, projects["o/Mid"].id, {"installed": (rt.Installation("", "1.5"),)})
     for sort in ("updated", "updated-reverse"):
         dates = [one["datetime"] for one in visitor.get(f"/projects?sort={sort}").html.select("main .list time")]
@@ -11144,7 +11163,7 @@ def test_options_preview_tells_why_not(world, visitor):
     assert set(rows) == {"2.2", "2.1", "2.0-alpine", "2.0-rc1", *(f"1.{n}" for n in range(9, 55))}, "the last fifty"
     assert "Nobody" in rows["2.2"] and "0 notified, 0 ignored" in text_of(visitor.get(path))
     world.webhook("http://127.0.0.1:9/")
-    found_by(world, project, updated=[a_release("2.0-alpine", 57, content_id="b")])
+    found_by(world, project, a_release("2.0-alpine", 57, content_id="b", is_updated=True), news=[])
     page = visitor.get(path)
     for fields, version, word in [({"exclude_prereleases": True}, "2.0-rc1", "pre-?release"), ({"exclude_updated": True}, "2.0-alpine", "again|re-?published"),
                                   ({"matching": "alpine"}, "2.0-alpine", "pattern"), ({"others": "^2.[0-1]"}, "2.2", "pattern"),

@@ -548,7 +548,7 @@ def fill_by_store(path: pathlib.Path, count: int) -> Filled:
         releases = [rt.Release(f"v1.{at}.0", f"2026-01-{at % 28 + 1:02}T{at // 28:02}:{number % TEMPLATES:02}:00Z",
                                note=rt.Note(f"v1.{at}.0", "<p>Fixes.</p>", f"https://example.org/{at}"))
                     for at in range(RELEASES)]
-        record(store, source.id, new=releases)
+        record(store, source.id, releases)
         ids.append(project.id)
     store.close()
     return Filled(path, key.secret, token, tuple(ids))
@@ -618,11 +618,12 @@ def kept_in(store: Filled) -> dict[str, list[str]]:
     return found
 
 
-def record(store: Any, source_id: int, **found: Any) -> None:
+def record(store: Any, source_id: int, releases: Sequence[Any] = (), **found: Any) -> None:
     """Record what a check found, the next one in a day."""
     if not store.sources.claim([source_id], "bench", time.time()):
         raise BenchError(f"source {source_id} could not be claimed")
-    store.sources.record_check(source_id, "bench", program().CheckResult(time.time() + 86400, **found))
+    store.sources.record_check(source_id, "bench", program().CheckResult(
+        time.time() + 86400, after={one.version: one for one in releases}, **found))
 
 
 def add_sources(path: pathlib.Path, count: int, urls: Sequence[str] = ()) -> None:
@@ -1197,7 +1198,7 @@ class Bench(Stage):
             if number % 2:
                 versions = [version + variant for version in versions[:100] for variant in ("", "-alpine")]
             rules = rt.IMAGES if number % 2 else rt.GENERIC
-            known = {version: rt.KnownRelease(rt.timestamp(1.7e9 + at * 3600), None, None) for at, version in enumerate(versions)}
+            known = {version: rt.Release(version, rt.timestamp(1.7e9 + at * 3600)) for at, version in enumerate(versions)}
             places = rt.ranked_places(known, rules)
             known = {version: dataclasses.replace(one, place=places[version]) for version, one in known.items()}
             found.append((rt.Installation("nas", chance.choice(versions[-50:])), known, rules))
@@ -1217,7 +1218,7 @@ class Bench(Stage):
         before, rt = path.stat().st_size, program()
         store = rt.Store(str(path))
         for source in store.sources.all():
-            record(store, source.id, new=[
+            record(store, source.id, [
                 rt.Release(f"v2.{at}.0", f"2026-02-{at % 28 + 1:02}T{at // 28:02}:00:00Z",
                            content_id=f"commit:{hashlib.sha1(b'%d' % at).hexdigest()}") for at in range(count)])
         store.close()       # which moves the write-ahead log into the file

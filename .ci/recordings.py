@@ -171,8 +171,7 @@ def judged(case: Case, listing: releasetrack.Listing) -> Iterator[str]:
     yield from (f"{version} is listed" for version in judge.get("absent", ()) if version in found)
     yield from (f"{one} is not below {other}" for one, other in judge.get("next", ()) if rules.order(one) >= rules.order(other))
     if "latest_stable" in judge:
-        places = releasetrack.ranked_places({version: releasetrack.KnownRelease(
-            release.date or "", None, None, release.is_prerelease) for version, release in found.items()}, rules)
+        places = releasetrack.ranked_places(found, rules)
         if (latest := max(places, key=places.__getitem__)) != judge["latest_stable"]:
             yield f"the latest is {latest}, not {judge['latest_stable']}"
 
