@@ -75,7 +75,6 @@ import errno
 import fcntl
 import functools
 import getpass
-import glob
 import hashlib
 import heapq
 import hmac
@@ -1737,28 +1736,18 @@ class Pace:
         return f"at most {self._taken.maxlen} times in {self._seconds:g} s"
 
 
-def fair_turns(waiting: Iterable[Job], busy: Collection[Job], size: int, per_host: int,
-               is_shared: bool) -> list[Job]:
+def fair_turns(waiting: Iterable[Job], busy: Collection[Job], size: int, per_host: int) -> list[Job]:
     """What of the ``waiting``, oldest first, begins now in a pool of a size in which ``busy`` is under way.
-
-    Next is the account with the fewest under way. It gets a quarter of the pool; more only while no other
-    account waits, and where several accounts share the store, a quarter stays free for those who come.
-    """
-    quarter, begun, queues = size // 4, list[Job](), dict[str, deque[Job]]()
+    Next is the oldest of the account with the fewest under way, at a host below its limit."""
+    waiting, begun = list(waiting), list[Job]()
     under_way, at_host = Counter(job.account_id for job in busy), Counter(job.host for job in busy)
-    for job in waiting:
-        queues.setdefault(job.account_id, deque()).append(job)
-    for free in range(size - len(busy), 0, -1):
-        for queue in queues.values():
-            while queue and at_host[queue[0].host] >= per_host:
-                queue.popleft()
-        queues = {account: queue for account, queue in queues.items() if queue}
-        account = min(queues, key=under_way.__getitem__, default="")
-        is_alone = len(queues) == 1 and free > quarter * is_shared
-        if not queues or under_way[account] >= max(quarter, 1) and not is_alone:
+    for _ in range(size - len(busy)):
+        waiting = [job for job in waiting if at_host[job.host] < per_host]
+        if not waiting:
             break
-        begun.append(queues[account].popleft())
-        under_way[account] += 1
+        begun.append(min(waiting, key=lambda job: under_way[job.account_id]))
+        waiting.remove(begun[-1])
+        under_way[begun[-1].account_id] += 1
         at_host[begun[-1].host] += 1
     return begun
 
@@ -2600,14 +2589,6 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-def _remove_abandoned_parts(path: str) -> None:
-    """Remove what killed copies left, with all secrets. One written to within the hour may be in progress."""
-    for part in glob.glob(f"{glob.escape(path)}*.{'?' * 26}.part*"):
-        with contextlib.suppress(OSError):
-            if os.path.getmtime(part) < time.time() - HOUR:
-                os.unlink(part)
-
-
 def _has_foreign_log(path: str) -> bool:
     """Whether a backup, whose byte 18 is 1 and not 2, was copied over a store whose write-ahead log is still
     there: SQLite would write that log into it."""
@@ -2659,7 +2640,6 @@ def _shape(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
 
 def _copy_whole(db: sqlite3.Connection, path: str) -> None:
     """Replace the file at ``path`` by a copy of a database, once it is whole; for its owner alone."""
-    _remove_abandoned_parts(path)
     part = f"{path}.{make_id()}.part"
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     try:
@@ -2722,7 +2702,6 @@ class Database:
                              f"{self.path}-wal and {self.path}-shm, or use the command restore")
         self._file = os.stat(self.path)
         version = _check_schema(self.connection, self.path, self._scripts)
-        _remove_abandoned_parts(self.path)
         self._enter_wal(self.connection)
         if version and version in self._scripts:
             self.backup(f"{self.path}.schema-{version}")
@@ -8609,7 +8588,7 @@ class Tracker(Worker):
                    for id_, owner_id, provider, name in self.store.sources.due(
                        [id_ for id_, host in hosts.items() if at_host[host] < limit], now,
                        max(limit, 4 * self._size // max(accounts, 1)))]
-        jobs = {job.id: job for job in fair_turns(waiting, self._busy, self._size, limit, accounts > 1)}
+        jobs = {job.id: job for job in fair_turns(waiting, self._busy, self._size, limit)}
         for source in self.store.sources.claim(list(jobs), self._claimant, now, now) if jobs else ():
             self._submit(jobs[source.id], self.check, source)
 
@@ -10023,14 +10002,13 @@ class Courier(Worker):
         pauses = {id_: pause for id_ in due if (pause := self._pause(id_))}
         waiting = [Job(id_, account_id, id_) for id_, account_id in due.items() if id_ not in pauses]
         waiting.sort(key=lambda job: self._served_at.get(job.id, 0.0))
-        is_shared = self.store.accounts.count() > 1
         # Those that failed hold at most a quarter of the pool, with those not tried since the start a half.
         with self._lock:
             part_of = dict(self._part)
         for part in (4, 2, 1):
             begun = set(fair_turns([job for job in waiting if part_of.get(job.id, 2) >= part],
                                    [job for job in self._busy if part_of.get(job.id, 2) >= part],
-                                   max(self._WORKERS // part, 1), 1, is_shared))
+                                   max(self._WORKERS // part, 1), 1))
             waiting = [job for job in waiting if part_of.get(job.id, 2) < part or job in begun]
         for job in waiting:
             self._served_at[job.id] = time.monotonic()

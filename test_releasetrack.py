@@ -1295,22 +1295,21 @@ def test_rate_window_starts_with_the_first_request_lasts_an_hour_and_refuses_wha
     assert [few.take(f"name {at}", 1, 11.0).is_open for at in (9, 10, 0)] == [False, False, True]
 
 
-@pytest.mark.parametrize("waiting, busy, size, is_shared, begun", [
+@pytest.mark.parametrize("waiting, busy, size, begun", [
     # each an account, and maybe a host
-    ("A A A A A A A A A A",   "",                8, False, "A A A A A A A A"),      # a home with one account
-    ("A A A A A A A A A A",   "",                8, True,  "A A A A A A"),          # a quarter stays free for others
-    ("A A A B B B",           "A A A A A A",     8, True,  "B B"),                  # to whom it goes at once
-    ("A A A A B B B B",       "",                8, True,  "A B A B"),              # while others wait, a quarter each
-    ("B B B B B B B",         "A",               8, True,  "B B B B B"),
-    ("A A B B C C D D E E",   "",                8, True,  "A B C D E A B C"),
-    ("A B C",                 "D D D D D D D D", 8, True,  ""),
-    ("A A B",                 "",                1, True,  "A"),                    # of a pool that has no quarter
-    ("A1 A1 A1 A2 B1 B2 B2",  "C1",              8, True,  "A1 B2 A2"),             # two at most at a host
+    ("A A A A A A A A A A",   "",                8, "A A A A A A A A"),      # a home with one account
+    ("A A A B B B",           "A A A A A A",     8, "B B"),
+    ("A A A A B B B B",       "",                8, "A B A B A B A B"),
+    ("B B B B B B B",         "A",               8, "B B B B B B B"),
+    ("A A B B C C D D E E",   "",                8, "A B C D E A B C"),
+    ("A B C",                 "D D D D D D D D", 8, ""),
+    ("A A B",                 "",                1, "A"),
+    ("A1 A1 A1 A2 B1 B2 B2",  "C1",              8, "A1 B2 A2"),             # two at most at a host
 ])
-def test_turns_of_accounts_are_fair(waiting, busy, size, is_shared, begun):
+def test_turns_of_accounts_are_fair(waiting, busy, size, begun):
     def jobs(text: str, start: int) -> list[rt.Job]:
         return [rt.Job(number, one[0], one[1:] or str(-number)) for number, one in enumerate(text.split(), start)]
-    found = rt.fair_turns(jobs(waiting, 10), jobs(busy, 100), size, 2, is_shared)
+    found = rt.fair_turns(jobs(waiting, 10), jobs(busy, 100), size, 2)
     assert " ".join(f"{one.account_id}{one.host if int(one.host) > 0 else ''}" for one in found) == begun
 
 
@@ -15549,24 +15548,6 @@ def test_copy_killed_at_any_point_is_whole_or_not_there(tmp_path, work):
             assert found_in(copy) == before and copy.stat().st_mode & 0o777 == 0o600
         if found[0] != 1 or copy.exists() and random_.random() < 0.3:
             shutil.rmtree(path.parent)
-
-
-def test_backup_removes_what_killed_copies_left(db, tmp_path):
-    # Else each kill leaves as much as the store takes, with all its secrets
-    rt.Store(db).close()
-    folder = tmp_path / "copies"
-    folder.mkdir()
-    strays = [pathlib.Path(f"{db}.schema-1.{rt.make_id()}.part"), pathlib.Path(f"{db}.{rt.make_id()}.download.{rt.make_id()}.part"),
-              folder / f"copy.db.{rt.make_id()}.part", folder / f"copy.db.{rt.make_id()}.part-journal"]
-    for stray in strays:
-        shutil.copy(db, stray)
-        os.utime(stray, (time.time() - 86400,) * 2)
-    others = [folder / "other.db.part", pathlib.Path(f"{db}.mine.part"), pathlib.Path(f"{db}.schema-1.{rt.make_id()}.part")]
-    for other in others:        # not ours, and what is being written at this moment
-        shutil.copy(db, other)
-    assert command("backup", str(folder / "copy.db"), "--db", db)[0] == 0
-    assert [stray.name for stray in strays if stray.exists()] == []
-    assert all(other.exists() for other in others)
 
 
 # == faults of requests ========================================================
