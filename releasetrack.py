@@ -7959,24 +7959,17 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
     surplus = max(len(known) + len(new) - RELEASE_LIMIT, 0)
     for version in [version for version in list(known)[::-1] if version not in listed][:surplus]:
         del after[version]
-    finals = [version for version, before in known.items() if not before.is_prerelease and not before.gone_at]
-    steps = version_steps([one.version for one in new],
-                          finals + [one.version for one in new if not one.is_prerelease])
+    steps = version_steps([one.version for one in new], [
+        one.version for one in (*known.values(), *new) if not one.is_prerelease and not one.gone_at])
     new = [dataclasses.replace(one, step=steps[one.version]) for one in new]
     after |= {one.version: one for one in new}
     is_replaced = is_full and not here          # as a whole: what is listed now is history
     news = [one for one in new if (one.date or "") >= news_since and not is_replaced] + updated
-    return _with_places(known, after, rules), news
-
-
-def _with_places(known: Mapping[str, Release], after: dict[str, Release],
-                 rules: VersionRules) -> dict[str, Release]:
-    """What is known after a check, with the places that follow."""
     if after != known or any(one.place is None for one in known.values()):
         for version, place in ranked_places(after, rules).items():
             if after[version].place != place:
                 after[version] = dataclasses.replace(after[version], place=place)
-    return after
+    return after, news
 
 
 # ---- what is installed

@@ -5278,7 +5278,7 @@ def test_compare_finds_what_is_new():
 
 
 def test_news_have_the_step_that_they_take_above_what_was_known():
-    known = {"1.9": was(MAY), "2.0-rc1": was(MAY, is_prerelease=True), "3.0": was(MAY, gone_at=MONDAY)}
+    known = by_version([was(MAY, version="1.9"), was(MAY, version="2.0-rc1", is_prerelease=True), was(MAY, version="3.0", gone_at=MONDAY)])
     listing = rt.Listing([seen_as("3.1-rc1", JUNE, is_prerelease=True), seen_as("2.0.1", JUNE), seen_as("2.0", JUNE)])
     assert [(one.version, one.step) for one in rt.compare(known, listing, MONDAY)[1]] == [
         ("2.0", "major"), ("2.0.1", "patch"), ("3.1-rc1", "major")]
