@@ -2491,15 +2491,12 @@ UPDATE project
 
 PRAGMA user_version = 8;
 """}
-# Dropped before a migration, as they hold on to columns that it may drop, and created after it: so only
-# the present ones stand here.
-DROPPED_VIEWS = """
+# Created anew after a migration; one that drops a column of theirs drops them first.
+VIEWS = """
 DROP VIEW IF EXISTS project_release_view;
 DROP VIEW IF EXISTS release_view;
 DROP VIEW IF EXISTS unread_view;
 DROP VIEW IF EXISTS delivery_view;
-"""
-VIEWS = """
 CREATE VIEW release_view AS
 SELECT release.id, source_id, version, date, is_prerelease, is_updated, cve, content_id, gone_at, found_at,
        step, place, release_id IS NOT NULL AS has_note, fingerprint, title, message, url
@@ -2621,8 +2618,6 @@ _TOO_OLD = ("has schema {} of a releasetrack from before 24 November 2026, which
 
 def _upgrade(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
     """Run the scripts that bring a database to the present schema, and create its views."""
-    for statement in _statements(DROPPED_VIEWS):
-        db.execute(statement)
     while script := scripts.get(db.execute("PRAGMA user_version").fetchone()[0]):
         for statement in _statements(script):
             db.execute(statement)
