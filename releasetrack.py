@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # /// script
-# requires-python = ">=3.10"
-# dependencies = ["bottle>=0.12.25,<0.14", "waitress>=2.1.2"]
+# requires-python = ">=3.11"
+# dependencies = ["bottle>=0.13,<0.14", "waitress>=3"]
 # ///
 # mypy: disable-error-code="import-untyped,no-any-return,unused-ignore,type-arg", allow-subclassing-any
 """releasetrack: know when the software you depend on is released.
@@ -46,6 +46,8 @@ from __future__ import annotations
 import os
 import sys
 
+if sys.version_info < (3, 11):
+    sys.exit("releasetrack: Python 3.11 or newer is required, and this is " + sys.version.split()[0])
 if __name__ == "__main__" and sys.argv[1:2] in (["serve"], ["check"]) and sys.orig_argv[1:] == sys.argv:
     # Python keeps what it parsed of a script until that ends, and nothing of a module: idle memory is 35 MiB
     # as a module and 63 MiB as a script. So the service, which runs for years, starts again as a module. So
@@ -101,7 +103,6 @@ import subprocess
 import threading
 import time
 import urllib.parse
-import urllib.request
 import uuid
 import weakref
 import xml.etree.ElementTree
@@ -652,7 +653,7 @@ def relative_time(at: float, now: float) -> str:
 
 
 _TIME = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?\s*([Zz]|UTC|[+-]\d\d:?\d\d)?", re.ASCII)
+    r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?)\s*(?:[Zz]|UTC|([+-]\d\d:?\d\d))?", re.ASCII)
 
 
 def utc(text: str | None) -> str | None:
@@ -663,12 +664,7 @@ def utc(text: str | None) -> str | None:
     match = _TIME.fullmatch(text)
     if not match:
         raise ValueError(f"{text[:40]!r} is no time")
-    day, clock, fraction, zone = match.groups()
-    if not zone or zone in "ZzUTC":
-        zone = "+00:00"
-    elif ":" not in zone:
-        zone = f"{zone[:3]}:{zone[3:]}"
-    when = datetime.datetime.fromisoformat(f"{day}T{clock}.{(fraction or '0')[:6]:0<6}{zone}")
+    when = datetime.datetime.fromisoformat(match[1] + (match[2] or "Z"))
     if not 1980 <= when.year < 9999:
         return None
     return when.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"
@@ -1135,16 +1131,6 @@ class Release:
 
 
 @dataclasses.dataclass(frozen=True)
-class Hours:
-    """When people are notified."""
-
-    time_zone: str              # an IANA name, such as Europe/Berlin; for digests
-    digest_hour: int | None = None      # of daily and weekly digests; None: that of the setting
-    quiet_from: str = ""        # "22:00": from then on nothing is sent but what is urgent; "": no such hours
-    quiet_until: str = ""       # "07:00", perhaps of the next day
-
-
-@dataclasses.dataclass(frozen=True)
 class Account:
     id: str
     type: str                   # one of ACCOUNT_TYPES
@@ -1158,13 +1144,9 @@ class Account:
     badge_secret: str = dataclasses.field(default="", repr=False)       # in those of its badges
     totp_secret: str = dataclasses.field(default="", repr=False)        # in base 32; "": no second factor
     recovery_codes: int = 0     # that are left
-    digest_hour: int | None = None
-    quiet_from: str = ""
-    quiet_until: str = ""
-
-    @property
-    def hours(self) -> Hours:
-        return Hours(self.time_zone, self.digest_hour, self.quiet_from, self.quiet_until)
+    digest_hour: int | None = None      # of daily and weekly digests; None: that of the setting
+    quiet_from: str = ""        # "22:00": from then on nothing is sent but what is urgent; "": no such hours
+    quiet_until: str = ""       # "07:00", perhaps of the next day
 
     @property
     def signing_key(self) -> str:
@@ -4654,7 +4636,7 @@ def keep_lease_alive(renew: Callable[[], None]) -> Iterator[None]:
 
 # == fetching ==================================================================
 #
-# All outgoing requests, by urllib.request, and mail, by smtplib. An exchange has a deadline and a budget of
+# All outgoing requests, by http.client, and mail, by smtplib. An exchange has a deadline and a budget of
 # bytes, headers included; it dials only addresses that were judged, and TLS is verified against the name. No
 # proxy that the environment names is used. Redirects of notifications are never followed. A host is sent few
 # requests at once, and none before the time that it asked to wait for.
@@ -4870,7 +4852,6 @@ class _Connection(http.client.HTTPConnection):
             self._headers |= headers
 
     def ask(self, request: Request) -> http.client.HTTPResponse:
-        """The head of the answer."""
         self.request(request.method, self._target, request.body, {**self._headers, **request.headers})
         return self.getresponse()
 
@@ -4882,21 +4863,6 @@ class _Connection(http.client.HTTPConnection):
             self.sock.settimeout(self._exchange.left(_CONNECT))
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._certified)
             self.sock.exchange = self._exchange     # type: ignore[attr-defined]
-
-
-class _Handler(urllib.request.BaseHandler):
-    """Has urllib's opener send a request by a connection of ours, which ``stack`` closes."""
-
-    def __init__(self, request: Request, exchange: _Exchange, tls: Callable[[], ssl.SSLContext],
-                 stack: contextlib.ExitStack) -> None:
-        self._request, self._exchange, self._tls, self._stack = request, exchange, tls, stack
-
-    def http_open(self, asked: urllib.request.Request) -> http.client.HTTPResponse:
-        connection = _Connection(urlsplit(asked.full_url), self._exchange,
-                                 self._tls() if asked.type == "https" else None)
-        return self._stack.enter_context(contextlib.closing(connection)).ask(self._request)
-
-    https_open = http_open
 
 
 DOCKER_SECONDS = 3.0            # for each answer of an engine
@@ -5229,11 +5195,9 @@ class Fetcher:
         try:
             url = urlsplit(ascii_url(request.url))
             log.debug("request %s %s%s", request.method, url.netloc, url.path if is_shown else "")
-            opener = urllib.request.OpenerDirector()
-            with contextlib.ExitStack() as stack:
-                opener.add_handler(_Handler(request, exchange, lambda: self._tls, stack))
-                yield stack.enter_context(opener.open(
-                    urllib.request.Request(url.geturl(), request.body, method=request.method)))
+            connection = _Connection(url, exchange, self._tls if url.scheme == "https" else None)
+            with contextlib.closing(connection), connection.ask(request) as response:
+                yield response
         except (OSError, http.client.HTTPException, ValueError) as error:
             words = _without_login(_network_error(error), _login_of(self._settings.outgoing_proxy))
             raise Unreachable(words) from error
@@ -8211,12 +8175,12 @@ def _zone_of(name: str) -> datetime.tzinfo:
     return datetime.timezone.utc
 
 
-def after_quiet_hours(at: float, hours: Hours) -> float:
-    """The instant, or the end of the quiet hours that it falls into."""
-    if not hours.quiet_from or not hours.quiet_until:
+def after_quiet_hours(at: float, account: Account) -> float:
+    """The instant, or the end of the account's quiet hours that it falls into."""
+    if not account.quiet_from or not account.quiet_until:
         return at
-    begins, ends = map(datetime.time.fromisoformat, (hours.quiet_from, hours.quiet_until))
-    zone, one_day = _zone_of(hours.time_zone), datetime.timedelta(days=1)
+    begins, ends = map(datetime.time.fromisoformat, (account.quiet_from, account.quiet_until))
+    zone, one_day = _zone_of(account.time_zone), datetime.timedelta(days=1)
     today = datetime.datetime.fromtimestamp(at, zone).date()
     for day in (today - one_day, today):
         last_day = day + one_day if ends <= begins else day
@@ -8226,10 +8190,10 @@ def after_quiet_hours(at: float, hours: Hours) -> float:
     return at
 
 
-def sending_time(schedule: str, at: float, hours: Hours, digest_hour: int) -> float:
+def sending_time(schedule: str, at: float, account: Account, digest_hour: int) -> float:
     """When what happens at an instant is sent by a schedule, outside of quiet hours."""
-    own_hour = digest_hour if hours.digest_hour is None else hours.digest_hour
-    return after_quiet_hours(next_boundary(schedule, at, hours.time_zone, own_hour), hours)
+    own_hour = digest_hour if account.digest_hour is None else account.digest_hour
+    return after_quiet_hours(next_boundary(schedule, at, account.time_zone, own_hour), account)
 
 
 def _hold_until(project: Project, release: Release | None, now: float) -> float:
@@ -8247,10 +8211,10 @@ def _recipient(destination: Destination, account: Account, schedule: str, at: fl
                is_held: bool = False, is_urgent: bool = False) -> Recipient:
     """A destination that is notified by a schedule of what happens at an instant. Quiet hours hold back
     everything but what is urgent, and webhooks, which are for machines."""
-    hours, is_digested = account.hours, schedule != "instant"
+    is_digested = schedule != "instant"
     if is_urgent or destination.kind == "webhook":
-        hours = dataclasses.replace(hours, quiet_from="")
-    due_at = sending_time(schedule, at + _DIGEST_GRACE * is_digested, hours, settings.digest_hour)
+        account = dataclasses.replace(account, quiet_from="")
+    due_at = sending_time(schedule, at + _DIGEST_GRACE * is_digested, account, settings.digest_hour)
     return Recipient(destination.id, due_at, is_digested, is_held)
 
 
@@ -10072,7 +10036,7 @@ class Courier(Worker):
             if state == "pending" and first.destination.kind != "webhook" and not any(
                     delivery.body.get("cve") for delivery in batch):
                 account = self.store.accounts.get(first.destination.account_id)
-                due_at = after_quiet_hours(due_at, account.hours) if account else due_at
+                due_at = after_quiet_hours(due_at, account) if account else due_at
         except Stopped:
             raise
         except Exception:   # ours: it costs this delivery an attempt, and is backed off like a receiver's

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # /// script
-# requires-python = ">=3.10"
-# dependencies = ["bottle>=0.12.25,<0.14", "waitress>=2.1.2"]
+# requires-python = ">=3.11"
+# dependencies = ["bottle>=0.13,<0.14", "waitress>=3"]
 # ///
 """What releasetrack.py costs, beside floors that are measured in the same run, and what it holds up against.
 
