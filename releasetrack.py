@@ -593,12 +593,10 @@ class Unreachable(ProviderError):
     """No usable answer: no address, refused, too slow, too large, a bad certificate."""
 
 
-class CheckAbandoned(ProviderError):
-    """The program ended in the midst of a check: it was killed, or had no memory left."""
-
-
-class Stopped(Unreachable):
+class Stopped(ReleasetrackError):
     """The program is stopping; says nothing about the other side."""
+
+    status = 503
 
 
 class Throttled(ProviderError):
@@ -787,21 +785,6 @@ _MAVEN_STAGES = {"alpha": (0, "", 0), "beta": (0, "", 1), "milestone": (0, "", 2
                  "sp": (2, "", 0)}
 
 
-def maven_order(version: str) -> VersionOrder:
-    """https://maven.apache.org/pom.html#version-order-specification"""
-    return _ranked(version, lambda word: _MAVEN_STAGES.get(word, (2, word, 0)))
-
-
-def gem_order(version: str) -> VersionOrder:
-    """https://docs.ruby-lang.org/en/master/Gem/Version.html: any letter makes a prerelease."""
-    return _ranked(version, lambda word: (0, word, 0))
-
-
-def prerelease_by_gem(version: str) -> bool:
-    """As ``gem_order``."""
-    return re.search("[A-Za-z]", version) is not None
-
-
 def _identifiers(text: str) -> list[tuple[int, str, int]]:
     return [(0, "", int(one)) if re.fullmatch("[0-9]+", one) else (0, one, 0)
             for one in text.split(".") if one]
@@ -913,11 +896,6 @@ def version_lineage(version: str) -> Lineage:
     return Lineage(version_family(version), (), (version,), True, version_parts(version.rpartition("@")[2]))
 
 
-def debian_lineage(version: str) -> Lineage:
-    """That of a distribution's package, whose versions are all of one family."""
-    return Lineage((), (), (version,), True, version_parts(""))
-
-
 # What says only which build an image is, as at the end of 8.0.0-debian-12-r3 and v8.9.0-ls99.
 _BUILD = re.compile(r"(?:-(?:ls|r|security-|debian-[0-9]+-r)?[0-9]+){0,9}$")
 
@@ -960,10 +938,15 @@ SEMVER = VersionRules(semver_order, prerelease_by_semver)
 NUGET = VersionRules(lambda version: semver_order(version.lower()), prerelease_by_semver)
 PUB = VersionRules(pub_order, prerelease_by_semver)
 PEP440 = VersionRules(pep440_order, prerelease_by_pep440)
-MAVEN = VersionRules(maven_order, prerelease_by_words)
-GEM = VersionRules(gem_order, prerelease_by_gem)
+# https://maven.apache.org/pom.html#version-order-specification
+MAVEN = VersionRules(lambda version: _ranked(version, lambda word: _MAVEN_STAGES.get(word, (2, word, 0))),
+                     prerelease_by_words)
+# https://docs.ruby-lang.org/en/master/Gem/Version.html: any letter makes a prerelease.
+GEM = VersionRules(lambda version: _ranked(version, lambda word: (0, word, 0)),
+                   lambda version: re.search("[A-Za-z]", version) is not None)
 PERL = VersionRules(perl_order, prerelease_by_words)
-DEBIAN = VersionRules(debian_order, prerelease_by_words, debian_lineage)
+DEBIAN = VersionRules(debian_order, prerelease_by_words,      # all versions of a package are of one family
+                      lambda version: Lineage((), (), (version,), True, version_parts("")))
 
 
 def _name_and_numbers(version: str) -> tuple[str, tuple[int, ...]]:
@@ -5118,7 +5101,7 @@ class Fetcher:
         exchange = self._exchange(NOTIFICATION_SECONDS, REPLY_LIMIT, is_trusted)
         with self._open(request, exchange) as response:
             body = b""
-            with contextlib.suppress(Unreachable, OSError, http.client.HTTPException, ValueError):
+            with contextlib.suppress(Unreachable, Stopped, OSError, http.client.HTTPException, ValueError):
                 text = response.read(REPLY_LIMIT // 2).decode("utf-8", "surrogateescape")
                 login = _login_of(self._settings.outgoing_proxy)
                 body = _without_login(text, login).encode("utf-8", "surrogateescape")
@@ -5214,7 +5197,7 @@ class Fetcher:
             try:
                 words = server.hand_over(mail, login)
             finally:        # what it answers to QUIT does not count
-                with contextlib.suppress(OSError, Unreachable):
+                with contextlib.suppress(OSError, Unreachable, Stopped):
                     server.quit()
                 server.close()
         except smtplib.SMTPResponseException as error:
@@ -7009,8 +6992,6 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
             request = dataclasses.replace(request, is_user_supplied=True)
         try:
             answer = ask(request)
-        except Stopped:
-            raise
         except Unreachable as error:
             raise Unreachable(f"Can't reach {provider.title}: {error}") from error
         if is_conditional and answer.status == 304:
@@ -7839,7 +7820,6 @@ NEWS_LIMIT = 20                 # releases of one project that one check announc
 WEBHOOK_LIMIT = 1000            # and to webhooks; the newest
 CHECK_MAX_WAIT = 6 * HOUR       # between the checks of a source that fails, if its interval is shorter
 ABANDONED = "its last check did not end: the program was killed in its midst, or had no memory left"
-ABANDONED_WAIT = 10 * MINUTE    # after a check that did not end, at most; it doubles, up to a day
 INTERNAL_ERROR = "internal error, see the log"
 _DIGEST_GRACE = 10.0            # seconds before a digest is due in which events go into the next one
 
@@ -8427,9 +8407,6 @@ def check_failure(error: Exception, source: Source, now: float, interval: float,
     if isinstance(error, Throttled):
         return CheckFailure(str(error), now + error.seconds, counts=False, quota_left=error.quota_left)
     wait = min(interval * 2 ** min(source.failures + 1, 20), max(interval, CHECK_MAX_WAIT))
-    if isinstance(error, CheckAbandoned):       # perhaps by its fault; most often not, unless it comes again
-        times = source.failures if source.error == ABANDONED else 0
-        wait = min(min(interval, ABANDONED_WAIT) * 2 ** min(times, 20), DAY)
     message = str(error) if isinstance(error, ProviderError) else INTERNAL_ERROR
     return CheckFailure(message, now + wait * (1 + jitter / 10),
                         is_not_found=isinstance(error, ProjectMissing))
@@ -8526,7 +8503,7 @@ class Tracker(Worker):
     def record_abandoned(self) -> None:
         """Record the checks that did not end, as their process did in their midst."""
         for source in self.store.sources.claim_abandoned(self._claimant, self._clock()):
-            self._fail(source, CheckAbandoned(ABANDONED))
+            self._fail(source, ProviderError(ABANDONED))
 
     def _hand_out(self) -> None:
         """Claim what is due at hosts below their limit, accounts in turn, and have the pool check it."""
@@ -10081,8 +10058,6 @@ class Courier(Worker):
         request = notification(batch, self._sender, now)
         try:
             answer = self.post(request, batch[0].account_is_admin)
-        except Stopped:
-            raise
         except Unreachable as error:
             return request, None, redactor(destination)(str(error))
         return request, answer, delivery_error(destination.kind, answer, redactor(destination))
@@ -10258,11 +10233,11 @@ class Fields(_Reader):
             raise Invalid("The body could not be decoded as JSON.") from None
 
     def text(self, name: str, at_most: int) -> str | None:
-        self._describe(name, ["string", "null"], maxLength=at_most, pattern=_STORABLE)
         return self._value(
             name,
             lambda value: isinstance(value, str) and len(value) <= at_most and not _UNSTORABLE.search(value),
-            f"must be a string of at most {at_most} characters, and no control characters")
+            f"must be a string of at most {at_most} characters, and no control characters",
+            "string", maxLength=at_most, pattern=_STORABLE)
 
     def label(self, name: str, at_most: int = NAME_LIMIT) -> str:
         """A required name that a person chose; "" where it has a problem."""
@@ -10275,22 +10250,21 @@ class Fields(_Reader):
         return ""
 
     def flag(self, name: str) -> bool | None:
-        self._describe(name, ["boolean", "null"])
-        return self._value(name, lambda value: isinstance(value, bool), "must be true or false")
+        return self._value(name, lambda value: isinstance(value, bool), "must be true or false", "boolean")
 
     def whole(self, name: str, at_most: int) -> int | None:
-        self._describe(name, ["integer", "null"], minimum=0, maximum=at_most)
         return self._value(name, lambda value: type(value) is int and 0 <= value <= at_most,
-                           f"must be a whole number from 0 to {at_most}")
+                           f"must be a whole number from 0 to {at_most}",
+                           "integer", minimum=0, maximum=at_most)
 
     def one_of(self, name: str, choices: Sequence[str]) -> str | None:
-        self._describe(name, ["string", "null"], enum=[*choices, None])
-        return self._value(name, lambda value: value in choices, f"must be one of: {', '.join(choices)}")
+        return self._value(name, lambda value: value in choices, f"must be one of: {', '.join(choices)}",
+                           "string", enum=[*choices, None])
 
     def instant(self, name: str, now: float) -> float | None:
         """A time to come, as seconds since the epoch; 0.0 for ""."""
+        text = self.text(name, at_most=40)
         self._describe(name, ["string", "null"], format="date-time")
-        text = self.text(name, at_most=40) if self._schemas is None else None
         at = 0.0 if text == "" else None
         with contextlib.suppress(ValueError):
             if text and (date := utc(text)):
@@ -10301,10 +10275,9 @@ class Fields(_Reader):
 
     def installed(self, name: str, now: float) -> list[Installation] | None:
         """A list of ``{version, place}``: what a person says is installed, each place once."""
-        self._describe(name, ["array", "null"], maxItems=100, items={
+        entries = self._list(name, "objects with version and place", 100, {
             "type": "object", "required": ["version"],
             "properties": {"version": {"type": "string"}, "place": {"type": ["string", "null"]}}})
-        entries = self._list(name, "objects with version and place", at_most=100)
         found = dict[str, Installation]()
         for at, entry in enumerate(entries or ()):
             given = entry if isinstance(entry, dict) else {}
@@ -10341,21 +10314,18 @@ class Fields(_Reader):
 
     def ids(self, name: str, what: str, known: Collection[str]) -> list[str] | None:
         """A list of ids, each once and each of something that there is."""
-        self._describe(name, ["array", "null"], items={"type": "string"}, maxItems=1000)
-        values = self._list(name, "ids", at_most=1000)
-        if values is None:
-            return None
-        for value in values:
+        values = self._list(name, "ids", 1000, {"type": "string"})
+        for value in values or ():
             if value not in known:
                 self.add_problem(name, f"must be existing ids; there is no {what} {value!r:.60}")
-        return [one for one in known if one in values]
+        return None if values is None else [one for one in known if one in values]
 
     def rules(self, name: str) -> list[tuple[str, bool]] | None:
         """A list of ``{value, inverse}``: patterns, and whether each is inverse."""
         pattern, inverse = {"type": "string", "minLength": 1, "maxLength": 500}, {"type": ["boolean", "null"]}
-        self._describe(name, ["array", "null"], maxItems=50, items={
+        entries = self._list(name, "objects with value and inverse", 50, {
             "type": "object", "required": ["value"], "properties": {"value": pattern, "inverse": inverse}})
-        entries, before = self._list(name, "objects with value and inverse", at_most=50), len(self.problems)
+        before = len(self.problems)
         if entries is None:
             return None
         found = [self._rule(f"{name}[{at}]", entry) for at, entry in enumerate(entries)]
@@ -10377,11 +10347,14 @@ class Fields(_Reader):
                                     f"\\d: {value!r}")
         return str(value), bool(inverse)        # not used where there is a problem
 
-    def _list(self, name: str, what: str, at_most: int) -> list[Any] | None:
+    def _list(self, name: str, what: str, at_most: int, items: Mapping[str, Any]) -> list[Any] | None:
         return self._value(name, lambda value: isinstance(value, list) and len(value) <= at_most,
-                           f"must be a list of at most {at_most} {what}")
+                           f"must be a list of at most {at_most} {what}",
+                           "array", maxItems=at_most, items=items)
 
-    def _value(self, name: str, is_valid: Callable[[Any], bool], message: str) -> Any:
+    def _value(self, name: str, is_valid: Callable[[Any], bool], message: str,
+               type: str, **schema: Any) -> Any:
+        self._describe(name, [type, "null"], **schema)
         value = self._given.get(name)
         if value is None or is_valid(value):
             return value
@@ -17178,21 +17151,20 @@ def _command_in(words: Sequence[str]) -> str:
         if name in COMMANDS:
             return name
     groups = {name.partition(" ")[0] for name in COMMANDS if " " in name}
-    first, second = [*words, "", ""][:2]
-    if first == "--version":
+    group = words[0] if words and words[0] in groups else ""
+    asked = "".join(words[1:2] if group else words[:1])
+    typed = f"{group} {asked}".lstrip()
+    if typed == "--version":
         print(f"releasetrack {__version__}")
         raise SystemExit(0)
-    is_group = first in groups
-    asked = second if is_group else first
-    typed = f"{first} {second}" if is_group else first
     if asked in ("", "-h", "--help"):
-        _print_commands(first if is_group else "", sys.stdout if asked else sys.stderr)
+        _print_commands(group, sys.stdout if asked else sys.stderr)
         raise SystemExit(0 if asked else 2)
     if asked.startswith("-"):
         said = f"flags stand behind the command, as in releasetrack.py serve {asked}"
     else:
         said = f"there is no command {typed}{did_you_mean(typed, [*groups, *COMMANDS])}"
-    _complain(f"{said}; see releasetrack.py{f' {first}' if is_group else ''} --help")
+    _complain(f"{said}; see {f'releasetrack.py {group}'.rstrip()} --help")
     raise SystemExit(2)
 
 

@@ -6107,7 +6107,7 @@ def test_check_that_never_ended_is_backed_off(watch):
         watch.tracker._turn()
         waits.append(round(watch.wait()))
         assert watch.source.failures == count + 1 and "its last check did not end" in watch.source.error
-    assert waits == [600, 1200, 2400, 4800, 9600, 19200, 38400, 76800, 86400]
+    assert waits == [7200, 14400, *[21600] * 7]
     watch.forge.publish("o/r", "2.0")
     assert watch.check() == ["2.0"] and not watch.source.failures               # by a user's wish, before it is due
     # What this process could not record is no such check, and what it did not begin, neither.
