@@ -863,16 +863,6 @@ def debian_order(version: str) -> VersionOrder:
     return (int(epoch) if re.fullmatch("[0-9]+", epoch) else 0,), ranks
 
 
-def version_family(version: str) -> tuple[str, ...]:
-    """What versions share that follow each other: the name before the numbers, their scheme, and the words
-    behind them that are no stage, as in ``core@1.2``, ``2026.1`` and ``1.2-alpine``."""
-    name, at, label = version.rpartition("@")
-    parts = version_parts(label)
-    words = sorted(word for word in parts.behind if not word.isdigit() and len(word) > 1
-                   and word not in PRERELEASE_WORDS and word not in _MAVEN_STAGES)
-    return name + at + parts.name, parts.scheme, *words
-
-
 class Lineage(NamedTuple):
     """What tells whether a version may follow another."""
 
@@ -892,8 +882,13 @@ class Lineage(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)      # each installation of a project asks for the same versions
 def version_lineage(version: str) -> Lineage:
-    """That of a version of a repository or a package."""
-    return Lineage(version_family(version), (), (version,), True, version_parts(version.rpartition("@")[2]))
+    """That of a version of a repository or a package: its family is the name before the numbers, their
+    scheme, and the words behind them that are no stage, as in ``core@1.2``, ``2026.1`` and ``1.2-alpine``."""
+    name, at, label = version.rpartition("@")
+    parts = version_parts(label)
+    words = sorted(word for word in parts.behind if not word.isdigit() and len(word) > 1
+                   and word not in PRERELEASE_WORDS and word not in _MAVEN_STAGES)
+    return Lineage((name + at + parts.name, parts.scheme, *words), (), (version,), True, parts)
 
 
 # What says only which build an image is, as at the end of 8.0.0-debian-12-r3 and v8.9.0-ls99.
@@ -1266,7 +1261,6 @@ class Installation:
 
     @property
     def shown(self) -> str:
-        """The version, as people read it."""
         version = self.version or self.digest[:19]
         return f"{version} ({self.known_as})" if self.known_as else version
 
@@ -1276,8 +1270,7 @@ class Installation:
 
     @property
     def urgency(self) -> int:
-        """How urgent an update is: first what names a CVE, then by its step, then by how many releases it is
-        behind; 0 where it is not."""
+        """How urgent an update is: by CVEs, then by its step, then by releases; 0 where it is not behind."""
         step = ("", "patch", "minor", "major").index(self.step)
         return 1 + min(self.behind, 9999) + 10_000 * step + 100_000 * bool(self.cve) if self.is_behind else 0
 
@@ -1548,16 +1541,15 @@ class DeliverySummary:
 
 
 K = TypeVar("K")
-T = TypeVar("T")
 
 
-class Recent(dict[K, T]):
+class Recent(dict[K, V]):
     """The values that were set last, at most ``limit``: what is kept by names that others choose."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
 
-    def __setitem__(self, name: K, value: T) -> None:
+    def __setitem__(self, name: K, value: V) -> None:
         self.pop(name, None)
         super().__setitem__(name, value)
         if len(self) > self._limit:
@@ -4722,8 +4714,7 @@ class _Exchange:
         return min(left, at_most)
 
     def spend(self, count: int) -> None:
-        """Count bytes that were received, or unpacked from these. The wait for other large answers does not
-        count."""
+        """Count bytes received, or unpacked from these. The wait for other large answers takes no time."""
         self.bytes_left -= count
         if self.bytes_left < 0:
             raise Unreachable(f"its answer is larger than {self._most_bytes // KIB} KiB")
@@ -4734,8 +4725,7 @@ class _Exchange:
             self._end += time.monotonic() - began
 
     def leave(self) -> None:
-        """Before an address is used that the last one named: a public one may not point into a private
-        network."""
+        """Before using an address that the last one named: a public one may not name one that is private."""
         if self.address and not self.settings.outgoing_proxy and refusal(self.address, (), False) is None:
             self.is_trusted = False
 
@@ -4817,6 +4807,7 @@ class _Connection(http.client.HTTPConnection):
             self._use_proxy(url, _login_of(proxy))
         else:
             super().__init__(self._certified, url.port or self.default_port)
+        self._create_connection = lambda address, *_: exchange.dial(*address)   # as http.client calls it
 
     def _use_proxy(self, url: urllib.parse.SplitResult, login: tuple[str, str] | None) -> None:
         """It resolves names by itself, but an address that is spelled out can be judged here. What may not go
@@ -4839,9 +4830,7 @@ class _Connection(http.client.HTTPConnection):
         return self.getresponse()
 
     def connect(self) -> None:
-        self.sock = self._exchange.dial(self.host, self.port)
-        if self._tunnel_host:                   # type: ignore[attr-defined]
-            self._tunnel()                      # type: ignore[attr-defined]
+        super().connect()
         if self._tls:
             self.sock.settimeout(self._exchange.left(_CONNECT))
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._certified)
@@ -4881,7 +4870,6 @@ def host_of(url: str) -> str:
 
 
 def _login_of(url: str) -> tuple[str, str] | None:
-    """User and password of an address that has any."""
     parts = urlsplit(url)
     return None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
 
@@ -4941,8 +4929,7 @@ def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
 
 
 def _read_body(response: http.client.HTTPResponse, exchange: _Exchange, may_be_cut: bool) -> bytearray:
-    """The whole body, gzip undone, or what comes of it within the limit. Raises ValueError when it ends
-    early."""
+    """The whole body, gzip undone, or what comes within the limit. Raises ValueError if it ends early."""
     is_gzip = response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
     body, unpacker, is_whole = bytearray(), zlib.decompressobj(31) if is_gzip else None, True
     try:
@@ -8786,8 +8773,7 @@ def without_controls(text: str) -> str:
 
 
 def _web_address(text: str) -> str:
-    """The address if it is one of the web, else "". Nothing in it ends it early, or mentions anybody, in any
-    markup."""
+    """The address if it is one of the web, else "". Nothing in it ends it or mentions anybody in a markup."""
     url = quote(text, safe="/:?&=%#!$,;+~-._", errors="replace")
     return url if len(url) <= 1000 and re.match("https?://", url, re.IGNORECASE) else ""
 
@@ -8991,8 +8977,7 @@ _PUSH_NOTE, _CHAT_NOTE, _MAIL_NOTE = 300, 700, 4000     # characters of a note t
 
 @dataclasses.dataclass(frozen=True)
 class Markup:
-    """How a service writes text: ``escape`` makes any text harmless, ``code`` too; the others are given
-    escaped text."""
+    """How a service writes text. ``escape`` and ``code`` make any text harmless; others get escaped text."""
 
     escape: Callable[[str], str] = str
     start: Callable[[str], str] = str                   # does so with what is markup where a line begins
@@ -9267,8 +9252,7 @@ def _discord(message: Message) -> Request:
 
 
 def _hangouts_chat(message: Message) -> Request:
-    """https://developers.google.com/workspace/chat/api/reference/rest/v1/cards: 32,000 bytes. Text in a
-    card mentions nobody."""
+    """https://developers.google.com/workspace/chat/api/reference/rest/v1/cards: 32,000 bytes; no mentions."""
     blocks = blocks_of(message, _FEW_TAGS, 15_000, most=90, has_title=True)
     sections = [{"widgets": [{"textParagraph": {"text": block.replace("\n", "<br>")}}]} for block in blocks]
     card = {"header": {"title": shortened(message.title, 200)}, "sections": sections}
@@ -9348,8 +9332,7 @@ def _push(message: Message, markup: Markup, limit: int, urgent: int) -> dict[str
 
 
 def _ntfy(message: Message) -> Request:
-    """https://docs.ntfy.sh/publish/#publish-as-json: 4,096 bytes of text, 8,192 of all. The links are
-    buttons."""
+    """https://docs.ntfy.sh/publish/#publish-as-json: 4,096 bytes of text, 8,192 of all; links are buttons."""
     settings, token = message.settings, message.settings["token"]
     basic = base64.b64encode(token.encode()).decode()
     headers = {"Authorization": f"Basic {basic}" if ":" in token else f"Bearer {token}"} if token else {}
@@ -9372,8 +9355,7 @@ def _gotify(message: Message) -> Request:
 
 
 def _pushover(message: Message) -> Request:
-    """https://pushover.net/api: 1,024 characters of text, 250 of title, 512 of address; lines end as in
-    text."""
+    """https://pushover.net/api: 1,024 characters of text, 250 of title, 512 of address; plain line ends."""
     settings, markup = message.settings, _FEW_TAGS
     if message.is_digest:
         markup = dataclasses.replace(markup, link=None)     # for which there is no room
@@ -9576,7 +9558,6 @@ class SettingField:
 
     @property
     def label(self) -> str:
-        """What people call it."""
         return "URL" if self.name == "url" else self.name.replace("_", " ").capitalize()
 
 
@@ -9872,8 +9853,7 @@ class Courier(Worker):
 
     def try_out(self, destination: Destination, account: Account, body: Mapping[str, Any],
                 url: str) -> tuple[Request | Mail, Answer | None, str | None]:
-        """``(what was sent, the answer if one came, what is wrong if anything is)`` of a test message, which
-        leaves no delivery behind."""
+        """``(what was sent, the answer if one came, what is wrong if anything is)`` of a test message."""
         now = self._clock()
         test = Delivery(make_id(), destination, account.email, account.is_admin, body, url, "release", 0, now)
         return self._post([test], now)
@@ -10171,8 +10151,7 @@ class Query(_Reader):
         return name in self._given
 
     def text(self, name: str, required: str = "") -> str | None:
-        """The text of a parameter; None when it is absent, blank, as a form sends it, or has a problem.
-        ``required``: what it must be."""
+        """Its text; None if it is absent, blank or has a problem. ``required``: what it must be."""
         self._describe(name, pattern=_NOT_BLANK if required else _STORABLE)
         text = self._given.get(name, "")
         if _UNSTORABLE.search(text):
@@ -10212,8 +10191,7 @@ def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
 
 
 class Fields(_Reader):
-    """A JSON object, or what a form or a command made one of, read by name. A field that is absent or null
-    is None; one that has a problem too."""
+    """A JSON object, or what a form or a command made one of. A field is None if it is absent or invalid."""
 
     def __init__(self, given: Any, schemas: dict[str, Any] | None = None) -> None:
         super().__init__(schemas)
@@ -10406,9 +10384,6 @@ class Form:
         return [line.strip() for line in self.text(name).split("\n") if line.strip()]
 
 
-Judge = Callable[..., tuple[set[str], dict[int, str]]]     # of an account, patterns and versions, as Context
-
-
 @dataclasses.dataclass(frozen=True)
 class ScanRow:
     """One thing that was found to be installed, and what became of it."""
@@ -10464,7 +10439,7 @@ class Installer:
     """Judges projects by their rules, and records what is installed. ``waiting``: as Context's."""
 
     store: Store
-    judge: Judge
+    judge: Callable[..., tuple[set[str], dict[int, str]]]     # of an account, patterns, versions, as Context
     providers: Mapping[str, Provider]
     waiting: Callable[[str], contextlib.AbstractContextManager[bool]]
     refusal_of: Callable[[str, bool], str | None]       # as Fetcher's
@@ -10947,8 +10922,7 @@ class Context:
 
     @contextlib.contextmanager
     def turn(self, name: str, at_once: int = sys.maxsize) -> Iterator[None]:
-        """Wait for another server, or work long, in the block. Raises TooMany, also where ``at_once`` of the
-        name do."""
+        """Wait for another server, or work long, in the block. Raises TooMany, also if ``at_once`` do."""
         with self.waits.of(name, min(at_once, self.settings.quota_of("lookups"))) as may_wait:
             if not may_wait:
                 raise TooMany(1, "Other work of this account is under way. Try again when it is done.")
@@ -10983,9 +10957,6 @@ class Call:
     @property
     def store(self) -> Store:
         return self.context.store
-
-
-Found = TypeVar("Found")
 
 
 def _shown(call: Call, project: Project) -> dict[str, Any]:
@@ -11075,7 +11046,7 @@ def add_project(call: Call) -> dict[str, Any]:
         return _shown(call, await_first_check(call.store, project, source, since, seconds))
 
 
-def or_missing(value: Found | None) -> Found:
+def or_missing(value: V | None) -> V:
     """``value``. Raises NotFound for None."""
     if value is None:
         raise NotFound
@@ -11506,8 +11477,7 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
 
 
 def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str) -> Account:
-    """The account of an e-mail address and its password, before its second factor. Raises Unauthorized,
-    TooMany."""
+    """The account of an address and its password, before its second factor. Raises Unauthorized, TooMany."""
     if not address or not password:
         raise Unauthorized
     account = context.store.accounts.by_email(address)
@@ -16088,8 +16058,7 @@ def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, *shown: str) -> None:
-    """Rows as JSON, as a table on a terminal, with ``shown`` of their columns, or else a line each with tabs
-    between."""
+    """Rows as JSON; on a terminal as a table of ``shown`` columns, if any; else a line each, with tabs."""
     if as_json:
         print(json.dumps(rows, ensure_ascii=False, indent=2))
     elif not rows and sys.stdout.isatty():
@@ -16171,7 +16140,6 @@ def _read_password(args: argparse.Namespace) -> str:
 
 
 def _given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The arguments of these names that were given."""
     return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
@@ -16559,8 +16527,7 @@ def scan_(settings: Settings, args: argparse.Namespace) -> int:
 
 def _scanned(settings: Settings, args: argparse.Namespace, origin: str, pins: Sequence[tuple[str, Pin]],
              is_whole: bool) -> list[dict[str, Any]]:
-    """What became of what was found, here or at another server, where nothing is sent of a part. Raises
-    ReleasetrackError."""
+    """What became of what was found, here or at --to, which is sent no part. Raises ReleasetrackError."""
     place = read_place(args.place)
     if args.to:
         if not is_whole and not args.dry_run:
