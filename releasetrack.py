@@ -4694,8 +4694,7 @@ def _look_up(host: str, port: int) -> list[str]:
 
 
 class _Exchange:
-    """One request's remaining time and bytes, and which addresses may be dialled for it. Its methods raise
-    Unreachable when time or bytes are spent."""
+    """One request's remaining time and bytes, and where it may go. Its methods raise Unreachable."""
 
     def __init__(self, seconds: float, most_bytes: int, settings: Settings, is_trusted: bool,
                  stopping: threading.Event) -> None:
@@ -9977,11 +9976,8 @@ class Courier(Worker):
                 outcomes = plain
 
     def attempt(self, batch: Sequence[Delivery]) -> list[Outcome]:
-        """Send once what goes out together; how it went, for each delivery, to be recorded.
-
-        A receiver's fault is an outcome, and so is one of ours. Raises Stopped where the program's end cut it
-        short: the deliveries stay as they were.
-        """
+        """Send once what goes out together; how it went, for each delivery, to be recorded. A receiver's
+        fault is an outcome, and so is ours. Raises Stopped if cut short: the deliveries stay as they were."""
         first, now, began_at = batch[0], self._clock(), time.monotonic()
         # From the first attempt on: the service may have been off when it was due.
         age = now - first.queued_at if first.attempts else 0.0
@@ -10341,8 +10337,7 @@ class Fields(_Reader):
 
 
 def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
-    """Names and values of a form with a file, whose name comes as "file.name". A browser's parts have none of
-    their own, so nothing is nested here."""
+    """Names and values of a form with a file, whose name comes as "file.name". Browsers nest no parts."""
     boundary = email.message_from_string(f"Content-Type: {content_type}\n\n").get_boundary("")
     pairs = list[tuple[str, str]]()
     for part in body.split(b"--" + boundary.encode("latin-1", "replace"), 101)[1:101] if boundary else ():
@@ -10765,10 +10760,7 @@ class SettingState:
 
 class Configuration:
     """What the operator sets in the store, and resulting settings: ``own`` ones, completed from the store.
-
-    ``is_command``: what the last ``serve`` was started with goes before what the operator has set.
-    ``changed`` is called after a change.
-    """
+    ``is_command``: what the last ``serve`` was started with comes first. ``changed`` follows a change."""
 
     def __init__(self, store: Store, own: Settings, more_providers: Sequence[Provider] = (),
                  is_command: bool = False) -> None:
@@ -10870,11 +10862,9 @@ class Configuration:
 
 class AnswerCache:
     """Answers to GETs of the API, and the account of each key, while nothing in the store has changed.
-
     Everything is dropped when the store's revision has moved: at once after a commit of this process, within
     20 ms after another's. Networks and limits are judged for each request. A page of 20 projects is
-    answered 7 times as fast with it, one of 20 releases 3.6 times, a project by its id 2.3 times.
-    """
+    answered 7 times as fast with it, one of 20 releases 3.6 times, a project by its id 2.3 times."""
 
     _LIMIT = 16 * MIB       # of all names and values together; a full cache starts empty again
 
@@ -11329,8 +11319,7 @@ def _answer_schema(handler: Handler) -> dict[str, Any]:
 
 
 def _reads(context: Context, handler: Handler) -> tuple[dict[str, Any], set[str]]:
-    """``(the schemas by name of what a handler reads of a query or a body, those that it needs)``: found by
-    calling it with nothing given, which it refuses."""
+    """``(schemas by name of what a handler reads, those that it needs)``: found by giving it nothing."""
     schemas: dict[str, Any] = {}
     values = {"project": _PROJECT, "version": "", "tag_id": ""}
     named = {name: values[name] for name in inspect.signature(handler).parameters if name in values}
