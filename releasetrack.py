@@ -1344,8 +1344,7 @@ class Project:
 
     def at(self, place: str) -> Project:
         """The project with what is installed at a place alone."""
-        return dataclasses.replace(self, installed=tuple(
-            one for one in self.installed if one.place == place))
+        return dataclasses.replace(self, installed=tuple(one for one in self.installed if one.place == place))
 
     def is_snoozed(self, now: float) -> bool:
         return self.snoozed_until is not None and self.snoozed_until > now

@@ -881,6 +881,17 @@ def test_importing_the_file_does_nothing(tmp_path):
     assert done_.stdout.strip() == "1 [] [] False 0"
 
 
+def test_an_older_python_is_told_in_one_sentence():
+    """So 3.10 must be able to read the file that far: all of it is compiled before anything runs."""
+    ast.parse(SOURCE, feature_version=(3, 10))
+    for text in (SOURCE, pathlib.Path(__file__).read_text("utf-8")):
+        assert '# requires-python = ">=3.11"\n# dependencies = ["bottle>=0.13,<0.14", "waitress>=3"' in text
+    before = SOURCE.partition("import argparse\n")[0].replace("sys.version_info < (3, 11)", "True")
+    finished = subprocess.run([sys.executable, "-c", before], text=True, capture_output=True, timeout=60)
+    assert (finished.returncode, finished.stdout) == (1, "") and "Python 3.11 or newer is required" in finished.stderr
+    assert len(finished.stderr.splitlines()) == 1 and "With Python 3.11 or newer" in README
+
+
 def test_readme_is_short():
     lines = README.splitlines()
     assert len(lines) <= 300
