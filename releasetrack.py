@@ -11647,7 +11647,7 @@ STYLE = """\
   --text: light-dark(#1a202b, #e4e7ec); --soft: light-dark(#5a6473, #9aa4b2);
   --line: light-dark(#e2e5ea, #282e39); --edge: light-dark(#828b99, #727c8b);
   --accent: light-dark(#1d5bd0, #8ab4f8); --on-accent: light-dark(#fff, #0c1a33);
-  --tint: light-dark(#e8effc, #1c283c);
+  --tint: light-dark(#e8effc, #1c283c); --rule: 1px solid var(--line);
   --bad: light-dark(#b3261e, #ffb1aa); --bad-tint: light-dark(#fdeceb, #3d1d1c);
   --warn: light-dark(#7a4a00, #f3cf86); --warn-tint: light-dark(#fcf1da, #38290d);
   --good: light-dark(#17663a, #8fdcac); --good-tint: light-dark(#e3f4e9, #14321f);
@@ -11664,35 +11664,26 @@ body {
 h1 { font-size: 1.375rem; line-height: 1.3; margin: 0 auto 0 0; letter-spacing: -.01em; }
 h2 { font-size: 1rem; margin: 1.75rem 0 .6rem; }
 main > h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
-p, ul, ol, pre, table { margin: 0 0 .8rem; }
+p, ul, ol, pre, table, blockquote { margin: 0 0 .8rem; }
 a { color: var(--accent); text-underline-offset: .15em; }
-small, .hint, .crumbs { font-size: .8125rem; }
-small, .hint, .soft, .crumbs, ::placeholder { color: var(--soft); }
-pre {
-  background: var(--page); border: 1px solid var(--line); border-radius: .4rem; padding: .7rem;
-  overflow: auto; white-space: pre-wrap;
-}
-table, td, th {
-  border: 1px solid var(--line); border-collapse: collapse; padding: .2rem .5rem; text-align: left;
-}
-header { background: var(--card); border-bottom: 1px solid var(--line); }
+small, .hint, .crumbs, .end { font-size: .8125rem; }
+small, .hint, .crumbs, .end, .soft, ::placeholder { color: var(--soft); }
+pre { background: var(--page); border: var(--rule); border-radius: .4rem; padding: .7rem; overflow: auto; }
+pre { white-space: pre-wrap; }
+table, td, th { border: var(--rule); border-collapse: collapse; padding: .2rem .5rem; text-align: left; }
+header { background: var(--card); border-bottom: var(--rule); }
 header > div, main { max-width: 64rem; margin: 0 auto; padding: 0 1rem; }
-header > div, header nav, .row, .line {
-  display: flex; flex-wrap: wrap; align-items: center; gap: .4rem .6rem;
-}
-header > div { min-height: 3rem; gap: 1rem; flex-wrap: nowrap; }
+header nav, .row, .line { display: flex; flex-wrap: wrap; align-items: center; gap: .4rem .6rem; }
+header > div { display: flex; align-items: center; gap: 1rem; min-height: 3rem; }
 header nav { flex: 1; gap: .15rem; }
-header nav .glyph { display: none; }
-header nav a, .menu > summary { padding: .3rem .65rem; border-radius: .4rem; color: var(--soft); }
+header nav a, .menu > summary, .menu p { padding: .3rem .65rem; border-radius: .4rem; color: var(--soft); }
 header nav a, .brand { text-decoration: none; white-space: nowrap; }
-header nav a:hover, header nav a[aria-current], .menu > summary:hover {
-  color: var(--text); background: var(--page);
-}
+header nav :is(a:hover, a[aria-current], summary:hover) { color: var(--text); background: var(--page); }
 header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 600; color: var(--text); }
-.keys h2 { margin-top: 0; }
 .brand { display: flex; align-items: center; gap: .5rem; font-weight: 700; color: var(--text); }
-.brand img { width: 1.5rem; height: 1.5rem; display: block; }
-.menu { position: relative; margin-left: auto; }
+.brand img { width: 1.5rem; height: 1.5rem; }
+.menu, .list > li { position: relative; }
+.menu, .row > .end, .line > .end { margin-left: auto; }
 .menu > summary { display: flex; align-items: center; gap: .5rem; cursor: pointer; }
 .menu > summary, .note > summary, .button { list-style: none; }
 :is(.menu > summary, .note > summary, .button)::-webkit-details-marker { display: none; }
@@ -11700,19 +11691,14 @@ header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 6
   background: var(--tint); color: var(--accent); border-radius: 50%; font-weight: 700; font-size: .8rem;
   width: 1.6rem; height: 1.6rem; display: grid; place-items: center;
 }
-.card, .form, .list, .tiles > li, .grid > li, .menu > div, .keys {
-  background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
-}
+.card, .list, .tiles > li, .grid > li { background: var(--card); border: var(--rule); border-radius: .6rem; }
 .menu > div {
-  position: absolute; right: 0; top: 100%; z-index: 3; min-width: 14rem; margin-top: .4rem; padding: .4rem;
+  position: absolute; right: 0; top: 100%; z-index: 3; min-width: 14rem; margin: .4rem 0 0; padding: .4rem;
 }
 .menu > div, .bulk { box-shadow: 0 6px 24px rgb(0 0 0 / 14%); }
-.menu > div > *, .menu button { display: block; width: 100%; text-align: left; }
-.menu hr { border: 0; border-top: 1px solid var(--line); margin: .4rem 0; }
-.menu p { margin: 0; padding: .3rem .65rem; font-size: .8125rem; color: var(--soft); }
-.skip {
-  position: absolute; top: .4rem; left: -99rem; padding: .5rem 1rem; background: var(--card); z-index: 9;
-}
+.menu > div > *, .menu button { display: block; width: 100%; margin: 0; text-align: left; }
+.menu hr { border: 0; border-top: var(--rule); margin: .4rem 0; }
+.skip { position: fixed; top: .4rem; left: -99rem; padding: .5rem 1rem; background: var(--card); z-index: 9; }
 .skip:focus { left: 1rem; }
 main { padding: 1.25rem 1rem 4rem; }
 main > .line { margin: 0 0 1rem; }
@@ -11724,9 +11710,7 @@ input, select, textarea, button, .button { font: inherit; color: inherit; backgr
 input, select, textarea { border: 1px solid var(--edge); border-radius: .4rem; padding: .4rem .6rem; }
 input:not([type=checkbox]), select, textarea { width: 100%; max-width: 36rem; min-height: 2.25rem; }
 input[type=checkbox] { width: 1rem; height: 1rem; margin: 0; flex: none; }
-textarea, pre, code, [readonly] {
-  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: .8125rem;
-}
+textarea, pre, code, [readonly] { font-family: ui-monospace, Consolas, monospace; font-size: .8125rem; }
 [aria-invalid] { border-color: var(--bad); }
 label, legend { font-weight: 600; }
 button, .button {
@@ -11741,7 +11725,7 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .danger { color: var(--bad); }
 .small { padding: .1rem .5rem; min-height: 1.75rem; font-size: .8125rem; }
 [role=alert], [role=status] { padding: .7rem 1rem; border-radius: .5rem; margin: 0 0 1rem; }
-[role=alert] { background: var(--bad-tint); color: var(--bad); }
+[role=alert], .mark.bad { background: var(--bad-tint); color: var(--bad); }
 [role=status] { background: var(--good-tint); }
 .flash { display: flex; align-items: center; justify-content: space-between; gap: .6rem; }
 .flash > button::before { content: "\u00d7"; }
@@ -11755,7 +11739,6 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
   100% { visibility: hidden; opacity: 0; max-height: 0; margin: 0; padding-block: 0; }
 }
 @keyframes spin { to { rotate: 1turn; } }
-.spinner { display: flex; align-items: center; gap: .7rem; }
 .spinner::before {
   content: ""; width: 1rem; height: 1rem; flex: none; border-radius: 50%;
   border: 2px solid var(--line); border-top-color: var(--accent);
@@ -11767,12 +11750,12 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .icon { width: 1.25rem; height: 1.25rem; padding: .18rem; border-radius: .35rem; background: currentColor; }
 .icon > use { color: #fff; }
 .icon.big { width: 2rem; height: 2rem; padding: .35rem; border-radius: .5rem; }
-.card, .form { padding: 1.25rem; margin: 0 0 1.25rem; }
-.card > h2:first-child, .changes h2 { margin-top: 0; }
-.changes h2, .changes h3 { margin-bottom: 0; }
-.changes h3 { font-size: 1em; margin-top: .6rem; }
+.card { padding: 1.25rem; margin: 0 0 1.25rem; }
+.card > h2:first-child, .of-note > :first-child { margin-top: 0; }
+.card > :last-child, .list > li > :last-child, .field:last-child { margin-bottom: 0; }
+.changes h2 { margin: 0; }
+.changes h3 { font-size: 1em; margin: .6rem 0 0; }
 .changes ul { margin: 0; padding-left: 1.2rem; }
-.card > :last-child, .list > li > :last-child { margin-bottom: 0; }
 .empty { text-align: center; padding: 2.6rem 1.2rem; color: var(--soft); }
 .empty > .glyph {
   width: 5rem; height: 5rem; padding: 1.2rem; border-radius: 50%; stroke-width: 1;
@@ -11788,19 +11771,16 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 #found .bar + h2 { margin-top: .3rem; }
 .bar { margin: 0 0 .6rem; gap: .4rem 1rem; }
 fieldset { border: 0; padding: 0; margin: 0 0 1.5rem; min-width: 0; }
-fieldset + fieldset { border-top: 1px solid var(--line); padding-top: 1.5rem; }
+fieldset + fieldset { border-top: var(--rule); padding-top: 1.5rem; }
 legend { float: left; width: 100%; padding: 0; margin: 0 0 .8rem; font-size: 1rem; }
 legend + * { clear: both; }
 .field { margin: 0 0 1rem; min-width: 0; }
-.field:last-child { margin-bottom: 0; }
 .field > label:not(.check), .field > b { display: block; margin-bottom: .375rem; font-weight: 600; }
 .field > .hint { margin-top: .3rem; max-width: 36rem; }
 .field > textarea + textarea { margin-top: .4rem; }
 .field > [readonly] { max-width: min(36rem, 100% - 6rem); margin-right: .4rem; }
 .check { font-weight: 400; display: inline-flex; gap: .5rem; align-items: center; margin: 0 1rem .2rem 0; }
-.form > .row { margin: 1.25rem -1.25rem -1.25rem; padding: .8rem 1.25rem; border-top: 1px solid var(--line); }
-.row details[open] { display: contents; }
-.row > .end, .line > .end { margin-left: auto; }
+.form > .row { margin: 1.25rem -1.25rem -1.25rem; padding: .8rem 1.25rem; border-top: var(--rule); }
 .filters { margin: 0 0 1rem; gap: .5rem; }
 .filters .field { margin: 0; flex: 0 1 9.5rem; }
 .filters .field:has([type=search]) { flex: 1 1 16rem; }
@@ -11808,7 +11788,7 @@ legend + * { clear: both; }
 .filters input, .filters select { max-width: none; }
 .filters label:not(.check) { position: absolute; width: 1px; height: 1px; clip-path: inset(50%); }
 .filters .check, .chip {
-  border: 1px solid var(--line); border-radius: 2rem; background: var(--card); margin: 0;
+  border: var(--rule); border-radius: 2rem; background: var(--card); margin: 0;
   padding: .3rem .8rem; cursor: pointer; text-decoration: none; color: inherit; font-size: .875rem;
 }
 .filters .check:has(:checked) { background: var(--tint); color: var(--accent); border-color: var(--accent); }
@@ -11818,26 +11798,21 @@ legend + * { clear: both; }
 .mark {
   background: var(--tint); color: var(--accent); font-size: .75rem; line-height: 1.35rem; font-weight: 500;
   padding: 0 .5rem; border-radius: 1rem; max-width: 100%; text-decoration: none; white-space: nowrap;
-  overflow: hidden; text-overflow: ellipsis;
 }
-.mark.bad { background: var(--bad-tint); color: var(--bad); }
+.mark, .rows :is(.name, b, a.hint, summary) { overflow: hidden; text-overflow: ellipsis; }
 .mark.warn { background: var(--warn-tint); color: var(--warn); }
 .mark.good { background: var(--good-tint); color: var(--good); }
 .mark.plain { background: none; color: var(--soft); box-shadow: inset 0 0 0 1px var(--line); }
 a.mark:hover, .name:hover { text-decoration: underline; }
-.marks { display: contents; }
+.marks, .row details[open] { display: contents; }
 .name { font-weight: 600; color: inherit; text-decoration: none; }
 .list:not(.rows) .icon + .name { max-width: calc(100% - 1.85rem); }
-.end { color: var(--soft); font-size: .8125rem; }
 .list, .tiles { list-style: none; padding: 0; }
-.list > li {
-  padding: .7rem 1rem; display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: 0 .8rem;
-  position: relative;
-}
-.list > li + li { border-top: 1px solid var(--line); }
+.list > li { display: grid; grid: auto / minmax(0, 1fr) auto; column-gap: .8rem; padding: .7rem 1rem; }
+.list > li + li { border-top: var(--rule); }
 .list > li > * { grid-column: 1 / -1; min-width: 0; }
 .list > li > .line { grid-column: 1; }
-.list > li > .end { grid-column: -2; grid-row: 1; align-self: center; text-align: right; }
+.list > li > .end { grid-area: 1 / -2; align-self: center; text-align: right; justify-content: end; }
 .list > li:not(:has(> .end, .field)) > form { grid-column: 2; grid-row: 1 / span 2; }
 .list > li:not(:has(> .end, .field)) > .hint, .updates > li > .hint { grid-column: 1; }
 .list .hint { margin: .2rem 0 0; }
@@ -11849,6 +11824,8 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .updates > li > .fold[open] { grid-row: auto; grid-column: 1 / -1; text-align: left; }
 .updates .about { flex-basis: 100%; font-size: .8125rem; }
 @media (min-width: 60rem) {
+  .columns { grid-template-columns: minmax(0, 1.6fr) minmax(0, 1fr); }
+  .columns > :last-child { position: sticky; top: 1rem; }
   .updates > li { grid-template-columns: minmax(0, 1fr) 7.5rem; }
   .updates > li > .line {
     display: grid; grid-template-columns: 1.25rem 14rem 12rem 1fr auto; gap: .1rem .6rem; align-items: start;
@@ -11872,9 +11849,7 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .rows:has(.note) > li { padding-right: 2.2rem; }
 .rows > li:hover, .rows > li:focus-within { background: light-dark(#fafbfc, #1b2029); }
 .rows > li > .line { min-height: 1.6rem; row-gap: 0; }      /* rtl: cuts an owner, not the name behind it */
-.rows :is(.name, .line > b, a.hint, .note > summary) {
-  white-space: nowrap; overflow: hidden; text-overflow: ellipsis; line-height: 1.6rem;
-}
+.rows :is(.name, b, a.hint, summary) { white-space: nowrap; line-height: 1.6rem; }
 .rows .name { font-weight: 500; flex: 1 1 8rem; max-width: max-content; direction: rtl; text-align: left; }
 .rows :is(.line > b, .mark) { flex: none; }
 .rows .line > b { font: 400 .8125rem ui-monospace, monospace; max-width: 100%; }
@@ -11882,15 +11857,13 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .rows:not(.projects) .icon { position: absolute; left: 1rem; top: .4rem; }
 .rows:not(.projects) > li > .line:has(> .icon) { padding-left: 1.85rem; }
 .dot {
-  width: .5rem; height: .5rem; border-radius: 50%; background: var(--accent);
-  position: absolute; left: .3rem; top: .8rem;
+  position: absolute; left: .3rem; top: .8rem; padding: .25rem; border-radius: 50%; background: var(--accent);
 }
 .rows > li > .note, .rows > li > a.hint { grid-column: 2; margin: 0; }
 .rows > li > a.hint { min-width: 6rem; }
 .rows > li > .end { display: flex; align-items: center; align-self: start; gap: .5rem; min-height: 1.6rem; }
-.rows .end button { width: 1.6rem; height: 1.6rem; min-height: 0; padding: 0; opacity: 0; }
-.rows > li:hover .end button, .rows > li:focus-within .end button { opacity: 1; }
-@media (hover: none) { .rows .end button { opacity: 1; } }
+.rows .end button { width: 1.6rem; height: 1.6rem; min-height: 0; padding: 0; }
+@media (hover) { .rows > li:not(:hover, :focus-within) .end button { opacity: 0; } }
 .bar ~ .rows time:last-child { margin-right: 2.1rem; }
 .note > summary { color: var(--soft); font-size: .8125rem; cursor: pointer; }
 .note > summary::after {
@@ -11898,27 +11871,19 @@ a.mark:hover, .name:hover { text-decoration: underline; }
   border: solid var(--soft); border-width: 0 1.5px 1.5px 0; rotate: 45deg;
 }
 .rows > li > .note[open] { grid-area: 2 / 1 / auto / -1; padding: .5rem 0; margin-right: -1.2rem; }
-.note[open] > summary {
-  position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; text-indent: 3rem;
-}
+.note[open] > summary { position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; font-size: 0; }
 .note[open] > summary::after { rotate: 225deg; top: .9rem; }
-.note iframe {
-  width: 100%; border: 1px solid var(--line); border-radius: .4rem; resize: vertical; display: block;
-}
+.note iframe { width: 100%; border: var(--rule); border-radius: .4rem; resize: vertical; display: block; }
 .note > p { margin: .5rem 0 0; font-size: .8125rem; }
 .of-note { padding: 1rem 1.2rem; background: var(--card); max-width: 46rem; }
 .of-note h1, .of-note h2, .of-note h3 { font-size: 1.05rem; margin: 1.2rem 0 .4rem; }
-.of-note > :first-child { margin-top: 0; }
 .of-note code { background: var(--page); border-radius: .25rem; padding: .1rem .3rem; }
 .of-note pre code { padding: 0; background: none; }
 .of-note ul, .of-note ol { padding-left: 1.4rem; }
-.of-note blockquote {
-  margin: 0 0 .8rem; padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft);
-}
-.of-note img { display: none; }
-.keys { color: inherit; padding: 1.2rem; }
+.of-note blockquote { padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft); }
+.keys { color: inherit; margin: auto; }
 .keys::backdrop { background: rgb(0 0 0 / 40%); }
-.keys kbd { border: 1px solid var(--line); border-radius: .3rem; padding: 0 .4rem; background: var(--page); }
+.keys kbd { border: var(--rule); border-radius: .3rem; padding: 0 .4rem; background: var(--page); }
 .heads, .projects .line { display: grid; align-items: center; gap: 0 .6rem; }
 .heads { grid-template-columns: 1rem minmax(0, 1fr) auto 6.5rem; padding: 0 1rem .4rem; font-size: .8125rem; }
 .heads > a { color: var(--soft); text-decoration: none; }
@@ -11929,15 +11894,10 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .projects .name { justify-self: start; max-width: 100%; }
 .projects .line > b { white-space: normal; }
 .projects .marks { grid-column: 5; display: flex; gap: .35rem; min-width: 0; }
-.rows.projects > li > .end { justify-content: end; }
 .projects .hint { padding-left: 4rem; }
 .bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; gap: .6rem; }
 .bulk select { max-width: 16rem; }
-form:not(:has([name=project]:checked)) > .bulk { display: none; }
-@media (min-width: 60rem) {
-  .columns { grid-template-columns: minmax(0, 1.6fr) minmax(0, 1fr); }
-  .columns > :last-child { position: sticky; top: 1rem; }
-}
+form:not(:has([name=project]:checked)) > .bulk, header nav .glyph, .of-note img { display: none; }
 .form { container-type: inline-size; }
 @container (min-width: 52rem) {
   .field:has(> .hint) { display: grid; grid-template-columns: minmax(0, 36rem) 1fr; gap: 0 1.5rem; }
@@ -11951,7 +11911,7 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
   header > div { min-height: 2.75rem; }
   header nav {
     position: fixed; inset: auto 0 0; z-index: 4; display: grid; grid-auto-flow: column;
-    grid-auto-columns: minmax(0, 1fr); gap: 0; background: var(--card); border-top: 1px solid var(--line);
+    grid-auto-columns: minmax(0, 1fr); gap: 0; background: var(--card); border-top: var(--rule);
     padding-bottom: env(safe-area-inset-bottom);
   }
   header nav a, .menu > summary {
@@ -11975,15 +11935,13 @@ form:not(:has([name=project]:checked)) > .bulk { display: none; }
   .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding: .22rem 1rem .22rem 1.2rem; }
   .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; }
   .rows > li > .note { grid-column: 1 / -1; }
-  .rows .note > summary {
-    position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; text-indent: 3rem;
-  }
+  .rows .note > summary { position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; font-size: 0; }
   .rows:not(.projects) .icon { left: 1.2rem; top: .6rem; }
   .rows > li > a.hint { grid-column: 1 / -1; text-align: right; }
   .rows:not(.projects) .name { flex: 0 0 100%; max-width: 100%; }
   .bar ~ .rows > li { padding-right: 1rem; }
   .bar ~ .rows > li > .note[open] { margin-right: 0; }
-  .bar ~ .rows .end { min-width: 3.8rem; min-height: 1.5rem; align-self: start; justify-content: end; }
+  .bar ~ .rows .end { min-width: 3.8rem; min-height: 1.5rem; }
   .bar ~ .rows time:last-child { margin: 0; }
   .bar ~ .rows .end > button { position: absolute; right: 2.1rem; top: 1.3rem; }
   .bar ~ .rows .note > summary { top: 1.3rem; height: 1.6rem; }
@@ -12054,7 +12012,7 @@ function move(step) {
 function unfold() { const note = row() && one(".note", row()); if (note) note.open = !note.open; }
 function help() {
   const dialog = one(".keys") || document.createElement("dialog");
-  dialog.className = "keys";
+  dialog.className = "card keys";
   const kbd = (_, keys) => keys.split(" ").map(key => `<kbd>${key}</kbd>`).join(" ");
   dialog.innerHTML = "<h2>Keys</h2><p>" + ["j k: next, previous row", "o Enter: open or close its notes",
     "m: mark as read or unread", "x: select a project", "/: search", "?: these keys"].map(
@@ -12210,8 +12168,8 @@ template_of("""\
           <summary>
             % include("glyph", glyph="menu")
             <span class="avatar" aria-hidden="true">{{account.name[:1].upper()}}</span> Menu</summary>
-          <div>
-            <p>{{account.name}}</p>
+          <div class="card">
+            <p class="hint">{{account.name}}</p>
             % for path, name in links[4:]:
             <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>{{name}}</a>
             % end
@@ -12443,6 +12401,7 @@ class Field:
     is_required: bool = False
     more: Mapping[str, str] = dataclasses.field(default_factory=dict)       # attributes of the control
     id: str = ""                    # of the control, where the name stands on the page twice
+    proposed: Sequence[str] = ()    # of an input: texts to pick from
     is_wrong: bool = False
 
     @property
@@ -12461,6 +12420,8 @@ class Field:
     def attributes(self) -> dict[str, str]:
         """Those of the control, of whichever element it is."""
         found = {"id": self.key, "name": self.name, **self.more}
+        if self.proposed:
+            found["list"] = f"{self.key}-list"
         if self.is_required:
             found["required"] = "required"
         if self.is_wrong:
@@ -12530,7 +12491,6 @@ def _cve_marks(cves: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, str]]:
-    """What a list says of a release: looks and text of each mark."""
     marks = [("warn", "pre-release")] if release.is_prerelease else []
     if release.step == "major":
         marks.append(("warn", "major"))
@@ -12570,6 +12530,13 @@ template_of("""\
 {{text}}</textarea>
   % end
   % end
+  % if field.proposed:
+  <datalist id="{{field.key}}-list">
+    % for text in field.proposed:
+    <option value="{{text}}">
+    % end
+  </datalist>
+  % end
   % if "readonly" in field.more:
   <button type="button" class="scripted" data-copy="{{field.key}}">Copy</button>
   % end
@@ -12581,7 +12548,7 @@ template_of("""\
 % end
 """, "fields")
 template_of("""\
-<form method="post" action="{{page}}" class="{{get("form_class", "form")}}"
+<form method="post" action="{{page}}" class="{{get("form_class", "card form")}}"
   {{"data-live=" + live if get("live") else ""}}>
   % for name, value in get("hidden", ()):
   <input type="hidden" name="{{name}}" value="{{value}}">
@@ -13197,18 +13164,22 @@ def releases_page(visit: Visit) -> str:
 
 
 def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str, Any]:
-    """Fields that narrow a list, chips that remove what is chosen, and what an empty list shows."""
+    """What narrows a list of projects or releases, and what an empty list shows."""
     providers = {one: visit.title_of(one) for one in visit.store.projects.providers(visit.account.id)}
-    names = {"tag": visit.tags, "provider": providers,
-             **{one.name: {"yes": one.choices[0][1]} for one in others}}
-    chips = [(names.get(name, {}).get(value, value), visit.link(page="", **{name: ""}))
-             for name in ("q", *names) if (value := visit.query.text(name))]
-    return {"chips": chips, "fields": [
-        Field("q", label, visit.query.text("q") or "", type="search", more={"placeholder": label}),
-        visit.filter("tag", "Tag", visit.tags), visit.filter("provider", "Provider", providers), *others],
-        "nothing": nothing if providers else
-        "Nothing is tracked yet. Add projects, images and packages; their releases appear here.",
-        "next_step": ("/projects/add", "Add your first project") if not providers else None}
+    return {**_search(visit, label, visit.filter("tag", "Tag", visit.tags),
+                      visit.filter("provider", "Provider", providers), *others),
+            "nothing": nothing if providers else
+            "Nothing is tracked yet. Add projects, images and packages; their releases appear here.",
+            "next_step": ("/projects/add", "Add your first project") if not providers else None}
+
+
+def _search(visit: Visit, label: str, *others: Field) -> dict[str, Any]:
+    """Fields that narrow a list, a box for words first, and chips that remove what is chosen."""
+    names = {"q": {}, **{one.name: dict(one.choices) for one in others}}
+    return {"fields": [Field("q", label, visit.query.text("q") or "", type="search",
+                             more={"placeholder": label}), *others],
+            "chips": [(choices.get(value, value), visit.link(page="", **{name: ""}))
+                      for name, choices in names.items() if (value := visit.query.text(name))]}
 
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
@@ -13289,23 +13260,19 @@ def updates_page(visit: Visit) -> str:
     groups = {name: [_update_item(visit, project) for project in projects.of_ids(
         account_id, those[(number - 1) * PAGE_SIZE:number * PAGE_SIZE], place) if project.installed]
               for name, those in ids.items()}
-    chosen = {name: words for name, words in (
-        ("q", text), ("place", place), ("tag", visit.tags.get(tag or "", tag))) if words}
-    nothing = "Nothing that matches is behind." if chosen else (
+    nothing = "Nothing that matches is behind." if text or place or tag else (
         "Nothing that is compared is behind." if ids["unknown"] else "Everything is up to date.")
     return visit.show(
         UPDATES_PAGE, "/updates", items=groups["behind"], groups=groups,
         folded={"quiet": "Skipped or snoozed", "unknown": "Not compared", "current": "Up to date"},
         counts={name: len(those) for name, those in ids.items()},
         pages=visit.pager(number * PAGE_SIZE < max(map(len, ids.values())), number),
-        chips=[(words, visit.link(page="", **{name: ""})) for name, words in chosen.items()],
         count=f"{counted(len(ids['behind']), 'project')} behind" if places else "",
         nothing=nothing if places else "Which versions do you run? Say it on a project's page, or have "
         "releasetrack read your compose files, lock files or containers: see the command scan.",
         next_step=None if places else ("/projects/import", "Read from a file"),
-        fields=[Field("q", "Search", text or "", type="search", more={"placeholder": "Search"}),
-                visit.filter("place", "Place", {one: one for one in places if one}),
-                visit.filter("tag", "Tag", visit.tags)])
+        **_search(visit, "Search", visit.filter("place", "Place", {one: one for one in places if one}),
+                  visit.filter("tag", "Tag", visit.tags)))
 
 
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
@@ -13351,7 +13318,6 @@ def _update_buttons(one: Installation) -> dict[str, tuple[str | None, str]]:
 
 
 def _update_item(visit: Visit, project: Project) -> Entry:
-    """A project on the page Updates, by its most urgent installation."""
     one, state = project.most_urgent, project.state(visit.store.database.clock())
     assert one
     buttons, hints = dict[str, str | tuple[str, str]](), list[str]()
@@ -13561,7 +13527,6 @@ def projects_page(visit: Visit) -> str:
 
 
 def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
-    """What the list shows of each project."""
     newest = visit.store.releases.newest(visit.account.id, {project.source_id for project in projects})
     items, chosen = [], visit.form.texts("project")
     for project in projects:
@@ -13638,7 +13603,7 @@ def _changed(project: Project, what: str, value: str, id_: str = "") -> dict[str
 
 ADD_PAGE = template_of("""\
 % rebase("layout", title="Add projects", crumbs=[("/projects", "Projects")], actions=actions)
-<form method="post" action="{{page}}" class="form">
+<form method="post" action="{{page}}" class="card form">
   % include("fields", fields=fields[:1])
   % for line, likely in choices.items():
   <fieldset>
@@ -13667,8 +13632,7 @@ ADD_PAGE = template_of("""\
 
 @page_at("/projects/add")
 def add_page(visit: Visit) -> str:
-    """Track projects, by addresses or names. Lines that cannot be added stay in the form, with the reason,
-    and the providers that they may be of where that is not clear."""
+    """Track projects, by addresses or names. Lines that cannot be added stay in the form, with the reason."""
     added, tracked, wrong = list[Project](), list[str](), dict[str, Invalid]()
     choices = dict[str, list[Provider]]()       # by line, the providers that it may be of
     do, lines = visit.form.text("do"), visit.form.lines("name")
@@ -13728,7 +13692,7 @@ IMPORT_PAGE = template_of("""\
     <a class="button" href="{{root}}/projects/import">Cancel</a></div>
 </form>
 % else:
-<form method="post" action="{{root}}/projects/import" class="form" enctype="multipart/form-data">
+<form method="post" action="{{root}}/projects/import" class="card form" enctype="multipart/form-data">
   % include("fields", fields=fields[:-1])
   <div class="row"><button class="main" name="do" value="preview">Preview</button></div>
 </form>
@@ -13899,7 +13863,7 @@ PROJECT_PAGE = template_of("""\
   % end
   % include("marks", marks=[("plain", name) for name in tags])
   % if is_checking:
-  <span class="spinner end" role="status">Checking...</span>
+  <span class="line spinner end" role="status">Checking...</span>
   % else:
   <small class="end">Last checked <time title="{{checked[1]}}">{{checked[2]}}</time>
     · next <time title="{{next_check[1]}}">{{next_check[2]}}</time></small>
@@ -13925,13 +13889,6 @@ PROJECT_PAGE = template_of("""\
   <details class="fold card" {{"open" if faults else ""}}>
     <summary>{{"Another installed version" if installed else "Which version do you run?"}}</summary>
     % include("form", fields=mine, buttons={"install": "Save"}, form_class="", live="")
-    % for id_, values in (("versions", versions), ("places", places)):
-    <datalist id="{{id_}}">
-      % for value in values:
-      <option value="{{value}}">
-      % end
-    </datalist>
-    % end
   </details>
 </section>
 % include("filters")
@@ -13975,20 +13932,17 @@ def project_page(visit: Visit, project_id: str) -> str:
         needs_destination=not visit.has_destination,
         is_filtered=bool(text or is_final), pages=visit.pager(number < total, number, total),
         nothing="The provider lists none." if health.succeeded_at else "No release is known yet.",
-        fields=[Field("q", "Search releases", text, type="search", more={"placeholder": "Search releases"}),
-                check_field("final", "Hide pre-releases", is_final)],
-        installed=_installed_items(visit, project), mine=visit.filled("install", *_installed_fields(project)),
-        versions=[release.version for release in releases],
-        places=[one for one in store.projects.places(visit.account.id) if one],
+        **_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)),
+        installed=_installed_items(visit, project), mine=visit.filled(
+            "install",
+            Field("version", "Version", is_required=True, more={"placeholder": "1.2.3"},
+                  proposed=[release.version for release in releases],
+                  hint="As the provider writes it. You are then notified only of what is newer."),
+            Field("place", "Place (optional)", more={"placeholder": "nas"},
+                  proposed=[one for one in store.projects.places(visit.account.id) if one],
+                  hint="What you call the machine, if there are several. What was known of it is replaced.")),
         badge=[copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
                             f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")])
-
-
-def _installed_fields(project: Project) -> list[Field]:
-    return [Field("version", "Version", is_required=True, more={"placeholder": "1.2.3", "list": "versions"},
-                  hint="As the provider writes it. You are then notified only of what is newer."),
-            Field("place", "Place (optional)", more={"placeholder": "nas", "list": "places"},
-                  hint="What you call the machine, if there are several. What was known of it is replaced.")]
 
 
 def _install(visit: Visit, project: Project) -> None:
@@ -14084,12 +14038,8 @@ OPTIONS_PAGE = template_of("""\
     % end
   </section>
 </div>
-<form method="post" action="{{root}}/projects/{{project.id}}">
-  <details>
-    <summary class="button">Remove this project</summary>
-    <button name="do" value="remove" class="danger">Remove with its releases</button>
-  </details>
-</form>
+% buttons = {"remove": ("Remove this project", "Remove with its releases")}
+% include("form", groups={}, form_class="", live="", page=root + "/projects/" + project.id, buttons=buttons)
 """)
 
 
@@ -14269,7 +14219,6 @@ def notifications_page(visit: Visit) -> str:
 
 
 def _sentence(words: str) -> str:
-    """The words with a capital letter first."""
     return words[:1].upper() + words[1:]
 
 
@@ -14361,16 +14310,12 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
         test=lambda: found.update(
             _tried(visit, _given_destination(visit, before), *sample_event(visit.account))),
         render=lambda: _rendering(visit, visit.form.texts("set.field")), **acts)
-    buttons: dict[str, str | tuple[str, str]] = {"save": "Save", "test": "Send a test"}
+    buttons = {"save": "Save", "test": "Send a test", "render": "Update the example",
+               "latest": "Send the latest release now", "remove": ("Delete", "Delete with its history")}
     fields, more = _setting_fields(visit, before)
     if live:
-        buttons[live] = "Update the example"
         with contextlib.suppress(Invalid):
             found["rendering"] = _rendering(visit, more[-1].boxes)
-    if "latest" in acts:
-        buttons["latest"] = "Send the latest release now"
-    if before.name:
-        buttons["remove"] = ("Delete", "Delete with its history")
     about = _sentence(KINDS[before.kind].about)
     if before.failing_since:
         about += f". Failing since {visit.moment(before.failing_since)}: {before.error}"
@@ -14382,7 +14327,8 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
                "For 24 h after a reset, every other attempt is signed with the old secret."])
     return visit.show(
         DESTINATION_PAGE, "/notifications", about=about,
-        title=before.name or f"Add {name}", buttons=buttons, live=live, variables=sorted(TEMPLATE_NAMES),
+        title=before.name or f"Add {name}", live=live, variables=sorted(TEMPLATE_NAMES),
+        buttons={one: words for one, words in buttons.items() if one in ("test", live, *acts)},
         is_rendering=visit.form.text("do") == "render",
         needs_mail_server=before.kind == "email" and not visit.settings.smtp_url,
         groups={"": fields, "Optional settings": more,
@@ -14535,13 +14481,6 @@ _TEST_FIELDS: dict[str, dict[str, Any]] = {         # of those that are more tha
     "is_prerelease": {"label": "Pre-release", **_FLAG}, "is_updated": {"label": "Re-published", **_FLAG},
     "tags": {"hint": "Names, with commas between."}, "note_message": {"hint": "HTML.", "type": "textarea"}}
 
-TEST_PAGE = template_of("""\
-% rebase("layout", title="Test messages", crumbs=crumbs)
-% include("exchange")
-<p>Send a made-up release to {{name}}:</p>
-% include("form", buttons={"test": "Send the test"})
-""")
-
 
 @page_at("/notifications/<destination_id>/test")
 def test_page(visit: Visit, destination_id: str) -> str:
@@ -14558,7 +14497,9 @@ def test_page(visit: Visit, destination_id: str) -> str:
         about = {"label": name.replace("_", " ").capitalize(), "more": {"placeholder": default}}
         fields.append(Field(name, value=values[name], **about | _TEST_FIELDS.get(name, {})))
     return visit.show(
-        TEST_PAGE, "/notifications", name=destination.name, fields=visit.filled("test", *fields), **found,
+        FORM_PAGE, "/notifications", title="Test messages", **found,
+        intro=f"Send a made-up release to {destination.name}:", buttons={"test": "Send the test"},
+        fields=visit.filled("test", *fields),
         crumbs=[("/notifications", "Notifications"), (f"/notifications/{destination.id}", destination.name)])
 
 
@@ -14747,11 +14688,6 @@ ACCOUNT_PAGE = template_of("""\
 </p>
 <h2 id="profile">Profile</h2>
 % include("form", groups=profile, buttons={"save": "Save"})
-<datalist id="zones">
-% for zone in zones:
-<option value="{{zone}}">
-% end
-</datalist>
 <h2 id="security">Security</h2>
 <h3>Password</h3>
 % include("form", fields=password, buttons={"password": "Change password"})
@@ -14805,7 +14741,7 @@ def account_page(visit: Visit) -> str:
         buttons={"feed": ("Reset feed URL", "Reset: the old URL stops working"),
                  "badges": ("Reset badge URLs", "Reset: the old URLs stop working")})
     return visit.show(
-        ACCOUNT_PAGE, "/account", addresses=addresses, zones=_time_zones(),
+        ACCOUNT_PAGE, "/account", addresses=addresses,
         profile={legend: visit.filled("save", *those) for legend, those in _profile_fields(account).items()},
         password=visit.filled(
             "password", dataclasses.replace(_PASSWORD_FIELD, name="old", label="Current password"),
@@ -14820,42 +14756,36 @@ def account_page(visit: Visit) -> str:
                    f"{visit.when(one.seen_at)[2]}"]) for one in store.sessions.of_account(account.id)[:30]])
 
 
+_DIGEST_HOURS = {"": "Server default", **{str(hour): f"{hour:02}:00" for hour in range(24)}}
+
+
 def _profile_fields(account: Account) -> dict[str, list[Field]]:
-    """Those of the account's profile, by their legends."""
     return {"": [
         Field("name", "Name", account.name, is_required=True),
         Field("email", "Email", account.email, type="email", is_required=True,
               more={"autocomplete": "username"}),
         Field("present", "Current password", type="password", more=_CURRENT_PASSWORD,
               hint="Only needed to change the email address."),
-        Field("zone", "Time zone", account.time_zone, is_required=True, more={"list": "zones"},
+        Field("zone", "Time zone", account.time_zone, is_required=True, proposed=_time_zones(),
               hint="Of the times on these pages, and of digests. Type a city to find it."),
     ], "Notifications": [
         Field("mail", "Email schedule", account.email_notification, type="select",
               choices=list(_SCHEDULE_NAMES.items()), hint='Of projects set to "Account default".'),
         Field("digest_hour", "Digests at", type="select",
               value="" if account.digest_hour is None else str(account.digest_hour),
-              choices=[("", "Server default"), *((str(hour), f"{hour:02}:00") for hour in range(24))]),
+              choices=list(_DIGEST_HOURS.items())),
         Field("quiet_from", "Quiet hours from", account.quiet_from, type="time"),
         Field("quiet_until", "Quiet hours until", account.quiet_until, type="time",
               hint="In quiet hours only security fixes are sent; everything else waits for their end. "
                    "Webhooks have no quiet hours. Leave both empty for none.")]}
 
 
-def _hours_given(visit: Visit) -> dict[str, Any]:
-    """The fields of an account that say when it is notified. Raises Invalid."""
-    hour = visit.form.text("digest_hour")
-    if hour not in {"", *map(str, range(24))}:
-        raise Invalid(Problem("digest_hour", "must be one of the choices"))
-    begins, ends = read_quiet_hours(visit.form.text("quiet_from"), visit.form.text("quiet_until"))
-    return {"digest_hour": int(hour) if hour else None, "quiet_from": begins, "quiet_until": ends}
-
-
 def _save_profile(visit: Visit) -> None:
-    """Save what the form of the account says. Raises Invalid."""
     account, zone, email = visit.account, visit.form.text("zone"), visit.form.text("email")
-    fields = Fields({name: visit.form.text(name) for name in ("name", "mail")})
+    hour, begins, ends = (visit.form.text(name) for name in ("digest_hour", "quiet_from", "quiet_until"))
+    fields = Fields({"name": visit.form.text("name"), "mail": visit.form.text("mail"), "digest_hour": hour})
     name, mail = fields.label("name"), fields.one_of("mail", list(_SCHEDULE_NAMES))
+    fields.one_of("digest_hour", list(_DIGEST_HOURS))
     try:
         time_zone_of(zone)
     except ValueError as error:
@@ -14863,15 +14793,15 @@ def _save_profile(visit: Visit) -> None:
     with fields.collecting():
         read_email(email)
     with fields.collecting():
-        account = dataclasses.replace(account, **_hours_given(visit))
+        begins, ends = read_quiet_hours(begins, ends)
     fields.check()
     if email != account.email:
         if visit.settings.auth_header:      # else somebody could take the address of who has not come yet
             raise Invalid(Problem("email", "cannot be changed while a proxy signs people in by it"))
         _confirm_password(visit, "present")
     visit.store.accounts.update(dataclasses.replace(
-        account, name=name, email=email, time_zone=zone,
-        email_notification=mail or account.email_notification))
+        account, name=name, email=email, time_zone=zone, digest_hour=int(hour) if hour else None,
+        email_notification=mail or account.email_notification, quiet_from=begins, quiet_until=ends))
 
 
 def _confirm_password(visit: Visit, field: str) -> None:
@@ -14978,7 +14908,6 @@ def accounts_page(visit: Visit) -> str:
 
 
 def _add_account(visit: Visit) -> None:
-    """Add the account that the form describes. Raises Invalid."""
     form, hashed = visit.form, ""
     fields = Fields({"name": form.text("name") or form.text("email"), "type": form.text("type")})
     type_, name, address = fields.one_of("type", ACCOUNT_TYPES), fields.label("name"), form.text("email")
