@@ -912,8 +912,7 @@ def image_lineage(tag: str) -> Lineage:
 
 
 def prerelease_by_tag(tag: str) -> bool:
-    """As ``prerelease_by_words`` of an image's tag: a word before the numbers is no package's name, and
-    -devel is an image to build with."""
+    """As ``prerelease_by_words`` of an image's tag: the word before the numbers counts, -devel does not."""
     parts = version_parts(tag)
     words = {*_TOKEN.findall(parts.before), *parts.behind} - {"devel"}
     return not PRERELEASE_WORDS.isdisjoint(words) or _ODD_PRERELEASE.fullmatch(tag) is not None
@@ -1594,8 +1593,7 @@ class CheckResult:
 
     @property
     def changed(self) -> list[Release]:
-        """The releases that are new or other than before, new ones oldest first; a note with those that have
-        another."""
+        """The releases that are new or other than before, or have another note; new ones oldest first."""
         return [one for version, one in self.after.items() if one is not self.before.get(version)]
 
 
@@ -2211,32 +2209,29 @@ def absolute_links(markup: str, base: str) -> str:
 
 
 SCHEMA = """
--- read_until: what came until then is read; of later releases, those that read_release has. digest_hour: NULL
--- for that of the setting. Quiet hours, in which nothing is sent: "22:00" and "07:00".
+-- password: its hash. read_until: what came until then is read; of later releases, those that read_release
+-- has. digest_hour: NULL for that of the setting. Quiet hours, in which nothing is sent: "22:00" and "07:00".
 CREATE TABLE account (
     id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK (type IN ('user', 'organization')),
-    email TEXT NOT NULL COLLATE NOCASE UNIQUE, name TEXT NOT NULL, password TEXT NOT NULL,      -- its hash
-    is_admin INTEGER NOT NULL CHECK (is_admin IN (0, 1)),
-    email_notification TEXT NOT NULL DEFAULT 'daily', time_zone TEXT NOT NULL DEFAULT 'UTC',
-    feed_secret TEXT NOT NULL UNIQUE, badge_secret TEXT NOT NULL UNIQUE,
-    created_at REAL NOT NULL, read_until REAL NOT NULL DEFAULT 0,
-    digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23),
-    quiet_from TEXT NOT NULL DEFAULT '', quiet_until TEXT NOT NULL DEFAULT ''
+    email TEXT NOT NULL COLLATE NOCASE UNIQUE, name TEXT NOT NULL, password TEXT NOT NULL,
+    is_admin INTEGER NOT NULL CHECK (is_admin IN (0, 1)), email_notification TEXT NOT NULL DEFAULT 'daily',
+    time_zone TEXT NOT NULL DEFAULT 'UTC', feed_secret TEXT NOT NULL UNIQUE,
+    badge_secret TEXT NOT NULL UNIQUE, created_at REAL NOT NULL, read_until REAL NOT NULL DEFAULT 0,
+    digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23), quiet_from TEXT NOT NULL DEFAULT '',
+    quiet_until TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
 -- The API shows an account its keys, so they are kept; they are looked up by their hash.
 CREATE TABLE api_key (
-    id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
-    name TEXT NOT NULL, secret TEXT NOT NULL, secret_hash BLOB NOT NULL UNIQUE, networks TEXT NOT NULL,
-    created_at REAL NOT NULL, used_at REAL,
-    UNIQUE (account_id, name)
+    id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, name TEXT NOT NULL,
+    secret TEXT NOT NULL, secret_hash BLOB NOT NULL UNIQUE, networks TEXT NOT NULL, created_at REAL NOT NULL,
+    used_at REAL, UNIQUE (account_id, name)
 ) STRICT;
 
 -- id: the hash of its token. confirmed_at: when the password was typed last.
 CREATE TABLE session (
-    id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
-    address TEXT NOT NULL, agent TEXT NOT NULL, created_at REAL NOT NULL, seen_at REAL NOT NULL,
-    confirmed_at REAL NOT NULL DEFAULT 0
+    id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, address TEXT NOT NULL,
+    agent TEXT NOT NULL, created_at REAL NOT NULL, seen_at REAL NOT NULL, confirmed_at REAL NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX session_of_account ON session (account_id);
 CREATE INDEX session_by_time ON session (created_at);
@@ -2248,17 +2243,15 @@ CREATE TABLE second_factor (
 ) STRICT;
 
 -- An id is never used twice: a check that is under way would record its result under another source.
--- owner_id: the account in whose share its checks are counted, the first that tracks it.
+-- owner_id: the account in whose share its checks are counted, the first that tracks it. former_name: before
+-- it was renamed there.
 CREATE TABLE source (
     id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     next_check_at REAL NOT NULL, claimed_by TEXT, claimed_until REAL, checked_at REAL, succeeded_at REAL,
     failures INTEGER NOT NULL DEFAULT 0, failing_since REAL, error TEXT,
-    alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)),
-    missing_since REAL,
-    is_missing INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)),
-    quota_left INTEGER, etag_url TEXT, etag TEXT, owner_id TEXT,
-    former_name TEXT NOT NULL DEFAULT '',           -- before it was renamed there
-    UNIQUE (provider, key)
+    alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)), missing_since REAL,
+    is_missing INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)), quota_left INTEGER, etag_url TEXT,
+    etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)
 ) STRICT;
 CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
 CREATE INDEX source_claimed ON source (claimed_by) WHERE claimed_by IS NOT NULL;
@@ -2267,25 +2260,21 @@ CREATE INDEX source_claimed ON source (claimed_by) WHERE claimed_by IS NOT NULL;
 -- version above the final one below it. place: among the releases of a source, the latest last.
 CREATE TABLE release (
     id INTEGER PRIMARY KEY, source_id INTEGER NOT NULL REFERENCES source ON DELETE CASCADE,
-    version TEXT NOT NULL, date TEXT NOT NULL,
-    is_prerelease INTEGER NOT NULL CHECK (is_prerelease IN (0, 1)),
-    is_updated INTEGER NOT NULL DEFAULT 0 CHECK (is_updated IN (0, 1)),
-    cve TEXT, content_id TEXT, gone_at REAL, found_at REAL,
-    step TEXT CHECK (step IN ('', 'patch', 'minor', 'major')), place INTEGER,
+    version TEXT NOT NULL, date TEXT NOT NULL, is_prerelease INTEGER NOT NULL CHECK (is_prerelease IN (0, 1)),
+    is_updated INTEGER NOT NULL DEFAULT 0 CHECK (is_updated IN (0, 1)), cve TEXT, content_id TEXT,
+    gone_at REAL, found_at REAL, step TEXT CHECK (step IN ('', 'patch', 'minor', 'major')), place INTEGER,
     UNIQUE (source_id, version)
 ) STRICT;
 CREATE INDEX release_newest_of_source ON release (source_id, date, id, cve);
 CREATE INDEX release_found ON release (source_id, found_at) WHERE found_at IS NOT NULL;
 CREATE INDEX release_by_place ON release (source_id, place, date);
-
 CREATE TABLE note (
-    release_id INTEGER PRIMARY KEY REFERENCES release ON DELETE CASCADE,
-    fingerprint INTEGER NOT NULL, title TEXT NOT NULL, message TEXT NOT NULL, url TEXT NOT NULL
+    release_id INTEGER PRIMARY KEY REFERENCES release ON DELETE CASCADE, fingerprint INTEGER NOT NULL,
+    title TEXT NOT NULL, message TEXT NOT NULL, url TEXT NOT NULL
 ) STRICT;
 CREATE TABLE read_release (
     account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
-    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
-    PRIMARY KEY (account_id, release_id)
+    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (account_id, release_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX read_release_of_release ON read_release (release_id);
 
@@ -2301,12 +2290,11 @@ CREATE TABLE project (
     exclude_updated INTEGER NOT NULL DEFAULT 0 CHECK (exclude_updated IN (0, 1)),
     exclude_version_regexp TEXT NOT NULL DEFAULT '[]', judged_by TEXT NOT NULL DEFAULT '[]',
     notify_level TEXT NOT NULL DEFAULT 'newer' CHECK (notify_level IN ('newer', 'minor', 'major', 'all')),
-    hold_days INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '',
-    newest_date TEXT NOT NULL DEFAULT '', is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)),
-    installed TEXT NOT NULL DEFAULT '[]', places TEXT NOT NULL DEFAULT '[]',
-    update_state TEXT NOT NULL DEFAULT '', urgency INTEGER NOT NULL DEFAULT 0,
-    skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL, added_at REAL NOT NULL,
-    UNIQUE (account_id, source_id)
+    hold_days INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '', newest_date TEXT NOT NULL DEFAULT '',
+    is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), installed TEXT NOT NULL DEFAULT '[]',
+    places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '',
+    urgency INTEGER NOT NULL DEFAULT 0, skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL,
+    added_at REAL NOT NULL, UNIQUE (account_id, source_id)
 ) STRICT;
 CREATE INDEX project_of_source ON project (source_id);
 CREATE INDEX project_by_newest ON project (account_id, newest_date);
@@ -2329,33 +2317,29 @@ END;
 -- What a project's rules exclude.
 CREATE TABLE excluded_release (
     project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
-    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE,
-    PRIMARY KEY (project_id, release_id)
+    release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (project_id, release_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX excluded_release_of_release ON excluded_release (release_id);
-
 CREATE TABLE tag (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
-    name TEXT NOT NULL COLLATE NOCASE, feed_secret TEXT NOT NULL UNIQUE,
-    UNIQUE (account_id, name)
+    name TEXT NOT NULL COLLATE NOCASE, feed_secret TEXT NOT NULL UNIQUE, UNIQUE (account_id, name)
 ) STRICT;
 CREATE TABLE project_tag (
     project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
-    tag_id TEXT NOT NULL REFERENCES tag ON DELETE CASCADE,
-    PRIMARY KEY (project_id, tag_id)
+    tag_id TEXT NOT NULL REFERENCES tag ON DELETE CASCADE, PRIMARY KEY (project_id, tag_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX project_tag_of_tag ON project_tag (tag_id);
 
 -- failing_since, failed_at, error: of the failed attempts since the last that succeeded, the first, the last,
 -- what was wrong then. reported_at: when the report on what is behind was due last, or was chosen.
 CREATE TABLE destination (
-    id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
-    kind TEXT NOT NULL, name TEXT NOT NULL, settings TEXT NOT NULL,
-    secret TEXT NOT NULL, previous_secret TEXT, previous_until REAL,
+    id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, kind TEXT NOT NULL,
+    name TEXT NOT NULL, settings TEXT NOT NULL, secret TEXT NOT NULL, previous_secret TEXT,
+    previous_until REAL,
     schedule TEXT NOT NULL DEFAULT 'instant' CHECK (schedule IN ('instant', 'hourly', 'daily', 'weekly')),
     is_for_every_project INTEGER NOT NULL DEFAULT 1 CHECK (is_for_every_project IN (0, 1)),
-    is_security_only INTEGER NOT NULL DEFAULT 0 CHECK (is_security_only IN (0, 1)),
-    created_at REAL NOT NULL, failing_since REAL, failed_at REAL, error TEXT,
+    is_security_only INTEGER NOT NULL DEFAULT 0 CHECK (is_security_only IN (0, 1)), created_at REAL NOT NULL,
+    failing_since REAL, failed_at REAL, error TEXT,
     alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)),
     report TEXT NOT NULL DEFAULT 'none' CHECK (report IN ('none', 'weekly', 'monthly')), reported_at REAL,
     UNIQUE (account_id, kind, name)
@@ -2369,17 +2353,15 @@ CREATE INDEX project_destination_of_destination ON project_destination (destinat
 CREATE TABLE destination_tag (
     destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE,
     tag_id TEXT NOT NULL REFERENCES tag ON DELETE CASCADE,
-    is_without INTEGER NOT NULL CHECK (is_without IN (0, 1)),
-    PRIMARY KEY (destination_id, tag_id)
+    is_without INTEGER NOT NULL CHECK (is_without IN (0, 1)), PRIMARY KEY (destination_id, tag_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX destination_tag_of_tag ON destination_tag (tag_id);
-
 CREATE TABLE event (
     id INTEGER PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
     project_id TEXT REFERENCES project ON DELETE SET NULL,
     release_id INTEGER REFERENCES release ON DELETE SET NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('release', 'summary', 'failing', 'recovered')),
-    body TEXT NOT NULL, url TEXT NOT NULL, created_at REAL NOT NULL
+    kind TEXT NOT NULL CHECK (kind IN ('release', 'summary', 'failing', 'recovered')), body TEXT NOT NULL,
+    url TEXT NOT NULL, created_at REAL NOT NULL
 ) STRICT;
 CREATE INDEX event_of_account ON event (account_id);
 CREATE INDEX event_of_project ON event (project_id);
@@ -2394,8 +2376,7 @@ CREATE TABLE delivery (
     destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE,
     state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed', 'skipped')),
     next_attempt_at REAL NOT NULL, queued_at REAL NOT NULL, attempts INTEGER NOT NULL DEFAULT 0,
-    claimed_by TEXT, claimed_until REAL,
-    is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1)),
+    claimed_by TEXT, claimed_until REAL, is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1)),
     is_digested INTEGER NOT NULL DEFAULT 0 CHECK (is_digested IN (0, 1)), digest_id TEXT,
     created_at REAL NOT NULL, settled_at REAL, reason TEXT NOT NULL DEFAULT ''
 ) STRICT;
@@ -2444,7 +2425,6 @@ UPDATE project
            'cve', json('[]'), 'is_other_base', json('false'), 'previous', '', 'previous_digest', '',
            'first_digest', '', 'previous_label', ''), value)) FROM json_each(installed))
  WHERE installed != '[]';
-
 PRAGMA user_version = 8;
 """}
 # Created anew after a migration; one that drops a column of theirs drops them first.
@@ -2543,8 +2523,7 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _has_foreign_log(path: str) -> bool:
-    """Whether a backup, whose byte 18 is 1 and not 2, was copied over a store whose write-ahead log is still
-    there: SQLite would write that log into it."""
+    """Whether a backup (its byte 18 is 1) was copied over a store whose write-ahead log is still there."""
     if not os.path.exists(f"{path}-wal") or not os.path.getsize(f"{path}-wal"):
         return False
     # Not closed: that would release the locks that SQLite may hold on the file in this process (POSIX).
@@ -2552,8 +2531,7 @@ def _has_foreign_log(path: str) -> bool:
 
 
 def _check_schema(db: sqlite3.Connection, path: str, scripts: Mapping[int, str]) -> int:
-    """The version of the schema; 0 for an empty file. Raises StoreError for another program's, for a newer
-    one, and for one that no script upgrades."""
+    """The version of the schema; 0 for an empty file. Raises StoreError for one that cannot be used."""
     known = max(scripts) + 1
     version, owner, tables = db.execute("""
         SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
@@ -3037,8 +3015,7 @@ class Accounts:
         self._db.empty_log()
 
     def turn_on_second_factor(self, account_id: str, secret: str, step: int, codes: Sequence[str]) -> None:
-        """Ask for codes at log-ins. ``step``: of the code that was typed; ``codes``: hashes of the recovery
-        codes. Raises Invalid when it is on."""
+        """Ask for codes at log-ins. ``step``: of the code typed; ``codes``: hashes. Raises Invalid if on."""
         with _unique("a second factor"):
             self._db.write("""
                 INSERT INTO second_factor (account_id, totp_secret, last_step, recovery_codes)
@@ -3314,8 +3291,7 @@ class Destinations:
 
 @dataclasses.dataclass(eq=False)
 class Outbox:
-    """Deliveries on their way to destinations, and the attempts that were made. What takes ``db`` is part of
-    the transaction of a check or a change."""
+    """Deliveries to destinations, and their attempts. What takes ``db`` is part of that transaction."""
 
     _db: Database
     _destinations: Destinations
@@ -3684,8 +3660,7 @@ class Sources:
              ORDER BY wanted.id""", (compact_json(list(ids)),))
 
     def await_check(self, source_id: int, since: float, seconds: float) -> Source | None:
-        """The source once a check of it that began after ``since`` was recorded, or as it is when time is up
-        or no tracker lives in this process."""
+        """The source once a check that began after ``since`` was recorded, or as it is when time is up."""
         end = time.monotonic() + seconds
         while True:
             source, is_over = self.get(source_id), time.monotonic() >= end
@@ -3995,8 +3970,7 @@ class Projects:
                 """, [(project_id, kind, one) for one in ids])
 
     def _skip_deliveries(self, db: sqlite3.Connection, project: Project) -> None:
-        """Take what a project skips or snoozes out of digests that were not sent yet; a snooze leaves what
-        names a CVE."""
+        """Take what is skipped or snoozed out of digests not sent yet; a snooze leaves what names a CVE."""
         now = self._db.clock()
         skipped = [row["id"] for row in db.execute("""
             SELECT id, json_extract(body, '$.version') AS version, json_extract(body, '$.cve') AS cve
@@ -4036,8 +4010,7 @@ class Projects:
             "SELECT source_id, id FROM project WHERE account_id = ?", (account_id,))}
 
     def of_ids(self, account_id: str | None, ids: Sequence[str], place: str | None = None) -> list[Project]:
-        """The projects of an account, or of all, with these ids, in their order; with what is installed at a
-        place alone."""
+        """The projects (of an account) with these ids, in their order; with what is installed at a place."""
         # Not by the index of the account, which leads to all its projects.
         found = [_project(row) for row in self._db.rows("""
             SELECT project.id, account_id, source_id, provider, name, email_notification,
@@ -4103,8 +4076,7 @@ class Projects:
              WHERE account_id = ? ORDER BY provider""", (account_id,))]
 
     def unjudged(self, ids: Collection[str] | None = None) -> list[tuple[str, str]]:
-        """``(account, id)`` of the projects, or those of these ids, whose rules have not judged all releases;
-        accounts in turn."""
+        """``(account, id)`` of projects whose rules have not judged all releases; accounts in turn."""
         return [(row["account_id"], row["id"]) for row in self._db.rows("""
             SELECT id, account_id FROM project
              WHERE judged_by != exclude_version_regexp
@@ -4299,8 +4271,7 @@ class Releases:
             """, (length, source_id, compact_json(list(versions))))}
 
     def note_sizes(self, source_id: int, versions: Sequence[str], line: int) -> dict[str, int]:
-        """By version, the bytes of the notes of these of a source's versions; with lines shorter than
-        ``line`` as if they were as long."""
+        """By version, the bytes of its note; of one with short lines, as if each had ``line`` bytes."""
         return {row["version"]: row["size"] for row in self._db.rows("""
             SELECT version, max(length(CAST(message AS BLOB)),
                                 (length(message) - length(replace(message, char(10), ''))) * ?) AS size
@@ -5325,8 +5296,7 @@ def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Re
 
 
 def _readable(release_of: Callable[[Any], Release | None], entries: Sequence[Any]) -> list[Release]:
-    """The releases of the entries that can be read: an odd one hides no others. Raises what the first raises
-    where all are odd, or the first ten."""
+    """The releases of the entries that can be read. Raises what the first raises if all, or ten, are odd."""
     found = list[Release | None]()
     for at, entry in enumerate(entries):
         with contextlib.suppress(*_UNREADABLE):     # not kept: an error holds all that was read
@@ -6930,8 +6900,7 @@ def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -
 
 def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
                   answer: Answer | None) -> Request | Listing:
-    """What a dialect asks next, or in the end its listing. ``at``: the address of the project's site.
-    Raises ProviderError for what it cannot read."""
+    """A dialect's next request, or its listing. ``at``: the project's site. Raises ProviderError."""
     try:
         request = steps.send(answer)        # type: ignore[arg-type]    # None starts it
         if not isinstance(request.url, str):        # taken from an answer
@@ -7578,8 +7547,7 @@ def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 
 
 def _cyclonedx(bom: dict[str, Any]) -> Iterator[Pin]:
-    """https://cyclonedx.org/docs/1.6/json/  Direct is what the thing itself needs, or a component without a
-    purl, such as a lock file that Trivy names."""
+    """https://cyclonedx.org/docs/1.6/json/  Direct is what the thing itself, or one without a purl, needs."""
     root, waiting, components = _of(dict, bom, "metadata", "component"), [bom], list[dict[str, Any]]()
     while waiting:
         nested = _of(list, waiting.pop(), "components")
@@ -7826,8 +7794,7 @@ def _main_lineage(newest: Sequence[str], rules: VersionRules) -> Lineage | None:
 
 
 def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[str, int]:
-    """The place of each version among a project's: final ones of the main family last, and of those the
-    highest, which is the latest."""
+    """The place of each version: final ones of the main family last, and of those the highest."""
     order = rules.order
     finals = sorted((one.date or "", order(version), version) for version, one in releases.items()
                     if not one.is_prerelease and not one.gone_at)
@@ -8241,8 +8208,7 @@ def has_failed_for_days(destination: Destination, now: float) -> bool:
 
 def destination_event(failing: Destination, account: Account, others: Sequence[Destination], now: float,
                       settings: Settings) -> Event:
-    """A destination keeps failing: for those of the account's others that do not fail, and are no webhooks;
-    mail by the account's own schedule."""
+    """A destination keeps failing: for the account's others that do not, and are no webhooks."""
     schedules = {"email": account.email_notification if settings.smtp_url else "none", "webhook": "none"}
     to = [(one, schedules.get(one.kind, one.schedule)) for one in others if one.failing_since is None]
     body = {"destination": failing.name, "kind": failing.kind, "error": failing.error or "",
@@ -8357,8 +8323,7 @@ def is_report_due(destination: Destination, account: Account, now: float, settin
 
 def report_event(destination: Destination, account: Account, projects: Iterable[Project], now: float,
                  settings: Settings) -> Event | None:
-    """What is behind at present, of ``projects``, which are, the most urgent first, for one destination as it
-    chooses them; None where nothing is."""
+    """What is behind of ``projects``, most urgent first, as a destination chooses; None for nothing."""
     found = [project for project in projects if should_notify(destination, project, None)]
     if destination.is_security_only:
         found = [project for project in found if project.most_urgent and project.most_urgent.cve]
@@ -8536,8 +8501,7 @@ class Tracker(Worker):
                 raise
 
     def check(self, source: Source) -> list[Release] | None:
-        """Check a claimed source and record the outcome: the releases that are news; None where nothing could
-        be recorded. Never raises."""
+        """Check a claimed source and record it: the releases that are news, or None. Never raises."""
         events, news = list[Event](), None
         with contextlib.ExitStack() as large:       # until an error is recorded: it holds the answer, too
             try:
@@ -8564,8 +8528,7 @@ class Tracker(Worker):
             log.exception("%s: failed", what)
 
     def _fail(self, source: Source, error: Exception) -> list[Release] | None:
-        """Record a failed check, backed off, even where deciding about it raises: no news; None where that
-        could not be recorded."""
+        """Record a failed check, backed off: no news; None where that could not be recorded."""
         if isinstance(error, ProviderError):
             log.warning("source %s/%s: %s", source.provider, source.name, error)
         else:
@@ -8798,8 +8761,7 @@ _EMPTY_HEADING = re.compile("what.s changed|changes|changelog|release notes", re
 
 
 def _note_lines(note: Mapping[str, str], version: str, limit: int) -> list[Line]:
-    """The lines of the beginning of a release's note, below its title where that says more than the version.
-    256 KiB would take most of a second."""
+    """The first lines of a release's note, below its title where that says more than the version."""
     lines = list[Line]()
     for line in lines_of(note.get("message", "")[:limit]):
         runs = [run._replace(text=shown, href=_web_address(run.href))
@@ -9067,8 +9029,7 @@ def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callabl
 
 def blocks_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NOTE, most: int = sys.maxsize,
               each: int = sys.maxsize, has_title: bool = False) -> list[str]:
-    """A block for each item, under a title in a digest. ``has_title``: the service shows that elsewhere, and
-    of a single item its heading."""
+    """A block for each item, under a title in a digest. ``has_title``: the service shows that elsewhere."""
     blocks, rest = _fitted(message, lambda item, room: _block(
         item, markup, room, has_title and not message.is_digest, message.is_digest),
         markup.size, limit - 150 - len(message.link), note, most, each)
@@ -9086,8 +9047,7 @@ def text_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NOTE
 
 
 def _escape_markdown(text: str) -> str:
-    """Escapes only what could be markup, since some clients show backslashes; nothing within an address,
-    which they show as it stands."""
+    """Escapes only what could be markup, since some clients show backslashes; nothing in an address."""
     parts = re.split(r"(https?://[^\s<>\[\]()`\\]+)", text)
     parts[::2] = [re.sub(r"([\\`*_\[\]|~])", r"\\\1", part) for part in parts[::2]]
     return "".join(parts)
@@ -10985,8 +10945,7 @@ def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
 
 
 def search_projects(call: Call) -> dict[str, Any]:
-    """The projects whose name contains ``q``, as many as 1 MiB holds. 400: without ``q``, or an unknown
-    ``provider``."""
+    """The projects whose name contains ``q``, as many as 1 MiB holds. 400: no ``q``, unknown ``provider``."""
     query = Query(call.environ)
     text, provider = query.text("q", required="the text to search for") or "", query.text("provider")
     if provider and provider not in call.context.providers:
@@ -15430,8 +15389,7 @@ def scan_files(paths: Iterable[str], helper: Helper,
 
 
 def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
-    """What the running containers of Docker or Podman run; what was read in a minute where that is not all,
-    which is complained of. Raises Invalid."""
+    """What running containers run. What a minute does not suffice for is complained of. Raises Invalid."""
     end = time.monotonic() + MINUTE
     try:
         found = list(itertools.takewhile(lambda _: time.monotonic() < end, pins_of_containers(
