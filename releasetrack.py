@@ -1690,19 +1690,25 @@ class Pace:
         return f"at most {self._taken.maxlen} times in {self._seconds:g} s"
 
 
-def fair_turns(waiting: Iterable[Job], busy: Collection[Job], size: int, per_host: int) -> list[Job]:
+def fair_turns(waiting: Iterable[Job], busy: Collection[Job], size: int, per_host: int,
+               is_shared: bool) -> list[Job]:
     """What of the ``waiting``, oldest first, begins now in a pool of a size in which ``busy`` is under way.
-    Next is the oldest of the account with the fewest under way, at a host below its limit."""
-    waiting, begun = list(waiting), list[Job]()
+
+    Next is the account with the fewest under way. It gets a quarter of the pool; more only while no other
+    account waits, and where several accounts share the store, a quarter stays free for those who come.
+    """
+    quarter, waiting, begun = size // 4, list(waiting), list[Job]()
     under_way, at_host = Counter(job.account_id for job in busy), Counter(job.host for job in busy)
-    for _ in range(size - len(busy)):
+    for free in range(size - len(busy), 0, -1):
         waiting = [job for job in waiting if at_host[job.host] < per_host]
-        if not waiting:
+        job = min(waiting, key=lambda job: under_way[job.account_id], default=None)
+        is_alone = len({job.account_id for job in waiting}) == 1 and free > quarter * is_shared
+        if job is None or under_way[job.account_id] >= max(quarter, 1) and not is_alone:
             break
-        begun.append(min(waiting, key=lambda job: under_way[job.account_id]))
-        waiting.remove(begun[-1])
-        under_way[begun[-1].account_id] += 1
-        at_host[begun[-1].host] += 1
+        waiting.remove(job)
+        begun.append(job)
+        under_way[job.account_id] += 1
+        at_host[job.host] += 1
     return begun
 
 
@@ -8467,7 +8473,7 @@ class Tracker(Worker):
                    for id_, owner_id, provider, name in self.store.sources.due(
                        [id_ for id_, host in hosts.items() if at_host[host] < limit], now,
                        max(limit, 4 * self._size // max(accounts, 1)))]
-        jobs = {job.id: job for job in fair_turns(waiting, self._busy, self._size, limit)}
+        jobs = {job.id: job for job in fair_turns(waiting, self._busy, self._size, limit, accounts > 1)}
         for source in self.store.sources.claim(list(jobs), self._claimant, now, now) if jobs else ():
             self._submit(jobs[source.id], self.check, source)
 
@@ -9869,13 +9875,14 @@ class Courier(Worker):
         pauses = {id_: pause for id_ in due if (pause := self._pause(id_))}
         waiting = [Job(id_, account_id, id_) for id_, account_id in due.items() if id_ not in pauses]
         waiting.sort(key=lambda job: self._served_at.get(job.id, 0.0))
+        is_shared = self.store.accounts.count() > 1
         # Those that failed hold at most a quarter of the pool, with those not tried since the start a half.
         with self._lock:
             part_of = dict(self._part)
         for part in (4, 2, 1):
             begun = set(fair_turns([job for job in waiting if part_of.get(job.id, 2) >= part],
                                    [job for job in self._busy if part_of.get(job.id, 2) >= part],
-                                   max(self._WORKERS // part, 1), 1))
+                                   max(self._WORKERS // part, 1), 1, is_shared))
             waiting = [job for job in waiting if part_of.get(job.id, 2) < part or job in begun]
         for job in waiting:
             self._served_at[job.id] = time.monotonic()

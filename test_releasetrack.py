@@ -1306,21 +1306,22 @@ def test_rate_window_starts_with_the_first_request_lasts_an_hour_and_refuses_wha
     assert [few.take(f"name {at}", 1, 11.0).is_open for at in (9, 10, 0)] == [False, False, True]
 
 
-@pytest.mark.parametrize("waiting, busy, size, begun", [
+@pytest.mark.parametrize("waiting, busy, size, is_shared, begun", [
     # each an account, and maybe a host
-    ("A A A A A A A A A A",   "",                8, "A A A A A A A A"),      # a home with one account
-    ("A A A B B B",           "A A A A A A",     8, "B B"),
-    ("A A A A B B B B",       "",                8, "A B A B A B A B"),
-    ("B B B B B B B",         "A",               8, "B B B B B B B"),
-    ("A A B B C C D D E E",   "",                8, "A B C D E A B C"),
-    ("A B C",                 "D D D D D D D D", 8, ""),
-    ("A A B",                 "",                1, "A"),
-    ("A1 A1 A1 A2 B1 B2 B2",  "C1",              8, "A1 B2 A2"),             # two at most at a host
+    ("A A A A A A A A A A",   "",                8, False, "A A A A A A A A"),      # a home with one account
+    ("A A A A A A A A A A",   "",                8, True,  "A A A A A A"),          # a quarter stays free for others
+    ("A A A B B B",           "A A A A A A",     8, True,  "B B"),                  # to whom it goes at once
+    ("A A A A B B B B",       "",                8, True,  "A B A B"),              # while others wait, a quarter each
+    ("B B B B B B B",         "A",               8, True,  "B B B B B"),
+    ("A A B B C C D D E E",   "",                8, True,  "A B C D E A B C"),
+    ("A B C",                 "D D D D D D D D", 8, True,  ""),
+    ("A A B",                 "",                1, True,  "A"),                    # of a pool that has no quarter
+    ("A1 A1 A1 A2 B1 B2 B2",  "C1",              8, True,  "A1 B2 A2"),             # two at most at a host
 ])
-def test_turns_of_accounts_are_fair(waiting, busy, size, begun):
+def test_turns_of_accounts_are_fair(waiting, busy, size, is_shared, begun):
     def jobs(text: str, start: int) -> list[rt.Job]:
         return [rt.Job(number, one[0], one[1:] or str(-number)) for number, one in enumerate(text.split(), start)]
-    found = rt.fair_turns(jobs(waiting, 10), jobs(busy, 100), size, 2)
+    found = rt.fair_turns(jobs(waiting, 10), jobs(busy, 100), size, 2, is_shared)
     assert " ".join(f"{one.account_id}{one.host if int(one.host) > 0 else ''}" for one in found) == begun
 
 
