@@ -1692,11 +1692,9 @@ class Pace:
 
 def fair_turns(waiting: Iterable[Job], busy: Collection[Job], size: int, per_host: int,
                is_shared: bool) -> list[Job]:
-    """What of the ``waiting``, oldest first, begins now in a pool of a size in which ``busy`` is under way.
-
-    Next is the account with the fewest under way. It gets a quarter of the pool; more only while no other
-    account waits, and where several accounts share the store, a quarter stays free for those who come.
-    """
+    """What of the ``waiting``, oldest first, begins now in a pool in which ``busy`` is under way. Next is the
+    account with the fewest under way. It gets a quarter of the pool; more only while no other account waits,
+    and where several accounts share the store, a quarter stays free for those who come."""
     quarter, waiting, begun = size // 4, list(waiting), list[Job]()
     under_way, at_host = Counter(job.account_id for job in busy), Counter(job.host for job in busy)
     for free in range(size - len(busy), 0, -1):
@@ -1943,9 +1941,8 @@ def _interpreter() -> str:
 
 
 class Helper:
-    """Works on what strangers wrote, one text at a time, in a process of its own: what takes long there would
-    hold this interpreter's lock, and so stop every thread, and memory that it takes would stay taken. The
-    process begins with the first text and ends after a minute without one."""
+    """Reads what strangers wrote, one text at a time, in a process of its own: what takes long would hold
+    this interpreter's lock, and memory would stay taken. It ends after a minute without a text."""
 
     SECONDS = 5                         # of the processor's time for a text
     MEMORY = 1024                       # MiB of address space; the largest files take half of it
@@ -4112,9 +4109,8 @@ class Projects:
 
     def updates(self, account_id: str, place: str | None = None, tag: str | None = None,
                 text: str | None = None) -> dict[str, list[str]]:
-        """The ids of the projects of which something is installed, the most urgent first: those that are
-        "behind", "quiet" (skipped or snoozed), "unknown" and "current". At a place, with a tag, with a text
-        in the name."""
+        """The ids of projects of which something is installed, most urgent first, by group: "behind", "quiet"
+        (skipped or snoozed), "unknown", "current". At a place, with a tag, with a text in the name."""
         now = self._db.clock()
         found = [(row["id"], row["state"]) for row in self._db.rows("""
             SELECT project.id, CASE WHEN update_state IN ('behind', 'new build') AND snoozed_until > :now
@@ -4295,9 +4291,8 @@ class Releases:
     def latest(self, account_id: str, page: int = 1, provider: str | None = None, tag: str | None = None,
                text: str | None = None, is_security: bool = False, size: int = PAGE_SIZE,
                is_unread: bool = False) -> tuple[list[ReleaseListItem], bool]:
-        """A page of the releases of all of an account's projects, newest first, and whether there are more:
-        of a provider, with a tag, that name a CVE, that are unread; and with each word of a text in the
-        project's name, the version or the note. A search of 100,000 notes takes 0.3 to 0.7 s."""
+        """A page of the releases of an account, newest first, and whether there are more: of a provider, a
+        tag, with CVEs, unread; and with each word of a text. A search of 100,000 notes takes 0.3 to 0.7 s."""
         # Releases from a date on are enough: as many projects as the page reaches down to have one.
         found = self._db.rows("""
             WITH matching AS NOT MATERIALIZED (
@@ -4495,9 +4490,8 @@ class Store:
 
 
 class Worker:
-    """A thread that hands out to a pool what the store says is due: what the tracker and the courier share.
-    ``take_turn`` does, and returns the seconds until more may be due; after a fault it is asked again in
-    ``nap`` seconds. ``wakeup`` ends its sleep."""
+    """A thread that hands out to a pool what the store says is due. ``take_turn`` does, and returns the
+    seconds until more may be due; after a fault, ``nap`` seconds pass. ``wakeup`` ends its sleep."""
 
     def __init__(self, name: str, size: int, store: Store, wakeup: threading.Event, nap: float,
                  take_turn: Callable[[], float], clock: Callable[[], float],
@@ -5384,10 +5378,9 @@ def _github_feed(project: ProjectRef) -> Exchange:
 
 
 def github(project: ProjectRef) -> Exchange:
-    """https://docs.github.com/en/rest/releases/releases; without a token the feeds, which have no quota.
-    The ETag of releases counts downloads, so popular projects always seem changed: few are asked for.
-    Tags come in no documented order, so every page is read, and an unchanged first page proves nothing;
-    and without dates: the newest ten that are unknown have that of their commit."""
+    """https://docs.github.com/en/rest/releases/releases; without a token the feeds, which have no quota. The
+    ETag of releases counts downloads, so few are asked for. Tags come in no documented order and without
+    dates, so every page is read; the newest ten that are unknown have the date of their commit."""
     if not project.token:
         return (yield from _github_feed(project))
     is_public = project.site == "https://github.com"
@@ -6040,9 +6033,8 @@ _GIT_TAGS_ALONE = b"0014command=ls-refs\n%s00010009peel\n001aref-prefix refs/tag
 
 
 def git(project: ProjectRef) -> Exchange:
-    """A repository's tags over smart HTTP, without dates, by its address, which a user supplies.
-    https://git-scm.com/docs/protocol-v2#_ls_refs, else https://git-scm.com/docs/http-protocol#_smart_clients,
-    which lists all refs: lines after their length, and 0000 at the end."""
+    """A repository's tags over smart HTTP, without dates: https://git-scm.com/docs/protocol-v2#_ls_refs, else
+    https://git-scm.com/docs/http-protocol#_smart_clients, which lists all refs: lines after their length."""
     version_2 = {"Git-Protocol": "version=2"}
     answer = yield Request(f"{project.name}/info/refs?service=git-upload-pack", version_2)
     head = b"001e# service=git-upload-pack\n0000"
@@ -6770,9 +6762,8 @@ def split_provider(providers: Collection[str], id_: str | None, text: str) -> tu
 
 
 def installed_in(provider: Provider, text: str, now: float) -> tuple[Installation, ...]:
-    """What is installed as whoever adds a project says with it: an image's tag and digest, but for "latest",
-    which Docker takes without one, and tags that are not listed as releases; or a version, as in
-    pkg:npm/react@18.2.0 and owner/repo@v1.2.3."""
+    """What is installed as whoever adds a project says with it: an image's tag (but "latest") and digest, or
+    a version, as in pkg:npm/react@18.2.0 and owner/repo@v1.2.3."""
     is_image, (_, text) = provider.dialect.has_images, split_provider((provider.id,), "", text.strip()[:2000])
     found = (_TAG if is_image else _AT_VERSION).fullmatch(text)
     version = unquote(found[1]) if found else ""
@@ -6799,9 +6790,8 @@ def likely_providers(providers: Mapping[str, Provider], name: str) -> list[Provi
 
 def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
                is_typed: bool = False) -> tuple[Provider, str, str]:
-    """``(provider, name, key)`` of a project by a provider's id and a name, or by an address without an id.
-    With an id, an address must be one of that provider. ``is_typed``: by a person, who may begin with the
-    provider, and means GitHub by owner/repository. Raises Invalid, of the provider where that is missing."""
+    """``(provider, name, key)`` of a project by a provider's id and a name, or by an address. ``is_typed``:
+    by a person, who may begin with the provider, and means GitHub by owner/repository. Raises Invalid."""
     if re.search(r"://[^/@:]*:[^/@]*@", text):
         raise Invalid(Problem("name", "must not contain user and password; a token comes from the "
                                       "environment"))
@@ -6932,9 +6922,8 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
                 etag: str | None = None, kept: dict[str, str] | None = None,
                 installed: Collection[str] = ()) -> Listing | None:
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
-    ``kept``: what the last check left in it, such as a registry's token; changed for the next one.
-    ``installed``: versions whose content counts, even if they are not the newest.
-    Raises ProviderError for everything that can go wrong there."""
+    ``kept``: what dialects keep between checks; changed. ``installed``: versions whose content counts. Raises
+    ProviderError for everything that can go wrong there."""
     site, name_there = _place_of(provider, name)
     project = ProjectRef(provider.id, site, name_there, token, provider.auth(token), read_known,
                          {} if kept is None else kept, installed)
@@ -7786,9 +7775,8 @@ _DIGEST_GRACE = 10.0            # seconds before a digest is due in which events
 # ---- what is new
 
 def _main_lineage(newest: Sequence[str], rules: VersionRules) -> Lineage | None:
-    """That of the newest version of the main family of some final versions, newest first: of a repository or
-    package that of most of the first ten; of an image, which has many tags of each release, of the first 50
-    a plain one with the most numbers."""
+    """That of the newest version of the main family of final versions, newest first: that of most of the
+    first ten; of an image, of the first 50 a plain one with the most numbers."""
     lineages = [rules.lineage(version) for version in newest[:50 if rules is IMAGES else 10]]
     count = Counter((one.family, one.parts.is_padded) for one in lineages)
 
@@ -8357,9 +8345,8 @@ class CheckFailure:
 
 def check_failure(error: Exception, source: Source, now: float, interval: float,
                   jitter: float) -> CheckFailure:
-    """What a failed check records: the interval doubles with each failure, up to six hours.
-    ``jitter`` in [0, 1) lengthens the wait by up to a tenth. A provider that asks to wait is waited for
-    without jitter, so that sources keep their order; that counts as no failure."""
+    """What a failed check records: the interval doubles with each failure, up to six hours, with jitter in
+    [0, 1) by up to a tenth. A provider that asks to wait is waited for without it, and that is no failure."""
     if isinstance(error, Throttled):
         return CheckFailure(str(error), now + error.seconds, counts=False, quota_left=error.quota_left)
     wait = min(interval * 2 ** min(source.failures + 1, 20), max(interval, CHECK_MAX_WAIT))
@@ -8377,11 +8364,10 @@ def should_alert(source: Source, failure: CheckFailure, now: float) -> bool:
 
 def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: float, age: float,
             jitter: float) -> tuple[str, float]:
-    """What an attempt makes of its delivery: the new state, and in how many seconds to attempt again if ever.
-    ``failures``: with this one, of a delivery queued ``age`` seconds ago. Given up when three days have
-    passed, and not only because somebody set the clock. ``retry_after``, what the receiver asked for, only
-    lengthens the wait; ``jitter`` in [0, 1) does by up to a tenth, so that deliveries which failed together
-    do not all come back together."""
+    """What an attempt makes of its delivery: the new state, and in how many seconds to attempt again, if
+    ever. ``failures``: with this one, of a delivery queued ``age`` seconds ago. Given up after three days,
+    and not only because somebody set the clock. ``retry_after`` (asked for) and ``jitter`` only lengthen the
+    wait."""
     wait = min(first * 2 ** min(failures - 1, 40), RETRY_MAX_WAIT) * (1 + jitter / 10)
     if is_accepted:
         return "delivered", 0.0
@@ -8398,10 +8384,8 @@ def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: 
 
 
 class Tracker(Worker):
-    """Checks sources. ``clock`` and ``jitter`` (in [0, 1)) are for tests to choose.
-
-    ``on_turn`` is called once a turn of the loop.
-    """
+    """Checks sources. ``clock`` and ``jitter`` are for tests; ``on_turn`` is called once a turn of the
+    loop."""
 
     def __init__(self, store: Store, fetcher: Fetcher, providers: Mapping[str, Provider], settings: Settings,
                  helper: Helper, clock: Callable[[], float] = time.time,
@@ -8795,9 +8779,8 @@ _BOT_LINE = re.compile(r"\b(?:dependabot|renovate)\b|^\W*(?:(?:chore|build|fix)\
 
 
 def note_changes(message: str, seen: set[str]) -> list[Line]:
-    """What a note says, for a list of several: without links to changelogs and without what is in ``seen``,
-    the lines of the notes before it, which it is added to; what bots did is counted. None where it says
-    nothing new."""
+    """What a note says, for a list of several: without links to changelogs, without what is in ``seen``, the
+    lines of the notes before it, which it is added to; what bots did is counted."""
     kept, bots, texts, is_emptied = list[Line](), 0, set[str](), False
     for line in lines_of(message[:CHANGES_NOTE]):
         text = without_controls(line.text).strip()
@@ -9014,9 +8997,8 @@ def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bo
 
 def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callable[[_Block], int], limit: int,
             note: int, most: int = sys.maxsize, each: int = sys.maxsize) -> tuple[list[_Block], str]:
-    """What ``make`` makes of each item with ``note`` characters of its note, in digests with fewer, and what
-    to say of items that are left out. ``limit``, in what the service counts, and ``most`` are of all,
-    ``each`` is of one; notes are cut first."""
+    """What ``make`` makes of each item with ``note`` characters of its note, and words on items left out.
+    ``limit`` (as the service counts) and ``most`` are of all, ``each`` is of one; notes are cut first."""
     rooms = [note // 4, note // 8, 0] if message.is_digest else [note, note // 2, note // 4, 0]
     if message.items[0].is_report and not message.is_digest:
         rooms = [part * min(limit, each) // 10 for part in range(9, -1, -1)]
@@ -11642,7 +11624,7 @@ header > div, main { max-width: 64rem; margin: 0 auto; padding: 0 1rem; }
 header nav, .row, .line { display: flex; flex-wrap: wrap; align-items: center; gap: .4rem .6rem; }
 header > div { display: flex; align-items: center; gap: 1rem; min-height: 3rem; }
 header nav { flex: 1; gap: .15rem; }
-header nav a, .menu > summary, .menu p { padding: .3rem .65rem; border-radius: .4rem; color: var(--soft); }
+header nav a, .menu > summary, nav small { padding: .3rem .65rem; border-radius: .4rem; color: var(--soft); }
 header nav a, .brand { text-decoration: none; white-space: nowrap; }
 header nav :is(a:hover, a[aria-current], summary:hover) { color: var(--text); background: var(--page); }
 header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 600; color: var(--text); }
@@ -12135,7 +12117,7 @@ template_of("""\
             % include("glyph", glyph="menu")
             <span class="avatar" aria-hidden="true">{{account.name[:1].upper()}}</span> Menu</summary>
           <div class="card">
-            <p class="hint">{{account.name}}</p>
+            <small>{{account.name}}</small>
             % for path, name in links[4:]:
             <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>{{name}}</a>
             % end
@@ -15045,8 +15027,6 @@ STATUS_PAGE = template_of("""\
 <h2>Provider quotas</h2>
 % include("list", items=quotas, none="No rate-limit data yet.")
 """)
-
-
 _HEALTH_NAMES = {"store": "Store", "tracker": "Checks", "courier": "Deliveries"}
 
 
@@ -15247,11 +15227,9 @@ def _answer_metrics(context: Context, health: dict[str, str]) -> bytes:
 
 
 def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
-    """Put our part of the path, as it was sent, into ``releasetrack.path``: %2F is no slash there.
-
-    ``prefix``, of the base URL, is cut off where a proxy kept it, and so are trailing slashes. A path that
-    is not UTF-8 stays percent-encoded for bottle, which would drop bytes, and so confuse two paths.
-    """
+    """Put our part of the path, as sent, into ``releasetrack.path``: %2F is no slash there. Cuts off
+    ``prefix``, of the base URL, and trailing slashes. A path that is not UTF-8 stays percent-encoded for
+    bottle, which would drop bytes, and so confuse two paths."""
     if "bottle.raw_path" in environ:    # mounted in a bottle application, which decodes paths in place
         for name in ("SCRIPT_NAME", "PATH_INFO"):
             environ[name] = environ.get(name, "").encode("utf-8", "replace").decode("latin-1")
