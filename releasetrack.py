@@ -13,14 +13,7 @@
 One file, one SQLite database. A project is tracked at a provider; the tracker finds its releases;
 a new release is an event; an event is delivered to every destination until it is accepted.
 
-To embed it in a program of yours:
-
-    import releasetrack
-    service = releasetrack.Service(releasetrack.Settings(db="releases.db"))
-    service.on_release(lambda event: print(event["project"], event["version"]))
-    service.start()                                 # the tracker and the courier, in threads
-    parent_app.mount("/releases", service.app)      # a WSGI callable, for any server
-    service.stop()                                  # ends the threads; nothing is lost
+To embed it in a program of yours: help(releasetrack.Service), and the README.
 
 The rooms, each using only some of those above it (`grep -n '^# == '` prints where each begins):
     settings        units, limits, and one table of what an operator may choose
@@ -949,9 +942,8 @@ def _name_and_numbers(version: str) -> tuple[str, tuple[int, ...]]:
 
 
 def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, str]:
-    """How much each version raises the highest final one below it: "major" its first number, "minor" its
-    second, "patch"; "" where there is none to compare with, as of another name, or it begins with a date.
-    ``known``: final versions; itself may be among them."""
+    """How much each version raises the highest of the ``known`` final ones below it: "major", "minor" or
+    "patch"; "" where there is none, or it begins with a date."""
     finals, steps = sorted(map(_name_and_numbers, known)) if versions else [], {}
     for version in versions:
         name, numbers = _name_and_numbers(version)
@@ -2223,14 +2215,12 @@ CREATE TABLE account (
     digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23), quiet_from TEXT NOT NULL DEFAULT '',
     quiet_until TEXT NOT NULL DEFAULT ''
 ) STRICT;
-
 -- The API shows an account its keys, so they are kept; they are looked up by their hash.
 CREATE TABLE api_key (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, name TEXT NOT NULL,
     secret TEXT NOT NULL, secret_hash BLOB NOT NULL UNIQUE, networks TEXT NOT NULL, created_at REAL NOT NULL,
     used_at REAL, UNIQUE (account_id, name)
 ) STRICT;
-
 -- id: the hash of its token. confirmed_at: when the password was typed last.
 CREATE TABLE session (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, address TEXT NOT NULL,
@@ -2238,13 +2228,11 @@ CREATE TABLE session (
 ) STRICT;
 CREATE INDEX session_of_account ON session (account_id);
 CREATE INDEX session_by_time ON session (created_at);
-
 -- recovery_codes: JSON list of hashes; last_step: the last time step whose code was used, RFC 6238.
 CREATE TABLE second_factor (
     account_id TEXT PRIMARY KEY REFERENCES account ON DELETE CASCADE, totp_secret TEXT NOT NULL,
     last_step INTEGER NOT NULL, recovery_codes TEXT NOT NULL
 ) STRICT;
-
 -- An id is never used twice: a check that is under way would record its result under another source.
 -- owner_id: the account in whose share its checks are counted, the first that tracks it. former_name: before
 -- it was renamed there.
@@ -2258,7 +2246,6 @@ CREATE TABLE source (
 ) STRICT;
 CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
 CREATE INDEX source_claimed ON source (claimed_by) WHERE claimed_by IS NOT NULL;
-
 -- date is without its Z, so that 10:00:00 sorts before 10:00:00.5. found_at: NULL for history. step: of a
 -- version above the final one below it. place: among the releases of a source, the latest last.
 CREATE TABLE release (
@@ -2280,7 +2267,6 @@ CREATE TABLE read_release (
     release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (account_id, release_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX read_release_of_release ON read_release (release_id);
-
 -- installed: a JSON list of Installations; places: at which anything is installed, a JSON list. update_state,
 -- urgency: as of a Project and of its most urgent Installation, which lists of updates sort by.
 -- judged_by: the patterns that judged all of its releases; where it has others by now, the next check judges
@@ -2316,7 +2302,6 @@ CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN
     DELETE FROM source
      WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id);
 END;
-
 -- What a project's rules exclude.
 CREATE TABLE excluded_release (
     project_id TEXT NOT NULL REFERENCES project ON DELETE CASCADE,
@@ -2332,7 +2317,6 @@ CREATE TABLE project_tag (
     tag_id TEXT NOT NULL REFERENCES tag ON DELETE CASCADE, PRIMARY KEY (project_id, tag_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX project_tag_of_tag ON project_tag (tag_id);
-
 -- failing_since, failed_at, error: of the failed attempts since the last that succeeded, the first, the last,
 -- what was wrong then. reported_at: when the report on what is behind was due last, or was chosen.
 CREATE TABLE destination (
@@ -2370,7 +2354,6 @@ CREATE INDEX event_of_account ON event (account_id);
 CREATE INDEX event_of_project ON event (project_id);
 CREATE INDEX event_of_release ON event (release_id) WHERE release_id IS NOT NULL;
 CREATE INDEX event_by_time ON event (created_at);
-
 -- queued_at: when it was first attempted or is to be, reset by sending it again; retries count from it.
 -- reason: why it was skipped.
 CREATE TABLE delivery (
@@ -2395,7 +2378,6 @@ CREATE INDEX delivery_undigested ON delivery (next_attempt_at)
 CREATE INDEX delivery_held ON delivery (next_attempt_at) WHERE state = 'pending' AND is_held;
 CREATE INDEX delivery_claimed ON delivery (destination_id, claimed_until) WHERE claimed_until IS NOT NULL;
 CREATE INDEX delivery_settled ON delivery (settled_at) WHERE settled_at IS NOT NULL;
-
 -- sent: the request as people read it, without secrets: of a delivery's last attempt, of a digest's first
 -- delivery.
 CREATE TABLE attempt (
@@ -2404,13 +2386,11 @@ CREATE TABLE attempt (
     sent TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX attempt_of_delivery ON attempt (delivery_id);
-
 -- What the operator has set, and what the last serve was started with; value is a JSON list of texts.
 CREATE TABLE setting (
     name TEXT NOT NULL, origin TEXT NOT NULL CHECK (origin IN ('operator', 'serve')), value TEXT NOT NULL,
     PRIMARY KEY (name, origin)
 ) STRICT, WITHOUT ROWID;
-
 PRAGMA application_id = 1920234091;
 PRAGMA user_version = 8;
 """
@@ -3362,22 +3342,10 @@ class Outbox:
                 self.insert(db, event, self._db.clock())
         self._db.send_wakeup.set()
 
-    def end_hold(self, db: sqlite3.Connection, source_id: int, release: Release, now: float) -> None:
-        """Have sent now what is held of a release, since a CVE that it fixes has become known."""
-        held = db.execute("""
-            UPDATE delivery SET next_attempt_at = :now, queued_at = :now
-             WHERE state = 'pending' AND is_held AND event_id IN (
-                   SELECT event.id FROM event JOIN release ON release.id = release_id
-                    WHERE source_id = :source AND version = :version)
-            RETURNING event_id""", {"now": now, "source": source_id, "version": release.version}).fetchall()
-        db.executemany("UPDATE event SET body = json_set(body, '$.cve', json(?)) WHERE id = ?",
-                       [(compact_json(release.cve), row["event_id"]) for row in held])
-
     def due_destinations(self, now: float) -> dict[str, str]:
-        """The destinations with a delivery due at ``now`` of which none is claimed; by id the account.
-        What was held is judged when it is due: it is skipped where its release is gone, and waits while its
-        project is not found, until that counts as missing. What is due for digests of a destination is bound
-        into one, which stays as it is: each attempt sends the same under the same id."""
+        """The destinations with an unclaimed delivery due at ``now``; by id the account. What was held is
+        judged now: skipped where its release is gone, and waiting while its project is not found. What is due
+        for digests of a destination is bound into one, which stays as it is."""
         with self._db.transaction() as db:
             db.execute("""
                 UPDATE delivery
@@ -3505,9 +3473,8 @@ class Outbox:
 
     def resend(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
                since: float = 0.0, until: float = math.inf) -> int:
-        """Queue again, under their ids, one delivery or all that have failed of a destination, finally or at
-        their last attempt, with what was sent together with them; how many. Those of one destination are due
-        a little apart. What was never due, or is being sent now, stays as it is."""
+        """Queue again one delivery or all failed ones of a destination, with what was sent together with
+        them; how many. What was never due, or is being sent, stays as it is."""
         now = self._db.clock()
         with self._db.transaction() as db:
             count = len(db.execute("""
@@ -3699,9 +3666,8 @@ class Sources:
         return self._of_ids(claimed)
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
-        """Sources whose check did not end, as their process did in its midst: the claim has run out, and was
-        not renewed for as long again. Now claimed. The claimant's own could not be recorded, and are free
-        after a minute, so that their providers are not asked again at once."""
+        """Sources whose check did not end, as their process did; now claimed. The claimant's own could not be
+        recorded, and are free after a minute."""
         values = {"claimant": claimant, "until": now + LEASE, "ended": now - LEASE, "minute": now - MINUTE}
         with self._db.transaction() as db:
             db.execute("""
@@ -3808,9 +3774,6 @@ class Sources:
                                 WHERE destination.id = destination_id
                                   AND (kind = 'webhook' OR quiet_from = ''))
                 """, (source_id,))
-        for release in changed:
-            if release.note and release.cve:
-                self._outbox.end_hold(db, source_id, release, now)
 
     def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
                        counts: bool = True, is_not_found: bool = False, quota_left: int | None = None,
@@ -4043,9 +4006,8 @@ class Projects:
     def page(self, account_id: str, order: str, is_reversed: bool, provider: str | None = None,
              tag: str | None = None, page: int = 1, *, text: str | None = None, is_failing: bool = False,
              size: int = PAGE_SIZE) -> tuple[list[Project], int]:
-        """A page of an account's projects, and how many there are on all pages: of a provider, with a
-        tag, with a text in the name, whose last check failed. ``order``: "name"; or "updated" (by the newest
-        release), "latest" (by the one that ``Releases.newest`` shows) or "added", newest first."""
+        """A page of an account's projects, and how many there are on all: of a provider, a tag, a text,
+        failing. ``order``: "name", "updated" (newest release), "latest" (as shown), or "added"."""
         ids = [row["id"] for row in self._db.rows("""
             SELECT project.id FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND (:provider IS NULL OR provider = :provider)
@@ -5028,9 +4990,8 @@ class Fetcher:
 
     def fetch(self, request: Request, is_trusted: bool = True,
               large: contextlib.ExitStack | None = None) -> Answer:
-        """What a provider answers, redirects followed and gzip undone. Raises Unreachable, Throttled.
-        ``is_trusted``: whoever wants it may also reach private addresses that a user chose. ``large``: to be
-        closed when the answer has been used: of large ones, one is read at a time."""
+        """What a provider answers, redirects followed and gzip undone. ``is_trusted``: also from private
+        addresses. ``large``: closed once a large answer was used. Raises Unreachable, Throttled."""
         try:
             name = host_of(ascii_url(request.url))
         except ValueError as error:
@@ -5269,9 +5230,8 @@ def _next_in_body(answer: Answer) -> str | None:
 def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Release | None],
            within: str = "", next_of: Callable[[Answer], str | None] = _next_page,
            is_sorted: bool = True) -> Exchange:
-    """The listing of page after page, newest first, until a page has nothing new; at most ten.
-    ``within``: the member that holds a page's list, if it is not all of it. A release that is known with
-    another content id is new here: a rebuilt image stands before new ones."""
+    """The listing of page after page (``within``: their list) until one has nothing new; at most ten. A known
+    release with another content id is new: a rebuilt image stands first."""
     def read(answer: Answer) -> list[Release]:
         if answer.status in _UNAVAILABLE:
             return []
@@ -6399,8 +6359,7 @@ def _row(id_: str, site: str, speaks: str | Dialect, example: str, **about: Any)
 # deps.dev spells names as the registry behind it does.
 _PYPI = dataclasses.replace(DIALECTS["depsdev"], pattern=DIALECTS["simple"].pattern, normalise=pep503,
                             versions=PEP440)
-_NPM = dataclasses.replace(DIALECTS["depsdev"], form=DIALECTS["npm"].form, pattern=_PACKAGE,
-                           versions=SEMVER)
+_NPM = dataclasses.replace(DIALECTS["depsdev"], form=DIALECTS["npm"].form, pattern=_PACKAGE, versions=SEMVER)
 # Its projects are in the registries that their names begin with; no token of ours is for those.
 _REGISTRY = r"(?:localhost(?=[:/])|[a-z0-9-]+(?=[.:])(?:\.[a-z0-9-]+)*)(?::[0-9]{1,5})?"
 _ANY_IMAGE = dataclasses.replace(
@@ -6961,11 +6920,6 @@ ENTRY_LIMIT = 50_000            # entries of one file
 _WIDTH_LIMIT = 10_000           # characters of a line that are looked at, and of a value with its variables
 
 
-def _readable_text(text: str) -> str:
-    """The text as it can be stored and shown."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "\ufffd", text[:500])
-
-
 # What stands where a version will be filled in, or for none: {{ tag }}, <%= @v %>, ${TAG}, $(TAG), @TAG@,
 # %TAG%, __TAG__, IMAGE_TAG, --hash=..., null, ~, (devel).
 _PLACEHOLDER = re.compile(
@@ -6988,7 +6942,8 @@ class Pin:
     label: str = ""             # the version that an image itself names
 
     def __post_init__(self) -> None:
-        texts = {key: _readable_text(value) for key, value in vars(self).items() if isinstance(value, str)}
+        texts = {key: re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "\ufffd", value[:500])
+                 for key, value in vars(self).items() if isinstance(value, str)}
         if _PLACEHOLDER.search(texts["version"]):
             texts |= {"version": "", "reason": self.reason or _NO_VERSION}
         self.__dict__.update(texts)     # as it is frozen
@@ -7345,8 +7300,7 @@ def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://pip.pypa.io/en/stable/reference/requirements-file-format/  Only == tells what is installed.
     Comments of pip-compile and uv, such as "# via flask", say what needs it: other packages, or a file."""
     entries = re.findall(r"^[^\s#][^\n]*(?:\n[ \t]+[^\n]*)*", text.replace("\\\n", " "), re.MULTILINE)
-    pins = [(pin, entry) for entry in entries
-            if (pin := _PIN.fullmatch(entry.partition("\n")[0]))]
+    pins = [(pin, entry) for entry in entries if (pin := _PIN.fullmatch(entry.partition("\n")[0]))]
     names = {pin[1].lower() for pin, _ in pins}
     for pin, entry in pins:
         _, _, comment = entry.partition("# via")
@@ -7648,11 +7602,6 @@ def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
     return [dataclasses.replace(pin, is_direct=pin.is_direct and pin.name.lower() in names) for pin in pins]
 
 
-def is_file(text: str) -> bool:
-    """Whether a text is like a file that a reader knows, not a list of names."""
-    return any(re.search(mark, text[:200_000], re.MULTILINE) for *_, mark in READERS[:-1])
-
-
 def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
     """What a file pins, each entry once, in the file's order. ``path_name``: "" for what was pasted. ``env``:
     the variables of the ``.env`` beside it. Raises ValueError, with what to put behind the file's name."""
@@ -7861,9 +7810,8 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
 
 def newer_versions(mine: str, releases: Mapping[str, Release], rules: VersionRules,
                    with_prereleases: bool = False) -> list[str]:
-    """The versions that may follow one: newer ones of its family, lowest first; prereleases where it is one,
-    or they are wanted. Of the tags that an image has of one release, that on the nearest base; and none that
-    was pushed half a year before mine: https://github.com/linuxserver/docker-prowlarr/issues/42"""
+    """The versions that may follow one, lowest first; prereleases where it is one, or they are wanted; of an
+    image that on the nearest base, pushed less than half a year before mine."""
     own, order = rules.lineage(mine), rules.order(mine)
     with_prereleases = with_prereleases or rules.is_prerelease(mine)
     before = releases.get(mine)
@@ -7892,9 +7840,8 @@ def is_history_rewritten(known: Mapping[str, Release], updated: Sequence[Release
 
 
 def _known_as(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> str:
-    """The version that is installed by another name: of an image's tag such as "latest" the most exact one
-    with its digest, else what its label says if that is like the releases; of 1.0 where all begin with a v,
-    v1.0, and the reverse. "" where there is none, or it is a version itself."""
+    """The version that is installed by another name: of "latest" the most exact one with its digest, else
+    what its label says; of 1.0, v1.0 where all begin with a v. "" where there is none."""
     if version_parts(one.version).numbers:
         other = one.version[1:] if one.version[0] in "vV" else f"v{one.version}"
         is_other = not is_comparable(one.version, releases, rules) and is_comparable(other, releases, rules)
@@ -7920,9 +7867,8 @@ def _digest_of(release: Release | None) -> str:
 
 
 def compared(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> Installation:
-    """An installation, and how it compares with the project's releases: final ones, and those on its base,
-    are preferred. "unknown": with none of them. A tag whose build is not known is taken for the build that
-    it was when first compared."""
+    """An installation, and how it compares with the releases: final ones, and those on its base, are
+    preferred. A tag of an unknown build is taken for the build that it was at first."""
     digest = _digest_of(releases.get(one.version))
     blank = dataclasses.replace(
         one, known_as=_known_as(one, releases, rules), state="unknown", step="", line="", newest="", behind=0,
@@ -8005,8 +7951,7 @@ class Span:
         return pages
 
 
-def changes_between(since: str, until: str, releases: Mapping[str, Release],
-                    rules: VersionRules) -> Span:
+def changes_between(since: str, until: str, releases: Mapping[str, Release], rules: VersionRules) -> Span:
     """What follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
     since = _known_as(Installation("", since), releases, rules) or since
     if not is_comparable(since, releases, rules):
@@ -8234,11 +8179,10 @@ def gap_of(listing: Listing, known: Mapping[str, Release], provider: Provider, t
 
 def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: Sequence[Release],
                    provider: Provider, now: float, settings: Settings, gap: str = "") -> list[Event]:
-    """The events of one check for a project: the news, judged for it, that it does not exclude.
-    At most ``NEWS_LIMIT``, the newest, are announced one by one; the others are one summary, but webhooks get
-    each of the newest ``WEBHOOK_LIMIT``. So are the tags of an image that were rebuilt together.
-    ``rewritten``: the versions that changed when history was rewritten: one notice, for no webhook. ``gap``:
-    another, as ``gap_of`` words it."""
+    """The events of one check for a project: the judged news that it does not exclude. The newest
+    ``NEWS_LIMIT`` one by one, the others in a summary (``WEBHOOK_LIMIT`` for webhooks), as tags of an image
+    that were rebuilt together. ``rewritten``: of a rewritten history, one notice, for no webhook. ``gap``: as
+    ``gap_of`` words it."""
     project = subscriber.project
     wanted = [release for release in news if not excluded(project, release)
               and (release.cve or not project.is_snoozed(now))]
@@ -8365,9 +8309,8 @@ def should_alert(source: Source, failure: CheckFailure, now: float) -> bool:
 def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: float, age: float,
             jitter: float) -> tuple[str, float]:
     """What an attempt makes of its delivery: the new state, and in how many seconds to attempt again, if
-    ever. ``failures``: with this one, of a delivery queued ``age`` seconds ago. Given up after three days,
-    and not only because somebody set the clock. ``retry_after`` (asked for) and ``jitter`` only lengthen the
-    wait."""
+    ever. ``failures``: with this one, of a delivery queued ``age`` seconds ago. Given up after three days
+    and some attempts. ``retry_after`` (asked for) and ``jitter`` only lengthen the wait."""
     wait = min(first * 2 ** min(failures - 1, 40), RETRY_MAX_WAIT) * (1 + jitter / 10)
     if is_accepted:
         return "delivered", 0.0
@@ -8384,8 +8327,7 @@ def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: 
 
 
 class Tracker(Worker):
-    """Checks sources. ``clock`` and ``jitter`` are for tests; ``on_turn`` is called once a turn of the
-    loop."""
+    """Checks sources. ``clock``, ``jitter``: for tests; ``on_turn`` is called once a turn of the loop."""
 
     def __init__(self, store: Store, fetcher: Fetcher, providers: Mapping[str, Provider], settings: Settings,
                  helper: Helper, clock: Callable[[], float] = time.time,
@@ -8463,9 +8405,8 @@ class Tracker(Worker):
 
     def check_all(self, wanted: Iterable[Source],
                   report: Callable[[Source, list[Release] | None], None]) -> None:
-        """Check sources now, due or not, as many at once as the pool and their hosts allow. Each is reported
-        when its check has ended, as it is then, with the news; None where no check was recorded: another
-        process is at it, or the store is busy."""
+        """Check sources now, as many at once as the pool and their hosts allow. Each is reported when its
+        check has ended, with the news; None where none was recorded."""
         sources, at_host = self.store.sources, Counter[str]()
 
         def turn(source: Source) -> int:
@@ -8604,16 +8545,14 @@ class Tracker(Worker):
 
     def _judge(self, source: Source, provider: Provider, read_known: Callable[[], Mapping[str, Release]],
                result: CheckResult) -> CheckResult:
-        """The result with what projects' rules exclude of all releases, and how installations compare; where
-        it brings nothing, only of those whose rules have not judged all. Raises ProviderError: what could
-        not be judged is not news yet."""
+        """The result with what projects' rules exclude, and how installations compare. Raises ProviderError:
+        what could not be judged is not news yet."""
         projects = self.store.projects.with_rules(source.id, is_unjudged=not result.changed)
         return dataclasses.replace(result, verdicts={
             project.id: self._verdicts(project, provider, result.after or read_known())
             for project in projects})
 
-    def _verdicts(self, project: Project, provider: Provider,
-                  releases: Mapping[str, Release]) -> Verdicts:
+    def _verdicts(self, project: Project, provider: Provider, releases: Mapping[str, Release]) -> Verdicts:
         """What its rules say. Raises ProviderError where its patterns cannot be tried."""
         try:
             ruled_out, wrong = self.helper.match(project.exclude_version_regexp, releases)
@@ -9788,8 +9727,7 @@ class Courier(Worker):
         made: list[tuple[Delivery, Outcome]] = []
         self._alert()
         self._report()
-        while not self._stopping.is_set() and (
-                due := self.store.outbox.due_destinations(self._clock())):
+        while not self._stopping.is_set() and (due := self.store.outbox.due_destinations(self._clock())):
             first = min(due, key=self._pause)
             if self._pause(first) > 10:         # longer than any kind's spacing: a receiver asks for patience
                 break
@@ -10455,11 +10393,6 @@ class Installer:
                 for project in projects.of_ids(account_id, [id_ for _, id_ in rest]):
                     projects.record_verdicts(project.id, self.verdicts_for(project)[0])
 
-    def update(self, project: Project, settings: Mapping[str, Any]) -> None:
-        """Save settings of a project, and have it compared."""
-        self.store.projects.update(project.account_id, project.id, settings)
-        self.compare(project.account_id, [project.id])
-
     def record(self, project: Project, said: Installation) -> None:
         """Record what a person says of a place. Raises Invalid where there are too many."""
         if len(with_said(project.installed, [said])) > INSTALLED_LIMIT:
@@ -10475,9 +10408,8 @@ class Installer:
     def record_scan(self, account: Account, place: str, origin: str, pins: Iterable[tuple[str, Pin]], *,
                     is_tracking: bool = False, with_indirect: bool = False,
                     is_whole: bool = True) -> list[ScanRow]:
-        """Record what was found at a place, instead of what the same place and origin, or a person, reported
-        before; with ``is_whole`` that goes from projects that were not found, too. ``is_tracking``: images
-        and direct dependencies that are not tracked are added."""
+        """Record what was found at a place, instead of what the same place and origin, or a person, reported;
+        ``is_whole``: also of projects not found. ``is_tracking``: adds projects."""
         tracked, now = self.store.projects.ids_by_key(account.id), self.store.database.clock()
         rows = scan_rows(self.providers, tracked, pins)
         found, numbers = dict[str, dict[tuple[str, str], Installation]](), dict[int, Installation]()
@@ -12014,28 +11946,19 @@ ICONS = '<svg xmlns="http://www.w3.org/2000/svg">' + "".join(
     f'<symbol id="{name}" viewBox="0 0 16 16"><path d="{path}"/></symbol>'
     for name, path in _GLYPHS.items()) + "</svg>"
 
-# Of providers and kinds of destinations: glyph and hue. A provider without a row is a forge in its own hue.
-_ICONS = {name: (glyph, int(hue)) for glyph, row in {
-    "fork": "github 265 gitlab 18 codeberg 210 gitea 95 bitbucket 222 gnome-gitlab 230 kde-gitlab 200 "
-            "debian-gitlab 345",
-    "container": "dockerhub 212 ghcr 265 quay 0 gcr 45 ecr-public 28 k8s 225 image 165",
-    "projects": "npm 0 yarn 200 github-npm 265 pypi 212 cargo 25 gems 350 go 190 maven 15 nuget 205 "
-                "packagist 30 hex 280 hackage 275 pub 195 cpan 215 alpine 205 arch 200 aur 200 conda 120 "
-                "cran 215 debian 345 endoflife 15 fdroid 210 flathub 230 galaxy 0 openvsx 280 repology 100 "
-                "snap 15 terraform 260 ubuntu 20 wordpress 200",
-    "layers": "artifacthub 190 helm 225", "releases": "page 170 feed 30", "commit": "git 10 sourcehut 0",
-    "archive": "gnu-savannah 0 sourceforge 24",
-    "chat": "slack 300 discord 235 hangouts_chat 145 mattermost 220 rocketchat 355", "plane": "telegram 200",
-    "people": "microsoft_teams 240", "room": "matrix 165", "hook": "webhook 265",
-    "notifications": "ntfy 170 gotify 205", "phone": "pushover 212", "fan": "apprise 185",
-    "envelope": "email 38",
-}.items() for words in [row.split()] for name, hue in zip(words[::2], words[1::2])}
+_GLYPH_OF = {name: glyph for glyph, names in {
+    "fork": "github gitlab codeberg gitea bitbucket gnome-gitlab kde-gitlab debian-gitlab",
+    "container": "dockerhub ghcr quay gcr ecr-public k8s image", "layers": "artifacthub helm",
+    "releases": "page feed", "commit": "git sourcehut", "archive": "gnu-savannah sourceforge",
+    "chat": "slack discord hangouts_chat mattermost rocketchat", "plane": "telegram", "room": "matrix",
+    "people": "microsoft_teams", "hook": "webhook", "notifications": "ntfy gotify", "phone": "pushover",
+    "fan": "apprise", "envelope": "email"}.items() for name in names.split()}
 
 
 def icon_of(id_: str, title: str = "") -> tuple[str, str, str]:
     """Glyph, colour and title of the icon of a provider, or of a kind of destinations."""
-    glyph, hue = _ICONS.get(id_) or ("fork", zlib.crc32(id_.encode()) % 360)
-    return glyph, f"hsl({hue} 48% 45%)", title
+    glyph = _GLYPH_OF.get(id_) or ("projects" if id_ in PROVIDERS else "fork")
+    return glyph, f"hsl({zlib.crc32(id_.encode()) % 360} 48% 45%)", title
 
 
 def label_of(kind: str, name: str) -> str:
@@ -13600,7 +13523,8 @@ def add_page(visit: Visit) -> str:
             raise SeeOther(f"/projects/{added[0].id}", f"Now tracking {added[0].name}.{next_}")
         raise SeeOther("/projects?sort=added", f"{_sum_of([one.name for one in added], tracked)}.{next_}")
 
-    if do == "add" and is_file(visit.form.text("name")):
+    if do == "add" and any(
+            re.search(mark, visit.form.text("name"), re.MULTILINE) for *_, mark in READERS[:-1]):
         return import_page(visit)
     visit.attempt(**{"add": add, button: add})
     names, *others = visit.filled(
@@ -14006,7 +13930,8 @@ def options_page(visit: Visit, project_id: str) -> str:
     def save() -> None:
         options = _given_options(visit, project)
         options["tags"] = [*options["tags"], *_new_tags(visit)]
-        visit.context.installer.update(project, options)
+        visit.store.projects.update(project.account_id, project.id, options)
+        visit.context.installer.compare(project.account_id, [project.id])
 
     visit.attempt(preview=preview, save=(save, "Saved."))
     found = _preview(visit, shown, verdicts)
@@ -15389,12 +15314,9 @@ def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, 
 
 
 class Service:
-    """A release tracker over one database file.
-
-    ``providers``: more of them than the built-in ones, or others under their ids.
-    ``is_command``: also use what the last ``serve`` on this store was started with.
-    Raises SettingError, StoreError.
-    """
+    """A release tracker over one database file: ``on_release``, ``start``, mount ``app``, ``stop``.
+    ``providers``: more of them than the built-in ones, or others under their ids. ``is_command``: also use
+    what the last ``serve`` on this store was started with. Raises SettingError, StoreError."""
 
     def __init__(self, settings: Settings | None = None, providers: Iterable[Provider] = (), *,
                  is_command: bool = False) -> None:
@@ -16238,7 +16160,8 @@ def project_set(service: Service, account: Account, args: argparse.Namespace) ->
     fields = Fields(given)
     changes = project_settings(fields, service.installer, project)
     fields.check()
-    service.installer.update(project, changes)
+    service.store.projects.update(account.id, project.id, changes)
+    service.installer.compare(account.id, [project.id])
 
 
 @account_command(_PROVIDER, _NAME, _YES)
