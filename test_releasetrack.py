@@ -2687,9 +2687,9 @@ def a_post(url: str, body: bytes = b"{}", **headers: str) -> rt.Request:
     return rt.Request(url, {name.replace("_", "-"): value for name, value in headers.items()}, "POST", body)
 
 
-def failure_of(ask: Callable[[], Any], kind: type[rt.ProviderError] = rt.Unreachable) -> str:
+def failure_of(ask: Callable[[], Any], kind: type[rt.ReleasetrackError] = rt.Unreachable) -> str:
     """What went wrong, in words: one sentence without the name of a Python type."""
-    with pytest.raises(rt.ProviderError) as caught:
+    with pytest.raises((rt.ProviderError, rt.Stopped)) as caught:
         ask()
     words = str(caught.value)
     assert type(caught.value) is kind, words
@@ -5217,9 +5217,9 @@ UNITS = ["a" + " " * 9000 + "x\n", "a", " ", "\t", "-", "- ", "#", ":", "\"", "'
     "compose.yml", "pnpm-lock.yaml", "Dockerfile", "requirements.txt", "uv.lock", "Cargo.lock", "mise.toml", "go.mod",
     ".tool-versions", "nvchecker.toml", "Gemfile.lock", "yarn.lock", "a.opml", "x.cdx.json", "package-lock.json", ""])
 def test_reader_is_fast_with_hostile_texts(name):
-    """Less than 5 s; 20 MiB take up to 3 s, but all together seven minutes. Lines are limited, so 2 MiB tell as much."""
+    """What a page takes, 1 MiB, in less than the five seconds after which the helper process ends a text."""
     for unit in UNITS:
-        text, began = unit * (2 ** 21 // len(unit)), time.process_time()
+        text, began = unit * (2 ** 20 // len(unit)), time.process_time()
         with contextlib.suppress(ValueError):
             rt.pins_in(name, text, {})
         assert time.process_time() - began < 5, unit
@@ -16113,7 +16113,7 @@ def test_requests_that_wait_for_other_servers_hold_nobody_up(live, monkeypatch):
     real, ends, visitor = socket.getaddrinfo, threading.Event(), Visitor(live)
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, *args, **about: (
         real(host, *args, **about) if host != "mute.example" else [] if ends.wait(20) else []))
-    headers = {"Host": live.client.host, "Cookie": f"releasetrack={visitor.token}", "Origin": live.address,
+    headers = {"Host": live.client.host, "Cookie": f"releasetrack-{live.client.host.rpartition(':')[2]}={visitor.token}", "Origin": live.address,
                "Content-Type": "application/x-www-form-urlencoded"}
 
     def send(number: int) -> tuple[str, int]:
