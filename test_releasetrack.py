@@ -1454,6 +1454,7 @@ def test_pattern_that_takes_too_long_excludes_nothing(patterns):
         assert found == {"1-rc"} and "takes longer" in wrong[0] and "'(' is not" in wrong[1] and len(wrong) == 2
 
 
+@pytest.mark.slow
 def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(patterns):
     evils = [(f"^(a+)+{number}$", False) for number in range(50)]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -9409,6 +9410,7 @@ def test_releases_are_judged_by_the_patterns_that_are_saved_or_else_by_the_next_
     assert world.check("o/a") == [] and not world.checking._busy
 
 
+@pytest.mark.slow
 def test_pattern_that_takes_too_long_in_a_check_excludes_nothing(world, forge, caplog):
     """It excludes nothing, and the others do."""
     world.observe(forge)
@@ -9624,6 +9626,7 @@ def test_installations_are_recorded_by_place_and_origin(world):
         assert words in world.faults("POST", "/v1/installations", body)[0], body
 
 
+@pytest.mark.slow
 def test_report_is_compared_by_the_tracker(world):
     """Bug: an answering thread compared it. Until the tracker has, nothing says that it is up to date."""
     project, items = world.track("github", "o/p", release("v1.0"), release("v2.0", "2026-04-01T00:00:00Z")), {"items": [{"purl": "pkg:github/o/p@v2.0"}]}
@@ -12501,6 +12504,7 @@ HOSTILE_VALUES = ["", "\r\nSet-Cookie: a=b", "\u65e5\u672c\U0001f600", "x" * 70_
                   "***", "{project.__class__}", "(?P<x>a+)+$", "\t\r\r\n\n", "http://[", "https://\u2100.example:99999/", "tag:", "9999-99-99", "10.0.0.0/8"]
 
 
+@pytest.mark.slow
 def test_forms_survive_hostile_values(home, cheap_hashes):
     visitor = Visitor(home)
     form_token, statuses = visitor.form_token, Counter[int]()
@@ -12526,6 +12530,7 @@ BODIES = [b"", b"TOKEN&do=%zz&name=%&%=%%%", b"TOKEN&do=add&name=%ff%fe\xff", b"
           b"&" * 900_000, b'{"do": "add", "name": "x"}']
 
 
+@pytest.mark.slow
 def test_pages_survive_hostile_paths_queries_and_bodies(home):
     token = Visitor(home).token
     form_token = b"form_token=" + hmac.digest(token.encode(), b"form", "sha256").hex().encode()
