@@ -2410,7 +2410,7 @@ UPDATE project
  WHERE installed != '[]';
 PRAGMA user_version = 8;
 """}
-# Created anew after a migration; one that drops a column of theirs drops them first.
+# Created again after a migration; one that drops a column of theirs drops them first.
 VIEWS = """
 DROP VIEW IF EXISTS project_release_view;
 DROP VIEW IF EXISTS release_view;
@@ -10809,8 +10809,7 @@ class Context:
             return self.helper.match(rules, versions, wait=Helper.SECONDS)
 
     def pins_in(self, account_id: str, name: str, text: str) -> list[Pin]:
-        """As the reader of files says, in the helper process, one text of the account at a time. Raises
-        ValueError, TooMany, HelperMissing."""
+        """As the readers, in the helper process, one text of the account at a time. Raises as Helper does."""
         with self.turn(account_id, at_once=1):
             return [Pin(*pin) for pin in self.helper.run(pins_in, name, text, {}, wait=Helper.SECONDS)]
 
