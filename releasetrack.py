@@ -2812,7 +2812,7 @@ def restore(copy: str, path: str) -> None:
             if not (version := _check_schema(source, copy, {0: SCHEMA, **MIGRATIONS})):
                 raise StoreError(f"{copy} is empty; name a backup")
             ours = "".join((SCHEMA, *MIGRATIONS.values(), VIEWS))
-            kinds = "trigger", "" if version in MIGRATIONS else "view"      # which an upgrade makes anew
+            kinds = "trigger", "" if version in MIGRATIONS else "view"      # which an upgrade creates again
             for name, sql in source.execute("SELECT name, sql FROM sqlite_schema WHERE type IN (?,?)", kinds):
                 if sql not in ours:
                     raise StoreError(f"{copy} has a trigger or view that is not releasetrack's: {name}")
@@ -16564,7 +16564,7 @@ def destination_test(service: Service, account: Account, args: argparse.Namespac
         raise Invalid(f"{args.kind} {destination.name}: {error}")
 
 
-@account_command(argument("kind", nargs="?", choices=["webhook"], help="webhook, which may be left out"),
+@account_command(argument("kind", nargs="?", choices=["webhook"], help="webhook; optional"),
                  _DESTINATION_NAME,
                  switch("--reset", "create a new one; for 24 hours every other attempt has the old one's"))
 def destination_secret(service: Service, account: Account, args: argparse.Namespace) -> None:
