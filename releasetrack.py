@@ -15876,6 +15876,7 @@ def _confirm(args: argparse.Namespace, what: str) -> None:
 def serve(settings: Settings, args: argparse.Namespace) -> None:
     """Run the web UI, the API and the background workers."""
     trim_memory()
+    sys.setswitchinterval(0.001)    # /v1/updates while a tracker compares: p95 24 ms, 105 ms with the default
     signals = (signal.SIGTERM, signal.SIGINT)
     with contextlib.suppress(SystemExit), contextlib.ExitStack() as stack:
         is_shared = is_in_use(settings.db)
