@@ -17,7 +17,8 @@ To embed it in a program of yours: help(releasetrack.Service), and the README.
 
 The rooms, each using only some of those above it (`grep -n '^# == '` prints where each begins):
     settings        units, limits, and one table of what an operator may choose
-    values          frozen dataclasses, errors, version order, times, ids
+    versions        what a version consists of, their order, and which may follow which: no I/O
+    values          frozen dataclasses, errors, times, ids, text of notes
     limits          rate limits and pacing: arithmetic on a given time
     security        passwords, tokens, signatures, log-in throttling, a process for strangers' texts
     store           schema and all SQL; it stores what rules decided
@@ -95,6 +96,7 @@ import ssl
 import subprocess
 import threading
 import time
+import tomllib
 import urllib.parse
 import uuid
 import weakref
@@ -103,7 +105,7 @@ import zlib
 import zoneinfo
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -120,7 +122,6 @@ log = logging.getLogger("releasetrack")
 
 
 # == settings ==================================================================
-#
 # What an operator may choose, and the limits that nobody may. One row a setting: its default, its
 # parser and its help make the flag, the environment variable, the stored setting and the README's line.
 
@@ -143,6 +144,7 @@ NOTE_LIMIT = 240 * KIB                  # characters of a release note that are 
 CVE_LIMIT = 100                         # CVE ids of a release that are kept
 RELEASE_LIMIT = 10_000                  # releases of a project that are kept, the newest
 INSTALLED_LIMIT = 100                   # versions installed of a project, at all places
+ANSWERS_LIMIT = 20                      # of a project, which versions follow what is installed
 CHANGES_LIMIT = 1_000                   # releases that "what changed" lists, the newest
 CHANGES_NOTES, CHANGES_LINES = 256 * KIB, 2_000     # bytes and lines of the notes of a page of it
 CHANGES_NOTE = 64 * KIB                 # characters of a note that are shown there
@@ -190,20 +192,16 @@ def text_matching(pattern: str, expected: str) -> Callable[[str], str]:
     return read
 
 
-def _whole(least: int, most: int) -> Callable[[str], int]:
-    def read(value: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,12}", value) or not least <= int(value) <= most:
-            raise ValueError(f"a whole number from {least} to {most}")
-        return int(value)
+def _number(kind: type, pattern: str, what: str, least: float, most: float) -> Callable[[str], Any]:
+    def read(value: str) -> Any:
+        if not re.fullmatch(pattern, value) or not least <= kind(value) <= most:
+            raise ValueError(f"{what} from {least:g} to {most:.0f}")
+        return kind(value)
     return read
 
 
-def _seconds(least: float, most: float) -> Callable[[str], float]:
-    def read(value: str) -> float:
-        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", value) or not least <= float(value) <= most:
-            raise ValueError(f"seconds, from {least:g} to {most:.0f}")
-        return float(value)
-    return read
+_whole = functools.partial(_number, int, "[0-9]{1,12}", "a whole number")
+_seconds = functools.partial(_number, float, r"[0-9]{1,9}(\.[0-9]{1,6})?", "seconds,")
 
 
 def read_web_address(value: str) -> str:
@@ -288,7 +286,6 @@ def _text_of(value: Any) -> str:
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """A row of SETTINGS."""
-
     default: Any                    # where that is "", the empty text is a value too
     parse: Callable[[str], Any]     # reads one text; its ValueError says what is expected
     shape: str                      # the placeholder of a value
@@ -335,7 +332,6 @@ V = TypeVar("V")
 if TYPE_CHECKING:
     class Chosen(Generic[V]):
         """A field that is read as its value, and given as that, as text, or as None."""
-
         def __get__(self, of: object, kind: Any = None) -> V: ...
         def __set__(self, _: Any, to: V | str | float | Sequence[str] | os.PathLike[str] | None) -> None: ...
 
@@ -348,7 +344,6 @@ def _setting(default: Any, parse: Callable[[str], Any], shape: str, about: str, 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """What the operator chose; each field takes its value, its text, or None. Raises SettingError."""
-
     # name        default, parser, placeholder and help
     db: Chosen[str] = _setting(
         "releasetrack.db", str, "FILE", "the SQLite file that holds everything", is_stored=False)
@@ -471,10 +466,422 @@ SETTINGS: dict[str, Setting] = {
     for field in dataclasses.fields(Settings) if (row := field.metadata.get("row"))}
 
 
+# == versions ==================================================================
+# What a version consists of, how each ecosystem orders versions, which are not final, and which may
+# follow which. Pure: one table of words feeds one function that takes a version apart.
+
+
+# Stages before the final version, lowest first.
+PRERELEASE_WORDS = {word: rank for rank, words in enumerate((
+    "dev develop development devel snapshot nightly canary main master trunk daily continuous edge tip "
+    "unstable experimental exp staging sid rawhide testing test trial internal draft wip pr insiders "
+    "insider",
+    "alpha prealpha early",
+    "beta preview pre prerelease ea eap ctp dp tp next", "milestone", "rc cr candidate",
+)) for word in words.split()}
+# What single letters mean before a small number or a date: 1.0b2, but not openssl's 1.0.2b or a100.
+_PRERELEASE_LETTERS = {"a": "alpha", "b": "beta", "c": "rc", "m": "milestone"}
+_REPAIRS = frozenset("post hotfix patch fix security sp p pl".split())      # come after the final version
+_COUNTERS = frozenset("ls r b build rev v g u k s rke up ga final release".split())     # are no variants
+_NO_NAMES = frozenset("v release releases rel ver version tag tags stable".split())
+# Words whose number says what something is built on, wherever another number is the version.
+_BASES = frozenset(
+    "alpine debian ubuntu ubi ltsc nanoserver servercore windowsservercore windows centos rockylinux rocky "
+    "almalinux alma el fedora fc oraclelinux ol amazonlinux photon leap suse php python py ruby jdk jre java "
+    "openjdk temurin node nodejs golang cuda cudnn rocm pg postgres postgresql otp erlang perl scala kotlin "
+    "dotnet net spark".split())
+SYSTEM_WORDS = frozenset("Debian Ubuntu ltsc nanoserver servercore windowsservercore windows".split())
+_CODE_NAMES = {name: (system, tuple(map(int, number.split(".")))) for system, names in {
+    "Debian": "jessie 8 stretch 9 buster 10 bullseye 11 bookworm 12 trixie 13 forky 14",
+    "Ubuntu": "trusty 14.04 xenial 16.04 bionic 18.04 focal 20.04 jammy 22.04 noble 24.04 oracular 24.10 "
+              "plucky 25.04 questing 25.10 resolute 26.04"}.items()
+    for name, number in zip(names.split()[::2], names.split()[1::2])}
+_ARCHITECTURES = (r"amd64|x86[-_]64|i386|arm|arm64(?:v8)?|aarch64|arm32v[567]|arm(?:v[5-8]|hf|el)|ppc64le"
+                  "|s390x|riscv64|mips64le|loong64|armv7l|x64|x86|(?:32|64)-?bit")
+_HALF = re.compile(rf"(?<![a-z0-9])(?:{_ARCHITECTURES})(?![a-z0-9])[-_.]?")
+# The hash of a commit, as in 1.40.2.8395-c67dce28e; not a letter with a date, as in 1.0-b20260601.
+_HASH = re.compile(r"(?<![0-9a-z.])g?(?![a-f]?[0-9]+(?![0-9a-z]))[0-9a-f]{7,40}(?![0-9a-z])")
+_STAMP = re.compile("20[0-9]{2}-[01][0-9]-[0-3][0-9](?:t[0-9]{2}-[0-9]{2}-[0-9]{2})?")      # MinIO's versions
+_JAVA = re.compile("(?<![0-9])([0-9]{1,2})u([0-9]{1,4})(?![0-9])")                          # 8u432
+_NUMBERS = re.compile(r"[0-9]+(?:[._][0-9]+)*")
+_BEHIND = re.compile(r"([a-z]+)?([-_.:~]?)([0-9]+(?:[._][0-9]+)*)?")
+_PLAIN_VERSION = re.compile(r"([vV]?)([0-9]{1,18}(?:\.[0-9]{1,18})*)")
+_PADDED = re.compile("(?<![0-9])0[0-9]")
+_TOKEN = re.compile(r"[a-z]+|[0-9]+")
+# Stages before a final release that are written in a way of their own: Perl's 1.23_01, Minecraft's 24w14a.
+_ODD_PRERELEASE = re.compile(r"v?[0-9]+\.[0-9]{2,}_[0-9]{2}|[0-9]{2}w[0-9]{2}[a-z]")
+
+
+# Tags of an image that are no releases: its halves for one architecture, and what only builds use.
+_ODD_TAG = re.compile("|".join((
+    rf"(?P<architecture>(?:.*[-_.])?(?:{_ARCHITECTURES})(?:[-_.].*)?|.*-386)",
+    r"(?P<part>sha256-[0-9a-f]{64}.*|.*\.(?:sig|att|sbom)|(?:.*[-_.])?(?:build)?cache(?:[-_.].*)?)",
+    r"(?P<change>(?i:pr|pull|mr|pull-request|merge-request)[-_.]?[0-9]+(?:[-_.].*)?|"
+    r"(?:renovate|dependabot|snyk|feature|feat|fix|bugfix|branch|refs|revert|gh-readonly-queue)[-_].*)",
+    r"(?P<hash>(?:sha|commit|git)-[0-9a-f]{6,64}(?:[-_.].*)?|"
+    r"(?:[a-z]\w*-(?:\w+-)*g?)?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64})",
+    r"(?P<stamp>(?!v?[0-9][0-9.]*-1[0-9]{9}$).*-[0-9]{10,}(?:-.*)?)")))     # but Red Hat's 9.6-1752587672
+
+
+def _odd_kind(tag: str) -> str:
+    match = _ODD_TAG.fullmatch(tag)
+    kind = match.lastgroup or "" if match else ""
+    return f"{kind} {version_parts(tag).architecture}" if kind == "architecture" else kind
+
+
+def is_left_out(tag: str, installed: Iterable[str]) -> bool:
+    """Whether a list leaves out an image's tag: one for one architecture, or that only builds use, unless one
+    of that kind is installed."""
+    kind = _odd_kind(tag)
+    return bool(kind) and kind not in map(_odd_kind, installed)
+
+
+# What sorts versions: numbers, without zeros at the end, then stages, of which (1, "", 0) is the final one.
+VersionOrder = tuple[tuple[int, ...], list[tuple[int, str, int]]]
+_FINAL = (1, "", 0)
+
+
+def _without_zeros(numbers: Sequence[int]) -> tuple[int, ...]:
+    kept = list(numbers)
+    while kept and not kept[-1]:
+        kept.pop()
+    return tuple(kept)
+
+
+@dataclasses.dataclass
+class VersionParts:
+    """A version of no particular ecosystem, in small letters. It is shared: it does not change."""
+    before: str = ""                        # as it is written, such as "v", or a package's name
+    name: str = ""                          # of that what is a name: not "v", "release", or the project's own
+    numbers: tuple[int, ...] = ()           # the first that say nothing of a base
+    is_padded: bool = False                 # one of the numbers begins with a zero
+    behind: tuple[str, ...] = ()            # words and numbers; letters that mean a stage as its word
+    stages: tuple[tuple[int, str, int], ...] = ()   # before or after the final version: rc1, hotfix-2, p1, 3a
+    counter: tuple[int, ...] = ()           # which build it is: -ls30, -r4, -20250101, -31-g1a2b3c4, +k3s1
+    build: tuple[int, ...] = ()             # of the counter what stands behind a "+"
+    bases: tuple[tuple[str, tuple[int, ...]], ...] = ()     # alpine3.22, bookworm, ltsc2022, php8.2
+    variant: tuple[str, ...] = ()           # other words: slim, alpine, jre
+    architecture: str = ""
+    is_on_base_alone: bool = False          # its only number is a base's, as in "lts-jdk17"
+
+    def __post_init__(self) -> None:
+        first, plain = self.numbers[0] if self.numbers else 0, _without_zeros(self.numbers)
+        # The kind of the numbers: those of different kinds cannot be compared.
+        self.scheme = "year" if 1900 <= first < 2100 else "date" if first > 10_000_000 else ""
+        self.product = self.name, self.scheme
+        # What is the same for versions that follow each other on any base; for all builds, variants and
+        # spellings of a version; and for tags of an image that are meant to be used alike.
+        words, self.base = tuple(word for word, _ in self.bases), tuple(numbers for _, numbers in self.bases)
+        self.family = *self.product, self.variant, self.architecture, words
+        self.release = self.name, plain, self.stages
+        self.style = bool(self.counter), self.before in ("", "v")
+        # What an image contains and is based on says nothing about its age.
+        self.order: VersionOrder = plain, [
+            *self.stages, _FINAL, *((3, "", number) for number in self.counter)]
+
+
+def _numbers_of(group: str) -> tuple[int, ...]:
+    return tuple(map(int, re.split("[._]", group)))
+
+
+def _version_group(text: str) -> tuple[re.Match[str] | None, bool]:
+    """``(the numbers that are the version, whether they are a base's)``: the first that stand behind no
+    letter but "v"; where all do, as in go1.23rc1, the first that stand behind no base, or the first."""
+    groups = list(_NUMBERS.finditer(text))
+    words = [re.findall("[a-z]*", text[:group.start()].rstrip("-_."))[-2:][0] for group in groups]
+    clear = [group for group, word in zip(groups, words) if word not in _BASES
+             and re.search("(?:^|[^a-z])v?$", text[:group.start()])]
+    for at, group in enumerate(clear):      # 3d-slicer-5.6.2: a name may begin with a number
+        is_last = at + 1 == len(clear) or len(_numbers_of(clear[at + 1][0])) < 2
+        if is_last or not re.match("[a-z]+-", text[group.end():]):
+            return group, False
+    if not groups or words[0] in _BASES and len(_numbers_of(groups[0][0])) < 3:
+        return next(iter(groups), None), bool(groups)
+    return groups[0], False
+
+
+@functools.lru_cache(maxsize=8192)      # each installation of a project asks for the same versions
+def version_parts(version: str, own_name: str = "") -> VersionParts:
+    """The parts of a version of a project that is called ``own_name``, as tags may begin with it: of
+    "12.0.0-M2-alpine3.22" (12, 0, 0), the stage "milestone" 2, and the base alpine 3.22."""
+    if plain := _PLAIN_VERSION.fullmatch(version):      # as most are; this takes a third of the time
+        numbers = tuple(map(int, plain[2].split(".")))
+        return VersionParts(plain[1].lower(), "", numbers, _PADDED.search(version) is not None)
+    text, _, build = version.lower().partition("+")
+    text = _HASH.sub("", _JAVA.sub(r"\1.\2", text))
+    text = _STAMP.sub(lambda stamp: re.sub("[-t]", ".", stamp[0]), text)
+    architecture = _HALF.search(text)
+    text = _HALF.sub("", text) if architecture else text
+    group, is_base = _version_group(text)
+    start, end = group.span() if group else (len(text), len(text))
+    words = [word for word in re.findall("[a-z0-9]+", text[:start]) if word not in _NO_NAMES]
+    name = "-".join(words).removesuffix("v")
+    own = re.sub("[^a-z0-9]", "", own_name.lower())
+    builds = tuple(int(token) for token in _TOKEN.findall(_HASH.sub("", build)) if token.isdigit())
+    parts = _parts_behind(text[end:], _JAVA.search(version.lower()) is not None)
+    return dataclasses.replace(
+        parts, before=text[:start], name="" if name.replace("-", "") in ("", own) else name, build=builds,
+        numbers=_numbers_of(group[0]) if group else (), counter=parts.counter + builds,
+        is_padded=any(one[0] == "0" != one for one in re.split("[._]", group[0] if group else "0")),
+        architecture=architecture[0].strip("-_.") if architecture else "", is_on_base_alone=is_base)
+
+
+def _parts_behind(text: str, is_java: bool) -> VersionParts:
+    """What the text behind the numbers says."""
+    behind, stages, counter = list[str](), list[tuple[int, str, int]](), list[int]()
+    bases, variant = list[tuple[str, tuple[int, ...]]](), set[str]()
+    for at, (word, separator, group) in enumerate(_BEHIND.findall(text)):
+        numbers = _numbers_of(group) if group else ()
+        if word in _PRERELEASE_LETTERS and numbers and not is_java and (word != "c" or not at):
+            is_stage = len(re.split("[._]", group)[0]) in (1, 2, 8) or separator == "."
+            word = _PRERELEASE_LETTERS[word] if is_stage else word
+        behind += [*[word] * bool(word), *map(str, numbers)]
+        if word in PRERELEASE_WORDS and word != "devel":
+            stages += [(0, "", PRERELEASE_WORDS[word]), *((3, "", number) for number in numbers)]
+        elif word in _REPAIRS:
+            stages += [(2, "", 0), *((3, "", number) for number in numbers)]
+        elif word in _BASES and numbers:
+            bases.append((word, numbers))
+        else:
+            counter += numbers
+            if word in _CODE_NAMES:
+                bases.append(_CODE_NAMES[word])
+            elif len(word) in (1, 2) and not at and word not in _COUNTERS:
+                stages.append((2, word, 0))         # openssl's 1.1.1w
+            elif len(word) > 1 and word not in _COUNTERS:
+                variant.add(word)
+    return VersionParts(behind=tuple(behind), stages=tuple(stages), counter=tuple(counter),
+                        bases=tuple(bases), variant=tuple(sorted(variant)))
+
+
+def prerelease_by_words(version: str) -> bool:
+    """Whether a version of no particular ecosystem is not final: ``1.0-rc1`` is not, ``1.0-alpine`` is. Words
+    before the numbers may be a name, as in ``snapshot-controller-3.0.6``: they count only all together."""
+    if _ODD_PRERELEASE.fullmatch(version):
+        return True
+    label = re.split(r"[@/](?=v?[0-9])", version)[-1]           # without a package's name before it
+    parts = version_parts(label)
+    words = [word for word in _TOKEN.findall(parts.before) if word != "v"]
+    is_stage = all if parts.numbers else any
+    return (bool(words) and is_stage(word in PRERELEASE_WORDS for word in words)
+            or any(word in PRERELEASE_WORDS or word.endswith("preview") for word in parts.behind))
+
+
+def _ranked(version: str, rank: Callable[[str], tuple[int, str, int]]) -> VersionOrder:
+    """By the numbers, and words behind them by their rank: those below ``_FINAL`` come before the final."""
+    parts = version_parts(version)
+    stages = ((3, "", int(token)) if token.isdigit() else rank(token) for token in parts.behind)
+    return _without_zeros(parts.numbers), [
+        *(stage for stage in stages if stage != _FINAL), _FINAL, *((3, "", number) for number in parts.build)]
+
+
+@functools.lru_cache(maxsize=8192)      # a comparison asks for each several times: a third of its time
+def version_order(version: str) -> VersionOrder:
+    """A key that sorts versions of no particular ecosystem as people do: ``1.0-rc1`` before ``1.0``."""
+    return _ranked(version, lambda word: (
+        (0, "", PRERELEASE_WORDS[word]) if word in PRERELEASE_WORDS else (2, word, 0)))
+
+
+def exact_order(version: str) -> VersionOrder:
+    """As ``version_order``, but 2.0.0 is above 2.0: CRAN, Hackage, Composer (whose dev-master is highest)."""
+    numbers, stages = version_parts(version).numbers, version_order(version)[1]
+    return (9_999_999,) if version == "dev-master" else numbers, stages
+
+
+_MAVEN_STAGES = {"alpha": (0, "", 0), "beta": (0, "", 1), "milestone": (0, "", 2), "rc": (0, "", 3),
+                 "cr": (0, "", 3), "snapshot": (0, "", 4), "ga": _FINAL, "final": _FINAL, "release": _FINAL,
+                 "sp": (2, "", 0)}
+
+
+def maven_order(version: str) -> VersionOrder:
+    """https://maven.apache.org/pom.html#version-order-specification: a number behind a dash is below one
+    behind a dot; what says nothing, as a zero or "final", is left out before a dash and at the end."""
+    ranks, tokens = list[tuple[int, str, int]](), re.findall("([-._]?)([a-z]+|[0-9]+)", version.lower())
+    for at, (separator, token) in enumerate(tokens):
+        if separator != "." or not token.isdigit():
+            while ranks and (ranks[-1] == _FINAL or ranks[-1][0] > 2 and not ranks[-1][2]):
+                ranks.pop()
+        if token.isdigit():
+            ranks.append((4 if separator == "." or not at else 3, "", int(token)))
+        else:
+            is_before_number = tokens[at + 1:] and not tokens[at + 1][0] and token in ("a", "b", "m")
+            stage = _PRERELEASE_LETTERS[token] if is_before_number else token
+            ranks.append(_MAVEN_STAGES.get(stage, (2, stage, 0)))
+    while ranks and (ranks[-1] == _FINAL or ranks[-1][0] > 2 and not ranks[-1][2]):
+        ranks.pop()
+    return (), [*ranks, _FINAL]
+
+
+def _identifiers(text: str) -> list[tuple[int, str, int]]:
+    return [(0, "", int(one)) if re.fullmatch("[0-9]+", one) else (0, one, 0)
+            for one in text.split(".") if one]
+
+
+def semver_order(version: str) -> VersionOrder:
+    """https://semver.org/#spec-item-11, with any count of numbers, and a "v" before them. Of versions that
+    are the same to it the build metadata decide, as https://dart.dev/tools/pub/versioning says."""
+    rest, _, build = version.partition("+")
+    core, _, stage = rest.partition("-")
+    if not re.fullmatch(r"v?[0-9]+(?:\.[0-9]+)*", core):
+        return version_order(version)
+    numbers = [int(number) for number in core.lstrip("v").split(".")]
+    return _without_zeros(numbers), [*(_identifiers(stage) or [_FINAL]), *_identifiers(build)]
+
+
+def prerelease_by_semver(version: str) -> bool:
+    """A hyphen after the numbers, build metadata aside: https://semver.org/#spec-item-9"""
+    match = re.match(r"v?[0-9]+(?:\.[0-9]+)*(-)?", version.split("+")[0])
+    return bool(match[1]) if match else prerelease_by_words(version)
+
+
+_PEP440 = re.compile(
+    r"v?(?:(?P<epoch>[0-9]+)!)?(?P<numbers>[0-9]+(?:\.[0-9]+)*)"
+    r"(?:[-_.]?(?P<stage>alpha|a|beta|b|preview|pre|c|rc)[-_.]?(?P<at>[0-9]*))?"
+    r"(?P<post>[-_.]?(?:post|rev|r)[-_.]?(?P<nth>[0-9]*)|-(?P<implicit>[0-9]+))?"
+    r"(?P<dev>[-_.]?dev[-_.]?(?P<day>[0-9]*))?(?:\+(?P<local>[a-z0-9._-]*))?", re.ASCII | re.IGNORECASE)
+
+
+def pep440_order(version: str) -> VersionOrder:
+    """https://packaging.python.org/en/latest/specifications/version-specifiers/"""
+    match = _PEP440.fullmatch(version)
+    if not match:
+        numbers, stages = version_order(version)
+        return (-1, *numbers), list(stages)
+    numbers = _without_zeros([int(number) for number in match["numbers"].split(".")])
+    stage, post, dev = (match["stage"] or "").lower(), match["post"], match["dev"]
+    first = (0, stage[0] if stage[0] in "ab" else "rc", int(match["at"] or 0)) if stage else (
+        (-1, "", 0) if dev and not post else _FINAL)
+    after = (1, "", int(match["nth"] or match["implicit"] or 0)) if post else (0, "", 0)
+    last = (0, "", int(match["day"] or 0)) if dev else _FINAL
+    local = ((2, "", int(one)) if re.fullmatch("[0-9]+", one) else (1, one, 0)
+             for one in re.split("[-_.]", (match["local"] or "").lower()) if one)
+    return (int(match["epoch"] or 0), *numbers), [first, after, last, *local]
+
+
+def prerelease_by_pep440(version: str) -> bool:
+    """As ``pep440_order``; by words what has another form."""
+    match = _PEP440.fullmatch(version)
+    return bool(match["stage"] or match["dev"]) if match else prerelease_by_words(version)
+
+
+def perl_order(version: str) -> VersionOrder:
+    """https://metacpan.org/pod/version: 1.23 is 1.230, and 1.2301 above it."""
+    match = re.fullmatch(r"([0-9]+)\.([0-9]+)(?:_([0-9]+))?", version)
+    if not match:
+        return version_order(version)
+    decimals = match[2] + (match[3] or "")
+    thousands = [int(decimals[at:at + 3].ljust(3, "0")) for at in range(0, len(decimals), 3)]
+    return _without_zeros([int(match[1]), *thousands]), [_FINAL]
+
+
+def debian_order(version: str) -> VersionOrder:
+    """As deb-version(7) says: words and numbers in turn, first of the upstream version, then of the revision;
+    a tilde is before the end, and letters are before other signs."""
+    epoch, _, rest = version.rpartition(":")
+    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
+    ranks = list[tuple[int, str, int]]()
+    for text in (upstream, revision):
+        for letters, number in re.findall("([^0-9]*)([0-9]*)", text):
+            ranks += [(0 if one == "~" else 2 if one.isalpha() else 3, one, 0) for one in letters]
+            ranks += [_FINAL, (1, "", int(number or 0))]
+        ranks.append(_FINAL)
+    return (int(epoch) if re.fullmatch("[0-9]+", epoch) else 0,), ranks
+
+
+def prerelease_by_tag(tag: str) -> bool:
+    """As ``prerelease_by_words`` of an image's tag: the word before the numbers counts, -devel does not."""
+    parts = version_parts(tag)
+    words = {*_TOKEN.findall(parts.before), *parts.behind} - {"devel"}
+    return not PRERELEASE_WORDS.keys().isdisjoint(words) or _ODD_PRERELEASE.fullmatch(tag) is not None
+
+
+class VersionRules(NamedTuple):
+    """How an ecosystem orders its versions, which of them are not final, and which may follow which."""
+    order: Callable[[str], VersionOrder]
+    is_prerelease: Callable[[str], bool]
+    is_image: bool = False              # tags of an image move, and say what it is based on
+    is_one_family: bool = False         # all versions of a project may follow each other
+    own_name: str = ""                  # of the project, with which its tags may begin
+    answers: tuple[tuple[str, bool], ...] = ()      # versions, and whether those like them follow mine
+
+    def of(self, name: str, answers: Iterable[tuple[str, bool]] = ()) -> VersionRules:
+        """The rules for a project of that name, with what a person said of it."""
+        return self._replace(own_name=name.rpartition("/")[2], answers=tuple(answers))
+
+    def parts(self, version: str) -> VersionParts:
+        """As ``version_parts``; an image's tag with a base's number alone, as "java17", has no version."""
+        parts = version_parts(version, self.own_name)
+        return VersionParts(parts.before) if parts.is_on_base_alone and self.is_image else parts
+
+    def form(self, one: VersionParts) -> tuple[Any, ...]:
+        """What a person's answer is about: the same for a version and those like it."""
+        return one.family, self.is_image and (one.base, len(one.numbers), bool(one.counter))
+
+    def answer(self, one: VersionParts) -> bool | None:
+        """Whether a person said that such a version follows what is installed; None where nobody did."""
+        form = self.form(one) if self.answers else ()
+        return next((does for version, does in self.answers if self.form(self.parts(version)) == form), None)
+
+    def is_moving(self, tag: str) -> bool:
+        """Whether an image's tag names no version, so that its digest alone says whether it is new."""
+        return self.is_image and bool(tag) and not self.parts(tag).numbers
+
+    def follows(self, mine: VersionParts, other: VersionParts) -> str:
+        """How a version may follow mine, whatever their order: "same" (in all but the numbers), "other base"
+        (a higher one), "doubt", or "" for never."""
+        if self.is_one_family:
+            return "same"
+        answer = self.answer(other) if self.answers else None
+        if answer is not None or not other.numbers or mine.architecture != other.architecture:
+            return "same" if answer else ""
+        is_far = mine.is_padded is not other.is_padded and mine.scheme != "date" and any(
+            abs(one - another) > 5 for one, another in zip(mine.numbers[:1], other.numbers[:1]))
+        if mine.family != other.family or is_far:
+            return "doubt"
+        if mine.base == other.base:
+            return "same"
+        return "" if any(one > another for one, another in zip(mine.base, other.base)) else "other base"
+
+
+GENERIC = VersionRules(version_order, prerelease_by_words)
+EXACT = VersionRules(exact_order, prerelease_by_words)
+IMAGES = VersionRules(lambda tag: version_parts(tag).order, prerelease_by_tag, is_image=True)
+SEMVER = VersionRules(semver_order, prerelease_by_semver)
+NUGET = VersionRules(lambda version: semver_order(version.lower()), prerelease_by_semver)
+PEP440 = VersionRules(pep440_order, prerelease_by_pep440)
+MAVEN = VersionRules(maven_order, prerelease_by_words)
+# https://docs.ruby-lang.org/en/master/Gem/Version.html: any letter makes a prerelease, and so does a dash.
+GEM = VersionRules(lambda version: _ranked(version, lambda word: (0, word, 0)),
+                   lambda version: re.search("[A-Za-z-]", version) is not None)
+# https://metacpan.org/pod/CPAN::DistnameInfo: an underscore makes a trial release.
+PERL = VersionRules(perl_order, lambda version: "_" in version or prerelease_by_words(version))
+DEBIAN = VersionRules(debian_order, prerelease_by_words, is_one_family=True)
+
+
+def _name_and_numbers(version: str) -> tuple[str, tuple[int, ...]]:
+    parts = version_parts(version)
+    return parts.name, _without_zeros(parts.numbers)
+
+
+def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, str]:
+    """How much each version raises the highest of the ``known`` final ones below it: "major", "minor" or
+    "patch"; "" where there is none, or it begins with a date."""
+    finals, steps = sorted(map(_name_and_numbers, known)) if versions else [], {}
+    for version in versions:
+        name, numbers = _name_and_numbers(version)
+        at = bisect.bisect_left(finals, (name, numbers)) - 1
+        below = finals[at] if at >= 0 else ("", ())
+        steps[version] = ""
+        if below[0] == name and below[1] and numbers[0] < 10_000:
+            first = next(at for at, (now, before) in enumerate(
+                itertools.zip_longest(numbers, below[1], fillvalue=0)) if now != before)
+            steps[version] = ("major", "minor", "patch")[min(first, 2)]
+    return steps
+
+
 # == values ====================================================================
-#
-# What the rooms hand to each other: frozen records and errors; and times, ids and the order of
-# versions. Instants are seconds since the epoch; a release's date is RFC 3339 text in UTC.
+# What the rooms hand to each other: frozen records and errors; and times, ids and the text of notes.
+# Instants are seconds since the epoch; a release's date is RFC 3339 text in UTC.
 
 
 # Texts of statuses. The same in every Python: 3.13 renamed 413.
@@ -488,7 +895,6 @@ def message_of(status: int) -> dict[str, Any]:
 
 class ReleasetrackError(Exception):
     """What a user, a client or a provider can cause. ``status`` is the API's answer."""
-
     status = 500
 
 
@@ -496,7 +902,6 @@ class ReleasetrackError(Exception):
 class Problem:
     """What is wrong with one field of what was sent. ``message`` completes a sentence that begins with the
     field, as "is required" does; without a field it is a whole sentence."""
-
     field: str                  # as the API names it: "tags", "exclude_version_regexp[0]"; "" for none
     message: str
 
@@ -518,7 +923,6 @@ def counted(count: int, noun: str) -> str:
 
 class Invalid(ReleasetrackError):
     """What was sent cannot be used; ``problems`` are all its problems. A text is a Problem without field."""
-
     status = 400
 
     def __init__(self, *problems: Problem | str) -> None:
@@ -544,7 +948,6 @@ class NotFound(ReleasetrackError):
 
 class NotAllowed(ReleasetrackError):
     """The path does not have the method; the text lists those that it has."""
-
     status = 405
 
 
@@ -562,19 +965,16 @@ class TooMany(ReleasetrackError):
 
 class StoreUnavailable(ReleasetrackError):
     """The store cannot be read or written at present: locked by another process, or the disk is full."""
-
     status = 503
 
 
 class HelperMissing(ReleasetrackError):
     """There is no process to read files and patterns in."""
-
     status = 503
 
 
 class ProviderError(ReleasetrackError):
     """A provider did not answer with releases; the message is for people."""
-
     status = 502
 
 
@@ -582,19 +982,16 @@ class ProjectMissing(ProviderError):
     """The provider says that it has no such project."""
 
 
+class TokenRefused(ProviderError):
+    """The provider accepts the token for nothing: a fault of the setting, not of the project."""
+
+
 class Unreachable(ProviderError):
     """No usable answer: no address, refused, too slow, too large, a bad certificate."""
 
 
-class Stopped(ReleasetrackError):
-    """The program is stopping; says nothing about the other side."""
-
-    status = 503
-
-
 class Throttled(ProviderError):
     """The provider asks to wait ``seconds``."""
-
     def __init__(self, message: str, seconds: float, quota_left: int | None = None) -> None:
         super().__init__(message)
         self.seconds = seconds
@@ -644,7 +1041,7 @@ def relative_time(at: float, now: float) -> str:
 
 
 _TIME = re.compile(
-    r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?)\s*(?:[Zz]|UTC|([+-]\d\d:?\d\d))?", re.ASCII)
+    r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(?:[Zz]|UTC|([+-]\d\d:?\d\d))?", re.ASCII)
 
 
 def utc(text: str | None) -> str | None:
@@ -673,288 +1070,6 @@ def retry_after_seconds(header: str | None, now: float) -> float | None:
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     return min(wait, DAY) if wait > 0 else None
-
-
-PRERELEASE_WORDS = frozenset(
-    "alpha beta rc cr pre preview dev snapshot nightly canary next milestone ea eap unstable experimental "
-    "insiders insider edge trial test testing develop development devel master main trunk daily continuous "
-    "tip staging sid rawhide prerelease prealpha wip draft candidate internal early ctp dp tp pr".split())
-# What single letters mean before a small number or a date: 1.0b2, but not openssl's 1.0.2b or a100.
-_PRERELEASE_LETTERS = {"a": "alpha", "b": "beta", "c": "rc", "m": "milestone"}
-
-# The hash of a commit, as in 1.40.2.8395-c67dce28e; not a letter with a date, as in 1.0-b20260601.
-_HASH = re.compile(r"(?<![0-9a-z.])g?(?![a-f]?[0-9]+(?![0-9a-z]))[0-9a-f]{7,40}(?![0-9a-z])")
-_STAMP = re.compile("20[0-9]{2}-[01][0-9]-[0-3][0-9](?:t[0-9]{2}-[0-9]{2}-[0-9]{2})?")      # MinIO's versions
-_NUMBERS = re.compile(r"[0-9]+(?:[._][0-9]+)*")
-_PLAIN_VERSION = re.compile(r"([vV]?)([0-9]{1,18}(?:\.[0-9]{1,18})*)")
-_PADDED = re.compile("(?<![0-9])0[0-9]")
-_TOKEN = re.compile(r"[a-z]+|[0-9]+")
-# Stages before a final release that are written in a way of their own: Perl's 1.23_01, Minecraft's 24w14a.
-_ODD_PRERELEASE = re.compile(r"v?[0-9]+\.[0-9]{2,}_[0-9]{2}|[0-9]{2}w[0-9]{2}[a-z]")
-
-
-class VersionParts(NamedTuple):
-    """A version of no particular ecosystem, in small letters and without build metadata and commits."""
-
-    before: str                 # such as "v", or a package's name
-    numbers: tuple[int, ...]    # of the group with the most parts, the first of several
-    is_padded: bool             # one of the numbers begins with a zero
-    behind: tuple[str, ...]     # words and numbers; letters that mean a stage as its word
-
-    @property
-    def name(self) -> str:
-        """What stands before the numbers, without a "v"."""
-        return self.before.removesuffix("v")
-
-    @property
-    def scheme(self) -> str:
-        """What kind of numbers these are: those of different kinds cannot be compared."""
-        first = self.numbers[0] if self.numbers else 0
-        return "year" if 1900 <= first < 2100 else "date" if first > 10_000_000 else ""
-
-
-@functools.lru_cache(maxsize=2048)      # asked thrice in a check: a fifth of its time
-def version_parts(version: str) -> VersionParts:
-    """The parts of a version: of "12.0.0-M2-alpine" "", (12, 0, 0) and "milestone", "2", "alpine"."""
-    if plain := _PLAIN_VERSION.fullmatch(version):      # as most are; this takes a third of the time
-        return VersionParts(plain[1].lower(), tuple(map(int, plain[2].split("."))),
-                            _PADDED.search(version) is not None, ())
-    text = _HASH.sub("", version.lower().split("+")[0])
-    text = _STAMP.sub(lambda stamp: re.sub("[-t]", ".", stamp[0]), text)
-    groups = list(_NUMBERS.finditer(text))
-    if not groups:
-        return VersionParts(text, (), False, ())
-    group = max(groups, key=lambda one: len(re.split("[._]", one[0])))
-    texts, behind = re.split("[._]", group[0]), text[group.end():]
-    tokens = _TOKEN.findall(behind)
-    if not re.match(r"u[0-9]+-b[0-9]", behind):     # a build of Java
-        for at, (token, number) in enumerate(zip(tokens, tokens[1:])):
-            is_attached = token != "c" or not at and behind[0] == "c"
-            if token in _PRERELEASE_LETTERS and is_attached and number.isdigit() and len(number) in (1, 2, 8):
-                tokens[at] = _PRERELEASE_LETTERS[token]
-    is_padded = any(text[0] == "0" != text for text in texts)
-    return VersionParts(text[:group.start()], tuple(map(int, texts)), is_padded, tuple(tokens))
-
-
-def prerelease_by_words(version: str) -> bool:
-    """Whether a version of no particular ecosystem is not final: ``1.0-rc1`` is not, ``1.0-alpine`` is. Words
-    before the numbers may be a name, as in ``snapshot-controller-3.0.6``: they count only all together."""
-    if _ODD_PRERELEASE.fullmatch(version):
-        return True
-    label = re.split(r"[@/](?=v?[0-9])", version)[-1]           # without a package's name before it
-    parts = version_parts(label)
-    words = [word for word in _TOKEN.findall(parts.before) if word != "v"]
-    is_stage = all if parts.numbers else any
-    return (bool(words) and is_stage(word in PRERELEASE_WORDS for word in words)
-            or not PRERELEASE_WORDS.isdisjoint(parts.behind))
-
-
-# What sorts versions: numbers, without zeros at the end, then stages, of which (1, "", 0) is the final one.
-VersionOrder = tuple[tuple[int, ...], list[tuple[int, str, int]]]
-_FINAL = (1, "", 0)
-
-
-def _without_zeros(numbers: Sequence[int]) -> tuple[int, ...]:
-    kept = list(numbers)
-    while kept and not kept[-1]:
-        kept.pop()
-    return tuple(kept)
-
-
-def _ranked(version: str, rank: Callable[[str], tuple[int, str, int]]) -> VersionOrder:
-    """By the numbers, and words behind them by their rank: those below ``_FINAL`` come before the final."""
-    parts = version_parts(version)
-    stages = ((3, "", int(token)) if token.isdigit() else rank(token) for token in parts.behind)
-    return _without_zeros(parts.numbers), [*(stage for stage in stages if stage != _FINAL), _FINAL]
-
-
-def version_order(version: str) -> VersionOrder:
-    """A key that sorts versions of no particular ecosystem as people do: ``1.0-rc1`` before ``1.0``."""
-    return _ranked(version, lambda word: (0 if word in PRERELEASE_WORDS else 2, word, 0))
-
-
-_MAVEN_STAGES = {"alpha": (0, "", 0), "beta": (0, "", 1), "milestone": (0, "", 2), "rc": (0, "", 3),
-                 "cr": (0, "", 3), "snapshot": (0, "", 4), "ga": _FINAL, "final": _FINAL, "release": _FINAL,
-                 "sp": (2, "", 0)}
-
-
-def _identifiers(text: str) -> list[tuple[int, str, int]]:
-    return [(0, "", int(one)) if re.fullmatch("[0-9]+", one) else (0, one, 0)
-            for one in text.split(".") if one]
-
-
-def semver_order(version: str) -> VersionOrder:
-    """https://semver.org/#spec-item-11, with any count of numbers, and a "v" before them."""
-    core, _, stage = version.split("+")[0].partition("-")
-    if not re.fullmatch(r"v?[0-9]+(?:\.[0-9]+)*", core):
-        return version_order(version)
-    numbers = [int(number) for number in core.lstrip("v").split(".")]
-    return _without_zeros(numbers), _identifiers(stage) or [_FINAL]
-
-
-def prerelease_by_semver(version: str) -> bool:
-    """A hyphen after the numbers, build metadata aside: https://semver.org/#spec-item-9"""
-    match = re.match(r"v?[0-9]+(?:\.[0-9]+)*(-)?", version.split("+")[0])
-    return bool(match[1]) if match else prerelease_by_words(version)
-
-
-def pub_order(version: str) -> VersionOrder:
-    """https://dart.dev/tools/pub/versioning: as semver, but build metadata count."""
-    numbers, stages = semver_order(version)
-    return numbers, [*stages, *_identifiers(version.partition("+")[2])]
-
-
-_PEP440 = re.compile(
-    r"v?(?:(?P<epoch>[0-9]+)!)?(?P<numbers>[0-9]+(?:\.[0-9]+)*)"
-    r"(?:[-_.]?(?P<stage>alpha|a|beta|b|preview|pre|c|rc)[-_.]?(?P<at>[0-9]*))?"
-    r"(?P<post>[-_.]?(?:post|rev|r)[-_.]?(?P<nth>[0-9]*)|-(?P<implicit>[0-9]+))?"
-    r"(?P<dev>[-_.]?dev[-_.]?(?P<day>[0-9]*))?(?:\+[a-z0-9._-]*)?", re.ASCII | re.IGNORECASE)
-
-
-def pep440_order(version: str) -> VersionOrder:
-    """https://packaging.python.org/en/latest/specifications/version-specifiers/ without local versions."""
-    match = _PEP440.fullmatch(version)
-    if not match:
-        numbers, stages = version_order(version)
-        return (-1, *numbers), list(stages)
-    numbers = _without_zeros([int(number) for number in match["numbers"].split(".")])
-    stage, post, dev = (match["stage"] or "").lower(), match["post"], match["dev"]
-    first = (0, stage[0] if stage[0] in "ab" else "rc", int(match["at"] or 0)) if stage else (
-        (-1, "", 0) if dev and not post else _FINAL)
-    after = (1, "", int(match["nth"] or match["implicit"] or 0)) if post else (0, "", 0)
-    last = (0, "", int(match["day"] or 0)) if dev else _FINAL
-    return (int(match["epoch"] or 0), *numbers), [first, after, last]
-
-
-def prerelease_by_pep440(version: str) -> bool:
-    """As ``pep440_order``; by words what has another form."""
-    match = _PEP440.fullmatch(version)
-    return bool(match["stage"] or match["dev"]) if match else prerelease_by_words(version)
-
-
-def perl_order(version: str) -> VersionOrder:
-    """https://metacpan.org/pod/version: 1.23 is 1.230, and 1.2301 above it."""
-    match = re.fullmatch(r"([0-9]+)\.([0-9]+)(?:_([0-9]+))?", version)
-    if not match:
-        return version_order(version)
-    decimals = match[2] + (match[3] or "")
-    thousands = [int(decimals[at:at + 3].ljust(3, "0")) for at in range(0, len(decimals), 3)]
-    return _without_zeros([int(match[1]), *thousands]), [_FINAL]
-
-
-def debian_order(version: str) -> VersionOrder:
-    """As deb-version(7) says: words and numbers in turn, first of the upstream version, then of the revision;
-    a tilde is before the end, and letters are before other signs."""
-    epoch, _, rest = version.rpartition(":")
-    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
-    ranks = list[tuple[int, str, int]]()
-    for text in (upstream, revision):
-        for letters, number in re.findall("([^0-9]*)([0-9]*)", text):
-            ranks += [(0 if one == "~" else 2 if one.isalpha() else 3, one, 0) for one in letters]
-            ranks += [_FINAL, (1, "", int(number or 0))]
-        ranks.append(_FINAL)
-    return (int(epoch) if re.fullmatch("[0-9]+", epoch) else 0,), ranks
-
-
-class Lineage(NamedTuple):
-    """What tells whether a version may follow another."""
-
-    family: tuple[Any, ...]             # the same for both
-    base: tuple[int, ...]               # of an image the numbers of what it is built on, as in "-alpine3.19"
-    release: tuple[Any, ...]            # of an image the same for its tags on several bases
-    is_plain: bool                      # without words and build counters
-    parts: VersionParts
-
-    def is_of(self, other: Lineage) -> bool:
-        """Whether both are of one family. A version with a padded number (20.04) and one without match only
-        if their first numbers are at most 5 apart."""
-        near = self.parts.is_padded is other.parts.is_padded or all(
-            abs(one - another) <= 5 for one, another in zip(self.parts.numbers[:1], other.parts.numbers[:1]))
-        return self.family == other.family and near
-
-
-@functools.lru_cache(maxsize=4096)      # each installation of a project asks for the same versions
-def version_lineage(version: str) -> Lineage:
-    """That of a version of a repository or a package: its family is the name before the numbers, their
-    scheme, and the words behind them that are no stage, as in ``core@1.2``, ``2026.1`` and ``1.2-alpine``."""
-    name, at, label = version.rpartition("@")
-    parts = version_parts(label)
-    words = sorted(word for word in parts.behind if not word.isdigit() and len(word) > 1
-                   and word not in PRERELEASE_WORDS and word not in _MAVEN_STAGES)
-    return Lineage((name + at + parts.name, parts.scheme, *words), (), (version,), True, parts)
-
-
-# What says only which build an image is, as at the end of 8.0.0-debian-12-r3 and v8.9.0-ls99.
-_BUILD = re.compile(r"(?:-(?:ls|r|security-|debian-[0-9]+-r)?[0-9]+){0,9}$")
-
-
-@functools.lru_cache(maxsize=4096)
-def image_lineage(tag: str) -> Lineage:
-    """That of an image's tag, of which each part but the numbers says what is in it."""
-    build = _BUILD.search(tag)[0]       # type: ignore[index]    # it finds the end at least
-    parts = version_parts(tag.removesuffix(build))
-    stage, variant = list[str](), list(parts.behind)
-    while variant and (variant[0].isdigit() if stage else variant[0] in PRERELEASE_WORDS):
-        stage.append(variant.pop(0))
-    words = tuple("#" if token.isdigit() else token for token in variant)
-    base = tuple(int(token) for token in variant if token.isdigit())
-    kind = re.sub("[0-9]+", "#", build)
-    is_plain = not words and not kind and parts.before in ("", "v")
-    return Lineage((parts.before, parts.scheme, len(parts.numbers), words, kind), base,
-                   (parts.numbers, *stage, build), is_plain, parts)
-
-
-def prerelease_by_tag(tag: str) -> bool:
-    """As ``prerelease_by_words`` of an image's tag: the word before the numbers counts, -devel does not."""
-    parts = version_parts(tag)
-    words = {*_TOKEN.findall(parts.before), *parts.behind} - {"devel"}
-    return not PRERELEASE_WORDS.isdisjoint(words) or _ODD_PRERELEASE.fullmatch(tag) is not None
-
-
-class VersionRules(NamedTuple):
-    """How an ecosystem orders its versions, which of them are not final, and which may follow which."""
-
-    order: Callable[[str], VersionOrder]
-    is_prerelease: Callable[[str], bool]
-    lineage: Callable[[str], Lineage] = version_lineage
-
-
-GENERIC = VersionRules(version_order, prerelease_by_words)
-IMAGES = VersionRules(version_order, prerelease_by_tag, image_lineage)
-SEMVER = VersionRules(semver_order, prerelease_by_semver)
-NUGET = VersionRules(lambda version: semver_order(version.lower()), prerelease_by_semver)
-PUB = VersionRules(pub_order, prerelease_by_semver)
-PEP440 = VersionRules(pep440_order, prerelease_by_pep440)
-# https://maven.apache.org/pom.html#version-order-specification
-MAVEN = VersionRules(lambda version: _ranked(version, lambda word: _MAVEN_STAGES.get(word, (2, word, 0))),
-                     prerelease_by_words)
-# https://docs.ruby-lang.org/en/master/Gem/Version.html: any letter makes a prerelease.
-GEM = VersionRules(lambda version: _ranked(version, lambda word: (0, word, 0)),
-                   lambda version: re.search("[A-Za-z]", version) is not None)
-PERL = VersionRules(perl_order, prerelease_by_words)
-DEBIAN = VersionRules(debian_order, prerelease_by_words,      # all versions of a package are of one family
-                      lambda version: Lineage((), (), (version,), True, version_parts("")))
-
-
-def _name_and_numbers(version: str) -> tuple[str, tuple[int, ...]]:
-    parts = version_parts(version)
-    return parts.name, _without_zeros(parts.numbers)
-
-
-def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, str]:
-    """How much each version raises the highest of the ``known`` final ones below it: "major", "minor" or
-    "patch"; "" where there is none, or it begins with a date."""
-    finals, steps = sorted(map(_name_and_numbers, known)) if versions else [], {}
-    for version in versions:
-        name, numbers = _name_and_numbers(version)
-        at = bisect.bisect_left(finals, (name, numbers)) - 1
-        below = finals[at] if at >= 0 else ("", ())
-        steps[version] = ""
-        if below[0] == name and below[1] and numbers[0] < 10_000:
-            first = next(at for at, (now, before) in enumerate(
-                itertools.zip_longest(numbers, below[1], fillvalue=0)) if now != before)
-            steps[version] = ("major", "minor", "patch")[min(first, 2)]
-    return steps
 
 
 _DASH = "[-\u2010\u2011\u2013]\u00ad?"
@@ -988,7 +1103,7 @@ def read_json(body: bytes | bytearray) -> Any:
     if sum(map(body.count, (b",", b"[", b"{", b":"))) > VALUE_LIMIT:
         raise ValueError(f"its JSON has more than {VALUE_LIMIT:,} values")
     try:
-        return json.loads(body.decode("utf-8"))
+        return json.loads(body.decode("utf-8-sig"))
     except RecursionError:
         raise ValueError("its JSON is nested too deeply") from None
     except ValueError as error:
@@ -997,7 +1112,6 @@ def read_json(body: bytes | bytearray) -> Any:
 
 class _PlainTree(xml.etree.ElementTree.TreeBuilder):
     """Builds the tree of an XML document that has no DTD, and so no entities."""
-
     def doctype(self, *declared: str | None) -> None:
         """As the parser calls it where a DTD begins, in whatever encoding."""
         raise ValueError("its XML has a document type declaration")
@@ -1006,7 +1120,6 @@ class _PlainTree(xml.etree.ElementTree.TreeBuilder):
 @dataclasses.dataclass(frozen=True)
 class Request:
     """A request that a dialect or a notification wants sent."""
-
     url: str
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     method: str = "GET"
@@ -1021,7 +1134,6 @@ class Request:
 @dataclasses.dataclass(frozen=True)
 class Mail:
     """A mail for the mail server: the addresses of the envelope, and the message in 7 bits with CR LF."""
-
     sender: str
     recipient: str
     content: bytes
@@ -1030,7 +1142,6 @@ class Mail:
 @dataclasses.dataclass(frozen=True)
 class Answer:
     """A response; of a mail server its last reply. ``json`` and ``xml`` raise ValueError for another body."""
-
     url: str                        # after redirects
     status: int
     headers: Mapping[str, str]      # names in lower case; repeated ones joined by ", "
@@ -1091,6 +1202,11 @@ class Release:
     fingerprint: int | None = None      # of the note that the store has
     gone_at: float | None = None        # since when it is no longer listed
     place: int | None = None    # among the source's releases, the latest last; None: not found out yet
+
+    @property
+    def content_kind(self) -> str:
+        """Of its content id, which says what list it came from; "" without one."""
+        return (self.content_id or "").partition(":")[0]
 
     def as_json(self) -> dict[str, Any]:
         """The contract's Release, without members that are false or empty."""
@@ -1172,6 +1288,7 @@ EMAIL_NOTIFICATIONS = ("none", *SCHEDULES, "default")
 NOTIFY_LEVELS = ("newer", "minor", "major", "all")
 REPORTS = ("none", "weekly", "monthly")
 ORIGINS = ("manual", "file", "container", "api")        # of what is known to be installed
+OPEN_STATES = ("behind", "new build", "unsure")         # in which there may be an update, surest first
 HOLD_DAYS_MAX = 365
 
 
@@ -1214,15 +1331,14 @@ class Health:
 @dataclasses.dataclass(frozen=True)
 class Installation:
     """A version of a project that runs somewhere, and how it compares with the project's releases."""
-
     place: str                  # what a person calls it, such as "nas"; may be ""
     version: str                # as it was found, such as a tag; "" where only the digest is known
-    digest: str = ""            # "sha256:..." of the image
+    digest: str = ""            # "sha256:..." of the image; several with blanks between
     origin: str = "manual"      # one of ORIGINS
     seen_at: float = 0.0
     label: str = ""             # the version that the image itself names
     known_as: str = ""          # the version that a tag such as "latest" is, by its digest or the label
-    state: str = "not compared"     # yet; "unknown", "current", "behind", "new build", as rules found it
+    state: str = "not compared"     # yet; "unknown", "current", or one of OPEN_STATES, as rules found it
     step: str = ""              # to the newest version: "major", "minor" or "patch"
     line: str = ""              # the newest version with the same first number; "" for none
     newest: str = ""            # and of all
@@ -1234,6 +1350,8 @@ class Installation:
     previous_digest: str = ""
     first_digest: str = ""          # of its tag when first compared, where that of its own build is not known
     previous_label: str = ""
+    is_rebuilt: bool = False        # the tag itself has a new build
+    may_follow: str = ""            # a newer version of which nobody knows whether it follows this one
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -1256,14 +1374,18 @@ class Installation:
         return f"{version} ({self.known_as})" if self.known_as else version
 
     @property
-    def is_behind(self) -> bool:
-        return self.state in ("behind", "new build")
-
-    @property
     def urgency(self) -> int:
-        """How urgent an update is: by CVEs, then by its step, then by releases; 0 where it is not behind."""
+        """How urgent an update is: by CVEs, then by its step, then by releases; then a new build, then what
+        is unsure; 0 for none."""
+        if self.state not in OPEN_STATES:
+            return 0
         step = ("", "patch", "minor", "major").index(self.step)
-        return 1 + min(self.behind, 9999) + 10_000 * step + 100_000 * bool(self.cve) if self.is_behind else 0
+        return 1 if self.state == "unsure" else (
+            2 + min(self.behind, 9999) + 10_000 * step + 100_000 * bool(self.cve))
+
+    def has_digest(self, digest: str) -> bool:
+        """Whether its image has a digest: an engine may know several of one image."""
+        return bool(digest) and digest in self.digest.split()
 
     def as_json(self) -> dict[str, Any]:
         """Without members that are false or empty, but for the version."""
@@ -1271,11 +1393,6 @@ class Installation:
         return {"version": self.version} | without_empty(**vars(self) | {
             "seen_at": seen_at, "behind": self.behind or None, "first_digest": None, "previous_digest": None,
             "previous_label": None})
-
-
-# 18.1-alpine3.22, but not 18.1-hotfix, which is another version.
-_VARIANT = re.compile(r"(v?[0-9][0-9.]*)(?:-(?!hotfix|security|patch|fix|build|post|rev|[pr]\b)"
-                      r"[a-z]+(?:[0-9]+\.[0-9.]+)?)*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1299,6 +1416,7 @@ class Project:
     installed: tuple[Installation, ...] = ()
     skipped_version: str = ""       # is ignored; it counts until a newer one comes
     snoozed_until: float | None = None
+    version_answers: tuple[tuple[str, bool], ...] = ()      # a version, and whether those like it follow mine
 
     @classmethod
     def blank(cls, account_id: str, provider: str, name: str, source_id: int = 0) -> Project:
@@ -1308,30 +1426,38 @@ class Project:
 
     @property
     def most_urgent(self) -> Installation | None:
-        """What is installed and most urgent to update; what is skipped only where nothing else is behind."""
+        """What is installed and most urgent to update; what is skipped only where nothing else is open."""
+        ranks = {state: -at for at, state in enumerate(OPEN_STATES)}
         return max(self.installed, default=None, key=lambda one: (
-            one.is_behind, not self.is_skipped(one), one.urgency, one.state != "current"))
+            ranks.get(self.state_of(one), -9), one.urgency, one.state != "current"))
 
     @property
     def update_state(self) -> str:
-        """Of what is installed: "" without any, else an Installation's, or "skipped" (the newest version)."""
-        one = self.most_urgent
-        return "" if one is None else "skipped" if one.is_behind and self.is_skipped(one) else one.state
+        """Of what is installed: "" without any, else the ``state_of`` the most urgent."""
+        return self.state_of(self.most_urgent) if self.most_urgent else ""
 
     def state(self, now: float) -> str:
-        """Its ``update_state``, or "snoozed" where it is behind."""
+        """Its ``update_state``, or "snoozed" where that is open."""
         state = self.update_state
-        return "snoozed" if state in ("behind", "new build") and self.is_snoozed(now) else state
+        return "snoozed" if state in OPEN_STATES and self.is_snoozed(now) else state
 
-    def is_skipped(self, one: Installation) -> bool:
-        return bool(one.newest) and self.skips(one.newest)
+    def state_of(self, one: Installation) -> str:
+        """An Installation's state without a version that is skipped; "skipped" where nothing else is open."""
+        if one.state == "behind" and not self.skips(one.newest):
+            return "behind"
+        if one.state == "new build" or one.is_rebuilt:
+            return "new build"
+        if one.may_follow and not self.skips(one.may_follow):
+            return "unsure"
+        return "skipped" if one.state in OPEN_STATES else one.state
 
     def skips(self, version: str) -> bool:
         """Whether a version is the one that is skipped, or another variant of that: 18.1-alpine as 18.1."""
-        one, skipped = _VARIANT.fullmatch(version), _VARIANT.fullmatch(self.skipped_version)
-        is_variant = one and skipped and one[1] == skipped[1] and not (
-            prerelease_by_tag(version) or prerelease_by_tag(self.skipped_version))
-        return version == self.skipped_version or bool(is_variant)
+        if not self.skipped_version:
+            return False
+        one, skipped = version_parts(version), version_parts(self.skipped_version)
+        return version == self.skipped_version or bool(one.numbers) and (
+            (one.release, one.counter) == (skipped.release, skipped.counter))
 
     def at(self, place: str) -> Project:
         """The project with what is installed at a place alone."""
@@ -1352,13 +1478,13 @@ class Project:
             hold_days=self.hold_days or None, tags=self.tags,
             installed=[one.as_json() for one in self.installed], skipped_version=self.skipped_version,
             snoozed_until=timestamp(self.snoozed_until) if self.snoozed_until else None,
+            version_answers=[{"version": one, "follows": does} for one, does in self.version_answers],
             **{KIND_FIELDS[kind]: ids for kind, ids in self.destinations.items()})
 
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseListItem:
     """A release of one of an account's projects, as lists over all of them show it."""
-
     project: Project
     release: Release
     found_at: float | None          # None: it was out before the first check
@@ -1370,19 +1496,18 @@ class ReleaseListItem:
 @dataclasses.dataclass(frozen=True)
 class Summary:
     """An account's numbers, for a dashboard."""
-
     projects: int
     new_this_week: int              # releases of the last seven days that their projects do not exclude
     failing: int                    # projects whose last check failed
     unread: int                     # releases, as the pages mark them
     waiting_deliveries: int         # that are to be sent, or sent again
     behind: int                     # projects of which an older version is installed than there is
+    unsure: int                     # and of which nobody knows whether something newer follows
 
 
 @dataclasses.dataclass(frozen=True)
 class Source(Health):
     """A project at its provider, shared by all accounts that track it."""
-
     id: int
     provider: str
     key: str                        # identifies it there, however the name is spelled
@@ -1425,7 +1550,6 @@ class Destination:
 @dataclasses.dataclass(frozen=True)
 class Subscriber:
     """A project that tracks a source, with everything that its events need."""
-
     project: Project
     account: Account
     tags: tuple[Tag, ...]
@@ -1435,7 +1559,6 @@ class Subscriber:
 @dataclasses.dataclass(frozen=True)
 class Recipient:
     """A destination that is notified of an event, and when."""
-
     destination_id: str
     due_at: float
     is_digested: bool = False       # sent together with what else is due there
@@ -1447,7 +1570,6 @@ class Event:
     """What a project's destinations are notified of. ``body``: of a release the contract's JSON object; of
     other kinds ``provider``, ``project``, ``time``, ``account`` and so on, and an ``error`` or a ``text``; of
     a failing destination ``destination``, ``kind`` and ``since`` instead of the project."""
-
     project_id: str | None          # None: the account's own
     body: Mapping[str, Any]
     url: str
@@ -1458,7 +1580,6 @@ class Event:
 @dataclasses.dataclass(frozen=True)
 class Delivery:
     """An event on its way to a destination, claimed by its reader."""
-
     id: str
     destination: Destination
     account_email: str
@@ -1489,7 +1610,6 @@ class Attempt:
 @dataclasses.dataclass(frozen=True)
 class Outcome(Attempt):
     """An attempt, and the state of its delivery after it."""
-
     delivery_id: str
     state: str                      # "delivered", "pending" or "failed"
     next_attempt_at: float
@@ -1535,7 +1655,6 @@ K = TypeVar("K")
 
 class Recent(dict[K, V]):
     """The values that were set last, at most ``limit``: what is kept by names that others choose."""
-
     def __init__(self, limit: int) -> None:
         self._limit = limit
 
@@ -1550,7 +1669,6 @@ class Recent(dict[K, V]):
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What a worker has to do, or is doing."""
-
     id: Any                     # of a source or a destination
     account_id: str             # in whose share it counts
     host: str                   # where only some may be under way at once
@@ -1559,7 +1677,6 @@ class Job:
 @dataclasses.dataclass(frozen=True)
 class Verdicts:
     """What a project's patterns and installations say of some versions."""
-
     project: Project                            # as it was judged
     versions: Collection[str]                   # that were judged
     ruled_out: Collection[str]                  # those of them that are excluded
@@ -1571,7 +1688,6 @@ class Verdicts:
 @dataclasses.dataclass(frozen=True)
 class CheckResult:
     """The result of a successful check, recorded in one transaction."""
-
     next_check_at: float
     etag_url: str | None = None
     etag: str | None = None
@@ -1590,7 +1706,6 @@ class CheckResult:
 
 
 # == limits ====================================================================
-#
 # The hourly windows of keys and addresses, how often a host may be sent requests, and whose turn it is in a
 # pool of workers: arithmetic on a given time, in seconds of a monotonic clock.
 
@@ -1598,7 +1713,6 @@ class CheckResult:
 @dataclasses.dataclass(frozen=True)
 class Window:
     """The state of a key's hour after a request; ``is_open`` says whether the request may go on."""
-
     limit: int
     remaining: int
     reset: float                # seconds until the window starts over
@@ -1607,7 +1721,6 @@ class Window:
 
 class RateLimiter:
     """Hourly budgets, one for each name. A window starts with the name's first request."""
-
     def __init__(self, limit: int, most_names: int = 50_000) -> None:
         self.limit = limit
         self._most_names = most_names
@@ -1642,7 +1755,6 @@ class RateLimiter:
 class Waits:
     """Who waits, for another server or a hash, in a thread that answers: few for each account or kind, and
     all together ``at_once``, so that some threads are left for everybody else."""
-
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
         self._lock = threading.Lock()
@@ -1664,7 +1776,6 @@ class Waits:
 
 class Pace:
     """At most ``requests`` in any ``seconds``."""
-
     def __init__(self, requests: int, seconds: float) -> None:
         self._seconds = seconds
         self._taken: deque[float] = deque(maxlen=requests)
@@ -1703,7 +1814,6 @@ def fair_turns(waiting: Iterable[Job], busy: Collection[Job], size: int, per_hos
 
 
 # == security ==================================================================
-#
 # What keeps strangers out: passwords, tokens and signatures, which addresses may be reached, the throttle
 # of log-ins, the process that reads strangers' files and patterns, and what makes their HTML harmless.
 
@@ -1732,11 +1842,6 @@ def is_password(password: str, hashed: str) -> bool:
 def secret_hash(secret: str) -> bytes:
     """What a key or session is looked up by, so that no comparison's time says anything of the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
-
-
-def make_session_token() -> str:
-    """What identifies a browser: 256 random bits."""
-    return secrets.token_urlsafe(32)
 
 
 def make_signing_secret() -> str:
@@ -1784,6 +1889,19 @@ def standard_signature(secret: str, id_: str, moment: int, body: bytes) -> str:
     key = base64.b64decode(secret.removeprefix("whsec_"))
     digest = hmac.new(key, f"{id_}.{moment}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(digest).decode()
+
+
+@functools.lru_cache(maxsize=64)        # for the courier, which needs the same with each delivery
+def masking(*hidden: str) -> Callable[[str], str]:
+    """A function that masks texts of four characters and more, however they are spelled. It never raises."""
+    spelled = {form for one in hidden for form in (
+        one, base64.b64encode(one.encode("utf-8", "replace")).decode())}
+    spelled |= {form for one in spelled for form in (
+        unquote(one), quote(one, safe="", errors="replace"), json.dumps(one)[1:-1])}
+    longest_first = sorted((one for one in spelled if len(one) >= 4), key=len, reverse=True)
+    found = re.compile("|".join(map(re.escape, longest_first)))
+    # Most texts hold none; to find that out so takes a tenth of the time.
+    return lambda text: found.sub("***", text) if any(one in text for one in longest_first) else text
 
 
 @functools.lru_cache(maxsize=256)
@@ -1852,14 +1970,13 @@ def refusal(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | N
 class LoginThrottle:
     """Lets few wrong passwords and codes be tried, two hashed at a time (16 MiB each): counted by account and
     network together, and by network, so that nobody is locked out from elsewhere."""
-
     def __init__(self, per_account: int = LOGIN_ATTEMPTS_PER_ACCOUNT,
                  per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS) -> None:
         self._by_account = RateLimiter(per_account)
         self._by_address = RateLimiter(per_address)
         self._waits = Waits(4)      # log-ins under way, each in a thread that answers
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="releasetrack-log-in")
-        self.secret = make_session_token()      # for what does not outlive the process
+        self.secret = secrets.token_urlsafe(32)      # for what does not outlive the process
 
     def check(self, email: str, address: str, password: str, hashed: str | None, now: float) -> bool:
         """Whether the password is right; it takes as long for no account (``hashed`` None). Raises TooMany.
@@ -1935,7 +2052,6 @@ def _interpreter() -> str:
 class Helper:
     """Reads what strangers wrote, one text at a time, in a process of its own: what takes long would hold
     this interpreter's lock, and memory would stay taken. It ends after a minute without a text."""
-
     SECONDS = 5                         # of the processor's time for a text
     MEMORY = 1024                       # MiB of address space; the largest files take half of it
     # The module of this file, wherever it is: in a folder, a package or a zip file.
@@ -1964,7 +2080,7 @@ class Helper:
         if not self._lock.acquire(timeout=wait):
             raise TooMany(1, "The files or patterns of others take long. Try again in a few seconds.")
         try:        # again where it has just ended, after its minute
-            kind, answer = self._ask(line) or self._ask(line) or ("killed", None)
+            kind, answer = self._ask(line) or self._ask(line) or ["killed", None]
         except OSError as error:
             kind, answer = "missing", error
         finally:
@@ -1991,8 +2107,8 @@ class Helper:
             if process := self._processes.pop(os.getpid(), None):
                 process.communicate()
 
-    def _ask(self, line: bytes) -> tuple[str, Any] | None:
-        """``(kind, answer)`` of a line to the process; None if it had ended."""
+    def _ask(self, line: bytes) -> Sequence[Any] | None:
+        """``[kind, answer]`` of a line to the process; None if it had ended."""
         process = self._processes.get(os.getpid())
         if not process:
             folder, file = os.path.split(os.path.abspath(__file__))
@@ -2010,18 +2126,16 @@ class Helper:
             said = process.stdout.readline()
         killer.cancel()
         if said:
-            kind, answer = json.loads(said)
-            return kind, answer
+            return json.loads(said)
         with contextlib.suppress(BrokenPipeError):
             self._processes.pop(os.getpid()).communicate()
-        return ("killed", None) if process.returncode == -signal.SIGKILL else None
+        return ["killed", None] if process.returncode == -signal.SIGKILL else None
 
     @classmethod
     def serve(cls) -> None:
         """In the process: answer each line."""
         def stop(*_: Any) -> None:
             raise TimeoutError
-
         with contextlib.suppress(ValueError, OSError):      # macOS has no such limit
             resource.setrlimit(resource.RLIMIT_AS, (cls.MEMORY * MIB, cls.MEMORY * MIB))
         signal.signal(signal.SIGPROF, stop)
@@ -2065,7 +2179,6 @@ _LINK = re.compile(r"""(\s(?:href|src)\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re
 
 class Run(NamedTuple):
     """A piece of a line, and its look."""
-
     text: str
     is_bold: bool = False
     is_code: bool = False
@@ -2074,7 +2187,6 @@ class Run(NamedTuple):
 
 class Line(NamedTuple):
     """A line that a person reads of HTML."""
-
     kind: str                   # "" of a paragraph, "heading", "item" of a list, "code"
     runs: Sequence[Run]         # none: a blank line
 
@@ -2086,7 +2198,6 @@ class Line(NamedTuple):
 class _LineReader:
     """Collects the lines of HTML. Text without markup for lines, and preformatted text, has its own; in a
     ``preformatted`` text some of Markdown is known."""
-
     def __init__(self, markup: str) -> None:
         self.lines: list[tuple[str, list[Run]]] = [("", [])]
         self._is_text = markup.startswith("<pre>")
@@ -2196,7 +2307,6 @@ def absolute_links(markup: str, base: str) -> str:
 
 
 # == store =====================================================================
-#
 # Everything that is remembered, and all SQL. Threads and processes meet here: each thread has its
 # own connection, the writers of a process queue at one lock, work is claimed with a lease, by a
 # Worker. What a method wrote is on the disk when it returns.
@@ -2283,7 +2393,7 @@ CREATE TABLE project (
     is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), installed TEXT NOT NULL DEFAULT '[]',
     places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '',
     urgency INTEGER NOT NULL DEFAULT 0, skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL,
-    added_at REAL NOT NULL, UNIQUE (account_id, source_id)
+    added_at REAL NOT NULL, version_answers TEXT NOT NULL DEFAULT '[]', UNIQUE (account_id, source_id)
 ) STRICT;
 CREATE INDEX project_of_source ON project (source_id);
 CREATE INDEX project_by_newest ON project (account_id, newest_date);
@@ -2400,13 +2510,15 @@ MIGRATIONS: Mapping[int, str] = {7: """
 ALTER TABLE delivery ADD COLUMN reason TEXT NOT NULL DEFAULT '';
 UPDATE delivery SET reason = 'the release or its project was removed, or it was skipped or snoozed'
  WHERE state = 'skipped';
--- Some stores of that schema's first day lack members of an Installation.
+ALTER TABLE project ADD COLUMN version_answers TEXT NOT NULL DEFAULT '[]';
+-- Some stores of that schema's first day lack members of an Installation. All is compared again.
 UPDATE project
-   SET installed = (SELECT json_group_array(json_patch(json_object(
+   SET judged_by = '', installed = (SELECT json_group_array(json_patch(json_object(
            'place', '', 'version', '', 'digest', '', 'origin', 'manual', 'seen_at', 0.0, 'label', '',
            'known_as', '', 'state', 'unknown', 'step', '', 'line', '', 'newest', '', 'behind', 0, 'since', '',
            'cve', json('[]'), 'is_other_base', json('false'), 'previous', '', 'previous_digest', '',
-           'first_digest', '', 'previous_label', ''), value)) FROM json_each(installed))
+           'first_digest', '', 'previous_label', '', 'is_rebuilt', json('false'), 'may_follow', ''), value))
+         FROM json_each(installed))
  WHERE installed != '[]';
 PRAGMA user_version = 8;
 """}
@@ -2445,8 +2557,7 @@ SELECT delivery.rowid AS place, delivery.id, delivery.account_id, event_id, dest
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
 BUSY_TIMEOUT = 3.0              # seconds that a writer waits in its process, and again for other processes
 
-# Faults of the file, its disk, or another process that uses it, by SQLite's words, and what to do. All others
-# are bugs of ours. (Its result codes are not known to Python 3.10: https://www.sqlite.org/rescode.html)
+# Faults of the file, its disk, or another process that uses it, by SQLite's words, and what to do.
 _STORE_FAULTS = {
     "malformed": "; stop the service and restore a backup",
     "not a database": "; stop the service and restore a backup",
@@ -2471,6 +2582,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {       # of a column, by the type o
     "tuple[tuple[str, bool], ...]": lambda text: tuple(map(tuple, json.loads(text))),
     "tuple[Installation, ...]": lambda text: tuple(
         Installation(**one | {"cve": tuple(one.get("cve", ()))}) for one in json.loads(text)),
+    "Mapping[str, tuple[str, ...]]": lambda text: {
+        kind: tuple(ids) for kind, ids in json.loads(text).items()},
     "Mapping[str, Any]": json.loads,
 }
 
@@ -2490,7 +2603,6 @@ def _value(kind: Callable[..., V], row: Mapping[str, Any] | sqlite3.Row, **more:
 
 class _StoreConnection(sqlite3.Connection):
     """Closes itself with the thread that it belongs to."""
-
     def __del__(self) -> None:
         with contextlib.suppress(sqlite3.Error):    # it was never opened
             self.close()
@@ -2567,7 +2679,6 @@ def _copy_whole(db: sqlite3.Connection, path: str) -> None:
 
 class Database:
     """The file: a connection for each thread, reads, transactions, copies."""
-
     def __init__(self, path: str, clock: Callable[[], float], migrations: Mapping[int, str],
                  quota_of: Callable[[str], int]) -> None:
         if path.startswith(":memory:") or not path:
@@ -2663,7 +2774,6 @@ class Database:
             time.sleep(0.02)
 
     def close(self) -> None:
-        """Close the connections of all threads."""
         for db in list(self._connections):
             with contextlib.suppress(sqlite3.Error):
                 db.close()
@@ -2688,16 +2798,21 @@ class Database:
             return self.connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, values: Values = ()) -> sqlite3.Row | None:
-        """The first row; None if there is none."""
         return next(iter(self.rows(sql, values)), None)
 
     def all(self, kind: Callable[..., V], sql: str, values: Values = ()) -> list[V]:
-        """All rows as values of a dataclass."""
         return [_value(kind, row) for row in self.rows(sql, values)]
 
-    def one(self, kind: Callable[..., V], sql: str, values: Values = ()) -> V | None:
-        """The first row as a value of a dataclass; None if there is none."""
-        return next(iter(self.all(kind, sql, values)), None)
+    def value(self, sql: str, values: Values = ()) -> Any:
+        """The first column of the first row; None if there is none."""
+        row = self.row(sql, values)
+        return row[0] if row else None
+
+    def await_others(self, is_done: Callable[[], Any], seconds: float) -> None:
+        """Wait until ``is_done``, at most so long, where threads of this process do what is to be done."""
+        end = time.monotonic() + seconds
+        while self.has_tracker and time.monotonic() < end and not is_done():
+            time.sleep(0.05)
 
     def write(self, sql: str, values: Values = ()) -> int:
         """How many rows one statement has changed, in a transaction of its own."""
@@ -2706,13 +2821,13 @@ class Database:
 
     def require_quota(self, name: str, account_id: str) -> None:
         """Raise Invalid, in the transaction that adds one more, where an account has all that it may have."""
-        limit, (used,) = self.quota_of(name), self.row("""
+        limit, used = self.quota_of(name), self.value("""
             SELECT CASE :name
                    WHEN 'projects'     THEN (SELECT count(*) FROM project     WHERE account_id = :account)
                    WHEN 'tags'         THEN (SELECT count(*) FROM tag         WHERE account_id = :account)
                    WHEN 'keys'         THEN (SELECT count(*) FROM api_key     WHERE account_id = :account)
                    WHEN 'destinations' THEN (SELECT count(*) FROM destination WHERE account_id = :account)
-                   END""", {"name": name, "account": account_id}) or (0,)
+                   END""", {"name": name, "account": account_id})
         if used >= limit:
             raise Invalid(f"An account may have at most {counted(limit, name[:-1])}; --quota {name}=N raises "
                           "that.")
@@ -2780,23 +2895,17 @@ class Database:
         return self._fault if self._fault and time.monotonic() - self._fault_at < 10 else ""
 
     def size(self) -> int:
-        """Bytes of the file and its write-ahead log."""
         return sum(os.path.getsize(path) for path in (self.path, f"{self.path}-wal") if os.path.exists(path))
 
 
-def _is_alone(store: IO[bytes]) -> bool:
-    """Whether no process has the store open, and from now on none opens it: each connection of SQLite holds
-    a lock on one of these bytes, also in a damaged store: https://www.sqlite.org/src/file/src/os.h"""
-    with contextlib.suppress(OSError):
-        fcntl.lockf(store, fcntl.LOCK_EX | fcntl.LOCK_NB, 512, 0x40000000)
-        return True
-    return False
-
-
 def is_in_use(path: str) -> bool:
-    """Whether another process has the store open. This one must not: its locks end here."""
-    with contextlib.suppress(OSError), open(path, "rb+") as store:
-        return not _is_alone(store)
+    """Whether another process has the store open, or it is not ours to open: each connection of SQLite locks
+    one of these bytes: https://www.sqlite.org/src/file/src/os.h  Locks of this process' own end here."""
+    try:
+        with open(path, "rb+") as store:
+            fcntl.lockf(store, fcntl.LOCK_EX | fcntl.LOCK_NB, 512, 0x40000000)
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
     return False
 
 
@@ -2806,9 +2915,8 @@ def restore(copy: str, path: str) -> None:
     try:
         if os.path.exists(copy) and not os.path.isfile(copy):       # a pipe would never end
             raise StoreError(f"{copy} is no file; name a backup")
-        with contextlib.ExitStack() as stack:
-            source = stack.enter_context(contextlib.closing(sqlite3.connect(
-                f"file:{quote(os.path.abspath(copy))}?mode=ro", uri=True, isolation_level=None)))
+        with contextlib.closing(sqlite3.connect(
+                f"file:{quote(os.path.abspath(copy))}?mode=ro", uri=True, isolation_level=None)) as source:
             if not (version := _check_schema(source, copy, {0: SCHEMA, **MIGRATIONS})):
                 raise StoreError(f"{copy} is empty; name a backup")
             ours = "".join((SCHEMA, *MIGRATIONS.values(), VIEWS))
@@ -2819,8 +2927,8 @@ def restore(copy: str, path: str) -> None:
             found = source.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found != "ok" or source.execute("PRAGMA foreign_key_check").fetchone():
                 raise sqlite3.DatabaseError("the backup is damaged")
-            if os.path.exists(path) and not _is_alone(stack.enter_context(open(path, "ab"))):
-                raise StoreError(f"{path} is in use; stop what uses it first")
+            if is_in_use(path):
+                raise StoreError(f"{path} is in use, or not yours; stop what uses it first")
             _copy_whole(source, path)
             for companion in (f"{path}-wal", f"{path}-shm", f"{path}-journal"):
                 with contextlib.suppress(FileNotFoundError):
@@ -2837,7 +2945,6 @@ def page_count(count: int, size: int) -> int:
 @dataclasses.dataclass(eq=False)
 class Config:
     """What the operator has set, and what the last ``serve`` was started with; unchecked."""
-
     _db: Database
 
     def all(self) -> list[tuple[str, str, str]]:
@@ -2849,9 +2956,8 @@ class Config:
         """Replace the operator's values of a setting by what ``change`` makes of them, in one transaction;
         whether they differ. Without values, nothing of it stays in the file."""
         with self._db.transaction() as db:
-            found = db.execute("SELECT value FROM setting WHERE name = ? AND origin = 'operator'",
-                               (name,)).fetchone()
-            before = json.loads(found["value"]) if found else []
+            before = json.loads(self._db.value(
+                "SELECT value FROM setting WHERE name = ? AND origin = 'operator'", (name,)) or "[]")
             after = list(change(list(before)))
             db.execute("DELETE FROM setting WHERE name = ? AND origin = 'operator'", (name,))
             if after:
@@ -2862,9 +2968,9 @@ class Config:
 
     def setup_token(self) -> str:
         """What the link that makes the first account carries: the same in all processes, until it is used."""
-        if row := self._db.row("SELECT value FROM setting WHERE name = 'setup_token'"):
-            return str(json.loads(row["value"])[0])
-        self.change("setup_token", lambda before: before or [make_session_token()])
+        if value := self._db.value("SELECT value FROM setting WHERE name = 'setup_token'"):
+            return str(json.loads(value)[0])
+        self.change("setup_token", lambda before: before or [secrets.token_urlsafe(32)])
         return self.setup_token()
 
     def record_serve(self, values: Mapping[str, Sequence[str]]) -> None:
@@ -2915,13 +3021,11 @@ class Accounts:
         return self.of_ids([row["id"] for row in self._db.rows("SELECT id FROM account ORDER BY rowid")])
 
     def count(self) -> int:
-        """How many accounts there are."""
-        return int(self._db.rows("SELECT count(*) AS count FROM account")[0]["count"])
+        return int(self._db.value("SELECT count(*) FROM account"))
 
     def by_email(self, email: str) -> Account | None:
         """The account with an e-mail address, in upper or lower case."""
-        row = self._db.row("SELECT id FROM account WHERE email = ?", (email,))
-        return self.get(row["id"]) if row else None
+        return self.get(self._db.value("SELECT id FROM account WHERE email = ?", (email,)))
 
     def get(self, account_id: str) -> Account | None:
         return next(iter(self.of_ids([account_id])), None)
@@ -2932,8 +3036,7 @@ class Accounts:
             SELECT account.id, account.type, email, name, is_admin, email_notification, time_zone, password,
                    feed_secret, badge_secret, coalesce(totp_secret, '') AS totp_secret, digest_hour,
                    coalesce(json_array_length(recovery_codes), 0) AS recovery_codes, quiet_from, quiet_until
-              FROM json_each(?) AS wanted
-              JOIN account            ON account.id = value
+              FROM json_each(?) AS wanted JOIN account ON account.id = value
               LEFT JOIN second_factor ON account_id = account.id
              ORDER BY wanted.id""", (compact_json(list(ids)),))
 
@@ -2953,7 +3056,7 @@ class Accounts:
             self._require_administrator(account)
 
     def _require_administrator(self, account: Account) -> None:
-        if self.count() and not self._db.row("SELECT 1 FROM account WHERE is_admin LIMIT 1"):
+        if self.count() and not self._db.value("SELECT 1 FROM account WHERE is_admin LIMIT 1"):
             raise Invalid(f"There would be no administrator without {account.email}; add another first")
 
     def reset_feed(self, account_id: str, tag_id: str | None = None) -> None:
@@ -2980,8 +3083,7 @@ class Accounts:
 
     def by_badge(self, secret: str) -> str | None:
         """The id of the account whose badges have this secret."""
-        row = self._db.row("SELECT id FROM account WHERE badge_secret = ?", (secret,))
-        return row["id"] if row else None
+        return self._db.value("SELECT id FROM account WHERE badge_secret = ?", (secret,))
 
     def set_password(self, account_id: str, password: str) -> None:
         """Set the hash of the password, and end the account's sessions."""
@@ -3032,8 +3134,6 @@ class Accounts:
 
 @dataclasses.dataclass(eq=False)
 class Sessions:
-    """Browsers that are signed in."""
-
     _db: Database
 
     def add(self, account_id: str, token: str, address: str, agent: str) -> None:
@@ -3075,8 +3175,6 @@ class Sessions:
 
 @dataclasses.dataclass(eq=False)
 class Keys:
-    """Keys of the API."""
-
     _db: Database
     _used_at: Recent[str, float] = dataclasses.field(       # when its last use was written
         default_factory=lambda: Recent(10_000))
@@ -3126,15 +3224,11 @@ class Keys:
 class Tags:
     _db: Database
 
-    def of_account(self, account_id: str) -> list[Tag]:
-        """An account's tags, sorted by name."""
-        return self.of_accounts([account_id])
-
-    def of_accounts(self, account_ids: Iterable[str]) -> list[Tag]:
+    def of_account(self, *account_ids: str) -> list[Tag]:
+        """The tags of an account, or of several, sorted by name."""
         return self._db.all(Tag, """
-            SELECT id, name, feed_secret FROM tag
-             WHERE account_id IN (SELECT value FROM json_each(?)) ORDER BY name
-            """, (compact_json(list(account_ids)),))
+            SELECT id, name, feed_secret FROM tag WHERE account_id IN (SELECT value FROM json_each(?))
+             ORDER BY name""", (compact_json(account_ids),))
 
     def get(self, account_id: str, tag_id: str) -> Tag | None:
         return next((tag for tag in self.of_account(account_id) if tag.id == tag_id), None)
@@ -3149,7 +3243,6 @@ class Tags:
         return tag
 
     def project_counts(self, account_id: str) -> dict[str, int]:
-        """Of each tag that projects have, how many have it."""
         return {row["tag_id"]: row["count"] for row in self._db.rows("""
             SELECT tag_id, count(*) AS count FROM project_tag JOIN tag ON tag.id = tag_id
              WHERE account_id = ? GROUP BY tag_id""", (account_id,))}
@@ -3166,10 +3259,9 @@ class Tags:
         with self._db.transaction() as db:
             # A destination for projects with this tag alone must not be for every project from now on.
             db.execute("""
-                UPDATE destination SET is_for_every_project = 0
-                 WHERE account_id = :account
-                   AND id IN (SELECT destination_id FROM destination_tag WHERE NOT is_without
-                               GROUP BY destination_id HAVING min(tag_id) = :tag AND max(tag_id) = :tag)
+                UPDATE destination SET is_for_every_project = 0 WHERE account_id = :account AND id IN (
+                       SELECT destination_id FROM destination_tag WHERE NOT is_without
+                        GROUP BY destination_id HAVING min(tag_id) = :tag AND max(tag_id) = :tag)
                 """, {"tag": tag_id, "account": account_id})
             return db.execute("DELETE FROM tag WHERE id = ? AND account_id = ?",
                               (tag_id, account_id)).rowcount > 0
@@ -3177,50 +3269,39 @@ class Tags:
 
 @dataclasses.dataclass(eq=False)
 class Destinations:
-    """Where notifications are sent."""
-
     _db: Database
 
-    def add(self, account_id: str, kind: str, name: str, settings: Mapping[str, Any], secret: str = "", *,
-            schedule: str = "instant", is_for_every_project: bool = True, tags: Sequence[str] = (),
-            without_tags: Sequence[str] = (), is_security_only: bool = False,
-            report: str = "none") -> Destination:
+    def add(self, new: Destination) -> Destination:
         """The new destination. Raises Invalid when there is one of that kind and name, or too many."""
-        destination = Destination(make_id(), account_id, kind, name, settings, secret, schedule,
-                                  is_for_every_project, tuple(tags), tuple(without_tags), is_security_only,
-                                  report)
         with self._db.transaction() as db:
-            self._db.require_quota("destinations", account_id)
+            self._db.require_quota("destinations", new.account_id)
             db.execute("""
                 INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
-                VALUES (?, ?, ?, ?, '', ?, ?)
-                """, (destination.id, account_id, kind, destination.id, secret, self._db.clock()))
-            self._write(db, destination, self._db.clock())
-        return destination
+                VALUES (:id, :account_id, :kind, :id, '', :secret, :now)
+                """, vars(new) | {"now": self._db.clock()})
+            self._write(db, new)
+        return new
 
     def update(self, destination: Destination) -> None:
         """Write all of a destination but its secrets. Raises Invalid as ``add``."""
         with self._db.transaction() as db:
-            self._write(db, destination, self._db.clock())
+            self._write(db, destination)
 
-    @staticmethod
-    def _write(db: sqlite3.Connection, destination: Destination, now: float) -> None:
+    def _write(self, db: sqlite3.Connection, destination: Destination) -> None:
         with _unique(f"a destination {destination.kind} {destination.name}"):
             db.execute("""
-                UPDATE destination
-                   SET name = :name, settings = :settings, schedule = :schedule,
+                UPDATE destination SET name = :name, settings = :settings, schedule = :schedule,
                        is_for_every_project = :is_for_every_project, is_security_only = :is_security_only,
                        reported_at = iif(report = :report, reported_at, :now), report = :report
                  WHERE id = :id""", vars(destination) | {
-                     "settings": compact_json(destination.settings), "now": now})
+                     "settings": compact_json(destination.settings), "now": self._db.clock()})
         db.execute("DELETE FROM destination_tag WHERE destination_id = ?", (destination.id,))
         db.executemany("""
             INSERT INTO destination_tag (destination_id, tag_id, is_without)
             SELECT destination.id, tag.id, ? FROM destination JOIN tag USING (account_id)
              WHERE destination.id = ? AND tag.id = ?
-            """, [(is_without, destination.id, tag)
-                  for is_without, tags in enumerate((destination.tags, destination.without_tags))
-                  for tag in tags])
+            """, [(0, destination.id, tag) for tag in destination.tags] + [
+                (1, destination.id, tag) for tag in destination.without_tags])
 
     def reset_secret(self, destination_id: str) -> str:
         """A webhook's new secret; the previous one signs too for ``SECRET_OVERLAP`` seconds."""
@@ -3236,9 +3317,8 @@ class Destinations:
 
     def of_accounts(self, account_ids: Sequence[str]) -> list[Destination]:
         return self._of_rows(self._db.rows("""
-            SELECT id FROM destination
-             WHERE account_id IN (SELECT value FROM json_each(?)) ORDER BY rowid
-            """, (compact_json(list(account_ids)),)))
+            SELECT id FROM destination WHERE account_id IN (SELECT value FROM json_each(?))
+             ORDER BY rowid""", (compact_json(list(account_ids)),)))
 
     def get(self, destination_id: str) -> Destination | None:
         return next(iter(self._of_rows([{"id": destination_id}])), None)
@@ -3268,19 +3348,16 @@ class Destinations:
              ORDER BY failing_since""", (with_alerted,)))
 
     def with_report(self) -> list[Destination]:
-        """Those of all accounts that are sent a report."""
         return self._of_rows(self._db.rows("SELECT id FROM destination WHERE report != 'none'"))
 
 
 @dataclasses.dataclass(eq=False)
 class Outbox:
     """Deliveries to destinations, and their attempts. What takes ``db`` is part of that transaction."""
-
     _db: Database
     _destinations: Destinations
 
     def insert(self, db: sqlite3.Connection, event: Event, now: float) -> None:
-        """Insert an event with its deliveries."""
         if not event.recipients:
             return
         inserted = db.execute("""
@@ -3302,45 +3379,30 @@ class Outbox:
                 """, [{**vars(recipient), "id": make_id(), "event": inserted.lastrowid, "now": now}
                       for recipient in event.recipients])
 
-    def send(self, event: Event) -> None:
-        """Insert an event in a transaction of its own, and have it sent."""
+    def send(self, event: Event | None, sql: str = "", values: Values = ()) -> None:
+        """Insert an event in a transaction of its own, and have it sent; with a statement, if that changes
+        a row."""
         with self._db.transaction() as db:
-            self.insert(db, event, self._db.clock())
+            if (not sql or db.execute(sql, values).rowcount) and event:
+                self.insert(db, event, self._db.clock())
         self._db.send_wakeup.set()
-
-    def await_attempt(self, delivery_id: str, seconds: float) -> None:
-        """Wait until a delivery was attempted, where a courier lives in this process."""
-        end = time.monotonic() + seconds
-        while not self.attempts(delivery_id) and self._db.has_tracker and time.monotonic() < end:
-            time.sleep(0.05)
 
     def record_report(self, destination: Destination, event: Event | None) -> None:
         """Insert a destination's report, unless another process has done so meanwhile."""
-        now = self._db.clock()
-        with self._db.transaction() as db:
-            if db.execute("UPDATE destination SET reported_at = ? WHERE id = ? AND reported_at = ?",
-                          (now, destination.id, destination.reported_at)).rowcount and event:
-                self.insert(db, event, now)
-        self._db.send_wakeup.set()
+        self.send(event, "UPDATE destination SET reported_at = ? WHERE id = ? AND reported_at = ?",
+                  (self._db.clock(), destination.id, destination.reported_at))
 
     def record_reminder(self, project_id: str, event: Event) -> None:
         """End the snooze of a project, and insert its reminder, once."""
-        now = self._db.clock()
-        with self._db.transaction() as db:
-            if db.execute("UPDATE project SET snoozed_until = NULL WHERE id = ? AND snoozed_until <= ?",
-                          (project_id, now)).rowcount:
-                self.insert(db, event, now)
-        self._db.send_wakeup.set()
+        self.send(event, "UPDATE project SET snoozed_until = NULL WHERE id = ? AND snoozed_until <= ?",
+                  (project_id, self._db.clock()))
 
     def record_alert(self, destination_id: str, event: Event) -> None:
         """Insert the event that a destination fails, once until it succeeds again, if anybody is notified."""
-        with self._db.transaction() as db:
-            if event.recipients and db.execute("""
-                    UPDATE destination SET alert_sent = 1
-                     WHERE id = ? AND failing_since IS NOT NULL AND NOT alert_sent
-                    """, (destination_id,)).rowcount:
-                self.insert(db, event, self._db.clock())
-        self._db.send_wakeup.set()
+        if event.recipients:
+            self.send(event, """
+                UPDATE destination SET alert_sent = 1
+                 WHERE id = ? AND failing_since IS NOT NULL AND NOT alert_sent""", (destination_id,))
 
     def due_destinations(self, now: float) -> dict[str, str]:
         """The destinations with an unclaimed delivery due at ``now``; by id the account. What was held is
@@ -3348,13 +3410,11 @@ class Outbox:
         for digests of a destination is bound into one, which stays as it is."""
         with self._db.transaction() as db:
             db.execute("""
-                UPDATE delivery
-                   SET is_held = 0, state = iif(is_gone, 'skipped', 'pending'),
+                UPDATE delivery SET is_held = 0, state = iif(is_gone, 'skipped', 'pending'),
                        settled_at = iif(is_gone, :now, NULL),
                        reason = iif(is_gone, 'the release was removed', '')
                   FROM (SELECT delivery.id AS judged, gone_at IS NOT NULL OR is_missing AS is_gone
-                          FROM delivery
-                          JOIN event        ON event.id = event_id
+                          FROM delivery JOIN event ON event.id = event_id
                           LEFT JOIN release ON release.id = release_id
                           LEFT JOIN source  ON source.id = source_id
                          WHERE state = 'pending' AND is_held AND next_attempt_at <= :now
@@ -3384,8 +3444,7 @@ class Outbox:
                  WHERE destination_id = :destination AND state = 'pending' AND next_attempt_at <= :now
                    AND NOT is_held AND (NOT is_digested OR digest_id IS NOT NULL)
                  ORDER BY next_attempt_at, rowid LIMIT :limit)
-            UPDATE delivery SET claimed_by = :claimant, claimed_until = :until
-             WHERE state = 'pending'
+            UPDATE delivery SET claimed_by = :claimant, claimed_until = :until WHERE state = 'pending'
                AND (id IN (SELECT id FROM due)
                     OR digest_id IN (SELECT digest_id FROM due WHERE digest_id IS NOT NULL))
                AND NOT EXISTS (SELECT 1 FROM delivery
@@ -3394,13 +3453,10 @@ class Outbox:
         # In a digest long notes are cut off.
         return [_value(Delivery, row, destination=destination) for row in self._db.rows("""
             SELECT delivery.id, email AS account_email, is_admin AS account_is_admin,
-                   CASE WHEN digest_id IS NULL OR json_extract(body, '$.note.message') IS NULL THEN body
-                        ELSE json_set(body, '$.note.message',
-                                      substr(json_extract(body, '$.note.message'), 1, 16000)) END AS body,
-                   url, kind, attempts, queued_at, digest_id, event.project_id
-              FROM delivery
-              JOIN event   ON event.id = event_id
-              JOIN account ON account.id = delivery.account_id
+                   iif(digest_id IS NULL, body, json_replace(
+                       body, '$.note.message', substr(json_extract(body, '$.note.message'), 1, 16000)))
+                       AS body, url, kind, attempts, queued_at, digest_id, event.project_id
+              FROM delivery JOIN event ON event.id = event_id JOIN account ON account.id = delivery.account_id
              WHERE destination_id = :destination AND claimed_until = :until AND claimed_by = :claimant
              ORDER BY min(next_attempt_at) OVER (PARTITION BY coalesce(digest_id, delivery.id)),
                       delivery.rowid""", values)]
@@ -3408,8 +3464,7 @@ class Outbox:
     def renew(self, claimant: str, now: float, destination_ids: Iterable[str]) -> None:
         """Hold on to the claims at these destinations; others of the claimant expire."""
         self._db.write("""
-            UPDATE delivery SET claimed_until = ?
-             WHERE claimed_until IS NOT NULL AND claimed_by = ?
+            UPDATE delivery SET claimed_until = ? WHERE claimed_until IS NOT NULL AND claimed_by = ?
                AND destination_id IN (SELECT value FROM json_each(?))
             """, (now + LEASE, claimant, compact_json(list(destination_ids))))
 
@@ -3420,50 +3475,43 @@ class Outbox:
         values = [vars(attempt) for attempt in attempts]
         ids = [*unclaimed, *(attempt.delivery_id for attempt in attempts)]
         with self._db.transaction() as db:
-            db.executemany("""
-                UPDATE attempt SET sent = '' WHERE delivery_id = :delivery_id AND sent != ''
-                """, values)
+            db.executemany("UPDATE attempt SET sent = '' WHERE delivery_id = :delivery_id AND sent != ''",
+                           values)
             db.executemany("""
                 INSERT INTO attempt (delivery_id, attempted_at, status, error, duration, address, answer,
                                      sent)
                 SELECT id, :attempted_at, :status, :error, :duration, :address, :answer, :sent
-                  FROM delivery WHERE id = :delivery_id
-                """, values)
+                  FROM delivery WHERE id = :delivery_id""", values)
             db.executemany("""
-                UPDATE delivery
-                   SET state = :state, next_attempt_at = :next_attempt_at, attempts = attempts + 1,
-                       queued_at = CASE WHEN attempts = 0 THEN :attempted_at ELSE queued_at END,
-                       settled_at = CASE WHEN :state != 'pending' THEN :attempted_at END
-                 WHERE id = :delivery_id AND state = 'pending'
-                """, values)
+                UPDATE delivery SET state = :state, next_attempt_at = :next_attempt_at,
+                       attempts = attempts + 1, queued_at = iif(attempts = 0, :attempted_at, queued_at),
+                       settled_at = iif(:state = 'pending', NULL, :attempted_at)
+                 WHERE id = :delivery_id AND state = 'pending'""", values)
             db.executemany("""
-                UPDATE destination
-                   SET failing_since = iif(:error IS NULL, NULL, min(:attempted_at, coalesce(
+                UPDATE destination SET failing_since = iif(:error IS NULL, NULL, min(:attempted_at, coalesce(
                            failing_since, :attempted_at))),        -- a clock may have been set back
                        failed_at = iif(:error IS NULL, NULL, :attempted_at), error = :error,
                        alert_sent = alert_sent AND :error IS NOT NULL
                  WHERE id = (SELECT destination_id FROM delivery WHERE id = :delivery_id)
-                   AND (:error IS NOT NULL OR failing_since IS NOT NULL)
-                """, values)
+                   AND (:error IS NOT NULL OR failing_since IS NOT NULL)""", values)
             db.executemany("""
                 UPDATE delivery SET claimed_by = NULL, claimed_until = NULL WHERE id = ? AND claimed_by = ?
                 """, [(id_, claimant) for id_ in ids])
 
     def seconds_until_due(self, now: float, at_most: float) -> float:
         """Until the next delivery becomes due that is not due yet."""
-        first, = self._db.rows("""
-            SELECT min(next_attempt_at) AS at FROM delivery WHERE state = 'pending' AND next_attempt_at > ?
+        first_at = self._db.value("""
+            SELECT min(next_attempt_at) FROM delivery WHERE state = 'pending' AND next_attempt_at > ?
             """, (now,))
-        return at_most if first["at"] is None else min(first["at"] - now, at_most)
+        return at_most if first_at is None else min(first_at - now, at_most)
 
     def last_sent(self, delivery_id: str) -> str:
         """The request of a delivery's last attempt, of a digest the whole message; "" before the first."""
-        row = self._db.row("""
+        return self._db.value("""
             SELECT sent FROM attempt JOIN delivery ON delivery.id = delivery_id
              WHERE sent != '' AND (delivery.id = :id OR digest_id = (
                        SELECT digest_id FROM delivery WHERE id = :id))
-             ORDER BY attempt.id DESC LIMIT 1""", {"id": delivery_id})
-        return str(row["sent"]) if row else ""
+             ORDER BY attempt.id DESC LIMIT 1""", {"id": delivery_id}) or ""
 
     def attempts(self, delivery_id: str) -> list[Attempt]:
         """A delivery's last 50 attempts, oldest first."""
@@ -3475,27 +3523,23 @@ class Outbox:
                since: float = 0.0, until: float = math.inf) -> int:
         """Queue again one delivery or all failed ones of a destination, with what was sent together with
         them; how many. What was never due, or is being sent, stays as it is."""
-        now = self._db.clock()
-        with self._db.transaction() as db:
-            count = len(db.execute("""
-                WITH wanted AS (
-                    SELECT id, digest_id FROM delivery
-                     WHERE account_id = :account AND (:id IS NULL OR id = :id)
-                       AND (:destination IS NULL OR destination_id = :destination)
-                       AND (:id IS NOT NULL OR state = 'failed' OR state = 'pending' AND attempts > 0)
-                       AND NOT (state = 'pending' AND attempts = 0) AND created_at BETWEEN :since AND :until)
-                UPDATE delivery
-                   SET state = 'pending', attempts = 0, settled_at = NULL, is_held = 0,
-                       next_attempt_at = :now + place * :every, queued_at = :now + place * :every
-                  FROM (SELECT id AS placed,
-                               row_number() OVER (PARTITION BY destination_id ORDER BY rowid) - 1 AS place
-                          FROM delivery
-                         WHERE id IN (SELECT id FROM wanted)
-                            OR digest_id IN (SELECT digest_id FROM wanted WHERE digest_id IS NOT NULL))
-                 WHERE id = placed AND coalesce(claimed_until, 0) < :now
-                RETURNING id
-                """, {"account": account_id, "id": delivery_id, "destination": destination_id, "since": since,
-                      "until": until, "now": now, "every": RESEND_SPACING}).fetchall())
+        count = self._db.write("""
+            UPDATE delivery SET state = 'pending', attempts = 0, settled_at = NULL, is_held = 0,
+                   next_attempt_at = :now + place * :every, queued_at = :now + place * :every
+              FROM (WITH wanted AS (
+                        SELECT id, digest_id FROM delivery_view
+                         WHERE account_id = :account AND (:id IS NULL OR id = :id)
+                           AND (:destination IS NULL OR destination_id = :destination)
+                           AND (state IN ('failed', 'retrying') OR :id IS NOT NULL AND state != 'pending')
+                           AND created_at BETWEEN :since AND :until)
+                    SELECT id AS placed,
+                           row_number() OVER (PARTITION BY destination_id ORDER BY rowid) - 1 AS place
+                      FROM delivery
+                     WHERE id IN (SELECT id FROM wanted)
+                        OR digest_id IN (SELECT digest_id FROM wanted WHERE digest_id IS NOT NULL))
+             WHERE id = placed AND coalesce(claimed_until, 0) < :now
+            """, {"account": account_id, "id": delivery_id, "destination": destination_id, "since": since,
+                  "until": until, "now": self._db.clock(), "every": RESEND_SPACING})
         self._db.send_wakeup.set()
         return count
 
@@ -3516,8 +3560,7 @@ class Outbox:
                    iif(state = 'skipped', reason, (
                        SELECT error FROM attempt WHERE delivery_id = delivery.id
                         ORDER BY attempt.id DESC LIMIT 1)) AS error
-              FROM delivery_view AS delivery
-              JOIN destination ON destination.id = destination_id
+              FROM delivery_view AS delivery JOIN destination ON destination.id = destination_id
              WHERE delivery.account_id = :account AND (:id IS NULL OR delivery.id = :id)
                AND (:destination IS NULL OR destination_id = :destination)
                AND (:project IS NULL OR project_id = :project) AND (:state IS NULL OR state = :state)
@@ -3532,10 +3575,9 @@ class Outbox:
         """A page of the history with a list for each event, newest first; and whether there are more. An
         event's deliveries are inserted together, so those of a page stand between two places."""
         (first, last), = self._db.rows("""
-            SELECT coalesce(min(first), 0) AS first, coalesce(max(last), -1) AS last
-              FROM (SELECT (SELECT min(rowid) FROM delivery WHERE event_id = event.id) AS first,
-                           (SELECT max(rowid) FROM delivery WHERE event_id = event.id) AS last
-                      FROM event
+            SELECT coalesce(min(rowid), 0) AS first, coalesce(max(rowid), -1) AS last
+              FROM delivery WHERE event_id IN (
+                    SELECT id FROM event
                      WHERE account_id = :account AND (:project IS NULL OR project_id = :project)
                        AND EXISTS (SELECT 1 FROM delivery_view
                                     WHERE event_id = event.id AND (:state IS NULL OR state = :state)
@@ -3554,6 +3596,7 @@ def _rules_of(project: Project) -> dict[str, Any]:
     one = project.most_urgent
     return {"patterns": compact_json(project.exclude_version_regexp), "level": project.notify_level,
             "skipped": project.skipped_version, "installed": compact_json(list(map(vars, project.installed))),
+            "answers": compact_json(project.version_answers),
             "places": compact_json(sorted({each.place for each in project.installed})),
             "update_state": project.update_state, "urgency": one.urgency if one else 0}
 
@@ -3566,14 +3609,13 @@ def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts)
         "versions": compact_json(list(verdicts.versions)),
         "ruled_out": compact_json(list(verdicts.ruled_out))}
     if not db.execute("""
-            UPDATE project
-               SET installed = :installed, update_state = :update_state, urgency = :urgency,
+            UPDATE project SET installed = :installed, update_state = :update_state, urgency = :urgency,
                    judged_by = iif(EXISTS (
-                       SELECT 1 FROM release
-                        WHERE release.source_id = project.source_id
+                       SELECT 1 FROM release WHERE release.source_id = project.source_id
                           AND version NOT IN (SELECT value FROM json_each(:versions))), '', :patterns)
              WHERE id = :project AND exclude_version_regexp = :patterns AND notify_level = :level
-               AND installed = :before AND skipped_version = :skipped""", values).rowcount:
+               AND installed = :before AND skipped_version = :skipped
+               AND version_answers = :answers""", values).rowcount:
         db.execute("UPDATE project SET judged_by = '' WHERE id = :project AND installed != '[]'", values)
         return
     if verdicts.installed:      # what may follow them may have become less
@@ -3587,20 +3629,16 @@ def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts)
 def _write_newest(db: sqlite3.Connection, source_id: int) -> None:
     """Keep the date of the newest release of the source's projects, after what they list has changed."""
     db.execute("""
-        UPDATE project SET newest_date = coalesce(iif(
-            NOT is_narrow,
-            (SELECT max(date) FROM release WHERE release.source_id = :source),
-            (SELECT max(date) FROM release
-              WHERE release.source_id = :source AND NOT EXISTS (
-                    SELECT 1 FROM excluded_release
-                     WHERE project_id = project.id AND release_id = release.id))), '')
-         WHERE source_id = :source""", {"source": source_id})
+        UPDATE project SET newest_date = coalesce((
+            SELECT date FROM project_release_view
+             WHERE project_id = project.id AND NOT (is_narrow AND is_ruled_out)
+             ORDER BY date DESC LIMIT 1), '')
+         WHERE source_id = ?""", (source_id,))
 
 
 @dataclasses.dataclass(eq=False)
 class Sources:
     """What is checked: projects at their providers, each once for all accounts."""
-
     _db: Database
     _outbox: Outbox
 
@@ -3609,8 +3647,7 @@ class Sources:
 
     def id_of(self, provider: str, key: str) -> int:
         """The id of a source; 0 when nobody tracks it."""
-        row = self._db.row("SELECT id FROM source WHERE provider = ? AND key = ?", (provider, key))
-        return row["id"] if row else 0
+        return self._db.value("SELECT id FROM source WHERE provider = ? AND key = ?", (provider, key)) or 0
 
     def all(self, account_id: str | None = None) -> list[Source]:
         """All sources, or those that an account tracks, by provider and name."""
@@ -3631,20 +3668,16 @@ class Sources:
 
     def await_check(self, source_id: int, since: float, seconds: float) -> Source | None:
         """The source once a check that began after ``since`` was recorded, or as it is when time is up."""
-        end = time.monotonic() + seconds
-        while True:
-            source, is_over = self.get(source_id), time.monotonic() >= end
-            if not source or (source.checked_at or 0) >= since or is_over or not self._db.has_tracker:
-                return source
-            time.sleep(0.05)
+        self._db.await_others(lambda: not self._db.value(
+            "SELECT 1 FROM source WHERE id = ? AND coalesce(checked_at, 0) < ?", (source_id, since)), seconds)
+        return self.get(source_id)
 
     def due(self, providers: Collection[str], now: float, limit: int) -> list[tuple[int, str, str, str]]:
         """``(id, owner, provider, name)`` of sources that are due and not claimed, longest due first: of each
         account and provider up to so many, so that the cost does not follow how many are due."""
         return [(row["id"], row["owner_id"], row["provider"], row["name"]) for row in self._db.rows("""
             SELECT source.id, owner_id, provider, source.name
-              FROM account
-             CROSS JOIN json_each(:providers) AS wanted
+              FROM account CROSS JOIN json_each(:providers) AS wanted
              CROSS JOIN source ON source.id IN (
                    SELECT id FROM source
                     WHERE owner_id = account.id AND provider = wanted.value AND next_check_at <= :now
@@ -3668,16 +3701,12 @@ class Sources:
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
         """Sources whose check did not end, as their process did; now claimed. The claimant's own could not be
         recorded, and are free after a minute."""
-        values = {"claimant": claimant, "until": now + LEASE, "ended": now - LEASE, "minute": now - MINUTE}
-        with self._db.transaction() as db:
-            db.execute("""
-                UPDATE source SET claimed_by = NULL, claimed_until = NULL
-                 WHERE claimed_by = :claimant AND claimed_until < :minute""", values)
-            ids = [row["id"] for row in db.execute("""
-                UPDATE source SET claimed_by = :claimant, claimed_until = :until
-                 WHERE claimed_by IS NOT NULL AND claimed_by != :claimant AND claimed_until < :ended
-                RETURNING id""", values).fetchall()]
-        return self._of_ids(ids)
+        self._db.write("""
+            UPDATE source SET claimed_by = NULL, claimed_until = NULL
+             WHERE claimed_by = ? AND claimed_until < ?""", (claimant, now - MINUTE))
+        return self.claim([row["id"] for row in self._db.rows("""
+            SELECT id FROM source WHERE claimed_by IS NOT NULL AND claimed_by != ? AND claimed_until < ?
+            """, (claimant, now - LEASE))], claimant, now)
 
     def release(self, claimant: str) -> None:
         """End the claimant's claims; what is due is due."""
@@ -3709,10 +3738,9 @@ class Sources:
         now = self._db.clock()
         with self._db.transaction() as db:
             if not db.execute("""
-                    UPDATE source
-                       SET checked_at = :now, succeeded_at = :now, failures = 0, failing_since = NULL,
-                           alert_sent = 0, error = NULL, is_missing = 0, missing_since = NULL,
-                           quota_left = coalesce(:quota_left, quota_left),
+                    UPDATE source SET checked_at = :now, succeeded_at = :now, failures = 0,
+                           failing_since = NULL, alert_sent = 0, error = NULL, is_missing = 0,
+                           missing_since = NULL, quota_left = coalesce(:quota_left, quota_left),
                            next_check_at = :next_check_at, claimed_by = NULL, claimed_until = NULL,
                            etag_url = :etag_url, etag = :etag
                      WHERE id = :id AND claimed_by = :claimant
@@ -3734,46 +3762,41 @@ class Sources:
 
     def _write_releases(self, db: sqlite3.Connection, source_id: int, found: CheckResult,
                         changed: Sequence[Release], now: float) -> None:
-        """Write the releases that have changed, with their notes."""
         db.executemany("""
             INSERT INTO release (source_id, version, date, is_prerelease, is_updated, cve, content_id, step,
                                  place, gone_at)
             VALUES (:source, :version, :date, :is_prerelease, :is_updated, :cve, :content_id, :step, :place,
                     :gone_at)
-                ON CONFLICT DO UPDATE SET
-                   is_prerelease = excluded.is_prerelease, is_updated = excluded.is_updated,
-                   cve = excluded.cve, content_id = excluded.content_id, step = excluded.step,
-                   place = excluded.place, gone_at = excluded.gone_at
+                ON CONFLICT DO UPDATE SET is_prerelease = excluded.is_prerelease,
+                   is_updated = excluded.is_updated, cve = excluded.cve, content_id = excluded.content_id,
+                   step = excluded.step, place = excluded.place, gone_at = excluded.gone_at
             """, [vars(one) | {"source": source_id, "date": (one.date or "").rstrip("Z"),
                                "cve": compact_json(one.cve) if one.cve else None} for one in changed])
         db.executemany("DELETE FROM release WHERE source_id = ? AND version = ?",
                        [(source_id, version) for version in found.before if version not in found.after])
         if changed:         # which are not judged by patterns that were saved since the check began
             db.execute("UPDATE project SET judged_by = '' WHERE source_id = ?", (source_id,))
+        news = [(source_id, version) for version in found.news]
         db.executemany("UPDATE release SET found_at = ? WHERE source_id = ? AND version = ?",
-                       [(now, source_id, version) for version in found.news])
+                       [(now, *one) for one in news])
         db.executemany("""
             DELETE FROM read_release
-             WHERE release_id = (SELECT id FROM release WHERE source_id = ? AND version = ?)
-            """, [(source_id, version) for version in found.news])
+             WHERE release_id = (SELECT id FROM release WHERE source_id = ? AND version = ?)""", news)
         db.executemany("""
-            INSERT INTO note (release_id, fingerprint, title, message, url)
-            SELECT id, ?, ?, ?, ? FROM release WHERE source_id = ? AND version = ?
-                ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, title = excluded.title,
-                                          message = excluded.message, url = excluded.url
-            """, [(note.fingerprint, note.title, note.message, note.url, source_id, release.version)
-                  for release in changed if (note := release.note)])
+            INSERT OR REPLACE INTO note (release_id, fingerprint, title, message, url)
+            SELECT id, :fingerprint, :title, :message, :url
+              FROM release WHERE source_id = :source AND version = :version
+            """, [vars(note) | {"fingerprint": note.fingerprint, "source": source_id, "version": one.version}
+                  for one in changed if (note := one.note)])
         if found.news:      # what waits for another attempt is sent now, before what is new
             db.execute("""
                 UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
                  WHERE state = 'pending' AND attempts > 0 AND claimed_until IS NULL
                    AND event_id IN (SELECT event.id FROM event JOIN project ON project.id = project_id
                                      WHERE source_id = ?)
-                   AND EXISTS (SELECT 1
-                                 FROM destination JOIN account ON account.id = destination.account_id
+                   AND EXISTS (SELECT 1 FROM destination JOIN account ON account.id = destination.account_id
                                 WHERE destination.id = destination_id
-                                  AND (kind = 'webhook' OR quiet_from = ''))
-                """, (source_id,))
+                                  AND (kind = 'webhook' OR quiet_from = ''))""", (source_id,))
 
     def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
                        counts: bool = True, is_not_found: bool = False, quota_left: int | None = None,
@@ -3783,8 +3806,7 @@ class Sources:
         now = self._db.clock()
         with self._db.transaction() as db:
             kept = db.execute("""
-                UPDATE source
-                   SET checked_at = :now, failures = failures + :counts, error = :error,
+                UPDATE source SET checked_at = :now, failures = failures + :counts, error = :error,
                        failing_since = coalesce(failing_since, iif(:counts, :now, NULL)),
                        alert_sent = alert_sent OR :has_alert,
                        missing_since = coalesce(missing_since, iif(:not_found, :now, NULL)),
@@ -3806,8 +3828,7 @@ class Sources:
         """Give a source its new name; what is left to be recorded of the check. Where another has that name,
         projects and history move there, and its next check, soon, notifies them of what is new to it."""
         other = db.execute("""
-            SELECT id FROM source
-             WHERE key = ? AND provider = (SELECT provider FROM source WHERE id = ?)
+            SELECT id FROM source WHERE key = ? AND provider = (SELECT provider FROM source WHERE id = ?)
             """, (key, source_id)).fetchone()
         if other is None or other["id"] == source_id:
             db.execute("UPDATE source SET former_name = name, name = ?, key = ? WHERE id = ?",
@@ -3818,9 +3839,8 @@ class Sources:
             "SELECT version FROM release WHERE source_id = :new", values)}
         db.execute("UPDATE OR IGNORE release SET source_id = :new WHERE source_id = :old", values)
         db.execute("""
-            UPDATE source SET next_check_at = :now,
-                              former_name = (SELECT name FROM source WHERE id = :old) WHERE id = :new
-            """, values)
+            UPDATE source SET next_check_at = :now, former_name = (SELECT name FROM source WHERE id = :old)
+             WHERE id = :new""", values)
         db.execute("UPDATE OR IGNORE project SET source_id = :new WHERE source_id = :old", values)
         db.execute("DELETE FROM project WHERE source_id = :old", values)        # the account has both
         db.execute("UPDATE project SET judged_by = '' WHERE source_id = :new", values)
@@ -3831,21 +3851,12 @@ class Sources:
             if event.kind == "recovered" or event.body.get("version") in has])
 
 
-def _project(row: sqlite3.Row) -> Project:
-    destinations: dict[str, tuple[str, ...]] = {}
-    for kind, one in json.loads(row["listed"]):
-        destinations[kind] = (*destinations.get(kind, ()), one)
-    return _value(Project, row, destinations=destinations, health=_value(Health, row))
-
-
-_UPDATE_GROUPS = {"behind": "behind", "new build": "behind", "skipped": "quiet", "snoozed": "quiet",
-                  "current": "current"}     # by the state of a project; of all others "unknown"
+_UPDATE_GROUPS = {"behind": "behind", "new build": "behind", "unsure": "unsure", "skipped": "quiet",
+                  "snoozed": "quiet", "current": "current"}     # by a project's state; of others "unknown"
 
 
 @dataclasses.dataclass(eq=False)
 class Projects:
-    """What accounts track, and how."""
-
     _db: Database
     _accounts: Accounts
     _tags: Tags
@@ -3890,8 +3901,8 @@ class Projects:
             name: value for name, value in settings.items()
             if name not in ("tags", "destinations", "verdicts")})
         rules, before = _rules_of(after), _rules_of(project)
-        has_other_rules = (rules["patterns"], rules["level"], {one.identity for one in after.installed}) != (
-            before["patterns"], before["level"], {one.identity for one in project.installed})
+        has_other_rules = any(rules[name] != before[name] for name in ("patterns", "level", "answers")) or (
+            {one.identity for one in after.installed} != {one.identity for one in project.installed})
         if has_other_rules:
             db.execute("UPDATE project SET judged_by = '' WHERE id = ?", (project_id,))
             db.execute("DELETE FROM excluded_release WHERE project_id = ?", (project_id,))
@@ -3900,7 +3911,7 @@ class Projects:
                SET email_notification = :email_notification, exclude_prereleases = :exclude_prereleases,
                    exclude_updated = :exclude_updated, exclude_version_regexp = :patterns, note = :note,
                    hold_days = :hold_days, notify_level = :notify_level, installed = :installed,
-                   places = :places,
+                   places = :places, version_answers = :answers,
                    is_narrow = :installed != '[]' AND :level != 'all', update_state = :update_state,
                    urgency = :urgency, skipped_version = :skipped, snoozed_until = :snoozed_until
              WHERE id = :id""", vars(after) | rules)
@@ -3971,25 +3982,21 @@ class Projects:
     def get(self, account_id: str, project_id: str) -> Project | None:
         return next(iter(self.of_ids(account_id, [project_id])), None)
 
-    def ids_by_source(self, account_id: str) -> dict[int, str]:
-        return {row["source_id"]: row["id"] for row in self._db.rows(
-            "SELECT source_id, id FROM project WHERE account_id = ?", (account_id,))}
-
     def of_ids(self, account_id: str | None, ids: Sequence[str], place: str | None = None) -> list[Project]:
         """The projects (of an account) with these ids, in their order; with what is installed at a place."""
         # Not by the index of the account, which leads to all its projects.
-        found = [_project(row) for row in self._db.rows("""
+        found = [_value(Project, row, health=_value(Health, row)) for row in self._db.rows("""
             SELECT project.id, account_id, source_id, provider, name, email_notification,
                    exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
-                   notify_level, installed, skipped_version, snoozed_until, former_name, checked_at,
-                   succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
+                   notify_level, installed, version_answers, skipped_version, snoozed_until, former_name,
+                   checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id) AS tags,
-                   (SELECT json_group_array(json_array(kind, destination_id))
-                      FROM project_destination JOIN destination ON destination.id = destination_id
-                     WHERE project_id = project.id) AS listed
-              FROM json_each(?) AS wanted
-              JOIN project ON project.id = value
-              JOIN source  ON source.id = source_id
+                   (SELECT json_group_object(kind, json(ids))
+                      FROM (SELECT kind, json_group_array(destination_id) AS ids
+                              FROM project_destination JOIN destination ON destination.id = destination_id
+                             WHERE project_id = project.id GROUP BY kind)) AS destinations
+              FROM json_each(?) AS wanted JOIN project ON project.id = value
+              JOIN source ON source.id = source_id
              WHERE coalesce(?, account_id) = +account_id
              ORDER BY wanted.id""", (compact_json(list(ids)), account_id))]
         return found if place is None else [project.at(place) for project in found]
@@ -4016,10 +4023,9 @@ class Projects:
                AND (NOT :is_failing OR error IS NOT NULL)
              ORDER BY CASE :order WHEN 'updated' THEN newest_date WHEN 'added' THEN added_at
                                   WHEN 'latest' THEN coalesce(
-                          (SELECT date FROM release AS one WHERE source_id = source.id AND is_narrow
-                              AND NOT EXISTS (SELECT 1 FROM excluded_release
-                                               WHERE project_id = project.id AND release_id = one.id)
-                            ORDER BY place DESC, date DESC, one.id DESC LIMIT 1),
+                          (SELECT date FROM project_release_view
+                            WHERE project_id = project.id AND is_narrow AND NOT is_ruled_out
+                            ORDER BY place DESC, date DESC, id DESC LIMIT 1),
                           (SELECT date FROM release WHERE source_id = source.id
                             ORDER BY place DESC, date DESC LIMIT 1)) END DESC,
                       CASE :order WHEN 'name' THEN name END COLLATE NOCASE,
@@ -4043,8 +4049,7 @@ class Projects:
     def unjudged(self, ids: Collection[str] | None = None) -> list[tuple[str, str]]:
         """``(account, id)`` of projects whose rules have not judged all releases; accounts in turn."""
         return [(row["account_id"], row["id"]) for row in self._db.rows("""
-            SELECT id, account_id FROM project
-             WHERE judged_by != exclude_version_regexp
+            SELECT id, account_id FROM project WHERE judged_by != exclude_version_regexp
                AND (exclude_version_regexp != '[]' OR installed != '[]')
                AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
              ORDER BY row_number() OVER (PARTITION BY account_id ORDER BY rowid)
@@ -4052,31 +4057,27 @@ class Projects:
 
     def await_verdicts(self, ids: Collection[str], seconds: float) -> None:
         """Have the tracker compare what is installed of projects, and wait for it, at most so long."""
-        end = time.monotonic() + seconds
         self._db.has_to_compare.set()
         self._db.check_wakeup.set()
-        while self._db.has_tracker and time.monotonic() < end and self.unjudged(ids):
-            time.sleep(0.05)
+        self._db.await_others(lambda: not self.unjudged(ids), seconds)
 
     def record_verdicts(self, project_id: str, verdicts: Verdicts) -> None:
         with self._db.transaction() as db:
             _write_verdicts(db, project_id, verdicts)
 
     def versions_installed(self, source_id: int) -> list[str]:
-        """The versions of a source that are installed anywhere."""
         return [row["version"] for row in self._db.rows("""
-            SELECT DISTINCT json_extract(value, '$.version') AS version
-              FROM project JOIN json_each(installed)
+            SELECT DISTINCT json_extract(value, '$.version') AS version FROM project JOIN json_each(installed)
              WHERE source_id = ? AND version != ''""", (source_id,))]
 
     def updates(self, account_id: str, place: str | None = None, tag: str | None = None,
                 text: str | None = None) -> dict[str, list[str]]:
-        """The ids of projects of which something is installed, most urgent first, by group: "behind", "quiet"
-        (skipped or snoozed), "unknown", "current". At a place, with a tag, with a text in the name."""
+        """The ids of projects of which something is installed, most urgent first, by group: "behind",
+        "unsure", "quiet" (skipped or snoozed), "unknown", "current". At a place, with a tag, a text."""
         now = self._db.clock()
         found = [(row["id"], row["state"]) for row in self._db.rows("""
-            SELECT project.id, CASE WHEN update_state IN ('behind', 'new build') AND snoozed_until > :now
-                                    THEN 'snoozed' ELSE update_state END AS state
+            SELECT project.id, CASE WHEN update_state IN ('behind', 'new build', 'unsure')
+                                     AND snoozed_until > :now THEN 'snoozed' ELSE update_state END AS state
               FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND update_state != ''
                AND (:place IS NULL OR EXISTS (SELECT 1 FROM json_each(places) WHERE value = :place))
@@ -4089,16 +4090,18 @@ class Projects:
             narrow = self.of_ids(account_id, [id_ for id_, _ in found], place)
             narrow.sort(key=lambda one: one.most_urgent.urgency if one.most_urgent else 0, reverse=True)
             found = [(one.id, one.state(now)) for one in narrow if one.installed]
-        groups: dict[str, list[str]] = {"behind": [], "quiet": [], "unknown": [], "current": []}
+        groups: dict[str, list[str]] = {name: [] for name in (
+            "behind", "unsure", "quiet", "unknown", "current")}
         for id_, state in found:
             groups[_UPDATE_GROUPS.get(state, "unknown")].append(id_)
         return groups
 
     def with_updates(self, account_id: str, with_all: bool = True, place: str | None = None,
                      tag: str | None = None) -> list[Project]:
-        """The projects that are behind, the most urgent first; else all of which something is installed."""
+        """The projects that are behind, the most urgent first, then those that are unsure; or all of which
+        something is installed."""
         groups = self.updates(account_id, place, tag)
-        wanted = groups.values() if with_all else [groups["behind"]]
+        wanted = groups.values() if with_all else [groups["behind"], groups["unsure"]]
         return self.of_ids(account_id, list(itertools.chain.from_iterable(wanted)))
 
     def places(self, account_id: str) -> list[str]:
@@ -4120,17 +4123,17 @@ class Projects:
             SELECT project.id, provider, key FROM project JOIN source ON source.id = source_id
              WHERE account_id = ?""", (account_id,))}
 
-    def count_behind(self, account_id: str | None = None) -> int:
-        """The projects, of an account or of all, with an update that is neither skipped nor snoozed."""
-        (count,), = self._db.rows("""
-            SELECT count(*) FROM project
-             WHERE update_state != '' AND update_state IN ('behind', 'new build')
-               AND (:account IS NULL OR account_id = :account) AND coalesce(snoozed_until, 0) <= :now
-            """, {"account": account_id, "now": self._db.clock()})
-        return int(count)
+    def count_updates(self, account_id: str | None = None) -> dict[str, int]:
+        """How many projects, of an account or of all, are behind, and unsure; without skipped and snoozed."""
+        row, = self._db.rows("""
+            SELECT count(*) FILTER (WHERE update_state IN ('behind', 'new build')) AS behind,
+                   count(*) FILTER (WHERE update_state = 'unsure') AS unsure
+              FROM project
+             WHERE update_state != '' AND (:account IS NULL OR account_id = :account)
+               AND coalesce(snoozed_until, 0) <= :now""", {"account": account_id, "now": self._db.clock()})
+        return dict(row)
 
     def snooze_ended(self, now: float) -> list[Project]:
-        """The projects of all accounts whose snooze is over."""
         return self.of_ids(None, [row["id"] for row in self._db.rows(
             "SELECT id FROM project WHERE snoozed_until <= ?", (now,))])
 
@@ -4162,7 +4165,7 @@ class Projects:
         projects = self.of_ids(None, [row["id"] for row in self._db.rows(
             "SELECT id FROM project WHERE source_id = ? ORDER BY rowid", (source_id,))])
         accounts = {one.id: one for one in self._accounts.of_ids([one.account_id for one in projects])}
-        destinations, tags = self._destinations.of_accounts(list(accounts)), self._tags.of_accounts(accounts)
+        destinations, tags = self._destinations.of_accounts(list(accounts)), self._tags.of_account(*accounts)
         return [Subscriber(
             one, accounts[one.account_id], tuple(tag for tag in tags if tag.id in one.tags),
             tuple(each for each in destinations if each.account_id == one.account_id))
@@ -4182,46 +4185,38 @@ class Releases:
              is_final: bool = False) -> tuple[list[Release], int]:
         """A page of a project's releases, newest first, without their notes; and how many pages there are.
         With a text in the version or the note; only final ones."""
-        values = {"project": project.id, "source": project.source_id, "text": searchable(text),
-                  "is_final": is_final, "size": size, "offset": (page - 1) * size}
-        found = self._db.rows("""
-            SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
-              FROM project_release_view AS one
-             WHERE project_id = :project AND NOT (:is_final AND is_prerelease)
-               AND (instr(lower(version), lower(:text)) OR EXISTS (
-                    SELECT 1 FROM note
-                     WHERE release_id = one.id AND instr(lower(title || ' ' || message), lower(:text))))
-             ORDER BY date DESC, id DESC LIMIT :size OFFSET :offset
-            """, values)
-        (count,), = self._db.rows("""
-            SELECT count(*) FROM release
-             WHERE source_id = :source AND NOT (:is_final AND is_prerelease)
+        ids = [row["id"] for row in self._db.rows("""
+            SELECT id FROM release WHERE source_id = :source AND NOT (:is_final AND is_prerelease)
                AND (instr(lower(version), lower(:text)) OR EXISTS (
                     SELECT 1 FROM note
                      WHERE release_id = release.id AND instr(lower(title || ' ' || message), lower(:text))))
-            """, values)
-        return [_release(row) for row in found], page_count(count, size)
+             ORDER BY date DESC, id DESC
+            """, {"source": project.source_id, "text": searchable(text), "is_final": is_final})]
+        found = self._db.rows("""
+            SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
+              FROM project_release_view
+             WHERE project_id = ? AND id IN (SELECT value FROM json_each(?)) ORDER BY date DESC, id DESC
+            """, (project.id, compact_json(ids[(page - 1) * size:page * size])))
+        return [_release(row) for row in found], page_count(len(ids), size)
 
     def get(self, project: Project, versions: Sequence[str]) -> Release | None:
         """The release of the longest of these versions that the project has, without its note."""
-        row = self._db.row("""
+        return next(map(_release, self._db.rows("""
             SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
-              FROM project_release_view
-             WHERE project_id = ? AND version IN (SELECT value FROM json_each(?))
-             ORDER BY length(version) DESC LIMIT 1""", (project.id, compact_json(list(versions))))
-        return _release(row) if row else None
+              FROM project_release_view WHERE project_id = ? AND version IN (SELECT value FROM json_each(?))
+             ORDER BY length(version) DESC LIMIT 1""", (project.id, compact_json(list(versions))))), None)
 
-    def newest_wanted(self, project: Project) -> Release | None:
-        """The latest release that the project does not exclude, without its note: the highest final one."""
-        row = self._db.row("""
-            SELECT version, date, is_prerelease, is_updated, cve, has_note, step
-              FROM project_release_view
+    def newest_wanted(self, project: Project, since: str = "") -> Release | None:
+        """The latest release that the project does not exclude, without its note: the highest final one; or
+        the highest prerelease after a date."""
+        return next(map(_release, self._db.rows("""
+            SELECT version, date, is_prerelease, is_updated, cve, has_note, step FROM project_release_view
              WHERE project_id = :id AND NOT is_ruled_out AND NOT (:exclude_prereleases AND is_prerelease)
                AND NOT (:exclude_updated AND is_updated) AND version != :skipped_version
                AND (:notify_level IN ('newer', 'all') OR cve IS NOT NULL
                     OR coalesce(step, '') IN ('', 'major', :notify_level))
-             ORDER BY place DESC, date DESC, id DESC LIMIT 1""", vars(project))
-        return _release(row) if row else None
+               AND (:since = '' OR is_prerelease AND gone_at IS NULL AND date > :since)
+             ORDER BY place DESC, date DESC, id DESC LIMIT 1""", vars(project) | {"since": since})), None)
 
     def note(self, source_id: int, version: str) -> Note | None:
         return self.notes(source_id, [version]).get(version)
@@ -4274,8 +4269,7 @@ class Releases:
                    EXISTS (SELECT 1 FROM read_release
                             WHERE read_release.account_id = :account AND release_id = wanted_id) AS is_marked
               FROM (SELECT release.id AS wanted_id, matching.id AS wanted_by
-                      FROM since
-                     CROSS JOIN matching ON newest_date >= since.date
+                      FROM since CROSS JOIN matching ON newest_date >= since.date
                      CROSS JOIN release ON release.source_id = matching.source_id
                             AND release.date >= since.date
                      WHERE (NOT :is_security OR cve IS NOT NULL)
@@ -4286,8 +4280,7 @@ class Releases:
                             SELECT release_id FROM unread_view WHERE account_id = :account))
                        AND (:words = '[]' OR NOT EXISTS (
                             SELECT 1 FROM json_each(:words)
-                             WHERE NOT instr(lower(name), lower(value))
-                               AND NOT instr(lower(version), lower(value))
+                             WHERE NOT instr(lower(name || ' ' || version), lower(value))
                                AND NOT EXISTS (
                                    SELECT 1 FROM note
                                     WHERE release_id = release.id
@@ -4308,9 +4301,7 @@ class Releases:
         return items, len(found) > size
 
     def unread(self, account_id: str) -> int:
-        """How many releases were found that the account has not read."""
-        (count,), = self._db.rows("SELECT count(*) FROM unread_view WHERE account_id = ?", (account_id,))
-        return int(count)
+        return int(self._db.value("SELECT count(*) FROM unread_view WHERE account_id = ?", (account_id,)))
 
     def mark(self, account_id: str, those: Sequence[tuple[str, str]] | None, is_read: bool = True) -> None:
         """Mark releases, by project ids and versions, as read or as unread; None: all found so far."""
@@ -4335,26 +4326,20 @@ class Releases:
         of those first that may follow what is installed."""
         return {row["source_id"]: _release(row) for row in self._db.rows("""
             SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
-              FROM project_release_view
-             WHERE +account_id = ?
-               AND id IN (SELECT coalesce(
-                                 (SELECT id FROM release
-                                   WHERE release.source_id = project.source_id AND is_narrow
-                                     AND NOT EXISTS (
-                                         SELECT 1 FROM excluded_release
-                                          WHERE project_id = project.id AND release_id = release.id)
-                                   ORDER BY place DESC, date DESC, id DESC LIMIT 1),
-                                 (SELECT id FROM release
-                                   WHERE release.source_id = project.source_id
-                                   ORDER BY place DESC, date DESC, id DESC LIMIT 1))
-                            FROM json_each(?) CROSS JOIN project ON project.source_id = value
-                           WHERE account_id = ?)
+              FROM project_release_view WHERE +account_id = ? AND id IN (
+                   SELECT coalesce((SELECT id FROM project_release_view
+                                     WHERE project_id = project.id AND is_narrow AND NOT is_ruled_out
+                                     ORDER BY place DESC, date DESC, id DESC LIMIT 1),
+                                   (SELECT id FROM release WHERE release.source_id = project.source_id
+                                     ORDER BY place DESC, date DESC, id DESC LIMIT 1))
+                     FROM json_each(?) CROSS JOIN project ON project.source_id = value
+                    WHERE account_id = ?)
             """, (account_id, compact_json(list(source_ids)), account_id))}
 
     def summary(self, account_id: str) -> Summary:
         """The cost follows the number of projects, and of news since the account has read all."""
         week = timestamp(self._db.clock() - 7 * DAY).rstrip("Z")
-        found = self._db.one(Summary, """
+        found, = self._db.all(Summary, """
             SELECT (SELECT count(*) FROM project WHERE account_id = :account) AS projects,
                    (SELECT count(*) FROM project JOIN release USING (source_id)
                      WHERE account_id = :account AND newest_date >= :week AND date >= :week
@@ -4370,16 +4355,14 @@ class Releases:
                    (SELECT count(*) FROM unread_view WHERE account_id = :account) AS unread,
                    (SELECT count(*) FROM destination JOIN delivery ON destination_id = destination.id
                      WHERE destination.account_id = :account AND state = 'pending') AS waiting_deliveries,
-                   :behind AS behind
-            """, {"account": account_id, "week": week, "behind": self._projects.count_behind(account_id)})
-        assert found
+                   :behind AS behind, :unsure AS unsure
+            """, {"account": account_id, "week": week, **self._projects.count_updates(account_id)})
         return found
 
 
 class Store:
     """All that is remembered. Its parts' methods return values, never rows; each is one statement or one
     transaction. ``quota_of``: name -> how much of it an account may have."""
-
     def __init__(self, path: str, clock: Callable[[], float] = time.time,
                  migrations: Mapping[int, str] = MIGRATIONS,
                  quota_of: Callable[[str], int] = lambda name: sys.maxsize) -> None:
@@ -4397,8 +4380,7 @@ class Store:
         waits for more than a day, and what was made in the future would never expire."""
         values = {"now": now, "expired": now - SESSION_MAX_AGE, "too_far": now + HOUR}
         with self.database.transaction() as db:
-            db.execute("DELETE FROM session WHERE created_at < :expired", values)
-            db.execute("UPDATE session SET created_at = :now, seen_at = :now WHERE created_at > :now", values)
+            db.execute("DELETE FROM session WHERE created_at < :expired OR created_at > :too_far", values)
             db.execute("""
                 UPDATE destination SET previous_secret = NULL, previous_until = NULL
                  WHERE previous_until < :now""", values)
@@ -4417,10 +4399,9 @@ class Store:
         self.database.write("""
             DELETE FROM event WHERE id IN (
                 SELECT id FROM event
-                 WHERE created_at < :before
-                   AND NOT EXISTS (SELECT 1 FROM delivery
-                                    WHERE event_id = event.id
-                                      AND (state = 'pending' OR settled_at >= :before))
+                 WHERE created_at < :before AND NOT EXISTS (
+                       SELECT 1 FROM delivery
+                        WHERE event_id = event.id AND (state = 'pending' OR settled_at >= :before))
                  ORDER BY created_at LIMIT 1000)""", {"before": now - DELIVERY_RETENTION})
 
     def activity(self, since: float) -> dict[str, int]:
@@ -4437,7 +4418,6 @@ class Store:
         return dict(row)
 
     def counts(self) -> dict[str, int]:
-        """How much there is, for the metrics."""
         row, = self.database.rows("""
             SELECT (SELECT count(*) FROM account) AS accounts, (SELECT count(*) FROM project) AS projects,
                    (SELECT count(*) FROM source) AS sources,
@@ -4448,13 +4428,13 @@ class Store:
                        AS due_deliveries,
                    (SELECT count(*) FROM delivery WHERE state = 'failed') AS failed_deliveries
             """, {"now": self.database.clock()})
-        return dict(row) | {"behind_projects": self.projects.count_behind()}
+        return dict(row) | {
+            f"{state}_projects": count for state, count in self.projects.count_updates().items()}
 
 
 class Worker:
     """A thread that hands out to a pool what the store says is due. ``take_turn`` does, and returns the
     seconds until more may be due; after a fault, ``nap`` seconds pass. ``wakeup`` ends its sleep."""
-
     def __init__(self, name: str, size: int, store: Store, wakeup: threading.Event, nap: float,
                  take_turn: Callable[[], float], clock: Callable[[], float],
                  jitter: Callable[[], float]) -> None:
@@ -4531,7 +4511,6 @@ def keep_lease_alive(renew: Callable[[], None]) -> Iterator[None]:
                 pass
             except Exception:       # the next time it may be renewed
                 log.exception("a claim was not renewed")
-
     thread = threading.Thread(target=run, name="releasetrack-renewal", daemon=True)
     thread.start()
     try:
@@ -4542,7 +4521,6 @@ def keep_lease_alive(renew: Callable[[], None]) -> Iterator[None]:
 
 
 # == fetching ==================================================================
-#
 # All outgoing requests, by http.client, and mail, by smtplib. An exchange has a deadline and a budget of
 # bytes, headers included; it dials only addresses that were judged, and TLS is verified against the name. No
 # proxy that the environment names is used. Redirects of notifications are never followed. A host is sent few
@@ -4562,15 +4540,14 @@ _LARGE = 128 * KIB
 @dataclasses.dataclass(frozen=True)
 class HostLimit:
     """What we send to a public host at most: so many requests in so many seconds, and how often a project."""
-
     requests: int
     seconds: float
     with_token: int = 0             # requests that carry a token; 0: as many as without
     every: float = 0.0              # least seconds between two checks of one project
 
 
-# Well below what their documentation, or experience, allows. A host that is not here is the operator's own:
-# it is sent few requests at once, and its answers say when that is too much.
+# Well below what their documentation, or experience, allows; the tracker adds all hosts of ours. Another is
+# the operator's own: it is sent few requests at once, and its answers say when that is too much.
 HOST_LIMITS = {
     #                                  requests, seconds, with a token, every
     "api.github.com":        HostLimit(45,       HOUR,    4500),
@@ -4589,17 +4566,7 @@ HOST_LIMITS = {
     "public.ecr.aws":        HostLimit(1,        1.1),
     "repology.org":          HostLimit(1,        1.1),
     "endoflife.date":        HostLimit(1,        1.0,     every=6 * HOUR),
-} | dict.fromkeys((
-    "api.nuget.org", "fastapi.metacpan.org", "gcr.io", "ghcr.io", "git.exozy.me", "git.savannah.gnu.org",
-    "git.sr.ht", "gitea.com", "gitlab.freedesktop.org", "gitlab.gnome.org", "gitlab.xfce.org",
-    "hackage.haskell.org", "index.crates.io", "invent.kde.org", "npm.pkg.github.com", "proxy.golang.org",
-    "pub.dev", "quay.io", "registry.k8s.io", "repo.packagist.org", "repo1.maven.org",
-    "salsa.debian.org",
-    "api.anaconda.org", "api.launchpad.net", "api.snapcraft.io", "api.wordpress.org", "archlinux.org",
-    "aur.archlinux.org", "code.videolan.org", "crandb.r-pkg.org", "f-droid.org", "flathub.org",
-    "galaxy.ansible.com", "gitlab.alpinelinux.org", "gitlab.archlinux.org", "gitlab.haskell.org",
-    "gitlab.torproject.org", "open-vsx.org", "registry.terraform.io", "sources.debian.org",
-), HostLimit(10, 5.0))
+}
 
 
 def _look_up(host: str, port: int) -> list[str]:
@@ -4607,27 +4574,25 @@ def _look_up(host: str, port: int) -> list[str]:
     getaddrinfo has no timeout, so a thread waits for it and is abandoned."""
     if parse_address(host):
         return [host]
-    answers = list[list[str] | str]()
+    found = Future[list[str]]()
 
     def resolve() -> None:
         try:
             entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            answers.append([str(entry[4][0]) for entry in entries])
+            found.set_result([str(entry[4][0]) for entry in entries])
         except (OSError, UnicodeError) as error:
-            answers.append(f"DNS lookup of {host} failed ({getattr(error, 'strerror', None) or error})")
-
-    thread = threading.Thread(target=resolve, name="releasetrack-lookup", daemon=True)
-    thread.start()
-    thread.join(_LOOKUP)
-    found = answers[0] if answers else f"the address of {host} could not be looked up within {_LOOKUP:g} s"
-    if isinstance(found, str):
-        raise Unreachable(found)
-    return found
+            words = f"DNS lookup of {host} failed ({getattr(error, 'strerror', None) or error})"
+            found.set_exception(Unreachable(words))
+    threading.Thread(target=resolve, name="releasetrack-lookup", daemon=True).start()
+    try:
+        return found.result(_LOOKUP)
+    except TimeoutError:
+        raise Unreachable(
+            f"the address of {host} could not be looked up within {_LOOKUP:g} s") from None
 
 
 class _Exchange:
     """One request's remaining time and bytes, and where it may go. Its methods raise Unreachable."""
-
     def __init__(self, seconds: float, most_bytes: int, settings: Settings, is_trusted: bool,
                  stopping: threading.Event) -> None:
         self.settings, self.is_trusted = settings, is_trusted
@@ -4641,7 +4606,7 @@ class _Exchange:
         if left <= 0:
             raise Unreachable(f"it took longer than {self._seconds:g} s")
         if self._stopping.is_set():
-            raise Stopped("the program is being stopped")
+            raise Unreachable("the program is being stopped")
         return min(left, at_most)
 
     def spend(self, count: int) -> None:
@@ -4688,7 +4653,6 @@ class _Exchange:
 
 class _Socket(socket.socket):
     """A socket that sends and receives within the time and bytes of an exchange."""
-
     exchange: _Exchange
 
     def sendall(self, data: Any, flags: int = 0) -> None:
@@ -4714,7 +4678,6 @@ class _SecureSocket(_Socket, ssl.SSLSocket):    # type: ignore[misc]
 class _Response(http.client.HTTPResponse):
     """The final answer. http.client skips interim answers of status 100 only, but 102 and 103 are not final
     either: https://www.rfc-editor.org/rfc/rfc9110#section-15.2"""
-
     def begin(self) -> None:
         super().begin()
         while 101 < self.status < 200:
@@ -4724,7 +4687,6 @@ class _Response(http.client.HTTPResponse):
 
 class _Connection(http.client.HTTPConnection):
     """A connection for one request, to its host or to the proxy; with ``tls``, verified against the name."""
-
     response_class = _Response
 
     def __init__(self, url: urllib.parse.SplitResult, exchange: _Exchange,
@@ -4787,8 +4749,8 @@ def ask_docker(place: str, path: str) -> Answer:
             connection.request("GET", path, headers={"Connection": "close"})
             response = connection.getresponse()
             return Answer(path, response.status, _headers(response), _read_body(response, exchange, False))
-    except (OSError, http.client.HTTPException, ValueError, Unreachable) as error:
-        raise Unreachable(f"{place}: {_network_error(error)}") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise Unreachable(_network_error(error)) from error
 
 
 # What a token stands in, and so is sent to no other host.
@@ -4806,19 +4768,17 @@ def _login_of(url: str) -> tuple[str, str] | None:
 
 
 def _network_error(error: Exception) -> str:
-    """A failed exchange in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not valid: {error.verify_message}"
+        own = "; SSL_CERT_FILE names the certificates of an authority of your own"
+        return f"its certificate is not valid: {error.verify_message}{own * (18 <= error.verify_code <= 21)}"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason or error}"
-    if isinstance(error, ConnectionRefusedError):
-        return "it refused the connection"
-    if isinstance(error, TimeoutError):
-        return "it did not accept the connection in time"
-    if isinstance(error, http.client.RemoteDisconnected):
-        return "it closed the connection without an answer"
-    if isinstance(error, http.client.IncompleteRead):
-        return "its answer ended early"
+    for kind, words in ((ConnectionRefusedError, "it refused the connection"),
+                        (http.client.RemoteDisconnected, "it closed the connection without an answer"),
+                        (TimeoutError, "it did not accept the connection in time"),
+                        (http.client.IncompleteRead, "its answer ended early")):
+        if isinstance(error, kind):
+            return words
     if isinstance(error, http.client.HTTPException):
         return f"its answer is not HTTP ({type(error).__name__})"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -4846,7 +4806,6 @@ def requested_wait(headers: Mapping[str, str]) -> float:
 
 class _Host:
     """How a host is treated: how many requests at once, how often, and when it may be sent the next."""
-
     def __init__(self, name: str, at_once: int) -> None:
         self.name, limit = name, HOST_LIMITS.get(name)
         self.slots = threading.BoundedSemaphore(at_once)
@@ -4899,7 +4858,6 @@ def _redirected(request: Request, target: str) -> Request:
 
 class _MailConnection(smtplib.SMTP):
     """A conversation with a mail server within the time and bytes of an exchange."""
-
     def __init__(self, exchange: _Exchange, tls: ssl.SSLContext, url: urllib.parse.SplitResult) -> None:
         # The name that it greets with is not looked up: that may take half a minute.
         name = socket.gethostname()
@@ -4949,21 +4907,18 @@ class _MailConnection(smtplib.SMTP):
         return words
 
 
-def _without_login(words: str, login: tuple[str, str] | None) -> str:
-    """The words without the password of the mail server or the proxy, which it may have echoed. A very short
-    one is part of words that have nothing to do with it."""
-    if not login or not login[1]:
-        return words
-    pairs = (f"\0{login[0]}\0{login[1]}", f"{login[0]}:{login[1]}")
-    for text in (*pairs, login[1]) if len(login[1]) > 5 else pairs:
-        for form in (base64.b64encode(text.encode()).decode(), quote(text, safe=""), text):
-            words = words.replace(form, "***")
-    return words
+def _login_masking(*urls: str) -> Callable[[str], str]:
+    """A function that masks the log-ins in the addresses of servers, which may echo them. A very short
+    password is part of words that have nothing to do with it."""
+    hidden = list[str]()
+    for user, password in filter(None, map(_login_of, urls)):
+        if password:
+            hidden += [f"\0{user}\0{password}", f"{user}:{password}", password if len(password) > 5 else ""]
+    return masking(*hidden)
 
 
 class Fetcher:
     """Sends requests of providers and of notifications. Shared by all threads."""
-
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         self.stopping = threading.Event()
         self._clock = clock
@@ -4975,6 +4930,8 @@ class Fetcher:
     def configure(self, settings: Settings) -> None:
         """Use these settings from the next exchange on."""
         self._settings = settings
+        self._mask = _login_masking(settings.outgoing_proxy, settings.smtp_url)
+        self.refused_tokens = dict[str, tuple[str, float]]()    # by provider: in words, and until when
         with self._lock:
             for host in self._hosts.values():
                 host.slots = threading.BoundedSemaphore(settings.host_limit)
@@ -5018,10 +4975,9 @@ class Fetcher:
         exchange = self._exchange(NOTIFICATION_SECONDS, REPLY_LIMIT, is_trusted)
         with self._open(request, exchange) as response:
             body = b""
-            with contextlib.suppress(Unreachable, Stopped, OSError, http.client.HTTPException, ValueError):
+            with contextlib.suppress(Unreachable, OSError, http.client.HTTPException, ValueError):
                 text = response.read(REPLY_LIMIT // 2).decode("utf-8", "surrogateescape")
-                login = _login_of(self._settings.outgoing_proxy)
-                body = _without_login(text, login).encode("utf-8", "surrogateescape")
+                body = self._mask(text).encode("utf-8", "surrogateescape")
             # Without a body its status decides.
             return Answer(request.url, response.status, _headers(response), body, request.url,
                           exchange.address)
@@ -5045,7 +5001,7 @@ class Fetcher:
                 more = f", with a token {host.paces[1]}" if str(pace) != str(host.paces[1]) else ""
                 raise Throttled(f"{host.name} is asked {pace}{more}; the next one goes out at {until}", wait)
             if self.stopping.wait(wait):
-                raise Stopped("the program is being stopped")
+                raise Unreachable("the program is being stopped")
 
     def _heed(self, host: _Host, answer: Answer) -> Answer:
         """The answer. A host that asks for patience, or whose quota is spent, is left alone for as long."""
@@ -5099,8 +5055,7 @@ class Fetcher:
             with contextlib.closing(connection), connection.ask(request) as response:
                 yield response
         except (OSError, http.client.HTTPException, ValueError) as error:
-            words = _without_login(_network_error(error), _login_of(self._settings.outgoing_proxy))
-            raise Unreachable(words) from error
+            raise Unreachable(self._mask(_network_error(error))) from error
 
     def _mail(self, mail: Mail) -> Answer:
         """The mail server's last reply to a message. Raises Unreachable.
@@ -5114,7 +5069,7 @@ class Fetcher:
             try:
                 words = server.hand_over(mail, login)
             finally:        # what it answers to QUIT does not count
-                with contextlib.suppress(OSError, Unreachable, Stopped):
+                with contextlib.suppress(OSError, Unreachable):
                     server.quit()
                 server.close()
         except smtplib.SMTPResponseException as error:
@@ -5122,15 +5077,14 @@ class Fetcher:
             code, reply = error.smtp_code if error.smtp_code >= 400 else 0, error.smtp_error
             words = reply if isinstance(reply, bytes) else reply.encode()
         except (OSError, ValueError) as error:
-            raise Unreachable(_without_login(f"{url.hostname}: {_network_error(error)}", login)) from error
-        text = _without_login(words.decode("utf-8", "replace"), login)[:8 * KIB]
+            raise Unreachable(self._mask(f"{url.hostname}: {_network_error(error)}")) from error
+        text = self._mask(words.decode("utf-8", "replace"))[:8 * KIB]
         if code != 250 and not 400 <= code < 600:
             raise Unreachable(f"what answers at {url.hostname} does not follow SMTP: {text[:100]!r}")
         return Answer("", code, {}, text.encode(), address=exchange.address)
 
 
 # == providers =================================================================
-#
 # Where projects are released. A provider is a row; the protocol that it speaks is a dialect: a
 # generator that yields requests, is sent the answers and returns a listing. Nothing here opens a
 # socket or looks at a clock, so recorded answers test it whole.
@@ -5138,8 +5092,6 @@ class Fetcher:
 
 @dataclasses.dataclass(frozen=True)
 class ProjectRef:
-    """The project that a dialect asks about."""
-
     provider: str                   # its id
     site: str                       # the address of its server, without a slash at its end
     name: str                       # there
@@ -5157,12 +5109,13 @@ class ProjectRef:
 
 @dataclasses.dataclass(frozen=True)
 class Listing:
-    """What a provider lists of a project."""
-
     releases: Sequence[Release]
     cache_validator: Answer | None = None   # the answer whose 304 next time means that nothing is new
     is_window: bool = False         # only the newest: what is older than everything known is no news
     name: str | None = None         # the project's present name there, if that is another
+    # The kinds of content id of what is gone if it is not listed: another list says nothing. None: all.
+    kinds: Collection[str] | None = None
+    tags: Collection[str] = ()      # versions that are there, but not listed
 
 
 Exchange = Generator[Request, Answer, Any]
@@ -5200,8 +5153,8 @@ def _tag(entry: Any, date: str | None, commit: str | None, url: str = "") -> Rel
                         content=("commit", commit))
 
 
-def _image(tag: str, date: str | None, digest: str | None) -> Release | None:
-    if _NOT_A_RELEASE.fullmatch(tag):
+def _image(project: ProjectRef, tag: str, date: str | None, digest: str | None) -> Release | None:
+    if is_left_out(tag, project.installed):
         return None
     return make_release(tag, date, content=("digest", digest))
 
@@ -5241,7 +5194,6 @@ def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Re
     def is_old(release: Release) -> bool:
         before = project.known.get(release.version)
         return before is not None and before.content_id in (None, release.content_id)
-
     first = answer = yield request
     releases, size = (page := read(answer)), len(answer.body)
     for _ in range(9):
@@ -5275,66 +5227,177 @@ def _expect_list(value: Any) -> list[Any]:
     return value
 
 
-def _renamed_to(releases: Answer, field: str, headers: Mapping[str, str]) -> Exchange:
+def _renamed_to(releases: Answer, headers: Mapping[str, str]) -> Exchange:
     """The new name of a project whose list of releases its host redirects to its own address, else None."""
     if releases.url == releases.asked or urlsplit(releases.url)[:2] != urlsplit(releases.asked)[:2]:
         return None
     about = yield Request(releases.url.partition("/releases?")[0], headers, accept_statuses=_UNAVAILABLE)
-    name = about.json().get(field) if about.status == 200 else None
+    found = about.json() if about.status == 200 else {}
+    name = found.get("full_name") or found.get("path_with_namespace")
     return name if isinstance(name, str) else None
 
 
-def _releases_or_tags(project: ProjectRef, releases_url: str, tags_url: str, name_field: str,
+def _above(project: ProjectRef, releases: Sequence[Release], tags: Sequence[Release]) -> list[Release]:
+    """The tags without a release that are above the newest final release of their kind of name, if one of
+    them is final. Where no final release is a plain version, as of "nightly" alone, all tags that are."""
+    rules = GENERIC.of(project.name)
+
+    def placed(release: Release) -> tuple[Any, VersionOrder, bool]:
+        parts = rules.parts(release.version)
+        return parts.family, rules.order(release.version), bool(parts.numbers) and not parts.name
+
+    def is_final(release: Release) -> bool:
+        return not (release.is_prerelease or GENERIC.is_prerelease(release.version))
+    finals = sorted(map(placed, filter(is_final, releases)), key=lambda one: one[1])
+    highest, has_plain = {family: order for family, order, _ in finals}, any(plain for *_, plain in finals)
+    released = {one.version for one in releases}
+    found = [tag for tag, (family, order, is_plain) in zip(tags, map(placed, tags)) if (
+        order > highest[family] if family in highest else is_plain and not has_plain and is_final(tag))
+        and tag.version not in released]
+    return found if any(map(is_final, found)) else []
+
+
+def _releases_or_tags(project: ProjectRef, releases_url: str, tags_url: str,
                       release_of: Callable[[Any], Release | None], tag_of: Callable[[Any], Release],
-                      headers: Mapping[str, str], are_tags_sorted: bool = True) -> Exchange:
-    """The listing of a repository's releases, or of its tags where it has none.
-    ``name_field``: the project's whole name, where it is described."""
+                      headers: Mapping[str, str],
+                      newest: Callable[[ProjectRef], Exchange] | None = None) -> Exchange:
+    """The listing of a repository's releases with the tags above them, or of its tags where it has none.
+    ``newest``: a feed of the newest tags, where pages of tags are in no order."""
     request = Request(releases_url, headers, accept_statuses=_UNAVAILABLE)
     listing = yield from _pages(project, request, release_of)
     answer = listing.cache_validator
-    moved = yield from _renamed_to(answer, name_field, headers)
+    moved = yield from _renamed_to(answer, headers)
     if listing.releases:
-        return dataclasses.replace(listing, is_window=True, name=moved)
+        request = Request(tags_url, headers, accept_statuses=(401, *_UNAVAILABLE))
+        page = None if "tags" in project.kept else (yield request)
+        has_more = page is None or _next_page(page) is not None
+        tags, kinds = list[Release](), ["published"]
+        if page and page.status == 200:
+            tags = _readable(tag_of, _expect_list(page.json()))
+            kinds += ["commit"] * (not has_more)
+        if newest and has_more:
+            found = (yield from newest(project)).releases
+            project.kept.update({"tags": "of the feed"} if found else {})
+            tags = [*found, *tags]
+        above = _above(project, listing.releases, tags)
+        # The answer with the releases does not vouch for the tags; where there are some, both are read.
+        return Listing([*listing.releases, *above], None if above else answer, True, moved, kinds,
+                       {one.version for one in tags})
     # Tags may be missing where there is a list of releases, though an empty one.
     request = Request(tags_url, headers, accept_statuses=_UNAVAILABLE if answer.status == 200 else ())
-    listing = yield from _pages(project, request, tag_of, is_sorted=are_tags_sorted)
+    listing = yield from _pages(project, request, tag_of, is_sorted=newest is None)
     if answer.status != 200 and any(        # its tags would all be news
-            (before.content_id or "").startswith("published:") for before in project.known.values()):
+            before.content_kind == "published" for before in project.known.values()):
         raise ProviderError(f"{project.provider} no longer shows the releases of {project.name}")
     return dataclasses.replace(listing, name=moved)
 
 
-def _published(entry: Any, date: str, url: str, message: str, original: str = "") -> Release | None:
+def _published(entry: Any, url: str = "") -> Release | None:
     """A forge's release, if it is out."""
     if entry.get("draft") or entry.get("upcoming_release"):
         return None
-    return make_release(entry["tag_name"], date, title=entry.get("name"), message=message, url=url,
-                        original=original, is_prerelease=entry.get("prerelease", False),
-                        content=("published", date))
+    date = entry["published_at"] if "published_at" in entry else entry["released_at"]
+    text = entry.get("body") or entry.get("description") or ""
+    shown = entry.get("body_html") or entry.get("description_html")
+    return make_release(entry["tag_name"], date, title=entry.get("name"), url=url or entry["html_url"],
+                        message=shown or preformatted(text), original="" if shown else text,
+                        is_prerelease=entry.get("prerelease", False), content=("published", date))
 
 
-def _github_feed(project: ProjectRef) -> Exchange:
-    """The newest ten of releases.atom, which has tags without a release too; tags.atom if it is empty."""
-    namespace = {"a": "http://www.w3.org/2005/Atom"}
+def _any_date(text: str) -> str | None:
+    """A date as services write it: ISO 8601, RFC 822, a day, (milli)seconds since the epoch; else None."""
+    if re.fullmatch("[0-9]{9,13}", text):
+        return timestamp(int(text) / (1000 if len(text) > 11 else 1))
+    with contextlib.suppress(ValueError, OverflowError):
+        return utc(f"{text}T00:00:00Z" if len(text) == 10 else text or None)
+    with contextlib.suppress(ValueError, TypeError, IndexError, OverflowError):
+        return utc(email.utils.parsedate_to_datetime(text).isoformat())
+    return None
+
+
+def _local_name(element: xml.etree.ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+_ENCODING = re.compile(
+    rb"(?i)<\?xml[^<>]{0,200}encoding=[\"']((?:iso|windows|cp|gb|big5|shift|euc|koi8|ks_c)[\w-]{1,20})")
+_AMPERSAND = re.compile(r"&(?:#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]{1,31};)?")
+
+
+def _loose_xml(answer: Answer) -> xml.etree.ElementTree.Element:
+    """The root of a feed that is not quite XML: without what stands before it, its document type, prefixes
+    and control characters; with HTML's entities, a bare & and other encodings. Raises ValueError."""
+    with contextlib.suppress(ValueError):
+        return answer.xml()
+    body, declared = answer.body[:2 * MIB], _ENCODING.search(answer.body, 0, KIB)
+    name = declared[1].decode().lower() if declared else "utf-8"
+    with contextlib.suppress(LookupError):      # gb2312 is mostly its successor
+        text = body.decode("gb18030" if name == "gb2312" else name, "replace")
+        start = re.search(r"<(?:\?xml|rss|feed|rdf:RDF)\b", text[:64 * KIB])
+        text = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "", text[start.start() if start else 0:])
+        head = re.sub(r"<\?xml[^<>]{0,500}>|<!DOCTYPE[^<>\[]{0,500}(?:\[[^\]]{0,4000}\]\s{0,20})?>", "",
+                      text[:8 * KIB])
+        first, *others = (head + text[8 * KIB:]).split("<![CDATA[")
+        parts = [("", "", first), *(other.partition("]]>") for other in others)]
+        body = "<![CDATA[".join(data + end + _AMPERSAND.sub(
+            _numeric, re.sub(r"<(/?)[\w.-]{1,40}:", r"<\1", markup)) for data, end, markup in parts).encode()
+    return dataclasses.replace(answer, body=body).xml()
+
+
+def _numeric(found: re.Match[str]) -> str:
+    """HTML's entity as XML knows it; of another, and of a bare &, its text."""
+    if (text := html.unescape(found[0])) == found[0]:
+        return "&amp;" + text[1:]
+    return "".join(f"&#{ord(one)};" for one in text if one >= " " or one.isspace())
+
+
+def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]]:
+    """The entries of an Atom or RSS feed with a date: title, link, date, description. ``is_loose``: others,
+    too, and of what is not quite XML, or JSON (https://www.jsonfeed.org/version/1.1/). Raises ValueError."""
+    if is_loose and answer.body[:200].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return [{"title": one.get("title") or "", "link": urljoin(answer.url, one.get("url") or ""),
+                 "date": _any_date(one.get("date_published") or one.get("date_modified") or ""),
+                 "description": one.get("content_html") or preformatted(one.get("content_text") or "")}
+                for one in _expect_list(answer.json()["items"])]
+    root, entries = _loose_xml(answer) if is_loose else answer.xml(), []
+    if _local_name(root) not in ("feed", "RDF") and (root.tag != "rss" or root.find("channel") is None):
+        raise ValueError("it answered no feed")
+    for entry in root.iter():
+        if _local_name(entry) not in ("item", "entry"):
+            continue
+        texts = dict[str, str]()
+        for child in entry:
+            name, text = _local_name(child), "".join(child.itertext()).strip()
+            if len(child) and name in ("content", "summary", "description"):        # of type xhtml
+                for element in child.iter():
+                    element.tag = _local_name(element)
+                text = xml.etree.ElementTree.tostring(child, encoding="unicode")
+            if name == "link" and (child.get("href") is None or child.get("rel", "alternate") == "alternate"):
+                text = urljoin(answer.url, child.get("href", text))
+            texts[name] = texts.get(name) or text
+        date, about = (next(filter(None, map(texts.get, names.split())), "") for names in (
+            "pubDate published date updated", "content encoded description summary"))
+        entries.append({"title": texts.get("title", ""), "link": texts.get("link", ""),
+                        "date": _any_date(date), "description": about})
+    return [entry for entry in entries if is_loose or entry["date"]]
+
+
+def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
+    """The newest ten of releases.atom, which has tags without a release too; tags.atom if it is empty.
+    ``is_extra``: nothing where there is none, as of a private repository."""
     for feed in ("releases", "tags"):
         url = f"{project.site}/{project.name}/{feed}.atom"
-        answer = yield Request(url, {"Accept": "application/atom+xml"})
-        if answer.xml().tag != "{http://www.w3.org/2005/Atom}feed":
-            raise ValueError("it answered no Atom feed")
-        entries = []
-        for entry in answer.xml().findall("a:entry", namespace):
-            link = entry.find("a:link", namespace)
-            url = link.get("href", "") if link is not None else ""
-            tag = re.search(r"/(?:releases/tag|tree)/(.+)", urlsplit(url).path)
-            version = unquote(tag[1]) if tag else entry.findtext("a:id", "", namespace).split("/", 2)[-1]
-            entries.append(make_release(version, entry.findtext("a:updated", None, namespace), url=url,
-                                        title=entry.findtext("a:title", "", namespace),
-                                        message=entry.findtext("a:content", "", namespace)))
-        if entries:
+        answer = yield Request(url, {"Accept": "application/atom+xml"},
+                               accept_statuses=range(300, 600) if is_extra else ())
+        if is_extra and (answer.status != 200 or b"<feed" not in answer.body[:KIB]):
+            return Listing([])
+        if entries := _feed_entries(answer):
             break
     moved = answer.url.removeprefix(f"{project.site}/").removesuffix(f"/{feed}.atom")
-    is_here = answer.url.startswith(project.site)
-    return Listing(entries, answer, is_window=True, name=moved if is_here else None)
+    tags = [re.search(r"/(?:releases/tag|tree)/(.+)", urlsplit(one["link"]).path) for one in entries]
+    return Listing([make_release(unquote(tag[1]), one["date"], title=one["title"], url=one["link"],
+                                 message=one["description"]) for tag, one in zip(tags, entries) if tag],
+                   answer, True, moved if answer.url.startswith(project.site) else None, ("",))
 
 
 def github(project: ProjectRef) -> Exchange:
@@ -5349,20 +5412,19 @@ def github(project: ProjectRef) -> Exchange:
                "X-GitHub-Api-Version": "2022-11-28"}
     listing = yield from _releases_or_tags(
         project, f"{at}/releases?per_page={30 if project.known else 100}", f"{at}/tags?per_page=100",
-        "full_name",
-        lambda entry: _published(entry, entry["published_at"], entry["html_url"],
-                                 entry.get("body_html") or preformatted(entry.get("body") or "")),
-        lambda entry: _tag(entry, None, entry["commit"]["sha"]), headers, are_tags_sorted=False)
-    if listing.is_window:
-        return listing
-    commits = {release.version: (release.content_id or "").partition(":")[2] for release in listing.releases}
+        _published, lambda entry: _tag(entry, None, entry["commit"]["sha"]), headers,
+        lambda it: _github_feed(it, is_extra=True))
+    commits = {release.version: (release.content_id or "").partition(":")[2] for release in listing.releases
+               if not release.date}
     dates = dict[str, str]()
     for version in sorted(commits.keys() - project.known.keys(), key=version_order, reverse=True)[:10]:
         commit = yield Request(f"{at}/commits/{commits[version]}", headers, accept_statuses=range(400, 600))
         if commit.status == 200:
             dates[version] = commit.json()["commit"]["committer"]["date"]
-    return Listing([dataclasses.replace(one, date=utc(dates.get(one.version))) for one in listing.releases],
-                   name=listing.name)
+    return dataclasses.replace(
+        listing, releases=[dataclasses.replace(one, date=one.date or utc(dates.get(one.version)))
+                           for one in listing.releases],
+        cache_validator=listing.cache_validator if listing.is_window else None)
 
 
 def gitlab(project: ProjectRef) -> Exchange:
@@ -5374,13 +5436,10 @@ def gitlab(project: ProjectRef) -> Exchange:
         commit = entry.get("commit") or {}
         date = entry.get("created_at") or commit.get("created_at") or commit.get("committed_date")
         return _tag(entry, date, commit.get("id"), f"{page}/tags/{quote(entry['name'], safe='')}")
-
     return (yield from _releases_or_tags(
         project, f"{at}/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true",
-        f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc", "path_with_namespace",
-        lambda entry: _published(
-            entry, entry["released_at"], f"{page}/releases/{quote(entry['tag_name'], safe='')}",
-            entry.get("description_html") or preformatted(entry.get("description") or "")),
+        f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc",
+        lambda entry: _published(entry, f"{page}/releases/{quote(entry['tag_name'], safe='')}"),
         tag_of, project.auth))
 
 
@@ -5388,38 +5447,22 @@ def forgejo(project: ProjectRef) -> Exchange:
     """https://codeberg.org/api/swagger, for Forgejo and Gitea. The feed, with HTML, is read for new notes."""
     at = f"{project.site}/api/v1/repos/{project.name}"
     listing = yield from _releases_or_tags(
-        project, f"{at}/releases?draft=false&page=1&limit=50", f"{at}/tags?page=1&limit=50", "full_name",
-        lambda entry: _published(entry, entry["published_at"], entry["html_url"],
-                                 preformatted(entry["body"] or ""), original=entry["body"] or ""),
+        project, f"{at}/releases?draft=false&page=1&limit=50", f"{at}/tags?page=1&limit=50", _published,
         lambda entry: _tag(entry, entry["commit"]["created"], entry["commit"]["sha"],
-                           f"{project.site}/{project.name}/src/tag/{quote(entry['name'])}"),
-        project.auth)
+                           f"{project.site}/{project.name}/src/tag/{quote(entry['name'])}"), project.auth)
     fingerprints = {version: before.fingerprint for version, before in project.known.items()}
     if not listing.is_window or all(not one.note or one.note.fingerprint == fingerprints.get(one.version)
                                     for one in listing.releases):
         return listing
     feed = yield Request(f"{project.site}/{project.name}/releases.rss", project.auth,
                          accept_statuses=(401, *_UNAVAILABLE))
-    encoded = "{http://purl.org/rss/1.0/modules/content/}encoded"
-    notes = {unquote((item.findtext("link") or "").rpartition("/releases/tag/")[2]):
-             (item.findtext(encoded) or "")[:NOTE_LIMIT]
-             for item in (feed.xml().iter("item") if feed.status == 200 else ())}
+    notes = {unquote(item["link"].rpartition("/releases/tag/")[2]): item["description"][:NOTE_LIMIT]
+             for item in (_feed_entries(feed) if feed.status == 200 else ())}
     return dataclasses.replace(listing, releases=[
         dataclasses.replace(one, note=dataclasses.replace(one.note, message=notes[one.version]))
         if one.note and notes.get(one.version) else one for one in listing.releases])
 
 
-# Tags of an image that are no releases: its halves for one architecture, and what only builds use.
-_ARCHITECTURES = (r"amd64|x86[-_]64|i386|arm|arm64(?:v8)?|aarch64|arm32v[567]|arm(?:v[5-8]|hf|el)|ppc64le"
-                  "|s390x|riscv64|mips64le|loong64|armv7l|x64|x86|(?:32|64)-?bit")
-_NOT_A_RELEASE = re.compile("|".join((
-    rf"(?:.*[-_.])?(?:{_ARCHITECTURES})(?:[-_.].*)?", r".*-386",
-    r"sha256-[0-9a-f]{64}.*", r".*\.(?:sig|att|sbom)",             # signatures, attestations, parts lists
-    r"(?:.*[-_.])?(?:build)?cache(?:[-_.].*)?",
-    r"(?i:pr|pull|mr|pull-request|merge-request)[-_.]?[0-9]+(?:[-_.].*)?",
-    r"(?:renovate|dependabot|snyk|feature|feat|fix|bugfix|branch|refs|revert|gh-readonly-queue)[-_].*",
-    r"(?:sha|commit|git)-[0-9a-f]{6,64}(?:[-_.].*)?", r".*-[0-9]{10,}(?:-.*)?",     # of a build
-    r"(?:[a-z]\w*-(?:\w+-)*g?)?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}")))     # branch-commit
 _MANIFESTS = ("application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
               "application/vnd.docker.distribution.manifest.list.v2+json, "
               "application/vnd.docker.distribution.manifest.v2+json")
@@ -5471,9 +5514,7 @@ def _oci_created(project: ProjectRef, at: str, tag: str) -> Exchange:
         request = dataclasses.replace(request, url=f"{at}/blobs/{manifest['config']['digest']}", headers={})
         answer = yield from _oci_answer(project, request)
         created = answer.json().get("created") if answer.status == 200 else None
-    with contextlib.suppress(ValueError, TypeError):    # the image's author wrote it
-        return utc(created) or "", digest
-    return "", digest
+    return isinstance(created, str) and _any_date(created) or "", digest     # the image's author wrote it
 
 
 def oci(project: ProjectRef) -> Exchange:
@@ -5485,7 +5526,7 @@ def oci(project: ProjectRef) -> Exchange:
     while url and size <= _READ_LIMIT and pages < 100:
         answer = yield from _oci_answer(project, Request(url))
         page, url, size, pages = answer.json(), _next_page(answer), size + len(answer.body), pages + 1
-        tags |= dict.fromkeys(tag for tag in page["tags"] or () if not _NOT_A_RELEASE.fullmatch(tag))
+        tags |= dict.fromkeys(tag for tag in page["tags"] or () if not is_left_out(tag, project.installed))
         for digest, manifest in (page.get("manifest") or {}).items():
             for tag in manifest["tag"]:
                 digests[tag] = digest
@@ -5512,8 +5553,8 @@ def dockerhub(project: ProjectRef) -> Exchange:
     """https://docs.docker.com/reference/api/hub/latest/: the last pushed first."""
     url = f"{project.site}/v2/repositories/{project.name}/tags?page_size=100&ordering=last_updated"
     return (yield from _pages(project, Request(url, project.auth), lambda entry: _image(
-        entry["name"], entry.get("tag_last_pushed") or entry.get("last_updated"), entry.get("digest")),
-        "results", _next_in_body))
+        project, entry["name"], entry.get("tag_last_pushed") or entry.get("last_updated"),
+        entry.get("digest")), "results", _next_in_body))
 
 
 def quay(project: ProjectRef) -> Exchange:
@@ -5523,9 +5564,8 @@ def quay(project: ProjectRef) -> Exchange:
     def next_of(answer: Answer) -> str | None:
         page = answer.json()
         return f"{at}&page={int(page['page']) + 1}" if page.get("has_additional") else None
-
     return (yield from _pages(project, Request(f"{at}&page=1", project.auth), lambda entry: _image(
-        entry["name"], timestamp(entry["start_ts"]), entry.get("manifest_digest")), "tags", next_of))
+        project, entry["name"], timestamp(entry["start_ts"]), entry.get("manifest_digest")), "tags", next_of))
 
 
 # The systems of https://docs.deps.dev/api/v3/, by provider id.
@@ -5552,14 +5592,10 @@ def depsdev(project: ProjectRef) -> Exchange:
     entries = _expect_list(answer.json()["versions"])
     defaults = [entry["versionKey"]["version"] for entry in entries if entry.get("isDefault")]
     is_ahead = _ahead_of(defaults[0] if defaults and project.provider == "npm" else None)
-    return Listing([
-        make_release(version := entry["versionKey"]["version"], entry.get("publishedAt"),
-                     is_prerelease=is_ahead(version),
-                     message=_deprecation(entry.get("deprecatedReason") or entry.get("isDeprecated")))
+    return Listing([make_release(
+        version := entry["versionKey"]["version"], entry.get("publishedAt"), is_prerelease=is_ahead(version),
+        message=_deprecation(entry.get("deprecatedReason") or entry.get("isDeprecated")))
         for entry in entries], answer)
-
-
-_TIMES = re.compile(rb'"time"\s*:\s*(\{[^{}]*\})')
 
 
 def npm(project: ProjectRef) -> Exchange:
@@ -5576,26 +5612,42 @@ def npm(project: ProjectRef) -> Exchange:
     if times is None and any(version not in project.known for version in versions):
         answer = yield Request(url, {**project.auth, "Accept": "application/json"})
         # It may be too large to be parsed: of what is called so in it, the longest has the dates.
-        found = (match[1] for match in _TIMES.finditer(answer.body))
+        found = (match[1] for match in re.finditer(rb'"time"\s*:\s*(\{[^{}]*\})', answer.body))
         times = read_json(max(found, key=len, default=b"{}"))
     is_ahead = _ahead_of((package.get("dist-tags") or {}).get("latest"))
-    return Listing([
-        make_release(version, (times or {}).get(version), is_prerelease=is_ahead(version),
-                     message=_deprecation(about.get("deprecated")))
-        for version, about in versions.items()], short)
+    return Listing([make_release(version, (times or {}).get(version), is_prerelease=is_ahead(version),
+                                 message=_deprecation(about.get("deprecated")))
+                    for version, about in versions.items()], short)
 
 
+# How versions stand in the names of files and folders, in titles and in texts.
+_SUFFIX = r"(?:[-_. ]?(?:alpha|beta|rc|pre|dev|a|b|p|patch)[-_.]?[0-9]*)?"
+_DOTTED = rf"[0-9]+(?:\.[0-9]+[a-z]?)+{_SUFFIX}"
+_IN_FILE = [re.compile(rf"[-_ ]v?({number})(?![0-9a-z])", re.ASCII | re.IGNORECASE)
+            for number in (_DOTTED, "[0-9]+" + _SUFFIX)]
+_ARCHITECTURE = re.compile(r"(?i)x86[-_]64|amd64|arm64|(?:win|linux|mac|utf)[-_]?(?:8|16|32|64)(?![0-9])")
+_SIDE_FILE = re.compile(r"(?i)readme.*|.*\.(?:asc|sig|sha[0-9]+|sha[0-9]+sums?|md5|txt)")
 _ARCHIVE = re.compile(r"\.(?:tar\.(?:gz|bz2|xz|Z)|tgz|zip|whl|egg)$")
-_ATTRIBUTE = re.compile(r"""([\w-]+)(?:\s*=\s*("[^"<>]*"|'[^'<>]*'))?""")
+_PACKED = re.compile(r"(?i)\.(?:tar(?:\.\w+)?|t[gbx]z|zip|7z|exe|msi|dmg|pkg|apk|deb|rpm|jar|whl|appimage)$")
+_NUMBERED = re.compile(rf"(?:{_DOTTED}|[0-9]+{_SUFFIX})(?:[-_+][0-9]+)*", re.ASCII | re.IGNORECASE)
+_IN_TITLE = re.compile(r"(?<![0-9.])(?![0-9]{1,2}\.[0-9]{1,2}\.(?:19|20)[0-9]{2}\b)"       # no date
+                       r"([0-9]+(?:\.[0-9]+)+[\w.+~-]{0,50})|\Av?([0-9][\w.+~-]*)\Z", re.ASCII)
+# The heading of a version in a changelog that is text, and in one that is HTML.
+_TEXT_HEADING = re.compile(r"^(?:[=#*][=#* \t]*)?(?:version |release )?[v\[]*([0-9]+\.[0-9][\w.-]*)",
+                           re.ASCII | re.IGNORECASE | re.MULTILINE)
+_HTML_HEADING = re.compile(r"<h[1-6][^<>]*>(?:[^<]|<(?!/?h[1-6])[^<>]*>)*?(?<![\w.])v?([0-9]+(?:\.[0-9]+)+)",
+                           re.ASCII | re.IGNORECASE)
 
 
 def _simple_files(page: str) -> list[dict[str, Any]]:
     """The files of an index's HTML page, shaped like the JSON form. Raises ValueError for another page."""
-    links = [{name.lower(): value for name, value in _ATTRIBUTE.findall(link)}
-             for link in re.findall(r"<a\s([^<>]{0,4000})>", page, re.IGNORECASE)]
-    files: list[dict[str, Any]] = [
-        {"filename": unquote(urlsplit(html.unescape(link["href"][1:-1])).path.rpartition("/")[2]),
-         "yanked": "data-yanked" in link} for link in links if link.get("href")]
+    files = list[dict[str, Any]]()
+    for link, text in re.findall(r"<a\s([^<>]{0,4000})>([^<>]{0,1000})", page, re.IGNORECASE):
+        about = {name.lower(): value[1:-1] for name, value in re.findall(
+            r"""([\w-]+)(?:\s*=\s*("[^"<>]*"|'[^'<>]*'))?""", link)}
+        name = unquote(urlsplit(html.unescape(about.get("href", ""))).path.rpartition("/")[2])
+        files.append({"filename": name if _ARCHIVE.search(name) else html.unescape(text).strip(),
+                      "yanked": "data-yanked" in about})
     if page.strip() and not any(_ARCHIVE.search(file["filename"]) for file in files):
         raise ValueError("it answered a web page that lists no files")
     return files
@@ -5646,68 +5698,14 @@ def bitbucket(project: ProjectRef) -> Exchange:
         target = entry.get("target") or {}
         return _tag(entry, entry.get("date") or target.get("date"), target.get("hash"),
                     f"https://bitbucket.org/{project.name}/src/{quote(entry['name'])}")
-
     return (yield from _pages(project, Request(url, project.auth), tag_of, "values", _next_in_body))
-
-
-def _any_date(text: str) -> str | None:
-    """A date as services write it: ISO 8601, RFC 822, a day, (milli)seconds since the epoch; else None."""
-    if re.fullmatch("[0-9]{9,13}", text):
-        return timestamp(int(text) / (1000 if len(text) > 11 else 1))
-    with contextlib.suppress(ValueError, OverflowError):
-        return utc(f"{text}T00:00:00Z" if len(text) == 10 else text or None)
-    with contextlib.suppress(ValueError, TypeError, IndexError, OverflowError):
-        return utc(email.utils.parsedate_to_datetime(text).isoformat())
-    return None
-
-
-def _local_name(element: xml.etree.ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-
-
-def _feed_entries(answer: Answer) -> list[dict[str, Any]]:
-    """The entries of an Atom or RSS feed: title, link, date, description. Raises ValueError for no feed."""
-    root, entries = answer.xml(), []
-    if _local_name(root) not in ("feed", "RDF") and (root.tag != "rss" or root.find("channel") is None):
-        raise ValueError("it answered no feed")
-    for entry in root.iter():
-        if _local_name(entry) not in ("item", "entry"):
-            continue
-        texts = dict[str, str]()
-        for child in entry:
-            name, text = _local_name(child), "".join(child.itertext()).strip()
-            if len(child) and name in ("content", "summary", "description"):        # of type xhtml
-                for element in child.iter():
-                    element.tag = _local_name(element)
-                text = xml.etree.ElementTree.tostring(child, encoding="unicode")
-            if name == "link" and (child.get("href") is None or child.get("rel", "alternate") == "alternate"):
-                text = urljoin(answer.url, child.get("href", text))
-            texts[name] = texts.get(name) or text
-        date, about = (next(filter(None, map(texts.get, names.split())), "") for names in (
-            "pubDate published date updated", "content description encoded summary"))
-        entries.append({"title": texts.get("title", ""), "link": texts.get("link", ""),
-                        "date": _any_date(date), "description": about})
-    return entries
-
-
-def _dated_entries(answer: Answer) -> list[dict[str, Any]]:
-    """The entries of a feed that have a date."""
-    return [entry for entry in _feed_entries(answer) if entry["date"]]
 
 
 def sourcehut(project: ProjectRef) -> Exchange:
     """https://man.sr.ht/git.sr.ht/: the feed of a repository's refs, each item a tag with its message."""
     answer = yield Request(f"{project.site}/{project.name}/refs/rss.xml")
     return Listing([make_release(item["title"], item["date"], message=item["description"], url=item["link"])
-                    for item in _dated_entries(answer)], answer, is_window=True)
-
-
-_SUFFIX = r"(?:[-_. ]?(?:alpha|beta|rc|pre|dev|a|b|p|patch)[-_.]?[0-9]*)?"
-_DOTTED = rf"[0-9]+(?:\.[0-9]+[a-z]?)+{_SUFFIX}"
-_IN_FILE = [re.compile(rf"[-_ ]v?({number})(?![0-9a-z])", re.ASCII | re.IGNORECASE)
-            for number in (_DOTTED, "[0-9]+" + _SUFFIX)]
-_ARCHITECTURE = re.compile(r"(?i)x86[-_]64|amd64|arm64|(?:win|linux|mac|utf)[-_]?(?:8|16|32|64)(?![0-9])")
-_SIDE_FILE = re.compile(r"(?i)readme.*|.*\.(?:asc|sig|sha[0-9]+|sha[0-9]+sums?|md5|txt)")
+                    for item in _feed_entries(answer)], answer, is_window=True)
 
 
 def _version_of_path(path: str, project: str) -> str | None:
@@ -5726,7 +5724,7 @@ def sourceforge(project: ProjectRef) -> Exchange:
     """https://sourceforge.net/p/forge/documentation/RSS/: the newest files; each version's are a release."""
     answer = yield Request(f"{project.site}/projects/{project.name}/rss?path=/")
     dates: dict[str, str] = {}
-    for item in _dated_entries(answer):
+    for item in _feed_entries(answer):
         if version := _version_of_path(item["title"], project.name):
             dates[version] = min(item["date"], dates.get(version, item["date"]))
     return Listing([make_release(version, date) for version, date in dates.items()], answer, is_window=True)
@@ -5753,9 +5751,8 @@ def packagist(project: ProjectRef) -> Exchange:
         entries.append(last)
         if "minified" not in document:
             last = {}
-    return Listing([
-        make_release(entry["version"], entry.get("time"),
-                     content=("commit", (entry.get("source") or {}).get("reference")))
+    return Listing([make_release(
+        entry["version"], entry.get("time"), content=("commit", (entry.get("source") or {}).get("reference")))
         for entry in entries if not re.match(r"dev-|.*-dev$", entry["version"])], answer)
 
 
@@ -5788,18 +5785,17 @@ def cargo(project: ProjectRef) -> Exchange:
     folder = {1: "1", 2: "2", 3: f"3/{name[:1]}"}.get(len(name), f"{name[:2]}/{name[2:4]}")
     answer = yield Request(f"{project.site}/{folder}/{name}")
     lines = (read_json(match[0]) for match in re.finditer(rb"[^\r\n]+", answer.body))
-    entries = [{"vers": line["vers"], "yanked": line["yanked"], "pubtime": line.get("pubtime")}
-               for line in lines]
+    entries = [(line["vers"], line.get("pubtime"), line["yanked"]) for line in lines]
     if not entries:
         raise ValueError("it answered no versions")
-    dates = {entry["vers"]: entry.get("pubtime") for entry in entries}
+    dates = {version: date for version, date, _ in entries}
     if not project.known and project.site == "https://index.crates.io" and None in dates.values():
         api = yield Request(f"https://crates.io/api/v1/crates/{name}/versions?per_page=100&sort=date",
                             accept_statuses=range(400, 600))
         if api.status == 200:
             dates |= {entry["num"]: entry["created_at"] for entry in api.json()["versions"]}
-    return Listing([make_release(entry["vers"], dates[entry["vers"]])
-                    for entry in entries if not entry["yanked"]], answer)
+    return Listing([make_release(version, dates[version]) for version, _, is_yanked in entries
+                    if not is_yanked], answer)
 
 
 def hex_(project: ProjectRef) -> Exchange:
@@ -5820,13 +5816,6 @@ def pub(project: ProjectRef) -> Exchange:
     answer = yield Request(f"{project.site}/api/packages/{project.name}", headers)
     entries = [entry for entry in _expect_list(answer.json()["versions"]) if not entry.get("retracted")]
     return Listing([make_release(entry["version"], entry.get("published")) for entry in entries], answer)
-
-
-# The heading of a version in a changelog that is text, and in one that is HTML.
-_TEXT_HEADING = re.compile(r"^(?:[=#*][=#* \t]*)?(?:version |release )?[v\[]*([0-9]+\.[0-9][\w.-]*)",
-                           re.ASCII | re.IGNORECASE | re.MULTILINE)
-_HTML_HEADING = re.compile(r"<h[1-6][^<>]*>(?:[^<]|<(?!/?h[1-6])[^<>]*>)*?(?<![\w.])v?([0-9]+(?:\.[0-9]+)+)",
-                           re.ASCII | re.IGNORECASE)
 
 
 def _section(changes: str, heading: re.Pattern[str], version: str) -> str:
@@ -5872,7 +5861,7 @@ def hackage(project: ProjectRef) -> Exchange:
     """https://hackage.haskell.org/api: the feed of a package, each item with the whole rendered changelog."""
     answer = yield Request(f"{project.site}/package/{project.name}.rss")
     releases = []
-    for item in _dated_entries(answer):
+    for item in _feed_entries(answer):
         version = item["link"].rstrip("/").rpartition("-")[2]
         releases.append(make_release(version, item["date"], title=item["title"], url=item["link"],
                                      message=_section(item["description"], _HTML_HEADING, version)))
@@ -5900,7 +5889,7 @@ def _go_majors(project: ProjectRef) -> Exchange:
         if answer.status != 200 and number > highest:
             break
         lines = map(str.split, answer.text().splitlines() if answer.status == 200 else ())
-        dates = {line[0]: line[1] if len(line) > 1 else None for line in lines if line}
+        dates = {line[0]: _any_date(line[1]) if len(line) > 1 else None for line in lines if line}
         if not all(map(_GO_VERSION.fullmatch, dates)):
             raise ValueError("it answered no list of versions")
         lists.append((at, dates))
@@ -5931,15 +5920,22 @@ def goproxy(project: ProjectRef) -> Exchange:
         latest = (yield Request(f"{lists[0][0]}latest", _GO_HEADERS)).json()
         return Listing([make_release(latest["Version"], latest.get("Time"))])
     for at, module_versions in lists:       # the newest of each module retracts
+        # Those of before it had a go.mod count where the newest other has none; so it is in cmd/go.
+        old = {version for version in module_versions if version.endswith("+incompatible")}
         if any(places.get(version) == at and version not in project.known for version in module_versions):
-            newest = quote(max(module_versions, key=version_order), safe="+")
-            mod = yield Request(f"{at}v/{newest}.mod", _GO_HEADERS, accept_statuses=(403, 404, 410),
-                                max_response_bytes=_DOCUMENT_LIMIT)
+            newest, last = max(module_versions.keys() - old or old, key=version_order), ""
+            mod = yield Request(f"{at}v/{quote(newest, safe='+')}.mod", _GO_HEADERS,
+                                accept_statuses=(403, 404, 410), max_response_bytes=_DOCUMENT_LIMIT)
             if mod.status == 200 and not re.search(r"^[ \t]*module\b", mod.text(), re.MULTILINE):
                 raise ValueError("it answered no go.mod")
             is_retracted = _go_retracted(mod.text() if mod.status == 200 else "")
-            places = {version: place for version, place in places.items()
-                      if place != at or not is_retracted(version)}
+            if old and newest not in old and mod.status == 200 and mod.text().split()[1:] != [project.name]:
+                latest = yield Request(f"{at}latest", _GO_HEADERS, accept_statuses=(403, 404, 410))
+                last = latest.json()["Version"] if latest.status == 200 else newest
+            end = version_order(last if last in module_versions else newest)    # of what is final
+            places = {version: place for version, place in places.items() if place != at or not (
+                is_retracted(version) or last and (
+                    version in old or version_order(version) > end and "-" not in version))}
     undated = [version for version in places if version not in project.known and not dates[version]]
     for version in sorted(undated, key=version_order, reverse=True)[:20]:
         url = f"{places[version]}v/{quote(version, safe='+')}.info"
@@ -6005,7 +6001,7 @@ def git(project: ProjectRef) -> Exchange:
         answer = yield Request(url, headers, "POST", _GIT_TAGS_ALONE % (hashes[0] if hashes else b""))
     if not answer.body.startswith(head):
         raise ValueError("it is no git repository over smart HTTP")
-    if not re.search(rb"(?:\A|\n)0000\Z", answer.body[max(len(head), len(answer.body) - 5):]):
+    if not re.search(rb"(?:\A|\n)0000\s*\Z", answer.body[max(len(head), len(answer.body) - 40):]):
         raise ValueError("its answer ended early")
     # An annotated tag has its commit behind it, or comes twice, then as v1^{}. There may be very many tags.
     kept = set(_highest(match[2].decode("utf-8", "replace") for match in _GIT_TAG.finditer(answer.body)
@@ -6067,12 +6063,16 @@ def _text_at(value: Any, path: str | None) -> str:
 _FIELDS = ("entries", "version", "date", "prerelease", "note", "url", "header")
 
 
+def _fields_of(fragment: str) -> dict[str, str]:
+    return dict(part.partition("=")[::2] for part in fragment.split("&"))
+
+
 def json_(project: ProjectRef) -> Exchange:
     """One JSON document of any service. The fragment of the provider's address says what stands where:
     ``entries``, and in an entry ``version`` (else "version", its key or itself), ``date``, ``note``, ``url``
     and ``prerelease``, also as path=text. ``header`` is one that the service wants, as Name:value."""
     address, fragment = _place(project)
-    paths = dict(part.partition("=")[::2] for part in fragment.split("&"))
+    paths = _fields_of(fragment)
     if not paths.keys() <= set(_FIELDS):
         raise ValueError(f"its address says after # where things stand, as {'=..., '.join(_FIELDS)}=...")
     header, _, value = paths.get("header", "Accept:application/json").partition(":")
@@ -6099,33 +6099,36 @@ def json_(project: ProjectRef) -> Exchange:
 
 
 def _versions_around(pattern: str, text: str) -> Iterator[str]:
-    """What stands in a text in the place of ``{version}``: a digit, and what versions have after it. The rest
-    of the pattern is literal, so that no pattern takes long."""
+    """What stands in a text in the place of ``{version}``: a digit, and what versions have after it, up to
+    the last place of what follows there that still leaves a version. The rest of the pattern is literal, so
+    that no pattern takes long."""
     before, _, after = pattern.partition("{version}")
     for match in re.finditer((re.escape(before) or r"(?<![\w.])v?") + "([0-9][0-9A-Za-z.+~_-]{0,99})", text):
         beside = match[1] + text[match.end():match.end() + len(after)]
-        end = beside.find(after, 1) if after else len(match[1])
-        if end > 0:
-            yield beside[:end].rstrip(".-_+~")
+        ends = [end for end in range(1, len(beside)) if beside.startswith(after, end)] if after else []
+        found = [beside[:end].rstrip(".-_+~") for end in ends] or [_PACKED.sub("", match[1])] * (not after)
+        if found:
+            yield next(filter(_NUMBERED.fullmatch, found[::-1]), found[0]).rstrip(".-_+~")
 
 
 def page_(project: ProjectRef) -> Exchange:
     """The versions on any page: the fragment of its address is the text around one, #Version {version}, or a
-    header of the answer and the text there, #header:X-Version {version}; Location is where redirects end."""
+    header of the answer and the text there, #header:X-Version {version}; Location is where redirects end.
+    Entities and percent-escapes are decoded, unless the text is there only as it is."""
     address, pattern = _place(project)
     answer = yield Request(address, project.auth, max_response_bytes=_DOCUMENT_LIMIT)
     text, header = answer.text(), re.match(r"header:([\w-]+) ?", pattern)
     if header:
         pattern = pattern[header.end():] or "{version}"
-        text = {**answer.headers, "location": answer.url}.get(header[1].lower(), "")
-    versions = dict.fromkeys(itertools.islice(_versions_around(pattern, text), RELEASE_LIMIT))
-    if not versions:
+        end = answer.url if header[0] != header.string else urlsplit(answer.url).path.rstrip("/")
+        end = _version_of_path(end, "") or end.rpartition("/")[2] if end != answer.url else end
+        text = {**answer.headers, "location": end}.get(header[1].lower(), "").replace("UTF-8''", "")
+    for shown in (unquote(html.unescape(text)).replace("\xa0", " "), text):
+        if versions := dict.fromkeys(itertools.islice(_versions_around(pattern, shown), RELEASE_LIMIT)):
+            break
+    else:
         raise ValueError(f"it has nothing like {pattern[:100]}")
     return Listing([make_release(version) for version in versions], answer)
-
-
-_IN_TITLE = re.compile(r"(?<![0-9.])(?![0-9]{1,2}\.[0-9]{1,2}\.(?:19|20)[0-9]{2}\b)"       # no date
-                       r"([0-9]+(?:\.[0-9]+)+[\w.+~-]{0,50})|\Av?([0-9][\w.+~-]*)\Z", re.ASCII)
 
 
 def feed_(project: ProjectRef) -> Exchange:
@@ -6133,7 +6136,7 @@ def feed_(project: ProjectRef) -> Exchange:
     of the address says, ``#Firefox {version}``, else the first with a dot."""
     address, pattern = _place(project)
     answer = yield Request(address, project.auth)
-    entries, releases = _feed_entries(answer), []
+    entries, releases = _feed_entries(answer, is_loose=True), []
     for entry in entries:
         title = entry["title"][:NAME_LIMIT]
         found = _IN_TITLE.search(title)
@@ -6148,7 +6151,10 @@ def feed_(project: ProjectRef) -> Exchange:
 
 def _chart_entries(index: bytes | bytearray, chart: str) -> list[dict[str, str]]:
     """The fields of a chart's versions in a repository's index, found by their indentation, for helm writes
-    block YAML. The index may be cut, so what is behind its last line break does not count."""
+    block YAML, others JSON. It may be cut, so what is behind its last line break does not count."""
+    if index[:200].lstrip().startswith(b"{"):
+        return [{name: str(one.get(name) or "") for name in ("version", "created")}
+                for one in read_json(index)["entries"].get(chart) or ()]
     top = re.search(rb"^entries:[ \t]*\r?\n( {1,20})(?! )", index, re.MULTILINE)
     if not top:
         raise ValueError("it answered no index of charts")
@@ -6186,15 +6192,9 @@ def _without_git(name: str) -> str:
     return name.removesuffix(".git")
 
 
-def _repository_address(name: str) -> str:
-    """A repository's address, with the double slash that name_at() has folded and a lower-case host."""
-    match = re.fullmatch(r"(?:git\+)?(https?):/+([^/?#]+)(/[^?#]*)", name, re.IGNORECASE)
-    return f"{match[1].lower()}://{match[2].lower()}{match[3].rstrip('/')}" if match else name
-
-
 def _folded_address(name: str) -> str:
-    """An address with the double slash that name_at() has folded and a lower-case host."""
-    match = re.fullmatch(r"(https?):/+([^/?#]+)(.*)", name, re.IGNORECASE)
+    """An address with the double slash that name_at() has folded, a lower-case host and no git+ before it."""
+    match = re.fullmatch(r"(?:git\+)?(https?):/+([^/?#]+)(.*)", name, re.IGNORECASE)
     return f"{match[1].lower()}://{match[2].lower()}{match[3]}" if match else name
 
 
@@ -6216,8 +6216,7 @@ class Dialect:
     """A protocol, and what holds for all providers that speak it.
     Addresses contain ``{site}``, ``{name}``, ``{version}``, ``{segment}`` (the name as one segment of a
     path), ``{path}`` (an artifact's name with slashes), ``{folder}`` (its folder), ``{parts}`` (the name's
-    dot as a slash) and ``{address}`` (what is asked)."""
-
+    dot as a slash), ``{address}`` (what is asked) and, of one of its releases, ``{page}``."""
     read: Callable[[ProjectRef], Exchange]
     form: str                               # what a project is called, for people
     pattern: str                            # of a normalised name
@@ -6245,9 +6244,8 @@ _FORGE = rf"(?!explore/|orgs/|users/|user/|api/|v2/.*/tags/list){_PARTS}(?:/(?!p
 # By the names of their functions.
 DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(artifacthub, "kind/repository/package, or repository/package of a Helm chart",
-            r"[a-z0-9-]+(?:/[A-Za-z0-9_.-]+){2}", "{site}/packages/{name}",
-            "{site}/packages/{name}/{version}", versions=SEMVER,
-            normalise=lambda name: name if name.count("/") > 1 else f"helm/{name}",
+            r"[a-z0-9-]+(?:/[A-Za-z0-9_.-]+){2}", "{site}/packages/{name}", "{page}/{version}",
+            versions=SEMVER, normalise=lambda name: name if name.count("/") > 1 else f"helm/{name}",
             auth=lambda token: dict(zip(("X-API-KEY-ID", "X-API-KEY-SECRET"), token.split(":", 1))),
             pasted=(rf"packages/([^/]+/[^/]+/[^/]+){_REST}",)),
     Dialect(bitbucket, "workspace/repository", _REPOSITORY, "{site}/2.0/repositories/{name}/refs/tags",
@@ -6262,33 +6260,29 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             normalise=lambda name: name.lower() if "/" in name else f"library/{name.lower()}", auth=_BEARER,
             versions=IMAGES, has_images=True,
             pasted=(rf"_/{_PART}{_REST}", rf"(?:r|repository/docker)/{_PARTS}{_REST}")),
-    Dialect(feed_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
     Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
             "{site}/{name}/releases/tag/{version}", normalise=_without_git, key=str.lower,
             auth=_header("Authorization", "token "), pasted=(_FORGE,), requests=2),
     Dialect(git, "the repository's address", r"https?://[^\s/?#@]+/[^\s?#]+", "{name}",
-            normalise=_repository_address, requests=2,
+            normalise=_folded_address, requests=2,
             key=lambda name: name.removeprefix("https://").removesuffix(".git")),
-    Dialect(github, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
-            "{site}/{name}/releases/tag/{version}", normalise=_without_git, key=str.lower, auth=_BEARER,
-            pasted=(_FORGE,), requests=2),
+    Dialect(github, "owner/repository", _REPOSITORY, "{site}/{name}/releases", "{page}/tag/{version}",
+            normalise=_without_git, key=str.lower, auth=_BEARER, pasted=(_FORGE,), requests=2),
     Dialect(gitlab, "group/project", r"[\w.+-]+(?:/[\w.+-]+)+", "{site}/{name}/-/releases",
-            "{site}/{name}/-/releases/{version}", normalise=_without_git, key=str.lower,
-            auth=_header("PRIVATE-TOKEN"),
+            "{page}/{version}", normalise=_without_git, key=str.lower, auth=_header("PRIVATE-TOKEN"),
             pasted=(rf"(?!explore/|users/|groups/|-/|api/)(.+?)(?:/-{_REST})?",), requests=2),
     Dialect(goproxy, "module", r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*", "{site}/{name}/@v/list",
             versions=SEMVER, pasted=(r"([^@]+)/@.*",), requests=3),
     Dialect(hackage, "package", r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", "{site}/package/{name}",
-            "{site}/package/{name}-{version}", versions=VersionRules(version_order, lambda version: False),
+            "{site}/package/{name}-{version}", versions=EXACT._replace(is_prerelease=lambda version: False),
             pasted=(rf"package/([^/]+?)(?:-[0-9][0-9.]*)?{_REST}",)),
-    Dialect(helm, "chart", r"[A-Za-z0-9_.-]+", "{address}", versions=SEMVER,
-            auth=_basic_auth("token")),
+    Dialect(helm, "chart", r"[A-Za-z0-9_.-]+", "{address}", versions=SEMVER, auth=_basic_auth("token")),
     Dialect(hex_, "package, or organization/package", r"(?:[a-z0-9_]+/)?[a-z][a-z0-9_]*",
             "{site}/packages/{name}", "{site}/packages/{name}/{version}",
             normalise=lambda name: name.lower().removeprefix("hexpm/"), versions=SEMVER,
             auth=_header("Authorization"),
             pasted=(r"packages/([^/]+/(?!versions|audit-logs|dependents)[A-Za-z]\w*|[^/]+)" + _REST,)),
-    Dialect(json_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
+    *(Dialect(read, "name", _NAME_OF_ROW, "{address}", auth=_BEARER) for read in (feed_, json_, page_)),
     Dialect(maven, "group:artifact", r"[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+", "{site}/{folder}/",
             normalise=_coordinates, versions=MAVEN, auth=_basic_auth("token"),
             pasted=(r"(.+)/(?:maven-metadata\.xml)?", r"(.+)")),
@@ -6300,15 +6294,13 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, versions=NUGET, requests=2,
             pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list",
-            normalise=str.lower, versions=IMAGES, auth=_basic_auth("token"),
-            has_images=True, requests=1 + _DETAILS_PER_CHECK,
-            pasted=(r"v2/(.+?)/(?:tags/list|manifests/.*)", _TAGGED)),
+            normalise=str.lower, versions=IMAGES, auth=_basic_auth("token"), has_images=True,
+            requests=1 + _DETAILS_PER_CHECK, pasted=(r"v2/(.+?)/(?:tags/list|manifests/.*)", _TAGGED)),
     Dialect(packagist, "vendor/package", _REPOSITORY, "{site}/packages/{name}", normalise=str.lower,
-            auth=_basic_auth("token"), pasted=(rf"packages/{_PARTS}{_REST}", rf"p2/{_PARTS}\.json")),
-    Dialect(page_, "name", _NAME_OF_ROW, "{address}", auth=_BEARER),
-    Dialect(pub, "package", r"[a-z_][a-z0-9_]*", "{site}/packages/{name}/versions",
-            "{site}/packages/{name}/versions/{version}", normalise=str.lower,
-            versions=PUB, auth=_BEARER, pasted=(rf"packages/{_PART}{_REST}",)),
+            versions=EXACT, auth=_basic_auth("token"),
+            pasted=(rf"packages/{_PARTS}{_REST}", rf"p2/{_PARTS}\.json")),
+    Dialect(pub, "package", r"[a-z_][a-z0-9_]*", "{site}/packages/{name}/versions", "{page}/{version}",
+            normalise=str.lower, versions=SEMVER, auth=_BEARER, pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(quay, "owner/image", rf"{_IMAGE}(?:/{_IMAGE})+", "{site}/repository/{name}?tab=tags",
             normalise=str.lower, versions=IMAGES, auth=_BEARER, has_images=True,
             pasted=(rf"repository/{_PARTS}(?:/(?:manifest|tag)/.*)?", _TAGGED)),
@@ -6335,12 +6327,10 @@ class Provider:
     release_page: str = ""          # and one of its releases
     token_from: str = ""            # the environment variable that may hold its token; "" for the id's own
     pasted: tuple[str, ...] = ()    # others that people paste, whole but for scheme, query and "www."
-    purl: tuple[str, ...] = ()      # types of https://github.com/package-url/purl-spec
     name: str = ""                  # for people to see; "" for the id
 
     @property
     def title(self) -> str:
-        """What people call it."""
         return self.name or self.id
 
     @property
@@ -6348,12 +6338,12 @@ class Provider:
         return self.token_from or self.id.upper().replace("-", "_") + "_TOKEN"
 
     def auth(self, token: str | None) -> dict[str, str]:
-        """The headers that hold the token, if there is one."""
         return self.dialect.auth(token) if token and self.dialect.auth else {}
 
 
-def _row(id_: str, site: str, speaks: str | Dialect, example: str, **about: Any) -> Provider:
-    return Provider(id_, site, DIALECTS[speaks] if isinstance(speaks, str) else speaks, example, **about)
+def _row(id_: str, site: str, speaks: str | Dialect, example: str, name: str = "", **about: Any) -> Provider:
+    dialect = DIALECTS[speaks] if isinstance(speaks, str) else speaks
+    return Provider(id_, site, dialect, example, name=name, **about)
 
 
 # deps.dev spells names as the registry behind it does.
@@ -6416,7 +6406,7 @@ PROVIDERS = {row.id: row for row in (
              "https://api.anaconda.org/package/{name}#entries=files&date=upload_time", _PAIR,
              (r"anaconda\.org/channels/([^/]+)/packages/([^/]+)" + _REST,)),
     _service("cran", "CRAN", "ggplot2", "package", "https://cran.r-project.org/web/packages/{name}/",
-             "https://crandb.r-pkg.org/{name}/all#entries=timeline.*&date=."),
+             "https://crandb.r-pkg.org/{name}/all#entries=timeline.*&date=.", versions=EXACT),
     _service("debian", "Debian", "curl", "source package", "https://tracker.debian.org/pkg/{name}",
              "https://sources.debian.org/api/src/{name}/#entries=versions", versions=DEBIAN),
     _service("endoflife", "endoflife.date", "postgresql", "product", "https://endoflife.date/{name}",
@@ -6453,129 +6443,102 @@ PROVIDERS = {row.id: row for row in (
     _service("wordpress", "WordPress plugins", "akismet", "plugin", "https://wordpress.org/plugins/{name}/",
              "https://api.wordpress.org/plugins/info/1.2/?action=plugin_information"
              "&request%5Bslug%5D={name}#entries="),
-    #    id                         at                                 speaks         for example
-    _row("alpine-gitlab", "https://gitlab.alpinelinux.org", "gitlab", "alpine/aports", name="Alpine GitLab"),
-    _row("archlinux-gitlab", "https://gitlab.archlinux.org", "gitlab", "pacman/pacman", name="Arch GitLab"),
-    _row("artifacthub",         "https://artifacthub.io",          "artifacthub",
-         "helm/cert-manager/cert-manager", name="Artifact Hub"),
-    _row("bitbucket",           "https://api.bitbucket.org",       "bitbucket",   "snakeyaml/snakeyaml",
-         purl=("bitbucket",), page="https://bitbucket.org/{name}/downloads/?tab=tags",
+    #    id, at, speaks, for example, for people to see
+    _row("alpine-gitlab", "https://gitlab.alpinelinux.org", "gitlab", "alpine/aports", "Alpine GitLab"),
+    _row("archlinux-gitlab", "https://gitlab.archlinux.org", "gitlab", "pacman/pacman", "Arch GitLab"),
+    _row("artifacthub", "https://artifacthub.io", "artifacthub", "helm/cert-manager/cert-manager",
+         "Artifact Hub"),
+    _row("bitbucket", "https://api.bitbucket.org", "bitbucket", "snakeyaml/snakeyaml", "Bitbucket",
+         page="https://bitbucket.org/{name}/downloads/?tab=tags",
          release_page="https://bitbucket.org/{name}/src/{version}",
-         pasted=(rf"bitbucket\.org/{_PARTS}{_REST}",), name="Bitbucket"),
-    _row("cargo",               "https://index.crates.io",         "cargo",       "serde", purl=("cargo",),
+         pasted=(rf"bitbucket\.org/{_PARTS}{_REST}",)),
+    _row("cargo", "https://index.crates.io", "cargo", "serde", "crates.io",
          page="https://crates.io/crates/{name}/versions",
          release_page="https://crates.io/crates/{name}/{version}",
-         pasted=(rf"(?:crates\.io|lib\.rs)/crates/{_PART}{_REST}", rf"docs\.rs/(?:crate/)?{_PART}{_REST}"),
-         name="crates.io"),
-    _row("codeberg",            "https://codeberg.org",            "forgejo",     "forgejo/forgejo",
-         name="Codeberg"),
-    _row("cpan",                "https://fastapi.metacpan.org",    "metacpan",    "Mojolicious",
-         purl=("cpan",), page="https://metacpan.org/dist/{name}",
+         pasted=(rf"(?:crates\.io|lib\.rs)/crates/{_PART}{_REST}", rf"docs\.rs/(?:crate/)?{_PART}{_REST}")),
+    _row("codeberg", "https://codeberg.org", "forgejo", "forgejo/forgejo", "Codeberg"),
+    _row("cpan", "https://fastapi.metacpan.org", "metacpan", "Mojolicious", "CPAN",
+         page="https://metacpan.org/dist/{name}",
          pasted=(r"metacpan\.org/release/[A-Z0-9]+/([^/]+?)-v?[0-9][^/]*" + _REST,
-                 rf"metacpan\.org/(?:dist|release|pod|module)/{_PART}{_REST}"), name="CPAN"),
-    _row("debian-gitlab",       "https://salsa.debian.org",        "gitlab",      "debian/devscripts",
-         name="Debian GitLab"),
-    _row("dockerhub",           "https://hub.docker.com",          "dockerhub",   "nginx",
-         purl=("docker", "oci"), pasted=(rf"(?:index\.|registry-1\.)?docker\.io/{_TAGGED}",),
-         name="Docker Hub"),
-    _row("ecr-public",          "https://public.ecr.aws",          "oci",         "docker/library/redis",
-         page="https://gallery.ecr.aws/{name}", pasted=(rf"gallery\.ecr\.aws/{_TAGGED}",),
-         name="Amazon ECR Public"),
-    _row("exozyme",             "https://git.exozy.me",            "forgejo",     "owner/repository"),
-    _row("freedesktop-gitlab",  "https://gitlab.freedesktop.org",  "gitlab",      "mesa/mesa",
-         name="freedesktop GitLab"),
-    _row("gcr",                 "https://gcr.io",                  "oci",         "distroless/static",
-         page="https://gcr.io/{name}", name="Google Container Registry"),
-    _row("gems",                "https://rubygems.org",            "rubygems",    "rails", purl=("gem",),
-         name="RubyGems"),
-    _row("ghcr",                "https://ghcr.io",                 "oci",
-         "home-assistant/home-assistant", page="https://ghcr.io/{name}",
-         pasted=(rf"lscr\.io/{_TAGGED}",       # which leads there
-                 rf"github\.com/{_PART}/[^/]+/pkgs/container/{_PART}{_REST}",
-                 rf"github\.com/(?:orgs|users)/{_PART}/packages/container/(?:package/)?{_PART}{_REST}"),
-         name="GitHub Packages"),
-    _row("git",                 "",                                "git",
-         "https://git.kernel.org/pub/scm/git/git.git", name="Git"),
-    _row("gitea",               "https://gitea.com",               "forgejo",     "gitea/tea",
-         name="Gitea.com"),
-    _row("github",              "https://github.com",              "github",      "bottlepy/bottle",
-         purl=("github",), name="GitHub"),
-    _row("github-npm",          "https://npm.pkg.github.com",      _GITHUB_NPM,   "@owner/package",
+                 rf"metacpan\.org/(?:dist|release|pod|module)/{_PART}{_REST}")),
+    _row("debian-gitlab", "https://salsa.debian.org", "gitlab", "debian/devscripts", "Debian GitLab"),
+    _row("dockerhub", "https://hub.docker.com", "dockerhub", "nginx", "Docker Hub",
+         pasted=(rf"(?:index\.|registry-1\.)?docker\.io/{_TAGGED}",)),
+    _row("ecr-public", "https://public.ecr.aws", "oci", "docker/library/redis", "Amazon ECR Public",
+         page="https://gallery.ecr.aws/{name}", pasted=(rf"gallery\.ecr\.aws/{_TAGGED}",)),
+    _row("exozyme", "https://git.exozy.me", "forgejo", "owner/repository"),
+    _row("freedesktop-gitlab", "https://gitlab.freedesktop.org", "gitlab", "mesa/mesa", "freedesktop GitLab"),
+    _row("gcr", "https://gcr.io", "oci", "distroless/static", "Google Container Registry",
+         page="https://gcr.io/{name}"),
+    _row("gems", "https://rubygems.org", "rubygems", "rails", "RubyGems"),
+    _row("ghcr", "https://ghcr.io", "oci", "home-assistant/home-assistant", "GitHub Packages",
+         page="https://ghcr.io/{name}", pasted=(
+             rf"lscr\.io/{_TAGGED}",       # which leads there
+             rf"github\.com/{_PART}/[^/]+/pkgs/container/{_PART}{_REST}",
+             rf"github\.com/(?:orgs|users)/{_PART}/packages/container/(?:package/)?{_PART}{_REST}")),
+    _row("git", "", "git", "https://git.kernel.org/pub/scm/git/git.git", "Git"),
+    _row("gitea", "https://gitea.com", "forgejo", "gitea/tea", "Gitea.com"),
+    _row("github", "https://github.com", "github", "bottlepy/bottle", "GitHub"),
+    _row("github-npm", "https://npm.pkg.github.com", _GITHUB_NPM, "@owner/package", "GitHub npm",
          page="https://github.com/{name}", token_from="GITHUB_TOKEN",
-         pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/npm/{_PART}{_REST}",), name="GitHub npm"),
-    _row("gitlab",              "https://gitlab.com",              "gitlab",      "gitlab-org/gitlab-runner",
-         purl=("gitlab",), name="GitLab"),
-    _row("gnome-gitlab",        "https://gitlab.gnome.org",        "gitlab",      "GNOME/gtk",
-         name="GNOME GitLab"),
-    _row("gnu-savannah",        "https://git.savannah.gnu.org",    "savannah",    "bash",
-         pasted=(r"(?:cgit\.)?(?:git\.)?(?:savannah|sv)\.(?:non)?gnu\.org/"
-                 r"(?:git|cgit|r|gitweb)/(.+?)\.git" + _REST,
-                 rf"savannah\.(?:non)?gnu\.org/(?:projects|git)/{_PART}{_REST}",
-                 rf"(?:ftp\.)?gnu\.org/(?:gnu|software)/{_PART}{_REST}"), name="GNU Savannah"),
-    _row("go",                  "https://proxy.golang.org",        "goproxy",     "golang.org/x/text",
-         purl=("golang",), page="https://pkg.go.dev/{name}?tab=versions",
-         release_page="https://pkg.go.dev/{name}@{version}", pasted=(r"pkg\.go\.dev/([^@]+)(?:@.*)?",),
-         name="Go"),
-    _row("hackage",             "https://hackage.haskell.org",     "hackage",     "pandoc",
-         purl=("hackage",), name="Hackage"),
-    _row("haskell-gitlab", "https://gitlab.haskell.org", "gitlab", "ghc/ghc", name="Haskell GitLab"),
-    _row("hex",                 "https://hex.pm",                  "hex",         "plug", purl=("hex",),
-         pasted=(rf"hexdocs\.pm/{_PART}{_REST}",), name="Hex"),
-    _row("image",               "",                                _ANY_IMAGE,
-         "docker.n8n.io/n8nio/n8n", name="Image registry"),
-    _row("k8s",                 "https://registry.k8s.io",         "oci",         "kube-apiserver",
-         name="Kubernetes registry"),
-    _row("kde-gitlab",          "https://invent.kde.org",          "gitlab",      "graphics/krita",
-         name="KDE Invent"),
-    _row("maven",               "https://repo1.maven.org/maven2",  "maven",       "com.google.guava:guava",
-         purl=("maven",), page="https://central.sonatype.com/artifact/{path}/versions",
-         release_page="https://central.sonatype.com/artifact/{path}/{version}",
-         pasted=(r"(?:central\.sonatype\.com|mvnrepository\.com|search\.maven\.org)/artifact/"
-                 + _PARTS + _REST,), name="Maven Central"),
-    _row("npm",                 "https://api.deps.dev",            _NPM,          "@angular/core",
-         purl=("npm",), pasted=(rf"(?:[\w-]+\.)?npmjs\.\w+/package/{_SCOPED}",)),
-    _row("nuget",               "https://api.nuget.org",           "nuget",       "Newtonsoft.Json",
-         purl=("nuget",), page="https://www.nuget.org/packages/{name}",
-         release_page="https://www.nuget.org/packages/{name}/{version}",
-         pasted=(rf"nuget\.org/packages/{_PART}{_REST}",), name="NuGet"),
-    _row("packagist",           "https://repo.packagist.org",      "packagist",   "monolog/monolog",
-         purl=("composer",), page="https://packagist.org/packages/{name}",
-         release_page="https://packagist.org/packages/{name}#{version}",
-         pasted=(rf"packagist\.org/packages/{_PARTS}{_REST}",), name="Packagist"),
-    _row("pub",                 "https://pub.dev",                 "pub",         "http", purl=("pub",),
-         name="pub.dev"),
-    _row("pypi",                "https://api.deps.dev",            _PYPI,         "bottle", purl=("pypi",),
-         pasted=(rf"pypi\.\w+/(?:project|simple|p)/{_PART}{_REST}",
-                 rf"piwheels\.org/project/{_PART}{_REST}"), name="PyPI"),
-    _row("quay",                "https://quay.io",                 "quay",        "prometheus/prometheus",
-         name="Quay"),
-    _row("sourceforge",         "https://sourceforge.net",         "sourceforge", "sevenzip",
-         pasted=(rf"(?:pr)?downloads\.sourceforge\.net/(?:project/)?{_PART}{_REST}",
-                 rf"(?!(?:(?:pr)?downloads|lists)\.)([a-z0-9-]+)\.(?:sourceforge|sf)\.(?:net|io){_REST}"),
-         name="SourceForge"),
-    _row("sourcehut",           "https://git.sr.ht",               "sourcehut",   "~sircmpwn/scdoc"),
-    _row("torproject-gitlab", "https://gitlab.torproject.org", "gitlab", "tpo/core/tor", name="Tor GitLab"),
-    _row("videolan-gitlab", "https://code.videolan.org", "gitlab", "videolan/vlc", name="VideoLAN GitLab"),
-    _row("xfce-gitlab",         "https://gitlab.xfce.org",         "gitlab",      "xfce/xfce4-panel",
-         name="Xfce GitLab"),
-    _row("yarn",                "https://registry.yarnpkg.com",    "npm",         "react",
+         pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/npm/{_PART}{_REST}",)),
+    _row("gitlab", "https://gitlab.com", "gitlab", "gitlab-org/gitlab-runner", "GitLab"),
+    _row("gnome-gitlab", "https://gitlab.gnome.org", "gitlab", "GNOME/gtk", "GNOME GitLab"),
+    _row("gnu-savannah", "https://git.savannah.gnu.org", "savannah", "bash", "GNU Savannah", pasted=(
+        r"(?:cgit\.)?(?:git\.)?(?:savannah|sv)\.(?:non)?gnu\.org/(?:git|cgit|r|gitweb)/(.+?)\.git" + _REST,
+        rf"savannah\.(?:non)?gnu\.org/(?:projects|git)/{_PART}{_REST}",
+        rf"(?:ftp\.)?gnu\.org/(?:gnu|software)/{_PART}{_REST}")),
+    _row("go", "https://proxy.golang.org", "goproxy", "golang.org/x/text", "Go",
+         page="https://pkg.go.dev/{name}?tab=versions", release_page="https://pkg.go.dev/{name}@{version}",
+         pasted=(r"pkg\.go\.dev/([^@]+)(?:@.*)?",)),
+    _row("hackage", "https://hackage.haskell.org", "hackage", "pandoc", "Hackage"),
+    _row("haskell-gitlab", "https://gitlab.haskell.org", "gitlab", "ghc/ghc", "Haskell GitLab"),
+    _row("hex", "https://hex.pm", "hex", "plug", "Hex", pasted=(rf"hexdocs\.pm/{_PART}{_REST}",)),
+    _row("image", "", _ANY_IMAGE, "docker.n8n.io/n8nio/n8n", "Image registry"),
+    _row("k8s", "https://registry.k8s.io", "oci", "kube-apiserver", "Kubernetes registry"),
+    _row("kde-gitlab", "https://invent.kde.org", "gitlab", "graphics/krita", "KDE Invent"),
+    _row("maven", "https://repo1.maven.org/maven2", "maven", "com.google.guava:guava", "Maven Central",
+         page="https://central.sonatype.com/artifact/{path}/versions",
+         release_page="https://central.sonatype.com/artifact/{path}/{version}", pasted=(
+             rf"(?:central\.sonatype\.com|mvnrepository\.com|search\.maven\.org)/artifact/{_PARTS}{_REST}",)),
+    _row("npm", "https://api.deps.dev", _NPM, "@angular/core",
+         pasted=(rf"(?:[\w-]+\.)?npmjs\.\w+/package/{_SCOPED}",)),
+    _row("nuget", "https://api.nuget.org", "nuget", "Newtonsoft.Json", "NuGet",
+         page="https://www.nuget.org/packages/{name}", release_page="{page}/{version}",
+         pasted=(rf"nuget\.org/packages/{_PART}{_REST}",)),
+    _row("packagist", "https://repo.packagist.org", "packagist", "monolog/monolog", "Packagist",
+         page="https://packagist.org/packages/{name}", release_page="{page}#{version}",
+         pasted=(rf"packagist\.org/packages/{_PARTS}{_REST}",)),
+    _row("pub", "https://pub.dev", "pub", "http", "pub.dev"),
+    _row("pypi", "https://api.deps.dev", _PYPI, "bottle", "PyPI",
+         pasted=(rf"(?:pypi\.\w+/(?:project|simple|p)|piwheels\.org/project)/{_PART}{_REST}",)),
+    _row("quay", "https://quay.io", "quay", "prometheus/prometheus", "Quay"),
+    _row("sourceforge", "https://sourceforge.net", "sourceforge", "sevenzip", "SourceForge", pasted=(
+        rf"(?:pr)?downloads\.sourceforge\.net/(?:project/)?{_PART}{_REST}",
+        rf"(?!(?:(?:pr)?downloads|lists)\.)([a-z0-9-]+)\.(?:sourceforge|sf)\.(?:net|io){_REST}")),
+    _row("sourcehut", "https://git.sr.ht", "sourcehut", "~sircmpwn/scdoc"),
+    _row("torproject-gitlab", "https://gitlab.torproject.org", "gitlab", "tpo/core/tor", "Tor GitLab"),
+    _row("videolan-gitlab", "https://code.videolan.org", "gitlab", "videolan/vlc", "VideoLAN GitLab"),
+    _row("xfce-gitlab", "https://gitlab.xfce.org", "gitlab", "xfce/xfce4-panel", "Xfce GitLab"),
+    _row("yarn", "https://registry.yarnpkg.com", "npm", "react", "Yarn",
          page="https://yarnpkg.com/package?name={segment}",
-         pasted=(rf"(?:classic\.)?yarnpkg\.com/(?:[a-z]{{2}}/)?package/{_SCOPED}",), name="Yarn"),
+         pasted=(rf"(?:classic\.)?yarnpkg\.com/(?:[a-z]{{2}}/)?package/{_SCOPED}",)),
 )}
 
 
-def _problem_of_row(dialect: Dialect, site: str) -> str:
-    """What is wrong with the address of an operator's provider, whose fragment says how to read it."""
+def _problem_of_row(id_: str, speaks: str, site: str) -> str:
+    """What is wrong with an operator's provider, such as the fragment that says how to read its address."""
     fragment = site.partition("#")[2]
-    if dialect.read is json_:
-        unknown = [name for name, _, _ in (part.partition("=") for part in fragment.split("&") if part)
-                   if name not in _FIELDS]
+    if speaks not in DIALECTS:
+        return f"there is no dialect {speaks!r}; expected one of: {', '.join(sorted(DIALECTS))}"
+    if speaks == "depsdev" and id_ not in _DEPSDEV_SYSTEMS:
+        return f"deps.dev has no registry {id_!r}; expected one of: {', '.join(sorted(_DEPSDEV_SYSTEMS))}"
+    if speaks == "json":
+        unknown = [name for name in _fields_of(fragment) if name not in ("", *_FIELDS)]
         return f"behind # stand {', '.join(_FIELDS)}, not {', '.join(unknown)}" if unknown else ""
-    is_read = "{version}" in fragment or dialect.read is feed_ and not fragment
-    if dialect.read in (page_, feed_) and not is_read and not fragment.startswith("header:"):
-        return "behind # stands the text around {version}" + (
-            ", or header:NAME" if dialect.read is page_ else ", or nothing")
-    return ""
+    other = {"page": "header:NAME", "feed": "nothing"}.get(speaks)
+    is_read = "{version}" in fragment or fragment.startswith("header:") or speaks == "feed" and not fragment
+    return f"behind # stands the text around {{version}}, or {other}" if other and not is_read else ""
 
 
 def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider] = ()) -> dict[str, Provider]:
@@ -6583,20 +6546,12 @@ def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider]
     A built-in one that is moved keeps its rules, unless it speaks another dialect now."""
     table = dict(PROVIDERS) | {provider.id: provider for provider in own}
     for id_, speaks, site in rows:
-        dialect, old = DIALECTS.get(speaks), table.get(id_)
-        if dialect is None:
-            raise SettingError(f"--provider {id_}={speaks}:{site}: there is no dialect {speaks!r}; "
-                               f"expected one of: {', '.join(sorted(DIALECTS))}")
-        if dialect.read is depsdev and id_ not in _DEPSDEV_SYSTEMS:
-            raise SettingError(f"--provider {id_}={speaks}:{site}: deps.dev has no registry {id_!r}; "
-                               f"expected one of: {', '.join(sorted(_DEPSDEV_SYSTEMS))}")
-        if problem := _problem_of_row(dialect, site):
+        if problem := _problem_of_row(id_, speaks, site):
             raise SettingError(f"--provider {id_}={speaks}:{site}: {problem}")
-        if old and old.dialect.read is dialect.read:
-            table[id_] = dataclasses.replace(old, site=site, page="", release_page="")
-        else:
-            table[id_] = Provider(id_, site, dialect, token_from=old.token_from if old else "",
-                                  pasted=old.pasted if old else (), purl=old.purl if old else ())
+        dialect, old = DIALECTS[speaks], table.get(id_) or Provider(id_, site, DIALECTS[speaks])
+        if old.dialect.read is not dialect.read:
+            old = Provider(id_, site, dialect, token_from=old.token_from, pasted=old.pasted)
+        table[id_] = dataclasses.replace(old, site=site, page="", release_page="")
     return dict(sorted(table.items()))
 
 
@@ -6623,6 +6578,13 @@ def name_at(provider: Provider, text: str) -> tuple[str, str]:
     return name, dialect.key(name)
 
 
+def project_named(providers: Mapping[str, Provider], id_: str, name: str) -> tuple[Provider, str] | None:
+    """``(provider, name)`` of a project; None without that provider, or if it has no such names."""
+    with contextlib.suppress(Invalid, KeyError):
+        return providers[id_], name_at(providers[id_], name)[0]
+    return None
+
+
 def _pasted_at(provider: Provider, address: str) -> str | None:
     """The name of the project that a page's address, without scheme and query, is about: at its server, or
     at that of the built-in provider whose id it has, as of a mirror."""
@@ -6639,27 +6601,46 @@ def _pasted_at(provider: Provider, address: str) -> str | None:
     return None
 
 
-def _project_of_purl(providers: Mapping[str, Provider], purl: str) -> tuple[Provider, str] | None:
-    """The project of ``pkg:npm/%40scope/name@1.0``: https://github.com/package-url/purl-spec"""
-    rest, _, qualifiers = purl.partition("#")[0].partition("?")
-    type_, _, path = rest[len("pkg:"):].strip("/").partition("/")
-    type_, (folders, slash, last) = type_.lower(), path.rpartition("/")
-    name = unquote(f"{folders}{slash}{last.partition('@')[0]}")
-    place = dict(urllib.parse.parse_qsl(qualifiers[:2000])).get("repository_url")
-    if place:       # an image in another registry
-        elsewhere = f"{place}/{name}" if type_ == "docker" else place
-        return project_in(providers, elsewhere) if elsewhere[:4].lower() != "pkg:" else None
-    for provider in providers.values():
-        if type_ in provider.purl:
-            with contextlib.suppress(Invalid):
-                return provider, name_at(provider, name.rpartition("/")[2] if type_ == "cpan" else name)[0]
-    return None
-
-
+# https://github.com/package-url/purl-spec: the provider of each type; and a purl's type, namespace and name,
+# version, qualifiers, subpath.
+PURL_TYPES = {"apk": "alpine", "composer": "packagist", "deb": "debian", "docker": "dockerhub", "gem": "gems",
+              "githubactions": "github", "golang": "go", "oci": "dockerhub", "swift": "git",
+              **{id_: id_ for id_ in ("bitbucket", "cargo", "conda", "cpan", "github", "gitlab", "hackage",
+                                      "hex", "maven", "npm", "nuget", "openvsx", "pub", "pypi")}}
+PURL = re.compile(r"pkg:/*([\w.+-]+)/([^?#]*?)(?:@([^@/?#]*))?(?:\?([^#]*))?(?:#(.*))?", re.IGNORECASE)
 # An image as "docker pull" takes it: https://pkg.go.dev/github.com/distribution/reference
 _REFERENCE = re.compile(rf"(?:({_REGISTRY})/|(?![^/:@]*\.))((?:{_IMAGE}/)*{_IMAGE})"
                         r"(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?", re.IGNORECASE)
 _CALLED_REGISTRY = re.compile(r".*:[0-9]+|(?:.*[.-])?(?:docker|registry|[a-z]*cr|cgr)\..*", re.IGNORECASE)
+# What is installed, by the tag of an image and by the version of a package or a repository.
+_TAG = re.compile(r"(?:pkg:[^?#]*@(?!sha256)|pkg:.*[?&]tag=|(?!pkg:)[^@]*:)(\w[\w.-]{0,127})(?:[@?&#].*)?",
+                  re.IGNORECASE)
+_AT_VERSION = re.compile(r"(?:pkg:[^?#]*|[\w.-]+/[\w.-]+)@(v?[0-9][\w.+-]*)(?:[?#].*)?", re.IGNORECASE)
+
+
+def _project_of_purl(providers: Mapping[str, Provider], purl: str) -> tuple[Provider, str] | None:
+    """The project of ``pkg:npm/%40scope/name@1.0``."""
+    found = PURL.fullmatch(purl)
+    type_, path, _, qualifiers, below = (one or "" for one in found.groups()) if found else [""] * 5
+    type_, name = type_.lower(), unquote(path)
+    asked = {key: value.partition("@")[0] for key, value in urllib.parse.parse_qsl(qualifiers[:2000])}
+    place = asked.get("repository_url")
+    if place:       # an image in another registry
+        elsewhere = f"{place}/{name}" if type_ == "docker" else place
+        return project_in(providers, elsewhere) if elsewhere[:4].lower() != "pkg:" else None
+    if type_ == "swift" or type_ == "docker" and re.match(r"[^/]*[.:]", name):
+        return project_in(providers, f"https://{name}" if type_ == "swift" else f"{name}:latest")
+    if type_ == "golang":
+        is_package = re.match(r"(?:cmd|internal|pkg)(?:/|$)", below)       # else the rest of a module's name
+        name = "/".join(filter(None, (name, "" if is_package else unquote(below).strip("/"))))
+        type_, name = ("github", "golang/go") if name == "stdlib" else (type_, name)
+    owner, last = name.partition("/")[0], name.rpartition("/")[2]
+    origin = asked.get("upstream") or last
+    name = {"apk": f"main/{origin}", "conda": f"{asked.get('channel', '')}/{name}", "cpan": last,
+            "deb": origin if owner in ("debian", "ubuntu") else "", "openvsx": name.replace("/", "."),
+            "githubactions": "/".join(name.split("/")[:2])}.get(type_, name)
+    id_ = "ubuntu" if (type_, owner) == ("deb", "ubuntu") else PURL_TYPES.get(type_, "")
+    return project_named(providers, id_, name)
 
 
 def _image_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
@@ -6667,18 +6648,14 @@ def _image_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, s
     Without a tag it may be a repository or a module, unless its registry has a port or is called like one."""
     reference = _REFERENCE.fullmatch(text) if len(text) <= 2 * NAME_LIMIT else None
     if listed := re.fullmatch(r"https?://([^/]+)/v2/(.+)/tags/list", text):
-        id_, name = "image", "/".join(listed.groups())
-    elif reference and (reference[3] or reference[4] or _CALLED_REGISTRY.fullmatch(reference[1] or "")):
-        id_, name = "image" if reference[1] else "dockerhub", "/".join(filter(None, reference.group(1, 2)))
-    else:
-        return None
-    with contextlib.suppress(Invalid, KeyError):
-        return providers[id_], name_at(providers[id_], name)[0]
+        return project_named(providers, "image", "/".join(listed.groups()))
+    if reference and (reference[3] or reference[4] or _CALLED_REGISTRY.fullmatch(reference[1] or "")):
+        name = "/".join(filter(None, reference.group(1, 2)))
+        return project_named(providers, "image" if reference[1] else "dockerhub", name)
     return None
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an address, not a name."""
     return bool(re.match(r"(?:git\+)?(?:https?|ssh|git)://|git@|pkg:", text.strip(), re.IGNORECASE))
 
 
@@ -6696,20 +6673,15 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
     named = asked.get("name") or asked.get("group")
     if path in ("package", "git") and named:        # of Yarn and Savannah
         path = f"{path}/{named}"
+    if api := re.match(r"(?:api/v1/)?repos/([^/]+/[^/]+)", path):       # of a forge
+        host, path = host.removeprefix("api."), f"{api[1].removesuffix('.git')}.git"
     address = f"{host.lower().removeprefix('www.')}/{path}"[:1000]
     for provider in providers.values():
         if name := _pasted_at(provider, address):
             return provider, name
-    if "git" in providers and path.endswith(".git"):
-        scheme = "http" if re.match(r"(?:git\+)?http://", text, re.IGNORECASE) else "https"
-        with contextlib.suppress(Invalid):
-            return providers["git"], name_at(providers["git"], f"{scheme}://{host}/{path}")[0]
-    return _image_in(providers, text)
-
-
-_TAG = re.compile(r"(?:pkg:[^?#]*@(?!sha256)|pkg:.*[?&]tag=|(?!pkg:)[^@]*:)(\w[\w.-]{0,127})(?:[@?&#].*)?",
-                  re.IGNORECASE)
-_AT_VERSION = re.compile(r"(?:pkg:[^?#]*|[\w.-]+/[\w.-]+)@(v?[0-9][\w.+-]*)(?:[?#].*)?", re.IGNORECASE)
+    scheme = "http" if re.match(r"(?:git\+)?http://", text, re.IGNORECASE) else "https"
+    repository = path.endswith(".git") and project_named(providers, "git", f"{scheme}://{host}/{path}")
+    return repository or _image_in(providers, text)
 
 
 def split_provider(providers: Collection[str], id_: str | None, text: str) -> tuple[str | None, str]:
@@ -6727,10 +6699,9 @@ def installed_in(provider: Provider, text: str, now: float) -> tuple[Installatio
     found = (_TAG if is_image else _AT_VERSION).fullmatch(text)
     version = unquote(found[1]) if found else ""
     digest = re.search("@(sha256:[0-9a-f]{64})$", text) if is_image else None
-    if is_image and not digest and (version == "latest" or _NOT_A_RELEASE.fullmatch(version)):
+    if not digest and version in ("", "latest" if is_image else ""):
         return ()
-    is_said = bool(version or digest)
-    return (Installation("", version, digest[1] if digest else "", seen_at=now),) if is_said else ()
+    return (Installation("", version, digest[1] if digest else "", seen_at=now),)
 
 
 _LIKELY = ("github", "gitlab", "codeberg", "dockerhub", "pypi", "npm", "cargo", "gems", "packagist", "nuget",
@@ -6739,12 +6710,8 @@ _LIKELY = ("github", "gitlab", "codeberg", "dockerhub", "pypi", "npm", "cargo", 
 
 def likely_providers(providers: Mapping[str, Provider], name: str) -> list[Provider]:
     """Up to eight providers whose projects may have such a name, those that most people mean first."""
-    fitting = []
-    for provider in map(providers.get, dict.fromkeys((*_LIKELY, *providers))):
-        with contextlib.suppress(Invalid):
-            if provider and name_at(provider, name):
-                fitting.append(provider)
-    return fitting[:8]
+    found = (project_named(providers, id_, name) for id_ in dict.fromkeys((*_LIKELY, *providers)))
+    return [one[0] for one in itertools.islice(filter(None, found), 8)]
 
 
 def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
@@ -6759,8 +6726,8 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
         text = re.sub(r"^([\w.-]+/[\w.-]+)@v?[0-9][\w.+-]*$", r"\1", text.strip())
     if id_ is None:
         found = project_in(providers, text)
-        if found is None and is_typed and "github" in providers and re.fullmatch(r"[\w.-]+/[\w.-]+", text):
-            found = providers["github"], name_at(providers["github"], text)[0]
+        if found is None and is_typed:
+            found = project_named(providers, "github", text)
         if found is None:
             likely = ", ".join(provider.id for provider in likely_providers(providers, text))
             hint = f"may be a project of {likely}" if likely else "is not an address that is known here"
@@ -6791,7 +6758,7 @@ def _place_of(provider: Provider, name: str) -> tuple[str, str]:
 def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     """Where people see a project's releases, or one of them."""
     row = provider if provider.page else provider.dialect
-    template = version is not None and row.release_page or row.page
+    template = version is not None and row.release_page.replace("{page}", row.page) or row.page
     if provider.dialect.read is dockerhub and name.startswith("library/"):
         template, name = "{site}/_/{name}/tags", name.partition("/")[2]
     site, name = _place_of(provider, name)
@@ -6805,13 +6772,17 @@ def page_of(provider: Provider, name: str, version: str | None = None) -> str:
         "folder": quote(f"{group.replace('.', '/')}/{artifact}"), "version": quote(version or "", safe="")})
 
 
-def _raise_for_status(provider: Provider, name: str, asked: Request, answer: Answer) -> None:
+def _raise_for_status(provider: Provider, name: str, asked: Request, answer: Answer,
+                      token_headers: Mapping[str, str]) -> None:
     """Raises ProviderError for a status that is neither success nor accepted."""
     status = answer.status
     if 200 <= status < 300 or status in asked.accept_statuses:
         return
     if status in (404, 410, 451):
         raise ProjectMissing(f"{provider.title} has no project {name} (status {status})")
+    if status == 401 and token_headers and token_headers.items() <= asked.headers.items():
+        raise TokenRefused(f"{provider.title} refuses the token in {provider.token_variable}; it may have "
+                           "expired or been revoked")
     if status in (401, 403):
         token = f" and needs a token in {provider.token_variable}" if provider.dialect.auth else ""
         if provider.auth("x").keys() & asked.headers.keys():
@@ -6819,9 +6790,6 @@ def _raise_for_status(provider: Provider, name: str, asked: Request, answer: Ans
         raise ProviderError(f"{provider.title} does not show {name} (status {status}): it does not exist, "
                             f"is private{token}, or programs are kept out")
     raise ProviderError(f"{provider.title} answered status {status} for {name}")
-
-
-_WEB_LINK = re.compile(r"https?://[^\0\s\"'<>\ud800-\udfff]+")
 
 
 def _storable(text: str) -> str:
@@ -6833,7 +6801,8 @@ def _storable(text: str) -> str:
 
 def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
     """The note as it can be stored and shown, with absolute links that are no scripts."""
-    url = note.url[:2000] if isinstance(note.url, str) and _WEB_LINK.fullmatch(note.url) else ""
+    url = note.url[:2000] if isinstance(note.url, str) and re.fullmatch(
+        r"https?://[^\0\s\"'<>\ud800-\udfff]+", note.url) else ""
     message = absolute_links(_storable(note.message), url or page_of(provider, name, version))
     return Note(_storable(note.title), harmless_links(message)[:NOTE_LIMIT], url, note.original)
 
@@ -6904,19 +6873,18 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
             raise Unreachable(f"Can't reach {provider.title}: {error}") from error
         if is_conditional and answer.status == 304:
             return None
-        _raise_for_status(provider, name, request, answer)
+        _raise_for_status(provider, name, request, answer, project.auth)
     raise ProviderError(f"{provider.title} would need more than {_REQUEST_LIMIT} requests for {name}")
 
 
 # == readers ===================================================================
-#
 # Reads the files in which people pin versions: compose files, lock files, SBOMs, lists of other tools. Pure:
-# a text comes in, entries go out; nothing is executed, no file is opened. What is read is a stranger's:
-# entries are limited, no alias of YAML is expanded, and no pattern is quadratic; time and memory
-# are limited where a reader runs, in the helper process (security).
+# a text comes in, entries go out; nothing is executed, no file is opened. What is read is a stranger's: no
+# pattern is quadratic; time and memory are limited where a reader runs, in the helper process (security).
 
 
 ENTRY_LIMIT = 50_000            # entries of one file
+_CONTAINER_LIMIT = 1000         # of one engine
 _WIDTH_LIMIT = 10_000           # characters of a line that are looked at, and of a value with its variables
 
 
@@ -6926,6 +6894,8 @@ _PLACEHOLDER = re.compile(
     r"[{}<>]|\$[\w(]|@\w+@|%\w+%|^(?:--|\(|~$|__\w+__$|[A-Z_]*(?:TAG|VERSION)$|"
     r"(?i:null|none|nil|undefined|unknown|noassertion|change_?me|x\.[xy](?:\.[xz])?)$)")
 _NO_VERSION = "not a version; perhaps a placeholder"
+_NO_TAG = "its tag is not named here"
+Reader = Callable[[str, Mapping[str, str]], Iterable["Pin"]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -6940,6 +6910,7 @@ class Pin:
     provider: str = ""          # our id; "image" for one of any registry; "" where project_in can tell
     reason: str = ""
     label: str = ""             # the version that an image itself names
+    alias: str = ""             # what a manifest beside the file calls it, which tells whether it is direct
 
     def __post_init__(self) -> None:
         texts = {key: re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "\ufffd", value[:500])
@@ -6947,9 +6918,6 @@ class Pin:
         if _PLACEHOLDER.search(texts["version"]):
             texts |= {"version": "", "reason": self.reason or _NO_VERSION}
         self.__dict__.update(texts)     # as it is frozen
-
-
-Reader = Callable[[str, Mapping[str, str]], Iterable[Pin]]
 
 
 def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provider, str] | None:
@@ -6961,19 +6929,13 @@ def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provi
         return project_in(registries, f"{found.name}:latest")
     if not found.provider:
         return project_in(providers, found.name)
-    try:
-        return providers[found.provider], name_at(providers[found.provider], found.name)[0]
-    except (Invalid, KeyError):
-        return None
+    return project_named(providers, found.provider, found.name)
 
 
 def _lines(text: str) -> Iterator[str]:
     """The lines that are neither blank nor comments, their indentation kept."""
     return (line[:_WIDTH_LIMIT].rstrip() for line in text.split("\n") if line.strip(" \t#")
             and line.lstrip(" \t")[0] != "#")
-
-
-_VARIABLE = re.compile(r"\$(?:\{(\w+)(?:(:?[-?+])([^${}]*))?\}|([A-Za-z_]\w*))")
 
 
 def _with_variables(text: str, env: Mapping[str, str]) -> tuple[str, str]:
@@ -6986,10 +6948,9 @@ def _with_variables(text: str, env: Mapping[str, str]) -> tuple[str, str]:
         if "+" in rule or "-" in rule and given is None:
             return "" if "+" in rule and given is None else other
         return f"\1{name}\2" if given is None else given.replace("$", "\0")
-
     text = text.replace("$$", "\0")
     for _ in range(10):
-        text = _VARIABLE.sub(value, text)
+        text = re.sub(r"\$(?:\{(\w+)(?:(:?[-?+])([^${}]*))?\}|([A-Za-z_]\w*))", value, text)
         if len(text) > _WIDTH_LIMIT:
             raise ValueError(f"has variables that make a value longer than {_WIDTH_LIMIT:,} characters")
     unset = re.search("\1(\\w+)\2", text)
@@ -7017,6 +6978,10 @@ _IMAGE_NAME = re.compile(r"(?!(?:github\.com|gitlab\.com|bitbucket\.org)/)(?:[A-
                          r"[a-z0-9][a-z0-9._-]*(?:/[a-z0-9][a-z0-9._-]*)*")
 _IMAGE_REST = re.compile(r"(?:\w[\w.-]{0,127})?(?:@\w+:[0-9a-f]{32,})?", re.ASCII)
 _BUILT_HERE = "built here"
+# A version of a repository: a tag, or what a comment behind a commit calls it.
+_RELEASE_TAG = re.compile(r"(?:[A-Za-z]+[._-])*+[A-Za-z]?[0-9][\w.+-]*")
+_COMMENTED = re.compile(r"\b([0-9a-f]{40,64})[\"']?[ \t]+#[^\n]{0,60}?\b(v?[0-9][\w.+-]*)")
+_A_COMMIT = "a branch or a commit, not a version"
 
 
 def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
@@ -7037,39 +7002,42 @@ def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     return Pin(name, "" if unset else tag, digest, service=service, provider="image", reason=reason)
 
 
-_PURL_TYPES = frozenset(type_ for row in PROVIDERS.values() for type_ in row.purl)
-
-
-def _purl_pin(text: str, version: str = "", is_direct: bool = True, name: str = "") -> Pin:
-    """What ``pkg:npm/%40scope/name@1.0`` pins: https://github.com/package-url/purl-spec"""
-    if not text.startswith("pkg:"):         # an SBOM that has the name only
-        return Pin(name, version, is_direct=is_direct, reason="has no package URL (purl)")
-    path, _, query = text.partition("#")[0].partition("?")
-    folders, slash, last = path.rpartition("/")
-    last, _, pinned = last.partition("@")
+def _purl_pin(text: str, version: str = "", is_direct: bool | None = None, name: str = "") -> Pin:
+    """What ``pkg:npm/%40scope/name@1.0`` pins: https://github.com/package-url/purl-spec  The packages of a
+    distribution are what only others need."""
+    found = PURL.fullmatch(text)
+    if not found:       # an SBOM that has the name only
+        return Pin(name, version, is_direct=is_direct is not False, reason="has no package URL (purl)")
+    type_, path, pinned, query, below = (one or "" for one in found.groups())
     asked, digest, version = dict(urllib.parse.parse_qsl(query[:2000])), "", unquote(pinned) or version
     if version.startswith("sha256:"):       # of an image
         digest, version = version, asked.get("tag", "")
-    place = quote(asked.get("repository_url", ""), safe="/:")
-    about: dict[str, Any] = {"digest": digest, "is_direct": is_direct, **_pin_of_version(version)}
-    type_ = path[4:].strip("/").partition("/")[0].lower()
-    if type_ not in _PURL_TYPES:
+    kept = "&".join(f"{key}={quote(asked[key], safe='/:')}" for key in (
+        "repository_url", "channel", "upstream") if key in asked)
+    type_ = type_.lower()
+    if type_ == "golang" and path == "stdlib":
+        version = re.sub("^v", "go", version)
+    is_direct = is_direct is None or is_direct and type_ not in ("apk", "deb", "rpm")
+    about = {"digest": digest, "is_direct": is_direct, **_pin_of_version(version)}
+    if type_ not in PURL_TYPES:
         about["reason"] = f"no provider for pkg:{type_}"
-    if folders + slash + last == "pkg:golang/stdlib":       # in each SBOM of a Go program
-        return Pin("stdlib", **about | {"reason": "part of Go itself"})
-    return Pin(folders + slash + last + (place and f"?repository_url={place}"), **about)
+    return Pin(f"pkg:{type_}/{path}" + (kept and f"?{kept}") + (below and f"#{below}"), **about)
 
 
-def _json(text: str) -> Any:
-    """A JSON text, its numbers as text. Raises ValueError."""
+def _loaded(what: str, loads: Callable[[str], Any], text: str) -> Any:
+    """Raises ValueError."""
     try:
-        return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+        return loads(text)
     except RecursionError:
         raise ValueError("is nested too deep") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
+    except ValueError as error:
+        raise ValueError(f"is not {what}: {error}") from None
 
 
+# Numbers of JSON are texts here.
+_json = functools.partial(_loaded, "JSON", functools.partial(
+    json.loads, parse_int=str, parse_float=str, parse_constant=str))
+_toml = functools.partial(_loaded, "TOML", tomllib.loads)
 _Json = TypeVar("_Json", dict, list, str)
 
 
@@ -7080,168 +7048,239 @@ def _of(kind: type[_Json], value: Any, *keys: str) -> _Json:
     return value if isinstance(value, kind) else kind()
 
 
-_QUOTED = re.compile(r""""((?:[^"\\]|\\.)*)"|'((?:[^']|'')*)'""")
+def _texts(value: Any, *keys: str) -> list[str]:
+    return [_of(str, value, key) for key in keys]
+
+
+_QUOTED = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^']|'')*+)'""", re.DOTALL)
+_YAML_PAIR = re.compile(r"""((?:"[^"]*"|'[^']*')\s*|[^\s"'{\[&*|>](?:[^\n#]|(?<=\S)#)*?):(?:\s+(.*))?$""")
+# A value that goes on in deeper lines: a block, or one whose quotes are still open.
+_OPEN = re.compile(r"""(?:[&!]\S*\s+)*+(?:[|>][-+0-9]*\s*(?:#.*)?|"(?:[^"\\]|\\.)*|'[^']*)$""")
+_FLOW = re.compile(r"(?:[&!]\S*\s+)*+(?:\[|\{(?![{%]))")
+_FLOW_TOKEN = re.compile(
+    r"""\s*+(?:\#[^\n]*+|,\s*+(?=[}\]])|("(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+')|((?!:)(?:\$\{[^{}\n]*+\}"""
+    r"""|\{\{[^{}\n]*+\}\}|:(?![\s,{}\[\]])|[^\S\n](?!\#)|[^\s,{}\[\]:])++)|([{}\[\],:]))""", re.DOTALL)
 
 
 def _scalar(text: str) -> str:
-    """A plain or quoted scalar of YAML, TOML or .env, without the comment behind it."""
+    """A plain or quoted scalar of YAML or .env, without the comment behind it; null is ""."""
     quoted = _QUOTED.match(text)
     if quoted and text[0] == '"':
         return re.sub(r"\\(.)", r"\1", quoted[1])
-    return quoted[2].replace("''", "'") if quoted else re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()
+    plain = re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()
+    return quoted[2].replace("''", "'") if quoted else "" if plain in ("null", "Null", "NULL", "~") else plain
 
 
-_YAML_PAIR = re.compile(r"""((?:"[^"]*"|'[^']*')\s*|[^\s"'{\[&*|>][^\n]*?):(?:\s+(.*))?$""")
-_FLOW_PAIR = re.compile(r"""(?:^|,)\s*("[^"]*"|'[^']*'|[^\s,:"']+)\s*:\s*("[^"]*"|'[^']*'|[^,]*)""")
-# A value that goes on in deeper lines: a block, or one whose quotes or brackets are still open.
-_OPEN = re.compile(
-    r"""(?:[&!]\S*\s+)*(?:[|>][-+0-9]*\s*(?:#.*)?|"(?:[^"\\]|\\.)*|'[^']*|\{[^}]*|\[[^\]]*)$""")
-
-
-def _yaml_lines(text: str) -> Iterator[tuple[int, str, str]]:
-    """``(indentation, key, raw value)`` of block YAML, a value's lines in one. Documents and the items
-    of lists have keys of their own: "--- 7", "- 7"."""
-    at, key, parts, is_open = -1, "--- 0", [""], False
-    for number, line in enumerate(_lines(text), 1):
-        content = line.lstrip(" \t")
-        indent, is_item = len(line) - len(content), content[:2] in ("- ", "-")
-        is_start, goes_on = re.match(r"---(?:\s|$)", line), indent > at and (is_open or not parts[0])
-        if goes_on and is_open or not (is_item or is_start or _YAML_PAIR.match(content)):
-            parts += [content] if goes_on else []
-            continue
-        yield at, key, " ".join(parts)[:_WIDTH_LIMIT].strip()
-        if is_start:
-            at, key, parts, content = -1, f"--- {number}", [""], ""
-        while content[:2] in ("- ", "-"):
-            at, key, parts = indent, f"- {number}.{indent}", [""]
-            yield at, key, ""
-            indent, content = indent + len(content) - len(content[1:].lstrip()), content[1:].lstrip()
-        pair = _YAML_PAIR.match(content)
-        if pair:
-            at, key, parts = indent, _scalar(pair[1]), [pair[2] or ""]
-        elif is_item:
-            parts = [content]
-        is_open = bool(_OPEN.match(parts[0]))
-    yield at, key, " ".join(parts)[:_WIDTH_LIMIT].strip()
-
-
-class _Yaml:
-    """The scalars of each map by the map's path, and the paths of what aliases name. An alias of a scalar is
-    looked up; no other is expanded, so that a small text stays small."""
-
-    def __init__(self, text: str) -> None:
-        self.maps: dict[tuple[str, ...], dict[str, str]] = {}
-        self._anchors: dict[str, tuple[str, ...]] = {}
-        stack: list[tuple[int, str]] = []
-        for indent, key, value in _yaml_lines(text):
-            is_item = key.startswith("- ")      # may stand as far left as the key of its list
-            while stack and stack[-1][0] >= indent + (is_item and not stack[-1][1].startswith("- ")):
-                stack.pop()
-            stack.append((indent, key))
-            self._put(tuple(key for _, key in stack), value)
-
-    def at(self, *path: str) -> dict[str, str]:
-        return self.maps.get(path, {})
-
-    def inherited(self, path: tuple[str, ...], key: str) -> str:
-        """A map's scalar, or that of what it merges or is an alias of: 10 places at most."""
-        places = [path]
-        for place in itertools.islice(places, 10):
-            own = self.at(*place)
-            if own.get(key):
-                return own[key]
-            names = re.findall(r"\*([^\s,\]]+)", own.get("<<", "") + self.at(*place[:-1]).get(place[-1], ""))
-            places += [self._anchors[name] for name in names[:10] if name in self._anchors]
+def _flow(text: str) -> Any:
+    """The map or list in brackets that a text begins with, as in JSON. Raises ValueError where it cannot be
+    read and may name something."""
+    def as_json(token: re.Match[str]) -> str:
+        return json.dumps(_scalar(token[1] or token[2])) if token[1] or token[2] else token[3] or ""
+    try:
+        return json.JSONDecoder().raw_decode(_FLOW_TOKEN.sub(as_json, text))[0]
+    except (RecursionError, ValueError):
+        if re.search("image|chart|uses", text):
+            raise ValueError("has brackets that are not closed, or nested too deep") from None
         return ""
 
-    def _put(self, path: tuple[str, ...], value: str) -> None:
-        while mark := re.match(r"([&!])(\S*)\s*", value):
-            if mark[1] == "&":
-                self._anchors[mark[2]] = path
-            value = value[mark.end():]
-        pairs = []
-        if re.match(r"\{(?!\{)", value):
-            inner = value[1:].rpartition("}")[0]
-            for _ in range(5):      # only its own pairs, not those of maps inside
-                inner = re.sub(r"(?<!\$)[{\[][^{}\[\]]*[}\]]", "", inner)
-            pairs, value = [((*path, _scalar(key)), own) for key, own in _FLOW_PAIR.findall(inner)], ""
-        for at, own in (*pairs, (path, re.sub(r"^[|>][-+0-9]*\s*", "", value))):
-            scalar = "" if re.match(r"(?:null|Null|NULL|~)\s*(?:$|\s#)", own) else _scalar(own)
-            named = self._anchors.get(scalar[1:]) if scalar.startswith("*") else None
-            scalar = named and self.at(*named[:-1]).get(named[-1]) or scalar
-            self.maps.setdefault(at[:-1], {})[at[-1]] = scalar
+
+def _yaml_lines(text: str) -> Iterator[tuple[int, str | None, str]]:
+    """``(depth, key, raw value)`` of block YAML, a value's lines in one. An item of a list has no key, and is
+    deeper than a key that is as far left; a document is an item at -1."""
+    def brackets(content: str) -> int:      # left open
+        bare = re.sub(r"\s#.*", "", _QUOTED.sub("", content))
+        return sum(map(bare.count, "{[")) - sum(map(bare.count, "]}"))
+    found: list[tuple[int, str | None, str]] = [(-1, None, "")]     # of a line, the last one's value in parts
+    at, parts, is_open, left_open = -1, [""], False, 0
+    for line in itertools.chain(_lines(text), ["---"]):
+        content, is_start = line.lstrip(" \t"), line[:4].rstrip() == "---"
+        indent = len(line) - len(content)
+        goes_on = not is_start and (left_open > 0 or indent > at and (is_open or not parts[0]))
+        is_new = is_start or content[:2] in ("- ", "-") or _YAML_PAIR.match(content)
+        if goes_on and (left_open > 0 or is_open) or not is_new:
+            parts += [content] if goes_on else []
+            left_open += brackets(content) if goes_on and (left_open > 0 or _FLOW.match(content)) else 0
+            continue
+        yield from (*found[:-1], (*found[-1][:2], "\n".join(parts).strip()))
+        found, content = ([(-1, None, content[3:])], "") if is_start else ([], content)
+        while content[:2] in ("- ", "-"):
+            marks = re.findall(r"^-\s*((?:[&!]\S*\s+)*+)", content)[0]
+            found.append((2 * (len(line) - len(content)) + 1, None, marks))
+            content = content[1:].lstrip()[len(marks):]
+        if pair := _YAML_PAIR.match(content):
+            found.append((2 * (len(line) - len(content)), _scalar(pair[1]), pair[2] or ""))
+        elif content:
+            found[-1] = (*found[-1][:2], found[-1][2] + content)
+        at, parts = found[-1][0] // 2, [found[-1][2]]
+        is_open, left_open = bool(_OPEN.match(parts[0])), brackets(parts[0]) if _FLOW.match(parts[0]) else 0
+
+
+def _documents(text: str) -> list[Any]:
+    """The documents of a YAML text: maps, lists and texts; null is "". What an alias names is shared, not
+    copied, so that a small text stays small. Raises ValueError."""
+    if text.lstrip()[:1] in ("{", "["):     # JSON
+        return [_flow(text)]
+    documents, anchors = list[Any](), dict[str, tuple[Any, Any]]()
+    levels: list[list[Any]] = [[-1, documents, 0]]      # depth, map or list, and the place of its last value
+
+    def named(value: Any) -> Any:
+        holder, place = anchors.get(value, (None, 0)) if isinstance(value, str) else (None, 0)
+        return value if holder is None else holder[place]
+    for depth, key, raw in _yaml_lines(text):
+        while levels[-1][0] > depth:
+            levels.pop()
+        above, into, place = levels[-1]
+        if above < depth:
+            levels.append([depth, [] if key is None else {}, 0])
+            into[place] = into[place] or levels[-1][1]      # else it is broken, and kept apart
+            into = levels[-1][1]
+        levels[-1][2] = place = len(into) if isinstance(into, list) else key
+        if isinstance(into, list):
+            into.append("")
+        else:
+            into[place] = ""
+        while mark := re.match(r"([&!])(\S*)\s*", raw):
+            anchors |= {f"*{mark[2]}": (into, place)} if mark[1] == "&" else {}
+            raw = raw[mark.end():]
+        value = _flow(raw) if _FLOW.match(raw) else named(_scalar(
+            re.sub(r"^[|>][-+0-9]*\s*", "", raw[:_WIDTH_LIMIT].replace("\n", " "))))
+        if isinstance(value, list):
+            value = [named(one) for one in value]
+        into[place] = {name: named(one) for name, one in value.items()} if isinstance(value, dict) else value
+    return documents
+
+
+def _maps(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """``(the last keys that lead to it, "-" of a list, map)`` of each map; shared ones once."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [(("", ""), document)]
+    seen = set[int]()
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, (dict, list)) and id(value) not in seen:
+            seen.add(id(value))
+            inner = value.items() if isinstance(value, dict) else (("-", one) for one in value)
+            waiting += [((*path[-3:], key), one) for key, one in inner][::-1]
+            if isinstance(value, dict):
+                yield path, value
+
+
+def _checkout(place: str, reference: str, names: Mapping[str, str] = {}, provider: str = "") -> Pin:
+    """What a tag or a commit of a repository pins. ``names``: versions of commits."""
+    version = names.get(reference, reference)
+    is_tag = _RELEASE_TAG.fullmatch(version) and not re.fullmatch("[0-9a-f]{40,64}", version)
+    return Pin(place, version if is_tag else "", provider=provider,
+               reason="" if is_tag or not version else _A_COMMIT)
 
 
 def _chart_pin(name: str, version: str, repository: str) -> Pin:
-    """A Helm chart of a repository."""
-    if repository.startswith("oci://"):
-        return Pin(f"{repository[6:].rstrip('/')}/{name}", provider="image", **_pin_of_version(version))
+    """A Helm chart of a repository. A tag of a registry has _ for the + of a version."""
+    if re.match(r"oci://|[\w-]+\.[\w.-]+(?::[0-9]+)?/", repository):        # Argo CD leaves oci:// out
+        place = "/".join(filter(None, (repository.removeprefix("oci://").strip("/"), name)))
+        return Pin(place, provider="image", **_pin_of_version(version.replace("+", "_")))
     if re.match(r"https?://", repository):
         return Pin(f"{repository.rstrip('/')}#{name}", provider="helm", **_pin_of_version(version))
     return Pin(name, **{**_pin_of_version(version), "reason": "the chart's repository is not named here"})
 
 
-def _services(document: _Yaml, path: tuple[str, ...], env: Mapping[str, str]) -> Iterator[Pin]:
+def _services(document: Any, env: Mapping[str, str]) -> Iterator[Pin]:
     """Images of a compose file: https://docs.docker.com/reference/compose-file/services/#image"""
-    for service in document.at(*path):
-        if image := document.inherited((*path, service), "image"):
-            found = _image_pin(image, env, service)
-            is_built = "build" in document.at(*path, service) and "/" not in found.name
+    for name, service in document["services"].items():
+        own, places = dict[str, Any](), [service]
+        for place in itertools.islice(places, 10):      # what it merges
+            own = _of(dict, place) | {key: value for key, value in own.items() if value != ""}
+            merged = _of(dict, place).get("<<")
+            places += merged if isinstance(merged, list) else [merged]
+        if image := own.get("image"):
+            found = _image_pin(_of(str, image) or f"{name} ?", env, name)
+            is_built = "build" in own and "/" not in found.name
             yield dataclasses.replace(found, provider="", reason=_BUILT_HERE) if is_built else found
 
 
-def _manifest(document: _Yaml, path: tuple[str, ...], env: Mapping[str, str],
-              places: Mapping[str, str]) -> Iterator[Pin]:
-    """Images of Kubernetes and Helm's values, charts of Flux and Argo CD. ``places``: chart repositories."""
-    own, image = document.at(*path), document.at(*path).get("image", "")
-    is_sure = ":" in image or path[-2].lower().endswith("containers")
-    if (repository := own.get("repository")) and (
-            {"tag", "digest", "pullPolicy"} & own.keys() or path[-1] == "image" and "/" in repository):
-        tag, digest, is_sure = own.get("tag", ""), own.get("digest", ""), True
-        image = "/".join(filter(None, (own.get("registry"), repository)))
-        image += (tag and f":{tag}") + (digest and f"@{digest}")
-    found = _image_pin(image, env)
-    if is_sure and (found.provider or found.reason == _NO_VERSION):
-        is_named = found.version or found.digest or found.reason or not repository
-        yield found if is_named else dataclasses.replace(found, reason="its tag is not named here")
-    if own.get("chart") and ("repoURL" in own or path[-2:] == ("chart", "spec")):
-        place = own.get("repoURL") or places.get(document.at(*path, "sourceRef").get("name", ""), "")
-        yield _chart_pin(own["chart"], own.get("version") or own.get("targetRevision", ""), place)
+def _image_pins(path: tuple[str, ...], own: dict[str, Any], env: Mapping[str, str]) -> Iterator[Pin]:
+    """Images that a map names: of Kubernetes, Kustomize, Helm's values (by their parts), and pipelines."""
+    for one in _of(list, own, "images"):
+        name, place, tag, digest = _texts(one, "name", "newName", "newTag", "digest")
+        if name and (place or tag or digest):
+            image = f"{place or name}{tag and ':'}{tag}{digest and '@'}{digest}"
+            yield dataclasses.replace(_image_pin(image, env), alias=name)
+    above, key = path[-2:]
+    in_pipelines = {"script", "commands", "steps", "stages", "before_script", "runs-on"}
+    is_sure = above.lower().endswith(("containers", "steps", "services", "pipeline")) or bool(
+        in_pipelines & own.keys()) or not key and any("script" in _of(dict, one) for one in own.values())
+    registry, repository, tag, digest = _texts(own, "registry", "repository", "tag", "digest")
+    is_values = {"tag", "digest", "pullPolicy"} & own.keys() or key == "image" and "/" in repository
+    values = repository and is_values and (
+        f"{registry}{registry and '/'}{repository}{tag and ':'}{tag}{digest and '@'}{digest}")
+    action = _of(str, own, "uses").partition("docker://")[2]
+    listed = _of(list, own, "services") if is_sure or key == "default" else []
+    for one in (values, own.get("image"), own.get("container"), action, *listed):
+        image = _of(str, one) or not _of(str, one, "image") and _of(str, one, "name") or ""
+        found = _image_pin(image.removeprefix("docker://"), env)
+        if key != "machine" and (is_sure or values or ":" in image and key) and (
+                found.provider or found.reason == _NO_VERSION):
+            is_named = found.version or found.digest or found.reason or not values
+            yield found if is_named else dataclasses.replace(found, reason=_NO_TAG)
 
 
-_DIUN_KEYS = {"name", "regopt", "watch_repo", "notify_on", "sort_tags", "max_tags", "include_tags",
-              "exclude_tags", "hub_link", "platform", "metadata"}
+def _source_pins(path: tuple[str, ...], own: dict[str, Any], names: Mapping[str, str]) -> Iterator[Pin]:
+    """Charts and repositories from which Flux, Argo CD, Helm, pipelines and others take things. ``names``: of
+    repositories of charts their addresses, of commits their versions."""
+    chart, name, url, place, version, repository, uses, repo = _texts(
+        own, "chart", "name", "url", "repoURL", "version", "repository", "uses", "repo")
+    if chart and path == ("", "", "releases", "-") and chart[0] != ".":      # of Helmfile, and in no folder
+        folder, _, chart = chart.rpartition("/")
+        yield _chart_pin(chart, version, folder if "://" in folder else names.get(folder, ""))
+    elif chart and (place or path[-2:] == ("chart", "spec")):
+        yield _chart_pin(chart, version or _of(str, own, "targetRevision"),
+                         place or names.get(_of(str, own, "sourceRef", "name"), ""))
+    elif place and _RELEASE_TAG.fullmatch(_of(str, own, "targetRevision")):
+        yield _checkout(place, own["targetRevision"])
+    elif name and path[-2:] in (("helmCharts", "-"), ("dependencies", "-")) and (repository or repo):
+        yield _chart_pin(name, version, repository or repo)
+    elif "/" in repo and path[-2:] == ("repos", "-"):       # of pre-commit
+        yield _checkout(repo, _of(str, own, "rev"), names)
+    elif url and path[-1] == "latest_version":      # of Argus
+        is_github = own.get("type") == "github" and "://" not in url
+        yield Pin(url, service=path[-2], provider="github" if is_github else "")
+    elif url and path[-1] == "spec" and (ref := _of(dict, own, "ref")):      # of Flux
+        tag = next(filter(None, _texts(ref, "tag", "semver", "commit", "branch")), "")
+        yield dataclasses.replace(_chart_pin("", tag, url), digest=_of(str, ref, "digest")) if (
+            url.startswith("oci://")) else _checkout(url, tag)
+    elif "@" in uses and "docker://" not in uses:
+        action, _, reference = uses.partition("@")
+        parts, provider = (5, "") if "://" in action else (2, "github")
+        yield _checkout("/".join(action.split("/")[:parts]), reference, names, provider)
 
 
-def _is_of_diun(items: Sequence[dict[str, str]]) -> bool:
+def _is_of_diun(items: Any) -> bool:
     """Whether a list is one of images: https://crazymax.dev/diun/providers/file/  Lists of other things with
     names have other keys, or no name with a tag, a digest or a registry."""
+    keys = {"name", "regopt", "watch_repo", "notify_on", "sort_tags", "max_tags", "include_tags",
+            "exclude_tags", "hub_link", "platform", "metadata"}
     has_version = re.compile(r":[^:]*(?:[0-9]|latest|stable|alpine)|@|^[^/.]*\.[^/]*/").search
-    return all(one.keys() <= _DIUN_KEYS and not one.get("platform") and not one.get("metadata")
-               and _IMAGE_NAME.match(one.get("name", "")) for one in items) and any(
-        one.keys() > {"name"} or has_version(one["name"]) for one in items)
+    return isinstance(items, list) and all(
+        isinstance(one, dict) and one.keys() <= keys and not _of(str, one, "platform")
+        and not _of(str, one, "metadata") and _IMAGE_NAME.match(_of(str, one, "name"))
+        for one in items) and any(one.keys() > {"name"} or has_version(one["name"]) for one in items)
 
 
 def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """Compose, Kubernetes, Helm, and the lists of Diun and Argus, told apart by their maps."""
-    document = _Yaml(text)
-    places = {document.at(top, "metadata").get("name", ""): document.at(top, "spec").get("url", "")
-              for top in document.at() if document.at(top).get("kind") == "HelmRepository"}
-    of_diun = _is_of_diun([own for path, own in document.maps.items()
-                           if len(path) == 2 and path[1].startswith("- ")])
-    for path, own in document.maps.items():
-        where, root = path[1:], document.at(*path[:1])
-        if "services" in root:
-            yield from _services(document, path, env) if where == ("services",) else ()
-        elif where[:1] == ("dependencies",) and {"name", "repository"} <= own.keys():
-            yield _chart_pin(own["name"], own.get("version", ""), own["repository"])
-        elif of_diun and len(where) == 1 and "name" in own:
-            yield _image_pin(own["name"], env)
-        elif where[:1] == ("service",) and where[2:] == ("latest_version",) and own.get("url"):
-            is_github = own.get("type") == "github" and "://" not in own["url"]
-            yield Pin(own["url"], service=where[1], provider="github" if is_github else "")
-        elif where:
-            yield from _manifest(document, path, env, places)
+    """Compose, Kubernetes, Helm, pipelines, and lists of other tools, told apart by their maps."""
+    documents, names = _documents(text), dict(_COMMENTED.findall(text))
+    for one in documents:
+        if _of(str, one, "kind") == "HelmRepository":
+            names[_of(str, one, "metadata", "name")] = _of(str, one, "spec", "url")
+        for place in _of(list, one, "repositories"):        # of Helmfile
+            is_oci = "oci://" if _of(str, place, "oci") == "true" else ""
+            names[_of(str, place, "name")] = is_oci + _of(str, place, "url")
+    for document in documents:
+        if _is_of_diun(document):
+            yield from (_image_pin(one["name"], env) for one in document)
+        elif _of(dict, document, "services") and not {"steps", "pipeline"} & document.keys():
+            yield from _services(document, env)
+        else:
+            for path, own in _maps(document):
+                yield from (*_image_pins(path, own, env), *_source_pins(path, own, names))
 
 
 def _compose(text: str, env: Mapping[str, str]) -> list[Pin]:
@@ -7252,21 +7291,38 @@ def _compose(text: str, env: Mapping[str, str]) -> list[Pin]:
     return found
 
 
+def _galaxy(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """https://docs.ansible.com/ansible/latest/galaxy/user_guide.html  Also the charts of Helm 2."""
+    for keys, document in itertools.product((("collections",), ("roles",), ()), _documents(text)):
+        for one in _of(list, document, *keys):
+            written = _of(str, one) or _of(str, one, "src") or _of(str, one, "name")
+            is_git = re.search("://|^git@", written)
+            name, _, version = written.partition("," if is_git else ":")
+            version = _of(str, one, "version") or version
+            if is_git:
+                yield _checkout(name.removeprefix("git+").partition("#")[0], version)
+            elif name:
+                yield Pin(name, provider="galaxy", **_pin_of_version(version)) if keys[:1] == (
+                    "collections",) else Pin(name, version, reason="no provider for roles of Ansible Galaxy")
+    yield from _yaml(text, env) if re.search("^dependencies:", text, re.MULTILINE) else ()
+
+
 def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """pnpm-lock.yaml of the versions 5 to 9."""
-    needed, _, packages = text.partition("\npackages:\n")
-    packages = packages.partition("\nsnapshots:")[0]
-    direct = set(re.findall(r"^  +['\"]?([^\s'\":]+)['\"]?:(?:\n +specifier: [^\n]*\n +version:)? ([^\s_(]+)",
-                            needed, re.MULTILINE))
-    aliases = {version.lstrip("/") for _, version in direct}
-    for key in re.findall(r"^  (?! )['\"]?/?([^\s'\"]+?)['\"]?:", packages, re.MULTILINE):
-        if match := re.fullmatch(r"(@[^/]+/[^/@]+|[^/@]+)[@/]([^_()/:]+)(?:[_(].*)?", key):
-            is_direct = not direct or (match[1], match[2]) in direct or f"{match[1]}@{match[2]}" in aliases
-            if match[2] not in ("file", "link"):
-                yield Pin(match[1], match[2], is_direct=is_direct, provider="npm")
+    """pnpm-lock.yaml of the versions 5 to 9; from pnpm 11 on a document before it has pnpm itself."""
+    for document in text.split("\n---\n"):
+        needed, _, packages = document.partition("\npackages:\n")
+        packages, pattern = packages.partition("\nsnapshots:")[0], r"^  (?! )['\"]?/?([^\s'\"]+?)['\"]?:"
+        direct = set(re.findall(
+            r"(?m)^  +['\"]?([^\s'\":]+)['\"]?:(?:\n +specifier: [^\n]*\n +version:)? ([^\s_(]+)", needed))
+        aliases = {version.lstrip("/") for _, version in direct}
+        for key in re.findall(pattern, packages, re.MULTILINE):
+            match = re.fullmatch(r"(@[^/]+/[^/@]+|[^/@]+)[@/]([^_()/:]+)(?:[_(].*)?", key)
+            if match and match[2] not in ("file", "link"):
+                yield Pin(match[1], match[2], provider="npm", is_direct=not direct or (
+                    match[1], match[2]) in direct or f"{match[1]}@{match[2]}" in aliases)
 
 
-_STAGE = re.compile(r"FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
+_STAGE = re.compile(r"FROM\s+(?:--\S+\s+)*[\"']?([^\s\"']+)[\"']?(?:\s+AS\s+(\S+))?", re.IGNORECASE)
 _COPIED = re.compile(r"(?:COPY|ADD)\s.*?--from=(\S+)|RUN(?:\s+--\S+)*?\s+--mount=(?:\S*?,)?from=([^\s,]+)",
                      re.IGNORECASE)
 
@@ -7308,59 +7364,42 @@ def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         yield Pin(pin[1], pin[2], is_direct=not needed_by or not names >= needed_by, provider="pypi")
 
 
-def _tables(text: str) -> list[tuple[str, dict[str, str], str]]:
-    """``(name, raw values of one line, body)`` of the tables of a TOML text that is written line by line, as
-    machines write it. Python has tomllib from 3.11 on."""
-    parts = re.split(r"^\[+([^\[\]\n]+)\]+[^\n]*$", text, flags=re.MULTILINE)
-    return [(name.strip(), {key.strip("\"'"): value for key, value in re.findall(
-        r"""^("[^"\n]*"|'[^'\n]*'|[\w.-]+) *= *(.*)$""", body, re.MULTILINE)}, body)
-        for name, body in zip(parts[1::2], parts[2::2])]
+def _origin(package: Mapping[str, Any], default: str) -> tuple[str, str]:
+    """``(kind, address)`` of where a package of a lock file is from."""
+    default = next((key for key in ("directory", "archive") if key in package), default)      # of pylock.toml
+    source = package.get("source") or package.get("vcs") or default
+    if not isinstance(source, dict):        # of Cargo
+        return str(source).partition("+")[::2]
+    kind = _of(str, source, "type") or next(iter(source), default)
+    return kind, _of(str, source, "url") or _of(str, source, kind)
 
 
-def _locked(provider: str, origin: str) -> Reader:
-    """A reader of ``[[package]]`` tables. ``origin`` matches a source that is the registry. What the packages
-    of the folder itself need is direct; without such packages the file cannot tell."""
+def _locked(provider: str, default: str = "registry") -> Reader:
+    """A reader of ``[[package]]`` tables, of ``[[packages]]`` in PEP 751. What the packages of the folder
+    itself need is direct; without such packages the file cannot tell."""
     def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-        packages, direct, is_own = [], set[str](), False
-        for table, own, body in _tables(text):
-            if table in ("package", "packages"):        # of pylock.toml: PEP 751
-                packages.append(own)
-                is_own = table == "package" and bool(re.match(
-                    r"$|\{ *(?:virtual|editable|directory)", own.get("source", "")))
-            elif table == "package.source" and packages:        # of Poetry
-                packages[-1]["source"] = own.get("type", "")
-            elif table in ("packages.vcs", "packages.directory", "packages.archive") and packages:
-                packages[-1]["source"] = table
-            if is_own and table.startswith("package"):
-                direct.update(re.findall(r'(?:\{ *name = |^ *)"([\w.-]+)', body, re.MULTILINE))
-        for package in packages:
-            name, version = (_scalar(package.get(key, "")) for key in ("name", "version"))
-            if name and re.match(origin, package.get("source", "")):
-                yield Pin(name, version, is_direct=not direct or name in direct, provider=provider)
+        lock = _toml(text)
+        found = [(one, *_origin(one, default)) for key in ("package", "packages")
+                 for one in _of(list, lock, key) if isinstance(one, dict)]
+        own = [one for one, kind, _ in found if kind in ("virtual", "editable", "directory")]
+        direct = {_of(str, needed, "name") for one in own for _, needed in _maps(one) if needed is not one}
+        direct |= {_of(str, needed).split(" ")[0] for one in own for needed in _of(list, one, "dependencies")}
+        direct -= {""}
+        for one, kind, place in found:
+            name, is_there = _of(str, one, "name"), kind in ("registry", "sparse", "legacy")
+            if name and one not in own:
+                place = re.split(r"[?#]", place)[0] if kind == "git" else ""
+                yield Pin(place or name, _of(str, one, "version"), provider=provider if is_there else "",
+                          is_direct=not direct or name in direct, alias="" if direct else name,
+                          reason="" if is_there or place else "from no registry")
     return read
 
 
-_NVCHECKER = {"cratesio": "cargo", "git": "", **{id_: id_ for id_ in (
-    "github", "gitlab", "gitea", "bitbucket", "pypi", "npm", "gems", "packagist", "hackage", "cpan", "go")}}
-
-
-def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """https://nvchecker.readthedocs.io/en/latest/usage.html  A table's name is not the project's."""
-    for table, raw, _ in _tables(text):
-        own = {key: _scalar(value) for key, value in raw.items()}
-        source = own.get("source", "").partition("_")[0]        # git_pygit2
-        name, host = own.get(source, table.strip("\"'")), own.get("host") or own.get("registry")
-        if source == "manual":
-            yield Pin(table, name, service=table, reason="no provider for the source manual")
-        elif source == "maven":
-            yield Pin(f"{own.get('group')}:{own.get('artifact')}", service=table, provider="maven")
-        elif source == "container":
-            yield _image_pin(f"{host}/{name}" if host else name, env, table)
-        elif source in _NVCHECKER:
-            yield Pin(f"https://{host}/{name}" if host else name, service=table,
-                      provider="" if host else _NVCHECKER[source])
-
-
+# Our providers of what nvchecker calls a source.
+_NVCHECKER = {"cratesio": "cargo", "git": "", "archpkg": "arch", "debianpkg": "debian", "snapcraft": "snap",
+              "ubuntupkg": "ubuntu", **{id_: id_ for id_ in (
+                  "github", "gitlab", "gitea", "bitbucket", "pypi", "npm", "gems", "packagist", "hackage",
+                  "cpan", "go", "aur", "repology", "openvsx", "endoflife")}}
 # Where the tools of asdf and mise are released, at GitHub.
 _TOOLS = dict(pair.split("=") for pair in """
     aws-cli=aws/aws-cli awscli=aws/aws-cli bun=oven-sh/bun deno=denoland/deno elixir=elixir-lang/elixir
@@ -7375,21 +7414,39 @@ _BACKENDS = dict(pair.split("=") for pair in """
     spm=github ubi=github""".split())
 
 
+def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """https://nvchecker.readthedocs.io/en/latest/usage.html  A table's name is not the project's."""
+    for table, own in _toml(text).items():
+        source = _of(str, own, "source").partition("_")[0]        # git_pygit2
+        name, host = _of(str, own, source) or table, _of(str, own, "host") or _of(str, own, "registry")
+        if source == "maven":
+            yield Pin(f"{own.get('group')}:{own.get('artifact')}", service=table, provider="maven")
+        elif source == "container":
+            yield _image_pin(f"{host}/{name}" if host else name, env, table)
+        elif source in _NVCHECKER:
+            yield Pin(f"https://{host}/{name}" if host else name, service=table,
+                      provider="" if host else _NVCHECKER[source])
+        elif source:
+            version = name if source == "manual" else ""
+            yield Pin(table, version, service=table, reason=f"no provider for the source {source}")
+
+
 def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://asdf-vm.com/manage/configuration.html and https://mise.jdx.dev/configuration.html  The first
     choice first; not what is the system's or in a folder."""
-    tables, named = _tables(text), list[tuple[str, str]]()
-    for table, own, _ in tables:
-        named += own.items() if table == "tools" else ()
-        named += [(table[6:].strip("\"'"), own.get("version", ""))] if table.startswith("tools.") else ()
-    for tool, value in named if tables else ((line.split()[0], line) for line in _lines(text)):
-        inner = re.match(r"\{.*?\bversion *= *([^,}]*)", value)
-        value = (inner[1] if inner else value).partition("#")[0]
+    tools: Iterable[tuple[str, Any]] = ((line.split()[0], line.partition("#")[0]) for line in _lines(text))
+    if re.search(r"^\[", text, re.MULTILINE):
+        tools = _of(dict, _toml(text), "tools").items()
+    for tool, value in tools:
         backend, _, name = tool.partition(":")
         name = name.partition("[")[0] if backend in _BACKENDS else _TOOLS.get(tool.removeprefix("core:"), "")
-        for version in re.findall(r"(?:^|[\s\"'])(v?[0-9][\w.+-]*)", value):
-            yield Pin(name, version, provider=_BACKENDS.get(backend, "github")) if name else Pin(
-                tool, version, reason=f"no provider for the tool {tool}")
+        listed = value if isinstance(value, list) else [value]
+        for word in " ".join(_of(str, one, "version") or _of(str, one) for one in listed).split():
+            match = re.fullmatch(r"((?:[a-z]+-)*+)(v?[0-9][\w.+-]*)", word)         # temurin-21.0.5+11
+            if match and name and not match[1]:
+                yield Pin(name, word, provider=_BACKENDS.get(backend, "github"))
+            elif match:
+                yield Pin(tool, match[2], reason=f"no provider for the tool {match[1]}{tool}")
 
 
 def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7416,10 +7473,11 @@ def _gemfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     direct = {name for block in blocks if block.startswith("DEPENDENCIES\n")
               for name in re.findall(r"^  ([^\s!]+)", block, re.MULTILINE)}
     for block in blocks:
-        if block.startswith("GEM\n"):
-            for name, version in re.findall(
-                    r"^ {4}(\S+) \(([^\s()-]+)(?:-[^\s()]*)?\)$", block, re.MULTILINE):
-                yield Pin(name, version, is_direct=not direct or name in direct, provider="gems")
+        remote = re.match(r"GIT\n  remote: (\S+)", block)
+        for name, version in re.findall(r"^ {4}(\S+) \(([^\s()-]+)(?:-[^\s()]*)?\)$", block, re.MULTILINE):
+            if remote or block.startswith("GEM\n"):
+                yield Pin(remote[1] if remote else name, version, is_direct=not direct or name in direct,
+                          provider="" if remote else "gems")
 
 
 def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7431,12 +7489,8 @@ def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         named = re.match(r'"?(@?[^@"\s]+)@(?:npm:(?:(@?[^@"\s]+)@)?)?[^:/@"\n]*(?:[",]|:$)', key)
         version = re.match(r' {2}version:? "?([^"\s]+)', body)
         if named and version:       # else from a folder, a patch or a repository
-            yield Pin(named[2] or named[1], version[1], provider="npm",
+            yield Pin(named[2] or named[1], version[1], provider="npm", alias="" if direct else named[1],
                       is_direct=not direct or named[1] in direct)
-
-
-_RELEASE_FEED = re.compile(
-    r"(?>https?://[^?#]+?/(?:releases|tags|commits)(?=[/.?]))[^?#]*(?:\.(?:atom|rss)|\?format=atom)")
 
 
 def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7444,64 +7498,89 @@ def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     folder = ""
     for tag in re.findall(r"<outline\b([^<>]*)>", text):
         about = {key: html.unescape(value) for key, value in re.findall(r'\b(\w+)="([^"]*)"', tag)}
-        if _RELEASE_FEED.match(about.get("xmlUrl", "")):
+        if re.match(r"(?>https?://[^?#]+?/(?:releases|tags|commits)(?=[/.?]))[^?#]*"
+                    r"(?:\.(?:atom|rss)|\?format=atom)", about.get("xmlUrl", "")):
             yield Pin(about["xmlUrl"], service=folder)
         folder = folder if "xmlUrl" in about else about.get("text", "")
 
 
+_NPM_KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+
+
 def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """package-lock.json: https://docs.npmjs.com/cli/configuring-npm/package-lock-json"""
-    lock, direct = _json(text), set[str]()
+    lock = _json(text)
     packages = _of(dict, lock, "packages")
-    for path, about in packages.items():
-        if "node_modules/" not in path:     # the project itself, or a workspace
-            for kind in ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies"):
-                direct.update(_of(dict, about, kind))
+    direct = {name for path, about in packages.items() if "node_modules/" not in path for kind in _NPM_KINDS
+              for name in _of(dict, about, kind)}       # of the project itself, and of workspaces
     found = [(path.count("node_modules/"), path.rpartition("node_modules/")[2], about)
              for path, about in packages.items() if "node_modules/" in path]
     waiting = [(1, _of(dict, lock, "dependencies"))] if not packages else []
     for depth, dependencies in waiting:     # version 1 nests them; the list grows meanwhile
-        for name, about in dependencies.items():
-            found.append((depth, name, about))
-            waiting.append((depth + 1, _of(dict, about, "dependencies")))
+        found += [(depth, name, about) for name, about in dependencies.items()]
+        waiting += [(depth + 1, _of(dict, about, "dependencies")) for about in dependencies.values()]
     for depth, name, about in found:
         alias = re.fullmatch(r"(?:npm:(@?[^@]+)@)?([^:]+)", _of(str, about, "version"))
         if alias and not re.match(r"git|file:", _of(str, about, "resolved")):
             yield Pin(alias[1] or _of(str, about, "name") or name, alias[2], provider="npm",
-                      is_direct=depth == 1 and (not direct or name in direct))
+                      is_direct=depth == 1 and (not direct or name in direct), alias="" if packages else name)
 
 
-def _sections(provider: str, *sections: str) -> Reader:
-    """A reader of composer.lock or Pipfile.lock: sections with a list or an object of packages."""
+def _sections(provider: str, *sections: str, version: str = "version", kind: str = "",
+              load: Callable[[str], Any] = _json) -> Reader:
+    """A reader of sections (all, if none is named) of packages. ``kind``: what tells which are direct."""
     def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-        lock = _json(text)
-        for section in sections:
+        lock = load(text)
+        for section in sections or _of(dict, lock):
             listed = [(_of(str, about, "name"), about) for about in _of(list, lock, section)]
             for name, about in (*listed, *_of(dict, lock, section).items()):
-                version = _of(str, about, "version").removeprefix("==")
-                if name and version:        # those of Pipfile.lock from a repository have none
-                    yield Pin(name, service=section, provider=provider, **_pin_of_version(version))
+                pinned, source = _of(str, about, version).removeprefix("=="), _of(str, about, "source")
+                place = _of(str, about, "git") or source == "git" and _of(str, about, "description", "url")
+                is_direct = not kind or _of(str, about, kind).lower().startswith("direct")
+                if place:
+                    yield Pin(place, pinned, is_direct=is_direct, reason="" if pinned else _A_COMMIT)
+                elif name and pinned and source not in ("sdk", "path"):
+                    yield Pin(name, service=section, provider=provider, alias="" if kind else name,
+                              is_direct=is_direct, **_pin_of_version(pinned))
     return read
+
+
+def _bun(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """https://bun.sh/docs/pm/lockfile  JSON with commas at the ends; not what is in a folder."""
+    lock = _of(dict, _documents(text)[0])
+    direct = {name for about in _of(dict, lock, "workspaces").values() for kind in _NPM_KINDS
+              for name in _of(dict, about, kind)}
+    for key, entry in _of(dict, lock, "packages").items():
+        named = _of(str, (_of(list, entry) or [""])[0])
+        if found := re.match(r"(@?[^@]+)@(?:([^:@]+)$|(github:|git\+)([^#]+))", named):
+            place = ("https://github.com/" if found[3] == "github:" else "") + (found[4] or found[1])
+            yield Pin(place, found[2] or "", is_direct=not direct or key in direct,
+                      provider="npm" if found[2] else "", reason="" if found[2] else _A_COMMIT)
+
+
+def _rows(provider: str, pattern: str) -> tuple[Reader, str]:
+    """A reader, and the mark, of rows with a name and a version, or a repository and its tag: the groups."""
+    def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+        for name, version, *place in re.findall(pattern, text, re.MULTILINE):
+            found = Pin(name, version, provider=provider) if name else _checkout(place[0], place[1] or "HEAD")
+            yield _image_pin(name, env) if provider == "image" else dataclasses.replace(found, alias=name)
+    return read, pattern
 
 
 def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """github-release-monitor: a list of ``{"id": "owner/repo" or "gitlab:host/owner/repo", "url"}``."""
     for about in _of(list, _json(text)):
         provider, _, name = _of(str, about, "id").rpartition(":")
-        has_host = "." in name.partition("/")[0]
-        if address := _of(str, about, "url") or has_host and f"https://{name}":
-            yield Pin(address)
-        elif name:
-            yield Pin(name, provider=provider or "github")
+        address = _of(str, about, "url") or "." in name.partition("/")[0] and f"https://{name}"
+        if address or name:
+            yield Pin(address) if address else Pin(name, provider=provider or "github")
 
 
 def _cyclonedx(bom: dict[str, Any]) -> Iterator[Pin]:
     """https://cyclonedx.org/docs/1.6/json/  Direct is what the thing itself, or one without a purl, needs."""
-    root, waiting, components = _of(dict, bom, "metadata", "component"), [bom], list[dict[str, Any]]()
-    while waiting:
-        nested = _of(list, waiting.pop(), "components")
-        components += [one for one in nested if isinstance(one, dict) and one.get("type") != "file"]
-        waiting += nested[::-1]
+    root, listed = _of(dict, bom, "metadata", "component"), {"components": _of(list, bom, "components")}
+    components = [one for path, one in _maps(listed)
+                  if path[-2:] == ("components", "-") and one.get("type") != "file"]
     purls = {_of(str, one, "bom-ref"): _of(str, one, "purl") for one in components}
     direct = {ref for row in _of(list, bom, "dependencies") for ref in _of(list, row, "dependsOn")
               if isinstance(ref, str) and purls.get(ref) and not purls.get(_of(str, row, "ref"))}
@@ -7547,7 +7626,7 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         raise ValueError("is no file that is known here, and no list of addresses or images, one per line")
     for entry in entries:
         owned = re.fullmatch(r"([\w-]+/[\w.-]+)(?:@(v?[0-9][\w.+-]*))?", entry)
-        if entry.startswith("pkg:"):
+        if entry[:4].lower() == "pkg:":
             yield _purl_pin(entry)
         elif owned:
             yield Pin(owned[1], owned[2] or "", provider="github")
@@ -7564,15 +7643,26 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
 READERS: tuple[tuple[str, Reader, str], ...] = (
     # file's name, reader, mark
     (r".*(?:\.cdx|\.spdx|bom|cyclonedx)\.json", _sbom, r'"(?:bomFormat|spdxVersion)" *:'),
+    (r"bun\.lock", _bun, r'^ *"workspaces": *\{\s*"": *\{'),
+    (r"packages\.lock\.json", _sections("nuget", version="resolved", kind="type", load=lambda text: _of(
+        dict, _json(text), "dependencies")), r'"contentHash" *:'),
     (r"package-lock\.json|npm-shrinkwrap\.json", _npm_lock, r'"lockfileVersion" *:'),
     (r"composer\.lock", _sections("packagist", "packages", "packages-dev"), r'"packages-dev" *:'),
     (r"Pipfile\.lock", _sections("pypi", "default", "develop"), r'"pipfile-spec" *:'),
     (r"repositories\.json", _release_monitor, r'\A\s*\[\s*\{\s*"'),       # of github-release-monitor
     (r".*\.opml(?:\.xml)?", _opml, r"<opml\b"),
     (r"yarn\.lock", _yarn, r"^__metadata:|^# yarn lockfile v1"),
-    (r"Cargo\.lock", _locked("cargo", r'"(?:registry|sparse)\+'), r'^source = "(?:registry|sparse)\+'),
-    (r"(?:uv|poetry)\.lock|pylock(?:\.[\w-]+)?\.toml", _locked("pypi", r'$|\{ *registry|"legacy'),
-     r"^\[\[packages?\]\]"),
+    (r"Cargo\.lock", _locked("cargo", "directory"), r'^source = "(?:registry|sparse)\+'),
+    (r"(?:uv|poetry)\.lock|pylock(?:\.[\w-]+)?\.toml", _locked("pypi"), r"^\[\[packages?\]\]"),
+    (r"mix\.lock", *_rows("hex", r'^ *"[^"\n]+": *\{(?::hex, *:"?([\w.-]+)"?, *"([^"\n]+)"|:git, *"([^"\n]+)"'
+                          r'(?:[^\n\[]*+\[[^\]\n]*?\btag: *"([^"\n]+)")?)')),
+    (r"pubspec\.lock", _sections("pub", "packages", kind="dependency", load=lambda text: _documents(
+        text)[-1]), r'^ +dependency: "?(?:transitive|direct)'),
+    (r"gradle\.lockfile", *_rows("maven", r"^([\w.-]+:[\w.-]+):([^\s:=]+)=[\w,]+$")),
+    (r"\.terraform\.lock\.hcl", *_rows(
+        "terraform", r'^provider "(?:registry\.(?:terraform\.io|opentofu\.org)/)?([^"\n]+)" \{\n\s*+'
+                     r'version *= *"([^"\n]+)"')),
+    (r".+\.(?:container|image)", *_rows("image", r"^Image *= *((?!\S+\.(?:image|build)$)\S+)()")),
     (r"\.tool-versions|\.?mise(?:\.[\w.-]+)?\.toml", _tools, r"^\[tools|\A[\w-]+ +[0-9][\d.]*(?:\s|\Z)"),
     (r"(?>.*?nvchecker).*\.toml", _nvchecker, r"^source *= *[\"']"),
     (r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?", _dockerfile,
@@ -7580,26 +7670,34 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
     (r"Gemfile\.lock|gems\.locked", _gemfile, r"^GEM$"),
     (r"go\.mod", _go_mod, r"^require [^\n]*(?:\(| v[0-9])"),
     (r"pnpm-lock\.yaml", _pnpm, r"^lockfileVersion:"),
+    (r"requirements\.ya?ml", _galaxy, r"^(?:collections|roles):"),
     (r"(?>(?:.*?[.-])?compose(?=[.-])).*\.ya?ml", _compose, r"$."),
-    # Compose under another name, Kubernetes, Helm, Flux, Diun, Argus
-    (r"Chart\.lock|.*\.ya?ml", _yaml, r"^(?:services|kind|service|dependencies):|^- name:|^[ -]*image:"),
+    # Compose under another name, Kubernetes, Kustomize, Helm, Helmfile, Flux, pipelines, Diun, Argus
+    (r"Chart\.lock|.*\.ya?ml", _yaml, r"^(?:services|kind|service|dependencies|repos|images|helmCharts|jobs"
+     r"|releases|steps|pipeline|runs):|^- name:|^[ -]*(?:image|uses):"),
     (r"(?>.*?requirements).*\.txt", _requirements, r"^[\w.-]+ *(?:\[[\w, -]*\] *)?== *[0-9]"),
     (r"$.", _listed, r""),
 )
-
-
-# Lock files that do not say what is needed directly, and the files beside them that do.
-MANIFESTS = {"poetry.lock": "pyproject.toml", "Pipfile.lock": "Pipfile", "yarn.lock": "package.json",
-             "composer.lock": "composer.json"}
+# Files that do not say all, and those beside them that do: what is needed directly, a chart's appVersion.
+MANIFESTS = {"poetry.lock": ("pyproject.toml",), "Pipfile.lock": ("Pipfile",), "mix.lock": ("mix.exs",),
+             **dict.fromkeys(("yarn.lock", "package-lock.json", "npm-shrinkwrap.json"), ("package.json",)),
+             "composer.lock": ("composer.json",), "values.yaml": ("Chart.yaml",),
+             "gradle.lockfile": ("build.gradle", "build.gradle.kts", "gradle/libs.versions.toml")}
 
 
 def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
-    """The pins, direct only where the manifest names them; as they are where it names none."""
-    names = {name.lower() for name in re.findall(
-        r"(?:^[ \t]*|[\"'])(@?[A-Za-z0-9][\w./-]*)", manifest, re.MULTILINE)}
-    if names.isdisjoint(pin.name.lower() for pin in pins):
+    """The pins, direct only where the manifest names them; as they are where it names none. Images of a chart
+    without a tag have its appVersion."""
+    if app := re.search(r"^appVersion:(.*)$", manifest, re.MULTILINE):
+        return [dataclasses.replace(pin, version=_scalar(app[1].strip()), reason="") if pin.reason == _NO_TAG
+                else pin for pin in pins]
+    spelt = pep503 if any(pin.provider == "pypi" for pin in pins) else str.lower
+    names = set(map(spelt, re.findall(
+        r"(?:^[ \t]*|[\"']|\{:)(@?[A-Za-z0-9][\w./-]*(?::[\w.-]+)?)", manifest, re.MULTILINE)))
+    if names.isdisjoint(spelt(pin.alias) for pin in pins):
         return pins
-    return [dataclasses.replace(pin, is_direct=pin.is_direct and pin.name.lower() in names) for pin in pins]
+    return [dataclasses.replace(pin, is_direct=pin.is_direct and (not pin.alias or spelt(pin.alias) in names))
+            for pin in pins]
 
 
 def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
@@ -7625,36 +7723,31 @@ def pin_of_item(item: Mapping[str, Any]) -> Pin:
     pin = _purl_pin(purl) if purl else _image_pin(image, {}) if image else Pin(
         name, provider=provider, reason=reason)
     given = {key: _of(str, item, key) for key in ("version", "digest", "label", "service")}
-    digest = re.fullmatch("(?:sha256:)?([0-9a-f]{64})", (given["digest"] or pin.digest).strip().lower())
-    return Pin(pin.name, given["version"] or pin.version,
-               f"sha256:{digest[1]}" if digest else "",
-               item.get("direct") is not False, given["service"], pin.provider, pin.reason, given["label"])
+    digests = (given["digest"] or pin.digest).lower().split()       # several of one image
+    digests = [f"sha256:{one[-64:]}" for one in digests if re.fullmatch("(?:sha256:)?[0-9a-f]{64}", one)]
+    given |= {"version": given["version"] or pin.version, "digest": " ".join(digests)}
+    return dataclasses.replace(pin, **given, is_direct=item.get("direct") is not False)
 
 
 # Containers
 
 
-_DOCKER_API = (1, 44)           # the oldest version that all present engines speak, or an older one's own
-_CONTAINER_LIMIT = 1000
-
-
-def _label_of(name: str, image: Mapping[str, Any]) -> str:
-    """The version that an image names: by its labels, unless those are its base's, or the variable that an
-    official image sets. https://github.com/opencontainers/image-spec/blob/main/annotations.md"""
-    labels, last = _of(dict, image, "Config", "Labels"), name.rpartition("/")[2]
+def _label_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any]) -> str:
+    """The version that an image names: by its labels, or its container's where it is not known, unless those
+    are its base's, by its manifest's, or by the variable that an official image sets.
+    https://github.com/opencontainers/image-spec/blob/main/annotations.md"""
+    labels = _of(dict, image, "Config", "Labels") if image else _of(dict, container, "Labels")
+    last = name.rpartition("/")[2]
     base = _of(str, labels, "org.opencontainers.image.ref.name")
     is_inherited = re.fullmatch("[a-z]+", base) and base != last
-    found = [] if is_inherited else [_of(str, labels, key) for key in (
+    annotations = _of(dict, container, "ImageManifestDescriptor", "annotations")
+    found = [_of(str, about, key) for about in ({} if is_inherited else labels, annotations) for key in (
         "org.opencontainers.image.version", "org.label-schema.version", "version")]
     variable = {"postgres": "PG"}.get(last, last.upper().replace("-", "_")) + "_VERSION="
     is_official = re.fullmatch(r"(?:docker\.io/)?(?:library/)?[\w-]+", name)
     found += [one[len(variable):].partition("-")[0] for one in _of(list, image, "Config", "Env")
               if is_official and isinstance(one, str) and one.startswith(variable)]
     return next((one for one in found if re.match("[A-Za-z-]{0,20}[0-9]", one)), "")
-
-
-def _short_name(name: str) -> str:
-    return re.sub(r"^(?:(?:index\.)?docker\.io/)?(?:library/)?", "", name)
 
 
 def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pin | None:
@@ -7670,12 +7763,16 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
     reference = reference[:NAME_LIMIT].replace("$", "")
     pin = _image_pin(reference, {}, _of(str, labels, "com.docker.compose.service")
                      or next(iter(names), "").lstrip("/"))
-    digest = next((digest for name, _, digest in digests if _short_name(name) == _short_name(pin.name)), "")
+
+    def short(name: str) -> str:
+        return re.sub(r"^(?:(?:index\.)?docker\.io/)?(?:library/)?", "", name)
+    found = sorted({pin.digest, *(digest for name, _, digest in digests
+                                  if short(name) == short(pin.name))} - {""})
     of_compose = _of(str, image, "Config", "Labels", "com.docker.compose.service") and "/" not in pin.name
     if pin.reason or image and not digests or of_compose:       # it was never pulled
         return dataclasses.replace(pin, provider="", reason=pin.reason or _BUILT_HERE)
     return dataclasses.replace(pin, version=pin.version or ("" if pin.digest else "latest"),
-                               digest=pin.digest or digest, label=_label_of(pin.name, image))
+                               digest=" ".join(found[:5]), label=_label_of(pin.name, image, container))
 
 
 def _docker_list(answer: Answer, what: str) -> list[dict[str, Any]]:
@@ -7695,11 +7792,12 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
     match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", ping.headers.get("api-version", ""))
     if ping.status != 200 or not match:
         raise ValueError(f"it answered status {ping.status}, not as Docker or Podman do")
-    api = "/v{}.{}".format(*min(_DOCKER_API, (int(match[1]), int(match[2]))))
+    shows_annotations = 1, 48       # the first that does; or an older engine's own
+    api = "/v{}.{}".format(*min(shows_annotations, (int(match[1]), int(match[2]))))
     images = dict[str, dict[str, Any]]()
     for container in _docker_list(ask(f"{api}/containers/json?all=1"), "containers")[:_CONTAINER_LIMIT]:
         id_ = _of(str, container, "ImageID")
-        if _of(str, container, "State") in ("exited", "dead", "removing"):
+        if _of(str, container, "State") in ("created", "exited", "dead", "removing"):
             continue
         if id_ not in images:
             answer = ask(f"{api}/images/{quote(id_, safe='')}/json") if id_ else None
@@ -7708,7 +7806,6 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
 
 
 # == rules =====================================================================
-#
 # Every decision, as a pure function: what is new, what is excluded, who is notified and when, when
 # a check or a delivery is repeated, and what an event says. No clock, no store, no network.
 
@@ -7723,30 +7820,51 @@ _DIGEST_GRACE = 10.0            # seconds before a digest is due in which events
 
 # ---- what is new
 
-def _main_lineage(newest: Sequence[str], rules: VersionRules) -> Lineage | None:
-    """That of the newest version of the main family of final versions, newest first: that of most of the
-    first ten; of an image, of the first 50 a plain one with the most numbers."""
-    lineages = [rules.lineage(version) for version in newest[:50 if rules is IMAGES else 10]]
-    count = Counter((one.family, one.parts.is_padded) for one in lineages)
+_ABANDONED_AFTER = 730 * DAY    # a line of numbers without a release for so long before others is no update
 
-    def rank(one: Lineage) -> tuple[Any, ...]:
-        is_image = rules is IMAGES and bool(one.parts.numbers)
-        return (is_image and one.is_plain, is_image and len(one.parts.numbers),
-                count[one.family, one.parts.is_padded])
-    return max(lineages, key=rank, default=None)
+
+def _main_family(newest: Sequence[str], rules: VersionRules) -> VersionParts | None:
+    """The parts of the newest version of the main family of final versions, newest first: that of most of
+    the first ten; of an image, of the first 50 a plain one."""
+    found = [rules.parts(version) for version in newest[:50 if rules.is_image else 10]]
+    count = Counter((one.family, one.is_padded) for one in found)
+    return max(found, default=None, key=lambda one: (
+        bool(one.numbers), rules.is_image and one.family == ("", one.scheme, (), "", ()),
+        rules.is_image and one.style == (False, True), count[one.family, one.is_padded]))
+
+
+def _abandoned(versions: Iterable[str], since: str, date: str, releases: Mapping[str, Release],
+               rules: VersionRules) -> set[str]:
+    """Those versions whose whole line of numbers, up to the first that differs from those of ``since``, had
+    no release for two years before ``date``, as an odd old 4.02.3 above 0.14."""
+    oldest = timestamp(instant_of(date) - _ABANDONED_AFTER) if date else ""
+    if not any((releases[version].date or oldest) < oldest for version in versions):
+        return set()
+    own, lines = rules.parts(since).numbers, dict[tuple[int, ...], list[str]]()
+    for version in versions:
+        numbers = rules.parts(version).numbers
+        differs = next((at for at, (one, mine) in enumerate(zip(numbers, own)) if one != mine), len(own))
+        lines.setdefault(numbers[:differs + 1], []).append(version)
+    return {version for line in lines.values() for version in line
+            if max(releases[one].date or oldest for one in line) < oldest}
 
 
 def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[str, int]:
     """The place of each version: final ones of the main family last, and of those the highest."""
-    order = rules.order
+    order, parts = rules.order, {version: rules.parts(version) for version in releases}
     finals = sorted((one.date or "", order(version), version) for version, one in releases.items()
                     if not one.is_prerelease and not one.gone_at)
-    of_most = _main_lineage([version for *_, version in finals[:-51:-1]], rules)
+    of_most = _main_family([version for *_, version in finals[:-51:-1]], rules)
+    family = [version for *_, version in finals if of_most and parts[version].family == of_most.family
+              and rules.follows(of_most, parts[version]) != "doubt"
+              and not (rules.is_image and parts[version].style != of_most.style)]
+    date = releases[family[-1]].date or "" if family else ""
+    best = set(family) - _abandoned(family, family[-1] if family else "", date, releases, rules)
 
     def rank(version: str) -> tuple[Any, ...]:
         one = releases[version]
-        is_main = of_most is not None and rules.lineage(version).is_of(of_most)
-        return not one.gone_at, not one.is_prerelease, is_main, order(version), one.date or ""
+        return (not one.gone_at, not one.is_prerelease, version in best, order(version),
+                len(parts[version].numbers), one.date or "")
     return {version: place for place, version in enumerate(sorted(releases, key=rank))}
 
 
@@ -7756,14 +7874,15 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
     New: a version that was not known. Updated: a known one whose content id, of the same kind, is another, or
     that is no longer a prerelease. Where only the newest are listed or kept, what is older than everything
     known, by the version where there is no date, is no news; and nothing is gone that is older than all that
-    is listed. A release without a date gets the present one; in a first check where the provider dates only
-    the newest, that of the oldest of those."""
+    is listed, or of another list. A release without a date, or whose date is to come, gets the present one;
+    in a first check where the provider dates only the newest, that of the oldest of those."""
     order, listed = rules.order, {release.version for release in listing.releases}
     # Where newer ones are withdrawn, those come up that were too many to be kept; they are no news either.
     is_full, here = len(known) >= RELEASE_LIMIT, [version for version in known if version in listed]
     is_window = listing.is_window or is_full
     lowest = min(map(order, here)) if is_full and here else None
-    dates = [release.date for release in listing.releases if release.date]
+    tomorrow = timestamp(now + DAY)
+    dates = [release.date for release in listing.releases if release.date and release.date <= tomorrow]
     default_date = min(dates) if dates and not known else timestamp(now)
     news_since = min((before.date or "" for before in known.values()), default="") if is_window else ""
     after, new, updated = dict(known), list[Release](), list[Release]()
@@ -7771,14 +7890,17 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
         before = known.get(release.version)
         if before is None:
             if release.date or lowest is None or order(release.version) >= lowest:
-                new.append(dataclasses.replace(release, date=release.date or default_date))
+                is_dated = release.date and release.date <= tomorrow
+                new.append(dataclasses.replace(release, date=release.date if is_dated else default_date))
             continue
         changes: dict[str, Any] = {} if before.gone_at is None else {"gone_at": None}
         if release.note and release.note.fingerprint != before.fingerprint:
             changes |= {"note": release.note, "cve": release.cve}
         is_promoted = before.is_prerelease and not release.is_prerelease
-        kind = (release.content_id or "").partition(":")[0]
-        if kind and kind != (before.content_id or "").partition(":")[0]:
+        kind = release.content_kind
+        # A tag that was found before its release was out, whose note then names what it fixes, is news again.
+        is_fix = before.content_kind == "commit" and kind == "published" and {*release.cve} - {*before.cve}
+        if kind and kind != before.content_kind and not is_fix:
             changes["content_id"] = release.content_id
         elif kind and release.content_id != before.content_id or is_promoted:
             changes |= {"content_id": release.content_id, "is_prerelease": release.is_prerelease,
@@ -7786,10 +7908,12 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
             updated.append(dataclasses.replace(release, date=before.date, step=before.step, is_updated=True))
         if changes:
             after[release.version] = dataclasses.replace(before, **changes)
+    told = listing.kinds or {one.content_kind for one in (*known.values(), *listing.releases)}
     oldest = min((release.date or known[release.version].date or "" for release in listing.releases
-                  if release.date or release.version in known), default="")
+                  if (release.date or release.version in known) and release.content_kind in told), default="")
     after |= {version: dataclasses.replace(before, gone_at=now) for version, before in known.items()
-              if before.gone_at is None and version not in listed and (before.date or "") > oldest}
+              if before.gone_at is None and version not in listed and version not in listing.tags
+              and (before.date or "") > oldest and before.content_kind in told}
     surplus = max(len(known) + len(new) - RELEASE_LIMIT, 0)
     for version in [version for version in list(known)[::-1] if version not in listed][:surplus]:
         del after[version]
@@ -7810,28 +7934,123 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
 
 def newer_versions(mine: str, releases: Mapping[str, Release], rules: VersionRules,
                    with_prereleases: bool = False) -> list[str]:
-    """The versions that may follow one, lowest first; prereleases where it is one, or they are wanted; of an
-    image that on the nearest base, pushed less than half a year before mine."""
-    own, order = rules.lineage(mine), rules.order(mine)
+    """The versions that follow one for sure, lowest first, and of each release one: prereleases where it is
+    one, or they are wanted; of an image the tag on its base, or on the highest."""
+    own, order, before = rules.parts(mine), rules.order(mine), releases.get(mine)
     with_prereleases = with_prereleases or rules.is_prerelease(mine)
-    before = releases.get(mine)
     # Final versions are placed in their order, so that of those below mine nothing is to be found out.
-    is_placed = before is not None and not before.is_prerelease and not before.gone_at
+    is_placed = before is not None and not before.is_prerelease and not before.gone_at and not rules.answers
     place = before.place if before and is_placed else None
-    since = ""
-    if before and before.date and rules is IMAGES:
-        since = timestamp(instant_of(before.date) - 180 * DAY)
-    of_release = dict[tuple[Any, ...], list[tuple[tuple[int, ...], str]]]()
+    is_moving = before is None and own.before == "v" and len(own.numbers) == 1      # an action's v4
+    found, orders = dict[str, VersionParts](), dict[str, VersionOrder]()
     for version, release in releases.items():
-        is_below = place is not None and release.place is not None and release.place <= place
-        if release.gone_at or (not with_prereleases if release.is_prerelease else is_below):
+        is_below = place is not None and not release.is_prerelease and (release.place or 0) <= place
+        is_unwanted = release.is_prerelease and not with_prereleases
+        if release.gone_at or is_unwanted or is_below and not rules.is_image:
             continue
-        one = rules.lineage(version)
-        if (one.is_of(own) and one.release != own.release and rules.order(version) > order
-                and all(number >= least for number, least in zip(one.base, own.base))
-                and (release.date or "") >= since):
-            of_release.setdefault(one.release, []).append((one.base, version))
-    return sorted((min(tags)[1] for tags in of_release.values()), key=rules.order)
+        one = rules.parts(version)
+        if is_below and one.style == own.style or is_moving and one.numbers[:1] == own.numbers or (
+                rules.follows(own, one) not in ("same", "other base")):
+            continue
+        orders[version] = rules.order(version)
+        is_after = (orders[version] > order if one.scheme == own.scheme else
+                    before is None or (release.date or "") > (before.date or ""))     # as a person answered
+        is_build = one.release == own.release and not rules.is_one_family
+        if is_after and (
+                not is_build or one.counter > own.counter and bool(own.counter or not rules.is_image)):
+            found[version] = one
+    for version in (*_abandoned(found, mine, before.date or "" if before else "", releases, rules),
+                    *(_floating(own, found, releases, rules) if rules.is_image else ())):
+        found.pop(version, None)
+    best = dict[Any, str]()
+
+    def liking(version: str) -> tuple[Any, ...]:
+        one = found[version]
+        alike = sum(mine == other for mine, other in zip(own.base, one.base))
+        return one.before == own.before, alike, one.base, orders[version]
+    for version, one in _most_alike(own, found, rules).items():
+        key = (one.release, *(() if rules.is_image else one.counter))
+        best[key] = max(best[key], version, key=liking) if key in best else version
+    return sorted(best.values(), key=lambda version: (found[version].scheme != own.scheme, orders[version]))
+
+
+def _exactness(own: VersionParts, releases: Iterable[str],
+               rules: VersionRules) -> tuple[set[tuple[int, ...]], set[tuple[int, ...]]]:
+    """``(the numbers of an image's tags of a family, those with which others of them begin)``"""
+    family = {one.numbers for one in map(rules.parts, releases) if one.family == own.family}
+    return family, {numbers[:size] for numbers in family for size in range(1, len(numbers))}
+
+
+def _floating(own: VersionParts, found: Mapping[str, VersionParts], releases: Collection[str],
+              rules: VersionRules) -> set[str]:
+    """Of those tags of an image the ones that move or whose number does not go with mine: 18.1 for who runs
+    16, where there is 18; 18 for who runs 16.4, where there is 18.1; 2.536 for who runs 2.528.2 where both
+    kinds went on side by side; and stamps, if mine has none."""
+    size = len(own.numbers)
+    family, begun = _exactness(own, releases, rules) if any(
+        len(one.numbers) != size for one in found.values()) else (set(), set())
+    is_beside = any(len(one) == size - 1 and one not in begun and one < own.numbers for one in family)
+
+    def is_out(one: VersionParts) -> bool:
+        if own.scheme == "date":
+            return False
+        if len(one.numbers) > size:
+            return one.numbers[:size] in family or len(one.numbers) > size + 1
+        return len(one.numbers) < size and (one.numbers in begun or is_beside or len(one.numbers) < size - 1)
+    return {version for version, one in found.items() if not rules.answer(one) and (
+        is_out(one) or max(one.counter, default=0) >= 10**9 and not own.counter)}
+
+
+def _most_alike(own: VersionParts, found: dict[str, VersionParts],
+                rules: VersionRules) -> dict[str, VersionParts]:
+    """Of the versions that follow one those that are most like it: on its system or language and, of an
+    image, with as many numbers, with a build as it has one or not, and of its channel."""
+    is_kept = not rules.is_image or any(word in SYSTEM_WORDS for word, _ in own.bases)
+
+    def likeness(one: VersionParts) -> tuple[bool, ...]:
+        size = one.scheme == "date" or len(one.numbers) == len(own.numbers)
+        channels = [part.stages if len(part.stages) == 1 else () for part in (one, own)]
+        return one.base == own.base or not is_kept, *(rules.is_image and like for like in (
+            size, bool(one.counter) == bool(own.counter), channels[0] == channels[1]))
+    best = max(map(likeness, found.values()), default=())
+    return {version: one for version, one in found.items() if likeness(one) == best or rules.answer(one)}
+
+
+def doubtful_version(mine: str, newer: Sequence[str], releases: Mapping[str, Release],
+                     rules: VersionRules) -> str:
+    """The final version, most like mine, of which nobody knows whether it follows: it came after the newest
+    of those that do, is not lower, but is called otherwise, counts otherwise, or has another variant or base;
+    "" for none. What is called or counts otherwise and was there before is another product. A variant that
+    always came with mine is doubtful when mine has missed two of its releases."""
+    newest = newer[-1] if newer else mine
+    own, top = rules.parts(mine), rules.parts(newest)
+    date, order = releases[newest].date or "" if newest in releases else "", rules.order(newest)
+
+    def is_doubtful(version: str, release: Release) -> bool:
+        if (release.date or "") < date or release.is_prerelease or release.gone_at or version in newer:
+            return False
+        one = rules.parts(version)
+        numbers = one.numbers[:len(top.numbers)] if rules.is_image or newest not in releases else one.numbers
+        is_lower = one.scheme == top.scheme and _without_zeros(numbers) <= _without_zeros(top.numbers)
+        return not is_lower and bool(rules.follows(own, one)) and ((release.date or "") > date or rules.order(
+            version) > order) and not (rules.is_image and is_left_out(version, (mine,)))
+    doubtful = {version: rules.parts(version) for version, release in releases.items()
+                if is_doubtful(version, release)}
+    if not doubtful:
+        return ""
+    rest = [one for version, one in zip(releases, map(rules.parts, releases)) if version not in doubtful
+            and not releases[version].is_prerelease and not releases[version].gone_at]
+    begun = _exactness(own, releases, rules)[1] if rules.is_image and own.scheme != "date" else ()
+    products = {one.product for one in rest if one.numbers} - {own.product}
+    of_mine = {one.release for one in rest if one.family == own.family}
+    companions = {one.family for one in rest if one.release in of_mine} - {own.family}
+    missed = Counter(family for family, _ in {(one.family, one.release) for one in doubtful.values()})
+    is_dated = len({release.date for release in releases.values()}) > 1
+    return max((version for version, one in doubtful.items() if one.product not in products
+                and not (one.family == own.family and one.numbers in begun)
+                and not (is_dated and one.family in companions and missed[one.family] < 2)),
+               default="", key=lambda version: (len({*own.variant} & {*doubtful[version].variant}),
+                                                releases[version].date or "", rules.order(version)))
 
 
 def is_history_rewritten(known: Mapping[str, Release], updated: Sequence[Release]) -> bool:
@@ -7840,24 +8059,22 @@ def is_history_rewritten(known: Mapping[str, Release], updated: Sequence[Release
 
 
 def _known_as(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> str:
-    """The version that is installed by another name: of "latest" the most exact one with its digest, else
-    what its label says; of 1.0, v1.0 where all begin with a v. "" where there is none."""
-    if version_parts(one.version).numbers:
-        other = one.version[1:] if one.version[0] in "vV" else f"v{one.version}"
-        is_other = not is_comparable(one.version, releases, rules) and is_comparable(other, releases, rules)
-        return other if is_other else ""
-    same = [version for version, release in releases.items() if one.digest
-            and release.content_id == f"digest:{one.digest}" and version_parts(version).numbers]
-    if one.label and not same:
-        label = rules.lineage(one.label)
-        same = [one.label] if any(rules.lineage(version).is_of(label) for version in releases) else []
-    return max(same, key=lambda version: (len(version_parts(version).numbers), -len(version)), default="")
+    """The version of a tag without one: of "latest" the most exact one with its digest, else what its label
+    says. "" where none is known."""
+    if rules.parts(one.version).numbers:
+        return ""
+    same = [version for version, release in releases.items() if one.has_digest(_digest_of(release))
+            and rules.parts(version).numbers]
+    if one.label and not same and is_comparable(one.label, releases, rules):
+        same = [one.label]
+    return max(same, key=lambda version: (len(rules.parts(version).numbers), -len(version)), default="")
 
 
 def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> bool:
     """Whether a version is one of the releases, or of the family of one."""
-    own = rules.lineage(mine)
-    return mine in releases or bool(mine) and any(rules.lineage(version).is_of(own) for version in releases)
+    own = rules.parts(mine)
+    return mine in releases or bool(own.numbers or rules.is_one_family and mine) and any(
+        rules.follows(own, rules.parts(version)) in ("same", "other base") for version in releases)
 
 
 def _digest_of(release: Release | None) -> str:
@@ -7867,39 +8084,44 @@ def _digest_of(release: Release | None) -> str:
 
 
 def compared(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> Installation:
-    """An installation, and how it compares with the releases: final ones, and those on its base, are
-    preferred. A tag of an unknown build is taken for the build that it was at first."""
+    """An installation, and how it compares with the releases; final ones are preferred. A tag of an unknown
+    build is taken for the build that it was at first. Of a tag that moves, but latest, the digest decides."""
     digest = _digest_of(releases.get(one.version))
     blank = dataclasses.replace(
         one, known_as=_known_as(one, releases, rules), state="unknown", step="", line="", newest="", behind=0,
-        since="", cve=(), is_other_base=False, first_digest="" if one.digest else one.first_digest or digest)
+        since="", cve=(), is_other_base=False, is_rebuilt=False, may_follow="",
+        first_digest="" if one.digest else one.first_digest or digest)
+    is_rebuilt = bool(digest) and digest not in (one.digest or blank.first_digest).split()
     mine = blank.compared_as
-    newer = newer_versions(mine, releases, rules) if mine else []
+    own, newer, state = rules.parts(mine), list[str](), "unknown"
+    is_moving = rules.is_moving(one.version) and (
+        one.version != "latest" or one.has_digest(digest) or not blank.known_as)
+    if is_moving:
+        state = "current" if one.digest and digest else "unknown"
+    elif is_comparable(mine, releases, rules):
+        newer, state = newer_versions(mine, releases, rules), "current"
     found = [version for version in newer if not releases[version].is_prerelease] or newer
-    base, major = rules.lineage(mine).base, version_parts(mine).numbers[:1]
-    on_base = [version for version in found if rules.lineage(version).base == base]
-    found = on_base or found
-    if found:
-        line = [version for version in found if version_parts(version).numbers[:1] == major]
-        passed = newer[:newer.index(found[-1]) + 1]
-        cves = dict.fromkeys(cve for version in passed for cve in releases[version].cve)
-        return dataclasses.replace(
-            blank, state="behind", step=version_steps([found[-1]], [mine])[found[-1]] or "patch",
-            line=line[-1] if line else "", newest=found[-1], behind=len(passed),
-            since=min(releases[version].date or "" for version in passed), cve=tuple(cves)[:CVE_LIMIT],
-            is_other_base=not on_base)
-    if digest and digest != (one.digest or blank.first_digest):
-        return dataclasses.replace(blank, state="new build")
-    is_said = bool(one.digest and digest or version_parts(mine).numbers)
-    is_known = is_said and is_comparable(mine, releases, rules)
-    return dataclasses.replace(blank, state="current" if is_known else "unknown")
+    doubt = doubtful_version(mine, found, releases, rules) if own.numbers and not is_moving else ""
+    blank = dataclasses.replace(blank, is_rebuilt=is_rebuilt, may_follow=doubt, state=(
+        "new build" if is_rebuilt else "unsure" if doubt else state))
+    if not found:
+        return blank
+    newest, passed = rules.parts(found[-1]), newer[:newer.index(found[-1]) + 1]
+    line = [version for version in found if rules.parts(version).numbers[:1] == own.numbers[:1]]
+    cves = dict.fromkeys(cve for version in passed for cve in releases[version].cve)
+    return dataclasses.replace(
+        blank, state="behind", step=version_steps([found[-1]], [mine])[found[-1]] or (
+            "patch" if newest.product == own.product else "major"),
+        line=line[-1] if line else "", newest=found[-1], behind=len(passed),
+        since=min(releases[version].date or "" for version in passed), cve=tuple(cves)[:CVE_LIMIT],
+        is_other_base=newest.base != own.base)
 
 
 def after_update(one: Installation, version: str, releases: Mapping[str, Release],
                  now: float) -> Installation:
     """An installation after an update to a version; with "" to the newest build of its tag."""
     digest = _digest_of(releases.get(version or one.version))
-    keeps_tag = not version_parts(one.version).numbers      # such as "latest"
+    keeps_tag = not IMAGES.parts(one.version).numbers       # such as "latest"
     return Installation(one.place, one.version if keeps_tag else version or one.version,
                         digest, one.origin, now, version if keeps_tag else "",
                         previous=one.version, previous_digest=one.digest or one.first_digest,
@@ -7920,7 +8142,6 @@ def with_said(installed: Iterable[Installation], said: Sequence[Installation]) -
 @dataclasses.dataclass(frozen=True)
 class Span:
     """The releases of a project after a version, up to another, newest first."""
-
     since: str
     until: str
     releases: tuple[Release, ...]
@@ -7953,7 +8174,6 @@ class Span:
 
 def changes_between(since: str, until: str, releases: Mapping[str, Release], rules: VersionRules) -> Span:
     """What follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
-    since = _known_as(Installation("", since), releases, rules) or since
     if not is_comparable(since, releases, rules):
         raise Invalid(Problem("since", f"must be like the project's versions; {since[:NAME_LIMIT]!r} is not"))
     if until and until not in releases:
@@ -7969,20 +8189,30 @@ def changes_between(since: str, until: str, releases: Mapping[str, Release], rul
 
 def verdicts_on(project: Project, releases: Mapping[str, Release], rules: VersionRules,
                 ruled_out: Collection[str]) -> Verdicts:
-    """What a project's patterns, which rule out some of the releases, and its installations say. Those rule
-    out what is not of their families, and what is not newer is no news; unless one cannot be compared."""
+    """What a project's patterns, which rule out some of the releases, and its installations say: what is not
+    newer than those that can be compared is no news, unless it is the latest and names a CVE, or the first of
+    which nobody knows whether it follows. Where none can be compared, all is news."""
+    rules, tags = rules.of(project.name, project.version_answers), [one.version for one in project.installed]
+    ruled_out = {*ruled_out, *(tag for tag in releases if rules.is_image and is_left_out(tag, tags))}
     known = {version: one for version, one in releases.items() if version not in ruled_out}
     installed = tuple(compared(one, known, rules) for one in project.installed)
-    mine = {one.compared_as for one in installed}
-    if (not installed or project.notify_level == "all"
-            or not all(is_comparable(version, known, rules) for version in mine)):
+    versions = {one.compared_as for one in installed if not rules.is_moving(one.compared_as)
+                and is_comparable(one.compared_as, known, rules)}
+    moving = {one.version for one in installed
+              if rules.is_moving(one.version) and _digest_of(known.get(one.version))}
+    if project.notify_level == "all" or not (versions or moving - {"latest"}):
         return Verdicts(project, list(releases), ruled_out, installed)
-    families = [rules.lineage(version) for version in mine]
-    others = {version for version in releases
-              if version not in mine and not any(map(rules.lineage(version).is_of, families))}
-    newer = {version for one in mine for version in newer_versions(one, known, rules)}
-    return Verdicts(project, list(releases), {*ruled_out, *others}, installed, newer,
-                    mine if rules is IMAGES else mine | newer)
+    asked = {rules.form(rules.parts(one.may_follow)) for one in project.installed if one.may_follow}
+    latest = max(known, key=lambda version: known[version].place or 0)
+    mine = [rules.parts(version) for version in versions]
+    allowed = {one.may_follow for one in installed} | ({latest} if known[latest].cve else set())
+    others = {version for version in releases if version not in versions | moving | allowed and not any(
+        rules.follows(one, rules.parts(version)) in ("same", "other base") for one in mine)}
+    newer = {version for one in versions for version in newer_versions(one, known, rules)}
+    doubts = {version for version in allowed - {""}
+              if known[version].cve or rules.form(rules.parts(version)) not in asked}
+    return Verdicts(project, list(releases), {*ruled_out, *others}, installed, newer | doubts,
+                    versions | moving if rules.is_image else versions | newer)
 
 
 def judged(releases: Sequence[Release], verdicts: Verdicts | None) -> list[Release]:
@@ -8123,8 +8353,8 @@ def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
         provider=project.provider, project=project.name, version=release.version, time=release.date,
         cve=list(release.cve), is_prerelease=release.is_prerelease, is_updated=release.is_updated,
         note=note and {"title": note.title, "message": note.message},
-        installed=[without_empty(place=one.place, version=one.shown, behind=one.behind or None)
-                   for one in project.installed],
+        installed=[without_empty(place=one.place, version=one.shown, behind=one.behind or None, may_follow=(
+            one.may_follow if one.may_follow == release.version else None)) for one in project.installed],
         account=_account_body(subscriber.account),
         tags=[tag.as_json() for tag in subscriber.tags], project_note=project.note)
 
@@ -8161,7 +8391,6 @@ def destination_event(failing: Destination, account: Account, others: Sequence[D
 
 def release_event(subscriber: Subscriber, release: Release, provider: Provider,
                   recipients: tuple[Recipient, ...]) -> Event:
-    """The event of one release, for these recipients."""
     url = release.note.url if release.note and release.note.url else page_of(
         provider, subscriber.project.name, release.version)
     return Event(subscriber.project.id, event_body(subscriber, release), url, recipients)
@@ -8193,10 +8422,10 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
         for is_machine in (True, False))
 
     def single(receiving: Subscriber, release: Release) -> Event:
-        rules = provider.dialect.versions
-        is_for = rules.lineage(release.version).is_of
-        mine = tuple(one for one in project.installed if is_for(rules.lineage(one.compared_as))
-                     or one.state in ("unknown", "not compared") and version_parts(one.version).numbers)
+        rules = provider.dialect.versions.of(project.name, project.version_answers)
+        mine = tuple(one for one in project.installed if one.may_follow == release.version or rules.follows(
+            rules.parts(one.compared_as), rules.parts(release.version)) in ("same", "other base")
+                     or one.state in ("unknown", "not compared") and rules.parts(one.version).numbers)
         about = dataclasses.replace(subscriber, project=dataclasses.replace(project, installed=mine))
         return release_event(about, release, provider, recipients_of(receiving, release, now, settings))
 
@@ -8204,7 +8433,6 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
         details = without_empty(text=text, cve=list(about.cve))
         return Event(project.id, notice_body(subscriber, now, **details), page_of(provider, project.name),
                      recipients_of(people, about, now, settings), "summary")
-
     events = [summary(gap, Release("", None))] if gap and wanted else []
     if changed:
         events.append(summary(f"its history was rewritten: {changed:,} versions changed",
@@ -8227,27 +8455,34 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
 
 
 def update_words(project: Project) -> str:
-    """What a project's most urgent installation is behind, in one sentence."""
-    one = project.most_urgent
+    """What a project's most urgent installation is behind, or may be, and where others are."""
+    one, places = project.most_urgent, dict[str, dict[str, None]]()
     if one is None:
         return ""
-    at = f" on {one.place}" if one.place else ""
-    if one.state == "new build":
-        return f"You run {one.shown}{at}, of which there is a new build."
+    for each in project.installed:
+        if each.place != one.place:
+            places.setdefault(project.state_of(each), {})[each.place or "here"] = None
+    at, state = f" on {one.place}" if one.place else "", project.state_of(one)
     cves = ", ".join(one.cve[:3]) + (" and more" if len(one.cve) > 3 else "")
-    others = list(dict.fromkeys(each.place or "here" for each in project.installed
-                                if each.is_behind and not project.is_skipped(each)
-                                and each.place != one.place))
-    return (f"You run {one.shown}{at}: {one.newest} is {counted(one.behind, 'release')} ahead ({one.step})"
-            + (f", fixing {cves}." if cves else ".")
-            + (f" Also behind: {', '.join(others)}." if others else ""))
+    said = f"You run {one.shown}{at}"
+    if state == "behind":
+        said += f": {one.newest} is {counted(one.behind, 'release')} ahead ({one.step})"
+        said += (f", fixing {cves}" if cves else "") + (
+            f". Of {one.shown} there is a new build" if one.is_rebuilt else "")
+    elif state == "new build":
+        said += ", of which there is a new build"
+    if one.may_follow and not project.skips(one.may_follow):
+        said += ":" if state == "unsure" else "."
+        said += f" {one.may_follow} may follow it; the tags may have changed"
+    behind, unsure = places.get("behind", {}) | places.get("new build", {}), places.get("unsure", {})
+    return said + "." + "".join(f" {words}: {', '.join(those)}." for words, those in (
+        ("Also behind", behind), ("Also unsure" if state == "unsure" else "Unsure", unsure)) if those)
 
 
 def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
-    """What a project's destinations are sent when its snooze ends; nobody, where nothing is behind now."""
+    """What a project's destinations are sent when its snooze ends; nobody, where nothing is open now."""
     project = subscriber.project
-    recipients = recipients_of(subscriber, None, now, settings) if (
-        project.state(now) in ("behind", "new build")) else ()
+    recipients = recipients_of(subscriber, None, now, settings) if project.state(now) in OPEN_STATES else ()
     return Event(project.id, notice_body(subscriber, now, text=update_words(project)), "", recipients,
                  "summary")
 
@@ -8261,13 +8496,16 @@ def is_report_due(destination: Destination, account: Account, now: float, settin
 
 def report_event(destination: Destination, account: Account, projects: Iterable[Project], now: float,
                  settings: Settings) -> Event | None:
-    """What is behind of ``projects``, most urgent first, as a destination chooses; None for nothing."""
+    """What is behind or unsure of ``projects``, in order, as a destination chooses; None for nothing."""
     found = [project for project in projects if should_notify(destination, project, None)]
     if destination.is_security_only:
         found = [project for project in found if project.most_urgent and project.most_urgent.cve]
     if not found:
         return None
-    body = {"heading": f"{counted(len(found), 'project')} {'is' if len(found) == 1 else 'are'} behind",
+    unsure = sum(project.update_state == "unsure" for project in found)
+    counts = {"behind": len(found) - unsure, "unsure": unsure}
+    body = {"heading": ", ".join(f"{counted(count, 'project')} {'is' if count == 1 else 'are'} {state}"
+                                 for state, count in counts.items() if count),
             "lines": [f"{project.name}: {update_words(project)}" for project in found],
             "time": timestamp(now), "account": _account_body(account)}
     url = f"{settings.base_url}/updates" if settings.base_url else ""
@@ -8278,8 +8516,6 @@ def report_event(destination: Destination, account: Account, projects: Iterable[
 
 @dataclasses.dataclass(frozen=True)
 class CheckFailure:
-    """What a failed check of a source records."""
-
     error: str
     next_check_at: float
     counts: bool = True             # False: the provider asked to wait
@@ -8320,15 +8556,29 @@ def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: 
 
 
 # == tracker ===================================================================
-#
 # Finds out what is new. Claims sources that are due, accounts in turn, asks their providers, compares with
 # what is known, and records releases together with their deliveries. One loop hands out work to one pool.
 # A claimed source always ends with a recorded check, whatever raises in between.
 
 
+HOST_LIMITS.update(dict.fromkeys(
+    {host_of(provider.site) for provider in PROVIDERS.values()} - HOST_LIMITS.keys() - {""},
+    HostLimit(10, 5.0)))
+
+
+@contextlib.contextmanager
+def logged(what: str) -> Iterator[None]:
+    """What raises inside is logged and ends here."""
+    try:
+        yield
+    except ReleasetrackError as error:
+        log.warning("%s: %s", what, error)
+    except BaseException:       # of a listener SystemExit, too
+        log.exception("%s: failed", what)
+
+
 class Tracker(Worker):
     """Checks sources. ``clock``, ``jitter``: for tests; ``on_turn`` is called once a turn of the loop."""
-
     def __init__(self, store: Store, fetcher: Fetcher, providers: Mapping[str, Provider], settings: Settings,
                  helper: Helper, clock: Callable[[], float] = time.time,
                  jitter: Callable[[], float] = random.random,
@@ -8344,12 +8594,13 @@ class Tracker(Worker):
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
         """Use these settings and providers from the next check on."""
-        limits = {id_: HOST_LIMITS.get(host_of(provider.site)) for id_, provider in providers.items()}
         self._settings, self._providers = settings, providers
+        self._hosts = {id_: host_of(provider.site) for id_, provider in providers.items()}
         self._kept = Recent[int, dict[str, str]](10_000)    # by source, what its dialect keeps between checks
         # By provider, where its host allows fewer checks.
-        self._long_intervals = {id_: limit.every for id_, limit in limits.items()
-                                if limit and limit.every > settings.poll_interval}
+        self._long_intervals = {
+            id_: limit.every for id_, host in self._hosts.items()
+            if (limit := HOST_LIMITS.get(host)) and limit.every > settings.poll_interval}
 
     def start(self) -> None:
         self.store.database.has_tracker = True
@@ -8393,11 +8644,10 @@ class Tracker(Worker):
             return
         now, limit, accounts = self._clock(), self._settings.host_limit, self.store.accounts.count()
         at_host = Counter(job.host for job in self._busy)
-        hosts = {id_: host_of(provider.site) for id_, provider in self._providers.items()}
         # Several, for those of a provider without a site of its own may be at one host that is busy.
-        waiting = [Job(id_, owner_id, hosts[provider] or host_of(name))
+        waiting = [Job(id_, owner_id, self._hosts[provider] or host_of(name))
                    for id_, owner_id, provider, name in self.store.sources.due(
-                       [id_ for id_, host in hosts.items() if at_host[host] < limit], now,
+                       [id_ for id_, host in self._hosts.items() if at_host[host] < limit], now,
                        max(limit, 4 * self._size // max(accounts, 1)))]
         jobs = {job.id: job for job in fair_turns(waiting, self._busy, self._size, limit, accounts > 1)}
         for source in self.store.sources.claim(list(jobs), self._claimant, now, now) if jobs else ():
@@ -8410,8 +8660,7 @@ class Tracker(Worker):
         sources, at_host = self.store.sources, Counter[str]()
 
         def turn(source: Source) -> int:
-            provider = self._providers.get(source.provider)
-            host = host_of(provider.site if provider and provider.site else source.name)
+            host = self._hosts.get(source.provider) or host_of(source.name)
             at_host[host] += 1
             return at_host[host]
 
@@ -8419,7 +8668,6 @@ class Tracker(Worker):
             claimed = sources.claim([source.id], self._claimant, self._clock())
             news = self.check(claimed[0]) if claimed else None
             return sources.get(source.id) or source, news
-
         in_turn = sorted(wanted, key=turn)      # so that a slow host does not keep the whole pool waiting
         with ThreadPoolExecutor(self._size) as pool, keep_lease_alive(
                 lambda: sources.renew(self._claimant, self._clock(), [source.id for source in in_turn])):
@@ -8437,26 +8685,15 @@ class Tracker(Worker):
         with contextlib.ExitStack() as large:       # until an error is recorded: it holds the answer, too
             try:
                 events, news = self._check(source, large)
-            except Stopped:                         # join() ends the claim, and the next process checks it
-                pass
             except StoreUnavailable as error:       # nothing can be recorded; the claim runs out
                 log.warning("source %s/%s: %s", source.provider, source.name, error)
             except Exception as error:              # a bug costs this source a check, not the thread its life
-                news = self._fail(source, error)
+                if not self.fetcher.stopping.is_set():      # else join() ends the claim, and it is due
+                    news = self._fail(source, error)
         for event, listener in itertools.product(events, self.listeners):
-            with self._logged(f"listener {listener!r}"):
+            with logged(f"listener {listener!r}"):
                 listener(json.loads(compact_json(event.body)))      # its own to change
         return news
-
-    @contextlib.contextmanager
-    def _logged(self, what: str) -> Iterator[None]:
-        """What raises inside is logged and ends here."""
-        try:
-            yield
-        except ReleasetrackError as error:
-            log.warning("%s: %s", what, error)
-        except BaseException:       # of a listener SystemExit, too
-            log.exception("%s: failed", what)
 
     def _fail(self, source: Source, error: Exception) -> list[Release] | None:
         """Record a failed check, backed off: no news; None where that could not be recorded."""
@@ -8466,11 +8703,11 @@ class Tracker(Worker):
             log.error("source %s/%s: check failed", source.provider, source.name, exc_info=error)
         now, interval = self._clock(), self._interval_of(source)
         failure, alerts = CheckFailure(INTERNAL_ERROR, now + interval), list[Event]()
-        with self._logged(f"source {source.provider}/{source.name}: failure"):
+        with logged(f"source {source.provider}/{source.name}: failure"):
             failure = check_failure(error, source, now, interval, self._jitter())
             if should_alert(source, failure, now):
                 alerts = self._health_events("failing", source, failure.error)
-        with self._logged(f"source {source.provider}/{source.name}: failure"):
+        with logged(f"source {source.provider}/{source.name}: failure"):
             self.store.sources.record_failure(source.id, self._claimant, events=alerts, **vars(failure))
             return []
         return None
@@ -8501,14 +8738,16 @@ class Tracker(Worker):
             left = requests_left(answer.headers)
             quota_left = quota_left if left is None else left
             return answer
-
         # Read when it is needed: where nothing has changed that is rare, and a check takes half the CPU time.
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
         token = provider_token(self._settings, provider)
         kept = self._kept.pop(source.id, {})
         installed = self.store.projects.versions_installed(source.id) if provider.dialect.has_images else ()
-        listing = releases_of(
-            provider, source.name, ask, token, read_known, source.etag_url, source.etag, kept, installed)
+        # That of a forge's releases does not vouch for its tags, so once a day it does not count.
+        is_old = (source.succeeded_at or 0.0) // DAY != self._clock() // DAY
+        etag = None if is_old and "/releases?" in (source.etag_url or "") else source.etag
+        listing = self._listed(provider, token, lambda token: releases_of(
+            provider, source.name, ask, token, read_known, source.etag_url, etag, kept, installed))
         if kept:
             self._kept[source.id] = kept
         result = CheckResult(self._clock() + self._interval_of(source) * (1 + self._jitter() / 10),
@@ -8516,7 +8755,7 @@ class Tracker(Worker):
         if listing is None:
             return self._record(source, self._judge(source, provider, read_known, result), [])
         known = read_known()
-        after, news = compare(known, listing, self._clock(), provider.dialect.versions)
+        after, news = compare(known, listing, self._clock(), provider.dialect.versions.of(source.name))
         answer = listing.cache_validator
         headers = answer.headers if answer else {}
         result = self._judge(source, provider, read_known, dataclasses.replace(
@@ -8543,6 +8782,28 @@ class Tracker(Worker):
             result, events=events, renamed=self._renamed(provider, source, listing),
             news=[release.version for release in news]), news)
 
+    def _listed(self, provider: Provider, token: str | None,
+                read: Callable[[str | None], Listing | None]) -> Listing | None:
+        """What is read with a token; without it for an hour after it was refused, which is logged once."""
+        refused = self.fetcher.refused_tokens
+        words, until = refused.get(provider.id, ("", 0.0))
+        if not words or self._clock() >= until:
+            try:
+                listing = read(token)
+                refused.pop(provider.id, None)
+                return listing
+            except TokenRefused as error:
+                if not words:
+                    log.warning("provider %s: %s", provider.id, error)
+                words = str(error)
+                refused[provider.id] = words, self._clock() + HOUR
+        try:
+            return read(None)
+        except (Unreachable, Throttled):
+            raise
+        except ProviderError:
+            raise TokenRefused(words) from None
+
     def _judge(self, source: Source, provider: Provider, read_known: Callable[[], Mapping[str, Release]],
                result: CheckResult) -> CheckResult:
         """The result with what projects' rules exclude, and how installations compare. Raises ProviderError:
@@ -8564,7 +8825,7 @@ class Tracker(Worker):
 
     def _judge_waiting(self) -> None:
         """Judge what waits for it, until more does: accounts take turns."""
-        with self._logged("comparing what is installed"):
+        with logged("comparing what is installed"):
             self.store.database.has_to_compare.clear()
             self._judge_rest(filter(None, itertools.starmap(
                 self.store.projects.get, self.store.projects.unjudged())))
@@ -8573,7 +8834,7 @@ class Tracker(Worker):
         """Judge what a check did not: a store that was upgraded, or what was installed during the check."""
         for project in projects:
             provider = self._providers.get(project.provider)
-            with self._logged(f"project {project.id}: rules"):
+            with logged(f"project {project.id}: rules"):
                 known = self.store.releases.known(project.source_id)
                 if provider:
                     self.store.projects.record_verdicts(project.id, self._verdicts(project, provider, known))
@@ -8590,7 +8851,7 @@ class Tracker(Worker):
         if recorded is None:
             return [], []
         if result.changed or result.verdicts:
-            with self._logged(f"source {source.id}: rules"):
+            with logged(f"source {source.id}: rules"):
                 self._judge_rest(self.store.projects.with_rules(source.id, is_unjudged=True))
         for release in news:
             log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
@@ -8608,26 +8869,14 @@ class Tracker(Worker):
 
 
 # == notifications =============================================================
-#
 # What is sent: a row for each kind of destination, with its settings, its formatter and how its answer is
 # read; templates, digests and redaction. Pure: no thread, no clock, no network. A webhook is signed as the
 # contract says, and as https://github.com/standard-webhooks/standard-webhooks/blob/main/spec says.
 
 
 @dataclasses.dataclass(frozen=True)
-class Sender:
-    """Who we are to receivers."""
-
-    brand: str                      # of the headers X-BRAND-Signature and X-BRAND-Timestamp
-    address: str                    # of mail
-    domain: str                     # of message ids
-    base_url: str                   # where people reach the service, if that is known
-
-
-@dataclasses.dataclass(frozen=True)
 class Item:
     """What a message says about one event, as plain text; each kind escapes it by its own rules."""
-
     provider: str
     project: str
     heading: str                    # "o/p 1.0", or what has happened to the project
@@ -8707,6 +8956,9 @@ def _note_lines(note: Mapping[str, str], version: str, limit: int) -> list[Line]
 def installed_words(one: Mapping[str, Any]) -> str:
     """One of an event's ``installed``, as a sentence: "You run 16.4 on nas: 3 releases behind"."""
     at = f" on {one['place']}" if one.get("place") else ""
+    if one.get("may_follow"):
+        return without_controls(f"The tags may have changed: you run {one.get('version', '')}{at}, and "
+                                "nobody knows whether this follows it.")
     behind = f": {counted(one['behind'], 'release')} behind" if one.get("behind") else ""
     return without_controls(f"You run {one.get('version', '')}{at}{behind}.")
 
@@ -8790,17 +9042,17 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
 @dataclasses.dataclass(frozen=True)
 class Message:
     """What is sent at once: a delivery, or a digest of several."""
-
     id: str
     batch: Sequence[Delivery]
-    sender: Sender
+    service: Settings
+    sender: str                     # of mail
     now: float
 
     @functools.cached_property
     def items(self) -> list[Item]:
         """Newest first, those of a project together, projects with security fixes on top."""
         by_project: dict[tuple[str, str], list[Item]] = {}
-        found = (item_of(delivery, self.sender.base_url, not self.is_digest)
+        found = (item_of(delivery, self.service.base_url, not self.is_digest)
                  for delivery in reversed(self.batch))
         for item in sorted(found, key=lambda one: one.time, reverse=True):
             by_project.setdefault((item.provider, item.project), []).append(item)
@@ -8821,19 +9073,18 @@ class Message:
 
     @property
     def title(self) -> str:
-        """One line that sums up the message."""
         if not self.is_digest:
             return self.items[0].title
         releases = sum(delivery.kind == "release" for delivery in self.batch)
         counts = {"release": releases, "notice": len(self.batch) - releases}
-        title = ", ".join(f"{count} {what}{'s' * (count > 1)}" for what, count in counts.items() if count)
+        title = ", ".join(counted(count, what) for what, count in counts.items() if count)
         fixes = sum(item.is_security for item in self.items)
         return f"{title}, {fixes} with security fixes" if fixes else title
 
     @property
     def link(self) -> str:
         """Where to read on; of a digest the list of releases, if its address is known."""
-        return self.sender.base_url if self.is_digest else self.items[0].url
+        return self.service.base_url if self.is_digest else self.items[0].url
 
 
 def utf16_units(text: str) -> int:
@@ -8866,7 +9117,6 @@ _PUSH_NOTE, _CHAT_NOTE, _MAIL_NOTE = 300, 700, 4000     # characters of a note t
 @dataclasses.dataclass(frozen=True)
 class Markup:
     """How a service writes text. ``escape`` and ``code`` make any text harmless; others get escaped text."""
-
     escape: Callable[[str], str] = str
     start: Callable[[str], str] = str                   # does so with what is markup where a line begins
     bold: Callable[[str], str] = str
@@ -8947,11 +9197,14 @@ def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callabl
         if sum(sizes) <= limit and max(sizes) <= each and len(blocks) <= most:
             return blocks, ""
     kept = list[_Block]()
-    for block, taken in zip(blocks, sizes):
+    fixes = 0
+    for block, taken, item in zip(blocks, sizes, message.items):
         if taken <= min(limit, each) and len(kept) < most:
             limit -= taken
             kept.append(block)
-    return kept, f"… and {len(blocks) - len(kept)} more"
+        else:
+            fixes += item.is_security
+    return kept, f"… and {len(blocks) - len(kept)} more" + f", {fixes} with security fixes" * bool(fixes)
 
 
 def blocks_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NOTE, most: int = sys.maxsize,
@@ -9030,9 +9283,20 @@ _PLAIN = Markup(size=json_bytes, is_plain=True)
 _MAIL_TEXT = dataclasses.replace(
     _PLAIN, link=lambda text, url: text if re.match("https?:", text) else f"{text} ({url})")
 
-TEMPLATE_NAMES = frozenset(
-    "provider project version time cve is_prerelease is_updated note_title note_message note_text "
-    "account_type account_id account_name tags project_note url".split())
+
+def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
+    """The variables of templates, from the standard body of an event."""
+    note, account = body.get("note", {}), body.get("account", {})
+    values = {name: body.get(name, "") for name in ("provider", "project", "version", "time", "project_note")}
+    values |= {name: "true" if body.get(name) else "false" for name in ("is_prerelease", "is_updated")}
+    values |= {f"account_{name}": account.get(name, "") for name in ("type", "id", "name")}
+    return values | {
+        "note_title": note.get("title", ""), "note_message": note.get("message", ""),
+        "note_text": plain_text(note.get("message", "")[:64 * KIB]), "cve": ", ".join(body.get("cve", ())),
+        "tags": ", ".join(tag["name"] for tag in body.get("tags", ())), "url": url}
+
+
+TEMPLATE_NAMES = frozenset(template_values({}, ""))
 FILLED_LIMIT = 64 * KIB     # characters of all custom fields
 _TEMPLATE = re.compile(r"(\{\{|\}\}|\{(?:" + "|".join(TEMPLATE_NAMES) + r")\})")
 
@@ -9046,18 +9310,6 @@ def fill(template: str, values: Mapping[str, str], at_most: int) -> str:
         parts.append(replaced.get(part, part)[:left])
         left -= len(parts[-1])
     return "".join(parts)
-
-
-def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
-    """The variables of templates, from the standard body of an event."""
-    note = body.get("note", {})
-    values = {name: body.get(name, "") for name in ("provider", "project", "version", "time", "project_note")}
-    values |= {name: "true" if body.get(name) else "false" for name in ("is_prerelease", "is_updated")}
-    values |= {f"account_{name}": body["account"][name] for name in ("type", "id", "name")}
-    return values | {
-        "note_title": note.get("title", ""), "note_message": note.get("message", ""),
-        "note_text": plain_text(note.get("message", "")[:64 * KIB]), "cve": ", ".join(body.get("cve", ())),
-        "tags": ", ".join(tag["name"] for tag in body.get("tags", ())), "url": url}
 
 
 def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url: str) -> bytes:
@@ -9082,7 +9334,7 @@ def _json_request(url: str, content: Mapping[str, Any], headers: Mapping[str, st
 def _webhook(message: Message) -> Request:
     """The signed request of one attempt. After a reset the previous secret signs too, until it expires. Our
     own header has room for one signature, and a receiver may know either secret: a retry swaps the two."""
-    delivery, brand, moment = message.batch[0], message.sender.brand, int(message.now)
+    delivery, brand, moment = message.batch[0], message.service.brand, int(message.now)
     destination = delivery.destination
     body = notification_body(destination.settings, delivery.body, delivery.url)
     keys = [destination.secret]
@@ -9156,7 +9408,6 @@ def _card_line(line: Line) -> dict[str, Any]:
 
 
 def _card_elements(is_alone: bool, item: Item, note: int) -> list[dict[str, Any]]:
-    """An item on an Adaptive Card, with so much of its note."""
     elements = [_card_line(Line("heading", [Run(shortened(item.heading, 250))])) | {"separator": True}]
     if item.is_security:
         elements[0]["inlines"][0]["color"] = "attention"
@@ -9308,7 +9559,6 @@ _MAIL = dataclasses.replace(_HTML, link=_mail_link, code=lambda text: (
 
 
 def _mail_note(lines: Sequence[Line]) -> Iterator[str]:
-    """The lines as paragraphs, headings, lists and blocks of code."""
     for (kind, _), group in itertools.groupby(lines, lambda line: (line.kind, bool(line.runs))):
         texts = ["".join(_MAIL.run(run) for run in line.runs) for line in group]
         if kind == "heading":
@@ -9324,7 +9574,6 @@ def _mail_note(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _mail_item(item: Item, note: int) -> str:
-    """An item as HTML, with so much of its note."""
     parts = [f'<h2 style="margin:0 0 4px;font-size:20px">{html.escape(item.heading)}</h2>']
     parts.append("".join(_MAIL_BADGE.format(
         "#b3261e" if item.is_security and not at else "#525c66", text.capitalize())
@@ -9346,7 +9595,6 @@ def _mail_parts(message: Message) -> tuple[str, str]:
                               lambda pair: sum(map(json_bytes, pair)), 500_000, _MAIL_NOTE)
         contents = "\n".join(each.format(html.escape(title) if "<" in each else title) for title, _ in pairs)
         return contents, [*(block for _, block in pairs), *([rest] if rest else [])]
-
     contents, blocks = made(lambda item, note: _block(item, _MAIL_TEXT, note, False, False), "- {}")
     items, cards = made(_mail_item, "<li>{}</li>")
     if message.is_digest:
@@ -9354,7 +9602,7 @@ def _mail_parts(message: Message) -> tuple[str, str]:
         cards.insert(0, _MAIL_CARD.format(
             f'<h1 style="margin:0 0 8px;font-size:20px">{html.escape(message.title)}</h1>\n'
             f'<ul style="margin:0;padding-left:20px">\n{items}\n</ul>'))
-    base, destination = message.sender.base_url, message.batch[0].destination
+    base, destination = message.service.base_url, message.batch[0].destination
     about, place = "Sent by releasetrack.", _web_address(f"{base}/notifications/{destination.id}")
     footer = f"{about} {_mail_link('Change or stop these mails', place)}" if place else about
     ends = f"{about} Change or stop these mails: {place}" if place else about
@@ -9365,7 +9613,9 @@ def _mail_parts(message: Message) -> tuple[str, str]:
 def _email(message: Message) -> Mail:
     """Text and HTML: RFC 5322, 2369 (List-Unsubscribe), 2919 (List-Id), 3834 (Auto-Submitted). The Message-ID
     stays, so that mail programs recognize a duplicate."""
-    sender, mail = message.sender, email.message.EmailMessage(email.policy.SMTP.clone(cte_type="7bit"))
+    mail = email.message.EmailMessage(email.policy.SMTP.clone(cte_type="7bit"))
+    sender, base = message.sender, message.service.base_url
+    domain = sender.partition("@")[2]
     recipient = message.settings["to"] or message.batch[0].account_email
     if not MAIL_ADDRESS.fullmatch(recipient):
         raise Invalid(f"mail cannot be sent to {recipient}; its destination can have another address")
@@ -9375,19 +9625,19 @@ def _email(message: Message) -> Mail:
     # Python would decode what stands after "=?", and its line ends: github.com/python/cpython/issues/121650
     subject = re.sub("[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+", " ", subject).strip()
     mail["Subject"] = shortened(subject.replace("=?", "= ?"), 150)
-    mail["From"] = email.headerregistry.Address("releasetrack", addr_spec=sender.address)
+    mail["From"] = email.headerregistry.Address("releasetrack", addr_spec=sender)
     mail["To"] = email.headerregistry.Address(addr_spec=recipient)
     mail["Date"] = email.utils.formatdate(message.now)
-    mail["Message-ID"] = f"<{message.id}@{sender.domain}>"
+    mail["Message-ID"] = f"<{message.id}@{domain}>"
     mail["Auto-Submitted"] = "auto-generated"
     text, page = _mail_parts(message)
     mail.set_content(text)
     mail.add_alternative(page, subtype="html")
     # Python would encode long words in these headers, and nobody decodes them there.
-    place = f"<{ascii_url(sender.base_url)}/>,\r\n " if 0 < len(sender.base_url) < 900 else ""
-    mailto = f"<mailto:{quote(sender.address, safe='@')}?subject=unsubscribe>"
-    head = f"List-Id: releases <releases.{sender.domain}>\r\nList-Unsubscribe: {place}{mailto}\r\n"
-    return Mail(sender.address, recipient, head.encode("ascii") + mail.as_bytes())
+    place = f"<{ascii_url(base)}/>,\r\n " if 0 < len(base) < 900 else ""
+    mailto = f"<mailto:{quote(sender, safe='@')}?subject=unsubscribe>"
+    head = f"List-Id: releases <releases.{domain}>\r\nList-Unsubscribe: {place}{mailto}\r\n"
+    return Mail(sender, recipient, head.encode("ascii") + mail.as_bytes())
 
 
 def _members(answer: Answer) -> dict[str, Any]:
@@ -9419,6 +9669,13 @@ def _error_text(answer: Answer) -> str:
     return " ".join(without_controls(words).split())
 
 
+def migrated_to(kind: str, answer: Answer) -> str:
+    """The id of the supergroup that a chat of Telegram became; "" else."""
+    found = _members(answer).get("parameters") if kind == "telegram" and answer.status == 400 else None
+    chat = str(found.get("migrate_to_chat_id")) if isinstance(found, dict) else ""
+    return chat if re.fullmatch(r"-[0-9]{1,19}", chat) else ""
+
+
 def wait_requested(answer: Answer, now: float) -> float:
     """Seconds that a receiver asks to wait: by header, or as Telegram, Discord and Matrix do."""
     found, waits = _members(answer), [retry_after_seconds(answer.headers.get("retry-after"), now) or 0.0]
@@ -9432,8 +9689,6 @@ def wait_requested(answer: Answer, now: float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class SettingField:
-    """A setting of a kind of destination."""
-
     name: str
     about: str                                  # what it is, and where to find it
     read: Callable[[str], Any]                  # its value; raises ValueError, which says what it must be
@@ -9449,7 +9704,6 @@ class SettingField:
 @dataclasses.dataclass(frozen=True)
 class Kind:
     """A kind of destination: its settings, how a message is made for it, and which answers mean success."""
-
     title: str                                  # what people call it
     about: str
     make: Callable[[Message], Request | Mail]
@@ -9596,9 +9850,9 @@ KINDS = {
 }
 
 
-def notification(batch: Sequence[Delivery], sender: Sender, now: float) -> Request | Mail:
+def notification(batch: Sequence[Delivery], service: Settings, sender: str, now: float) -> Request | Mail:
     """What is sent of deliveries that go out together: one, or those of a digest."""
-    message = Message(batch[0].digest_id or batch[0].id, batch, sender, now)
+    message = Message(batch[0].digest_id or batch[0].id, batch, service, sender, now)
     return KINDS[batch[0].destination.kind].make(message)
 
 
@@ -9613,35 +9867,19 @@ def host_only(address: str) -> str:
 
 def redactor(destination: Destination) -> Callable[[str], str]:
     """A function that masks the destination's secrets in any text: whole, and each long word of them, for a
-    receiver may repeat a part in another spelling. It never raises: users and receivers wrote those texts."""
-    given = [destination.secret, destination.previous_secret or ""]
+    receiver may repeat a part in another spelling."""
+    hidden, given = list[str](), [destination.secret, destination.previous_secret or ""]
     for field in KINDS[destination.kind].fields:
         if field.is_secret:
             value = destination.settings.get(field.stored_as or field.name, "")
             given += value.values() if isinstance(value, dict) else [value]
-    return _redactor_of(tuple(given))
-
-
-@functools.lru_cache(maxsize=64)        # for the courier, which needs it with each delivery
-def _redactor_of(secrets_: tuple[str, ...]) -> Callable[[str], str]:
-    hidden = set[str]()
-    for secret in secrets_:
+    for secret in given:
         least = 6
         if match := _ADDRESS.match(secret):     # its host may be shown, and short folders say nothing
             secret, least = (match[2] or "") + secret[match.end():], 10
         words = re.split(r"[\s,;:=/@?&]+", secret)
-        hidden |= {secret, words[-1], *(word for word in words if len(word) >= least),
-                   base64.b64encode(secret.encode("utf-8", "replace")).decode()}
-    hidden |= {spelled for part in hidden for spelled in (
-        unquote(part), quote(part, safe="", errors="replace"), json.dumps(part)[1:-1])}
-    longest_first = sorted((secret for secret in hidden if len(secret) >= 4), key=len, reverse=True)
-    found = re.compile("|".join(map(re.escape, longest_first)))
-
-    def redact(text: str) -> str:
-        # Most texts hold none; to find that out so takes a tenth of the time.
-        return found.sub("***", text) if any(secret in text for secret in longest_first) else text
-
-    return redact
+        hidden += [secret, words[-1], *(word for word in words if len(word) >= least)]
+    return masking(*hidden)
 
 
 def _as_read(redact: Callable[[str], str], first: str, headers: Iterable[tuple[str, str]], body: str) -> str:
@@ -9679,27 +9917,23 @@ def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str]) -
 
 
 # == courier ===================================================================
-#
-# Sends what is due, until it is delivered. One loop hands out destinations, a pool of workers serves them: a
-# worker claims what is due at one, sends it in the order in which it came, and records how that went. So one
-# message at a time is under way to a destination, and different ones are served side by side, accounts in
-# turn. Those that have accepted nothing since the start hold at most half of the pool. A claimed delivery
-# always ends with a recorded outcome.
+# Sends what is due, until it is delivered. One loop hands out destinations, accounts in turn, to a pool of
+# workers: one claims what is due at a destination, sends it in the order in which it came, and records how
+# that went. Those that have accepted nothing since the start hold at most half of the pool. A claimed
+# delivery always ends with a recorded outcome.
 
 
-def sender_of(settings: Settings) -> Sender:
-    """Who we are to receivers, as far as the settings say it; otherwise this machine's name stands in."""
+def sender_of(settings: Settings) -> str:
+    """The sender of mail, as far as the settings say it; otherwise this machine's name stands in."""
     user = unquote(urlsplit(settings.smtp_url).username or "")
     host = urlsplit(settings.base_url).hostname or ""
     host = socket.gethostname() if not host or parse_address(host) else host
     host = host if MAIL_ADDRESS.fullmatch(f"releasetrack@{host}") else "localhost"
-    address = settings.mail_from or (user if MAIL_ADDRESS.fullmatch(user) else f"releasetrack@{host}")
-    return Sender(settings.brand, address, address.partition("@")[2], settings.base_url)
+    return settings.mail_from or (user if MAIL_ADDRESS.fullmatch(user) else f"releasetrack@{host}")
 
 
 class Courier(Worker):
     """Sends deliveries. ``post``, ``clock`` and ``jitter`` (in [0, 1)) are for tests to choose."""
-
     _WORKERS = 24
     _BATCH = 50             # deliveries of one destination that are claimed at once
     _TURN = 0.5             # seconds after which a worker makes room for the next destination
@@ -9725,7 +9959,6 @@ class Courier(Worker):
     def send_due(self) -> list[tuple[Delivery, Outcome]]:
         """Send what is due, without threads, until nothing is due; what was attempted and how it went."""
         made: list[tuple[Delivery, Outcome]] = []
-        self._alert()
         self._report()
         while not self._stopping.is_set() and (due := self.store.outbox.due_destinations(self._clock())):
             first = min(due, key=self._pause)
@@ -9735,35 +9968,36 @@ class Courier(Worker):
             made += self._serve(first)
         return made
 
-    def try_out(self, destination: Destination, account: Account, body: Mapping[str, Any],
-                url: str) -> tuple[Request | Mail, Answer | None, str | None]:
-        """``(what was sent, the answer if one came, what is wrong if anything is)`` of a test message."""
+    def try_out(self, destination: Destination, account: Account, body: Mapping[str, Any], url: str,
+                settings: Settings | None = None) -> tuple[str, str, str | None]:
+        """``transcript`` of a test message, and what is wrong if anything is. ``settings``: others than those
+        in use, to try before they are saved. Raises Invalid."""
+        if settings:
+            other = Courier(self.store, Fetcher(settings).post, settings)
+            return other.try_out(destination, account, body, url)
         now = self._clock()
         test = Delivery(make_id(), destination, account.email, account.is_admin, body, url, "release", 0, now)
-        return self._post([test], now)
+        sent, answer, error = self._post([test], now)
+        return *transcript(destination, sent, answer), error
 
     def _turn(self) -> float:
         now = time.monotonic()
         if now - self._maintained_at >= MINUTE:
             self.store.maintain(self._clock())
             self._maintained_at = now
-            self._alert()
             self._report()
         return self._hand_out()
 
-    def _alert(self) -> None:
-        """Notify accounts of their destinations that have failed for days, by their others."""
-        now = self._clock()
-        for failing in self._beating(self.store.destinations.failing(with_alerted=False)):
-            account = self.store.accounts.get(failing.account_id)
-            if account and has_failed_for_days(failing, now):
-                others = self.store.destinations.of_account(account.id)
-                event = destination_event(failing, account, others, now, self._settings)
-                self.store.outbox.record_alert(failing.id, event)
-
     def _report(self) -> None:
-        """Send the reports that are due on what is behind, and the reminders of what was snoozed."""
+        """Notify accounts of their destinations that have failed for days, by their others. Send the reports
+        that are due on what is behind, and the reminders of what was snoozed."""
         now, store = self._clock(), self.store
+        for failing in self._beating(store.destinations.failing(with_alerted=False)):
+            account = store.accounts.get(failing.account_id)
+            if account and has_failed_for_days(failing, now):
+                others = store.destinations.of_account(account.id)
+                store.outbox.record_alert(failing.id, destination_event(
+                    failing, account, others, now, self._settings))
         for destination in self._beating(store.destinations.with_report()):
             account = store.accounts.get(destination.account_id)
             if account and is_report_due(destination, account, now, self._settings):
@@ -9833,11 +10067,12 @@ class Courier(Worker):
             ends_at = time.monotonic() + self._TURN
             try:
                 for batch in batches.values():
-                    made += zip(batch, self.attempt(batch))
+                    outcomes = self.attempt(batch)
+                    if self._stopping.is_set() and outcomes[0].error:
+                        break                   # cut short, perhaps: these deliveries stay as they were
+                    made += zip(batch, outcomes)
                     if self._stopping.is_set() or self._pause(destination_id) or time.monotonic() > ends_at:
                         break
-            except Stopped:
-                pass
             finally:
                 self._record([result for _, result in made], [one.id for one in claimed])
         return made
@@ -9863,7 +10098,7 @@ class Courier(Worker):
 
     def attempt(self, batch: Sequence[Delivery]) -> list[Outcome]:
         """Send once what goes out together; how it went, for each delivery, to be recorded. A receiver's
-        fault is an outcome, and so is ours. Raises Stopped if cut short: the deliveries stay as they were."""
+        fault is an outcome, and so is ours."""
         first, now, began_at = batch[0], self._clock(), time.monotonic()
         # From the first attempt on: the service may have been off when it was due.
         age = now - first.queued_at if first.attempts else 0.0
@@ -9876,8 +10111,6 @@ class Courier(Worker):
                     delivery.body.get("cve") for delivery in batch):
                 account = self.store.accounts.get(first.destination.account_id)
                 due_at = after_quiet_hours(due_at, account) if account else due_at
-        except Stopped:
-            raise
         except Exception:   # ours: it costs this delivery an attempt, and is backed off like a receiver's
             log.exception("delivery %s: attempt failed", first.id)
             attempt, sent = Attempt(now, None, INTERNAL_ERROR, time.monotonic() - began_at, None, None), ""
@@ -9917,16 +10150,23 @@ class Courier(Worker):
               now: float) -> tuple[Request | Mail, Answer | None, str | None]:
         """``(what was sent, the answer if one came, what is wrong if anything is, secrets masked)``."""
         destination = batch[0].destination
-        request = notification(batch, self._sender, now)
+        request = notification(batch, self._settings, self._sender, now)
         try:
             answer = self.post(request, batch[0].account_is_admin)
+            if chat := migrated_to(destination.kind, answer):
+                settings = {**destination.settings, "chat": chat}
+                if stored := self.store.destinations.get(destination.id):       # not one that is tried out
+                    self.store.destinations.update(dataclasses.replace(stored, settings=settings))
+                destination = dataclasses.replace(destination, settings=settings)
+                request = notification([dataclasses.replace(one, destination=destination) for one in batch],
+                                       self._settings, self._sender, now)
+                answer = self.post(request, batch[0].account_is_admin)
         except Unreachable as error:
             return request, None, redactor(destination)(str(error))
         return request, answer, delivery_error(destination.kind, answer, redactor(destination))
 
 
 # == forms =====================================================================
-#
 # Reading and validating what the API, the pages and the command line are given. A problem is a field,
 # by the API's name of it, and a message; each surface names the field in its own words.
 
@@ -9980,6 +10220,12 @@ def read_networks(texts: Sequence[str]) -> list[str]:
     return found or ["0.0.0.0/0", "::/0"]
 
 
+def with_answers(answers: Iterable[tuple[str, bool]], rules: VersionRules) -> tuple[tuple[str, bool], ...]:
+    """What a person says of versions, and of those like them: the last ones, and of the same the last."""
+    by_form = {rules.form(rules.parts(one)): (one, does) for one, does in answers}
+    return tuple(by_form.values())[-ANSWERS_LIMIT:]
+
+
 # In the environ of a request that is none, but asks what a handler reads.
 SCHEMAS = "releasetrack.schemas"
 
@@ -9987,10 +10233,9 @@ SCHEMAS = "releasetrack.schemas"
 class _Reader:
     """Collects every problem of what it reads; ``check`` raises them as one Invalid. With ``schemas`` nothing
     is given: what is read is described there as JSON Schema, and ``check`` always raises."""
-
-    def __init__(self, schemas: dict[str, Any] | None = None) -> None:
+    def __init__(self, given: Mapping[str, Any] | None = None, schemas: dict[str, Any] | None = None) -> None:
         self.problems: list[Problem] = []
-        self._schemas = schemas
+        self._given, self._schemas = given or {}, schemas
 
     def _describe(self, name: str, type: str | list[str] = "string", **more: Any) -> None:
         if self._schemas is not None:
@@ -10011,6 +10256,16 @@ class _Reader:
         except Invalid as error:
             self.problems += error.problems
 
+    def _value(self, name: str, is_valid: Callable[[Any], Any], message: str,
+               type: str | list[str] = "string", **schema: Any) -> Any:
+        """What is given; None if it is absent or invalid."""
+        self._describe(name, type, **schema)
+        value = self._given.get(name)
+        if value is None or is_valid(value):
+            return value
+        self.add_problem(name, message)
+        return None
+
 
 def _read_pairs(sent: bytes, at_most: int) -> list[tuple[str, str]]:
     """Names and values, as a query or a form sends them. Raises Invalid."""
@@ -10023,10 +10278,9 @@ def _read_pairs(sent: bytes, at_most: int) -> list[tuple[str, str]]:
 
 class Query(_Reader):
     """The query of a request, read by name. Raises Invalid for one that cannot be read at all."""
-
     def __init__(self, environ: Mapping[str, Any]) -> None:
-        super().__init__(environ.get(SCHEMAS))
-        self._given = dict(_read_pairs(environ.get("QUERY_STRING", "").encode("latin-1"), at_most=100))
+        super().__init__(dict(_read_pairs(environ.get("QUERY_STRING", "").encode("latin-1"), at_most=100)),
+                         environ.get(SCHEMAS))
 
     def flag(self, name: str) -> bool:
         self._describe(name, description="A flag: it counts by being there, whatever its value.")
@@ -10045,19 +10299,13 @@ class Query(_Reader):
 
     def one_of(self, name: str, *choices: str) -> str:
         """One of the choices; the first when the parameter is absent."""
-        self._describe(name, enum=choices, default=choices[0])
-        value = self._given.get(name, choices[0])
-        if value not in choices:
-            self.add_problem(name, f"must be one of: {', '.join(choices)}")
-        return value
+        return self._value(name, lambda value: value in choices, f"must be one of: {', '.join(choices)}",
+                           enum=choices, default=choices[0]) or choices[0]
 
     def page(self) -> int:
-        self._describe("page", "integer", minimum=1, maximum=999_999_999, default=1)
-        value = self._given.get("page", "1")
-        if not re.fullmatch(r"0{0,9}[1-9][0-9]{0,8}", value):
-            self.add_problem("page", "must be a whole number from 1 to 999999999")
-            return 1
-        return int(value)
+        return int(self._value("page", re.compile(r"0{0,9}[1-9][0-9]{0,8}").fullmatch,
+                               "must be a whole number from 1 to 999999999",
+                               "integer", minimum=1, maximum=999_999_999, default=1) or 1)
 
 
 def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
@@ -10074,12 +10322,10 @@ def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
 
 class Fields(_Reader):
     """A JSON object, or what a form or a command made one of. A field is None if it is absent or invalid."""
-
     def __init__(self, given: Any, schemas: dict[str, Any] | None = None) -> None:
-        super().__init__(schemas)
         if not isinstance(given, dict):
             raise Invalid("The body must be a JSON object.")
-        self._given = given
+        super().__init__(given, schemas)
 
     @classmethod
     def of(cls, environ: Mapping[str, Any]) -> Fields:
@@ -10097,7 +10343,7 @@ class Fields(_Reader):
             name,
             lambda value: isinstance(value, str) and len(value) <= at_most and not _UNSTORABLE.search(value),
             f"must be a string of at most {at_most} characters, and no control characters",
-            "string", maxLength=at_most, pattern=_STORABLE)
+            ["string", "null"], maxLength=at_most, pattern=_STORABLE)
 
     def label(self, name: str, at_most: int = NAME_LIMIT) -> str:
         """A required name that a person chose; "" where it has a problem."""
@@ -10110,16 +10356,17 @@ class Fields(_Reader):
         return ""
 
     def flag(self, name: str) -> bool | None:
-        return self._value(name, lambda value: isinstance(value, bool), "must be true or false", "boolean")
+        return self._value(name, lambda value: isinstance(value, bool), "must be true or false",
+                           ["boolean", "null"])
 
     def whole(self, name: str, at_most: int) -> int | None:
         return self._value(name, lambda value: type(value) is int and 0 <= value <= at_most,
                            f"must be a whole number from 0 to {at_most}",
-                           "integer", minimum=0, maximum=at_most)
+                           ["integer", "null"], minimum=0, maximum=at_most)
 
     def one_of(self, name: str, choices: Sequence[str]) -> str | None:
         return self._value(name, lambda value: value in choices, f"must be one of: {', '.join(choices)}",
-                           "string", enum=[*choices, None])
+                           ["string", "null"], enum=[*choices, None])
 
     def instant(self, name: str, now: float) -> float | None:
         """A time to come, as seconds since the epoch; 0.0 for ""."""
@@ -10135,19 +10382,13 @@ class Fields(_Reader):
 
     def installed(self, name: str, now: float) -> list[Installation] | None:
         """A list of ``{version, place}``: what a person says is installed, each place once."""
-        entries = self._list(name, "objects with version and place", 100, {
-            "type": "object", "required": ["version"],
-            "properties": {"version": {"type": "string"}, "place": {"type": ["string", "null"]}}})
+        entries = self._objects(name, 100, "version and place, two strings",
+                                version={"type": "string"}, place={"type": ["string", "null"]})
         found = dict[str, Installation]()
-        for at, entry in enumerate(entries or ()):
-            given = entry if isinstance(entry, dict) else {}
-            version, place = given.get("version"), given.get("place") or ""
-            if not isinstance(version, str) or not isinstance(place, str):
-                self.add_problem(f"{name}[{at}]", "must be an object with version and place, two strings")
-                continue
+        for field, version, place in entries or ():
             with self.collecting():
-                place = read_place(place, f"{name}[{at}]")
-                found[place] = Installation(place, read_label(version, field=f"{name}[{at}]"), seen_at=now)
+                place = read_place(place or "", field)
+                found[place] = Installation(place, read_label(version, field=field), seen_at=now)
         return None if entries is None else list(found.values())
 
     def pins(self, name: str, read: Callable[[str, str], list[Pin]]) -> list[Pin]:
@@ -10172,6 +10413,19 @@ class Fields(_Reader):
                                "a provider and a name")
         return []
 
+    def answers(self, name: str, rules: VersionRules) -> tuple[tuple[str, bool], ...] | None:
+        """A list of ``{version, follows}``: whether versions like one follow what is installed."""
+        entries = self._objects(
+            name, ANSWERS_LIMIT, "version, a string, and follows, a boolean",
+            version={"type": "string", "minLength": 1, "maxLength": NAME_LIMIT}, follows={"type": "boolean"})
+        found = list[tuple[str, bool]]()
+        for field, version, does in entries or ():
+            with self.collecting():
+                found.append((read_label(version, field=field), does))
+                if not rules.parts(version).numbers:
+                    raise Invalid(Problem(field, f"must name a version; {version[:60]!r} has no number"))
+        return None if entries is None else with_answers(found, rules)
+
     def ids(self, name: str, what: str, known: Collection[str]) -> list[str] | None:
         """A list of ids, each once and each of something that there is."""
         values = self._list(name, "ids", 1000, {"type": "string"})
@@ -10182,44 +10436,46 @@ class Fields(_Reader):
 
     def rules(self, name: str) -> list[tuple[str, bool]] | None:
         """A list of ``{value, inverse}``: patterns, and whether each is inverse."""
-        pattern, inverse = {"type": "string", "minLength": 1, "maxLength": 500}, {"type": ["boolean", "null"]}
-        entries = self._list(name, "objects with value and inverse", 50, {
-            "type": "object", "required": ["value"], "properties": {"value": pattern, "inverse": inverse}})
         before = len(self.problems)
-        if entries is None:
-            return None
-        found = [self._rule(f"{name}[{at}]", entry) for at, entry in enumerate(entries)]
-        length = sum(len(value) for value, _ in found)
+        entries = self._objects(
+            name, 50, "value, a string, and inverse, true or false",
+            value={"type": "string", "minLength": 1, "maxLength": 500}, inverse={"type": ["boolean", "null"]})
+        for field, value, _ in entries or ():
+            if not 0 < len(value) <= 500 or _UNSTORABLE.search(value):
+                self.add_problem(field, "must not be empty, and have at most 500 characters and no control "
+                                        "characters")
+            elif "[[:" in value:        # Python would silently read it as a set of letters
+                self.add_problem(field, "must not have POSIX classes such as [[:alpha:]], but [a-z], \\w or "
+                                        f"\\d: {value!r}")
+        length = sum(len(value) for _, value, _ in entries or ())
         if length > PATTERNS_LIMIT:
             self.add_problem(name, f"must have at most {PATTERNS_LIMIT:,} characters in all its patterns; "
                                    f"these have {length:,}")
-        return found if len(self.problems) == before else None
+        if entries is None or len(self.problems) > before:
+            return None
+        return [(value, bool(inverse)) for _, value, inverse in entries]
 
-    def _rule(self, field: str, entry: Any) -> tuple[str, bool]:
-        given = entry if isinstance(entry, dict) else {}
-        value, inverse = given.get("value"), given.get("inverse")
-        if not isinstance(value, str) or not value or not isinstance(inverse, bool | None):
-            self.add_problem(field, "must be an object with value, a string, and inverse, true or false")
-        elif len(value) > 500 or _UNSTORABLE.search(value):
-            self.add_problem(field, "must have at most 500 characters and no control characters")
-        elif "[[:" in value:        # Python would silently read it as a set of letters
-            self.add_problem(field, "must not have POSIX classes such as [[:alpha:]], but [a-z], \\w or "
-                                    f"\\d: {value!r}")
-        return str(value), bool(inverse)        # not used where there is a problem
+    def _objects(self, name: str, at_most: int, shape: str, **members: Any) -> list[tuple[Any, ...]] | None:
+        """Field and members of each object in a list. ``members`` are their schemas, ``shape`` says these in
+        words. An object of another shape is a problem."""
+        types = {str: "string", bool: "boolean", type(None): "null"}
+        entries = self._list(name, f"objects with {' and '.join(members)}", at_most, {
+            "type": "object", "properties": members,
+            "required": [member for member, schema in members.items() if "null" not in schema["type"]]})
+        found = []
+        for at, entry in enumerate(entries or ()):
+            values = [entry.get(member) for member in members] if isinstance(entry, dict) else [0]
+            found_types = [types.get(type(value), "other") for value in values]
+            if all(one in schema["type"] for one, schema in zip(found_types, members.values())):
+                found.append((f"{name}[{at}]", *values))
+            else:
+                self.add_problem(f"{name}[{at}]", f"must be an object with {shape}")
+        return None if entries is None else found
 
     def _list(self, name: str, what: str, at_most: int, items: Mapping[str, Any]) -> list[Any] | None:
         return self._value(name, lambda value: isinstance(value, list) and len(value) <= at_most,
                            f"must be a list of at most {at_most} {what}",
-                           "array", maxItems=at_most, items=items)
-
-    def _value(self, name: str, is_valid: Callable[[Any], bool], message: str,
-               type: str, **schema: Any) -> Any:
-        self._describe(name, [type, "null"], **schema)
-        value = self._given.get(name)
-        if value is None or is_valid(value):
-            return value
-        self.add_problem(name, message)
-        return None
+                           ["array", "null"], maxItems=at_most, items=items)
 
 
 def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
@@ -10238,7 +10494,6 @@ def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
 
 class Form:
     """What a form sent, read by name; of a GET nothing. Raises TooLarge, Invalid for what cannot be read."""
-
     def __init__(self, environ: Mapping[str, Any]) -> None:
         is_sent, kind = environ["REQUEST_METHOD"] == "POST", environ.get("CONTENT_TYPE", "")
         if is_sent and kind.lower().startswith("multipart/form-data;"):
@@ -10251,13 +10506,13 @@ class Form:
             self._given.setdefault(name, []).append(value.replace("\r\n", "\n"))
 
     def text(self, name: str, default: str = "") -> str:
-        return self.texts(name)[0].strip() if self.texts(name) else default
+        return self.typed(name).strip() if self.texts(name) else default
 
     def texts(self, name: str) -> list[str]:
         return self._given.get(name, [])
 
-    def password(self, name: str) -> str:
-        """As it was typed: blanks may belong to it."""
+    def typed(self, name: str) -> str:
+        """As it was typed: blanks may belong to a password."""
         return self.texts(name)[0] if self.texts(name) else ""
 
     def lines(self, name: str) -> list[str]:
@@ -10268,7 +10523,6 @@ class Form:
 @dataclasses.dataclass(frozen=True)
 class ScanRow:
     """One thing that was found to be installed, and what became of it."""
-
     pin: Pin
     file: str                   # where it was found; "" for no file
     provider: Provider | None   # None: no provider has it
@@ -10318,7 +10572,6 @@ def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Inst
 @dataclasses.dataclass(frozen=True)
 class Installer:
     """Judges projects by their rules, and records what is installed. ``waiting``: as Context's."""
-
     store: Store
     judge: Callable[..., tuple[set[str], dict[int, str]]]     # of an account, patterns, versions, as Context
     providers: Mapping[str, Provider]
@@ -10337,9 +10590,8 @@ class Installer:
         return self.store.projects.add(account_id, provider.id, key, name, settings)
 
     def rules_of(self, project: Project) -> VersionRules:
-        """How the versions of a project are ordered."""
         provider = self.providers.get(project.provider)
-        return provider.dialect.versions if provider else GENERIC
+        return (provider.dialect.versions if provider else GENERIC).of(project.name, project.version_answers)
 
     def verdicts_for(self, project: Project) -> tuple[Verdicts, dict[int, str]]:
         """``(what its rules say of its releases, what is wrong with its patterns by their place)``."""
@@ -10409,23 +10661,29 @@ class Installer:
                     is_tracking: bool = False, with_indirect: bool = False,
                     is_whole: bool = True) -> list[ScanRow]:
         """Record what was found at a place, instead of what the same place and origin, or a person, reported;
-        ``is_whole``: also of projects not found. ``is_tracking``: adds projects."""
+        ``is_whole``: also of projects not found. ``is_tracking``: adds projects, images first, then what is
+        needed directly; those that do not fit say so."""
         tracked, now = self.store.projects.ids_by_key(account.id), self.store.database.clock()
         rows = scan_rows(self.providers, tracked, pins)
         found, numbers = dict[str, dict[tuple[str, str], Installation]](), dict[int, Installation]()
         left_out = dict[str, list[Installation]]()      # by project, of those that have as many as may be
-        for number, row in enumerate(rows):
+        full = ""       # why no more can be added
+        ranks = {number: 0 if row.provider and row.provider.dialect.has_images else 2 - row.pin.is_direct
+                 for number, row in enumerate(rows)}
+        for number in sorted(ranks, key=ranks.__getitem__):
+            row = rows[number]
             id_ = tracked.get((row.provider.id, row.key)) if row.provider else None
-            if row.provider and id_ is None and is_tracking and (
-                    row.pin.is_direct or with_indirect or row.provider.dialect.has_images):
+            if row.provider and id_ is None and is_tracking and (ranks[number] < 2 or with_indirect):
                 try:
+                    if full:
+                        raise Invalid(full)
                     project, _ = self.add(account.id, row.provider, row.key, row.name, {
                         "email_notification": account.email_notification})
                     id_ = tracked[row.provider.id, row.key] = project.id
                     rows[number] = dataclasses.replace(row, outcome="added")
-                except Invalid as error:        # most likely there are as many as there may be
+                except Invalid as error:
                     rows[number] = dataclasses.replace(row, reason=str(error))
-                    is_tracking = error.problems[0].field == "name"
+                    full = "" if error.problems[0].field == "name" else str(error)
             if id_ and (row.pin.version or row.pin.digest):
                 if rows[number].outcome != "added":
                     rows[number] = dataclasses.replace(row, outcome="recorded")
@@ -10443,7 +10701,6 @@ class Installer:
                     if one.origin == "container" or (one.place, one.version) not in running]
             left_out[project.id] = kept[INSTALLED_LIMIT:]
             return kept[:INSTALLED_LIMIT]
-
         gone = self.store.projects.found_at(account.id, place, origin) if is_whole else []
         self.change(account.id, [*found, *gone], after)
         lost = set(itertools.chain(*left_out.values()))
@@ -10465,6 +10722,7 @@ def project_settings(fields: Fields, installer: Installer, project: Project) -> 
         "exclude_version_regexp": fields.rules("exclude_version_regexp"),
         "note": fields.text("note", at_most=10_000), "installed": fields.installed("installed", now),
         "skipped_version": fields.text("skipped_version", at_most=NAME_LIMIT),
+        "version_answers": fields.answers("version_answers", installer.rules_of(project)),
         "snoozed_until": fields.instant("snoozed_until", now),
         "hold_days": fields.whole("hold_days", HOLD_DAYS_MAX), "tags": fields.ids("tags", "tag", tags),
     }
@@ -10483,7 +10741,8 @@ def project_settings(fields: Fields, installer: Installer, project: Project) -> 
             fields.add_problem("installed", f"must leave at most {INSTALLED_LIMIT} with what scans found")
     settings = {name: value for name, value in found.items() if value is not None}
     if "exclude_version_regexp" in settings:        # else the tracker compares
-        judged_by = ("exclude_version_regexp", "installed", "notify_level", "skipped_version")
+        judged_by = ("exclude_version_regexp", "installed", "notify_level", "skipped_version",
+                     "version_answers")
         settings["verdicts"], wrong = installer.verdicts_for(dataclasses.replace(project, **{
             name: settings[name] for name in judged_by if name in settings}))
         for at, words in wrong.items():
@@ -10544,28 +10803,19 @@ def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "
     return settings | {"shown": kind.shown(settings)}
 
 
-def settings_as_given(destination: Destination) -> list[tuple[str, str]]:
-    """The names and texts from which ``read_settings`` makes the settings of a destination again."""
+def settings_as_given(destination: Destination, is_shown: bool = False) -> list[tuple[str, str]]:
+    """The names and texts from which ``read_settings`` makes the settings of a destination again. Where they
+    are shown secrets are hidden: of an address its host is shown, of a header its name."""
     found = []
     for field in KINDS[destination.kind].fields:
+        is_hidden = is_shown and field.is_secret
         if field.stored_as:
             separator = ": " if field.name == "header" else "="
-            stored = destination.settings.get(field.stored_as, {})
-            found += [(field.name, separator.join(pair)) for pair in stored.items()]
+            found += [(field.name, name + separator + ("***" if is_hidden else text))
+                      for name, text in destination.settings.get(field.stored_as, {}).items()]
         elif text := destination.settings.get(field.name, ""):
-            found.append((field.name, text))
+            found.append((field.name, host_only(text) if is_hidden else text))
     return found
-
-
-def shown_settings(destination: Destination) -> list[tuple[str, str]]:
-    """``settings_as_given`` with secrets hidden: of an address its host is shown, of a header its name."""
-    secret = {field.name for field in KINDS[destination.kind].fields if field.is_secret}
-
-    def masked(name: str, text: str) -> str:
-        if name not in secret:
-            return text
-        return f"{text.partition(':')[0]}: ***" if name == "header" else host_only(text)
-    return [(name, masked(name, text)) for name, text in settings_as_given(destination)]
 
 
 def changed_settings(destination: Destination, given: Sequence[tuple[str, str]],
@@ -10631,7 +10881,6 @@ def sample_destination(kind: str) -> Destination:
 @dataclasses.dataclass(frozen=True)
 class SettingState:
     """A setting that the store may keep, and where its value comes from."""
-
     row: Setting
     texts: tuple[str, ...]      # one for each value; secrets are masked
     source: str                 # "flag" (or variable, or embedding program), "serve", "operator", "default"
@@ -10641,7 +10890,6 @@ class SettingState:
 class Configuration:
     """What the operator sets in the store, and resulting settings: ``own`` ones, completed from the store.
     ``is_command``: what the last ``serve`` was started with comes first. ``changed`` follows a change."""
-
     def __init__(self, store: Store, own: Settings, more_providers: Sequence[Provider] = (),
                  is_command: bool = False) -> None:
         self._store, self._own, self._more_providers = store, own, more_providers
@@ -10687,7 +10935,6 @@ class Configuration:
             if name == "token" and (unknown := [id_ for id_, _ in values if id_ not in known]):
                 raise Invalid(Problem(name, f"must name a provider; there is no provider {unknown[0]}"))
             return after
-
         try:
             self._store.config.change(name, change)
         except SettingError as error:
@@ -10734,10 +10981,8 @@ class Configuration:
 
 
 # == api =======================================================================
-#
-# The contract's JSON API under /v1: authentication, rate limits, routes and their handlers. All answers
-# are JSON; an error is a Message. Paths are read as they were sent, since a name or a version may contain
-# a slash, sent as %2F.
+# The contract's JSON API under /v1: authentication, rate limits, routes and their handlers. All answers are
+# JSON; an error is a Message. Paths are read as they were sent: a name or a version may contain a %2F.
 
 
 class AnswerCache:
@@ -10745,7 +10990,6 @@ class AnswerCache:
     Everything is dropped when the store's revision has moved: at once after a commit of this process, within
     20 ms after another's. Networks and limits are judged for each request. A page of 20 projects is
     answered 7 times as fast with it, one of 20 releases 3.6 times, a project by its id 2.3 times."""
-
     _LIMIT = 16 * MIB       # of all names and values together; a full cache starts empty again
 
     def __init__(self, revision: Callable[[], int]) -> None:
@@ -10775,7 +11019,6 @@ class AnswerCache:
 @dataclasses.dataclass
 class Context:
     """What the API and the pages work with. ``Service.reload`` replaces what settings make."""
-
     store: Store
     settings: Settings
     providers: Mapping[str, Provider]
@@ -10784,7 +11027,13 @@ class Context:
     throttle: LoginThrottle
     answers: AnswerCache
     waits: Waits
+    ask: Callable[[Request], Answer]                    # Fetcher's fetch, and the next
     refusal_of: Callable[[str, bool], str | None]
+    refused_tokens: Mapping[str, tuple[str, float]]
+    try_out: Callable[..., tuple[str, str, str | None]]        # as Courier's
+    health: Callable[[], dict[str, str]]
+    config: Configuration
+    tests: RateLimiter              # of test notifications, per hour and account
 
     def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
         """Whether a request of the account may wait for another server in the block."""
@@ -10816,8 +11065,6 @@ class Context:
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """One request by a known account."""
-
     context: Context
     account_id: str
     segments: Sequence[str]                 # of the path below /v1, decoded
@@ -10828,7 +11075,8 @@ class Call:
         return self.context.store
 
 
-def _shown(call: Call, project: Project) -> dict[str, Any]:
+def read_project(call: Call, project: Project) -> dict[str, Any]:
+    """The project."""
     provider = call.context.providers.get(project.provider)
     if provider is None:
         return project.as_json("") | {"source": project.health.as_json() | {
@@ -10853,14 +11101,14 @@ def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
     query = Query(call.environ)
     if text := query.text("q"):
         found = call.store.projects.search(call.account_id, text, provider)
-        return {"projects": first_that_fit(_shown(call, project) for project in found), "total_pages": 1}
+        return {"projects": first_that_fit(read_project(call, one) for one in found), "total_pages": 1}
     order = query.one_of("order", "updated", "added", "name")
     tag, page, is_reversed = query.text("tag"), query.page(), query.flag("reverse")
     if tag and not call.store.tags.get(call.account_id, tag):
         query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
     query.check()
     found, count = call.store.projects.page(call.account_id, order, is_reversed, provider, tag, page)
-    return {"projects": [_shown(call, project) for project in found],
+    return {"projects": [read_project(call, project) for project in found],
             "total_pages": page_count(count, PAGE_SIZE)}
 
 
@@ -10872,7 +11120,7 @@ def search_projects(call: Call) -> dict[str, Any]:
         query.add_problem("provider", f"{provider[:60]!r} is unknown; GET /v1/providers lists all")
     query.check()
     found = call.store.projects.search(call.account_id, text, provider)
-    return {"q": text, "projects": first_that_fit(_shown(call, project) for project in found)}
+    return {"q": text, "projects": first_that_fit(read_project(call, project) for project in found)}
 
 
 def await_first_check(store: Store, project: Project, source: Source, since: float,
@@ -10911,7 +11159,7 @@ def add_project(call: Call) -> dict[str, Any]:
     project, source = call.context.installer.add(call.account_id, provider, key, name, settings)
     with call.context.waiting(call.account_id) as may_wait:     # else it is checked all the same
         seconds = FIRST_CHECK_WAIT if may_wait else 0.0
-        return _shown(call, await_first_check(call.store, project, source, since, seconds))
+        return read_project(call, await_first_check(call.store, project, source, since, seconds))
 
 
 def or_missing(value: V | None) -> V:
@@ -10921,14 +11169,10 @@ def or_missing(value: V | None) -> V:
     return value
 
 
-def read_project(call: Call, project: Project) -> dict[str, Any]:
-    """The project."""
-    return _shown(call, project)
-
-
 def update_project(call: Call, project: Project) -> dict[str, Any]:
     """The project after the update; what is absent or null stays as it is. ``installed`` replaces what was
-    set by hand, and all that was known of its places. 400: an invalid field."""
+    set by hand, and all that was known of its places. ``version_answers``: whether a version, and those
+    called like it, follow what is installed. 400: an invalid field."""
     fields = Fields.of(call.environ)
     settings = project_settings(fields, call.context.installer, project)
     fields.check()
@@ -10937,7 +11181,7 @@ def update_project(call: Call, project: Project) -> dict[str, Any]:
         project = or_missing(projects.get(call.account_id, id_))
         settings = project_settings(fields, call.context.installer, project)
     call.context.installer.compare(call.account_id, [id_])
-    return _shown(call, or_missing(projects.get(call.account_id, id_)))     # it may have been removed
+    return read_project(call, or_missing(projects.get(call.account_id, id_)))     # it may have been removed
 
 
 _OK = {"message": "OK", "code": 200}
@@ -10963,8 +11207,13 @@ def list_releases(call: Call, project: Project) -> dict[str, Any]:
 
 
 def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
-    """The newest release that the project does not exclude. 404: there is none."""
-    return or_missing(call.store.releases.newest_wanted(project)).as_json()
+    """The newest release that the project does not exclude, a prerelease where nothing final is newer or
+    higher. 404: there is none."""
+    latest = or_missing(call.store.releases.newest_wanted(project))
+    order = call.context.installer.rules_of(project).order
+    prerelease = call.store.releases.newest_wanted(project, latest.date or "")
+    is_newer = prerelease and order(prerelease.version) > order(latest.version)
+    return (prerelease if prerelease and is_newer else latest).as_json()
 
 
 def read_release(call: Call, project: Project, version: str) -> dict[str, Any]:
@@ -11033,17 +11282,18 @@ def read_summary(call: Call) -> dict[str, Any]:
 
 
 def list_updates(call: Call) -> dict[str, Any]:
-    """A page of the projects of which something is installed that is behind, the most urgent first;
-    with ``all`` also those that are up to date, skipped or snoozed. 400: an unknown ``tag``."""
+    """A page of the projects of which something is installed that is behind, the most urgent first, then of
+    those that are unsure, of which a newer version may follow what is installed (``may_follow``); with
+    ``all`` also those that are up to date, skipped or snoozed. 400: an unknown ``tag``."""
     query, store = Query(call.environ), call.store
     place, tag, with_all, page = query.text("place"), query.text("tag"), query.flag("all"), query.page()
     if tag and not store.tags.get(call.account_id, tag):
         query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
     query.check()
     now, groups = store.database.clock(), store.projects.updates(call.account_id, place, tag)
-    ids = list(itertools.chain(*(groups.values() if with_all else [groups["behind"]])))
+    ids = list(itertools.chain(*(groups.values() if with_all else [groups["behind"], groups["unsure"]])))
     found = store.projects.of_ids(call.account_id, ids[(page - 1) * PAGE_SIZE:page * PAGE_SIZE])
-    return {"updates": [_shown(call, one) | {"state": (one.at(place) if place else one).state(now)}
+    return {"updates": [read_project(call, one) | {"state": (one.at(place) if place else one).state(now)}
                         for one in found], "total_pages": page_count(len(ids), PAGE_SIZE)}
 
 
@@ -11084,11 +11334,6 @@ def add_installations(call: Call) -> dict[str, Any]:
     return {"place": place, "items": shown, "left_out": len(items) - len(shown)}
 
 
-def read_openapi(call: Call) -> dict[str, Any]:
-    """This document, which needs no key."""
-    return openapi_document(call.context, root_of(call.environ))
-
-
 Handler = Callable[..., dict[str, Any]]     # of a Call and what the path names
 # Path below /v1 -> method -> handler.
 ROUTES: dict[str, dict[str, Handler]] = {
@@ -11102,7 +11347,6 @@ ROUTES: dict[str, dict[str, Handler]] = {
     "updates":              {"GET": list_updates},
     "installations":        {"POST": add_installations},
     "auth/keys":            {"GET": list_keys},
-    "openapi.json":         {"GET": read_openapi},
 }
 # The same of what follows a project.
 PROJECT_ROUTES: dict[str, dict[str, Handler]] = {
@@ -11130,8 +11374,9 @@ _PROJECT = Project(
     "For the shop", 3, (_ID,), dict.fromkeys(KIND_FIELDS, (_ID,)),
     Health(1.77e9, 1.77e9, 1.77e9, "no answer in time", 1.77e9, True, 42), "major", installed=(Installation(
         "nas", "latest", "sha256:1f3a", "container", 1.77e9, "0.13.3", "0.13.3", "behind", "minor", "0.13.4",
-        "0.14.0", 2, "2026-01-31T08:00:00Z", ("CVE-2026-12345",), True),),
-    skipped_version="0.14.0", snoozed_until=1.77e9)
+        "0.14.0", 2, "2026-01-31T08:00:00Z", ("CVE-2026-12345",), True, is_rebuilt=True,
+        may_follow="v2-1.0"),),
+    skipped_version="0.14.0", snoozed_until=1.77e9, version_answers=(("v2-1.0", True),))
 _BARE_PROJECT = dataclasses.replace(Project.blank("", "github", "bottlepy/bottle"), id=_ID)
 _BARE_RELEASE = Release("0.13.4", "2026-01-31T08:00:00Z")
 _RELEASE = dataclasses.replace(
@@ -11146,7 +11391,8 @@ _SAMPLES: dict[str, Mapping[str, Any]] = {
     "Item": {"provider": "dockerhub", "name": "library/postgres", "version": "16.4", "digest": "sha256:1f3a",
              "direct": True, "service": "db", "file": "compose.yaml", "outcome": "recorded",
              "reason": "built here"},
-    "Summary": vars(Summary(60, 7, 1, 5, 0, 4)), "Message": _OK | {"errors": ["Project name is required."]},
+    "Summary": vars(Summary(60, 7, 1, 5, 0, 4, 1)),
+    "Message": _OK | {"errors": ["Project name is required."]},
 }
 # The members that are always there, of those that may lack some.
 _ALWAYS: dict[str, Collection[str]] = {
@@ -11160,7 +11406,7 @@ _ANSWERS: dict[Handler, Any] = {
     list_releases: {"releases": ["Release"], "total_pages": 1}, read_release: "Release",
     read_latest_release: "Release", read_note: "Note", list_providers: {"providers": ["github"]},
     list_tags: {"tags": ["Tag"]}, add_tag: "Tag", read_tag: "Tag", rename_tag: "Tag",
-    remove_tag: "Message", list_keys: {"keys": ["Key"]}, read_summary: "Summary", read_openapi: {},
+    remove_tag: "Message", list_keys: {"keys": ["Key"]}, read_summary: "Summary",
     list_updates: {"updates": ["Project"], "total_pages": 1},
     read_changes: {"since": "1.0", "until": "1.2", "cve": ["CVE-2026-12345"], "releases": ["Release"],
                    "total_pages": 1},
@@ -11191,9 +11437,9 @@ def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, 
 
 def _answer_schema(handler: Handler) -> dict[str, Any]:
     if isinstance(handler, functools.partial):      # a list of destinations
-        return _schema_of(dict.fromkeys(handler.keywords["keys"], [
-            sample_destination(handler.keywords["kind"]).as_json()]))
-    return _schema_of(_ANSWERS[handler])
+        sample = sample_destination(handler.keywords["kind"]).as_json()
+        return _schema_of(dict.fromkeys(handler.keywords["keys"], [sample]))
+    return _schema_of(_ANSWERS.get(handler, {}))        # read_openapi's can be any object
 
 
 def _reads(context: Context, handler: Handler) -> tuple[dict[str, Any], set[str]]:
@@ -11242,8 +11488,9 @@ def _operation(context: Context, method: str, path: str, handlers: list[Handler]
     return found
 
 
-def openapi_document(context: Context, root: str) -> dict[str, Any]:
-    """The API below ``root`` as OpenAPI 3.1, made of routes, of what their handlers read, and of samples."""
+def read_openapi(call: Call) -> dict[str, Any]:
+    """This document, which needs no key."""
+    context = call.context      # made of routes, of what their handlers read, and of samples
     routes: dict[str, dict[str, list[Handler]]] = {}
     for path, methods in (*ROUTES.items(), *(
             (f"{project}/{what}".rstrip("/"), methods) for what, methods in PROJECT_ROUTES.items()
@@ -11256,7 +11503,7 @@ def openapi_document(context: Context, root: str) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "releasetrack", "version": __version__, "description": _ABOUT},
-        "servers": [{"url": context.settings.base_url or root or "/"}],
+        "servers": [{"url": context.settings.base_url or root_of(call.environ) or "/"}],
         "security": [{"key": []}, {"key-by-basic": []}],
         "paths": {f"/v1/{path}": {method.lower(): _operation(context, method, path, handlers)
                                   for method, handlers in several.items()}
@@ -11271,6 +11518,9 @@ def openapi_document(context: Context, root: str) -> dict[str, Any]:
             "responses": {str(status): {"description": REASONS[status], "content": message,
                                         "headers": wait if status in (429, 503) else {}}
                           for status in (400, 401, 404, 413, 429, 500, 503)}}}
+
+
+ROUTES.update({"openapi.json": {"GET": read_openapi}})
 
 
 # Authentication and rate limits
@@ -11296,13 +11546,11 @@ def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
 def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
     """User and password of a Basic Authorization header; ("", "") without one that can be read."""
     scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if scheme.lower() != "basic":
-        return "", ""
-    try:
-        user, _, password = base64.b64decode(coded.strip(), validate=True).decode("utf-8").partition(":")
-    except ValueError:         # of base64, and of UTF-8
-        return "", ""
-    return user, password
+    if scheme.lower() == "basic":
+        with contextlib.suppress(ValueError):       # of base64, and of UTF-8
+            user, _, password = base64.b64decode(coded.strip(), validate=True).decode("utf-8").partition(":")
+            return user, password
+    return "", ""
 
 
 def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
@@ -11438,7 +11686,6 @@ FIELD_LABELS = {"projects": {"name": "Project name", "provider": "Provider"}, "t
 
 
 def status_message(status: int, *errors: str) -> bytes:
-    """The contract's Message, as JSON."""
     found = message_of(status) | ({"errors": errors} if errors else {})
     return compact_json(found).encode("utf-8", "replace")
 
@@ -11512,11 +11759,9 @@ def answer_api(context: Context) -> bytes:
 
 
 # == pages =====================================================================
-#
 # What a person sees in a browser: plain HTML from the templates here, one style sheet, and a small script
 # for what also works without. Nothing is loaded from elsewhere. A browser is known by a random token; each
-# form carries another that is derived from it, and must come from our own pages. Notes are untrusted HTML in
-# a sandboxed frame.
+# form carries another, derived from it. Notes are untrusted HTML in a sandboxed frame.
 
 
 STYLE = """\
@@ -11531,7 +11776,7 @@ STYLE = """\
   --warn: light-dark(#7a4a00, #f3cf86); --warn-tint: light-dark(#fcf1da, #38290d);
   --good: light-dark(#17663a, #8fdcac); --good-tint: light-dark(#e3f4e9, #14321f);
 }
-@media (scripting: none) { .scripted { display: none !important; } .flash { animation: none !important; } }
+@media (scripting: none) { .scripted { display: none !important; } }
 @media (scripting: enabled) { .unscripted { display: none !important; } }
 * { box-sizing: border-box; overflow-wrap: anywhere; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
@@ -11542,7 +11787,7 @@ body {
 }
 h1 { font-size: 1.375rem; line-height: 1.3; margin: 0 auto 0 0; letter-spacing: -.01em; }
 h2 { font-size: 1rem; margin: 1.75rem 0 .6rem; }
-main > h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
+main h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
 p, ul, ol, pre, table, blockquote { margin: 0 0 .8rem; }
 a { color: var(--accent); text-underline-offset: .15em; }
 small, .hint, .crumbs, .end { font-size: .8125rem; }
@@ -11564,23 +11809,18 @@ header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 6
 .menu, .list > li { position: relative; }
 .menu, .row > .end, .line > .end { margin-left: auto; }
 .menu > summary { display: flex; align-items: center; gap: .5rem; cursor: pointer; }
-.menu > summary, .note > summary, .button { list-style: none; }
-:is(.menu > summary, .note > summary, .button)::-webkit-details-marker { display: none; }
-.avatar {
-  background: var(--tint); color: var(--accent); border-radius: 50%; font-weight: 700; font-size: .8rem;
-  width: 1.6rem; height: 1.6rem; display: grid; place-items: center;
-}
+.menu > summary, .button { list-style: none; }
+:is(.menu > summary, .button)::-webkit-details-marker { display: none; }
 .card, .list, .tiles > li, .grid > li { background: var(--card); border: var(--rule); border-radius: .6rem; }
 .menu > div {
   position: absolute; right: 0; top: 100%; z-index: 3; min-width: 14rem; margin: .4rem 0 0; padding: .4rem;
 }
 .menu > div, .bulk { box-shadow: 0 6px 24px rgb(0 0 0 / 14%); }
 .menu > div > *, .menu button { display: block; width: 100%; margin: 0; text-align: left; }
-.menu hr { border: 0; border-top: var(--rule); margin: .4rem 0; }
 .skip { position: fixed; top: .4rem; left: -99rem; padding: .5rem 1rem; background: var(--card); z-index: 9; }
 .skip:focus { left: 1rem; }
 main { padding: 1.25rem 1rem 4rem; }
-main > .line { margin: 0 0 1rem; }
+main > .line, #above > .line { margin: 0 0 1rem; }
 .crumbs { margin: 0 0 .3rem; }
 .crumbs a { color: inherit; }
 .narrow { max-width: 26rem; padding-top: 9vh; }
@@ -11608,20 +11848,6 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 [role=status] { background: var(--good-tint); }
 .flash { display: flex; align-items: center; justify-content: space-between; gap: .6rem; }
 .flash > button::before { content: "\u00d7"; }
-@media (prefers-reduced-motion: no-preference) {
-  .spinner::before { animation: spin 1s linear infinite; }
-  .flash { animation: flash 6s forwards; overflow: hidden; }    /* but moves nothing under the pointer */
-  .flash:hover, main:has(:is(a, button, summary, input):hover) > .flash { animation-play-state: paused; }
-}
-@keyframes flash {
-  95% { opacity: 1; max-height: 20rem; }
-  100% { visibility: hidden; opacity: 0; max-height: 0; margin: 0; padding-block: 0; }
-}
-@keyframes spin { to { rotate: 1turn; } }
-.spinner::before {
-  content: ""; width: 1rem; height: 1rem; flex: none; border-radius: 50%;
-  border: 2px solid var(--line); border-top-color: var(--accent);
-}
 .icon, .glyph {
   fill: none; stroke: currentColor; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round;
   width: 1.15rem; height: 1.15rem; flex: none;
@@ -11640,14 +11866,15 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
   width: 5rem; height: 5rem; padding: 1.2rem; border-radius: 50%; stroke-width: 1;
   background: var(--tint); color: var(--accent); margin-bottom: .8rem;
 }
-.fold { margin-bottom: 1rem; }
+.fold, .fold[open] > summary { margin-bottom: 1rem; }
 .fold > summary { cursor: pointer; font-weight: 600; }
-.fold[open] > summary { margin-bottom: 1rem; }
 .card.fold { padding: .7rem 1.25rem; }
+.card > .card { padding: 0; border: 0; margin: 0 0 .8rem; }
+.columns > .card { margin-top: 0; }
 .columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
-#found + .card, form + .card { margin-top: 1.25rem; }
-#found h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; }
-#found .bar + h2 { margin-top: .3rem; }
+.list + .card, form + .card { margin-top: 1.25rem; }
+.bar ~ h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; }
+.bar + h2 { margin-top: .3rem; }
 .bar { margin: 0 0 .6rem; gap: .4rem 1rem; }
 fieldset { border: 0; padding: 0; margin: 0 0 1.5rem; min-width: 0; }
 fieldset + fieldset { border-top: var(--rule); padding-top: 1.5rem; }
@@ -11663,7 +11890,6 @@ legend + * { clear: both; }
 .filters { margin: 0 0 1rem; gap: .5rem; }
 .filters .field { margin: 0; flex: 0 1 9.5rem; }
 .filters .field:has([type=search]) { flex: 1 1 16rem; }
-.filters .field:has(.check) { flex: none; }
 .filters input, .filters select { max-width: none; }
 .filters label:not(.check) { position: absolute; width: 1px; height: 1px; clip-path: inset(50%); }
 .filters .check, .chip {
@@ -11686,14 +11912,13 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .marks, .row details[open] { display: contents; }
 .name { font-weight: 600; color: inherit; text-decoration: none; }
 .list:not(.rows) .icon + .name { max-width: calc(100% - 1.85rem); }
-.list, .tiles { list-style: none; padding: 0; }
+.list { list-style: none; padding: 0; }
 .list > li { display: grid; grid: auto / minmax(0, 1fr) auto; column-gap: .8rem; padding: .7rem 1rem; }
 .list > li + li { border-top: var(--rule); }
 .list > li > * { grid-column: 1 / -1; min-width: 0; }
-.list > li > .line { grid-column: 1; }
 .list > li > .end { grid-area: 1 / -2; align-self: center; text-align: right; justify-content: end; }
 .list > li:not(:has(> .end, .field)) > form { grid-column: 2; grid-row: 1 / span 2; }
-.list > li:not(:has(> .end, .field)) > .hint, .updates > li > .hint { grid-column: 1; }
+.list > li > .line, .list > li:not(:has(> .end, .field)) > .hint, .updates > li > .hint { grid-column: 1; }
 .list .hint { margin: .2rem 0 0; }
 .list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
 .list .fold[open] > summary { margin-bottom: .6rem; }
@@ -11704,7 +11929,7 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .updates .about { flex-basis: 100%; font-size: .8125rem; }
 @media (min-width: 60rem) {
   .columns { grid-template-columns: minmax(0, 1.6fr) minmax(0, 1fr); }
-  .columns > :last-child { position: sticky; top: 1rem; }
+  .columns > section { position: sticky; top: 1rem; }
   .updates > li { grid-template-columns: minmax(0, 1fr) 7.5rem; }
   .updates > li > .line {
     display: grid; grid-template-columns: 1.25rem 14rem 12rem 1fr auto; gap: .1rem .6rem; align-items: start;
@@ -11714,23 +11939,21 @@ a.mark:hover, .name:hover { text-decoration: underline; }
   .updates .about { grid-row: 2; grid-column: 2 / 5; }
   .updates .chips { grid-row: 1; grid-column: 5; }
 }
-.grid, .tiles { display: grid; gap: .6rem; }
-.grid { background: none; border: 0; grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
-.grid > li { align-content: start; }
+.grid, .tiles { display: grid; gap: .6rem; background: none; border: 0; }
+.grid { grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
+.grid > li, .tiles > li { align-content: start; }
 .grid .line { flex-wrap: nowrap; }
 .tiles { grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); }
-.tiles > li { padding: .8rem 1rem; }
-.tiles b { display: block; font-size: 1.5rem; line-height: 1.2; }
+.tiles b { flex: 0 0 100%; font-size: 1.5rem; line-height: 1.2; }
 .facts > li { padding: .45rem 1rem; }
 .facts b { min-width: 11rem; font-weight: 400; color: var(--soft); }
 .facts .name { order: 1; font-weight: 400; text-decoration: underline; }
 .rows > li { padding: .22rem 1rem; grid-template-columns: auto 1fr max-content; align-items: start; }
-.rows:has(.note) > li { padding-right: 2.2rem; }
 .rows > li:hover, .rows > li:focus-within { background: light-dark(#fafbfc, #1b2029); }
 .rows > li > .line { min-height: 1.6rem; row-gap: 0; }      /* rtl: cuts an owner, not the name behind it */
 .rows :is(.name, b, a.hint, summary) { white-space: nowrap; line-height: 1.6rem; }
 .rows .name { font-weight: 500; flex: 1 1 8rem; max-width: max-content; direction: rtl; text-align: left; }
-.rows :is(.line > b, .mark) { flex: none; }
+.rows :is(.line > b, .mark), .filters .field:has(.check) { flex: none; }
 .rows .line > b { font: 400 .8125rem ui-monospace, monospace; max-width: 100%; }
 .rows > .unseen .name { font-weight: 700; }
 .rows:not(.projects) .icon { position: absolute; left: 1rem; top: .4rem; }
@@ -11745,24 +11968,14 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 @media (hover) { .rows > li:not(:hover, :focus-within) .end button { opacity: 0; } }
 .bar ~ .rows time:last-child { margin-right: 2.1rem; }
 .note > summary { color: var(--soft); font-size: .8125rem; cursor: pointer; }
-.note > summary::after {
-  content: ""; position: absolute; right: 1rem; top: .75rem; width: .4rem; height: .4rem;
-  border: solid var(--soft); border-width: 0 1.5px 1.5px 0; rotate: 45deg;
-}
-.rows > li > .note[open] { grid-area: 2 / 1 / auto / -1; padding: .5rem 0; margin-right: -1.2rem; }
-.note[open] > summary { position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; font-size: 0; }
-.note[open] > summary::after { rotate: 225deg; top: .9rem; }
+.rows > li > .note[open] { grid-area: 2 / 1 / auto / -1; padding: .5rem 0; }
 .note iframe { width: 100%; border: var(--rule); border-radius: .4rem; resize: vertical; display: block; }
 .note > p { margin: .5rem 0 0; font-size: .8125rem; }
 .of-note { padding: 1rem 1.2rem; background: var(--card); max-width: 46rem; }
 .of-note h1, .of-note h2, .of-note h3 { font-size: 1.05rem; margin: 1.2rem 0 .4rem; }
-.of-note code { background: var(--page); border-radius: .25rem; padding: .1rem .3rem; }
-.of-note pre code { padding: 0; background: none; }
 .of-note ul, .of-note ol { padding-left: 1.4rem; }
 .of-note blockquote { padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft); }
 .keys { color: inherit; margin: auto; }
-.keys::backdrop { background: rgb(0 0 0 / 40%); }
-.keys kbd { border: var(--rule); border-radius: .3rem; padding: 0 .4rem; background: var(--page); }
 .heads, .projects .line { display: grid; align-items: center; gap: 0 .6rem; }
 .heads { grid-template-columns: 1rem minmax(0, 1fr) auto 6.5rem; padding: 0 1rem .4rem; font-size: .8125rem; }
 .heads > a { color: var(--soft); text-decoration: none; }
@@ -11797,7 +12010,7 @@ form:not(:has([name=project]:checked)) > .bulk, header nav .glyph, .of-note img 
     font-size: .75rem; display: grid; justify-items: center; gap: .1rem; padding: .4rem 0;
   }
   header nav .glyph { display: block; }
-  .avatar { display: none; }
+  .grid .hint { display: none; }
   .menu { position: static; margin: 0; }
   .menu > div { position: fixed; inset: auto .6rem calc(3.7rem + env(safe-area-inset-bottom)) auto; }
   .menu a, .menu button { font-size: .9375rem; padding: .5rem .65rem; }
@@ -11808,23 +12021,14 @@ form:not(:has([name=project]:checked)) > .bulk, header nav .glyph, .of-note img 
   .form > .row { margin: 1rem -1rem -1rem; padding: .8rem 1rem; }
   .filters .field { flex: 1 1 7rem; }
   .filters:has(.field ~ .field ~ .field ~ .field ~ .field) .field:has(select) { flex-basis: 40%; }
-  .grid .hint { display: none; }
   .facts b { min-width: 8rem; }
   .list:not(.rows, .updates) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
   .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding: .22rem 1rem .22rem 1.2rem; }
   .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; }
   .rows > li > .note { grid-column: 1 / -1; }
-  .rows .note > summary { position: absolute; right: 0; top: 0; width: 2.2rem; height: 2.4rem; font-size: 0; }
   .rows:not(.projects) .icon { left: 1.2rem; top: .6rem; }
   .rows > li > a.hint { grid-column: 1 / -1; text-align: right; }
   .rows:not(.projects) .name { flex: 0 0 100%; max-width: 100%; }
-  .bar ~ .rows > li { padding-right: 1rem; }
-  .bar ~ .rows > li > .note[open] { margin-right: 0; }
-  .bar ~ .rows .end { min-width: 3.8rem; min-height: 1.5rem; }
-  .bar ~ .rows time:last-child { margin: 0; }
-  .bar ~ .rows .end > button { position: absolute; right: 2.1rem; top: 1.3rem; }
-  .bar ~ .rows .note > summary { top: 1.3rem; height: 1.6rem; }
-  .bar ~ .rows .note > summary::after { top: .6rem; }
   .projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 1fr); min-width: 0; }
   .projects .line > :is(b, .marks) { grid-column: 3; }
 }
@@ -11892,11 +12096,9 @@ function unfold() { const note = row() && one(".note", row()); if (note) note.op
 function help() {
   const dialog = one(".keys") || document.createElement("dialog");
   dialog.className = "card keys";
-  const kbd = (_, keys) => keys.split(" ").map(key => `<kbd>${key}</kbd>`).join(" ");
-  dialog.innerHTML = "<h2>Keys</h2><p>" + ["j k: next, previous row", "o Enter: open or close its notes",
-    "m: mark as read or unread", "x: select a project", "/: search", "?: these keys"].map(
-    line => line.replace(/^(.+):/, kbd)).join("<br>") +
-    "</p><form method=dialog><button>Close</button></form>";
+  dialog.innerHTML = "<h2>Keys</h2><pre>j k      next, previous row\\no Enter  open or close its notes\\n" +
+    "m        mark as read or unread\\nx        select a project\\n/        search\\n" +
+    "?        these keys</pre><form method=dialog><button>Close</button></form>";
   document.body.append(dialog);
   dialog.showModal();
 }
@@ -12011,8 +12213,6 @@ template_of("""\
 <head>
   <meta charset="utf-8">
   <meta name="viewport" content="width=device-width, initial-scale=1, viewport-fit=cover">
-  <meta name="theme-color" content="#ffffff" media="(prefers-color-scheme: light)">
-  <meta name="theme-color" content="#171b22" media="(prefers-color-scheme: dark)">
   <title>{{"(%d) " % unread if get("unread") else ""}}{{title}} \u00b7 releasetrack</title>
   <link rel="icon" href="{{root}}/icon.svg" type="image/svg+xml">
   <link rel="manifest" href="{{root}}/manifest.webmanifest">
@@ -12037,13 +12237,12 @@ template_of("""\
         <details class="menu">
           <summary>
             % include("glyph", glyph="menu")
-            <span class="avatar" aria-hidden="true">{{account.name[:1].upper()}}</span> Menu</summary>
+            Menu</summary>
           <div class="card">
             <small>{{account.name}}</small>
             % for path, name in links[4:]:
             <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>{{name}}</a>
             % end
-            <hr>
             <form method="post" action="{{root}}/logout">
               <button class="quiet">Sign out</button>
             </form>
@@ -12077,6 +12276,10 @@ template_of("""\
     % for fault in get("faults", ()):
     <p role="alert">{{fault}}</p>
     % end
+    % if get("needs_destination"):
+    <p class="card line">Nobody is notified yet.
+      <a class="button main" href="{{root}}/notifications">Choose where to notify you</a></p>
+    % end
     {{!base}}
   </main>
 </body>
@@ -12096,7 +12299,7 @@ template_of("""\
   % for name, value in get("hidden", ()):
   <input type="hidden" name="{{name}}" value="{{value}}">
   % end
-  % include("fields")
+  % include("fields", fields=filters)
   <button class="unscripted">Search</button>
 </form>
 """, "filters")
@@ -12160,7 +12363,7 @@ template_of("""\
       % end
       % if item.read:
       % what = "Mark as read" if item.is_new else "Mark as unread"
-      <button class="quiet" name="{{"read" if item.is_new else "unread"}}" value="{{item.read}}"
+      <button class="quiet" form="marks" name="{{"read" if item.is_new else "unread"}}" value="{{item.read}}"
         title="{{what}} (m)" aria-label="{{what}}: {{item.name}} {{item.title}}">
         % include("glyph", glyph="check" if item.is_new else "undo")
       </button>
@@ -12172,7 +12375,7 @@ template_of("""\
     % end
     % if item.fields or item.buttons:
     % if item.fold:
-    <details class="fold" {{"open" if any(field.is_wrong for field in item.fields) else ""}}>
+    <details class="fold" {{"open" if item.is_open or any(field.is_wrong for field in item.fields) else ""}}>
       <summary>{{item.fold}}</summary>
     % end
     % include("form", groups={"": item.fields}, hidden=item.hidden.items(), buttons=item.buttons,
@@ -12207,12 +12410,6 @@ template_of("""\
 <p class="soft">{{none}}</p>
 % end
 """, "list")
-template_of("""\
-% if needs_destination:
-<p class="card line">Nobody is notified yet.
-  <a class="button main" href="{{root}}/notifications">Choose where to notify you</a></p>
-% end
-""", "no_destination")
 template_of("""\
 <div class="card empty">
   % if get("drawing"):
@@ -12259,11 +12456,10 @@ template_of("""\
 @dataclasses.dataclass(frozen=True)
 class Field:
     """A field of a form: what the template "fields" shows of it."""
-
     name: str                       # under which the form sends it, and a Problem names it
     label: str                      # a problem's sentence begins with it, up to a comma or a bracket
     value: str = ""
-    type: str = "text"              # of an input; or "select", "textarea" or "checks"
+    type: str = "text"              # of an input; or "select", "textarea", "checks" or "buttons"
     hint: str = ""
     choices: Sequence[tuple[str, str]] = ()         # value and name: of a select or of checks
     chosen: Collection[str] = ()    # of checks: the values that are ticked
@@ -12302,19 +12498,16 @@ class Field:
 
 
 def check_field(name: str, label: str, is_ticked: bool = False) -> Field:
-    """A single box."""
     return Field(name, "", type="checks", choices=[("yes", label)], chosen=["yes"] if is_ticked else ())
 
 
 def copied_field(name: str, label: str, value: str) -> Field:
-    """A text with a button that copies it."""
     return Field(name, label, value, more={"readonly": "readonly"})
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """An item of a list: its line from left to right, and what stands below."""
-
     title: str = ""                 # in bold
     path: str = ""                  # of the page that the name leads to
     name: str = ""
@@ -12373,7 +12566,11 @@ template_of("""\
 % for field in fields:
 % is_group = field.type == "checks"
 <div class="field" {{"role=group aria-labelledby=" + field.key if is_group and field.label else ""}}>
-  % if is_group:
+  % if field.type == "buttons":
+  % for value, name in field.choices:
+  <button name="{{field.name}}" value="{{value}}">{{name}}</button>
+  % end
+  % elif is_group:
   % if field.label:
   <b id="{{field.key}}">{{field.label}}</b>
   % end
@@ -12419,7 +12616,7 @@ template_of("""\
 """, "fields")
 template_of("""\
 <form method="post" action="{{page}}" class="{{get("form_class", "card form")}}"
-  {{"data-live=" + live if get("live") else ""}}>
+  {{"data-live=" + live if get("live") else ""}} {{"enctype=multipart/form-data" if get("has_file") else ""}}>
   % for name, value in get("hidden", ()):
   <input type="hidden" name="{{name}}" value="{{value}}">
   % end
@@ -12448,21 +12645,8 @@ template_of("""\
 # Who is there, and what they sent
 
 
-@dataclasses.dataclass(frozen=True)
-class Site:
-    """What the pages work with."""
-
-    context: Context
-    fetcher: Fetcher
-    try_out: Callable[..., tuple[Request | Mail, Answer | None, str | None]]        # as Service._try_out
-    health: Callable[[], dict[str, str]]
-    config: Configuration
-    tests: RateLimiter              # of test notifications, per hour and account
-
-
 class SeeOther(Exception):
     """Redirect to another page of ours, which begins with the ``flash`` message."""
-
     def __init__(self, path: str, flash: str = "") -> None:
         super().__init__(path)
         self.path, self.flash = path, flash
@@ -12476,11 +12660,9 @@ Act = Callable[[], Any] | tuple[Callable[[], Any], str] | tuple[Callable[[], Any
 
 class Visit:
     """One request of a browser: who is there, what was sent, and how it is answered."""
-
-    def __init__(self, site: Site, environ: Mapping[str, Any]) -> None:
-        self.site, self.environ = site, environ
-        self.context, self.store = site.context, site.context.store
-        self.settings, self.providers = site.context.settings, site.context.providers
+    def __init__(self, context: Context, environ: Mapping[str, Any]) -> None:
+        self.context, self.environ, self.store = context, environ, context.store
+        self.settings, self.providers = context.settings, context.providers
         self.root, self.path = root_of(environ), environ["releasetrack.path"]
         self._token = self._cookie(_SESSION)
         self.session = self.store.sessions.find(self._token) if self._token else None
@@ -12522,7 +12704,7 @@ class Visit:
             name = self._header("Remote-Name")[:NAME_LIMIT]
             with contextlib.suppress(Invalid):      # another request has created it meanwhile
                 made = accounts.add("user", address, name if name and name.isprintable() else address,
-                                    hash_password(make_session_token()), False, machine_time_zone())
+                                    hash_password(secrets.token_urlsafe(32)), False, machine_time_zone())
                 log.info("account %s: created, as the proxy signs it in", made.id)
         account = accounts.by_email(address)
         if account is None:
@@ -12614,7 +12796,7 @@ class Visit:
         """Make a session, under a token that nobody has seen before; this browser's last one ends."""
         if self.session:
             self.store.sessions.end(self.session.account_id, self.session.id)
-        self._token = make_session_token()
+        self._token = secrets.token_urlsafe(32)
         client = client_address(self.environ, self.settings.trusted_proxy)
         self.store.sessions.add(account.id, self._token, client, self.environ.get("HTTP_USER_AGENT", ""))
         self.session = self.store.sessions.find(self._token)
@@ -12674,7 +12856,6 @@ class Visit:
         return timestamp(seconds), self.moment(at), relative_time(seconds, self.store.database.clock())
 
     def icon_of(self, provider_id: str) -> tuple[str, str, str]:
-        """The icon of a provider."""
         return icon_of(provider_id, self.title_of(provider_id))
 
     def page_of(self, project: Project, version: str | None = None) -> str:
@@ -12697,7 +12878,7 @@ class Visit:
         """A page; ``here``: the path that the navigation marks as the current one."""
         bottle.response.headers.update(PAGE_HEADERS)
         if not self._token:
-            self._token = make_session_token()
+            self._token = secrets.token_urlsafe(32)
             self.set_cookie(_SESSION, self._token)
         flash = unquote(self._cookie(_FLASH))[:300]
         if flash:
@@ -12707,6 +12888,7 @@ class Visit:
         return template.render({
             "root": self.root, "account": account, "form_token": self.form_token, "flash": flash,
             "page": self.root + self.path, "links": links, "here": here, "moment": self.moment,
+            "sections": [values],
             "faults": [problem.named(self._labels) for problem in self.problems]} | values)
 
     def link(self, **changes: int | str) -> str:
@@ -12759,13 +12941,6 @@ def page_at(path: str, who: str = "account",
     return enter
 
 
-ERROR_PAGE = template_of("""\
-% rebase("layout")
-<div class="card">
-  <p>{{text}}</p>
-  <a class="button main" href="{{root}}/">Go to Releases</a>
-</div>
-""")
 _ERROR_TEXTS = {
     404: "This page does not exist, or what it showed was deleted.",
     500: "Something went wrong. The log of releasetrack has the details.",
@@ -12774,25 +12949,26 @@ _ERROR_TEXTS = {
 }
 
 
-def error_page(site: Site, environ: dict[str, Any], status: int, text: str = "") -> str:
+def error_page(context: Context, environ: dict[str, Any], status: int, text: str = "") -> str:
     """The page of an error, with the navigation of whoever is signed in."""
     bottle.response.status = status
     bottle.response.headers.update(PAGE_HEADERS)
     title = "Page not found" if status == 404 else REASONS.get(status, "Error")
-    values: dict[str, Any] = {"title": title, "text": _ERROR_TEXTS.get(status, text), "faults": ()}
+    values: dict[str, Any] = {"title": title, "faults": (), "sections": [
+        {"empty": _ERROR_TEXTS.get(status, text) or title, "next_step": ("/", "Go to Releases")}]}
     with contextlib.suppress(ReleasetrackError):        # the store itself may be what fails
-        visit = Visit(site, environ | {"REQUEST_METHOD": "GET"})    # a form was read before
+        visit = Visit(context, environ | {"REQUEST_METHOD": "GET"})    # a form was read before
         if visit.session:
-            return visit.show(ERROR_PAGE, **values)
-    return ERROR_PAGE.render(root=root_of(environ), account=None, flash="", **values)
+            return visit.show(PAGE, **values)
+    return PAGE.render(root=root_of(environ), account=None, flash="", **values)
 
 
-def answer_page(site: Site, path: str, **names: str) -> Any:
+def answer_page(context: Context, path: str, **names: str) -> Any:
     """The answer to the current request of a page. Only here does an error become a page."""
     handler, who, _ = PAGES[path]
     environ = bottle.request.environ
     try:
-        visit = Visit(site, environ)
+        visit = Visit(context, environ)
         visit.admit(who)
         return handler(visit, **names)
     except SeeOther as leaving:
@@ -12803,7 +12979,7 @@ def answer_page(site: Site, path: str, **names: str) -> Any:
         return ""
     except ReleasetrackError as error:
         refuse(error)
-        return error_page(site, environ, error.status, str(error))
+        return error_page(context, environ, error.status, str(error))
 
 
 # First run, signing in
@@ -12818,9 +12994,15 @@ _PASSWORD_FIELD = Field("password", "Password", type="password", is_required=Tru
 _CODE_FIELD = Field("code", "Code of your authenticator app", is_required=True, hint="Or a recovery code.",
                     more={"autocomplete": "one-time-code", "autofocus": "autofocus"})
 
-FORM_PAGE = template_of("""\
-% rebase("layout")
-% include("exchange")
+template_of("""\
+% if get("fold"):
+<details class="fold card" {{"open" if get("is_open") else ""}}>
+  <summary>{{fold}}</summary>
+% end
+% if get("heading"):
+% tag = get("tag", "h2")
+<{{tag}} {{"id=" + anchor if get("anchor") else ""}}>{{heading}}</{{tag}}>
+% end
 % if get("intro"):
 <p>{{intro}}</p>
 % end
@@ -12829,12 +13011,54 @@ FORM_PAGE = template_of("""\
 % if get("legend"):
 <h2>{{legend}}</h2>
 % end
-% if buttons:
+% if get("buttons"):
 % include("form")
+% elif get("fields"):
+% include("fields")
 % end
 % if get("hint"):
-<p class="hint">{{hint}} <code>{{command}}</code></p>
+<p class="hint">{{hint}}
+  % if get("command"):
+  <code>{{command}}</code>
+  % end
+</p>
 % end
+% if get("text"):
+<pre tabindex="0">{{text}}</pre>
+% end
+% if get("fold"):
+</details>
+% end
+""", "section")
+# What a form makes of what is typed, also before it is sent: its attribute data-live names this.
+template_of("""\
+<section class="card" id="{{id}}" aria-live="polite">
+  <h2>{{name}}</h2>
+  % if is_live and faults:
+  <p class="danger">{{" ".join(faults)}}</p>
+  % end
+  % for values in parts:
+  % include("section", **values)
+  % end
+</section>
+""", "live")
+# Sections one below the other: those that it is given, else one of all that it is given; filters narrow them.
+PAGE = template_of("""\
+% rebase("layout")
+% include("exchange")
+<div id="above">
+  % for values in get("above", ()):
+  % include(values.get("template", "section"), **values)
+  % end
+</div>
+% if get("filters"):
+% include("filters")
+% end
+<div id="found" {{"class=" + look if get("look") else ""}}>
+  % for values in sections:
+  % include(values.get("template", "section"), **values)
+  % end
+</div>
 """)
 
 
@@ -12855,16 +13079,15 @@ def setup_page(visit: Visit) -> str:
             zone=machine_time_zone(), as_first=True)
         visit.sign_in(account)
         raise SeeOther("/projects/add", "You're in. Add your first project.")
-
     visit.attempt(make=make)
     if given and not is_open:
         visit.problems = [Problem("", "This link has expired. Use the newest one in the log.")]
     if not is_open:
         return visit.show(
-            FORM_PAGE, title="Welcome", buttons={}, hint="Open the setup link from the server's terminal or "
+            PAGE, title="Welcome", buttons={}, hint="Open the setup link from the server's terminal or "
             "log. Or create an account on the server:", command=f"{_COMMAND} add you@example.org")
     return visit.show(
-        FORM_PAGE, title="Welcome", intro="Create your admin account.",
+        PAGE, title="Welcome", intro="Create your admin account.",
         hidden=[("token", given)], buttons={"make": "Create account"}, fields=visit.filled(
             "make", _EMAIL_FIELD, Field("password", "Password", type="password", is_required=True,
                                         hint="At least 8 characters.", more=_NEW_PASSWORD)))
@@ -12872,7 +13095,7 @@ def setup_page(visit: Visit) -> str:
 
 def _new_password(visit: Visit, name: str) -> str:
     """The hash of a password that the form sent. Raises Invalid."""
-    return hash_password(read_password(visit.form.password(name), name))
+    return hash_password(read_password(visit.form.typed(name), name))
 
 
 @page_at("/login", "anyone")
@@ -12884,7 +13107,7 @@ def login_page(visit: Visit) -> str:
     def enter() -> None:
         nonlocal pending
         try:
-            account = log_in(visit.context, visit.environ, form.text("email"), form.password("password"))
+            account = log_in(visit.context, visit.environ, form.text("email"), form.typed("password"))
         except Unauthorized:
             raise Invalid("Wrong email address or password.") from None
         if account.totp_secret:
@@ -12906,7 +13129,6 @@ def login_page(visit: Visit) -> str:
             raise Invalid(Problem("code", "is wrong, or was used before")) from None
         visit.sign_in(account)
         raise SeeOther(path)
-
     if not visit.is_post and not visit.store.accounts.count():
         raise SeeOther("/setup")
     if not visit.is_post and (visit.session or visit.proxied):
@@ -12914,12 +13136,12 @@ def login_page(visit: Visit) -> str:
     visit.attempt(**{"": enter}, enter=enter, verify=verify)      # some password managers press no button
     if pending:
         return visit.show(
-            FORM_PAGE, title="Sign in", hidden=[("next", path), ("pending", pending)],
+            PAGE, title="Sign in", hidden=[("next", path), ("pending", pending)],
             buttons={"verify": "Sign in"}, fields=visit.filled("verify", _CODE_FIELD),
             hint="No phone and no recovery code? On the server, run",
             command=f"{_COMMAND} recover you@example.org")
     return visit.show(
-        FORM_PAGE, title="Sign in", hidden=[("next", path)], buttons={"enter": "Sign in"},
+        PAGE, title="Sign in", hidden=[("next", path)], buttons={"enter": "Sign in"},
         fields=visit.filled("enter", _EMAIL_FIELD, _PASSWORD_FIELD),
         hint="Forgot your password? On the server, run", command=f"{_COMMAND} passwd you@example.org")
 
@@ -12932,14 +13154,13 @@ def _next_path(visit: Visit) -> str:
 
 @page_at("/logout", "anyone", "POST")
 def logout_page(visit: Visit) -> str:
-    """End the session."""
     if visit.session:
         visit.store.sessions.end(visit.session.account_id, visit.session.id)
     visit.set_cookie(_SESSION, "", 0)
     if visit.proxied:
         visit.session = None
-        return visit.show(ERROR_PAGE, title="Signed out", text="The proxy in front of releasetrack signs you "
-                          "in, and does so again with the next page. Sign out there.")
+        return visit.show(PAGE, title="Signed out", empty="The proxy in front of releasetrack signs you in, "
+                          "and does so again with the next page. Sign out there.")
     raise SeeOther("/login", "You are signed out.")
 
 
@@ -12950,7 +13171,7 @@ def confirm_page(visit: Visit) -> str:
     visit.attempt(confirm=(lambda: _confirm_password(visit, "password"),
                            "Password confirmed for ten minutes. Go on where you were.", path))
     return visit.show(
-        FORM_PAGE, title="Confirm your password", hidden=[("next", path)], buttons={"confirm": "Confirm"},
+        PAGE, title="Confirm your password", hidden=[("next", path)], buttons={"confirm": "Confirm"},
         intro="Secrets are behind your password. Once typed, it counts for ten minutes.",
         fields=visit.filled("confirm", dataclasses.replace(
             _PASSWORD_FIELD, more=_CURRENT_PASSWORD | {"autofocus": "autofocus"})))
@@ -12971,29 +13192,15 @@ template_of("""\
   % if get("failing"):
   <a class="danger" href="{{root}}/projects?failing=yes">{{failing}}</a>
   % end
-  % if get("mark_all"):
-  <button class="small end" name="do" value="all">{{mark_all}}</button>
+  % if get("marks_at"):
+  <form class="end" id="marks" method="post" action="{{marks_at}}">
+    % if mark_all:
+    <button class="small" name="do" value="all">{{mark_all}}</button>
+    % end
+  </form>
   % end
 </div>
 """, "bar")
-RELEASES_PAGE = template_of("""\
-% rebase("layout", title="Releases", actions=[("/projects/add", "Add projects")])
-% include("filters")
-% include("no_destination")
-<div id="found">
-  <form method="post" action="{{back}}">
-    % include("bar")
-    % for day, items in days.items():
-    <h2>{{day}}</h2>
-    % include("list", items=items, looks="rows")
-    % end
-  </form>
-  % if not days:
-  % include("empty", text=nothing, drawing="releases")
-  % end
-  % include("pager")
-</div>
-""")
 
 
 @page_at("/")
@@ -13014,7 +13221,6 @@ def releases_page(visit: Visit) -> str:
             project_id, _, version = visit.form.text(name).partition(" ")
             store.releases.mark(account_id, [(project_id, version)], name == "read")
         raise SeeOther(visit.link())
-
     acts: dict[str, Act] = {"": mark, "all": (
         lambda: store.releases.mark(account_id, listed if is_narrowed else None),
         "Marked as read." if is_narrowed else "All releases are marked as read.", visit.link())}
@@ -13024,13 +13230,28 @@ def releases_page(visit: Visit) -> str:
     if is_narrowed:
         count = f"{(number - 1) * PAGE_SIZE + len(found):,}{'+' if has_more else ''} found" if found else ""
         mark_all = f"Mark these {len(listed)} as read" if listed else ""
-    return visit.show(
-        RELEASES_PAGE, "/", days=_release_items(visit, found), pages=visit.pager(has_more, number),
-        needs_destination=bool(found) and not visit.has_destination, back=visit.root + visit.link(),
+    return _show_lists(
+        visit, "/", "Releases", [{"heading": day, "items": items, "looks": "rows"}
+                                 for day, items in _release_items(visit, found).items()],
+        pages=visit.pager(has_more, number), actions=_ADD_PROJECTS, drawing="releases",
+        needs_destination=bool(found) and not visit.has_destination, marks_at=visit.root + visit.link(),
         feeds=visit.feeds(tag), unread=unread, count=count, mark_all=mark_all,
         **_filters(visit, "Search releases and notes", "No release found.",
                    check_field("unread", "Unread", is_unread),
                    check_field("security", "Security", is_security)))
+
+
+_TO_PROJECTS = [("/projects", "Projects")]
+_ADD_PROJECTS = [("/projects/add", "Add projects")]
+
+
+def _show_lists(visit: Visit, here: str, title: str, lists: Sequence[dict[str, Any]], nothing: str,
+                pages: Sequence[tuple[str, str, str]], below: Sequence[dict[str, Any]] = (),
+                **values: Any) -> str:
+    """A page of lists that can be narrowed; ``nothing``: what it says where they are empty."""
+    bar = [{"template": "bar"}] if "chips" in values else []
+    end = {"pages": pages, "empty": "" if any(one["items"] for one in lists) else nothing}
+    return visit.show(PAGE, here, title=title, sections=[*bar, *lists, end, *below], **values)
 
 
 def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str, Any]:
@@ -13046,14 +13267,13 @@ def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str
 def _search(visit: Visit, label: str, *others: Field) -> dict[str, Any]:
     """Fields that narrow a list, a box for words first, and chips that remove what is chosen."""
     names = {"q": {}, **{one.name: dict(one.choices) for one in others}}
-    return {"fields": [Field("q", label, visit.query.text("q") or "", type="search",
-                             more={"placeholder": label}), *others],
+    return {"filters": [Field("q", label, visit.query.text("q") or "", type="search",
+                              more={"placeholder": label}), *others],
             "chips": [(choices.get(value, value), visit.link(page="", **{name: ""}))
                       for name, choices in names.items() if (value := visit.query.text(name))]}
 
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
-    """The releases by day."""
     today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.zone).date()
     names = {today: "Today", today - datetime.timedelta(days=1): "Yesterday"}
     days: dict[str, list[Entry]] = {}
@@ -13095,33 +13315,12 @@ def note_page(visit: Visit, project_id: str) -> str:
 # Updates
 
 
-UPDATES_PAGE = template_of("""\
-% rebase("layout", title="Updates", actions=[] if next_step else [("/projects/import", "Read from a file")])
-% if not next_step:
-% include("filters")
-% end
-<div id="found">
-  % include("bar")
-  % include("list", looks="updates")
-  % if not counts["behind"]:
-  % include("empty", text=nothing, drawing="updates")
-  % end
-  % include("pager")
-  % for name, words in folded.items():
-  % if groups[name]:
-  <details class="fold card">
-    <summary>{{words}}: {{counts[name]}}</summary>
-    % include("list", items=groups[name], looks="updates")
-  </details>
-  % end
-  % end
-</div>
-""")
+_FROM_FILE = [("/projects/import", "Read from a file")]
 
 
 @page_at("/updates", methods="GET")
 def updates_page(visit: Visit) -> str:
-    """What is installed and behind, the most urgent first."""
+    """What is installed and behind, the most urgent first, and what is unsure."""
     query, projects, account_id = visit.query, visit.store.projects, visit.account.id
     text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
     number = query.page()
@@ -13132,34 +13331,43 @@ def updates_page(visit: Visit) -> str:
               for name, those in ids.items()}
     nothing = "Nothing that matches is behind." if text or place or tag else (
         "Nothing that is compared is behind." if ids["unknown"] else "Everything is up to date.")
-    return visit.show(
-        UPDATES_PAGE, "/updates", items=groups["behind"], groups=groups,
-        folded={"quiet": "Skipped or snoozed", "unknown": "Not compared", "current": "Up to date"},
-        counts={name: len(those) for name, those in ids.items()},
+    narrowing = _search(visit, "Search", visit.filter("place", "Place", {one: one for one in places if one}),
+                        visit.filter("tag", "Tag", visit.tags))
+    if not places:
+        narrowing["filters"] = ()
+        nothing = "Which versions do you run? Say it on a project's page, or have releasetrack read your " \
+                  "compose files, lock files or containers: see the command scan."
+    folded = {"quiet": "Skipped or snoozed", "unknown": "Not compared", "current": "Up to date"}
+    return _show_lists(
+        visit, "/updates", "Updates", [
+            {"items": groups["behind"], "looks": "updates"},
+            {"heading": "Unsure" if groups["unsure"] else "", "items": groups["unsure"], "looks": "updates"}],
+        below=[{"fold": f"{words}: {len(ids[name])}", "items": groups[name], "looks": "updates"}
+               for name, words in folded.items() if groups[name]],
         pages=visit.pager(number * PAGE_SIZE < max(map(len, ids.values())), number),
-        count=f"{counted(len(ids['behind']), 'project')} behind" if places else "",
-        nothing=nothing if places else "Which versions do you run? Say it on a project's page, or have "
-        "releasetrack read your compose files, lock files or containers: see the command scan.",
-        next_step=None if places else ("/projects/import", "Read from a file"),
-        **_search(visit, "Search", visit.filter("place", "Place", {one: one for one in places if one}),
-                  visit.filter("tag", "Tag", visit.tags)))
+        count=f"{counted(len(ids['behind']), 'project')} behind" + (
+            f", {len(ids['unsure'])} unsure" if ids["unsure"] else "") if places else "",
+        nothing="" if ids["behind"] or ids["unsure"] else nothing, drawing="updates",
+        actions=_FROM_FILE if places else [], next_step=None if places else _FROM_FILE[0], **narrowing)
+
+
+def _doubt(one: Installation) -> list[str]:
+    return [f"{one.may_follow} may follow what you run; the tags may have changed."] if one.may_follow else []
 
 
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
-    """An installation of a project, and what is newer."""
     marks, hints = list[tuple[str, str]](), list[str]()
-    provider = visit.providers.get(project.provider)
     if one.state == "behind":
         marks.append(("warn" if one.step == "major" else "", f"{one.step}, {one.behind} behind"))
         marks += [("plain", "another base")] if one.is_other_base else []
         marks += _cve_marks(one.cve)
-    elif one.state == "new build":
-        marks.append(("", "new build"))
-    elif one.state in ("unknown", "not compared") and not project.health.succeeded_at:
+    if one.is_rebuilt or one.state in ("new build", "unsure"):
+        marks.append(("", "new build" if one.state != "unsure" else "unsure"))
+    hints += _doubt(one)
+    if one.state in ("unknown", "not compared") and not project.health.succeeded_at:
         hints.append(_error_of(visit, project) or "It is compared after the first check.")
-    elif one.state == "unknown" and provider and provider.dialect.has_images and one.version and not (
-            version_parts(one.version).numbers):
-        hints.append("This tag names no version; you are notified of its new builds.")
+    elif one.state == "unknown" and visit.context.installer.rules_of(project).is_moving(one.version):
+        hints.append("This tag names no version; its digest decides, and you are notified of new builds.")
     elif one.state == "not compared":
         hints.append("It is not compared yet.")
     elif one.state == "unknown":
@@ -13178,7 +13386,8 @@ def _update_buttons(one: Installation) -> dict[str, tuple[str | None, str]]:
     of its tag, None for the one before the last update; and the button's words."""
     who, verb = (one.place, "runs") if one.place else ("I", "run")
     buttons: dict[str, tuple[str | None, str]] = {}
-    for version in (one.newest, one.line or one.newest) if one.is_behind else ():
+    is_rebuilt = one.is_rebuilt or one.state == "new build"
+    for version in (*filter(None, (one.newest, one.line)), *([""] if is_rebuilt else [])):
         words = f"{who} {verb} {version or 'the new build'} now"
         buttons[f"updated {one.id} {version}".rstrip()] = version, words
     if one.previous:
@@ -13187,18 +13396,30 @@ def _update_buttons(one: Installation) -> dict[str, tuple[str | None, str]]:
     return buttons
 
 
+def _answer_buttons(one: Installation) -> dict[str, str]:
+    """What a person may answer where nobody knows whether a version follows what is installed."""
+    version = one.may_follow
+    return {f"follows {version}": "It does", f"follows-not {version}": "It does not"} if version else {}
+
+
 def _update_item(visit: Visit, project: Project) -> Entry:
     one, state = project.most_urgent, project.state(visit.store.database.clock())
     assert one
-    buttons, hints = dict[str, str | tuple[str, str]](), list[str]()
-    for each in sorted(project.installed, key=lambda each: -each.urgency)[:3]:      # the rest on its page
+    urgent = sorted(project.installed, key=lambda each: -each.urgency)[:3]      # the rest on its page
+    doubtful = next((each for each in (one, *urgent) if each.may_follow), one)      # the first of them
+    buttons, hints = dict[str, str | tuple[str, str]](_answer_buttons(doubtful)), list[str]()
+    for each in urgent:
         buttons |= {button: words for button, (_, words) in _update_buttons(each).items()}
-    if state in ("behind", "new build"):
-        buttons |= {f"skip {one.newest}": f"Skip {one.newest}"} if one.newest else {}
+    skipped = [version for version in (one.newest, one.may_follow) if version and project.skips(version)]
+    if state in OPEN_STATES:
+        buttons |= {f"skip {version}": f"Skip {version}" for version in (one.newest, one.may_follow)
+                    if version and version not in skipped}
         buttons |= {f"snooze {days}": f"Snooze {words}" for days, words in _SNOOZES.items()}
-    elif state in ("skipped", "snoozed"):
-        hints = [f"{project.skipped_version} is skipped." if state == "skipped" else
-                 f"Snoozed until {visit.moment(project.snoozed_until)}."]
+    elif state == "snoozed":
+        hints = [f"Snoozed until {visit.moment(project.snoozed_until)}."]
+    hints += _doubt(doubtful) if doubtful is not one else []
+    if skipped or state == "snoozed":
+        hints += [f"{version} is skipped." for version in skipped]
         buttons |= {"undo": "Show again"}
     names = [f"{each.place or 'here'}: {each.shown}" for each in project.installed]
     about = one.place if len(names) == 1 else ", ".join(names[:4]) + (
@@ -13207,7 +13428,7 @@ def _update_item(visit: Visit, project: Project) -> Entry:
     return dataclasses.replace(
         item, path=f"/projects/{project.id}", name=project.name, icon=visit.icon_of(project.provider),
         about=about, hints=[*hints, *item.hints], buttons=buttons, hidden={"back": "/updates"},
-        fold="Actions" if len(buttons) > 1 else "")
+        fold="Actions" if len(buttons) > 1 else "", is_open=state == "unsure")
 
 
 CHANGES_PAGE = template_of("""\
@@ -13327,47 +13548,35 @@ _SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly dige
                    "weekly": "weekly digest"}
 _SORTS = {"name": "Project", "updated": "Released", "added": "Added"}
 
-PROJECTS_PAGE = template_of("""\
-% rebase("layout", title="Projects", actions=[("/projects/add", "Add projects")])
-% include("no_destination")
-% include("filters", hidden=[("sort", sort)])
-<div id="found">
-  % include("bar")
-  % if items:
-  <form method="post" action="{{back}}">
-    <div class="heads">
-      <span><input type="checkbox" class="scripted" data-all="project" aria-label="All on this page"></span>
-      % for order, (name, path, arrow) in sorts.items():
-      <a class="by-{{order}}" href="{{root}}{{path}}" {{"aria-current=true" if arrow else ""}}>
-        {{name}} {{arrow}}</a>
-      % end
-    </div>
-    % include("list", looks="rows projects")
-    <div class="row card bulk">
-      <select name="change" aria-label="Change of the selected projects">
-        <option value="">With selected...</option>
-        % for group, those in changes.items():
-        <optgroup label="{{group}}">
-          % for value, name in those.items():
-          <option value="{{value}}" {{"selected" if value == change else ""}}>{{name}}</option>
-          % end
-        </optgroup>
+template_of("""\
+<form method="post" action="{{back}}">
+  <div class="heads">
+    <span><input type="checkbox" class="scripted" data-all="project" aria-label="All on this page"></span>
+    % for order, (name, path, arrow) in sorts.items():
+    <a class="by-{{order}}" href="{{root}}{{path}}" {{"aria-current=true" if arrow else ""}}>
+      {{name}} {{arrow}}</a>
+    % end
+  </div>
+  % include("list", looks="rows projects")
+  <div class="row card bulk">
+    <select name="change" aria-label="Change of the selected projects">
+      <option value="">With selected...</option>
+      % for group, those in changes.items():
+      <optgroup label="{{group}}">
+        % for value, name in those.items():
+        <option value="{{value}}" {{"selected" if value == change else ""}}>{{name}}</option>
         % end
-      </select>
-      % include("buttons")
-    </div>
-  </form>
-  % else:
-  % include("empty", text=nothing, drawing="projects")
-  % end
-  % include("pager")
-</div>
-""")
+      </optgroup>
+      % end
+    </select>
+    % include("buttons")
+  </div>
+</form>
+""", "projects")
 
 
 @page_at("/projects")
 def projects_page(visit: Visit) -> str:
-    """What the account tracks, and changes to several at once."""
     store, account_id, query = visit.store, visit.account.id, visit.query
     text, tag, provider = query.text("q"), query.text("tag"), query.text("provider")
     number, is_failing = query.page(), query.flag("failing")
@@ -13382,16 +13591,19 @@ def projects_page(visit: Visit) -> str:
     if number > 1 and not projects:      # those of the last page were removed
         raise SeeOther("/projects")
     failing = store.projects.page(account_id, "name", False, is_failing=True, size=0)[1]
-    return visit.show(
-        PROJECTS_PAGE, "/projects", items=_project_items(visit, projects), back=visit.root + visit.link(),
-        feeds=visit.feeds(tag), needs_destination=bool(projects) and not visit.has_destination,
-        changes=_possible_changes(visit), change=visit.form.text("change"), sort=sort,
+    buttons = {"change": "Apply", "check": "Check now", "remove": ("Remove", "Remove those selected")}
+    items = {"template": "projects", "items": _project_items(visit, projects), "buttons": buttons}
+    return _show_lists(
+        visit, "/projects", "Projects", [items] if projects else [],
+        back=visit.root + visit.link(), actions=_ADD_PROJECTS,
+        hidden=[("sort", sort)], drawing="projects", feeds=visit.feeds(tag),
+        needs_destination=bool(projects) and not visit.has_destination,
+        changes=_possible_changes(visit), change=visit.form.text("change"),
         sorts={one: (name, visit.link(sort=f"{one}-reverse" if sort == one else one, page=""),
                      "" if one != order else "\u2191" if bool(reverse) == (one != "name") else "\u2193")
                for one, name in _SORTS.items()},
         count=counted(count, "project"), pages=visit.pager(number * PAGE_SIZE < count, number),
         failing=f"{failing} failing" if failing and not is_failing else "",
-        buttons={"change": "Apply", "check": "Check now", "remove": ("Remove", "Remove those selected")},
         **_filters(visit, "Search projects", "No matching projects.",
                    check_field("failing", "Failing", is_failing)))
 
@@ -13436,7 +13648,6 @@ def _possible_changes(visit: Visit) -> dict[str, dict[str, str]]:
 
 
 def _change_projects(visit: Visit) -> None:
-    """Do what the form below the list asks for."""
     store, account_id = visit.store, visit.account.id
     what, change = visit.form.text("do"), visit.form.text("change")
     chosen = [project for id_ in visit.form.texts("project")
@@ -13471,35 +13682,6 @@ def _changed(project: Project, what: str, value: str, id_: str = "") -> dict[str
     return {"destinations": {value: [*others, id_] if what == "tick" else others}}
 
 
-ADD_PAGE = template_of("""\
-% rebase("layout", title="Add projects", crumbs=[("/projects", "Projects")], actions=actions)
-<form method="post" action="{{page}}" class="card form">
-  % include("fields", fields=fields[:1])
-  % for line, likely in choices.items():
-  <fieldset>
-    <legend>Where is {{line}}?</legend>
-    % for one in likely:
-    <button name="do" value="{{one.id}}:{{line}}">{{one.title}}</button>
-    % end
-  </fieldset>
-  % end
-  % include("fields", fields=fields[1:])
-  <div class="row"><button class="main" name="do" value="add">Add</button></div>
-</form>
-% if needs_token:
-<p class="hint">Without a token GitHub is read from its feeds, which list the newest ten releases and tags,
-  and do not mark pre-releases. For the rest, create a
-  <a href="https://github.com/settings/tokens/new" rel="noreferrer">token without any scope</a> and
-  % if account.is_admin:
-  <a href="{{root}}/settings#tokens">save it in Settings</a>, or set <code>GITHUB_TOKEN</code> for serve.
-  % else:
-  ask an administrator to save it in Settings.
-  % end
-</p>
-% end
-""")
-
-
 @page_at("/projects/add")
 def add_page(visit: Visit) -> str:
     """Track projects, by addresses or names. Lines that cannot be added stay in the form, with the reason."""
@@ -13521,7 +13703,6 @@ def add_page(visit: Visit) -> str:
         if len(added) == 1 and not tracked:
             raise SeeOther(f"/projects/{added[0].id}", f"Now tracking {added[0].name}.{next_}")
         raise SeeOther("/projects?sort=added", f"{_sum_of([one.name for one in added], tracked)}.{next_}")
-
     if do == "add" and any(
             re.search(mark, visit.form.text("name"), re.MULTILINE) for *_, mark in READERS[:-1]):
         return import_page(visit)
@@ -13540,17 +13721,25 @@ def add_page(visit: Visit) -> str:
         *_tag_fields(visit, "tag", "Tags"))
     if wrong:
         names = dataclasses.replace(names, value="\n".join(wrong), is_wrong=True)
+    groups = {"": [names, *others], **{f"Where is {line}?": [Field("do", "", type="buttons", choices=[
+        (f"{one.id}:{line}", one.title) for one in likely])] for line, likely in choices.items()}}
+    form: dict[str, Any] = {"groups": groups, "buttons": {"add": "Add"}}
     at_github = visit.providers.get("github")
     done = {"flash": f"{_sum_of([one.name for one in added], tracked)}."} if added or tracked else {}
-    return visit.show(
-        ADD_PAGE, "/projects", fields=[names, *others], choices=choices,
-        actions=[("/projects/import", "Read from a file")],
-        needs_token=at_github and not provider_token(visit.settings, at_github), **done)
+    token: dict[str, Any] = {}
+    if at_github and not provider_token(visit.settings, at_github):
+        link, hint = "", "Ask an administrator to save it in Settings."
+        if visit.account.is_admin:
+            link, hint = "/settings#tokens", "Or set GITHUB_TOKEN for serve."
+        token = {"intro": "Without a token GitHub is read from its feeds, which list the newest ten releases "
+                 "and tags, and do not mark pre-releases.", "items": [Entry(
+                     path=link, name="Save a token in Settings", hints=[hint],
+                     url="https://github.com/settings/tokens/new", at="Create a token without any scope")]}
+    return visit.show(PAGE, "/projects", title="Add projects", crumbs=_TO_PROJECTS, actions=_FROM_FILE,
+                      sections=[form, token], **done)
 
 
-IMPORT_PAGE = template_of("""\
-% rebase("layout", title="Read from a file", crumbs=[("/projects", "Projects")])
-% if items:
+template_of("""\
 <form method="post" action="{{root}}/projects/import">
   <p>{{count}}</p>
   % for item in items:
@@ -13558,24 +13747,26 @@ IMPORT_PAGE = template_of("""\
   % end
   <label class="check scripted"><input type="checkbox" data-all="project" checked> All</label>
   % include("list", looks="rows projects")
-  % include("fields", fields=fields[-1:])
+  % include("fields")
   <div class="row"><button class="main" name="do" value="record">Track those selected</button>
     <a class="button" href="{{root}}/projects/import">Cancel</a></div>
 </form>
-% else:
-<form method="post" action="{{root}}/projects/import" class="card form" enctype="multipart/form-data">
-  % include("fields", fields=fields[:-1])
-  <div class="row"><button class="main" name="do" value="preview">Preview</button></div>
-</form>
-% end
-% if unknown:
-<details class="fold card" {{"" if items else "open"}}>
-  <summary>Not recognized: {{len(unknown)}}</summary>
-  % include("list", items=unknown, looks="rows")
-</details>
-% end
-""")
+""", "import")
 _PREVIEW_LIMIT = 500            # rows
+
+
+def _place_field(hint: str, proposed: Sequence[str] = ()) -> Field:
+    """What a person calls a machine."""
+    return Field("place", "Place (optional)", hint=hint, proposed=proposed,
+                 more={"placeholder": "nas", "maxlength": str(TAG_LIMIT)})
+
+
+_IMPORT_FIELDS = (
+    Field("file", "File", type="file",
+          hint="compose.yaml, package-lock.json, Cargo.lock, an SBOM, OPML and others, up to 1 MiB."),
+    Field("text", "Or its text", type="textarea",
+          more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"}),
+    _place_field("What you call the machine that runs them, if there are several."))
 
 
 @page_at("/projects/import")
@@ -13618,24 +13809,25 @@ def import_page(visit: Visit) -> str:
                          if row.outcome in ("tracked", "not tracked") and row.reason), "")
         raise SeeOther("/updates", f"Recorded {counted(count['recorded'] + count['added'], 'version')}, "
                                    f"added {counted(count['added'], 'project')}.{left_out}")
-
     visit.attempt(preview=preview, add=preview, record=record)
     items = {item.box: item for item in sorted(
         (_scan_item(visit, row, ticked if form.texts("row") else None) for row in rows if row.provider),
         key=lambda item: not item.is_chosen)}
-    return visit.show(
-        IMPORT_PAGE, "/projects", items=list(items.values())[:_PREVIEW_LIMIT],
-        unknown=[Entry(row.name, about=row.reason) for row in rows if not row.provider][:_PREVIEW_LIMIT],
-        count=f"{counted(len(items), 'version')} found" + (
+    *sources, place = visit.filled("preview record", *_IMPORT_FIELDS)
+    unknown = [Entry(row.name, about=row.reason) for row in rows if not row.provider][:_PREVIEW_LIMIT]
+    sections: list[dict[str, Any]] = [{
+        "fields": sources, "buttons": {"preview": "Preview"}, "page": f"{visit.root}/projects/import",
+        "has_file": True}]
+    if items:
+        count = f"{counted(len(items), 'version')} found" + (
             f"; the first {_PREVIEW_LIMIT} are shown, for more use the command scan"
-            if len(items) > _PREVIEW_LIMIT else ""),
-        fields=visit.filled(
-            "preview record", Field("file", "File", type="file", hint="compose.yaml, package-lock.json, "
-                                    "Cargo.lock, an SBOM, OPML and others, up to 1 MiB."),
-            Field("text", "Or its text", type="textarea", more={
-                "rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"}),
-            Field("place", "Place (optional)", more={"placeholder": "nas", "maxlength": str(TAG_LIMIT)},
-                  hint="What you call the machine that runs them, if there are several.")))
+            if len(items) > _PREVIEW_LIMIT else "")
+        sections = [{"template": "import", "items": list(items.values())[:_PREVIEW_LIMIT], "fields": [place],
+                     "count": count}]
+    if unknown:
+        sections.append({"fold": f"Not recognized: {len(unknown)}", "items": unknown, "looks": "rows",
+                         "is_open": not items})
+    return visit.show(PAGE, "/projects", title="Read from a file", crumbs=_TO_PROJECTS, sections=sections)
 
 
 def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> Entry:
@@ -13668,7 +13860,6 @@ def _fault_of(line: str, problem: Problem, has_choices: bool) -> Problem:
 
 
 def _tag_fields(visit: Visit, name: str, label: str, chosen: Collection[str] = ()) -> list[Field]:
-    """Boxes for the account's tags, if there are any."""
     found = Field(name, label, type="checks", choices=list(visit.tags.items()), chosen=chosen)
     return [found] if visit.tags else []
 
@@ -13718,9 +13909,7 @@ def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str
 # One project
 
 
-PROJECT_PAGE = template_of("""\
-% actions = [(path + "/options", "Options"), ("/deliveries?project=" + project.id, "Delivery history")]
-% rebase("layout", title=project.name, crumbs=[("/projects", "Projects")], actions=actions)
+template_of("""\
 % health = project.health
 <div class="line">
   % include("icon", icon=icon, size="big")
@@ -13734,7 +13923,7 @@ PROJECT_PAGE = template_of("""\
   % end
   % include("marks", marks=[("plain", name) for name in tags])
   % if is_checking:
-  <span class="line spinner end" role="status">Checking...</span>
+  <span class="soft end" role="status">Checking...</span>
   % else:
   <small class="end">Last checked <time title="{{checked[1]}}">{{checked[2]}}</time>
     · next <time title="{{next_check[1]}}">{{next_check[2]}}</time></small>
@@ -13744,7 +13933,6 @@ PROJECT_PAGE = template_of("""\
 % if project.note:
 <p>{{project.note}}</p>
 % end
-% include("no_destination")
 % if error:
 <p role="alert">Check failed: {{error.rstrip(".")}}.
   % if health.missing_since:
@@ -13752,31 +13940,11 @@ PROJECT_PAGE = template_of("""\
   % end
 </p>
 % end
-<section id="installed">
-  % if installed:
-  <h2>Installed</h2>
-  % end
-  % include("list", items=installed)
-  <details class="fold card" {{"open" if faults else ""}}>
-    <summary>{{"Another installed version" if installed else "Which version do you run?"}}</summary>
-    % include("form", fields=mine, buttons={"install": "Save"}, form_class="", live="")
-  </details>
-</section>
-% include("filters")
-<div id="found">
-  % include("list", looks="rows", empty="No matching release." if is_filtered else nothing)
-  % include("pager")
-</div>
-<details class="fold card">
-  <summary>Badge</summary>
-  % include("fields", fields=badge)
-</details>
-""")
+""", "health")
 
 
 @page_at("/projects/<project_id>")
 def project_page(visit: Visit, project_id: str) -> str:
-    """A project, how its source is, and its releases."""
     project, store, query = _project_at(visit, project_id), visit.store, visit.query
     acts: dict[str, Act] = {
         "remove": (lambda: store.projects.remove(project.id), f"Removed {project.name}.", "/projects"),
@@ -13793,27 +13961,41 @@ def project_page(visit: Visit, project_id: str) -> str:
                    and store.database.has_tracker)
     if is_checking:
         bottle.response.set_header("Refresh", "2")
+    about = {
+        "template": "health", "project": project, "icon": visit.icon_of(project.provider),
+        "error": _error_of(visit, project), "url": visit.page_of(project), "is_checking": is_checking,
+        "provider": visit.title_of(project.provider), "checked": visit.when(health.checked_at),
+        "next_check": visit.when(health.next_check_at),
+        "tags": [name for id_, name in visit.tags.items() if id_ in project.tags]}
+    installed = _installed_items(visit, project)
+    answers = [Entry(version, buttons={f"follows-unknown {version}": "Undo"},
+                     about=f"and tags like it {'follow' if does else 'do not follow'} what you run")
+               for version, does in project.version_answers]
+    mine = visit.filled(
+        "install",
+        Field("version", "Version", is_required=True, more={"placeholder": "1.2.3"},
+              proposed=[release.version for release in releases],
+              hint="As the provider writes it. You are then notified only of what is newer."),
+        _place_field("What you call the machine, if there are several. What was known of it is replaced.",
+                     [one for one in store.projects.places(visit.account.id) if one]))
+    badge = copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
+                         f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")
     return visit.show(
-        PROJECT_PAGE, "/projects", path=visit.path, project=project, icon=visit.icon_of(project.provider),
-        items=_version_items(visit, project, releases, is_first=number == 1 and not text),
-        error=_error_of(visit, project), url=visit.page_of(project),
-        provider=visit.title_of(project.provider), is_checking=is_checking,
-        checked=visit.when(health.checked_at), next_check=visit.when(health.next_check_at),
-        tags=[name for id_, name in visit.tags.items() if id_ in project.tags],
+        PAGE, "/projects", title=project.name, crumbs=_TO_PROJECTS,
         needs_destination=not visit.has_destination,
-        is_filtered=bool(text or is_final), pages=visit.pager(number < total, number, total),
-        nothing="The provider lists none." if health.succeeded_at else "No release is known yet.",
-        **_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)),
-        installed=_installed_items(visit, project), mine=visit.filled(
-            "install",
-            Field("version", "Version", is_required=True, more={"placeholder": "1.2.3"},
-                  proposed=[release.version for release in releases],
-                  hint="As the provider writes it. You are then notified only of what is newer."),
-            Field("place", "Place (optional)", more={"placeholder": "nas"},
-                  proposed=[one for one in store.projects.places(visit.account.id) if one],
-                  hint="What you call the machine, if there are several. What was known of it is replaced.")),
-        badge=[copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
-                            f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")])
+        actions=[(f"{visit.path}/options", "Options"),
+                 (f"/deliveries?project={project.id}", "Delivery history")], above=[
+            about, {"heading": "Installed" if installed else "", "items": installed},
+            {"heading": "Your answers" if answers else "", "items": answers},
+            {"fold": "Another installed version" if installed else "Which version do you run?",
+             "is_open": bool(visit.problems), "fields": mine, "buttons": {"install": "Save"},
+             "form_class": ""}], sections=[
+            {"items": _version_items(visit, project, releases, is_first=number == 1 and not text),
+             "looks": "rows", "pages": visit.pager(number < total, number, total),
+             "empty": "No matching release." if text or is_final else
+             "The provider lists none." if health.succeeded_at else "No release is known yet."},
+            {"fold": "Badge", "fields": [badge]}],
+        **_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)))
 
 
 def _install(visit: Visit, project: Project) -> None:
@@ -13842,15 +14024,25 @@ def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
     def option(**settings: Any) -> Callable[[], Any]:
         return lambda: store.projects.update(account_id, project.id, settings)
 
+    def answer(version: str, does: bool | None) -> None:
+        said = [one for one in project.version_answers if one[0] != version]
+        said += [] if does is None else [(version, does)]
+        option(version_answers=with_answers(said, visit.context.installer.rules_of(project)))()
+        visit.context.installer.compare(account_id, [project.id])
     acts: dict[str, Act] = {
         "undo": (option(skipped_version="", snoozed_until=None), f"Updates of {project.name} show again."),
         **{f"snooze {days}": (option(snoozed_until=now + days * DAY), f"Snoozed {project.name} for {words}.")
            for days, words in _SNOOZES.items()}}
+    for button, does, words in (("follows", True, "follows"), ("follows-not", False, "does not follow")):
+        acts |= {f"{button} {version}": (functools.partial(answer, version, does), (
+            f"Saved: {version} {words} what you run of {project.name}. Its page can undo this."))
+                 for version in dict.fromkeys(one.may_follow for one in project.installed) if version}
+    acts |= {f"follows-unknown {version}": (functools.partial(answer, version, None), f"Undone: {version}.")
+             for version, _ in project.version_answers}
     for one in project.installed:
         mine = f"{project.name} {one.shown}" + (f" on {one.place}" if one.place else "")
-        if one.newest:
-            acts[f"skip {one.newest}"] = (
-                option(skipped_version=one.newest), f"Skipped {project.name} {one.newest}.")
+        acts |= {f"skip {version}": (option(skipped_version=version), f"Skipped {project.name} {version}.")
+                 for version in (one.newest, one.may_follow) if version}
         acts[f"forget {one.id}"] = functools.partial(replace, one, list), f"Forgot {mine}."
         acts |= {button: (functools.partial(replace, one, functools.partial(said, one, version)),
                           f"Updated {mine}: {words}.")
@@ -13859,11 +14051,12 @@ def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
 
 
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
-    """The rows of what is installed of a project, the 60 most urgent."""
+    """The rows of what is installed of a project, the 40 most urgent."""
     is_quiet = project.skipped_version or project.is_snoozed(visit.store.database.clock())
-    items, left_out = list[Entry](), len(project.installed) - 60
-    for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True)[:60]:
+    items, left_out = list[Entry](), len(project.installed) - 40
+    for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True)[:40]:
         buttons: dict[str, str | tuple[str, str]] = {"undo": "Show its updates again"} if is_quiet else {}
+        buttons |= _answer_buttons(one)
         buttons |= {button: words for button, (_, words) in _update_buttons(one).items()}
         item = _installation_item(visit, project, one)
         items.append(dataclasses.replace(
@@ -13890,30 +14083,6 @@ def _project_at(visit: Visit, project_id: str) -> Project:
     return or_missing(visit.store.projects.get(visit.account.id, project_id))
 
 
-OPTIONS_PAGE = template_of("""\
-% crumbs = [("/projects", "Projects"), ("/projects/" + project.id, project.name)]
-% rebase("layout", title="Options", crumbs=crumbs)
-<div class="columns">
-  % include("form", live="preview", buttons={"save": "Save", "preview": "Preview"})
-  <section id="preview" class="card" aria-live="polite">
-    <h2>Preview</h2>
-    % if faults:
-    <p class="danger">{{" ".join(faults)}}</p>
-    % end
-    <p><b>{{sums["Sent"]}} notified, {{sums["Ignored"]}} ignored</b> of the last {{total}}</p>
-    % for words, items in verdicts.items():
-    <details class="fold" {{"open" if len(items) < 13 else ""}}>
-      <summary>{{words}}: {{len(items)}}</summary>
-      % include("list", looks="rows")
-    </details>
-    % end
-  </section>
-</div>
-% buttons = {"remove": ("Remove this project", "Remove with its releases")}
-% include("form", groups={}, form_class="", live="", page=root + "/projects/" + project.id, buttons=buttons)
-""")
-
-
 @page_at("/projects/<project_id>/options")
 def options_page(visit: Visit, project_id: str) -> str:
     """What of a project is ignored, and who is notified; with a preview before it is saved."""
@@ -13931,15 +14100,22 @@ def options_page(visit: Visit, project_id: str) -> str:
         options["tags"] = [*options["tags"], *_new_tags(visit)]
         visit.store.projects.update(project.account_id, project.id, options)
         visit.context.installer.compare(project.account_id, [project.id])
-
     visit.attempt(preview=preview, save=(save, "Saved."))
     found = _preview(visit, shown, verdicts)
     sums = Counter(words.split()[0] for words, rows in found.items() for _ in rows)
+    total = counted(sums.total(), "version")
+    groups = {legend: visit.filled("save preview", *fields)
+              for legend, fields in _option_fields(visit, project).items()}
     return visit.show(
-        OPTIONS_PAGE, "/projects", project=project, verdicts=found, sums=sums,
-        total=counted(sums.total(), "version"),
-        groups={legend: visit.filled("save preview", *fields)
-                for legend, fields in _option_fields(visit, project).items()})
+        PAGE, "/projects", title="Options", look="columns",
+        crumbs=[*_TO_PROJECTS, (f"/projects/{project.id}", project.name)], sections=[
+            {"groups": groups, "live": "preview", "buttons": {"save": "Save", "preview": "Preview"}},
+            {"template": "live", "id": "preview", "name": "Preview", "is_live": True, "parts": [
+                {"intro": f"{sums['Sent']} notified, {sums['Ignored']} ignored of the last {total}"},
+                *({"fold": f"{words}: {len(items)}", "items": items, "looks": "rows",
+                   "is_open": len(items) < 13} for words, items in found.items())]},
+            {"buttons": {"remove": ("Remove this project", "Remove with its releases")}, "form_class": "",
+             "page": f"{visit.root}/projects/{project.id}"}])
 
 
 def _new_tags(visit: Visit) -> list[str]:
@@ -13994,7 +14170,6 @@ _NO_MAIL_SERVER = "There is no mail server yet; an administrator sets an SMTP se
 
 
 def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
-    """What the form of options sets. Raises Invalid, TooMany."""
     form = visit.form
     days, matching = form.text("hold_days") or "0", form.lines("matching")
     rules: list[dict[str, Any]] = [{"value": value} for value in matching]
@@ -14048,21 +14223,8 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
 # Notifications
 
 
-NOTIFICATIONS_PAGE = template_of("""\
-% rebase("layout", title="Notifications", actions=[("/deliveries", "Delivery history")])
-% if is_working:
-% include("list")
-% end
-<h2>{{"Add a destination" if is_working else "Where should we notify you?"}}</h2>
-% for group, kinds_of_group in kinds.items():
-<h3>{{group}}</h3>
-% include("list", items=kinds_of_group, looks="grid")
-% end
-% if items and not is_working:
-<h2>Without a mail server yet</h2>
-% include("list")
-% end
-""")
+_TO_NOTIFICATIONS = [("/notifications", "Notifications")]
+_TO_HISTORY = [*_TO_NOTIFICATIONS, ("/deliveries", "Delivery history")]
 _KIND_GROUPS = {
     "Push": ("ntfy", "gotify", "pushover", "apprise"),
     "Chat": ("slack", "discord", "telegram", "microsoft_teams", "matrix", "mattermost", "hangouts_chat",
@@ -14082,12 +14244,16 @@ def notifications_page(visit: Visit) -> str:
         hints=(f"{_sentence(scope_of(one, visit.tags))}.", one.error or ""),
         end=_SCHEDULE_NAMES[one.schedule] if one.kind != "email" else "set per project")
         for one in sorted(those, key=lambda one: one.failing_since or math.inf)]
+    working, others = (items, []) if visit.has_destination else ([], items)
+    kinds = [{"heading": group, "tag": "h3", "looks": "grid", "items": [Entry(
+        path=f"/notifications/add/{id_}", name=KINDS[id_].title, icon=icon_of(id_),
+        hints=[_sentence(KINDS[id_].about), "" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
+        for id_ in ids]} for group, ids in _KIND_GROUPS.items()]
     return visit.show(
-        NOTIFICATIONS_PAGE, "/notifications", items=items, is_working=visit.has_destination,
-        kinds={group: [Entry(
-            path=f"/notifications/add/{id_}", name=KINDS[id_].title, icon=icon_of(id_),
-            hints=[_sentence(KINDS[id_].about), "" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
-            for id_ in ids] for group, ids in _KIND_GROUPS.items()})
+        PAGE, "/notifications", title="Notifications", actions=[("/deliveries", "Delivery history")],
+        sections=[{"items": working},
+                  {"heading": "Add a destination" if working else "Where should we notify you?"}, *kinds,
+                  {"heading": "Without a mail server yet" if others else "", "items": others}])
 
 
 def _sentence(words: str) -> str:
@@ -14102,33 +14268,6 @@ def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
     return ", ".join([*words, "security fixes"] if destination.is_security_only else words)
 
 
-DESTINATION_PAGE = template_of("""\
-% rebase("layout", title=title, actions=actions, crumbs=[("/notifications", "Notifications")])
-% include("exchange")
-<p class="soft">{{about}}.</p>
-% if needs_mail_server and account.is_admin:
-<p>There is no mail server yet, so nothing is sent.
-  <a href="{{root}}/settings#smtp_url">Set an SMTP server and send a test</a></p>
-% elif needs_mail_server:
-<p>There is no mail server yet, so nothing is sent. Ask your administrator to set an SMTP server.</p>
-% end
-% include("form", folded=("Optional settings", "Schedule and filters"))
-% if live:
-<section id="render" aria-live="polite">
-  <h2>Example payload</h2>
-  % if is_rendering:
-  <p class="danger">{{" ".join(faults)}}</p>
-  % end
-  <pre tabindex="0">{{get("rendering", "")}}</pre>
-  <p class="hint">Without fields of your own the standard body is sent. A template may hold
-    {{", ".join("{%s}" % one for one in variables)}}. For a brace, write two.</p>
-</section>
-% end
-% if secrets:
-<h2>Signing secret</h2>
-% include("list", items=secrets)
-% end
-""")
 _DESTINATION_BUTTONS = "save test render"
 _FIXED_SCHEDULES = {"webhook": "A webhook is notified at once.",
                     "email": "Each project's options say when mail is sent."}
@@ -14142,15 +14281,10 @@ def add_destination_page(visit: Visit, kind_id: str) -> str:
     empty = Destination(make_id(), visit.account.id, kind_id, "", {}, secret)
 
     def save() -> None:
-        made = _given_destination(visit, empty)
-        added = visit.store.destinations.add(
-            visit.account.id, kind_id, made.name, made.settings, made.secret, schedule=made.schedule,
-            is_for_every_project=made.is_for_every_project, is_security_only=made.is_security_only,
-            tags=made.tags, without_tags=made.without_tags, report=made.report)
+        added = visit.store.destinations.add(_given_destination(visit, empty))
         has_projects = visit.store.projects.providers(visit.account.id)
         raise SeeOther(f"/notifications/{added.id}", "Saved. Send the latest release now to see it arrive."
                        if has_projects else "Saved.")
-
     return _show_destination(visit, empty, save=save)
 
 
@@ -14197,23 +14331,36 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
         buttons={"reveal": "Show", "renew": ("Reset", "Reset the secret")},
         hints=[f"The old secret stays valid until {until}." if until else
                "For 24 h after a reset, every other attempt is signed with the old secret."])
+    groups = {"": fields, "Optional settings": more, "Schedule and filters": _selection_fields(visit, before)}
+    sections: list[dict[str, Any]] = [
+        {"intro": f"{about}."},
+        {"groups": groups, "folded": [*groups][1:], "live": live,
+         "buttons": {one: words for one, words in buttons.items() if one in ("test", live, *acts)}}]
+    if before.kind == "email" and not visit.settings.smtp_url:
+        words, link = "There is no mail server yet, so nothing is sent.", Entry(
+            path="/settings#smtp_url", name="Set an SMTP server and send a test")
+        sections.insert(1, {"intro": words, "items": [link]} if visit.account.is_admin else {
+            "intro": f"{words} Ask your administrator to set an SMTP server."})
+    if live:
+        variables = ", ".join(f"{{{one}}}" for one in sorted(TEMPLATE_NAMES))
+        sections.append({
+            "template": "live", "id": live, "name": "Example payload",
+            "is_live": visit.form.text("do") == live, "parts": [{
+                "text": found.get("rendering", ""), "hint": "Without fields of your own the standard body is "
+                f"sent. A template may hold {variables}. For a brace, write two."}]})
+    if "renew" in acts:
+        sections.append({"heading": "Signing secret", "items": [secret]})
     return visit.show(
-        DESTINATION_PAGE, "/notifications", about=about,
-        title=before.name or f"Add {name}", live=live, variables=sorted(TEMPLATE_NAMES),
-        buttons={one: words for one, words in buttons.items() if one in ("test", live, *acts)},
-        is_rendering=visit.form.text("do") == "render",
-        needs_mail_server=before.kind == "email" and not visit.settings.smtp_url,
-        groups={"": fields, "Optional settings": more,
-                "Schedule and filters": _selection_fields(visit, before)},
-        secrets=[secret] if "renew" in acts else [], actions=before.name and [
+        PAGE, "/notifications", title=before.name or f"Add {name}", sections=sections,
+        crumbs=_TO_NOTIFICATIONS, actions=before.name and [
             (f"/notifications/{before.id}/test", "Test messages"),
             (f"/deliveries?destination={before.id}", "Delivery history")], **found)
 
 
 def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], list[Field]]:
     """What a kind asks for, with the name of the destination; and its optional settings."""
-    is_typed, shown = visit.form.text("do") in _DESTINATION_BUTTONS.split(), shown_settings(before)
-    fields = []
+    is_typed = visit.form.text("do") in _DESTINATION_BUTTONS.split()
+    fields, shown = [], settings_as_given(before, is_shown=True)
     for setting in KINDS[before.kind].fields:
         key, is_repeatable = f"set.{setting.name}", bool(setting.stored_as)
         texts = visit.form.texts(key) if is_typed else [text for name, text in shown if name == setting.name]
@@ -14246,7 +14393,6 @@ def _unused_name(visit: Visit, kind_id: str) -> str:
 
 
 def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
-    """Those of which releases are sent to a destination, and when."""
     fields = [
         Field("scope", "Projects", "all" if before.is_for_every_project else "listed", type="select",
               choices=[("all", "All projects"), ("listed", "Only projects I pick")],
@@ -14269,7 +14415,8 @@ def _given_destination(visit: Visit, before: Destination) -> Destination:
     form, kind_id, settings = visit.form, before.kind, dict[str, Any]()
     given = [(setting.name, text if setting.name == "field" else text.strip())
              for setting in KINDS[kind_id].fields for text in form.texts(f"set.{setting.name}")]
-    kept = dict(zip(shown_settings(before), settings_as_given(before)))     # what is masked stays what it was
+    # What is masked stays what it was.
+    kept = dict(zip(settings_as_given(before, is_shown=True), settings_as_given(before)))
     if any(pair not in given for pair in kept if pair[0] in ("url", "homeserver_url", "server")):
         kept = {}       # secrets are for the address that they were typed for
     fields = Fields({"name": form.text("name"), "schedule": form.text("schedule") or "instant",
@@ -14291,7 +14438,7 @@ def _given_destination(visit: Visit, before: Destination) -> Destination:
         is_security_only=bool(form.texts("security")), report=report)
     with visit.context.waiting(visit.account.id) as may_wait:
         if may_wait:        # else its address is judged when it is used, as it always is
-            require_allowed_address(made, visit.account.is_admin, visit.site.fetcher.refusal_of)
+            require_allowed_address(made, visit.account.is_admin, visit.context.refusal_of)
     return made
 
 
@@ -14300,15 +14447,14 @@ def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url:
     """What "exchange" shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
     with visit.context.turn(visit.account.id):
         _count_test(visit)
-        request, reply, error = visit.site.try_out(destination, visit.account, body, url, settings)
-    sent, answered = transcript(destination, request, reply)
-    return {"sent": sent, "reply": answered, "error": error}
+        sent, reply, error = visit.context.try_out(destination, visit.account, body, url, settings)
+    return {"sent": sent, "reply": reply, "error": error}
 
 
 def _count_test(visit: Visit) -> None:
     """Raises TooMany for one test too many; what is sent again counts, too."""
     limit = visit.settings.quota_of("tests")
-    window = visit.site.tests.take(visit.account.id, 1, time.monotonic(), limit)
+    window = visit.context.tests.take(visit.account.id, 1, time.monotonic(), limit)
     if not window.is_open:
         raise TooMany(window.reset, f"An account may send at most {counted(limit, 'test')} an hour; "
                                     "--quota tests=N raises that.")
@@ -14331,7 +14477,7 @@ def _send_latest(visit: Visit, destination: Destination) -> None:
             Subscriber(project, account, tags, ()), dataclasses.replace(release, note=note),
             visit.providers[project.provider], (Recipient(destination.id, store.database.clock()),)))
         delivery = store.outbox.history(account.id, destination_id=destination.id, limit=1)[0]
-        store.outbox.await_attempt(delivery.id, 3.0)
+        store.database.await_others(lambda: store.outbox.attempts(delivery.id), 3.0)
         delivery = store.outbox.history(account.id, destination_id=destination.id, limit=1)[0]
     words = "was" if delivery.state == "delivered" else "is being"
     raise SeeOther(f"/deliveries/{delivery.id}",
@@ -14362,37 +14508,21 @@ def test_page(visit: Visit, destination_id: str) -> str:
 
     def test() -> None:
         found.update(_tried(visit, destination, *sample_event(visit.account, values)))
-
     visit.attempt(test=test)
     fields = []
     for name, default in sample_values(visit.account).items():
         about = {"label": name.replace("_", " ").capitalize(), "more": {"placeholder": default}}
         fields.append(Field(name, value=values[name], **about | _TEST_FIELDS.get(name, {})))
     return visit.show(
-        FORM_PAGE, "/notifications", title="Test messages", **found,
+        PAGE, "/notifications", title="Test messages", **found,
         intro=f"Send a made-up release to {destination.name}:", buttons={"test": "Send the test"},
         fields=visit.filled("test", *fields),
-        crumbs=[("/notifications", "Notifications"), (f"/notifications/{destination.id}", destination.name)])
+        crumbs=[*_TO_NOTIFICATIONS, (f"/notifications/{destination.id}", destination.name)])
 
 
 # Delivery history
 
 
-HISTORY_PAGE = template_of("""\
-% crumbs = [("/notifications", "Notifications"), *([("/deliveries", "Delivery history")] if project else [])]
-% title = "Delivery history" + (" of " + project.name if project else "")
-% rebase("layout", title=title, crumbs=crumbs)
-% include("filters")
-<div id="found">
-% include("list", empty=nothing)
-<p class="hint">History is kept for 30 days.</p>
-% if can_resend:
-% hidden = [("destination", can_resend)]
-% include("form", fields=[], buttons={"resend": "Send again all that failed there"}, form_class="")
-% end
-% include("pager")
-</div>
-""")
 _EVENT_NAMES = {"release": "", "summary": "more releases", "failing": "keeps failing",
                 "recovered": "works again"}     # beside a name, where there is no version
 _STATE_MARKS = dict(zip(DELIVERY_STATES, ("plain", "warn", "good", "bad", "plain")))
@@ -14406,7 +14536,6 @@ def history_page(visit: Visit) -> str:
     def resend() -> None:
         _count_test(visit)
         store.outbox.resend(account_id, destination_id=visit.form.text("destination"))
-
     visit.attempt(resend=(resend, "All that failed there will be sent again."))
     destination, project_id = query.text("destination"), query.text("project")
     state, number = query.one_of("state", "", *DELIVERY_STATES) or None, query.page()
@@ -14424,32 +14553,21 @@ def history_page(visit: Visit) -> str:
                     f"/deliveries/{each.id}") for each in reversed(deliveries)]))
     here = {those[0].project_id: those[0].project for those in events}
     project = store.projects.get(account_id, project_id) if project_id else None
-    return visit.show(
-        HISTORY_PAGE, "/notifications", items=items, pages=visit.pager(has_more, number),
-        can_resend=any(one.state == "failed" for those in events for one in those) and destination,
+    can_resend = destination and any(one.state == "failed" for those in events for one in those)
+    return _show_lists(
+        visit, "/notifications", "Delivery history" + (f" of {project.name}" if project else ""),
+        [{"items": items, "hint": "History is kept for 30 days."},
+         {"items": (), "hidden": [("destination", destination)], "form_class": "",
+          "buttons": {"resend": "Send again all that failed there"} if can_resend else {}}],
+        pages=visit.pager(has_more, number), drawing="notifications",
         nothing="No matching deliveries." if destination or project_id or state else "Nothing was sent yet.",
-        drawing="notifications", project=project, fields=[
+        crumbs=_TO_HISTORY if project else _TO_NOTIFICATIONS,
+        filters=[
             visit.filter("destination", "Destination", {
                 one.id: label_of(one.kind, one.name) for one in visit.destinations}),
             visit.filter("project", "Project", {id_: name for id_, name in (
                 here | ({project.id: project.name} if project else {})).items() if id_}),
             visit.filter("state", "State", {one: one for one in DELIVERY_STATES})])
-
-
-DELIVERY_PAGE = template_of("""\
-% crumbs = [("/notifications", "Notifications"), ("/deliveries", "Delivery history")]
-% rebase("layout", title=delivery.project + " " + (delivery.version or event), crumbs=crumbs)
-% include("list", items=facts, looks="facts")
-% if delivery.attempts or delivery.state == "failed":
-% include("form", buttons={"resend": "Send again"}, form_class="")
-% end
-<h2>Attempts</h2>
-% include("list", items=attempts, empty=delivery.error or "None yet.")
-% if sent:
-<h2>Request</h2>
-<pre tabindex="0">{{sent}}</pre>
-% end
-""")
 
 
 @page_at("/deliveries/<delivery_id>")
@@ -14462,7 +14580,6 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
         _count_test(visit)
         if not store.outbox.resend(account_id, delivery_id=delivery_id):
             raise Invalid("This delivery is not due yet, or is being sent just now.")
-
     visit.attempt(resend=(resend, "This will be sent in a moment. Refresh the page to see the result."))
     about = {
         "Provider": visit.title_of(delivery.provider), "Queued": visit.moment(delivery.created_at),
@@ -14473,13 +14590,19 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
         marks=[("bad" if one.error else "good", str(one.status or "no answer"))],
         end=", ".join(filter(None, (f"{one.duration:.2f} s", one.address))), hints=[one.error or ""],
         answer=one.answer or "") for one in store.outbox.attempts(delivery_id)]
+    facts = [Entry("State", marks=[(_STATE_MARKS[delivery.state], delivery.state)]),
+             Entry("To", f"/notifications/{delivery.destination_id}",
+                   label_of(delivery.kind, delivery.destination)),
+             *(Entry(title, about=text) for title, text in about.items() if text)]
+    sent, is_over = store.outbox.last_sent(delivery_id), delivery.attempts or delivery.state == "failed"
     return visit.show(
-        DELIVERY_PAGE, "/notifications", delivery=delivery, attempts=attempts,
-        event=_EVENT_NAMES[delivery.event], sent=store.outbox.last_sent(delivery_id), facts=[
-            Entry("State", marks=[(_STATE_MARKS[delivery.state], delivery.state)]),
-            Entry("To", f"/notifications/{delivery.destination_id}",
-                  label_of(delivery.kind, delivery.destination)),
-            *(Entry(title, about=text) for title, text in about.items() if text)])
+        PAGE, "/notifications",
+        title=f"{delivery.project} {delivery.version or _EVENT_NAMES[delivery.event]}",
+        crumbs=_TO_HISTORY, sections=[
+            {"items": facts, "looks": "facts", "form_class": "",
+             "buttons": {"resend": "Send again"} if is_over else {}},
+            {"heading": "Attempts", "items": attempts, "empty": delivery.error or "None yet."},
+            {"heading": "Request" if sent else "", "text": sent}])
 
 
 # Tags, keys, the account, and what is for administrators
@@ -14487,7 +14610,6 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
 
 @page_at("/tags")
 def tags_page(visit: Visit) -> str:
-    """The account's tags, with their feeds."""
     store, account_id, id_ = visit.store, visit.account.id, visit.form.text("tag")
     typed = visit.form.text("name")
     label = functools.partial(read_label, typed, TAG_LIMIT)
@@ -14498,7 +14620,6 @@ def tags_page(visit: Visit) -> str:
         raise SeeOther("/tags", "Deleted the tag." + (
             f" {', '.join(lost)} was limited to projects with this tag, and is now notified only of projects "
             "that you pick." if lost else ""))
-
     visit.attempt(
         add=(lambda: store.tags.add(account_id, label()), f"Created the tag {typed}."),
         rename=(lambda: or_missing(store.tags.rename(account_id, id_, label())), "Renamed."), remove=remove,
@@ -14513,9 +14634,9 @@ def tags_page(visit: Visit) -> str:
         buttons={"rename": "Rename", "renew": ("Reset feed URL", "Reset: the old URL stops working"),
                  "remove": ("Delete", "Delete the tag")}) for one in store.tags.of_account(account_id)]
     return visit.show(
-        FORM_PAGE, "/tags", title="Tags", **visit.paged(items), legend="Create a tag",
-        buttons={"add": "Create"}, fields=visit.filled("add", Field("name", "Name", is_required=True)),
-        drawing="releases",
+        PAGE, "/tags", title="Tags", **visit.paged(items), legend="Create a tag",
+        buttons={"add": "Create"}, drawing="releases",
+        fields=visit.filled("add", Field("name", "Name", is_required=True)),
         empty="No tags yet. Tags choose what lists show, and which destinations are notified.")
 
 
@@ -14527,7 +14648,6 @@ def keys_page(visit: Visit) -> str:
     def add() -> None:
         visit.require_password()
         store.keys.add(account_id, read_label(form.text("name")), read_networks(form.lines("networks")))
-
     visit.attempt(
         add=add, reveal=visit.require_password,
         revoke=(lambda: store.keys.remove(account_id, form.text("key")),
@@ -14541,7 +14661,7 @@ def keys_page(visit: Visit) -> str:
         buttons={"reveal": "Show", "revoke": ("Revoke", "Revoke this key")})
         for one in store.keys.of_account(account_id)]
     return visit.show(
-        FORM_PAGE, "/keys", title="API keys", **visit.paged(items), legend="Create a key",
+        PAGE, "/keys", title="API keys", **visit.paged(items), legend="Create a key",
         actions=[("/v1/openapi.json", "OpenAPI document")], buttons={"add": "Create"}, fields=visit.filled(
             "add" if visit.problems else "",
             Field("name", "Name", is_required=True,
@@ -14549,34 +14669,6 @@ def keys_page(visit: Visit) -> str:
             Field("networks", "Networks (one per line)", type="textarea",
                   hint="Where the key is accepted from. Empty: from anywhere.",
                   more={"rows": "2", "placeholder": "192.168.0.0/16"})))
-
-
-ACCOUNT_PAGE = template_of("""\
-% rebase("layout", title="Account")
-<p class="chips">
-  <a class="chip" href="#profile">Profile</a>
-  <a class="chip" href="#security">Security</a>
-  <a class="chip" href="#feeds">Feeds and badges</a>
-</p>
-<h2 id="profile">Profile</h2>
-% include("form", groups=profile, buttons={"save": "Save"})
-<h2 id="security">Security</h2>
-<h3>Password</h3>
-% include("form", fields=password, buttons={"password": "Change password"})
-<h3>Two-factor authentication</h3>
-<div class="card row">
-  % words = ("good", "on", "off") if account.totp_secret else ("plain", "off", "on")
-  <span class="mark {{words[0]}}">{{words[1]}}</span>
-  <a href="{{root}}/account/second-factor">Turn {{words[2]}}</a>
-</div>
-<h3>Sessions</h3>
-% include("list", items=sessions)
-% include("form", fields=leaving, buttons={"leave": ("Sign out everywhere", "Yes, sign out")})
-<h2 id="feeds">Feeds and badges</h2>
-% include("list", items=[addresses])
-<p class="hint">Whoever knows these URLs can read them. Tags have feeds of their own, on the page
-  <a href="{{root}}/tags">Tags</a>. PROJECT is a project's id, as in the URL of its page.</p>
-""")
 
 
 @functools.cache
@@ -14588,7 +14680,6 @@ def _time_zones() -> list[str]:
 
 @page_at("/account")
 def account_page(visit: Visit) -> str:
-    """What the account may change of itself."""
     store, account = visit.store, visit.account
 
     def password() -> None:
@@ -14596,7 +14687,6 @@ def account_page(visit: Visit) -> str:
         store.accounts.set_password(account.id, _new_password(visit, "new"))
         store.accounts.sign_out(account.id, bool(visit.form.texts("keys")))
         visit.sign_in(or_missing(store.accounts.get(account.id)))
-
     visit.attempt(
         save=(functools.partial(_save_profile, visit), "Saved."),
         password=(password, "Password changed. All other sessions are signed out."),
@@ -14606,26 +14696,39 @@ def account_page(visit: Visit) -> str:
         feed=(lambda: store.accounts.reset_feed(account.id), "The feed has a new URL."),
         badges=(lambda: store.accounts.reset_badges(account.id), "The badges have new URLs."))
     addresses = Entry(
-        fields=[copied_field(*one) for one in (
-            ("feed", "Feed of all releases", f"{visit.base}/feeds/{account.feed_secret}.atom"),
-            ("badge", "Badge with the latest version of a project",
-             f"{visit.base}/badge/{account.badge_secret}/PROJECT.svg"))],
+        chips=[("", "Feeds of tags", "/tags")], hints=[
+            "Whoever knows these URLs can read them. Tags have feeds of their own, on the page Tags. PROJECT "
+            "is a project's id, as in the URL of its page."],
+        fields=[
+            copied_field("feed", "Feed of all releases", f"{visit.base}/feeds/{account.feed_secret}.atom"),
+            copied_field("badge", "Badge with the latest version of a project",
+                         f"{visit.base}/badge/{account.badge_secret}/PROJECT.svg")],
         buttons={"feed": ("Reset feed URL", "Reset: the old URL stops working"),
                  "badges": ("Reset badge URLs", "Reset: the old URLs stop working")})
-    return visit.show(
-        ACCOUNT_PAGE, "/account", addresses=addresses,
-        profile={legend: visit.filled("save", *those) for legend, those in _profile_fields(account).items()},
-        password=visit.filled(
-            "password", dataclasses.replace(_PASSWORD_FIELD, name="old", label="Current password"),
-            Field("new", "New password", type="password", is_required=True, more=_NEW_PASSWORD,
-                  hint="At least 8 characters. Other sessions end. API keys stay valid, unless you revoke "
-                       "them."),
-            check_field("keys", "Revoke all API keys")),
-        leaving=[check_field("keys", "Revoke all API keys too")], sessions=[Entry(
-            about=shortened(one.agent, 200), buttons={"end": "End"}, hidden={"session": one.id},
-            marks=[("good", "this one")] if visit.session and one.id == visit.session.id else (),
-            hints=[f"From {one.address or 'somewhere'}, since {visit.moment(one.created_at)}, last seen "
-                   f"{visit.when(one.seen_at)[2]}"]) for one in store.sessions.of_account(account.id)[:30]])
+    second_factor = Entry(path="/account/second-factor", name="Turn off", marks=[("good", "on")])
+    if not account.totp_secret:
+        second_factor = dataclasses.replace(second_factor, name="Turn on", marks=[("plain", "off")])
+    parts = {"profile": "Profile", "security": "Security", "feeds": "Feeds and badges"}
+    actions = [(f"/account#{anchor}", name) for anchor, name in parts.items()]
+    return visit.show(PAGE, "/account", title="Account", actions=actions, sections=[
+        {"heading": "Profile", "anchor": "profile", "buttons": {"save": "Save"}, "groups": {
+            legend: visit.filled("save", *those) for legend, those in _profile_fields(account).items()}},
+        {"heading": "Security", "anchor": "security"},
+        {"heading": "Password", "tag": "h3", "buttons": {"password": "Change password"},
+         "fields": visit.filled(
+             "password", dataclasses.replace(_PASSWORD_FIELD, name="old", label="Current password"),
+             Field("new", "New password", type="password", is_required=True, more=_NEW_PASSWORD,
+                   hint="At least 8 characters. Other sessions end. API keys stay valid, unless you revoke "
+                        "them."),
+             check_field("keys", "Revoke all API keys"))},
+        {"heading": "Two-factor authentication", "tag": "h3", "items": [second_factor]},
+        {"heading": "Sessions", "tag": "h3", "buttons": {"leave": ("Sign out everywhere", "Yes, sign out")},
+         "fields": [check_field("keys", "Revoke all API keys too")], "items": [Entry(
+             about=shortened(one.agent, 200), buttons={"end": "End"}, hidden={"session": one.id},
+             marks=[("good", "this one")] if visit.session and one.id == visit.session.id else (),
+             hints=[f"From {one.address or 'somewhere'}, since {visit.moment(one.created_at)}, last seen "
+                    f"{visit.when(one.seen_at)[2]}"]) for one in store.sessions.of_account(account.id)[:30]]},
+        {"heading": "Feeds and badges", "anchor": "feeds", "items": [addresses]}])
 
 
 _DIGEST_HOURS = {"": "Server default", **{str(hour): f"{hour:02}:00" for hour in range(24)}}
@@ -14679,30 +14782,11 @@ def _save_profile(visit: Visit) -> None:
 def _confirm_password(visit: Visit, field: str) -> None:
     """Raise Invalid unless the form sent the account's password. Tries count apart from those of log-ins."""
     who = f"session {visit.session.id}" if visit.session else ""
-    password = visit.form.password(field)
+    password = visit.form.typed(field)
     if not visit.context.throttle.check(who, who, password, visit.account.password, time.monotonic()):
         raise Invalid(Problem(field, "is wrong"))
     if visit.session:
         visit.store.sessions.confirm(visit.session.id)
-
-
-SECOND_FACTOR_PAGE = template_of("""\
-% rebase("layout", title="Two-factor authentication", crumbs=[("/account", "Account")])
-% if codes:
-<p role="status">Two-factor authentication is on.</p>
-<p>Each of these recovery codes works once, in place of a code of your phone. Keep them where you find them
-  without it. They are not shown again.</p>
-<pre tabindex="0">{{"\\n".join(codes)}}</pre>
-% elif account.totp_secret:
-<p>Two-factor authentication is on: signing in takes your password and a code. Recovery codes left:
-  {{account.recovery_codes}}.</p>
-% include("form", buttons={"off": ("Turn off", "Yes, turn off")}, form_class="")
-% else:
-<p>Signing in then takes your password and a code of an authenticator app. <a href="{{uri}}">Open the app</a>
-  if it is on this device, or copy the secret into it; then type the code that it shows.</p>
-% include("form", hidden=[("secret", secret)], buttons={"on": "Turn on"})
-% end
-""")
 
 
 @page_at("/account/second-factor")
@@ -14727,19 +14811,28 @@ def second_factor_page(visit: Visit) -> str:
     def turn_off() -> None:
         accounts.turn_off_second_factor(account.id)
         log.info("account %s: second factor turned off", account.id)
-
     visit.attempt(on=turn_on, off=(turn_off, "Two-factor authentication is off.", "/account"))
-    return visit.show(
-        SECOND_FACTOR_PAGE, "/account", codes=codes, secret=secret,
-        uri=f"otpauth://totp/releasetrack:{quote(account.email)}?secret={secret}&issuer=releasetrack",
-        fields=[] if account.totp_secret else [
-            copied_field("shown", "Secret", " ".join(re.findall("....", secret))),
-            *visit.filled("on", dataclasses.replace(_CODE_FIELD, label="Code", hint=""))])
+    show = functools.partial(visit.show, PAGE, "/account", title="Two-factor authentication",
+                             crumbs=[("/account", "Account")])
+    if codes:
+        return show(flash="Two-factor authentication is on.", text="\n".join(codes),
+                    intro="Each of these recovery codes works once, in place of a code of your phone. Keep "
+                    "them where you find them without it. They are not shown again.")
+    if account.totp_secret:
+        return show(intro="Two-factor authentication is on: signing in takes your password and a code. "
+                    f"Recovery codes left: {account.recovery_codes}.", form_class="",
+                    buttons={"off": ("Turn off", "Yes, turn off")})
+    uri = f"otpauth://totp/releasetrack:{quote(account.email)}?secret={secret}&issuer=releasetrack"
+    return show(
+        intro="Signing in then takes your password and a code of an authenticator app. Open the app if it is "
+        "on this device, or copy the secret into it; then type the code that it shows.",
+        items=[Entry(url=uri, at="Open the app")], hidden=[("secret", secret)], buttons={"on": "Turn on"},
+        fields=[copied_field("shown", "Secret", " ".join(re.findall("....", secret))),
+                *visit.filled("on", dataclasses.replace(_CODE_FIELD, label="Code", hint=""))])
 
 
 @page_at("/accounts", "admin")
 def accounts_page(visit: Visit) -> str:
-    """All accounts, for administrators."""
     visit.require_password()
     store, id_ = visit.store, visit.form.text("account")
 
@@ -14753,7 +14846,6 @@ def accounts_page(visit: Visit) -> str:
             raise Invalid("This is the only account; on the command line it can be deleted.")
         store.accounts.remove(account.id)
         raise SeeOther("/accounts", f"Deleted the account {account.email}.")
-
     visit.attempt(
         add=(functools.partial(_add_account, visit), f"Created the account {visit.form.text('email')}."),
         password=(lambda: store.accounts.set_password(
@@ -14770,7 +14862,7 @@ def accounts_page(visit: Visit) -> str:
                  "remove": ("Delete", "Delete with everything it owns")})
         for one in store.accounts.all()]
     return visit.show(
-        FORM_PAGE, "/accounts", title="Accounts", **visit.paged(items), legend="Create an account",
+        PAGE, "/accounts", title="Accounts", **visit.paged(items), legend="Create an account",
         buttons={"add": "Create"}, fields=visit.filled(
             "add", Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
             Field("name", "Name (optional)", hint="Without one, the address."),
@@ -14791,26 +14883,11 @@ def _add_account(visit: Visit) -> None:
                              machine_time_zone())
 
 
-SETTINGS_PAGE = template_of("""\
-% rebase("layout", title="Settings")
-% include("exchange")
-<p class="soft">Changes apply at once, to the running service and to all commands. Secrets are never shown
-  again.</p>
-% include("form", buttons={"save": "Save", "test_mail": "Send a test mail"})
-<h2 id="tokens">Provider tokens</h2>
-% include("form", groups={}, fields=token, buttons={"save_token": "Save the token"})
-<h2>Your own providers</h2>
-% include("form", groups={}, fields=provider, buttons={"save_provider": "Add", "try_provider": "Try"})
-<h2>Changed settings</h2>
-% include("list", items=stored, none="None. The defaults are in use.")
-""")
-
-
 @page_at("/settings", "admin")
 def settings_page(visit: Visit) -> str:
     """What the operator sets, where it comes from, and changes, which the service uses at once."""
     visit.require_password()
-    found, config, form = dict[str, Any](), visit.site.config, visit.form
+    found, config, form = dict[str, Any](), visit.context.config, visit.form
     try:
         states = config.rows()
     except SettingError as error:
@@ -14824,7 +14901,6 @@ def settings_page(visit: Visit) -> str:
                 config.set(name, texts)
             else:
                 config.unset(name)
-
     visit.attempt(
         save=(save, "Saved."), test_mail=lambda: found.update(_try_mail(visit, mail)),
         try_provider=lambda: found.update(flash=_try_provider(visit)),
@@ -14833,23 +14909,31 @@ def settings_page(visit: Visit) -> str:
                     "Saved."),
         remove=(lambda: or_missing(config.unset(form.text("name"), form.text("key")) or None),
                 f"Deleted {form.text('name')} {form.text('key')}".rstrip() + "."))
-    return visit.show(
-        SETTINGS_PAGE, "/settings", stored=_stored_settings(visit, states), **found,
-        groups={legend: visit.filled("save test_mail", *map(_control_of, those))
-                for legend, those in (("General", general), ("Mail server", mail))},
-        provider=visit.filled(
+    own = {
+        "intro": "Changes apply at once, to the running service and to all commands. Secrets are never shown "
+                 "again.", "buttons": {"save": "Save", "test_mail": "Send a test mail"},
+        "groups": {legend: visit.filled("save test_mail", *map(_control_of, those))
+                   for legend, those in (("General", general), ("Mail server", mail))}}
+    tokens = {
+        "heading": "Provider tokens", "anchor": "tokens", "buttons": {"save_token": "Save the token"},
+        "fields": visit.filled(
+            "save_token", Field("token_provider", "Provider", "github", type="select", choices=[
+                (one.id, one.title) for one in visit.providers.values() if one.dialect.auth]),
+            Field("token", "Token", type="password", is_required=True, more={"autocomplete": "off"},
+                  hint="An environment variable such as GITHUB_TOKEN takes precedence."))}
+    providers = {
+        "heading": "Your own providers", "buttons": {"save_provider": "Add", "try_provider": "Try"},
+        "fields": visit.filled(
             "save_provider try_provider",
             Field("provider", "Provider", is_required=True, more={"placeholder": SETTINGS["provider"].shape},
                   hint="Such as home=forgejo:https://git.example.org or "
                        "mine=json:https://example.org/{name}.json#entries=releases&version=tag&date=a.b, "
                        "where * is every member and [id={name}] those with that text. "
                        f"Dialects: {', '.join(DIALECTS)}."),
-            Field("name", "Project to try it with", hint="As the provider spells it.")),
-        token=visit.filled(
-            "save_token", Field("token_provider", "Provider", "github", type="select", choices=[
-                (one.id, one.title) for one in visit.providers.values() if one.dialect.auth]),
-            Field("token", "Token", type="password", is_required=True, more={"autocomplete": "off"},
-                  hint="An environment variable such as GITHUB_TOKEN takes precedence.")))
+            Field("name", "Project to try it with", hint="As the provider spells it."))}
+    return visit.show(PAGE, "/settings", title="Settings", **found, sections=[own, tokens, providers, {
+        "heading": "Changed settings", "items": _stored_settings(visit, states),
+        "none": "None. The defaults are in use."}])
 
 
 def _control_of(state: SettingState) -> Field:
@@ -14885,6 +14969,7 @@ def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry
                 row.name, about=text, hidden={"name": row.name, "key": key},
                 end="set here" if is_own else f"set by {row.flag} or {row.variable}",
                 buttons={"remove": "Delete"} if is_own else {}))
+    items += [Entry("token", about=words) for words, _ in visit.context.refused_tokens.values()]
     return items + [Entry("token", about=f"{one.id}=***", end=f"set by {one.token_variable}")
                     for one in visit.providers.values()
                     if one.dialect.auth and os.environ.get(one.token_variable)]
@@ -14924,7 +15009,7 @@ def _try_provider(visit: Visit) -> str:
         row = SETTINGS["provider"].read([visit.form.text("provider")], "provider")[0]
         provider, name, _ = project_at(providers_with([row]), row[0], visit.form.text("name"))
         with visit.context.turn(visit.account.id):
-            listing = releases_of(provider, name, visit.site.fetcher.fetch)
+            listing = releases_of(provider, name, visit.context.ask)
     except SettingError as error:
         raise Invalid(Problem("provider", f"cannot be used: {error}")) from None
     except ProviderError as error:
@@ -14933,30 +15018,11 @@ def _try_provider(visit: Visit) -> str:
     return f"Found {len(versions)} releases: {', '.join(versions[:10]) or 'none'}"
 
 
-STATUS_PAGE = template_of("""\
-% rebase("layout", title="Status")
-<h2>The last 24 hours</h2>
-<ul class="tiles">
-  % for name, count in activity.items():
-  <li><b>{{f"{count:,}"}}</b> {{name.replace("_", " ")}}</li>
-  % end
-</ul>
-<h2>Failing sources</h2>
-% include("list", items=failing, none="None.")
-<h2>Failing destinations</h2>
-% include("list", items=destinations, none="None.")
-<h2>Service</h2>
-% include("list", items=facts, looks="facts")
-% include("form", buttons={"backup": "Download a backup"}, is_main=False, form_class="")
-<h2>Provider quotas</h2>
-% include("list", items=quotas, none="No rate-limit data yet.")
-""")
 _HEALTH_NAMES = {"store": "Store", "tracker": "Checks", "courier": "Deliveries"}
 
 
 @page_at("/status", "admin")
 def status_page(visit: Visit) -> Any:
-    """How the service is, for administrators; or a backup."""
     if visit.is_post:
         visit.require_password()
         return _backup(visit)
@@ -14966,31 +15032,34 @@ def status_page(visit: Visit) -> Any:
     database = store.database
     facts |= {"size": f"{database.size() / MIB:,.1f} MiB", "file": os.path.basename(database.path),
               "version": __version__}
-    tracked = store.projects.ids_by_source(visit.account.id)
-    return visit.show(
-        STATUS_PAGE, "/status", activity=store.activity(database.clock() - DAY),
-        facts=[*(Entry(_HEALTH_NAMES[name], marks=[("good" if state == "ok" else "bad", state)])
-                 for name, state in visit.site.health().items()),
-               *(Entry(name.capitalize(), about=text) for name, text in facts.items())],
-        failing=[Entry(
-            "" if one.id in tracked else one.name, name=one.name, icon=visit.icon_of(one.provider),
-            path=f"/projects/{tracked[one.id]}" if one.id in tracked else "", hints=[one.error or ""],
+    tracked = store.projects.ids_by_key(visit.account.id)
+    return visit.show(PAGE, "/status", title="Status", sections=[
+        {"heading": "The last 24 hours", "looks": "tiles", "items": [
+            Entry(f"{count:,}", about=name.replace("_", " "))
+            for name, count in store.activity(database.clock() - DAY).items()]},
+        {"heading": "Failing sources", "none": "None.", "items": [Entry(
+            "" if (one.provider, one.key) in tracked else one.name, name=one.name,
+            path=f"/projects/{id_}" if (id_ := tracked.get((one.provider, one.key))) else "",
+            icon=visit.icon_of(one.provider), hints=[one.error or ""],
             about=f"next check {visit.when(one.next_check_at)[2]}", end="since",
-            when=visit.when(one.failing_since))
-            for one in sources if one.error][:50],
-        destinations=[Entry(
+            when=visit.when(one.failing_since)) for one in sources if one.error][:50]},
+        {"heading": "Failing destinations", "none": "None.", "items": [Entry(
             one.name, icon=icon_of(one.kind, KINDS[one.kind].title), hints=[one.error or ""], end="since",
             about=owner.email if (owner := store.accounts.get(one.account_id)) else "",
-            when=visit.when(one.failing_since)) for one in store.destinations.failing()[:50]],
-        quotas=[Entry(
+            when=visit.when(one.failing_since)) for one in store.destinations.failing()[:50]]},
+        {"heading": "Service", "looks": "facts", "form_class": "", "is_main": False,
+         "buttons": {"backup": "Download a backup"}, "items": [
+             *(Entry(_HEALTH_NAMES[name], marks=[("good" if state == "ok" else "bad", state)])
+               for name, state in visit.context.health().items()),
+             *(Entry(name.capitalize(), about=text) for name, text in facts.items())]},
+        {"heading": "Provider quotas", "none": "No rate-limit data yet.", "items": [Entry(
             visit.title_of(one.provider), icon=visit.icon_of(one.provider),
             about=f"{counted(one.quota_left or 0, 'request')} left",
             when=visit.when(one.checked_at)) for one in {
-                one.provider: one for one in sources if one.quota_left is not None}.values()])
+                one.provider: one for one in sources if one.quota_left is not None}.values()]}])
 
 
 def _backup(visit: Visit) -> Any:
-    """A consistent copy of the store, to be kept."""
     path = f"{visit.store.database.path}.{make_id()}.download"
     try:
         visit.store.database.backup(path)
@@ -15121,7 +15190,6 @@ ASSETS = {          # files that pages load
 
 
 # == service ===================================================================
-#
 # The library's front door: builds the store, the threads and the application, and ends them in the
 # order in which nothing is lost. A process may have several services.
 
@@ -15133,7 +15201,7 @@ def _answer_health(health: dict[str, str]) -> dict[str, Any]:
     return message_of(status) | health
 
 
-def _answer_metrics(context: Context, health: dict[str, str]) -> bytes:
+def _answer_metrics(context: Context) -> bytes:
     """Gauges for an administrator's key, as Prometheus reads them:
     https://prometheus.io/docs/instrumenting/exposition_formats/"""
     try:
@@ -15141,7 +15209,8 @@ def _answer_metrics(context: Context, health: dict[str, str]) -> bytes:
         account = context.store.accounts.get(account_id)
         if not account or not account.is_admin:
             raise Unauthorized
-        gauges = context.store.counts() | {f"{name}_up": int(state == "ok") for name, state in health.items()}
+        gauges = context.store.counts() | {
+            f"{name}_up": int(state == "ok") for name, state in context.health().items()}
     except ReleasetrackError as error:
         bottle.response.content_type = "application/json"
         return refuse(error)
@@ -15175,20 +15244,9 @@ def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
     environ["PATH_INFO"] = path.decode("latin-1") if is_utf8 else raw
 
 
-def _warn_of_proxy(environ: Mapping[str, Any], trusted: tuple[str, ...], known: set[str]) -> None:
-    """Log when a peer that is not trusted forwards requests, or has no address; once for 20 networks."""
-    peer = environ.get("REMOTE_ADDR", "")
-    name = peer if parse_address(peer) else "unix"
-    if (("HTTP_X_FORWARDED_FOR" in environ or name == "unix") and len(known) < 20
-            and network_of(name) not in known and not in_networks(peer, trusted)):
-        known.add(network_of(name))
-        log.warning("peer %s: its X-Forwarded-For is not believed, so that all its clients count as one; if "
-                    "it is your reverse proxy, set --trusted-proxy %s", name, name)
-
-
-def make_app(site: Site) -> Callable[..., Any]:
+def make_app(context: Context) -> Callable[..., Any]:
     """The WSGI application: API, pages, health and metrics."""
-    app, context, warned_of = bottle.Bottle(), site.context, set[str]()
+    app = bottle.Bottle()
 
     def answer_error(error: bottle.HTTPError) -> bytes:
         """What bottle refuses by itself, as a page or a Message."""
@@ -15198,23 +15256,21 @@ def make_app(site: Site) -> Callable[..., Any]:
                       exc_info=error.exception)
         is_api = re.match(r"/(?:v1|healthz|metrics)(?:/|$)", environ["PATH_INFO"])
         if "text/html" in environ.get("HTTP_ACCEPT", "") and not is_api:
-            return error_page(site, environ, error.status_code).encode()
+            return error_page(context, environ, error.status_code).encode()
         bottle.response.content_type = "application/json"
         return status_message(error.status_code)
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        _warn_of_proxy(environ, context.settings.trusted_proxy, warned_of)
         environ["wsgi.errors"] = io.StringIO()      # bottle prints there what answer_error logs
         _set_path(environ, unquote(urlsplit(context.settings.base_url).path).rstrip("/").encode())
         return app(environ, start_response)
-
     app.default_error_handler = answer_error
     for path in ("/v1", "/v1/<rest:path>"):
         app.route(path, method="ANY", callback=lambda rest="": answer_api(context))
-    app.route("/healthz", callback=lambda: _answer_health(site.health()))
-    app.route("/metrics", callback=lambda: _answer_metrics(context, site.health()))
+    app.route("/healthz", callback=lambda: _answer_health(context.health()))
+    app.route("/metrics", callback=lambda: _answer_metrics(context))
     for path, (_, _, methods) in PAGES.items():
-        app.route(path, method=list(methods), callback=functools.partial(answer_page, site, path))
+        app.route(path, method=list(methods), callback=functools.partial(answer_page, context, path))
     for path, (text, content_type) in ASSETS.items():
         app.route(path, callback=functools.partial(unless_known, text, content_type, 3600))
     return application
@@ -15223,6 +15279,7 @@ def make_app(site: Site) -> Callable[..., Any]:
 _SCAN_LIMIT = 20 * MIB              # bytes of a file
 _FILES_LIMIT = 20_000               # of a folder
 _FOLDERS_PASSED_OVER = frozenset(("node_modules", "vendor", "site-packages", "__pycache__"))
+_HIDDEN_FOLDERS = frozenset((".github", ".gitlab", ".gitea", ".forgejo", ".woodpecker", ".circleci"))
 
 
 def _read_text(path: str) -> str:
@@ -15236,10 +15293,12 @@ def _read_text(path: str) -> str:
 
 
 def _files_of(path: str) -> Iterator[str]:
-    """The files in a folder that readers know by name; not hidden folders or links that lead out of it."""
+    """The files in a folder that readers know by name; not links that lead out of it or hidden folders, but
+    for those of pipelines."""
     root, count = os.path.realpath(path), 0
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(one for one in folders if one[0] != "." and one not in _FOLDERS_PASSED_OVER)
+        folders[:] = sorted(one for one in folders if one in _HIDDEN_FOLDERS
+                            or one[0] != "." and one not in _FOLDERS_PASSED_OVER)
         for name in sorted(names):
             count += 1
             if count > _FILES_LIMIT:
@@ -15267,14 +15326,15 @@ def pins_of_file(file: str) -> list[Pin]:
         pins = pins_in(file, _read_text(file), env)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
-    manifest = MANIFESTS.get(os.path.basename(file))
-    return with_directs(pins, _beside(file, manifest)) if manifest else pins
+    names = MANIFESTS.get(os.path.basename(file), ())
+    return with_directs(pins, "\n".join(_beside(file, name) for name in names)) if names else pins
 
 
 def scan_files(paths: Iterable[str], helper: Helper,
                complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
     """``(file, what it pins)`` of files and folders. What cannot be read is complained of, and that nothing
-    pins a version. A service in an override of a compose file replaces that beside it."""
+    pins a version. A service in an override of a compose file replaces that beside it, a Kustomization the
+    images beside it, and those without a tag in all files."""
     found, end = list[tuple[str, Pin]](), time.monotonic() + 10 * MINUTE
     for path in paths:
         try:
@@ -15292,9 +15352,13 @@ def scan_files(paths: Iterable[str], helper: Helper,
                 complain(f"{file} {error}")
     if not found:
         complain("nothing pins a version there, so what was recorded stays")
-    replaced = {(os.path.dirname(file), pin.service) for file, pin in found if ".override." in file}
-    return [(file, pin) for file, pin in found if ".override." in file or not pin.service
-            or (os.path.dirname(file), pin.service) not in replaced]
+    services = {(os.path.dirname(file), pin.service) for file, pin in found if ".override." in file}
+    images = {(os.path.dirname(file), pin.alias) for file, pin in found
+              if pin.alias and "kustomization." in file}
+    names = {name for _, name in images}
+    return [(file, pin) for file, pin in found if ".override." in file or pin.alias or not (
+        pin.service and (os.path.dirname(file), pin.service) in services
+        or (os.path.dirname(file), pin.name) in images or pin.name in names and not pin.version + pin.digest)]
 
 
 def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
@@ -15306,9 +15370,7 @@ def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, 
         if time.monotonic() >= end:
             complain(f"{place} is slow: only {counted(len(found), 'container')} read within a minute")
         return [("", pin) for pin in dict.fromkeys(found) if pin]
-    except Unreachable as error:
-        raise Invalid(str(error)) from None
-    except ValueError as error:
+    except (Unreachable, ValueError) as error:
         raise Invalid(f"{place}: {error}") from None
 
 
@@ -15316,7 +15378,6 @@ class Service:
     """A release tracker over one database file: ``on_release``, ``start``, mount ``app``, ``stop``.
     ``providers``: more of them than the built-in ones, or others under their ids. ``is_command``: also use
     what the last ``serve`` on this store was started with. Raises SettingError, StoreError."""
-
     def __init__(self, settings: Settings | None = None, providers: Iterable[Provider] = (), *,
                  is_command: bool = False) -> None:
         own, more_providers = settings or Settings(), tuple(providers)
@@ -15338,10 +15399,11 @@ class Service:
         self._context = Context(self.store, self.settings, self.providers, self.helper,
                                 RateLimiter(self.settings.rate_limit), LoginThrottle(),
                                 AnswerCache(self.store.database.revision),
-                                Waits(max(2, own.threads // 2)), self.fetcher.refusal_of)
+                                Waits(max(2, own.threads // 2)), self.fetcher.fetch, self.fetcher.refusal_of,
+                                self.fetcher.refused_tokens, self.courier.try_out, self.health, self.config,
+                                RateLimiter(0))
         self.config.changed = self.reload
-        self._app = make_app(Site(self._context, self.fetcher, self._try_out, self.health, self.config,
-                                  RateLimiter(0)))
+        self._app = make_app(self._context)
 
     @property
     def setup_path(self) -> str:
@@ -15359,15 +15421,8 @@ class Service:
         start_response("503 Service Unavailable", [("Content-Type", "application/json")])
         return [status_message(503, said)]
 
-    def _try_out(self, destination: Destination, account: Account, body: Mapping[str, Any], url: str,
-                 settings: Settings | None) -> tuple[Request | Mail, Answer | None, str | None]:
-        """As ``Courier.try_out``; ``settings``: others than those in use, to try before they are saved."""
-        courier = Courier(self.store, Fetcher(settings).post, settings) if settings else self.courier
-        return courier.try_out(destination, account, body, url)
-
     @property
     def installer(self) -> Installer:
-        """What records which versions are installed."""
         return self._context.installer
 
     def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
@@ -15397,12 +15452,8 @@ class Service:
         """Every hour record what is installed here, as the settings scan and docker say."""
         while not self.fetcher.stopping.is_set():
             for origin in ("file", "container"):
-                try:
+                with logged("scan"):        # a bug costs this scan, not those to come
                     self._record_scan(origin)
-                except ReleasetrackError as error:
-                    log.warning("scan: %s", error)
-                except Exception:       # a bug costs this scan, not those to come
-                    log.exception("scan: failed")
             self.fetcher.stopping.wait(HOUR if self._has_scanned else MINUTE)
 
     def _record_scan(self, origin: str) -> None:
@@ -15473,10 +15524,6 @@ class Service:
         return health
 
 
-class CannotServe(ReleasetrackError):
-    """The address cannot be listened on, or there is no waitress."""
-
-
 def trim_memory() -> None:
     """Give memory that is free back to the system, such as what compiling this file took, 21 of 56 MiB."""
     with contextlib.suppress(ImportError, OSError, AttributeError):     # not every C library has it
@@ -15507,7 +15554,6 @@ def _refusing() -> tuple[Any, Any]:
 
     class Refusal(waitress.task.ErrorTask):
         """A Message to what waitress refuses by itself."""
-
         def execute(self) -> None:
             error = self.request.error
             errors = [f"The request could not be understood: {error.body}."] if error.code == 400 else []
@@ -15522,7 +15568,6 @@ def _refusing() -> tuple[Any, Any]:
 
     class Parser(waitress.parser.HTTPRequestParser):
         """Refuses what a proxy in front may read in another way: RFC 9112, sections 3.2 and 6.3."""
-
         rest = b""      # what came with it and follows it
 
         def __init__(self, adj: Any) -> None:
@@ -15553,7 +15598,6 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
 
     class Channel(waitress.channel.HTTPChannel):
         """One request at a time: the next is read, or taken from ``rest``, once the answer has been sent."""
-
         parser_class, error_task_class = _refusing()
         rest = b""
 
@@ -15596,20 +15640,20 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
 def make_server(application: Callable[..., Any], settings: Settings,
                 trusted_proxy: Callable[[], tuple[str, ...]] = tuple) -> tuple[Any, str]:
     """``(a waitress server that listens, its address)``. A ``trusted_proxy`` may have all connections, other
-    networks a quarter of them. Raises CannotServe."""
+    networks a quarter of them. Raises ReleasetrackError."""
     limit = most_connections()
     try:
         import waitress.server
         channel_class = _channel_class(limit // 4, trusted_proxy)
     except ImportError:
-        raise CannotServe("it needs the package waitress: pip install waitress") from None
+        raise ReleasetrackError("it needs the package waitress: pip install waitress") from None
     try:
         family, *_, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM,
                                                  flags=socket.AI_PASSIVE)[0]
         listener = socket.create_server(address[:2], family=family, backlog=1024)
     except OSError as error:
-        raise CannotServe(f"--host {settings.host} --port {settings.port}: cannot listen there: "
-                          f"{error.strerror or error}") from None
+        raise ReleasetrackError(f"--host {settings.host} --port {settings.port}: cannot listen there: "
+                                f"{error.strerror or error}") from None
     server = waitress.server.create_server(
         application, sockets=[listener], threads=settings.threads, connection_limit=limit,
         asyncore_use_poll=True, max_request_header_size=16 * KIB, max_request_body_size=BODY_LIMIT + 1,
@@ -15637,44 +15681,40 @@ def make_server(application: Callable[..., Any], settings: Settings,
 
 
 # == cli =======================================================================
-#
 # The commands. Results go to standard output, as tables on a terminal, with tabs into a pipe, or as JSON;
 # diagnostics are one line each on standard error. Exit status: 0 done, 1 could not be done, 2 wrong usage,
 # 3 (of check) done, but something fails.
 
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]       # names and options of argparse's add_argument
-Command = Callable[[Settings, argparse.Namespace], "int | None"]
+Command = Callable[..., Any]        # its parameters name attributes of an Invocation
 COMMANDS: dict[str, tuple[Command, tuple[Argument, ...]]] = {}
 
 
-def _typed(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A type of argparse from a function whose ValueError says what is expected."""
+def argument(name: str, about: str | None = None, shape: str | None = None,
+             read: Callable[[str], Any] = str, **options: Any) -> Argument:
+    """An argument of a command, and of what shape its value is; a positional one is shown in capitals.
+    ``read``: its ValueError says what is expected."""
     def parse(text: str) -> Any:
         try:
+            if text not in (choices := options.get("choices", [text])):
+                raise ValueError(f"one of {', '.join(choices)}" + did_you_mean(text, choices))
             return read(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(f"invalid value {text[:80]!r}; expected {error}") from None
-    return parse
+    if options.get("action") != "store_const":
+        options["type"] = parse
+    return (name,), {"help": about, "metavar": shape if name[0] == "-" else name.upper(), **options}
 
 
-def argument(*names: str, **options: Any) -> Argument:
-    """An argument of a command; a positional one is shown in capitals."""
-    def choose(text: str) -> str:
-        if text not in (choices := options["choices"]):
-            raise ValueError(f"one of {', '.join(choices)}" + did_you_mean(text, choices))
-        return text
-    if "choices" in options:
-        options["type"] = _typed(choose)
-    return names, options if names[0].startswith("-") else {"metavar": names[0].upper(), **options}
+def switch(name: str, about: str, field: str | None = None, value: bool = True) -> Argument:
+    """A flag without a value; one that sets a ``field`` to ``value`` leaves None where it is not given."""
+    return argument(name, about, action="store_const", const=value, dest=field,
+                    default=None if field else False)
 
 
-def switch(name: str, about: str) -> Argument:
-    return argument(name, action="store_true", help=about)
-
-
-def given_often(name: str, shape: str, about: str, **options: Any) -> Argument:
-    return argument(name, action="append", metavar=shape, help=f"{about} (repeatable)", **options)
+def given_often(name: str, about: str, shape: str, **options: Any) -> Argument:
+    return argument(name, f"{about} (repeatable)", shape, action="append", **options)
 
 
 def command(*arguments: Argument) -> Callable[[Command], Command]:
@@ -15685,23 +15725,15 @@ def command(*arguments: Argument) -> Callable[[Command], Command]:
     return enter
 
 
-AccountCommand = Callable[[Service, Account, argparse.Namespace], "int | None"]
-_EMAIL = argument("email", help="the account's e-mail address")
-_ACCOUNT = argument("--account", metavar="EMAIL", help="the account; needed only if there are several. EMAIL "
-                    "may also stand by itself, first")
+_EMAIL = argument("account", "the account's e-mail address", metavar="EMAIL")
+_ACCOUNT = argument("--account", "the account; needed only if there are several", "EMAIL")
 _JSON = switch("--json", "print JSON")
 _YES = switch("--yes", "do not ask for confirmation, as is done on a terminal")
 
 
-def account_command(*arguments: Argument) -> Callable[[AccountCommand], Command]:
+def account_command(*arguments: Argument) -> Callable[[Command], Command]:
     """Enter a command on an existing account: the one that is named, or the only one."""
-    def enter(function: AccountCommand) -> Command:
-        @functools.wraps(function)
-        def run(settings: Settings, args: argparse.Namespace) -> int | None:
-            with opened(settings) as service:
-                return function(service, _account_of(service, args.account), args)
-        return command(_ACCOUNT, *arguments)(run)
-    return enter
+    return command(_ACCOUNT, *arguments)
 
 
 @contextlib.contextmanager
@@ -15809,7 +15841,6 @@ def _text(value: Any) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    """A value as a terminal shows it."""
     if value and (name == "date" or name.endswith(("_at", "_since"))):
         with contextlib.suppress(ValueError):
             return relative_time(_instant(str(value)), time.time())
@@ -15872,6 +15903,92 @@ def _confirm(args: argparse.Namespace, what: str) -> None:
         raise Invalid("nothing was changed")
 
 
+def _project_in(providers: Mapping[str, Provider], id_: str | None, name: str) -> tuple[Provider, str, str]:
+    """``(provider, name, key)`` of a project that arguments name. Raises Invalid."""
+    if id_:
+        _one_of("provider", id_, providers)
+    elif name in providers:
+        raise Invalid(f"{name} is a provider; expected the project's name after it")
+    return project_at(providers, id_ or None, name, is_typed=True)
+
+
+def _tracked_project(service: Service, account: Account, id_: str | None, name: str) -> Project:
+    """A project of the account. Raises Invalid."""
+    key, named = name, service.store.projects.search(account.id, name) if id_ is None else []
+    if [project.name for project in named] == [name]:
+        return named[0]
+    if id_ is None or id_ in service.providers:     # else it is of one that is not known any more
+        provider, _, key = _project_in(service.providers, id_, name)
+        id_ = provider.id
+    found = service.store.projects.by_names(account.id, id_, [key])
+    if found is None:
+        raise Invalid(f"{account.email} does not track {name} of {id_}")
+    return found[0]
+
+
+def _tag_at(service: Service, account: Account, name: str) -> Tag:
+    """A tag of the account. Raises Invalid."""
+    tags = {tag.name.lower(): tag for tag in service.store.tags.of_account(account.id)}
+    return _one_of("tag", name.lower(), tags)
+
+
+def _destination_at(service: Service, account: Account, kind: str, name: str) -> Destination:
+    _one_of("kind", kind, KINDS)
+    named = {one.name: one for one in service.store.destinations.of_account(account.id, kind)}
+    return _one_of(kind, name, named)
+
+
+class Invocation(contextlib.ExitStack):
+    """A command as it runs, and what its parameters name: each is found or opened when it is asked for, and
+    closed at the end of the context. Raises Invalid, SettingError for what cannot be found."""
+    def __init__(self, settings: Settings, args: argparse.Namespace) -> None:
+        super().__init__()
+        self.run, self.settings, self.args = self, settings, args
+
+    service = functools.cached_property(lambda run: run.enter_context(opened(run.settings)))
+    store = property(lambda run: run.service.store)
+    configuration = functools.cached_property(lambda run: run.enter_context(_configuration(run.settings)))
+    account = functools.cached_property(lambda run: _account_of(run.service, run.args.account))
+    project = functools.cached_property(lambda run: _tracked_project(
+        run.service, run.account, run.args.provider, run.args.name))
+    tag = functools.cached_property(lambda run: _tag_at(run.service, run.account, run.args.name))
+    destination = functools.cached_property(lambda run: _destination_at(
+        run.service, run.account, run.args.kind, run.args.name))
+
+    def call(self, function: Command) -> Any:
+        """What the function returns, given what its parameters name."""
+        return function(**{name: getattr(self, name) for name in inspect.signature(function).parameters})
+
+    def status(self, function: Command) -> int:
+        """The exit status of a command. A text that it returns is printed, and so are rows; in a tuple the
+        columns follow that a terminal shows of them."""
+        made = self.call(function)
+        if isinstance(made, str):
+            print(made)
+        elif isinstance(made, (list, tuple)):
+            rows, *shown = made if isinstance(made, tuple) else (made,)
+            _print_rows(rows, self.args.json, *shown)
+        return made if isinstance(made, int) else 0
+
+
+def row_command(name: str, about: str, function: Command, *arguments: Argument) -> None:
+    """Enter a command of one call under its name, with its help."""
+    function.__doc__ = about
+    COMMANDS[name] = function, arguments
+
+
+def remove_command(name: str, about: str, what: str, function: Command, *arguments: Argument,
+                   question: str = "Delete the {what}?") -> None:
+    """Enter a command that asks, removes and says what was removed; ``what``: in words, of its ``run``."""
+    def remove(run: Invocation) -> str:
+        said = what.format(run=run)
+        _confirm(run.args, question.format(what=said, run=run))
+        if run.call(function) is False:
+            raise Invalid(f"{run.account.email} has no {said}")
+        return f"{said} removed"
+    row_command(name, about, remove, *arguments, _YES)
+
+
 @command()
 def serve(settings: Settings, args: argparse.Namespace) -> None:
     """Run the web UI, the API and the background workers."""
@@ -15926,46 +16043,41 @@ def _given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 
 _PASSWORD_STDIN = switch("--password-stdin", "read the password from standard input")
-_TIME_ZONE = argument("--time-zone", metavar="ZONE", type=_typed(lambda name: time_zone_of(name) and name),
-                      help="the time zone of its digests, such as Europe/Berlin; at first this machine's")
+_TIME_ZONE = argument("--time-zone", "the time zone of its digests, such as Europe/Berlin; at first this "
+                      "machine's", "ZONE", lambda name: time_zone_of(name) and name)
 
 
-@command(_EMAIL, argument("--name", help="the account's name; without it the address"), _TIME_ZONE,
-         argument("--type", choices=ACCOUNT_TYPES, default="user", help="the type that webhooks send"),
+@command(_EMAIL, argument("--name", "the account's name; without it the address"), _TIME_ZONE,
+         argument("--type", "the type that webhooks send", choices=ACCOUNT_TYPES, default="user"),
          switch("--admin", "an administrator; the first account always is"), _PASSWORD_STDIN)
-def account_add(settings: Settings, args: argparse.Namespace) -> None:
+def account_add(settings: Settings, args: argparse.Namespace) -> str:
     """Create an account. The password is asked for."""
-    read_email(args.email)
+    read_email(args.account)
     with opened(settings, may_create=True) as service:
-        if service.store.accounts.by_email(args.email):
-            raise Invalid(f"there is an account {args.email} already")
-        name, password = read_label(args.name or args.email), hash_password(_read_password(args))
+        if service.store.accounts.by_email(args.account):
+            raise Invalid(f"there is an account {args.account} already")
+        name, password = read_label(args.name or args.account), hash_password(_read_password(args))
         account = service.store.accounts.add(
-            args.type, args.email, name, password, args.admin, args.time_zone or machine_time_zone())
-        print(f"account {account.email} created" + (", an administrator" if account.is_admin else ""))
+            args.type, args.account, name, password, args.admin, args.time_zone or machine_time_zone())
+        return f"account {account.email} created" + (", an administrator" if account.is_admin else "")
 
 
-@command(_JSON)
-def account_list(settings: Settings, args: argparse.Namespace) -> None:
-    """List the accounts: address, name, type, administrator, time zone, email_notification."""
-    names = ("email", "name", "type", "is_admin", "time_zone", "email_notification")
-    with opened(settings) as service:
-        _print_rows([{name: getattr(account, name) for name in names}
-                     for account in service.store.accounts.all()], args.json)
+row_command(
+    "account list", "List the accounts: address, name, type, administrator, time zone, email_notification.",
+    lambda store: [{name: getattr(account, name) for name in (
+        "email", "name", "type", "is_admin", "time_zone", "email_notification")}
+        for account in store.accounts.all()], _JSON)
 
 
-@account_command(argument("--name", help="the account's name"), _TIME_ZONE,
-                 argument("--email-notification", choices=EMAIL_NOTIFICATIONS[:-1],
-                          help="what a project has whose email_notification is set to default"),
-                 argument("--digests-at", choices=tuple(map(str, range(24))), metavar="HOUR",
-                          help="the hour of its digests, 0 to 23"),
-                 argument("--quiet", metavar="FROM-UNTIL",
-                          help="hours in which only security fixes are sent: 22:00-07:00, or none"))
-def account_change(service: Service, account: Account, args: argparse.Namespace) -> None:
+@account_command(
+    argument("--name", "the account's name"), _TIME_ZONE,
+    argument("--email-notification", "what a project has whose email_notification is set to default",
+             choices=EMAIL_NOTIFICATIONS[:-1]),
+    argument("--digests-at", "the hour of its digests, 0 to 23", "HOUR", _whole(0, 23), dest="digest_hour"),
+    argument("--quiet", "hours in which only security fixes are sent: 22:00-07:00, or none", "FROM-UNTIL"))
+def account_change(store: Store, account: Account, args: argparse.Namespace) -> None:
     """Change an account. What you do not name stays."""
-    changes = _given(args, "name", "time_zone", "email_notification")
-    if args.digests_at:
-        changes["digest_hour"] = int(args.digests_at)
+    changes = _given(args, "name", "time_zone", "email_notification", "digest_hour")
     if args.quiet:
         begins, _, ends = args.quiet.removesuffix("none").partition("-")
         changes["quiet_from"], changes["quiet_until"] = read_quiet_hours(begins, ends)
@@ -15973,89 +16085,50 @@ def account_change(service: Service, account: Account, args: argparse.Namespace)
         raise SettingError("nothing to change; expected a flag such as --time-zone Europe/Berlin")
     if "name" in changes:
         changes["name"] = read_label(changes["name"])
-    service.store.accounts.update(dataclasses.replace(account, **changes))
+    store.accounts.update(dataclasses.replace(account, **changes))
 
 
-@account_command(_PASSWORD_STDIN)
-def account_passwd(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Set an account's password, and end its sessions."""
-    service.store.accounts.set_password(account.id, hash_password(_read_password(args)))
+row_command("account passwd", "Set an account's password, and end its sessions.",
+            lambda store, account, args: store.accounts.set_password(
+                account.id, hash_password(_read_password(args))), _ACCOUNT, _PASSWORD_STDIN)
 
 
 @account_command()
-def account_recover(service: Service, account: Account, args: argparse.Namespace) -> None:
+def account_recover(service: Service, account: Account, args: argparse.Namespace) -> str:
     """Turn off an account's second factor.
     For somebody who has lost the phone and the recovery codes."""
     if not service.store.accounts.turn_off_second_factor(account.id):
         raise Invalid(f"{account.email} has no second factor")
     log.warning("account %s: second factor turned off by the operator", account.id)
-    print(f"second factor of {account.email} turned off")
+    return f"second factor of {account.email} turned off"
 
 
-@command(_EMAIL, _YES)
-def account_remove(settings: Settings, args: argparse.Namespace) -> None:
-    """Delete an account with everything that it owns."""
-    with opened(settings) as service:
-        account = _account_of(service, args.email)
-        _confirm(args, f"Delete the account {account.email} with its projects, destinations and keys?")
-        service.store.accounts.remove(account.id)
-    print(f"account {account.email} removed")
+remove_command("account remove", "Delete an account with everything that it owns.",
+               "account {run.account.email}",
+               lambda store, account: store.accounts.remove(account.id), _EMAIL,
+               question="Delete the {what} with its projects, destinations and keys?")
+row_command("key add", "Create an API key, and print it.",
+            lambda store, account, args: store.keys.add(
+                account.id, read_label(args.name), read_networks(args.network)).secret,
+            _ACCOUNT, argument("name", "a label for the key"),
+            given_often("--network", "a network that the key is accepted from", "CIDR", default=[]))
+row_command("key list", "List an account's keys: name, networks, last use. Secrets are not shown.",
+            lambda store, account: [
+                {"name": key.name, "networks": " ".join(key.networks),
+                 "used_at": key.used_at and timestamp(key.used_at)}
+                for key in store.keys.of_account(account.id)], _ACCOUNT, _JSON)
+remove_command("key remove", "Delete an API key. Requests with it are refused from then on.",
+               "key {run.args.name}", lambda store, account, args: store.keys.remove(account.id, args.name),
+               _ACCOUNT, argument("name"), question="Delete the {what} of {run.account.email}?")
 
 
-@account_command(argument("name", help="a label for the key"),
-                 given_often("--network", "CIDR", "a network that the key is accepted from", default=[]))
-def key_add(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Create an API key, and print it."""
-    print(service.store.keys.add(account.id, read_label(args.name), read_networks(args.network)).secret)
-
-
-@account_command(_JSON)
-def key_list(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """List an account's keys: name, networks, last use. Secrets are not shown."""
-    _print_rows([{"name": key.name, "networks": " ".join(key.networks),
-                  "used_at": key.used_at and timestamp(key.used_at)}
-                 for key in service.store.keys.of_account(account.id)], args.json)
-
-
-@account_command(argument("name"), _YES)
-def key_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Delete an API key. Requests with it are refused from then on."""
-    _confirm(args, f"Delete the key {args.name} of {account.email}?")
-    if not service.store.keys.remove(account.id, args.name):
-        raise Invalid(f"{account.email} has no key {args.name}")
-    print(f"key {args.name} removed")
-
-
-def _project_in(providers: Mapping[str, Provider], id_: str | None, name: str) -> tuple[Provider, str, str]:
-    """``(provider, name, key)`` of a project that arguments name. Raises Invalid."""
-    if id_:
-        _one_of("provider", id_, providers)
-    elif name in providers:
-        raise Invalid(f"{name} is a provider; expected the project's name after it")
-    return project_at(providers, id_ or None, name, is_typed=True)
-
-
-def _tracked_project(service: Service, account: Account, id_: str | None, name: str) -> Project:
-    """A project of the account. Raises Invalid."""
-    key, named = name, service.store.projects.search(account.id, name) if id_ is None else []
-    if [project.name for project in named] == [name]:
-        return named[0]
-    if id_ is None or id_ in service.providers:     # else it is of one that is not known any more
-        provider, _, key = _project_in(service.providers, id_, name)
-        id_ = provider.id
-    found = service.store.projects.by_names(account.id, id_, [key])
-    if found is None:
-        raise Invalid(f"{account.email} does not track {name} of {id_}")
-    return found[0]
-
-
-_PROVIDER = argument("provider", nargs="?",
-                     help="a provider's id; not needed for an address, or owner/repository of GitHub")
-_NAME = argument("name", help="the name there, such as bottlepy/bottle; or the address of its page, a purl")
+_PROVIDER = argument("provider", "a provider's id; not needed for an address, or owner/repository of GitHub",
+                     nargs="?")
+_NAME = argument("name", "the name there, such as bottlepy/bottle; or the address of its page, a purl")
 
 
 @account_command(_PROVIDER, _NAME)
-def project_add(service: Service, account: Account, args: argparse.Namespace) -> None:
+def project_add(service: Service, account: Account, args: argparse.Namespace) -> str:
     """Track a project, check it, and print its id."""
     provider, name, key = _project_in(service.providers, args.provider, args.name)
     project, source = service.installer.add(
@@ -16066,13 +16139,7 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
     project = await_first_check(service.store, project, source, 0.0, 0.0)
     if project.health.error:
         _complain(f"added; the check will be retried later: {project.health.error}")
-    print(project.id)
-
-
-def _tag_at(service: Service, account: Account, name: str) -> Tag:
-    """A tag of the account. Raises Invalid."""
-    tags = {tag.name.lower(): tag for tag in service.store.tags.of_account(account.id)}
-    return _one_of("tag", name.lower(), tags)
+    return project.id
 
 
 def _project_rows(service: Service, account: Account, projects: Sequence[Project]) -> list[dict[str, Any]]:
@@ -16089,20 +16156,18 @@ def _project_rows(service: Service, account: Account, projects: Sequence[Project
     return rows
 
 
-@account_command(_JSON)
-def project_list(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """List projects, their latest versions, and what fails.
+row_command("project list", """List projects, their latest versions, and what fails.
     Provider, name, id, last check, last success, next check, quota left, missing since, error, latest
-    version, its date. A terminal shows the most important of them."""
-    projects = service.store.projects.page(account.id, "name", False, size=sys.maxsize)[0]
-    _print_rows(_project_rows(service, account, projects), args.json,
-                "provider", "name", "latest", "date", "checked_at", "error")
+    version, its date. A terminal shows the most important of them.""",
+            lambda service, account, store: (
+                _project_rows(service, account, store.projects.page(
+                    account.id, "name", False, size=sys.maxsize)[0]),
+                "provider", "name", "latest", "date", "checked_at", "error"), _ACCOUNT, _JSON)
 
 
 @account_command(_PROVIDER, _NAME, _JSON)
-def project_show(service: Service, account: Account, args: argparse.Namespace) -> None:
+def project_show(service: Service, account: Account, project: Project, args: argparse.Namespace) -> None:
     """Show a project with its options and latest releases."""
-    project = _tracked_project(service, account, args.provider, args.name)
     provider, tags = service.providers.get(project.provider), service.store.tags.of_account(account.id)
     facts = project.as_json(page_of(provider, project.name) if provider else "")
     facts |= {"tags": [tag.name for tag in tags if tag.id in project.tags]}
@@ -16113,34 +16178,34 @@ def project_show(service: Service, account: Account, args: argparse.Namespace) -
         print(json.dumps(facts | {"releases": releases}, ensure_ascii=False, indent=2))
         return
     patterns = [f"only {value}" if inverse else value for value, inverse in project.exclude_version_regexp]
+    answers = [f"{one} {'follows' if does else 'does not follow'}" for one, does in project.version_answers]
     _print_facts(facts | _project_rows(service, account, [project])[0] | {
-        "exclude_version_regexp": patterns, "source": None, "date": None})
+        "exclude_version_regexp": patterns, "version_answers": answers, "source": None, "date": None})
     print()
     _print_rows(releases, False)
 
 
 @account_command(
     _PROVIDER, _NAME,
-    argument("--notify-level", choices=NOTIFY_LEVELS,
-             help="notify about what is newer than installed (the default), of it about minor and major, or "
-             "only major releases, or about all"),
-    argument("--skip", metavar="VERSION", dest="skipped_version",
-             help="ignore this version, until a newer one comes; '' for none"),
-    argument("--snooze", metavar="DAYS", type=_typed(_whole(0, 365)),
-             help="ignore what is behind for so many days; 0 ends it"),
-    argument("--exclude-prereleases", choices=("yes", "no"), help="ignore prereleases"),
-    argument("--exclude-updated", choices=("yes", "no"), help="ignore versions that were published again"),
-    given_often("--pattern", "REGEX", "ignore versions in which it is found; '' removes all patterns"),
-    given_often("--only-pattern", "REGEX", "ignore versions in which it is not found"),
-    argument("--hold-days", type=_typed(_whole(0, HOLD_DAYS_MAX)), metavar="N",
-             help="days after a release before anyone is notified"),
-    argument("--email", choices=EMAIL_NOTIFICATIONS, dest="email_notification", help="when mail is sent"),
-    argument("--note", help="a text that is added to each notification"),
-    given_often("--tag", "TAG", "add a tag", default=[]),
-    given_often("--untag", "TAG", "take a tag away", default=[]))
-def project_set(service: Service, account: Account, args: argparse.Namespace) -> None:
+    argument("--notify-level", "notify about what is newer than installed (the default), of it about minor "
+             "and major, or only major releases, or about all", choices=NOTIFY_LEVELS),
+    argument("--skip", "ignore this version, until a newer one comes; '' for none", "VERSION",
+             dest="skipped_version"),
+    argument("--snooze", "ignore what is behind for so many days; 0 ends it", "DAYS", _whole(0, 365)),
+    given_often("--follows", "this version, and those called like it, follow what is installed; '' removes "
+                "all answers", "VERSION"),
+    given_often("--follows-not", "they do not", "VERSION"),
+    argument("--exclude-prereleases", "ignore prereleases", choices=("yes", "no")),
+    argument("--exclude-updated", "ignore versions that were published again", choices=("yes", "no")),
+    given_often("--pattern", "ignore versions in which it is found; '' removes all patterns", "REGEX"),
+    given_often("--only-pattern", "ignore versions in which it is not found", "REGEX"),
+    argument("--hold-days", "days after a release before anyone is notified", "N", _whole(0, HOLD_DAYS_MAX)),
+    argument("--email", "when mail is sent", choices=EMAIL_NOTIFICATIONS, dest="email_notification"),
+    argument("--note", "a text that is added to each notification"),
+    given_often("--tag", "add a tag", "TAG", default=[]),
+    given_often("--untag", "take a tag away", "TAG", default=[]))
+def project_set(service: Service, account: Account, project: Project, args: argparse.Namespace) -> None:
     """Change a project's options. What you do not name stays; patterns replace all earlier ones."""
-    project = _tracked_project(service, account, args.provider, args.name)
     given = _given(args, "notify_level", "skipped_version", "hold_days", "email_notification", "note")
     if args.snooze is not None:
         until = service.store.database.clock() + args.snooze * DAY
@@ -16151,6 +16216,11 @@ def project_set(service: Service, account: Account, args: argparse.Namespace) ->
         given["exclude_version_regexp"] = [
             *({"value": text} for text in args.pattern or () if text),
             *({"value": text, "inverse": True} for text in args.only_pattern or () if text)]
+    if args.follows is not None or args.follows_not is not None:
+        kept = () if "" in (args.follows or ()) else project.version_answers
+        said = [*((one, True) for one in args.follows or () if one),
+                *((one, False) for one in args.follows_not or ())]
+        given["version_answers"] = [{"version": one, "follows": does} for one, does in (*kept, *said)]
     if args.tag or args.untag:
         added, taken = ([_tag_at(service, account, name).id for name in names]
                         for names in (args.tag, args.untag))
@@ -16164,71 +16234,52 @@ def project_set(service: Service, account: Account, args: argparse.Namespace) ->
     service.installer.compare(account.id, [project.id])
 
 
-@account_command(_PROVIDER, _NAME, _YES)
-def project_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Stop tracking a project. Its options and its history are deleted."""
-    project = _tracked_project(service, account, args.provider, args.name)
-    _confirm(args, f"Stop tracking {project.provider} {project.name} for {account.email}?")
-    service.store.projects.remove(project.id)
-    print(f"project {project.provider} {project.name} removed")
+remove_command("project remove", "Stop tracking a project. Its options and its history are deleted.",
+               "project {run.project.provider} {run.project.name}",
+               lambda store, project: store.projects.remove(project.id), _ACCOUNT, _PROVIDER, _NAME,
+               question="Stop tracking {run.project.provider} {run.project.name} for {run.account.email}?")
+row_command("tag add", "Create a tag, and print its id.",
+            lambda store, account, args: store.tags.add(account.id, read_label(args.name, TAG_LIMIT)).id,
+            _ACCOUNT, argument("name", "what you call it"))
+row_command("tag list", "List an account's tags: name, id.",
+            lambda store, account: [{"name": tag.name, "id": tag.id}
+                                    for tag in store.tags.of_account(account.id)], _ACCOUNT, _JSON)
+remove_command("tag remove", "Delete a tag; projects and destinations lose it.", "tag {run.tag.name}",
+               lambda store, account, tag: store.tags.remove(account.id, tag.id), _ACCOUNT, argument("name"))
 
 
-@account_command(argument("name", help="what you call it"))
-def tag_add(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Create a tag, and print its id."""
-    print(service.store.tags.add(account.id, read_label(args.name, TAG_LIMIT)).id)
-
-
-@account_command(_JSON)
-def tag_list(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """List an account's tags: name, id."""
-    tags = service.store.tags.of_account(account.id)
-    _print_rows([{"name": tag.name, "id": tag.id} for tag in tags], args.json)
-
-
-@account_command(argument("name"), _YES)
-def tag_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Delete a tag; projects and destinations lose it."""
-    tag = _tag_at(service, account, args.name)
-    _confirm(args, f"Delete the tag {tag.name}?")
-    service.store.tags.remove(account.id, tag.id)
-    print(f"tag {tag.name} removed")
-
-
-_PLACE = argument("--place", metavar="PLACE", default="", help="what you call the machine, such as nas")
+_PLACE = argument("--place", "what you call the machine, such as nas", default="")
 
 
 def _installed_rows(project: Project) -> list[dict[str, Any]]:
     names = ("state", "step", "line", "newest", "behind", "cve", "origin")
     return [{"provider": project.provider, "name": project.name, "place": one.place, "version": one.shown,
-             **{name: getattr(one, name) for name in names}, "seen_at": one.as_json().get("seen_at")}
-            for one in project.installed]
+             **{name: getattr(one, name) for name in names}, "seen_at": one.as_json().get("seen_at"),
+             "may_follow": one.may_follow, "is_rebuilt": one.is_rebuilt} for one in project.installed]
 
 
-@account_command(_PROVIDER, _NAME, argument("version", help="as the provider writes it"), _PLACE)
-def installed_set(service: Service, account: Account, args: argparse.Namespace) -> None:
+@account_command(_PROVIDER, _NAME, argument("version", "as the provider writes it"), _PLACE)
+def installed_set(service: Service, project: Project, args: argparse.Namespace) -> None:
     """Say which version of a project runs, at one place."""
-    project = _tracked_project(service, account, args.provider, args.name)
     version = read_label(args.version, field="version")
     service.installer.record(project, Installation(read_place(args.place), version, seen_at=time.time()))
     if doubt := service.installer.doubt(project, version):
         _complain(f"recorded.{doubt}")
 
 
-@account_command(_JSON)
-def installed_list(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """List what is installed.
+row_command("installed list", """List what is installed.
     Provider, project, place, version, state, step, newest of its line, newest of all, releases behind, CVEs
-    that those name, where it is known from, when it was seen last."""
-    projects = service.store.projects.with_updates(account.id)
-    _print_rows([row for project in projects for row in _installed_rows(project)], args.json,
-                "name", "place", "version", "state", "step", "line", "newest", "behind")
+    that those name, where it is known from, when it was seen last, what may follow it, whether its tag has a
+    new build.""",
+            lambda store, account: (
+                [row for project in store.projects.with_updates(account.id)
+                 for row in _installed_rows(project)], "name", "place", "version", "state", "step", "line",
+                "newest", "behind", "may_follow", "is_rebuilt"), _ACCOUNT, _JSON)
 
 
 @account_command(_PROVIDER, _NAME, _PLACE)
-def installed_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
+def installed_remove(service: Service, account: Account, project: Project, args: argparse.Namespace) -> None:
     """Forget what is installed of a project at a place."""
-    project = _tracked_project(service, account, args.provider, args.name)
     kept = [one for one in project.installed if one.place != args.place]
     if len(kept) == len(project.installed):
         places = ", ".join(dict.fromkeys(one.place or "''" for one in project.installed))
@@ -16239,28 +16290,30 @@ def installed_remove(service: Service, account: Account, args: argparse.Namespac
 
 
 @account_command(switch("--all", "also what is up to date, skipped or snoozed"),
-                 argument("--place", metavar="PLACE", help="only what runs there"),
-                 argument("--tag", metavar="TAG", help="only projects that have the tag"), _JSON)
+                 argument("--place", "only what runs there"),
+                 argument("--tag", "only projects that have the tag"), _JSON)
 def updates_(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """List what is installed and behind.
-    Provider, project, place, version, state, step, newest of its line and of all, releases behind, CVEs."""
+    """List what is installed and behind, then what is unsure.
+    Provider, project, place, version, state, step, newest of its line and of all, releases behind, CVEs, what
+    may follow it, whether its tag has a new build."""
     now, rows = service.store.database.clock(), list[dict[str, Any]]()
     tag = _tag_at(service, account, args.tag).id if args.tag else None
     for project in service.store.projects.with_updates(account.id, args.all, args.place, tag):
         shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
         rows += [row | shown for row, one in zip(_installed_rows(project), project.installed)
-                 if args.place in (None, one.place)
-                 and (args.all or one.is_behind and not project.is_skipped(one))]
+                 if args.place in (None, one.place) and (args.all or project.state_of(one) in OPEN_STATES)]
+    if not args.all:
+        rows.sort(key=lambda row: row["state"] == "unsure")
     _print_rows([{name: value for name, value in row.items() if name not in ("origin", "seen_at")}
-                 for row in rows], args.json, "name", "place", "version", "newest", "step", "behind", "cve")
+                 for row in rows], args.json, "name", "place", "version", "state", "newest", "step", "behind",
+                "cve", "may_follow", "is_rebuilt")
 
 
-@account_command(_PROVIDER, _NAME, argument("--since", metavar="VERSION", help="the version that you run, if "
-                                            "none is recorded"),
-                 argument("--until", metavar="VERSION", help="up to this version; else the newest"), _JSON)
-def changes_(service: Service, account: Account, args: argparse.Namespace) -> None:
+@account_command(_PROVIDER, _NAME,
+                 argument("--since", "the version that you run, if none is recorded", "VERSION"),
+                 argument("--until", "up to this version; else the newest", "VERSION"), _JSON)
+def changes_(service: Service, project: Project, args: argparse.Namespace) -> None:
     """Print the notes of all releases since yours, newest first."""
-    project = _tracked_project(service, account, args.provider, args.name)
     span, noted, _ = service.installer.changes(project, args.since, args.until)
     if args.json:
         print(json.dumps(span.as_json(noted), ensure_ascii=False, indent=2))
@@ -16277,20 +16330,19 @@ def changes_(service: Service, account: Account, args: argparse.Namespace) -> No
 
 
 @command(_ACCOUNT,
-         argument("path", nargs="*", help="a file, or a folder in which to look for compose files, lock "
-                  "files, SBOMs and the like"),
-         argument("--docker", nargs="?", const="/var/run/docker.sock", metavar="SOCKET",
-                  help="read running containers from this socket (default /var/run/docker.sock), or from "
-                  "tcp://HOST:PORT"),
+         argument("path", "a file, or a folder in which to look for compose files, lock files, SBOMs and "
+                  "the like", nargs="*"),
+         argument("--docker", "read running containers from this socket (default /var/run/docker.sock), or "
+                  "from tcp://HOST:PORT", "SOCKET", nargs="?", const="/var/run/docker.sock"),
          _PLACE, switch("--track", "add the images and direct dependencies that are not tracked"),
          switch("--all", "with --track, add what only others need, too"),
          switch("--dry-run", "only show what is found"),
-         argument("--to", metavar="URL", help="record it at the releasetrack there, whose API key is in the "
-                  "variable RELEASETRACK_KEY"), _JSON)
+         argument("--to", "record it at the releasetrack there, whose API key is in the variable "
+                  "RELEASETRACK_KEY", "URL"), _JSON)
 def scan_(settings: Settings, args: argparse.Namespace) -> int:
     """Find out which versions run here, and record them.
     File, provider, name, version, digest, whether it is needed directly, service, outcome, reason. Exit
-    status: 0 all was read, 1 it could not run, 3 something could not be read."""
+    status: 0 all was read, 1 it could not run, 3 something could not be read, or not added."""
     faults, found = list[str](), dict[str, list[tuple[str, Pin]]]()
     if not args.path and not args.docker:
         raise SettingError("nothing to scan; expected files, folders, or --docker")
@@ -16301,36 +16353,37 @@ def scan_(settings: Settings, args: argparse.Namespace) -> int:
         found["container"] = scan_docker(args.docker, faults.append)
     for fault in faults:
         _complain(fault)
-    rows = list[dict[str, Any]]()
-    for origin, pins in found.items():
-        rows += _scanned(settings, args, origin, pins, is_whole=not faults)
+    rows = [row.as_json() for origin, pins in found.items()
+            for row in _scanned(settings, args, origin, pins, is_whole=not faults)]
     _print_rows(rows, args.json, "provider", "name", "version", "outcome", "reason")
+    left = [row for row in rows if args.track and not args.dry_run and row["outcome"] == "not tracked"
+            and row["provider"] and (row["direct"] or args.all)]
+    if left:
+        faults.append(f"{counted(len(left), 'row')} not added: {left[0]['reason']}")
+        _complain(faults[-1])
     return 3 if faults else 0
 
 
 def _scanned(settings: Settings, args: argparse.Namespace, origin: str, pins: Sequence[tuple[str, Pin]],
-             is_whole: bool) -> list[dict[str, Any]]:
+             is_whole: bool) -> list[ScanRow]:
     """What became of what was found, here or at --to, which is sent no part. Raises ReleasetrackError."""
     place = read_place(args.place)
-    if args.to:
-        if not is_whole and not args.dry_run:
-            raise Invalid("nothing was sent, as something could not be read; see above")
-        rows = scan_rows(providers_with(_completed(settings).provider), {}, pins)
-        return ([row.as_json() for row in rows] if args.dry_run
-                else _sent(settings, args, place, origin, rows))
-    if args.dry_run and not os.path.exists(settings.db):
-        return [row.as_json() for row in scan_rows(providers_with(settings.provider), {}, pins)]
+    if args.to and not is_whole and not args.dry_run:
+        raise Invalid("nothing was sent, as something could not be read; see above")
+    if args.to or args.dry_run and not os.path.exists(settings.db):
+        known = _completed(settings) if args.to else settings
+        rows = scan_rows(providers_with(known.provider), {}, pins)
+        return rows if args.dry_run else _sent(settings, args, place, origin, rows)
     with opened(settings) as service:
         account = _account_of(service, args.account)
         if args.dry_run:
-            tracked = service.store.projects.ids_by_key(account.id)
-            return [row.as_json() for row in scan_rows(service.providers, tracked, pins)]
-        return [row.as_json() for row in service.installer.record_scan(
-            account, place, origin, pins, is_tracking=args.track, with_indirect=args.all, is_whole=is_whole)]
+            return scan_rows(service.providers, service.store.projects.ids_by_key(account.id), pins)
+        return service.installer.record_scan(
+            account, place, origin, pins, is_tracking=args.track, with_indirect=args.all, is_whole=is_whole)
 
 
 def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
-          rows: Sequence[ScanRow]) -> list[dict[str, Any]]:
+          rows: Sequence[ScanRow]) -> list[ScanRow]:
     """What another server made of the rows that have a provider. Raises Invalid."""
     wanted = [row for row in rows if row.provider]
     items = [without_empty(provider=row.provider and row.provider.id, name=row.name, version=row.pin.version,
@@ -16357,20 +16410,25 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
     outcomes = [one for one in _of(list, said, "items") if isinstance(one, dict)]
     if len(outcomes) != len(wanted):
         raise Invalid(f"--to {args.to}: it is no releasetrack")
-    return [row.as_json() | {name: one.get(name) for name in ("outcome", "reason")}
-            for row, one in zip(wanted, outcomes)] + [row.as_json() for row in rows if not row.provider]
+    made = [dataclasses.replace(row, outcome=str(one.get("outcome")), reason=str(one.get("reason") or ""))
+            for row, one in zip(wanted, outcomes)]
+    return made + [row for row in rows if not row.provider]
 
 
-_SINCE = argument("--since", type=_typed(_instant), default=0.0, metavar="TIME",
-                  help="only those since a time in UTC, or since 24h or 7d ago")
+_SINCE = argument("--since", "only those since a time in UTC, or since 24h or 7d ago", "TIME", _instant,
+                  default=0.0)
+
+
+def _limit(default: int) -> Argument:
+    about = f"at most so many (default {default})"
+    return argument("--limit", about, "N", _whole(1, 999_999), default=default)
 
 
 @account_command(_SINCE, switch("--unread", "only unread ones"),
                  switch("--security", "only those that name a CVE"),
-                 argument("--search", metavar="TEXT", help="only with these words in name, version or note"),
-                 argument("--limit", type=_typed(_whole(1, 999_999)), default=20, metavar="N",
-                          help="at most so many (default 20)"), _JSON)
-def releases_(service: Service, account: Account, args: argparse.Namespace) -> None:
+                 argument("--search", "only with these words in name, version or note", "TEXT"), _limit(20),
+                 _JSON)
+def releases_(service: Service, account: Account, args: argparse.Namespace) -> list[dict[str, Any]]:
     """List the newest releases of all your projects.
     Date, provider, project, version, CVEs, whether it is a prerelease, whether it is unread."""
     rows = list[dict[str, Any]]()
@@ -16385,7 +16443,7 @@ def releases_(service: Service, account: Account, args: argparse.Namespace) -> N
                              "is_unread": item.is_unread})
         if not has_more or len(rows) >= args.limit:
             break
-    _print_rows(rows[:args.limit], args.json)
+    return rows[:args.limit]
 
 
 @command(_JSON)
@@ -16416,20 +16474,19 @@ def status_(settings: Settings, args: argparse.Namespace) -> int:
     return 1 if not is_running else 3 if failing or unsent else 0
 
 
-_KIND = argument("kind", choices=list(KINDS), help=f"one of {', '.join(KINDS)}")
-_DESTINATION_NAME = argument("name", help="the destination's name")
-_SET = given_often("--set", "SETTING=VALUE", "a setting, see 'destination kinds'; SETTING=- reads the value "
-                   "from the next line of standard input, as is best for secrets", default=[], dest="given")
+_KIND = argument("kind", f"one of {', '.join(KINDS)}", choices=list(KINDS))
+_DESTINATION_NAME = argument("name", "the destination's name")
+_SET = given_often(
+    "--set", "a setting, see 'destination kinds'; SETTING=- reads the value from the next line of standard "
+    "input, as is best for secrets", "SETTING=VALUE", default=[], dest="given")
 _SELECTION = (
-    argument("--schedule", choices=SCHEDULES, help="notify at once, or in an hourly, daily or weekly digest"),
-    argument("--only-listed", action="store_const", const=False, dest="is_for_every_project",
-             help="notify only about projects that list it"),
-    given_often("--tag", "TAG", "notify only about projects that have one of these tags", dest="tags"),
-    given_often("--without-tag", "TAG", "do not notify about projects with one of these tags",
+    argument("--schedule", "notify at once, or in an hourly, daily or weekly digest", choices=SCHEDULES),
+    switch("--only-listed", "notify only about projects that list it", "is_for_every_project", False),
+    given_often("--tag", "notify only about projects that have one of these tags", "TAG", dest="tags"),
+    given_often("--without-tag", "do not notify about projects with one of these tags", "TAG",
                 dest="without_tags"),
-    argument("--security-only", action="store_const", const=True, dest="is_security_only",
-             help="notify only about releases that name a CVE"),
-    argument("--report", choices=REPORTS, help="send a report of what is behind"))
+    switch("--security-only", "notify only about releases that name a CVE", "is_security_only"),
+    argument("--report", "send a report of what is behind", choices=REPORTS))
 
 
 def _given_settings(texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -16457,62 +16514,59 @@ def _selection(service: Service, account: Account, args: argparse.Namespace) -> 
     return said
 
 
-def _destination_at(service: Service, account: Account, kind: str, name: str) -> Destination:
-    _one_of("kind", kind, KINDS)
-    named = {one.name: one for one in service.store.destinations.of_account(account.id, kind)}
-    return _one_of(kind, name, named)
+def _new_destination(account: Account, kind: str, name: str) -> Destination:
+    """A destination that is not stored yet, and has no settings. Raises Invalid."""
+    return Destination(make_id(), account.id, kind, read_label(name), {},
+                       make_signing_secret() if kind == "webhook" else "")
 
 
-def _new_destination(service: Service, account: Account, kind: str, name: str,
-                     given: Sequence[str]) -> Destination:
-    """A destination that is not stored yet. Raises Invalid."""
-    secret = make_signing_secret() if kind == "webhook" else ""
-    settings = read_settings(kind, _given_settings(given), service.settings.brand)
-    return Destination(make_id(), account.id, kind, read_label(name), settings, secret)
+def _changed_destination(service: Service, account: Account, before: Destination, given: Sequence[str],
+                         **changes: Any) -> Destination:
+    """A destination after what --set says, and other changes. Raises Invalid, also for its address."""
+    if given or not before.settings:
+        changes["settings"] = changed_settings(before, _given_settings(given), service.settings.brand)
+    after = dataclasses.replace(before, **changes)
+    require_allowed_address(after, account.is_admin, service.fetcher.refusal_of)
+    return after
 
 
-def _add_destination(service: Service, account: Account, new: Destination, **selection: Any) -> None:
-    """Store a destination, and print the secret of a webhook, else its id. Raises Invalid."""
-    require_allowed_address(new, account.is_admin, service.fetcher.refusal_of)
-    if new.kind == "email" and not service.settings.smtp_url:
+def _add_destination(service: Service, account: Account, kind: str, name: str, given: Sequence[str],
+                     **selection: Any) -> str:
+    """The secret of a webhook that was stored, or the id of another destination. Raises Invalid."""
+    new = _changed_destination(service, account, _new_destination(account, kind, name), given, **selection)
+    if kind == "email" and not service.settings.smtp_url:
         _complain("there is no mail server yet; name one with 'config set smtp_url -' or serve --smtp-url")
-    made = service.store.destinations.add(
-        account.id, new.kind, new.name, new.settings, new.secret, **selection)
-    print(made.secret or made.id)
+    service.store.destinations.add(new)
+    return new.secret or new.id
 
 
-@account_command(_KIND, _DESTINATION_NAME, _SET, *_SELECTION)
-def destination_add(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Create a destination, and print its id. It is for every project unless you select some.
-    Of a webhook the signing secret is printed. 'destination test' without a name tries settings before."""
-    new = _new_destination(service, account, args.kind, args.name, args.given)
-    _add_destination(service, account, new, **_selection(service, account, args))
+row_command("destination add",
+            """Create a destination, and print its id. It is for every project unless you select some.
+    Of a webhook the signing secret is printed. 'destination test' without a name tries settings before.""",
+            lambda service, account, args: _add_destination(
+                service, account, args.kind, args.name, args.given, **_selection(service, account, args)),
+            _ACCOUNT, _KIND, _DESTINATION_NAME, _SET, *_SELECTION)
 
 
 @account_command(_KIND, _DESTINATION_NAME, _SET, *_SELECTION,
-                 argument("--rename", metavar="NAME", help="the destination's new name"),
-                 argument("--every-project", action="store_const", const=True, dest="is_for_every_project",
-                          help="notify about every project again"),
-                 argument("--all-releases", action="store_const", const=False, dest="is_security_only",
-                          help="notify about all releases again"))
-def destination_change(service: Service, account: Account, args: argparse.Namespace) -> None:
+                 argument("--rename", "the destination's new name", "NAME"),
+                 switch("--every-project", "notify about every project again", "is_for_every_project"),
+                 switch("--all-releases", "notify about all releases again", "is_security_only", False))
+def destination_change(service: Service, account: Account, destination: Destination,
+                       args: argparse.Namespace) -> None:
     """Change a destination. What you do not name stays; --set NAME= removes a setting, --tag '' the tags."""
-    before = _destination_at(service, account, args.kind, args.name)
     changes = _selection(service, account, args)
     if args.rename is not None:
         changes["name"] = read_label(args.rename)
-    if args.given:
-        changes["settings"] = changed_settings(before, _given_settings(args.given), service.settings.brand)
-    if not changes:
+    if not changes and not args.given:
         raise SettingError("destination change: nothing to change; expected a flag such as --schedule daily")
-    after = dataclasses.replace(before, **changes)
-    require_allowed_address(after, account.is_admin, service.fetcher.refusal_of)
-    service.store.destinations.update(after)
+    service.store.destinations.update(
+        _changed_destination(service, account, destination, args.given, **changes))
 
 
-def _destination_row(service: Service, destination: Destination, as_json: bool) -> dict[str, Any]:
-    tags = {tag.id: tag.name for tag in service.store.tags.of_account(destination.account_id)}
-    shown = shown_settings(destination)
+def _destination_row(store: Store, destination: Destination, as_json: bool) -> dict[str, Any]:
+    tags = {tag.id: tag.name for tag in store.tags.of_account(destination.account_id)}
+    shown = settings_as_given(destination, is_shown=True)
     schedule = "by project" if destination.kind == "email" else destination.schedule
     row = {"kind": destination.kind, "name": destination.name, "schedule": schedule, "id": destination.id}
     if not as_json and destination.report != "none":
@@ -16531,108 +16585,88 @@ def _destination_row(service: Service, destination: Destination, as_json: bool) 
         "is_security_only": destination.is_security_only, "report": destination.report, "settings": settings}
 
 
-@account_command(_JSON)
-def destination_list(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """List an account's destinations: kind, name, schedule, id, scope, settings without secrets."""
-    _print_rows([_destination_row(service, one, args.json)
-                 for one in service.store.destinations.of_account(account.id)], args.json)
+row_command("destination list",
+            "List an account's destinations: kind, name, schedule, id, scope, settings without secrets.",
+            lambda store, account, args: [_destination_row(store, one, args.json)
+                                          for one in store.destinations.of_account(account.id)],
+            _ACCOUNT, _JSON)
+row_command(
+    "destination kinds",
+    "List the kinds of destination, and their settings: kind, setting, default or 'required', meaning.",
+    lambda: [{"kind": id_, "setting": field.name,
+              "default": "required" if field.default is None else field.default, "about": field.about}
+             for id_, kind in KINDS.items() for field in kind.fields], _JSON)
 
 
-@command(_JSON)
-def destination_kinds(settings: Settings, args: argparse.Namespace) -> None:
-    """List the kinds of destination, and their settings: kind, setting, default or 'required', meaning."""
-    _print_rows([{"kind": id_, "setting": field.name,
-                  "default": "required" if field.default is None else field.default, "about": field.about}
-                 for id_, kind in KINDS.items() for field in kind.fields], args.json)
-
-
-@account_command(_KIND, argument("name", nargs="?", help="an existing one; without it --set describes one"),
-                 _SET)
+@account_command(_KIND, _SET,
+                 argument("name", "an existing one; without it --set describes one", nargs="?"))
 def destination_test(service: Service, account: Account, args: argparse.Namespace) -> None:
     """Send a test message, and print the request and the answer. Secrets are masked; nothing is recorded."""
-    if args.name:
-        destination = _destination_at(service, account, args.kind, args.name)
-        settings = changed_settings(destination, _given_settings(args.given), service.settings.brand)
-        destination = dataclasses.replace(destination, settings=settings)
-    else:
-        destination = _new_destination(service, account, args.kind, "test", args.given)
-    require_allowed_address(destination, account.is_admin, service.fetcher.refusal_of)
+    before = (_destination_at(service, account, args.kind, args.name) if args.name else
+              _new_destination(account, args.kind, "test"))
+    destination = _changed_destination(service, account, before, args.given)
     body, url = sample_event(account)
-    sent, answer, error = service.courier.try_out(destination, account, body, url)
-    request, reply = transcript(destination, sent, answer)
+    request, reply, error = service.courier.try_out(destination, account, body, url)
     print(_printable(request + (f"\n\n-- {reply}" if reply else ""), "\n"))
     if error:
         raise Invalid(f"{args.kind} {destination.name}: {error}")
 
 
-@account_command(argument("kind", nargs="?", choices=["webhook"], help="webhook; optional"),
+@account_command(argument("kind", "webhook; optional", nargs="?", choices=["webhook"]),
                  _DESTINATION_NAME,
                  switch("--reset", "create a new one; for 24 hours every other attempt has the old one's"))
-def destination_secret(service: Service, account: Account, args: argparse.Namespace) -> None:
+def destination_secret(service: Service, account: Account, args: argparse.Namespace) -> str:
     """Print the signing secret of a webhook."""
     webhook = _destination_at(service, account, "webhook", args.name)
     if args.reset and (webhook.previous_until or 0.0) > time.time():
         _complain("the secret was reset less than 24 hours ago; the one before that is no longer valid")
-    print(service.store.destinations.reset_secret(webhook.id) if args.reset else webhook.secret)
+    return service.store.destinations.reset_secret(webhook.id) if args.reset else webhook.secret
 
 
-@account_command(_KIND, _DESTINATION_NAME, _YES)
-def destination_remove(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Delete a destination with its deliveries."""
-    destination = _destination_at(service, account, args.kind, args.name)
-    _confirm(args, f"Delete the destination {destination.kind} {destination.name} with its deliveries?")
-    service.store.destinations.remove(destination.id)
-    print(f"destination {destination.kind} {destination.name} removed")
+remove_command("destination remove", "Delete a destination with its deliveries.",
+               "destination {run.destination.kind} {run.destination.name}",
+               lambda store, destination: store.destinations.remove(destination.id),
+               _ACCOUNT, _KIND, _DESTINATION_NAME, question="Delete the {what} with its deliveries?")
+row_command("webhook add",
+            "Create a webhook, and print its signing secret. 'destination add' has more options.",
+            lambda service, account, args: _add_destination(service, account, "webhook", args.name, [
+                f"url={args.url}", *(f"header={line}" for line in args.header),
+                *(f"field={line}" for line in args.field)]),
+            _ACCOUNT, argument("name", "a label for the webhook"), argument("url", "where requests are sent"),
+            given_often("--header", "a header; - reads it from standard input", "'K: V'", default=[]),
+            given_often("--field", "a field of a custom body", "'K=TEMPLATE'", default=[]))
+row_command("config list", """List the stored settings: name, source of the value, value.
+    Sources: flag (or variable), serve (the last), operator (config set), default. Secrets are masked.""",
+            lambda configuration, args: [
+                {"name": state.row.name, "source": state.source,
+                 "value": list(state.texts) if args.json else " ".join(state.texts) or None}
+                for state in configuration.rows()], _JSON)
 
 
-@account_command(argument("name", help="a label for the webhook"),
-                 argument("url", help="where requests are sent"),
-                 given_often("--header", "'K: V'", "a header; - reads it from standard input", default=[]),
-                 given_often("--field", "'K=TEMPLATE'", "a field of a custom body", default=[]))
-def webhook_add(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Create a webhook, and print its signing secret. 'destination add' has more options."""
-    given = [f"url={args.url}", *(f"header={line}" for line in args.header),
-             *(f"field={line}" for line in args.field)]
-    _add_destination(service, account, _new_destination(service, account, "webhook", args.name, given))
-
-
-@command(_JSON)
-def config_list(settings: Settings, args: argparse.Namespace) -> None:
-    """List the stored settings: name, source of the value, value.
-    Sources: flag (or variable), serve (the last), operator (config set), default. Secrets are masked."""
-    with _configuration(settings) as configuration:
-        _print_rows([{"name": state.row.name, "source": state.source,
-                      "value": list(state.texts) if args.json else " ".join(state.texts) or None}
-                     for state in configuration.rows()], args.json)
-
-
-@command(argument("name", help="the setting's name in 'config list'"),
-         argument("value", nargs="+", help="one, or several of a repeatable setting; - reads them from "
-                  "standard input, one per line, as is best for secrets"))
-def config_set(settings: Settings, args: argparse.Namespace) -> None:
+@command(argument("name", "the setting's name in 'config list'"),
+         argument("value", "one, or several of a repeatable setting; - reads them from standard input, one "
+                  "per line, as is best for secrets", nargs="+"))
+def config_set(configuration: Configuration, args: argparse.Namespace) -> None:
     """Set a setting for serve and all commands. A running serve applies it at once.
     Of provider, token and quota each ID is set by itself."""
     texts = [line.rstrip("\r\n") for line in sys.stdin] if args.value == ["-"] else args.value
-    with _configuration(settings) as configuration:
-        configuration.set(args.name, texts)
-        state, = (state for state in configuration.rows() if state.row.name == args.name)
-        if state.source == "serve" and not state.row.is_keyed:
-            _complain(f"serve was started with another {args.name}, which overrides this; restart it without")
+    configuration.set(args.name, texts)
+    state, = (state for state in configuration.rows() if state.row.name == args.name)
+    if state.source == "serve" and not state.row.is_keyed:
+        _complain(f"serve was started with another {args.name}, which overrides this; restart it without")
 
 
-@command(argument("name"), argument("id", nargs="?", default="", help="of provider, token, quota: only it"))
-def config_unset(settings: Settings, args: argparse.Namespace) -> None:
+@command(argument("name"), argument("id", "of provider, token, quota: only it", nargs="?", default=""))
+def config_unset(configuration: Configuration, args: argparse.Namespace) -> None:
     """Remove a setting from the store."""
-    with _configuration(settings) as configuration:
-        if not configuration.unset(args.name, args.id):
-            raise Invalid(f"{args.name} {args.id}".rstrip() + " is not set; see 'config list'")
+    if not configuration.unset(args.name, args.id):
+        raise Invalid(f"{args.name} {args.id}".rstrip() + " is not set; see 'config list'")
 
 
 _RANGE = (
-    argument("--destination", nargs=2, metavar=("KIND", "NAME"), help="only those of this destination"),
-    _SINCE,
-    argument("--until", type=_typed(lambda text: _instant(text) + DAY * (len(text) == len("2026-01-31"))),
-             default=math.inf, metavar="TIME", help="only those created until then; of a day, until its end"))
+    argument("--destination", "only those of this destination", nargs=2, metavar=("KIND", "NAME")), _SINCE,
+    argument("--until", "only those created until then; of a day, until its end", "TIME",
+             lambda text: _instant(text) + DAY * (len(text) == len("2026-01-31")), default=math.inf))
 
 
 def _range(service: Service, account: Account, args: argparse.Namespace) -> dict[str, Any]:
@@ -16642,11 +16676,9 @@ def _range(service: Service, account: Account, args: argparse.Namespace) -> dict
 
 
 @account_command(*_RANGE,
-                 argument("--project", nargs=2, metavar=("PROVIDER", "NAME"), help="about this project"),
-                 argument("--state", choices=DELIVERY_STATES),
-                 argument("--limit", type=_typed(_whole(1, 999_999)), default=50, metavar="N",
-                          help="at most so many (default 50)"), _JSON)
-def deliveries_list(service: Service, account: Account, args: argparse.Namespace) -> None:
+                 argument("--project", "about this project", nargs=2, metavar=("PROVIDER", "NAME")),
+                 argument("--state", choices=DELIVERY_STATES), _limit(50), _JSON)
+def deliveries_list(service: Service, account: Account, args: argparse.Namespace) -> tuple[Any, ...]:
     """List an account's deliveries of 30 days, newest first.
     Id, created, state, next attempt, attempts, kind and name of the destination, provider, project,
     version (or the event: summary, failing, recovered), last error."""
@@ -16656,8 +16688,8 @@ def deliveries_list(service: Service, account: Account, args: argparse.Namespace
     found = service.store.outbox.history(account.id, state=args.state, limit=args.limit,
                                          project_id=project_id, **_range(service, account, args))
     rows = [entry.as_json() | {"version": entry.version or entry.event} for entry in found]
-    _print_rows(rows if args.json else [{name: row[name] for name in names} for row in rows], args.json,
-                "id", "created_at", "state", "kind", "destination", "project", "version", "error")
+    return (rows if args.json else [{name: row[name] for name in names} for row in rows],
+            "id", "created_at", "state", "kind", "destination", "project", "version", "error")
 
 
 def _delivery_at(service: Service, account: Account, id_: str) -> DeliverySummary:
@@ -16681,9 +16713,9 @@ def deliveries_show(service: Service, account: Account, args: argparse.Namespace
     print(_printable(f"\n{sent}", "\n"))
 
 
-@account_command(argument("id", nargs="?", help="one, and what was sent together with it"),
+@account_command(argument("id", "one, and what was sent together with it", nargs="?"),
                  switch("--failed", "all of --destination whose last attempt failed"), *_RANGE)
-def deliveries_resend(service: Service, account: Account, args: argparse.Namespace) -> None:
+def deliveries_resend(service: Service, account: Account, args: argparse.Namespace) -> str:
     """Send deliveries again, and print how many. Their ids and earlier attempts stay."""
     if bool(args.id) == args.failed or args.failed and not args.destination:
         raise SettingError("expected the ID of one, or --failed with --destination KIND NAME")
@@ -16692,24 +16724,30 @@ def deliveries_resend(service: Service, account: Account, args: argparse.Namespa
     if entry and not count:
         raise Invalid(f"{entry.id} is not sent again: it is being sent, or due only at "
                       f"{timestamp(entry.next_attempt_at)}")
-    print(count)
+    return str(count)
 
 
 @command(_PROVIDER, _NAME, _JSON, argument(
-    "--installed", metavar="VERSION", help="print only the newest versions after this one: with the same "
-    "first number (its line), and of all"))
+    "--installed", "print only the newest versions after this one: with the same first number (its line), "
+    "of all, and what may follow it", "VERSION"))
 def fetch(settings: Settings, args: argparse.Namespace) -> None:
     """Print a provider's releases of a project, newest first. Nothing is stored."""
     settings = _completed(settings)
     provider, name, _ = _project_in(providers_with(settings.provider), args.provider, args.name)
-    listing = releases_of(provider, name, Fetcher(settings).fetch, provider_token(settings, provider))
+    fetcher, token = Fetcher(settings), provider_token(settings, provider)
+    installed = [args.installed] if args.installed else []
+    try:
+        listing = releases_of(provider, name, fetcher.fetch, token, installed=installed)
+    except TokenRefused as refused:
+        _complain(refused)
+        listing = releases_of(provider, name, fetcher.fetch, installed=installed)
     assert listing      # the requests were not conditional
     if args.installed:
         releases = {one.version: dataclasses.replace(one, date=one.date or timestamp(time.time()),
                                                      content_id=None) for one in listing.releases}
-        mine = compared(Installation("", args.installed), releases, provider.dialect.versions)
-        _print_rows([{name: getattr(mine, name) for name in (
-            "version", "state", "step", "line", "newest", "behind")}], args.json)
+        mine = compared(Installation("", args.installed), releases, provider.dialect.versions.of(name))
+        _print_rows([{field: getattr(mine, field) for field in (
+            "version", "state", "step", "line", "newest", "behind", "may_follow")}], args.json)
         return
     rows = []
     for one in listing.releases:
@@ -16742,19 +16780,15 @@ def _cost_of(provider: Provider, settings: Settings) -> dict[str, Any]:
 @command(switch("--cost", "print instead what 300 projects without news cost: requests an hour, how many the "
                 "host is sent at most, and hours between two checks of a project; both with a token too"),
          _JSON)
-def providers_(settings: Settings, args: argparse.Namespace) -> None:
+def providers_(settings: Settings, args: argparse.Namespace) -> list[dict[str, Any]]:
     """List the providers: id, form of a name, example, the token's environment variable, dialect, address."""
-    dialects = {dialect.read: name for name, dialect in DIALECTS.items()}
+    settings, dialects = _completed(settings), {dialect.read: name for name, dialect in DIALECTS.items()}
+    providers = providers_with(settings.provider).values()
     if args.cost:
-        settings = _completed(settings)
-        _print_rows([_cost_of(provider, settings) for provider in providers_with(settings.provider).values()
-                     if provider.site], args.json)
-        return
-    _print_rows([
-        {"id": provider.id, "form": provider.dialect.form, "example": provider.example or None,
-         "token_variable": provider.token_variable if provider.dialect.auth else None,
-         "dialect": dialects.get(provider.dialect.read), "site": provider.site}
-        for provider in providers_with(_completed(settings).provider).values()], args.json)
+        return [_cost_of(provider, settings) for provider in providers if provider.site]
+    return [{"id": provider.id, "form": provider.dialect.form, "example": provider.example or None,
+             "token_variable": provider.token_variable if provider.dialect.auth else None,
+             "dialect": dialects.get(provider.dialect.read), "site": provider.site} for provider in providers]
 
 
 def _sources_named(service: Service, args: argparse.Namespace) -> list[Source]:
@@ -16770,182 +16804,140 @@ def _sources_named(service: Service, args: argparse.Namespace) -> list[Source]:
     return [source for source in sources if source.id == project.source_id]
 
 
-class _Checks:
-    """What a run of ``check`` reports."""
-
-    def __init__(self, is_quiet: bool) -> None:
-        self.is_quiet, self.is_failing = is_quiet, False
-        self.news: list[dict[str, Any]] = []
-        self.left = 0           # checks that have not ended
-
-    def complain(self, text: str) -> None:
-        self.is_failing = True
-        if not self.is_quiet:
-            _complain(text)
-
-    def report(self, source: Source, news: list[Release] | None) -> None:
-        """How a check ended, as ``Tracker.check_all`` says it."""
-        if news is None:
-            self.complain(f"{source.provider} {source.name}: not checked, as another process is checking it, "
-                          "or the store is busy")
-        elif source.error:
-            self.complain(f"{source.provider} {source.name}: {source.error}")
-        self.news += [{"provider": source.provider, "name": source.name, "version": one.version,
-                       "state": "updated" if one.is_updated else "new"} for one in news or ()]
-        self.left -= 1
-        _progress(f"{self.left} left to check" if self.left else "")
-
-
-@command(_ACCOUNT, argument("provider", nargs="?", help="only this project, as in 'project add'"),
+@command(_ACCOUNT, argument("provider", "only this project, as in 'project add'", nargs="?"),
          argument("name", nargs="?"),
          switch("--send", "then send the notifications that are due"),
          switch("--quiet", "print what is new, but not what fails"), _JSON)
-def check_(settings: Settings, args: argparse.Namespace) -> int:
+def check_(service: Service, args: argparse.Namespace) -> int:
     """Check projects now, and print what is new: provider, name, version, new or updated.
     For cron, without serve. Exit status: 0 all is well, 1 it could not run, 2 wrong usage, 3 it ran, but
     projects or notifications fail, which will be retried."""
-    checks, wanted = _Checks(args.quiet), list[Source]()
-    with opened(settings) as service:
-        service.tracker.record_abandoned()
-        for source in _sources_named(service, args):
-            # Of a host that asked to wait, or whose last check did not end.
-            is_put_off = source.error and (not source.failures or source.error == ABANDONED)
-            if source.provider not in service.providers:
-                checks.complain(f"{source.provider} {source.name}: {unknown_provider(source.provider)}")
-            elif is_put_off and source.next_check_at > time.time() and not args.provider:
-                checks.complain(f"{source.provider} {source.name}: {source.error}")
-            else:
-                wanted.append(source)
-        checks.left = len(wanted)
-        service.tracker.check_all(wanted, checks.report)
-        _print_rows(sorted(checks.news, key=lambda row: (row["provider"], row["name"])), args.json)
-        for one, attempt in service.courier.send_due() if args.send else ():
-            if attempt.error:
-                later = "; it will be retried later" if attempt.state == "pending" else ""
-                checks.complain(f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
-                                f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
-        service.store.maintain(time.time())     # no serve may run that would
-    return 3 if checks.is_failing else 0
+    faults, rows, wanted, ended = list[str](), list[dict[str, Any]](), list[Source](), itertools.count(1)
+
+    def complain(text: str) -> None:
+        faults.append(text)
+        if not args.quiet:
+            _complain(text)
+
+    def report(source: Source, news: list[Release] | None) -> None:
+        if news is None:
+            complain(f"{source.provider} {source.name}: not checked, as another process is checking it, or "
+                     "the store is busy")
+        elif source.error:
+            complain(f"{source.provider} {source.name}: {source.error}")
+        rows.extend({"provider": source.provider, "name": source.name, "version": one.version,
+                     "state": "updated" if one.is_updated else "new"} for one in news or ())
+        left = len(wanted) - next(ended)
+        _progress(f"{left} left to check" if left else "")
+    service.tracker.record_abandoned()
+    for source in _sources_named(service, args):
+        # Of a host that asked to wait, or whose last check did not end.
+        is_put_off = source.error and (not source.failures or source.error == ABANDONED)
+        if source.provider not in service.providers:
+            complain(f"{source.provider} {source.name}: {unknown_provider(source.provider)}")
+        elif is_put_off and source.next_check_at > time.time() and not args.provider:
+            complain(f"{source.provider} {source.name}: {source.error}")
+        else:
+            wanted.append(source)
+    service.tracker.check_all(wanted, report)
+    for words, _ in service.fetcher.refused_tokens.values():
+        complain(words)
+    _print_rows(sorted(rows, key=lambda row: (row["provider"], row["name"])), args.json)
+    for one, attempt in service.courier.send_due() if args.send else ():
+        if attempt.error:
+            later = "; it will be retried later" if attempt.state == "pending" else ""
+            complain(f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
+                     f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
+    service.store.maintain(time.time())     # no serve may run that would
+    return 3 if faults else 0
 
 
-@command(argument("file", help="where the copy goes; an older one there is replaced"))
-def backup(settings: Settings, args: argparse.Namespace) -> None:
+@command(argument("file", "where the copy goes; an older one there is replaced"))
+def backup(settings: Settings, service: Service, args: argparse.Namespace) -> str:
     """Make a consistent copy of the store, while it is in use."""
-    with opened(settings) as service:
-        if os.path.exists(args.file) and os.path.samefile(args.file, settings.db):
-            raise Invalid(f"{args.file} is the store itself; name another file")
-        try:
-            service.store.database.backup(args.file)
-            size = os.path.getsize(args.file)
-        except (OSError, sqlite3.Error) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise Invalid(f"{args.file}: the copy could not be written: {reason}") from None
-    print(f"{settings.db} copied to {args.file}, {size:,} bytes")
+    if os.path.exists(args.file) and os.path.samefile(args.file, settings.db):
+        raise Invalid(f"{args.file} is the store itself; name another file")
+    try:
+        service.store.database.backup(args.file)
+        size = os.path.getsize(args.file)
+    except (OSError, sqlite3.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Invalid(f"{args.file}: the copy could not be written: {reason}") from None
+    return f"{settings.db} copied to {args.file}, {size:,} bytes"
 
 
-@command(argument("file", help="a copy that 'backup' wrote"), _YES)
-def restore_(settings: Settings, args: argparse.Namespace) -> None:
+@command(argument("file", "a copy that 'backup' wrote"), _YES)
+def restore_(settings: Settings, args: argparse.Namespace) -> str:
     """Replace the store by a backup. Refused while the store is in use."""
     if os.path.exists(settings.db):
         _confirm(args, f"Replace {settings.db} by {args.file}?")
     restore(args.file, settings.db)
-    print(f"{settings.db} restored from {args.file}, {os.path.getsize(settings.db):,} bytes")
+    return f"{settings.db} restored from {args.file}, {os.path.getsize(settings.db):,} bytes"
 
 
 class _Parser(argparse.ArgumentParser):
+    """The parser of a group of commands, or of one: its arguments are made when it is used, as those of all
+    would take long."""
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words, name = list(args), self.get_default("command")
+        if name:
+            _add_arguments(self, name)
+        elif not words:
+            self.exit(2, self.format_help())
+        elif words[0].startswith("-") and words[0] not in self._option_string_actions:
+            self.error(f"flags stand behind the command, as in {self.prog} COMMAND {words[0]}")
+        found, rest = super().parse_known_args(words, namespace)
+        if rest:
+            alike = did_you_mean(rest[0], self._option_string_actions) if rest[0].startswith("-") else ""
+            self.error(f"unknown argument: {_printable(' '.join(rest))[:200]}{alike}")
+        return found, rest
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if value not in (known := action.choices or [value]):       # of commands: argument() has the others
+            self.error(f"there is no command {value}{did_you_mean(value, known)}")
+
     def error(self, message: str) -> Any:
-        self.exit(2, f"releasetrack: {message}; see {self.prog} --help\n")
+        self.exit(2, f"releasetrack: {_printable(message)}; see {self.prog} --help\n")
 
 
-def make_parser(name: str) -> argparse.ArgumentParser:
-    """The parser of what stands behind a command's name. Only ``serve`` lists all settings."""
-    function, arguments = COMMANDS[name]
+def _add_arguments(parser: _Parser, name: str) -> None:
+    """Add those of a command. Only ``serve`` lists all settings."""
     is_serve = name == "serve"
-    parser = _Parser(
-        prog=f"releasetrack.py {name}", description=(function.__doc__ or "").strip(), allow_abbrev=False,
-        epilog=None if is_serve else "serve's settings are accepted too: see releasetrack.py serve --help")
-    for names, options in arguments:
+    for names, options in COMMANDS[name][1]:
         parser.add_argument(*names, **options)
     flags = parser.add_argument_group(
-        "settings", f"Each is also an environment variable, such as {SETTINGS['db'].variable}.")
-    for row in SETTINGS.values():
-        if row.is_serve_only and not is_serve:
-            continue
+        "settings", f"Each is also an environment variable, such as {SETTINGS['db'].variable}. "
+        "All commands accept those of serve: see releasetrack.py serve --help.")
+    for row in (row for row in SETTINGS.values() if is_serve or not row.is_serve_only):
         default = "".join(row.texts(row.default))
         text = row.about + (f" (default {default})" if default else "")
         flags.add_argument(row.flag, metavar=row.shape, dest=f"setting {row.name}",
                            help=text if is_serve or row.name == "db" else argparse.SUPPRESS,
                            action="append" if row.is_repeatable else "store")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands: ``command`` is the name of the one that is typed."""
+    parser = _Parser(prog="releasetrack.py", description="Know when the software you depend on is released.",
+                     epilog="COMMAND --help shows a command's arguments, and serve --help all settings.")
+    parser.add_argument("--version", action="version", version=f"releasetrack {__version__}")
+    groups = {"": parser.add_subparsers(title="commands", metavar="COMMAND")}
+    for name in sorted(COMMANDS, key=lambda name: " " in name):
+        about = " ".join((COMMANDS[name][0].__doc__ or "").split())
+        brief, (group, _, word) = re.split("[.:] |[.]$", about)[0], name.rpartition(" ")
+        if group:
+            groups[""].add_parser(name, help=brief)     # so that the list of all has it
+        if group not in groups:
+            groups[group] = groups[""].add_parser(group).add_subparsers(title="commands", metavar="COMMAND")
+        command_ = groups[group].add_parser(word, help=brief, description=about, allow_abbrev=False)
+        command_.set_defaults(command=name)
     return parser
-
-
-def _print_commands(group: str, file: IO[str]) -> None:
-    """The commands of a group, or all, a line each."""
-    print(f"usage: releasetrack.py {group or 'COMMAND'} ...\n", file=file)
-    if not group:
-        print("Know when the software you depend on is released.\n", file=file)
-    groups: dict[str, list[str]] = {"": []}
-    for name in COMMANDS:
-        groups.setdefault(name.rpartition(" ")[0], []).append(name)
-    for names in [groups[group]] if group else groups.values():
-        for name in names:
-            about = re.split("[.:][ \n]|[.]$", (COMMANDS[name][0].__doc__ or "").strip())[0]
-            print(f"  {name:<20} {' '.join(about.split())}", file=file)
-        print(file=file)
-    print("COMMAND --help shows a command's arguments, and serve --help all settings.", file=file)
-
-
-def _command_in(words: Sequence[str]) -> str:
-    """The name of the command that the words begin with. Ends the program where there is none."""
-    for name in (" ".join(words[:2]), words[0] if words else ""):
-        if name in COMMANDS:
-            return name
-    groups = {name.partition(" ")[0] for name in COMMANDS if " " in name}
-    group = words[0] if words and words[0] in groups else ""
-    asked = "".join(words[1:2] if group else words[:1])
-    typed = f"{group} {asked}".lstrip()
-    if typed == "--version":
-        print(f"releasetrack {__version__}")
-        raise SystemExit(0)
-    if asked in ("", "-h", "--help"):
-        _print_commands(group, sys.stdout if asked else sys.stderr)
-        raise SystemExit(0 if asked else 2)
-    if asked.startswith("-"):
-        said = f"flags stand behind the command, as in releasetrack.py serve {asked}"
-    else:
-        said = f"there is no command {typed}{did_you_mean(typed, [*groups, *COMMANDS])}"
-    _complain(f"{said}; see {f'releasetrack.py {group}'.rstrip()} --help")
-    raise SystemExit(2)
-
-
-def _with_account(arguments: Sequence[Argument], words: Sequence[str]) -> list[str]:
-    """The words behind a command, where an e-mail address that stands first becomes --account."""
-    switches = {name for names, options in arguments
-                if options.get("action", "append") != "append" for name in names}
-    for at, word in enumerate(words):
-        before = words[at - 1] if at else ""
-        is_value = before.startswith("-") and "=" not in before and before not in switches
-        if not word.startswith("-") and not is_value:
-            is_account = _ACCOUNT in arguments and "--account" not in words and MAIL_ADDRESS.fullmatch(word)
-            return [*words[:at], "--account", *words[at:]] if is_account else [*words]
-    return [*words]
-
-
-def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    """What is typed, with the command's ``function``. Ends the program where it cannot be understood."""
-    name = _command_in(words)
-    parser, (function, arguments) = make_parser(name), COMMANDS[name]
-    args, rest = parser.parse_known_args(_with_account(arguments, words[len(name.split()):]))
-    if rest:
-        alike = did_you_mean(rest[0], parser._option_string_actions) if rest[0].startswith("-") else ""
-        parser.error(f"unknown argument: {_printable(' '.join(rest))[:200]}{alike}")
-    args.function = function
-    return args
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
-    args = _parsed(sys.argv[1:] if argv is None else argv)
+    args = make_parser().parse_args(sys.argv[1:] if argv is None else argv)
+    function, _ = COMMANDS[args.command]
     try:
         if any("\udc80" <= letter <= "\udcff" for word in argv or sys.argv[1:] for letter in word):
             raise SettingError("an argument is not UTF-8")
@@ -16953,9 +16945,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = Settings.from_outside(flags, os.environ)
         logging.basicConfig(level=settings.log_level.upper(), stream=sys.stderr,
                             format="%(asctime)s %(levelname)s %(message)s")
-        if args.function is not serve:      # commands print what they have to say
+        if args.command != "serve":      # commands print what they have to say
             log.setLevel(settings.log_level.upper() if "log_level" in settings.given else logging.ERROR)
-        return args.function(settings, args) or 0
+        with Invocation(settings, args) as run:
+            return run.status(function)
     except (ReleasetrackError, SettingError) as error:
         said = str(error)
         if isinstance(error, Invalid):

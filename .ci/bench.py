@@ -540,7 +540,7 @@ def fill_by_store(path: pathlib.Path, count: int) -> Filled:
     store = rt.Store(str(path))
     account = store.accounts.add("user", "bench@example.org", "Bench", rt.NO_PASSWORD, True)
     key, ids = store.keys.add(account.id, "bench", ["0.0.0.0/0", "::/0"]), []
-    token = rt.make_session_token()
+    token = rt.secrets.token_urlsafe(32)
     store.sessions.add(account.id, token, "127.0.0.1", "bench")
     for number in range(count):
         name = project_name(number)
@@ -643,8 +643,8 @@ def add_sources(path: pathlib.Path, count: int, urls: Sequence[str] = ()) -> Non
 def add_webhooks(store: Any, account_id: str, urls: Sequence[str]) -> list[str]:
     """The ids of new webhooks at the URLs."""
     rt = program()
-    return [store.destinations.add(account_id, "webhook", url, rt.read_settings("webhook", [("url", url)]),
-                                   rt.make_signing_secret()).id for url in urls]
+    return [store.destinations.add(rt.Destination(
+        rt.make_id(), account_id, "webhook", url, rt.read_settings("webhook", [("url", url)]), rt.make_signing_secret())).id for url in urls]
 
 
 def add_deliveries(path: pathlib.Path, count: int, urls: Sequence[str]) -> None:
