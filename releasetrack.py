@@ -7520,10 +7520,15 @@ def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         found += [(depth, name, about) for name, about in dependencies.items()]
         waiting += [(depth + 1, _of(dict, about, "dependencies")) for about in dependencies.values()]
     for depth, name, about in found:
-        alias = re.fullmatch(r"(?:npm:(@?[^@]+)@)?([^:]+)", _of(str, about, "version"))
-        if alias and not re.match(r"git|file:", _of(str, about, "resolved")):
+        version, resolved = _of(str, about, "version"), _of(str, about, "resolved")
+        alias = re.fullmatch(r"(?:npm:(@?[^@]+)@)?([^:]+)", version)
+        is_direct, source = depth == 1 and (not direct or name in direct), resolved if alias else version
+        if source.startswith("git"):        # its version is of package.json, and may be none of a tag
+            address = source.partition("#")[0].replace("github:", "https://github.com/", 1)
+            yield Pin(address, alias[2] if alias else "", is_direct=is_direct)
+        elif alias and not resolved.startswith("file:"):
             yield Pin(alias[1] or _of(str, about, "name") or name, alias[2], provider="npm",
-                      is_direct=depth == 1 and (not direct or name in direct), alias="" if packages else name)
+                      is_direct=is_direct, alias="" if packages else name)
 
 
 def _sections(provider: str, *sections: str, version: str = "version", kind: str = "",

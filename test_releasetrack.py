@@ -1501,6 +1501,17 @@ def test_helper_does_not_stop_this_process(patterns):
     assert time.process_time() - began < 0.5 and peak - used < 8 * len(HEAVY)
 
 
+@pytest.mark.parametrize("lock, found", [
+    ({"packages": {"": {"dependencies": {"a": "github:o/a"}}, "node_modules/a": {"version": "2.1.0", "resolved": "git+ssh://git@github.com/o/a.git#0a1b"},
+                   "node_modules/b": {"version": "1.0.0", "resolved": "git+https://gitlab.com/g/b.git#0a1b"}, "node_modules/l": {"version": "1.0.0", "resolved": "file:../l"}}},
+     [("github", "o/a", "2.1.0", True), ("gitlab", "g/b", "1.0.0", False)]),
+    ({"dependencies": {"c": {"version": "github:o/c#0a1b"}, "d": {"version": "git+ssh://git@github.com/o/d.git#0a1b"}, "e": {"version": "file:e.tgz"}}},
+     [("github", "o/c", "", True), ("github", "o/d", "", True)])])
+def test_package_of_npm_from_a_repository_is_that_project(lock, found):
+    rows = rt.scan_rows(rt.PROVIDERS, {}, [("f", pin) for pin in rt.pins_in("package-lock.json", json.dumps({"lockfileVersion": 3} | lock), {})])
+    assert [(row.provider.id, row.name, row.pin.version, row.pin.is_direct) for row in rows] == found
+
+
 def test_lock_file_of_version_1_that_is_nested_takes_little_memory():
     """Each of its packages had its whole path: 878 KiB took 250 MiB."""
     many = ",".join(f'"p{number}":{{"version":"1"}}' for number in range(5000))
@@ -5244,7 +5255,7 @@ REGISTRY = 'source = "registry+https://github.com/rust-lang/crates.io-index"\n'
      '{"name": "e", "version": "3"}}, "dependencies": {"z": {"version": "1"}}}',
      ["npm/@a/b 1.1", "npm/c 2 +", "npm/e 3 +"]),
     ("package-lock.json", '{"lockfileVersion": 1, "dependencies": {"a": {"version": "1", "dependencies": {"b": {"version": "2"}}},'
-     '"g": {"version": "git+ssh://x"}, "k": {"version": "npm:r@3"}}}', ["npm/a 1", "npm/r 3", "npm/b 2 +"]),
+     '"g": {"version": "git+ssh://x"}, "k": {"version": "npm:r@3"}}}', ["npm/a 1", "?git+ssh://x", "npm/r 3", "npm/b 2 +"]),
     ("mise.toml", '[tools]\nnode = { version = "22", x = "1" }\nterraform = ["1.5", "latest"]\nfoo = "3"\n[env]\na = "1"\n',
      ["github/nodejs/node 22", "github/hashicorp/terraform 1.5", "?foo 3"]),
     (".tool-versions", "nodejs 24.04 21 system file:/x ref:1 # 9\n", ["github/nodejs/node 24.04", "github/nodejs/node 21"]),
