@@ -1204,6 +1204,11 @@ class Release:
     place: int | None = None    # among the source's releases, the latest last; None: not found out yet
 
     @property
+    def content(self) -> str:
+        """Its content id without those of an image's platforms."""
+        return (self.content_id or "").partition(" ")[0]
+
+    @property
     def content_kind(self) -> str:
         """Of its content id, which says what list it came from; "" without one."""
         return (self.content_id or "").partition(":")[0]
@@ -1383,9 +1388,10 @@ class Installation:
         return 1 if self.state == "unsure" else (
             2 + min(self.behind, 9999) + 10_000 * step + 100_000 * bool(self.cve))
 
-    def has_digest(self, digest: str) -> bool:
-        """Whether its image has a digest: an engine may know several of one image."""
-        return bool(digest) and digest in self.digest.split()
+    def has_digest(self, known: str) -> bool:
+        """Whether its image has a digest: an engine may know several of one image, a registry that of the
+        index and where those of its platforms begin."""
+        return any(mine.startswith(part) for mine in self.digest.split() for part in known.split())
 
     def as_json(self) -> dict[str, Any]:
         """Without members that are false or empty, but for the version."""
@@ -5137,7 +5143,7 @@ def make_release(version: Any, date: str | None = None, *, title: str | None = N
     message = (message or "")[:NOTE_LIMIT]
     title = (title or "").strip()[:NAME_LIMIT] or version
     note = Note(title, message, url, original) if message.strip() else None
-    content_id = ":".join(map(str, content))[:100] if content[1] else None
+    content_id = ":".join(map(str, content))[:KIB] if content[1] else None
     return Release(version, utc(date), bool(is_prerelease), cves_in(title, message), note, content_id)
 
 
@@ -5153,10 +5159,12 @@ def _tag(entry: Any, date: str | None, commit: str | None, url: str = "") -> Rel
                         content=("commit", commit))
 
 
-def _image(project: ProjectRef, tag: str, date: str | None, digest: str | None) -> Release | None:
+def _image(project: ProjectRef, tag: str, date: str | None, digest: str | None,
+           platforms: Iterable[str | None] = ()) -> Release | None:
     if is_left_out(tag, project.installed):
         return None
-    return make_release(tag, date, content=("digest", digest))
+    parts = [one[:19] for one in platforms if one] if digest and tag in project.installed else []
+    return make_release(tag, date, content=("digest", " ".join([digest or "", *parts])))
 
 
 def _on_asked_host(answer: Answer, link: str | None) -> str | None:
@@ -5193,7 +5201,7 @@ def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Re
 
     def is_old(release: Release) -> bool:
         before = project.known.get(release.version)
-        return before is not None and before.content_id in (None, release.content_id)
+        return before is not None and before.content in ("", release.content)
     first = answer = yield request
     releases, size = (page := read(answer)), len(answer.body)
     for _ in range(9):
@@ -5554,7 +5562,8 @@ def dockerhub(project: ProjectRef) -> Exchange:
     url = f"{project.site}/v2/repositories/{project.name}/tags?page_size=100&ordering=last_updated"
     return (yield from _pages(project, Request(url, project.auth), lambda entry: _image(
         project, entry["name"], entry.get("tag_last_pushed") or entry.get("last_updated"),
-        entry.get("digest")), "results", _next_in_body))
+        entry.get("digest"), (one.get("digest") for one in entry.get("images") or ())),
+        "results", _next_in_body))
 
 
 def quay(project: ProjectRef) -> Exchange:
@@ -7905,11 +7914,11 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
         kind = release.content_kind
         # A tag that was found before its release was out, whose note then names what it fixes, is news again.
         is_fix = before.content_kind == "commit" and kind == "published" and {*release.cve} - {*before.cve}
-        if kind and kind != before.content_kind and not is_fix:
+        is_of_other_list = kind and kind != before.content_kind and not is_fix
+        if kind and release.content_id != before.content_id:
             changes["content_id"] = release.content_id
-        elif kind and release.content_id != before.content_id or is_promoted:
-            changes |= {"content_id": release.content_id, "is_prerelease": release.is_prerelease,
-                        "is_updated": True}
+        if not is_of_other_list and (kind and release.content != before.content or is_promoted):
+            changes |= {"is_prerelease": release.is_prerelease, "is_updated": True}
             updated.append(dataclasses.replace(release, date=before.date, step=before.step, is_updated=True))
         if changes:
             after[release.version] = dataclasses.replace(before, **changes)
@@ -8083,7 +8092,7 @@ def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> 
 
 
 def _digest_of(release: Release | None) -> str:
-    """The digest of an image's tag; "" where none is known."""
+    """The digest of an image's tag, and where those of its platforms begin; "" where none is known."""
     kind, _, digest = (release.content_id or "" if release else "").partition(":")
     return digest if kind == "digest" else ""
 
@@ -8091,16 +8100,17 @@ def _digest_of(release: Release | None) -> str:
 def compared(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> Installation:
     """An installation, and how it compares with the releases; final ones are preferred. A tag of an unknown
     build is taken for the build that it was at first. Of a tag that moves, but latest, the digest decides."""
-    digest = _digest_of(releases.get(one.version))
+    known = _digest_of(releases.get(one.version))
+    digest = known.partition(" ")[0]
     blank = dataclasses.replace(
         one, known_as=_known_as(one, releases, rules), state="unknown", step="", line="", newest="", behind=0,
         since="", cve=(), is_other_base=False, is_rebuilt=False, may_follow="",
         first_digest="" if one.digest else one.first_digest or digest)
-    is_rebuilt = bool(digest) and digest not in (one.digest or blank.first_digest).split()
+    is_rebuilt = bool(digest) and not one.has_digest(known) and digest != blank.first_digest
     mine = blank.compared_as
     own, newer, state = rules.parts(mine), list[str](), "unknown"
     is_moving = rules.is_moving(one.version) and (
-        one.version != "latest" or one.has_digest(digest) or not blank.known_as)
+        one.version != "latest" or one.has_digest(known) or not blank.known_as)
     if is_moving:
         state = "current" if one.digest and digest else "unknown"
     elif is_comparable(mine, releases, rules):
@@ -8125,7 +8135,7 @@ def compared(one: Installation, releases: Mapping[str, Release], rules: VersionR
 def after_update(one: Installation, version: str, releases: Mapping[str, Release],
                  now: float) -> Installation:
     """An installation after an update to a version; with "" to the newest build of its tag."""
-    digest = _digest_of(releases.get(version or one.version))
+    digest = _digest_of(releases.get(version or one.version)).partition(" ")[0]
     keeps_tag = not IMAGES.parts(one.version).numbers       # such as "latest"
     return Installation(one.place, one.version if keeps_tag else version or one.version,
                         digest, one.origin, now, version if keeps_tag else "",
@@ -10741,7 +10751,7 @@ def project_settings(fields: Fields, installer: Installer, project: Project) -> 
         found["email_notification"] = account.email_notification if account else "daily"
     if found["installed"] is not None:
         kept = [one for one in project.installed if one.origin != "manual"]
-        found["installed"] = with_said(kept, found["installed"])
+        found["installed"] = _as_known(project, with_said(kept, found["installed"]))
         if len(found["installed"]) > INSTALLED_LIMIT:
             fields.add_problem("installed", f"must leave at most {INSTALLED_LIMIT} with what scans found")
     settings = {name: value for name, value in found.items() if value is not None}

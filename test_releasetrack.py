@@ -5700,6 +5700,25 @@ def test_many_new_releases_are_twenty_and_a_summary():
     assert events_of(subscriber_to("ntfy", exclude_updated=True), [], [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)]) == []
 
 
+def test_manifest_of_a_platform_is_known_by_its_index(world_with, listen):
+    """Review F10: an SBOM names the platform's manifest, and the registry the index: a new build for ever."""
+    index, parts = "7" * 64, ["4" * 64, "5" * 64]
+    hub = listen(by_path({"/v2/repositories/o/i/tags": lambda seen: {"next": None, "results": [
+        {"name": name, "tag_last_pushed": MAY, "digest": f"sha256:{index}", "images": [{"digest": f"sha256:{part}"} for part in parts]}
+        for name in ("1.0", "1.1.0")]}}))
+    world = world_with(provider=(f"dockerhub=dockerhub:{hub.url}",))
+    project = world.ask("POST", "/v1/projects", {"name": "docker.io/o/i"})
+    hook, source = world.webhook("http://127.0.0.1:9/"), world.store.projects.get(world.account.id, project["id"]).source_id
+    found = []
+    for digest, change in (("4", None), ("7", None), ("3", None), ("5", "moved")):
+        image = {"image": f"docker.io/o/i:1.1.0@sha256:{digest * 64}"}
+        world.ask("POST", "/v1/installations", {"place": "nas", "items": [image]})
+        index, parts = ("8" * 64, ["6" * 64]) if change else (index, parts)
+        check_now(world.service.tracker, source)
+        found += [one.state for one in world.store.projects.get(world.account.id, project["id"]).installed]
+    assert found == ["current", "current", "new build", "new build"] and list(world.states(hook)) == ["1.1.0"]
+
+
 def test_tags_rebuilt_together_are_one_message(world, listen):
     """C: 120 tags of a rebuilt base image were 120 notifications, or its history had been rewritten."""
     names, digest = [*(f"8.{minor}" for minor in range(120)), "arm64v8-8.0", "main-1a2b3c4"], "a"
@@ -6075,6 +6094,14 @@ def test_installation_is_compared_with_the_releases(mine, versions, state, step,
         found = rt.compared(rt.Installation("nas", mine), releases, rt.GENERIC)
         assert (found.state, found.step, found.line, found.newest, found.behind) == (state, step, line, newest, behind)
         assert rt.compared(found, releases, rt.GENERIC) == found
+
+
+def test_saving_what_is_installed_again_keeps_how_it_compares(world):
+    """Bug: it was "not compared" until the next check with news."""
+    project = world.track("github", "a/b", release("1.0"), release("1.1"))
+    for version, state in (("1.0", "behind"), ("1.0", "behind"), ("1.1", "current"), ("1.1", "current")):
+        shown = world.ask("POST", f"/v1/projects/{project.id}", {"installed": [{"version": version}], "note": "x"})
+        assert [one["state"] for one in shown["installed"]] == [state]
 
 
 @pytest.mark.parametrize("mine, digest, label, versions, known_as, state, newest", [
