@@ -5288,7 +5288,7 @@ def _releases_or_tags(project: ProjectRef, releases_url: str, tags_url: str,
             project.kept.update({"tags": "of the feed"} if found else {})
             tags = [*found, *tags]
         above = _above(project, listing.releases, tags)
-        # The answer with the releases does not vouch for the tags; where there are some, both are read.
+        # The ETag of the releases says nothing about the tags; where there are some, both are read.
         return Listing([*listing.releases, *above], None if above else answer, True, moved, kinds,
                        {one.version for one in tags})
     # Tags may be missing where there is a list of releases, though an empty one.
@@ -7274,7 +7274,7 @@ def _is_of_diun(items: Any) -> bool:
 
 
 def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """Compose, Kubernetes, Helm, pipelines, and lists of other tools, told apart by their maps."""
+    """Compose, Kubernetes, Helm, pipelines, and lists of other tools, recognized by their keys."""
     documents, names = _documents(text), dict(_COMMENTED.findall(text))
     for one in documents:
         if _of(str, one, "kind") == "HelmRepository":
@@ -7922,12 +7922,12 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
             updated.append(dataclasses.replace(release, date=before.date, step=before.step, is_updated=True))
         if changes:
             after[release.version] = dataclasses.replace(before, **changes)
-    told = listing.kinds or {one.content_kind for one in (*known.values(), *listing.releases)}
-    oldest = min((release.date or known[release.version].date or "" for release in listing.releases
-                  if (release.date or release.version in known) and release.content_kind in told), default="")
+    kinds = listing.kinds or {one.content_kind for one in (*known.values(), *listing.releases)}
+    oldest = min((one.date or known[one.version].date or "" for one in listing.releases
+                  if (one.date or one.version in known) and one.content_kind in kinds), default="")
     after |= {version: dataclasses.replace(before, gone_at=now) for version, before in known.items()
               if before.gone_at is None and version not in listed and version not in listing.tags
-              and (before.date or "") > oldest and before.content_kind in told}
+              and (before.date or "") > oldest and before.content_kind in kinds}
     surplus = max(len(known) + len(new) - RELEASE_LIMIT, 0)
     for version in [version for version in list(known)[::-1] if version not in listed][:surplus]:
         del after[version]
@@ -8758,7 +8758,7 @@ class Tracker(Worker):
         token = provider_token(self._settings, provider)
         kept = self._kept.pop(source.id, {})
         installed = self.store.projects.versions_installed(source.id) if provider.dialect.has_images else ()
-        # That of a forge's releases does not vouch for its tags, so once a day it does not count.
+        # That of a forge's releases says nothing about its tags, so once a day it is ignored.
         is_old = (source.succeeded_at or 0.0) // DAY != self._clock() // DAY
         etag = None if is_old and "/releases?" in (source.etag_url or "") else source.etag
         listing = self._listed(provider, token, lambda token: releases_of(
@@ -10681,8 +10681,8 @@ class Installer:
         tracked, now = self.store.projects.ids_by_key(account.id), self.store.database.clock()
         rows = scan_rows(self.providers, tracked, pins)
         found, numbers = dict[str, dict[tuple[str, str], Installation]](), dict[int, Installation]()
-        left_out = dict[str, list[Installation]]()      # by project, of those that have as many as may be
-        full = ""       # why no more can be added
+        left_out = dict[str, list[Installation]]()      # by project id, beyond INSTALLED_LIMIT
+        full = ""       # the reason for which further projects are refused
         ranks = {number: 0 if row.provider and row.provider.dialect.has_images else 2 - row.pin.is_direct
                  for number, row in enumerate(rows)}
         for number in sorted(ranks, key=ranks.__getitem__):
