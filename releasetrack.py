@@ -441,7 +441,7 @@ class Settings:
             chosen[row.name] = row.first([(flags.get(row.name), row.flag), (value, row.variable)])
         return cls._of(chosen)
 
-    def over(self, *stored: Mapping[str, Sequence[str]]) -> Settings:
+    def merged_with(self, *stored: Mapping[str, Sequence[str]]) -> Settings:
         """These settings, completed from stored ones: texts by name. Of several mappings the first wins."""
         chosen = {name: getattr(self, name) for name in self.given}
         for row in (row for row in SETTINGS.values() if row.is_stored):
@@ -1040,21 +1040,17 @@ def relative_time(at: float, now: float) -> str:
     return "just now" if is_past else "in a moment"
 
 
-_TIME = re.compile(
-    r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(?:[Zz]|UTC|([+-]\d\d:?\d\d))?", re.ASCII)
-
-
 def utc(text: str | None) -> str | None:
     """A provider's ISO 8601 time as RFC 3339 in UTC, also one without a zone. Raises ValueError. None for
     None, and for the years that stand for "unknown": before 1980, and 9999."""
     if text is None:
         return None
-    match = _TIME.fullmatch(text)
-    if not match:
+    if not re.match(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", text, re.ASCII):      # a date alone is another thing
         raise ValueError(f"{text[:40]!r} is no time")
-    when = datetime.datetime.fromisoformat(match[1] + (match[2] or "Z"))
+    when = datetime.datetime.fromisoformat(text.replace(" UTC", "Z").replace("z", "Z"))
     if not 1980 <= when.year < 9999:
         return None
+    when = when.replace(tzinfo=when.tzinfo or datetime.timezone.utc)
     return when.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"
 
 
@@ -1233,7 +1229,7 @@ class Account:
     feed_secret: str = dataclasses.field(default="", repr=False)        # in the address of its feed
     badge_secret: str = dataclasses.field(default="", repr=False)       # in those of its badges
     totp_secret: str = dataclasses.field(default="", repr=False)        # in base 32; "": no second factor
-    recovery_codes: int = 0     # that are left
+    recovery_codes: tuple[str, ...] = dataclasses.field(default=(), repr=False)     # hashes of those left
     digest_hour: int | None = None      # of daily and weekly digests; None: that of the setting
     quiet_from: str = ""        # "22:00": from then on nothing is sent but what is urgent; "": no such hours
     quiet_until: str = ""       # "07:00", perhaps of the next day
@@ -1678,6 +1674,7 @@ class Job:
     id: Any                     # of a source or a destination
     account_id: str             # in whose share it counts
     host: str                   # where only some may be under way at once
+    is_failing: bool = False    # the last one did
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1729,9 +1726,8 @@ class RateLimiter:
     """Hourly budgets, one for each name. A window starts with the name's first request."""
     def __init__(self, limit: int, most_names: int = 50_000) -> None:
         self.limit = limit
-        self._most_names = most_names
         self._lock = threading.Lock()
-        self._state: dict[str, tuple[float, int]] = {}      # name -> (start, used)
+        self._state = Recent[str, tuple[float, int]](most_names)        # name -> (start, used)
 
     def take(self, name: str, cost: int, now: float, limit: int = 0) -> Window:
         """The window after ``cost``; one that costs more than remains is refused and costs nothing.
@@ -1740,13 +1736,10 @@ class RateLimiter:
         with self._lock:
             start, used = self._state.get(name, (now, 0))
             if now - start >= HOUR:
-                del self._state[name]
                 start, used = now, 0
             is_open = used + cost <= limit
             if is_open:
                 used += cost
-                if name not in self._state and len(self._state) >= self._most_names:
-                    del self._state[next(iter(self._state))]        # the oldest
                 self._state[name] = start, used
             return Window(limit, max(0, limit - used), start + HOUR - now, is_open)
 
@@ -1758,26 +1751,24 @@ class RateLimiter:
                 self._state[name] = start, max(0, used - cost)
 
 
-class Waits:
-    """Who waits, for another server or a hash, in a thread that answers: few for each account or kind, and
-    all together ``at_once``, so that some threads are left for everybody else."""
-    def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
-        self._lock = threading.Lock()
-        self._waiting: Counter[str] = Counter()
+class ConcurrencyLimit:
+    """Limits how many threads that answer wait for another server or a hash, in total and by account or kind,
+    so that some stay free."""
+    def __init__(self, in_total: int) -> None:
+        self._in_total, self._lock = in_total, threading.Lock()
+        self._waiting: list[str] = []
 
     @contextlib.contextmanager
-    def of(self, name: str, limit: int) -> Iterator[bool]:
-        """Whether one of the name, of whom ``limit`` may, may wait in the block."""
+    def slot(self, name: str, limit: int) -> Iterator[bool]:
+        """True if there is one, at most ``limit`` of a name, which is taken until the block ends."""
         with self._lock:
-            may_wait = self._waiting[name] < limit and self._waiting.total() < self._at_once
-            self._waiting[name] += may_wait
+            if is_free := len(self._waiting) < self._in_total and self._waiting.count(name) < limit:
+                self._waiting.append(name)
         try:
-            yield may_wait
+            yield is_free
         finally:
-            with self._lock:
-                self._waiting[name] -= may_wait
-                self._waiting += Counter()      # drops who waits for nothing
+            if is_free:
+                self._waiting.remove(name)
 
 
 class Pace:
@@ -1799,19 +1790,14 @@ class Pace:
         return f"at most {self._taken.maxlen} times in {self._seconds:g} s"
 
 
-def fair_turns(waiting: Iterable[Job], busy: Collection[Job], size: int, per_host: int,
-               is_shared: bool) -> list[Job]:
-    """What of the ``waiting``, oldest first, begins now in a pool in which ``busy`` is under way. Next is the
-    account with the fewest under way. It gets a quarter of the pool; more only while no other account waits,
-    and where several accounts share the store, a quarter stays free for those who come."""
-    quarter, waiting, begun = size // 4, list(waiting), list[Job]()
+def schedule_jobs(waiting: Sequence[Job], busy: Collection[Job], size: int, per_host: int) -> list[Job]:
+    """What of the ``waiting``, oldest first, begins now in a pool in which ``busy`` is under way: accounts in
+    turn, next is the one with the fewest under way; at a host at most ``per_host``."""
+    begun, waiting = list[Job](), list(waiting)
     under_way, at_host = Counter(job.account_id for job in busy), Counter(job.host for job in busy)
-    for free in range(size - len(busy), 0, -1):
-        waiting = [job for job in waiting if at_host[job.host] < per_host]
-        job = min(waiting, key=lambda job: under_way[job.account_id], default=None)
-        is_alone = len({job.account_id for job in waiting}) == 1 and free > quarter * is_shared
-        if job is None or under_way[job.account_id] >= max(quarter, 1) and not is_alone:
-            break
+    while len(busy) + len(begun) < size and (
+            waiting := [job for job in waiting if at_host[job.host] < per_host]):
+        job = min(waiting, key=lambda job: under_way[job.account_id])
         waiting.remove(job)
         begun.append(job)
         under_way[job.account_id] += 1
@@ -1962,7 +1948,7 @@ _NEVER = (
     "3fff::/20", "5f00::/16", "fe80::/10", "fec0::/10", "ff00::/8", "fd00:ec2::254")
 
 
-def refusal(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | None:
+def blocked_reason(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | None:
     """Why nothing may be sent to an address, if so: names the rule, and the flag that would allow it. If
     ``is_trusted``, as for providers and administrators' webhooks, private addresses are allowed."""
     if parse_address(address) is None or address != "::1" and in_networks(address, _NEVER):
@@ -1980,8 +1966,8 @@ class LoginThrottle:
                  per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS) -> None:
         self._by_account = RateLimiter(per_account)
         self._by_address = RateLimiter(per_address)
-        self._waits = Waits(4)      # log-ins under way, each in a thread that answers
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix="releasetrack-log-in")
+        self._waits = ConcurrencyLimit(4)      # log-ins under way, each in a thread that answers
+        self._hashing = threading.BoundedSemaphore(2)
         self.secret = secrets.token_urlsafe(32)      # for what does not outlive the process
 
     def check(self, email: str, address: str, password: str, hashed: str | None, now: float) -> bool:
@@ -1992,36 +1978,33 @@ class LoginThrottle:
         windows = [(self._by_account, account)]
         if network:         # else it is that of all clients, whom one of them would lock out
             windows.insert(0, (self._by_address, network))
-        with self._waits.of("", sys.maxsize) as may_wait:
+        with self._waits.slot("", sys.maxsize) as may_wait:
             if not may_wait:
                 raise TooMany(1, "Too many are signing in just now. Try again in a moment.")
-            return self._count(windows, now, lambda: self._pool.submit(
-                is_password, password[:PASSWORD_LIMIT], hashed or NO_PASSWORD).result())
+            return self._count(windows, now, lambda: self._is_password(password, hashed or NO_PASSWORD))
 
     def check_code(self, who: str, is_right: Callable[[], bool], now: float) -> bool:
         """Whether a code is right. Raises TooMany. Wrong ones count by ``who`` alone, an account: whoever
         knows the password could try them from many addresses."""
         return self._count([(self._by_account, f"code {who}")], now, is_right)
 
+    def _is_password(self, password: str, hashed: str) -> bool:
+        with self._hashing:
+            return is_password(password[:PASSWORD_LIMIT], hashed)
+
     def _count(self, windows: Sequence[tuple[RateLimiter, str]], now: float,
                is_right: Callable[[], bool]) -> bool:
         """Try once, which counts in all windows unless it is right. Raises TooMany when one is used up."""
-        for at, (limiter, name) in enumerate(windows):
-            window = limiter.take(name, 1, now)
-            if not window.is_open:
-                self._give_back(windows[:at])
-                raise TooMany(window.reset)
-        found = is_right()
-        if found:
-            self._give_back(windows)
-        return found
-
-    def _give_back(self, windows: Sequence[tuple[RateLimiter, str]]) -> None:
-        for limiter, name in windows:
-            limiter.give_back(name, 1)
-
-    def close(self) -> None:
-        self._pool.shutdown()
+        with contextlib.ExitStack() as uncount:
+            for limiter, name in windows:
+                window = limiter.take(name, 1, now)
+                if not window.is_open:
+                    raise TooMany(window.reset)
+                uncount.callback(limiter.give_back, name, 1)
+            found = is_right()
+            if not found:
+                uncount.pop_all()
+            return found
 
 
 def match_patterns(rules: Sequence[tuple[str, bool]],
@@ -2161,15 +2144,14 @@ class Helper:
         try:
             name, values = json.loads(line)
             signal.setitimer(signal.ITIMER_PROF, cls.SECONDS)
-            answer = json.dumps(globals()[name](*values), default=lambda one: list(vars(one).values()))
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            return f'["done", {answer}]'
+            answer = globals()[name](*values)
+            return json.dumps(["done", answer], default=lambda one: list(vars(one).values()))
         except (*limits, ValueError) as error:
-            signal.setitimer(signal.ITIMER_PROF, 0)
             return json.dumps(["wrong", limits.get(type(error), str(error))])
         except Exception as error:      # a fault of ours
-            signal.setitimer(signal.ITIMER_PROF, 0)
             return json.dumps(["failed", f"{type(error).__name__}: {error}"])
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 # A tag ends at its ">" or where the next "<" begins, so that each character is read once. html.parser takes
@@ -2354,14 +2336,13 @@ CREATE TABLE second_factor (
 -- it was renamed there.
 CREATE TABLE source (
     id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
-    next_check_at REAL NOT NULL, claimed_by TEXT, claimed_until REAL, checked_at REAL, succeeded_at REAL,
+    next_check_at REAL NOT NULL, checked_at REAL, succeeded_at REAL,
     failures INTEGER NOT NULL DEFAULT 0, failing_since REAL, error TEXT,
     alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)), missing_since REAL,
     is_missing INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)), quota_left INTEGER, etag_url TEXT,
     etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)
 ) STRICT;
 CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
-CREATE INDEX source_claimed ON source (claimed_by) WHERE claimed_by IS NOT NULL;
 -- date is without its Z, so that 10:00:00 sorts before 10:00:00.5. found_at: NULL for history. step: of a
 -- version above the final one below it. place: among the releases of a source, the latest last.
 CREATE TABLE release (
@@ -2478,7 +2459,7 @@ CREATE TABLE delivery (
     destination_id TEXT NOT NULL REFERENCES destination ON DELETE CASCADE,
     state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed', 'skipped')),
     next_attempt_at REAL NOT NULL, queued_at REAL NOT NULL, attempts INTEGER NOT NULL DEFAULT 0,
-    claimed_by TEXT, claimed_until REAL, is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1)),
+    is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1)),
     is_digested INTEGER NOT NULL DEFAULT 0 CHECK (is_digested IN (0, 1)), digest_id TEXT,
     created_at REAL NOT NULL, settled_at REAL, reason TEXT NOT NULL DEFAULT ''
 ) STRICT;
@@ -2492,7 +2473,6 @@ CREATE INDEX delivery_due_at_destination ON delivery (destination_id, next_attem
 CREATE INDEX delivery_undigested ON delivery (next_attempt_at)
  WHERE state = 'pending' AND is_digested AND digest_id IS NULL;
 CREATE INDEX delivery_held ON delivery (next_attempt_at) WHERE state = 'pending' AND is_held;
-CREATE INDEX delivery_claimed ON delivery (destination_id, claimed_until) WHERE claimed_until IS NOT NULL;
 CREATE INDEX delivery_settled ON delivery (settled_at) WHERE settled_at IS NOT NULL;
 -- sent: the request as people read it, without secrets: of a delivery's last attempt, of a digest's first
 -- delivery.
@@ -2502,11 +2482,10 @@ CREATE TABLE attempt (
     sent TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX attempt_of_delivery ON attempt (delivery_id);
--- What the operator has set, and what the last serve was started with; value is a JSON list of texts.
-CREATE TABLE setting (
-    name TEXT NOT NULL, origin TEXT NOT NULL CHECK (origin IN ('operator', 'serve')), value TEXT NOT NULL,
-    PRIMARY KEY (name, origin)
-) STRICT, WITHOUT ROWID;
+-- Who works at what, until when unless it is renewed. id: of a source, a number; or of a destination, a text.
+CREATE TABLE lease (id ANY PRIMARY KEY, claimant TEXT NOT NULL, until REAL NOT NULL) STRICT, WITHOUT ROWID;
+-- What the operator has set, a JSON list of texts; and as "serve", what the last serve was started with.
+CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 PRAGMA application_id = 1920234091;
 PRAGMA user_version = 8;
 """
@@ -2526,14 +2505,45 @@ UPDATE project
            'first_digest', '', 'previous_label', '', 'is_rebuilt', json('false'), 'may_follow', ''), value))
          FROM json_each(installed))
  WHERE installed != '[]';
+-- A lease belongs to what is served.
+CREATE TABLE lease (id ANY PRIMARY KEY, claimant TEXT NOT NULL, until REAL NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO lease (id, claimant, until)
+SELECT id, claimed_by, claimed_until FROM source WHERE claimed_by IS NOT NULL;
+DROP INDEX source_claimed;
+DROP INDEX delivery_claimed;
+ALTER TABLE source DROP COLUMN claimed_by;
+ALTER TABLE source DROP COLUMN claimed_until;
+ALTER TABLE delivery DROP COLUMN claimed_by;
+ALTER TABLE delivery DROP COLUMN claimed_until;
+-- One row for what serve was started with.
+CREATE TABLE setting_8 (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO setting_8 (name, value)
+SELECT name, value FROM setting WHERE origin = 'operator'
+ UNION ALL
+SELECT 'serve', json_group_object(name, json(value)) FROM setting WHERE origin = 'serve' GROUP BY origin;
+DROP TABLE setting;
+ALTER TABLE setting_8 RENAME TO setting;
 PRAGMA user_version = 8;
 """}
-# Created again after a migration; one that drops a column of theirs drops them first.
+# Created again after a migration; one that drops a column of theirs drops them first. They use no functions
+# of JSON, which are "unsafe" there in some versions of SQLite where trusted_schema is off.
 VIEWS = """
 DROP VIEW IF EXISTS project_release_view;
 DROP VIEW IF EXISTS release_view;
 DROP VIEW IF EXISTS unread_view;
 DROP VIEW IF EXISTS delivery_view;
+DROP VIEW IF EXISTS destination_view;
+DROP VIEW IF EXISTS account_view;
+CREATE VIEW account_view AS
+SELECT account.rowid AS number, account.*, coalesce(totp_secret, '') AS totp_secret, recovery_codes
+  FROM account LEFT JOIN second_factor ON account_id = account.id;
+CREATE VIEW destination_view AS
+SELECT rowid AS number, destination.*,
+       (SELECT '["' || group_concat(tag_id, '","') || '"]' FROM destination_tag
+         WHERE destination_id = destination.id AND NOT is_without) AS tags,
+       (SELECT '["' || group_concat(tag_id, '","') || '"]' FROM destination_tag
+         WHERE destination_id = destination.id AND is_without) AS without_tags
+  FROM destination;
 CREATE VIEW release_view AS
 SELECT release.id, source_id, version, date, is_prerelease, is_updated, cve, content_id, gone_at, found_at,
        step, place, release_id IS NOT NULL AS has_note, fingerprint, title, message, url
@@ -2563,13 +2573,11 @@ SELECT delivery.rowid AS place, delivery.id, delivery.account_id, event_id, dest
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
 BUSY_TIMEOUT = 3.0              # seconds that a writer waits in its process, and again for other processes
 
-# Faults of the file, its disk, or another process that uses it, by SQLite's words, and what to do.
-_STORE_FAULTS = {
-    "malformed": "; stop the service and restore a backup",
-    "not a database": "; stop the service and restore a backup",
-    "is locked": "", "disk is full": "", "disk I/O error": "", "readonly database": "",
-    "unable to open database": "", "locking protocol": "",
-}
+# Faults of the file, its disk, or another process that uses it: https://www.sqlite.org/rescode.html
+_DAMAGED = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
+_OUT_OF_ORDER = (
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL)
 
 
 class StoreError(ReleasetrackError):
@@ -2786,21 +2794,22 @@ class Database:
         self._local = threading.local()
 
     @contextlib.contextmanager
-    def _judged(self, done: str) -> Iterator[None]:
+    def _translating_faults(self, done: str) -> Iterator[None]:
         """Raises StoreUnavailable for a fault of the store, and remembers it for ``problem``."""
         try:
             yield
         except sqlite3.Error as error:
-            for words, advice in _STORE_FAULTS.items():
-                if words in str(error):
-                    self._fault = f"the store cannot be {done}: {error}{advice}"
-                    self._fault_at = time.monotonic()
-                    raise StoreUnavailable(self._fault) from error
-            raise
+            code = getattr(error, "sqlite_errorcode", 0) & 0xff
+            if code not in _DAMAGED + _OUT_OF_ORDER:
+                raise
+            advice = "; stop the service and restore a backup" if code in _DAMAGED else ""
+            self._fault = f"the store cannot be {done}: {error}{advice}"
+            self._fault_at = time.monotonic()
+            raise StoreUnavailable(self._fault) from error
 
     def rows(self, sql: str, values: Values = ()) -> list[sqlite3.Row]:
         """All rows: an unfinished cursor would keep the write-ahead log from shrinking."""
-        with self._judged("read"):
+        with self._translating_faults("read"):
             return self.connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, values: Values = ()) -> sqlite3.Row | None:
@@ -2808,6 +2817,9 @@ class Database:
 
     def all(self, kind: Callable[..., V], sql: str, values: Values = ()) -> list[V]:
         return [_value(kind, row) for row in self.rows(sql, values)]
+
+    def one(self, kind: Callable[..., V], sql: str, values: Values = ()) -> V | None:
+        return next(iter(self.all(kind, sql, values)), None)
 
     def value(self, sql: str, values: Values = ()) -> Any:
         """The first column of the first row; None if there is none."""
@@ -2842,7 +2854,7 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A write, whole or not at all, and on the disk when the block has ended. Raises StoreUnavailable.
         One at a time in a process, because SQLite's own waiting is unfair."""
-        with self._judged("written"):
+        with self._translating_faults("written"):
             connection = self.connection
             if not self._writing.acquire(timeout=BUSY_TIMEOUT):
                 raise StoreUnavailable("the store cannot be written: other writers take too long")
@@ -2950,25 +2962,24 @@ def page_count(count: int, size: int) -> int:
 
 @dataclasses.dataclass(eq=False)
 class Config:
-    """What the operator has set, and what the last ``serve`` was started with; unchecked."""
+    """What the operator has set; and as "serve" what the last ``serve`` was started with. Unchecked."""
     _db: Database
 
-    def all(self) -> list[tuple[str, str, str]]:
-        """``(name, JSON list of the values, origin)``, sorted; the origin is "operator" or "serve"."""
-        return [(row["name"], row["value"], row["origin"]) for row in self._db.rows(
-            "SELECT name, value, origin FROM setting ORDER BY name, origin")]
+    def all(self) -> dict[str, Any]:
+        """What is stored, by name: the texts of a setting; those of "serve" by name."""
+        return {row["name"]: json.loads(row["value"]) for row in self._db.rows(
+            "SELECT name, value FROM setting ORDER BY name")}
 
-    def change(self, name: str, change: Callable[[list[str]], Sequence[str]]) -> bool:
-        """Replace the operator's values of a setting by what ``change`` makes of them, in one transaction;
-        whether they differ. Without values, nothing of it stays in the file."""
+    def change(self, name: str, change: Callable[[Any], Any]) -> bool:
+        """Replace what is stored under a name by what ``change`` makes of it ([]: nothing), in one
+        transaction; whether it differs. Nothing of the old stays in the file."""
         with self._db.transaction() as db:
-            before = json.loads(self._db.value(
-                "SELECT value FROM setting WHERE name = ? AND origin = 'operator'", (name,)) or "[]")
-            after = list(change(list(before)))
-            db.execute("DELETE FROM setting WHERE name = ? AND origin = 'operator'", (name,))
+            before = self._db.value("SELECT value FROM setting WHERE name = ?", (name,))
+            values = change(json.loads(before or "[]"))
+            after = compact_json(values) if values else None
+            db.execute("DELETE FROM setting WHERE name = ?", (name,))
             if after:
-                db.execute("INSERT INTO setting (name, origin, value) VALUES (?, 'operator', ?)",
-                           (name, compact_json(after)))
+                db.execute("INSERT INTO setting (name, value) VALUES (?, ?)", (name, after))
         self._db.empty_log()
         return after != before
 
@@ -2978,14 +2989,6 @@ class Config:
             return str(json.loads(value)[0])
         self.change("setup_token", lambda before: before or [secrets.token_urlsafe(32)])
         return self.setup_token()
-
-    def record_serve(self, values: Mapping[str, Sequence[str]]) -> None:
-        """Replace everything that the last ``serve`` has recorded."""
-        with self._db.transaction() as db:
-            db.execute("DELETE FROM setting WHERE origin = 'serve'")
-            db.executemany("INSERT INTO setting (name, origin, value) VALUES (?, 'serve', ?)",
-                           [(name, compact_json(list(several))) for name, several in values.items()])
-        self._db.empty_log()
 
 
 @contextlib.contextmanager
@@ -3024,27 +3027,22 @@ class Accounts:
 
     def all(self) -> list[Account]:
         """All accounts, oldest first."""
-        return self.of_ids([row["id"] for row in self._db.rows("SELECT id FROM account ORDER BY rowid")])
+        return self._db.all(Account, "SELECT * FROM account_view ORDER BY number")
 
     def count(self) -> int:
         return int(self._db.value("SELECT count(*) FROM account"))
 
     def by_email(self, email: str) -> Account | None:
         """The account with an e-mail address, in upper or lower case."""
-        return self.get(self._db.value("SELECT id FROM account WHERE email = ?", (email,)))
+        return self._db.one(Account, "SELECT * FROM account_view WHERE email = ?", (email,))
 
     def get(self, account_id: str) -> Account | None:
-        return next(iter(self.of_ids([account_id])), None)
+        return self._db.one(Account, "SELECT * FROM account_view WHERE id = ?", (account_id,))
 
     def of_ids(self, ids: Sequence[str]) -> list[Account]:
-        """The accounts of these ids that exist, in their order."""
+        """The accounts of these ids that exist."""
         return self._db.all(Account, """
-            SELECT account.id, account.type, email, name, is_admin, email_notification, time_zone, password,
-                   feed_secret, badge_secret, coalesce(totp_secret, '') AS totp_secret, digest_hour,
-                   coalesce(json_array_length(recovery_codes), 0) AS recovery_codes, quiet_from, quiet_until
-              FROM json_each(?) AS wanted JOIN account ON account.id = value
-              LEFT JOIN second_factor ON account_id = account.id
-             ORDER BY wanted.id""", (compact_json(list(ids)),))
+            SELECT * FROM account_view WHERE id IN (SELECT value FROM json_each(?))""", (compact_json(ids),))
 
     def update(self, account: Account) -> None:
         """Write what an account may change of itself. Raises Invalid when another has the e-mail address."""
@@ -3322,25 +3320,12 @@ class Destinations:
         return [one for one in self.of_accounts([account_id]) if kind in (None, one.kind)]
 
     def of_accounts(self, account_ids: Sequence[str]) -> list[Destination]:
-        return self._of_rows(self._db.rows("""
-            SELECT id FROM destination WHERE account_id IN (SELECT value FROM json_each(?))
-             ORDER BY rowid""", (compact_json(list(account_ids)),)))
+        return self._db.all(Destination, """
+            SELECT * FROM destination_view WHERE account_id IN (SELECT value FROM json_each(?))
+             ORDER BY number""", (compact_json(account_ids),))
 
     def get(self, destination_id: str) -> Destination | None:
-        return next(iter(self._of_rows([{"id": destination_id}])), None)
-
-    def _of_rows(self, rows: Sequence[Mapping[str, Any] | sqlite3.Row]) -> list[Destination]:
-        """Those of the ids in these rows that exist, in their order."""
-        return self._db.all(Destination, """
-            SELECT destination.id, account_id, kind, name, settings, secret, schedule, is_for_every_project,
-                   is_security_only, report, reported_at, previous_secret, previous_until, failing_since,
-                   failed_at, error, alert_sent,
-                   (SELECT json_group_array(tag_id) FROM destination_tag
-                     WHERE destination_id = destination.id AND NOT is_without) AS tags,
-                   (SELECT json_group_array(tag_id) FROM destination_tag
-                     WHERE destination_id = destination.id AND is_without) AS without_tags
-              FROM json_each(?) AS wanted JOIN destination ON destination.id = value
-             ORDER BY wanted.id""", (compact_json([row["id"] for row in rows]),))
+        return self._db.one(Destination, "SELECT * FROM destination_view WHERE id = ?", (destination_id,))
 
     def remove(self, destination_id: str) -> None:
         """Remove a destination with its deliveries; nothing of its secrets stays in the file."""
@@ -3349,12 +3334,50 @@ class Destinations:
 
     def failing(self, with_alerted: bool = True) -> list[Destination]:
         """Those of all accounts whose last attempt failed, longest first; or those not alerted of."""
-        return self._of_rows(self._db.rows("""
-            SELECT id FROM destination WHERE failing_since IS NOT NULL AND (? OR NOT alert_sent)
-             ORDER BY failing_since""", (with_alerted,)))
+        return self._db.all(Destination, """
+            SELECT * FROM destination_view WHERE failing_since IS NOT NULL AND (? OR NOT alert_sent)
+             ORDER BY failing_since""", (with_alerted,))
 
     def with_report(self) -> list[Destination]:
-        return self._of_rows(self._db.rows("SELECT id FROM destination WHERE report != 'none'"))
+        return self._db.all(Destination, "SELECT * FROM destination_view WHERE report != 'none'")
+
+
+@dataclasses.dataclass(eq=False)
+class Leases:
+    """Who works at what: a source or a destination has one claimant, for ``LEASE`` seconds unless it renews
+    that. What takes ``db`` is part of that transaction."""
+    _db: Database
+
+    def take(self, db: sqlite3.Connection, ids: Sequence[Any], claimant: str, now: float) -> list[Any]:
+        """Those of the ids that nobody held, and that the claimant holds now."""
+        return [row["id"] for row in db.execute("""
+            INSERT INTO lease (id, claimant, until)
+            SELECT value, :claimant, :until FROM json_each(:ids) WHERE true
+                ON CONFLICT DO UPDATE SET claimant = excluded.claimant, until = excluded.until
+                 WHERE lease.until < :now
+            RETURNING id""", {
+                "ids": compact_json(ids), "claimant": claimant, "until": now + LEASE, "now": now}).fetchall()]
+
+    def renew(self, ids: Collection[Any], claimant: str, now: float) -> None:
+        """Hold on to what the claimant still holds of these; its other leases end."""
+        if ids:
+            self._db.write("""
+                UPDATE lease SET until = ? WHERE claimant = ? AND id IN (SELECT value FROM json_each(?))
+                """, (now + LEASE, claimant, compact_json(list(ids))))
+
+    def drop(self, db: sqlite3.Connection, id_: Any, claimant: str) -> bool:
+        """Whether the claimant held it. What has passed to another stays with that."""
+        return db.execute("DELETE FROM lease WHERE id = ? AND claimant = ?", (id_, claimant)).rowcount > 0
+
+    def drop_all(self, claimant: str, since: float = math.inf) -> None:
+        """End the claimant's leases; or those that it has not renewed since then."""
+        if self._db.row("SELECT 1 FROM lease WHERE claimant = ? AND until < ?", (claimant, since)):
+            self._db.write("DELETE FROM lease WHERE claimant = ? AND until < ?", (claimant, since))
+
+    def abandoned(self, claimant: str, now: float) -> list[Any]:
+        """What others hold and did not end, as their process did before."""
+        return [row["id"] for row in self._db.rows(
+            "SELECT id FROM lease WHERE claimant != ? AND until < ?", (claimant, now - LEASE))]
 
 
 @dataclasses.dataclass(eq=False)
@@ -3362,6 +3385,7 @@ class Outbox:
     """Deliveries to destinations, and their attempts. What takes ``db`` is part of that transaction."""
     _db: Database
     _destinations: Destinations
+    _leases: Leases
 
     def insert(self, db: sqlite3.Connection, event: Event, now: float) -> None:
         if not event.recipients:
@@ -3410,10 +3434,11 @@ class Outbox:
                 UPDATE destination SET alert_sent = 1
                  WHERE id = ? AND failing_since IS NOT NULL AND NOT alert_sent""", (destination_id,))
 
-    def due_destinations(self, now: float) -> dict[str, str]:
-        """The destinations with an unclaimed delivery due at ``now``; by id the account. What was held is
-        judged now: skipped where its release is gone, and waiting while its project is not found. What is due
-        for digests of a destination is bound into one, which stays as it is."""
+    def due_destinations(self, now: float) -> dict[str, tuple[str, bool]]:
+        """The destinations with a delivery due at ``now`` that nobody serves; by id the account, and whether
+        the last attempt there failed. What was held is judged now: skipped where its release is gone, and
+        waiting while its project is not found. What is due for digests of a destination is bound into one,
+        which stays as it is."""
         with self._db.transaction() as db:
             db.execute("""
                 UPDATE delivery SET is_held = 0, state = iif(is_gone, 'skipped', 'pending'),
@@ -3430,56 +3455,40 @@ class Outbox:
                 UPDATE delivery INDEXED BY delivery_undigested SET digest_id = :id || destination_id
                  WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= :now
                 """, {"id": make_id(), "now": now})
-        return {row["id"]: row["account_id"] for row in self._db.rows("""
-            SELECT id, account_id FROM destination
+        return {row["id"]: (row["account_id"], row["failing_since"] is not None) for row in self._db.rows("""
+            SELECT id, account_id, failing_since FROM destination
              WHERE EXISTS (SELECT 1 FROM delivery
                             WHERE destination_id = destination.id AND state = 'pending'
                               AND next_attempt_at <= :now AND NOT is_held)
-               AND NOT EXISTS (SELECT 1 FROM delivery
-                                WHERE destination_id = destination.id AND claimed_until >= :now)
-            """, {"now": now})}
+               AND id NOT IN (SELECT id FROM lease WHERE until >= :now)""", {"now": now})}
 
     def claim(self, destination_id: str, limit: int, claimant: str, now: float) -> list[Delivery]:
-        """Up to so many due deliveries of a destination, oldest first, claimed for ``LEASE`` seconds; more
-        only where a digest is claimed, which is claimed whole. None while another has claimed one of them."""
-        values = {"claimant": claimant, "now": now, "until": now + LEASE, "limit": limit,
-                  "destination": destination_id}
-        self._db.write("""
+        """Up to so many due deliveries of a destination, which the claimant serves now, oldest first; more
+        only where a digest is due, which is read whole. None while another serves it."""
+        with self._db.transaction() as db:
+            if not self._leases.take(db, [destination_id], claimant, now):
+                return []
+        destination = self._destinations.get(destination_id)
+        # In a digest long notes are cut off.
+        return [_value(Delivery, row, destination=destination) for row in self._db.rows("""
             WITH due AS MATERIALIZED (
                 SELECT id, digest_id FROM delivery
                  WHERE destination_id = :destination AND state = 'pending' AND next_attempt_at <= :now
                    AND NOT is_held AND (NOT is_digested OR digest_id IS NOT NULL)
                  ORDER BY next_attempt_at, rowid LIMIT :limit)
-            UPDATE delivery SET claimed_by = :claimant, claimed_until = :until WHERE state = 'pending'
-               AND (id IN (SELECT id FROM due)
-                    OR digest_id IN (SELECT digest_id FROM due WHERE digest_id IS NOT NULL))
-               AND NOT EXISTS (SELECT 1 FROM delivery
-                                WHERE destination_id = :destination AND claimed_until >= :now)""", values)
-        destination = self._destinations.get(destination_id)
-        # In a digest long notes are cut off.
-        return [_value(Delivery, row, destination=destination) for row in self._db.rows("""
             SELECT delivery.id, email AS account_email, is_admin AS account_is_admin,
                    iif(digest_id IS NULL, body, json_replace(
                        body, '$.note.message', substr(json_extract(body, '$.note.message'), 1, 16000)))
                        AS body, url, kind, attempts, queued_at, digest_id, event.project_id
               FROM delivery JOIN event ON event.id = event_id JOIN account ON account.id = delivery.account_id
-             WHERE destination_id = :destination AND claimed_until = :until AND claimed_by = :claimant
+             WHERE state = 'pending' AND (delivery.id IN (SELECT id FROM due) OR digest_id IN (
+                       SELECT digest_id FROM due WHERE digest_id IS NOT NULL))
              ORDER BY min(next_attempt_at) OVER (PARTITION BY coalesce(digest_id, delivery.id)),
-                      delivery.rowid""", values)]
+                      delivery.rowid""", {"destination": destination_id, "now": now, "limit": limit})]
 
-    def renew(self, claimant: str, now: float, destination_ids: Iterable[str]) -> None:
-        """Hold on to the claims at these destinations; others of the claimant expire."""
-        self._db.write("""
-            UPDATE delivery SET claimed_until = ? WHERE claimed_until IS NOT NULL AND claimed_by = ?
-               AND destination_id IN (SELECT value FROM json_each(?))
-            """, (now + LEASE, claimant, compact_json(list(destination_ids))))
-
-    def record_attempts(self, claimant: str, attempts: Sequence[Outcome],
-                        unclaimed: Sequence[str] = ()) -> None:
-        """Record attempts, and release these claims and those of the deliveries of which none was made; a
-        claim that has passed to another meanwhile stays with it."""
+    def record_attempts(self, destination_id: str, claimant: str, attempts: Sequence[Outcome]) -> None:
+        """Record attempts of a destination's deliveries, whose claimant serves it no longer."""
         values = [vars(attempt) for attempt in attempts]
-        ids = [*unclaimed, *(attempt.delivery_id for attempt in attempts)]
         with self._db.transaction() as db:
             db.executemany("UPDATE attempt SET sent = '' WHERE delivery_id = :delivery_id AND sent != ''",
                            values)
@@ -3500,9 +3509,7 @@ class Outbox:
                        alert_sent = alert_sent AND :error IS NOT NULL
                  WHERE id = (SELECT destination_id FROM delivery WHERE id = :delivery_id)
                    AND (:error IS NOT NULL OR failing_since IS NOT NULL)""", values)
-            db.executemany("""
-                UPDATE delivery SET claimed_by = NULL, claimed_until = NULL WHERE id = ? AND claimed_by = ?
-                """, [(id_, claimant) for id_ in ids])
+            self._leases.drop(db, destination_id, claimant)
 
     def seconds_until_due(self, now: float, at_most: float) -> float:
         """Until the next delivery becomes due that is not due yet."""
@@ -3528,7 +3535,7 @@ class Outbox:
     def resend(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
                since: float = 0.0, until: float = math.inf) -> int:
         """Queue again one delivery or all failed ones of a destination, with what was sent together with
-        them; how many. What was never due, or is being sent, stays as it is."""
+        them; how many. What was never due stays as it is."""
         count = self._db.write("""
             UPDATE delivery SET state = 'pending', attempts = 0, settled_at = NULL, is_held = 0,
                    next_attempt_at = :now + place * :every, queued_at = :now + place * :every
@@ -3543,7 +3550,7 @@ class Outbox:
                       FROM delivery
                      WHERE id IN (SELECT id FROM wanted)
                         OR digest_id IN (SELECT digest_id FROM wanted WHERE digest_id IS NOT NULL))
-             WHERE id = placed AND coalesce(claimed_until, 0) < :now
+             WHERE id = placed
             """, {"account": account_id, "id": delivery_id, "destination": destination_id, "since": since,
                   "until": until, "now": self._db.clock(), "every": RESEND_SPACING})
         self._db.send_wakeup.set()
@@ -3647,6 +3654,7 @@ class Sources:
     """What is checked: projects at their providers, each once for all accounts."""
     _db: Database
     _outbox: Outbox
+    _leases: Leases
 
     def get(self, source_id: int) -> Source | None:
         return next(iter(self._of_ids([source_id])), None)
@@ -3687,44 +3695,26 @@ class Sources:
              CROSS JOIN source ON source.id IN (
                    SELECT id FROM source
                     WHERE owner_id = account.id AND provider = wanted.value AND next_check_at <= :now
-                      AND claimed_by IS NULL
+                      AND id NOT IN (SELECT id FROM lease)
                     ORDER BY next_check_at LIMIT :limit)
              ORDER BY next_check_at
             """, {"providers": compact_json(list(providers)), "now": now, "limit": limit})]
 
     def claim(self, ids: Sequence[int], claimant: str, now: float,
               due_at: float = sys.maxsize) -> list[Source]:
-        """Those of these sources that are due at an instant and that nobody holds, for ``LEASE`` seconds."""
+        """Those of these sources that are due at an instant and not claimed; the claimant has them now."""
         with self._db.transaction() as db:
-            claimed = [row["id"] for row in db.execute("""
-                UPDATE source SET claimed_by = :claimant, claimed_until = :until
-                 WHERE id IN (SELECT value FROM json_each(:ids)) AND next_check_at <= :due_at
-                   AND coalesce(claimed_until, 0) < :now
-                RETURNING id""", {"claimant": claimant, "now": now, "until": now + LEASE, "due_at": due_at,
-                                  "ids": compact_json(ids)}).fetchall()]
+            due = db.execute("""
+                SELECT id FROM source WHERE id IN (SELECT value FROM json_each(?)) AND next_check_at <= ?
+                """, (compact_json(ids), due_at)).fetchall()
+            claimed = self._leases.take(db, [row["id"] for row in due], claimant, now)
         return self._of_ids(claimed)
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
         """Sources whose check did not end, as their process did; now claimed. The claimant's own could not be
         recorded, and are free after a minute."""
-        self._db.write("""
-            UPDATE source SET claimed_by = NULL, claimed_until = NULL
-             WHERE claimed_by = ? AND claimed_until < ?""", (claimant, now - MINUTE))
-        return self.claim([row["id"] for row in self._db.rows("""
-            SELECT id FROM source WHERE claimed_by IS NOT NULL AND claimed_by != ? AND claimed_until < ?
-            """, (claimant, now - LEASE))], claimant, now)
-
-    def release(self, claimant: str) -> None:
-        """End the claimant's claims; what is due is due."""
-        self._db.write("UPDATE source SET claimed_by = NULL, claimed_until = NULL WHERE claimed_by = ?",
-                       (claimant,))
-
-    def renew(self, claimant: str, now: float, ids: Iterable[int]) -> None:
-        """Hold on to the claims of these sources; others of the claimant expire."""
-        self._db.write("""
-            UPDATE source SET claimed_until = ?
-             WHERE claimed_by = ? AND id IN (SELECT value FROM json_each(?))
-            """, (now + LEASE, claimant, compact_json(list(ids))))
+        self._leases.drop_all(claimant, now - MINUTE)
+        return self.claim(self._leases.abandoned(claimant, now), claimant, now)
 
     def bring_forward(self, now: float, interval: float, intervals: Mapping[str, float]) -> None:
         """Have no source wait longer than the interval, or its provider's own among ``intervals``; nor a
@@ -3743,14 +3733,12 @@ class Sources:
         None, and nothing written, when the claim has passed to another or the source is gone."""
         now = self._db.clock()
         with self._db.transaction() as db:
-            if not db.execute("""
+            if not self._leases.drop(db, source_id, claimant) or not db.execute("""
                     UPDATE source SET checked_at = :now, succeeded_at = :now, failures = 0,
                            failing_since = NULL, alert_sent = 0, error = NULL, is_missing = 0,
                            missing_since = NULL, quota_left = coalesce(:quota_left, quota_left),
-                           next_check_at = :next_check_at, claimed_by = NULL, claimed_until = NULL,
-                           etag_url = :etag_url, etag = :etag
-                     WHERE id = :id AND claimed_by = :claimant
-                    """, vars(found) | {"now": now, "id": source_id, "claimant": claimant}).rowcount:
+                           next_check_at = :next_check_at, etag_url = :etag_url, etag = :etag
+                     WHERE id = :id""", vars(found) | {"now": now, "id": source_id}).rowcount:
                 return None
             if found.renamed:
                 found = self._rename(db, source_id, found, *found.renamed, now)
@@ -3797,7 +3785,7 @@ class Sources:
         if found.news:      # what waits for another attempt is sent now, before what is new
             db.execute("""
                 UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
-                 WHERE state = 'pending' AND attempts > 0 AND claimed_until IS NULL
+                 WHERE state = 'pending' AND attempts > 0
                    AND event_id IN (SELECT event.id FROM event JOIN project ON project.id = project_id
                                      WHERE source_id = ?)
                    AND EXISTS (SELECT 1 FROM destination JOIN account ON account.id = destination.account_id
@@ -3811,18 +3799,17 @@ class Sources:
         A project is missing that is not found a day or more after the first time."""
         now = self._db.clock()
         with self._db.transaction() as db:
-            kept = db.execute("""
+            kept = self._leases.drop(db, source_id, claimant) and db.execute("""
                 UPDATE source SET checked_at = :now, failures = failures + :counts, error = :error,
                        failing_since = coalesce(failing_since, iif(:counts, :now, NULL)),
                        alert_sent = alert_sent OR :has_alert,
                        missing_since = coalesce(missing_since, iif(:not_found, :now, NULL)),
                        is_missing = is_missing OR :not_found AND coalesce(:now - missing_since, 0) >= 86400,
-                       quota_left = coalesce(:quota_left, quota_left),
-                       next_check_at = :next, claimed_by = NULL, claimed_until = NULL
-                 WHERE id = :id AND claimed_by = :claimant
+                       quota_left = coalesce(:quota_left, quota_left), next_check_at = :next
+                 WHERE id = :id
                 """, {"now": now, "quota_left": quota_left, "counts": counts, "error": error[:1000],
                       "not_found": is_not_found, "has_alert": bool(events), "next": next_check_at,
-                      "id": source_id, "claimant": claimant}).rowcount
+                      "id": source_id}).rowcount
             for event in events if kept else ():
                 self._outbox.insert(db, event, now)
         if events:
@@ -4375,8 +4362,9 @@ class Store:
         self.database = db = Database(path, clock, migrations, quota_of)
         self.config, self.accounts, self.sessions = Config(db), Accounts(db), Sessions(db)
         self.keys, self.tags, self.destinations = Keys(db), Tags(db), Destinations(db)
-        self.outbox = Outbox(db, self.destinations)
-        self.sources = Sources(db, self.outbox)
+        self.leases = Leases(db)
+        self.outbox = Outbox(db, self.destinations, self.leases)
+        self.sources = Sources(db, self.outbox, self.leases)
         self.projects = Projects(db, self.accounts, self.tags, self.destinations, self.sources)
         self.releases = Releases(db, self.projects)
         self.close = db.close
@@ -4391,11 +4379,8 @@ class Store:
                 UPDATE destination SET previous_secret = NULL, previous_until = NULL
                  WHERE previous_until < :now""", values)
             db.execute("""
-                UPDATE source SET claimed_by = NULL, claimed_until = NULL
-                 WHERE claimed_by IS NOT NULL AND claimed_until > :too_far""", values)
-            db.execute("""
-                UPDATE delivery SET claimed_by = NULL, claimed_until = NULL WHERE claimed_until > :too_far
-                """, values)
+                DELETE FROM lease WHERE until > :too_far
+                    OR until < :now - 60 AND id NOT IN (SELECT id FROM source)""", values)
             db.execute("""
                 UPDATE delivery SET next_attempt_at = :now, queued_at = min(queued_at, :now)
                  WHERE state = 'pending' AND next_attempt_at > :now + 90000
@@ -4438,16 +4423,27 @@ class Store:
             f"{state}_projects": count for state, count in self.projects.count_updates().items()}
 
 
+@contextlib.contextmanager
+def logged(what: str) -> Iterator[None]:
+    """What raises inside is logged and ends here."""
+    try:
+        yield
+    except ReleasetrackError as error:
+        log.warning("%s: %s", what, error)
+    except BaseException:       # of a listener SystemExit, too
+        log.exception("%s: failed", what)
+
+
 class Worker:
-    """A thread that hands out to a pool what the store says is due. ``take_turn`` does, and returns the
-    seconds until more may be due; after a fault, ``nap`` seconds pass. ``wakeup`` ends its sleep."""
-    def __init__(self, name: str, size: int, store: Store, wakeup: threading.Event, nap: float,
-                 take_turn: Callable[[], float], clock: Callable[[], float],
+    """A thread that hands out to a pool what the store says is due. ``run_once`` does, and returns the
+    seconds until more may be due; after a fault, ``idle_seconds`` pass. ``wakeup`` ends its sleep."""
+    def __init__(self, name: str, size: int, store: Store, wakeup: threading.Event,
+                 idle_seconds: float, run_once: Callable[[], float], clock: Callable[[], float],
                  jitter: Callable[[], float]) -> None:
         self.store = store
         self.heartbeat_at = 0.0                 # of the loop, on the monotonic clock
-        self._name, self._size, self._wakeup, self._nap = name, size, wakeup, nap
-        self._take_turn, self._clock, self._jitter = take_turn, clock, jitter
+        self._name, self._size, self._wakeup, self._idle_seconds = name, size, wakeup, idle_seconds
+        self._run_once, self._clock, self._jitter = run_once, clock, jitter
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -4467,21 +4463,46 @@ class Worker:
         self._wakeup.set()
 
     def join(self) -> None:
-        if self._thread and self._pool:
+        """End what is claimed, too: what was not done was not abandoned."""
+        if self._thread:
             self._thread.join()
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        with contextlib.suppress(StoreUnavailable):
+            self.store.leases.drop_all(self._claimant)
 
     def is_alive(self) -> bool:
         has_heartbeat = bool(self.heartbeat_at) and time.monotonic() - self.heartbeat_at < 3 * LEASE
         return self._thread is not None and self._thread.is_alive() and has_heartbeat
 
     def _run(self) -> None:
+        assert self._pool
+        with self._renewing(lambda: [job.id for job in list(self._busy)]):
+            self._loop()
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    @contextlib.contextmanager
+    def _renewing(self, busy: Callable[[], Collection[Any]]) -> Iterator[None]:
+        """Renews the leases of what is busy in good time, until the block ends."""
+        is_over = threading.Event()
+
+        def run() -> None:
+            while not is_over.wait(LEASE / 3):
+                with logged(f"{self._name}: leases"):
+                    self.store.leases.renew(busy(), self._claimant, self._clock())
+        thread = threading.Thread(target=run, name=f"releasetrack-{self._name}-leases", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    def _loop(self) -> None:
         while not self._stopping.is_set():
-            self.heartbeat_at, wait = time.monotonic(), self._nap
+            self.heartbeat_at, wait = time.monotonic(), self._idle_seconds
             self._wakeup.clear()
             self._busy = {job: work for job, work in self._busy.items() if not work.done()}
             try:
-                wait = self._take_turn()
+                wait = self._run_once()
             except StoreUnavailable as error:
                 log.warning("%s: %s", self._name, error)
                 self._stopping.wait(1)
@@ -4502,28 +4523,6 @@ class Worker:
         assert self._pool
         self._busy[job] = self._pool.submit(work, about)
         self._busy[job].add_done_callback(lambda _: self._wakeup.set())
-
-
-@contextlib.contextmanager
-def keep_lease_alive(renew: Callable[[], None]) -> Iterator[None]:
-    """Renews a claim in good time until the block ends."""
-    is_over = threading.Event()
-
-    def run() -> None:
-        while not is_over.wait(LEASE / 3):
-            try:
-                renew()
-            except StoreUnavailable:
-                pass
-            except Exception:       # the next time it may be renewed
-                log.exception("a claim was not renewed")
-    thread = threading.Thread(target=run, name="releasetrack-renewal", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 # == fetching ==================================================================
@@ -4603,11 +4602,11 @@ class _Exchange:
                  stopping: threading.Event) -> None:
         self.settings, self.is_trusted = settings, is_trusted
         self.address: str | None = None         # dialled
-        self.begin_large: Callable[[], Any] | None = None       # waits until a large answer may be read
+        self.wait_for_large_slot: Callable[[], Any] | None = None       # before a large answer is read
         self._seconds, self._most_bytes, self._stopping = seconds, most_bytes, stopping
         self._end, self.bytes_left = time.monotonic() + seconds, most_bytes     # negative: there were more
 
-    def left(self, at_most: float = _SLICE) -> float:
+    def remaining_time(self, at_most: float = _SLICE) -> float:
         left = self._end - time.monotonic()
         if left <= 0:
             raise Unreachable(f"it took longer than {self._seconds:g} s")
@@ -4615,27 +4614,27 @@ class _Exchange:
             raise Unreachable("the program is being stopped")
         return min(left, at_most)
 
-    def spend(self, count: int) -> None:
+    def count_bytes(self, count: int) -> None:
         """Count bytes received, or unpacked from these. The wait for other large answers takes no time."""
         self.bytes_left -= count
         if self.bytes_left < 0:
             raise Unreachable(f"its answer is larger than {self._most_bytes // KIB} KiB")
-        if self.begin_large and self._most_bytes - self.bytes_left > _LARGE:
+        if self.wait_for_large_slot and self._most_bytes - self.bytes_left > _LARGE:
             began = time.monotonic()
-            self.begin_large()
-            self.begin_large = None
+            self.wait_for_large_slot()
+            self.wait_for_large_slot = None
             self._end += time.monotonic() - began
 
-    def leave(self) -> None:
+    def distrust_if_public(self) -> None:
         """Before using an address that the last one named: a public one may not name one that is private."""
-        if self.address and not self.settings.outgoing_proxy and refusal(self.address, (), False) is None:
+        if self.address and not self.settings.outgoing_proxy and not blocked_reason(self.address, (), False):
             self.is_trusted = False
 
     def look_up(self, host: str, port: int, is_proxy: bool = False) -> list[str]:
         """The addresses of a host, if all of them may be dialled. The operator chose the proxy."""
         addresses = _look_up(host, port)
         for address in addresses:
-            if reason := refusal(address, self.settings.allow_network, self.is_trusted or is_proxy):
+            if reason := blocked_reason(address, self.settings.allow_network, self.is_trusted or is_proxy):
                 raise Unreachable(reason)
         return addresses
 
@@ -4643,7 +4642,7 @@ class _Exchange:
         """A connection to the first address of a host, or of the proxy, that accepts one."""
         failure: OSError | None = None
         for address in self.look_up(host, port, is_proxy=bool(self.settings.outgoing_proxy)):
-            seconds = self.left(_CONNECT)
+            seconds = self.remaining_time(_CONNECT)
             connection = _Socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
             connection.exchange = self
             try:
@@ -4664,16 +4663,16 @@ class _Socket(socket.socket):
     def sendall(self, data: Any, flags: int = 0) -> None:
         rest = memoryview(data)
         while rest:
-            self.settimeout(self.exchange.left())
+            self.settimeout(self.exchange.remaining_time())
             with contextlib.suppress(TimeoutError):
                 rest = rest[self.send(rest):]
 
     def recv_into(self, buffer: Any, *options: int) -> int:
         while True:
-            self.settimeout(self.exchange.left())
+            self.settimeout(self.exchange.remaining_time())
             with contextlib.suppress(TimeoutError):
                 count = super().recv_into(buffer, *options)
-                self.exchange.spend(count)
+                self.exchange.count_bytes(count)
                 return count
 
 
@@ -4716,8 +4715,8 @@ class _Connection(http.client.HTTPConnection):
         if not self._exchange.is_trusted or re.fullmatch(r"[0-9a-fx.]+|.*:.*", self._certified):
             address = self._exchange.look_up(self._certified, 80)[0]
             if not self._exchange.is_trusted:
-                place = f"[{address}]" if ":" in address else address
-                url = url._replace(netloc=f"{place}:{url.port or self.default_port}")
+                host = f"[{address}]" if ":" in address else address
+                url = url._replace(netloc=f"{host}:{url.port or self.default_port}")
         if self._tls:
             self.set_tunnel(url.netloc, headers=headers)
         else:
@@ -4731,7 +4730,7 @@ class _Connection(http.client.HTTPConnection):
     def connect(self) -> None:
         super().connect()
         if self._tls:
-            self.sock.settimeout(self._exchange.left(_CONNECT))
+            self.sock.settimeout(self._exchange.remaining_time(_CONNECT))
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._certified)
             self.sock.exchange = self._exchange     # type: ignore[attr-defined]
 
@@ -4739,10 +4738,10 @@ class _Connection(http.client.HTTPConnection):
 DOCKER_SECONDS = 3.0            # for each answer of an engine
 
 
-def ask_docker(place: str, path: str) -> Answer:
+def ask_docker(address: str, path: str) -> Answer:
     """What the API of Docker or Podman answers at its socket, or at tcp://host:port. Raises Unreachable."""
     exchange = _Exchange(DOCKER_SECONDS, 20 * MIB, Settings(), True, threading.Event())
-    url, connection = urlsplit(place), http.client.HTTPConnection("docker")
+    url, connection = urlsplit(address), http.client.HTTPConnection("docker")
     try:
         with contextlib.closing(connection):
             if url.scheme == "tcp":
@@ -4750,8 +4749,8 @@ def ask_docker(place: str, path: str) -> Answer:
             else:
                 connection.sock = plain = _Socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 plain.exchange = exchange
-                plain.settimeout(exchange.left())
-                plain.connect(place.removeprefix("unix://"))
+                plain.settimeout(exchange.remaining_time())
+                plain.connect(address.removeprefix("unix://"))
             connection.request("GET", path, headers={"Connection": "close"})
             response = connection.getresponse()
             return Answer(path, response.status, _headers(response), _read_body(response, exchange, False))
@@ -4834,7 +4833,7 @@ def _read_body(response: http.client.HTTPResponse, exchange: _Exchange, may_be_c
                 body += chunk
             while unpacker and chunk and not unpacker.eof:
                 body += (part := unpacker.decompress(chunk, 64 * KIB))
-                exchange.spend(len(part))
+                exchange.count_bytes(len(part))
                 chunk, is_whole = unpacker.unconsumed_tail, unpacker.eof
     except zlib.error as error:
         raise ValueError(f"its answer is not gzip ({error})") from None
@@ -4878,7 +4877,7 @@ class _MailConnection(smtplib.SMTP):
 
     def wrap_socket(self, plain: _Socket, server_hostname: str) -> socket.socket:
         """As smtplib calls it of a context for STARTTLS."""
-        plain.settimeout(self._exchange.left(_CONNECT))
+        plain.settimeout(self._exchange.remaining_time(_CONNECT))
         wrapped = self._tls.wrap_socket(plain, server_hostname=server_hostname)
         wrapped.exchange = self._exchange       # type: ignore[attr-defined]
         return wrapped
@@ -4913,16 +4912,6 @@ class _MailConnection(smtplib.SMTP):
         return words
 
 
-def _login_masking(*urls: str) -> Callable[[str], str]:
-    """A function that masks the log-ins in the addresses of servers, which may echo them. A very short
-    password is part of words that have nothing to do with it."""
-    hidden = list[str]()
-    for user, password in filter(None, map(_login_of, urls)):
-        if password:
-            hidden += [f"\0{user}\0{password}", f"{user}:{password}", password if len(password) > 5 else ""]
-    return masking(*hidden)
-
-
 class Fetcher:
     """Sends requests of providers and of notifications. Shared by all threads."""
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -4936,7 +4925,11 @@ class Fetcher:
     def configure(self, settings: Settings) -> None:
         """Use these settings from the next exchange on."""
         self._settings = settings
-        self._mask = _login_masking(settings.outgoing_proxy, settings.smtp_url)
+        # Servers may echo a log-in. A very short password is part of words that have nothing to do with it.
+        logins = filter(None, map(_login_of, (settings.outgoing_proxy, settings.smtp_url)))
+        self._mask = masking(*itertools.chain.from_iterable(
+            (f"\0{user}\0{password}", f"{user}:{password}", password if len(password) > 5 else "")
+            for user, password in logins))
         self.refused_tokens = dict[str, tuple[str, float]]()    # by provider: in words, and until when
         with self._lock:
             for host in self._hosts.values():
@@ -4972,7 +4965,7 @@ class Fetcher:
             answer = self._follow(request, is_trusted or not request.is_user_supplied, large)
         finally:
             slots.release()
-        return self._heed(host, answer)
+        return self._apply_rate_limit(host, answer)
 
     def post(self, request: Request | Mail, is_trusted: bool) -> Answer:
         """What a receiver answers to a notification, with the beginning of its body. Raises Unreachable."""
@@ -4992,7 +4985,7 @@ class Fetcher:
         """Why a notification may not go to a URL, as far as its name resolves now."""
         with contextlib.suppress(Unreachable):      # it may resolve when it is needed; judged again then
             for address in _look_up(urlsplit(url).hostname or "", urlsplit(url).port or 80):
-                if reason := refusal(address, self._settings.allow_network, is_trusted):
+                if reason := blocked_reason(address, self._settings.allow_network, is_trusted):
                     return reason
         return None
 
@@ -5009,7 +5002,7 @@ class Fetcher:
             if self.stopping.wait(wait):
                 raise Unreachable("the program is being stopped")
 
-    def _heed(self, host: _Host, answer: Answer) -> Answer:
+    def _apply_rate_limit(self, host: _Host, answer: Answer) -> Answer:
         """The answer. A host that asks for patience, or whose quota is spent, is left alone for as long."""
         is_spent = requests_left(answer.headers) == 0
         has_wait = answer.status in (403, 503) and "retry-after" in answer.headers
@@ -5031,9 +5024,9 @@ class Fetcher:
         exchange = self._exchange(PROVIDER_SECONDS, request.max_response_bytes, is_trusted)
         asked, lock = request.url, self._large[request.is_user_supplied]
         if large:
-            exchange.begin_large = functools.partial(large.enter_context, lock)
+            exchange.wait_for_large_slot = functools.partial(large.enter_context, lock)
         exchange.address = request.named_by
-        exchange.leave()
+        exchange.distrust_if_public()
         contact = f"; {self._settings.contact}" if self._settings.contact else ""
         request = dataclasses.replace(request, headers={
             "User-Agent": f"{USER_AGENT} (self-hosted release tracker{contact})", "Accept-Encoding": "gzip",
@@ -5046,7 +5039,7 @@ class Fetcher:
                     return Answer(request.url, response.status, _headers(response), body, asked,
                                   exchange.address)
             request = _redirected(request, target)
-            exchange.leave()
+            exchange.distrust_if_public()
         raise Unreachable(f"it redirected more than {_REDIRECTS} times")
 
     @contextlib.contextmanager
@@ -8581,17 +8574,6 @@ HOST_LIMITS.update(dict.fromkeys(
     HostLimit(10, 5.0)))
 
 
-@contextlib.contextmanager
-def logged(what: str) -> Iterator[None]:
-    """What raises inside is logged and ends here."""
-    try:
-        yield
-    except ReleasetrackError as error:
-        log.warning("%s: %s", what, error)
-    except BaseException:       # of a listener SystemExit, too
-        log.exception("%s: failed", what)
-
-
 class Tracker(Worker):
     """Checks sources. ``clock``, ``jitter``: for tests; ``on_turn`` is called once a turn of the loop."""
     def __init__(self, store: Store, fetcher: Fetcher, providers: Mapping[str, Provider], settings: Settings,
@@ -8626,17 +8608,10 @@ class Tracker(Worker):
         self.store.database.has_tracker = False
         super().stop()
 
-    def join(self) -> None:
-        """End what is claimed, too: what was not checked was not abandoned."""
-        super().join()
-        with contextlib.suppress(StoreUnavailable):
-            self.store.sources.release(self._claimant)
-
     def _turn(self) -> float:
         self.on_turn()
         now = time.monotonic()
         if now - self._tended_at >= LEASE / 3:
-            self.store.sources.renew(self._claimant, self._clock(), [job.id for job in self._busy])
             self.record_abandoned()
             self.store.sources.bring_forward(
                 self._clock(), self._settings.poll_interval, self._long_intervals)
@@ -8646,7 +8621,7 @@ class Tracker(Worker):
             assert self._pool
             self._comparing = self._pool.submit(self._judge_waiting)
             self._comparing.add_done_callback(lambda _: self._wakeup.set())
-        return self._nap
+        return self._idle_seconds
 
     def record_abandoned(self) -> None:
         """Record the checks that did not end, as their process did in their midst."""
@@ -8657,14 +8632,14 @@ class Tracker(Worker):
         """Claim what is due at hosts below their limit, accounts in turn, and have the pool check it."""
         if len(self._busy) >= self._size:
             return
-        now, limit, accounts = self._clock(), self._settings.host_limit, self.store.accounts.count()
+        now, limit = self._clock(), self._settings.host_limit
         at_host = Counter(job.host for job in self._busy)
         # Several, for those of a provider without a site of its own may be at one host that is busy.
         waiting = [Job(id_, owner_id, self._hosts[provider] or host_of(name))
                    for id_, owner_id, provider, name in self.store.sources.due(
                        [id_ for id_, host in self._hosts.items() if at_host[host] < limit], now,
-                       max(limit, 4 * self._size // max(accounts, 1)))]
-        jobs = {job.id: job for job in fair_turns(waiting, self._busy, self._size, limit, accounts > 1)}
+                       4 * self._size)]
+        jobs = {job.id: job for job in schedule_jobs(waiting, self._busy, self._size, limit)}
         for source in self.store.sources.claim(list(jobs), self._claimant, now, now) if jobs else ():
             self._submit(jobs[source.id], self.check, source)
 
@@ -8684,8 +8659,7 @@ class Tracker(Worker):
             news = self.check(claimed[0]) if claimed else None
             return sources.get(source.id) or source, news
         in_turn = sorted(wanted, key=turn)      # so that a slow host does not keep the whole pool waiting
-        with ThreadPoolExecutor(self._size) as pool, keep_lease_alive(
-                lambda: sources.renew(self._claimant, self._clock(), [source.id for source in in_turn])):
+        with ThreadPoolExecutor(self._size) as pool, self._renewing(lambda: [one.id for one in in_turn]):
             try:
                 for ended in as_completed([pool.submit(check, source) for source in in_turn]):
                     report(*ended.result())
@@ -9934,8 +9908,8 @@ def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str]) -
 # == courier ===================================================================
 # Sends what is due, until it is delivered. One loop hands out destinations, accounts in turn, to a pool of
 # workers: one claims what is due at a destination, sends it in the order in which it came, and records how
-# that went. Those that have accepted nothing since the start hold at most half of the pool. A claimed
-# delivery always ends with a recorded outcome.
+# that went. Those whose last attempt failed hold at most half of the pool. A claimed destination always ends
+# with recorded outcomes.
 
 
 def sender_of(settings: Settings) -> str:
@@ -9960,11 +9934,8 @@ class Courier(Worker):
                          jitter)
         self.post = post
         self._maintained_at = -math.inf                 # on the monotonic clock
-        self._lock = threading.Lock()                   # guards the next two, which the workers change
-        # By destination: 4 if its last attempt failed, else 1; when the next message may be sent to it; and
-        # when it was served last, which the loop alone knows.
-        self._part, self._free_at = Recent[str, int](10_000), Recent[str, float](10_000)
-        self._served_at = Recent[str, float](10_000)
+        # By destination, when the next message may be sent to it, and when it was served last.
+        self._free_at, self._served_at = Recent[str, float](10_000), Recent[str, float](10_000)
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -9980,7 +9951,8 @@ class Courier(Worker):
             if self._pause(first) > 10:         # longer than any kind's spacing: a receiver asks for patience
                 break
             self._stopping.wait(self._pause(first))
-            made += self._serve(first)
+            with self._renewing(lambda: [first]):
+                made += self._serve(first)
         return made
 
     def try_out(self, destination: Destination, account: Account, body: Mapping[str, Any], url: str,
@@ -10026,34 +9998,27 @@ class Courier(Worker):
 
     def _pause(self, destination_id: str) -> float:
         """Seconds until a destination may be sent the next message: as its kind or its Retry-After asks."""
-        with self._lock:
-            wait = self._free_at.get(destination_id, 0.0) - self._clock()
+        wait = self._free_at.get(destination_id, 0.0) - self._clock()
         return wait if 0 < wait <= 1.1 * DAY else 0.0       # more was asked for before the clock was set back
 
-    def _leave_alone(self, destination_id: str, seconds: float) -> None:
-        with self._lock:
-            self._free_at[destination_id] = self._clock() + seconds
+    def _pause_for(self, destination_id: str, seconds: float) -> None:
+        self._free_at[destination_id] = self._clock() + seconds
 
     def _hand_out(self) -> float:
         """Have workers serve the free destinations that have something due, accounts in turn, of each the
         longest waiting first; seconds until more may be due."""
         if len(self._busy) >= self._WORKERS:
-            return self._nap
-        wait = self.store.outbox.seconds_until_due(self._clock(), self._nap)
+            return self._idle_seconds
+        wait = self.store.outbox.seconds_until_due(self._clock(), self._idle_seconds)
         due = self.store.outbox.due_destinations(self._clock())
         pauses = {id_: pause for id_ in due if (pause := self._pause(id_))}
-        waiting = [Job(id_, account_id, id_) for id_, account_id in due.items() if id_ not in pauses]
-        waiting.sort(key=lambda job: self._served_at.get(job.id, 0.0))
-        is_shared = self.store.accounts.count() > 1
-        # Those that failed hold at most a quarter of the pool, with those not tried since the start a half.
-        with self._lock:
-            part_of = dict(self._part)
-        for part in (4, 2, 1):
-            begun = set(fair_turns([job for job in waiting if part_of.get(job.id, 2) >= part],
-                                   [job for job in self._busy if part_of.get(job.id, 2) >= part],
-                                   max(self._WORKERS // part, 1), 1, is_shared))
-            waiting = [job for job in waiting if part_of.get(job.id, 2) < part or job in begun]
-        for job in waiting:
+        waiting = sorted((Job(id_, account_id, id_, is_failing)
+                          for id_, (account_id, is_failing) in due.items() if id_ not in pauses),
+                         key=lambda job: self._served_at.get(job.id, 0.0))
+        failing = schedule_jobs([job for job in waiting if job.is_failing],
+                                [job for job in self._busy if job.is_failing], self._WORKERS // 2, 1)
+        waiting = [job for job in waiting if not job.is_failing or job in failing]
+        for job in schedule_jobs(waiting, self._busy, self._WORKERS, 1):
             self._served_at[job.id] = time.monotonic()
             self._submit(job, self._serve_alone, job.id)
         return min([wait, *pauses.values()])
@@ -10064,43 +10029,40 @@ class Courier(Worker):
             self._serve(destination_id)
         except StoreUnavailable as error:
             log.warning("courier: %s", error)
-            self._leave_alone(destination_id, 1)
+            self._pause_for(destination_id, 1)
         except Exception:       # ours: it delays this destination alone
             log.exception("destination %s: a turn failed", destination_id)
-            self._leave_alone(destination_id, MINUTE)
+            self._pause_for(destination_id, MINUTE)
 
     def _serve(self, destination_id: str) -> list[tuple[Delivery, Outcome]]:
         """Claim what is due at a destination, and attempt it in its order until the turn is over; what was
         attempted and how it went, which is recorded."""
         batches: dict[str, list[Delivery]] = {}         # what goes out together
         made: list[tuple[Delivery, Outcome]] = []
-        outbox = self.store.outbox
-        with keep_lease_alive(lambda: outbox.renew(self._claimant, self._clock(), [destination_id])):
-            claimed = outbox.claim(destination_id, self._BATCH, self._claimant, self._clock())
-            for delivery in claimed:
-                batches.setdefault(delivery.digest_id or delivery.id, []).append(delivery)
-            ends_at = time.monotonic() + self._TURN
-            try:
-                for batch in batches.values():
-                    outcomes = self.attempt(batch)
-                    if self._stopping.is_set() and outcomes[0].error:
-                        break                   # cut short, perhaps: these deliveries stay as they were
-                    made += zip(batch, outcomes)
-                    if self._stopping.is_set() or self._pause(destination_id) or time.monotonic() > ends_at:
-                        break
-            finally:
-                self._record([result for _, result in made], [one.id for one in claimed])
+        for delivery in self.store.outbox.claim(destination_id, self._BATCH, self._claimant, self._clock()):
+            batches.setdefault(delivery.digest_id or delivery.id, []).append(delivery)
+        ends_at = time.monotonic() + self._TURN
+        try:
+            for batch in batches.values():
+                outcomes = self.attempt(batch)
+                if self._stopping.is_set() and outcomes[0].error:
+                    break                   # cut short, perhaps: these deliveries stay as they were
+                made += zip(batch, outcomes)
+                if self._stopping.is_set() or self._pause(destination_id) or time.monotonic() > ends_at:
+                    break
+        finally:
+            self._record(destination_id, [result for _, result in made])
         return made
 
-    def _record(self, outcomes: Sequence[Outcome], claimed: Sequence[str]) -> None:
-        """Record outcomes and give up the claims, as soon as the store can be written; a command gives up
-        after a while. Where the store cannot hold what came back, an error of ours stands instead."""
+    def _record(self, destination_id: str, outcomes: Sequence[Outcome]) -> None:
+        """Record outcomes and end the turn, as soon as the store can be written; a command gives up after a
+        while. Where the store cannot hold what came back, an error of ours stands instead."""
         ends_at = math.inf if self._thread else time.monotonic() + 3 * LEASE
         plain = [dataclasses.replace(one, status=None, error=INTERNAL_ERROR, address=None, answer=None,
                                      sent="") for one in outcomes]
         while True:
             try:
-                return self.store.outbox.record_attempts(self._claimant, outcomes, claimed)
+                return self.store.outbox.record_attempts(destination_id, self._claimant, outcomes)
             except StoreUnavailable as error:
                 log.warning("courier: %s", error)
                 if self._stopping.wait(1) or time.monotonic() > ends_at:
@@ -10108,7 +10070,7 @@ class Courier(Worker):
             except (sqlite3.Error, ValueError, OverflowError):
                 if outcomes == plain:
                     raise
-                log.exception("deliveries %s: their outcomes cannot be recorded", ", ".join(claimed))
+                log.exception("destination %s: the outcomes cannot be recorded", destination_id)
                 outcomes = plain
 
     def attempt(self, batch: Sequence[Delivery]) -> list[Outcome]:
@@ -10135,8 +10097,6 @@ class Courier(Worker):
             log.warning("delivery %s to %s: %s", first.id, first.destination.name, attempt.error)
         else:
             log.info("delivery %s to %s: delivered", first.id, first.destination.name)
-        with self._lock:
-            self._part[first.destination.id] = 4 if attempt.error else 1
         return [Outcome(**vars(attempt), delivery_id=delivery.id, state=state, next_attempt_at=due_at,
                         sent=sent if delivery is first else "") for delivery in batch]
 
@@ -10158,7 +10118,7 @@ class Courier(Worker):
         # A webhook's Retry-After counts for its delivery alone.
         patience = retry_after if error and destination.kind != "webhook" else 0.0
         if wait := max(KINDS[destination.kind].every, patience):
-            self._leave_alone(destination.id, wait)
+            self._pause_for(destination.id, wait)
         return attempt, sent, retry_after
 
     def _post(self, batch: Sequence[Delivery],
@@ -10913,7 +10873,7 @@ class Configuration:
 
     def settings(self) -> Settings:
         """The settings that result. Raises SettingError for those that cannot be used."""
-        return self._own.over(*self._sources())
+        return self._own.merged_with(*self._sources())
 
     def providers(self, settings: Settings) -> dict[str, Provider]:
         """The providers under these settings. Raises SettingError."""
@@ -10921,11 +10881,11 @@ class Configuration:
 
     def rows(self) -> list[SettingState]:
         """Every setting that the store may keep. Raises SettingError."""
-        settings, recorded, operator = self.settings(), self._stored("serve"), self._stored("operator")
-        found = []
+        settings, found, operator = self.settings(), list[SettingState](), self._store.config.all()
+        recorded = operator.get("serve", {}) if self._is_command else {}
         for row in (row for row in SETTINGS.values() if row.is_stored):
             source = ("flag" if row.name in self._own.given else
-                      "serve" if self._is_command and row.name in recorded else
+                      "serve" if row.name in recorded else
                       "operator" if row.name in operator else "default")
             texts = row.texts(getattr(settings, row.name))
             if row.is_secret:       # of a token the provider is shown
@@ -10946,7 +10906,7 @@ class Configuration:
         def change(before: list[str]) -> list[str]:
             merged = row.first([(values, name), (before, name)]) if row.is_keyed else values
             after = row.texts(merged)
-            known = self.providers(self._own.over(*self._sources({name: after})))
+            known = self.providers(self._own.merged_with(*self._sources({name: after})))
             if name == "token" and (unknown := [id_ for id_, _ in values if id_ not in known]):
                 raise Invalid(Problem(name, f"must name a provider; there is no provider {unknown[0]}"))
             return after
@@ -10962,10 +10922,9 @@ class Configuration:
         self._row(name)
         is_changed = self._store.config.change(name, lambda before: [
             text for text in before if id_ and not text.startswith(f"{id_}=")])
-        recorded = self._stored("serve")
-        if not is_changed and not id_ and recorded.pop(name, None) is not None:
-            self._store.config.record_serve(recorded)
-            is_changed = True
+        if not is_changed and not id_:
+            is_changed = self._store.config.change("serve", lambda before: {
+                other: texts for other, texts in dict(before).items() if other != name})
         if is_changed:
             with contextlib.suppress(SettingError):     # another one may still have to be repaired
                 self.changed()
@@ -10973,7 +10932,7 @@ class Configuration:
 
     def record_serve(self) -> None:
         """Record, for commands, what this process was given, without tokens, users and passwords."""
-        self._store.config.record_serve({
+        self._store.config.change("serve", lambda _: {
             row.name: [re.sub("//[^/?#]*@", "//", text) for text in row.texts(getattr(self._own, row.name))]
             for row in SETTINGS.values() if row.is_stored and row.name in self._own.given - {"token"}})
 
@@ -10986,13 +10945,10 @@ class Configuration:
             raise Invalid(f"The setting {name} is not stored: use {row.flag} or {row.variable}.")
         return row
 
-    def _stored(self, origin: str) -> dict[str, list[str]]:
-        return {name: json.loads(value) for name, value, of in self._store.config.all() if of == origin}
-
-    def _sources(self, changed: Mapping[str, list[str]] | None = None) -> list[dict[str, list[str]]]:
+    def _sources(self, changed: Mapping[str, list[str]] | None = None) -> list[dict[str, Any]]:
         """What is stored, in the order of precedence, or will be after a change by the operator."""
-        operator = self._stored("operator") | dict(changed or {})
-        return [self._stored("serve"), operator] if self._is_command else [operator]
+        operator = self._store.config.all() | dict(changed or {})
+        return [operator.get("serve", {}), operator] if self._is_command else [operator]
 
 
 # == api =======================================================================
@@ -11041,7 +10997,7 @@ class Context:
     rate_limits: RateLimiter
     throttle: LoginThrottle
     answers: AnswerCache
-    waits: Waits
+    waits: ConcurrencyLimit
     ask: Callable[[Request], Answer]                    # Fetcher's fetch, and the next
     refusal_of: Callable[[str, bool], str | None]
     refused_tokens: Mapping[str, tuple[str, float]]
@@ -11052,12 +11008,12 @@ class Context:
 
     def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
         """Whether a request of the account may wait for another server in the block."""
-        return self.waits.of(account_id, self.settings.quota_of("lookups"))
+        return self.waits.slot(account_id, self.settings.quota_of("lookups"))
 
     @contextlib.contextmanager
     def turn(self, name: str, at_once: int = sys.maxsize) -> Iterator[None]:
         """Wait for another server, or work long, in the block. Raises TooMany, also if ``at_once`` do."""
-        with self.waits.of(name, min(at_once, self.settings.quota_of("lookups"))) as may_wait:
+        with self.waits.slot(name, min(at_once, self.settings.quota_of("lookups"))) as may_wait:
             if not may_wait:
                 raise TooMany(1, "Other work of this account is under way. Try again when it is done.")
             yield
@@ -14835,7 +14791,7 @@ def second_factor_page(visit: Visit) -> str:
                     "them where you find them without it. They are not shown again.")
     if account.totp_secret:
         return show(intro="Two-factor authentication is on: signing in takes your password and a code. "
-                    f"Recovery codes left: {account.recovery_codes}.", form_class="",
+                    f"Recovery codes left: {len(account.recovery_codes)}.", form_class="",
                     buttons={"off": ("Turn off", "Yes, turn off")})
     uri = f"otpauth://totp/releasetrack:{quote(account.email)}?secret={secret}&issuer=releasetrack"
     return show(
@@ -14973,8 +14929,8 @@ def _control_of(state: SettingState) -> Field:
 
 def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry]:
     """Every setting that is not at its default; of a keyed one each key."""
-    own = {(name, text.partition("=")[0]) for name, value, origin in visit.store.config.all()
-           if origin == "operator" for text in json.loads(value)}
+    own = {(name, text.partition("=")[0]) for name, texts in visit.store.config.all().items()
+           for text in texts}
     items = []
     for row, state in ((state.row, state) for state in states if state.source != "default"):
         for text in state.texts if row.is_keyed else [", ".join(state.texts)]:
@@ -15414,9 +15370,9 @@ class Service:
         self._context = Context(self.store, self.settings, self.providers, self.helper,
                                 RateLimiter(self.settings.rate_limit), LoginThrottle(),
                                 AnswerCache(self.store.database.revision),
-                                Waits(max(2, own.threads // 2)), self.fetcher.fetch, self.fetcher.refusal_of,
-                                self.fetcher.refused_tokens, self.courier.try_out, self.health, self.config,
-                                RateLimiter(0))
+                                ConcurrencyLimit(max(2, own.threads // 2)), self.fetcher.fetch,
+                                self.fetcher.refusal_of, self.fetcher.refused_tokens, self.courier.try_out,
+                                self.health, self.config, RateLimiter(0))
         self.config.changed = self.reload
         self._app = make_app(self._context)
 
@@ -15447,16 +15403,13 @@ class Service:
             raise TypeError(f"expected a function that is not async, not {listener!r}")
         self.tracker.listeners.append(listener)
 
-    def start(self, is_recorded: bool = True) -> None:
-        """Start the tracker and the courier, where ``app`` answers. Once. ``is_recorded``: for commands."""
+    def start(self) -> None:
+        """Start the tracker and the courier, where ``app`` answers. Once."""
         if self._started_in:
             raise RuntimeError("the service has been started already")
         self._started_in = os.getpid()
-        try:
-            if is_recorded:
-                self.config.record_serve()
-        except StoreUnavailable as error:       # commands use what was recorded before
-            log.warning("settings: not recorded for commands: %s", error)
+        with logged("settings: recording them for commands"):
+            self.config.record_serve()
         self.tracker.start()
         self.courier.start()
         if self.settings.scan or self.settings.docker:
@@ -15525,7 +15478,6 @@ class Service:
         self.courier.join()
         if self._scanner:
             self._scanner.join(DOCKER_SECONDS)
-        self._context.throttle.close()
         self.helper.close()
         self._own_helper.close()
         self.store.close()
@@ -15562,12 +15514,12 @@ _TOO_LARGE = (b"<!DOCTYPE html><title>Too large</title><p>At most 1 MiB can be s
               b"<code>scan</code> reads larger files. Go back to the page before.</p>")
 
 
-def _refusing() -> tuple[Any, Any]:
+def _request_classes() -> tuple[Any, Any]:
     """waitress' parser of requests, and its answer to those that it refuses, as we have them."""
     import waitress.parser      # only here: a program that embeds the file may have another server
     import waitress.task
 
-    class Refusal(waitress.task.ErrorTask):
+    class ErrorResponse(waitress.task.ErrorTask):
         """A Message to what waitress refuses by itself."""
         def execute(self) -> None:
             error = self.request.error
@@ -15604,7 +15556,7 @@ def _refusing() -> tuple[Any, Any]:
             if has_two_lengths or "TRANSFER_ENCODING" in self.headers or "," in self.headers.get("HOST", ""):
                 raise waitress.parser.ParsingError("Its length or its host is ambiguous")
 
-    return Parser, Refusal
+    return Parser, ErrorResponse
 
 
 def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> Any:
@@ -15613,7 +15565,7 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
 
     class Channel(waitress.channel.HTTPChannel):
         """One request at a time: the next is read, or taken from ``rest``, once the answer has been sent."""
-        parser_class, error_task_class = _refusing()
+        parser_class, error_task_class = _request_classes()
         rest = b""
 
         def __init__(self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:
@@ -16011,7 +15963,6 @@ def serve(settings: Settings, args: argparse.Namespace) -> None:
     sys.setswitchinterval(0.001)    # /v1/updates while a tracker compares: p95 24 ms, 105 ms with the default
     signals = (signal.SIGTERM, signal.SIGINT)
     with contextlib.suppress(SystemExit), contextlib.ExitStack() as stack:
-        is_shared = is_in_use(settings.db)
         service = Service(settings)
         stack.callback(service.stop)
         server, address = make_server(service.app, settings, lambda: service.settings.trusted_proxy)
@@ -16025,9 +15976,7 @@ def serve(settings: Settings, args: argparse.Namespace) -> None:
 
         for one in signals:
             signal.signal(one, end)
-        service.start(is_recorded=not is_shared)
-        if is_shared:
-            log.warning("another process uses %s: settings not recorded for commands", settings.db)
+        service.start()
         base_url = service.settings.base_url
         print(f"releasetrack {__version__} listens on {base_url or address}", flush=True)
         if service.setup_path:
