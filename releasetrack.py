@@ -601,9 +601,9 @@ def _version_group(text: str) -> tuple[re.Match[str] | None, bool]:
 
 
 @functools.lru_cache(maxsize=8192)      # each installation of a project asks for the same versions
-def version_parts(version: str, own_name: str = "") -> VersionParts:
-    """The parts of a version of a project that is called ``own_name``, as tags may begin with it: of
-    "12.0.0-M2-alpine3.22" (12, 0, 0), the stage "milestone" 2, and the base alpine 3.22."""
+def version_parts(version: str, is_own_name: bool = False) -> VersionParts:
+    """The parts of a version: of "12.0.0-M2-alpine3.22" (12, 0, 0), the stage "milestone" 2, and the base
+    alpine 3.22. ``is_own_name``: the name before the numbers is the project's own, and says nothing."""
     if plain := _PLAIN_VERSION.fullmatch(version):      # as most are; this takes a third of the time
         numbers = tuple(map(int, plain[2].split(".")))
         return VersionParts(plain[1].lower(), "", numbers, _PADDED.search(version) is not None)
@@ -615,12 +615,11 @@ def version_parts(version: str, own_name: str = "") -> VersionParts:
     group, is_base = _version_group(text)
     start, end = group.span() if group else (len(text), len(text))
     words = [word for word in re.findall("[a-z0-9]+", text[:start]) if word not in _NO_NAMES]
-    name = "-".join(words).removesuffix("v")
-    own = re.sub("[^a-z0-9]", "", own_name.lower())
+    name = "" if is_own_name else "-".join(words).removesuffix("v")
     builds = tuple(int(token) for token in _TOKEN.findall(_HASH.sub("", build)) if token.isdigit())
     parts = _parts_behind(text[end:], _JAVA.search(version.lower()) is not None)
     return dataclasses.replace(
-        parts, before=text[:start], name="" if name.replace("-", "") in ("", own) else name, build=builds,
+        parts, before=text[:start], name=name if name.replace("-", "") else "", build=builds,
         numbers=_numbers_of(group[0]) if group else (), counter=parts.counter + builds,
         is_padded=any(one[0] == "0" != one for one in re.split("[._]", group[0] if group else "0")),
         architecture=architecture[0].strip("-_.") if architecture else "", is_on_base_alone=is_base)
@@ -657,6 +656,8 @@ def _parts_behind(text: str, is_java: bool) -> VersionParts:
 def prerelease_by_words(version: str) -> bool:
     """Whether a version of no particular ecosystem is not final: ``1.0-rc1`` is not, ``1.0-alpine`` is. Words
     before the numbers may be a name, as in ``snapshot-controller-3.0.6``: they count only all together."""
+    if _PLAIN_VERSION.fullmatch(version):       # as most are
+        return False
     if _ODD_PRERELEASE.fullmatch(version):
         return True
     label = re.split(r"[@/](?=v?[0-9])", version)[-1]           # without a package's name before it
@@ -801,16 +802,19 @@ class VersionRules(NamedTuple):
     is_prerelease: Callable[[str], bool]
     is_image: bool = False              # tags of an image move, and say what it is based on
     is_one_family: bool = False         # all versions of a project may follow each other
-    own_name: str = ""                  # of the project, with which its tags may begin
+    own_name: str = ""                  # of the project, its letters and digits: tags may begin with it
     answers: tuple[tuple[str, bool], ...] = ()      # versions, and whether those like them follow mine
 
     def of(self, name: str, answers: Iterable[tuple[str, bool]] = ()) -> VersionRules:
         """The rules for a project of that name, with what a person said of it."""
-        return self._replace(own_name=name.rpartition("/")[2], answers=tuple(answers))
+        own_name = re.sub("[^a-z0-9]", "", name.rpartition("/")[2].lower())
+        return self._replace(own_name=own_name, answers=tuple(answers))
 
     def parts(self, version: str) -> VersionParts:
         """As ``version_parts``; an image's tag with a base's number alone, as "java17", has no version."""
-        parts = version_parts(version, self.own_name)
+        parts = version_parts(version)
+        if parts.name and parts.name.replace("-", "") == self.own_name:
+            parts = version_parts(version, True)
         return VersionParts(parts.before) if parts.is_on_base_alone and self.is_image else parts
 
     def form(self, one: VersionParts) -> tuple[Any, ...]:
@@ -1419,6 +1423,7 @@ class Project:
     skipped_version: str = ""       # is ignored; it counts until a newer one comes
     snoozed_until: float | None = None
     version_answers: tuple[tuple[str, bool], ...] = ()      # a version, and whether those like it follow mine
+    revision: int = dataclasses.field(default=0, compare=False)     # of all that its rules are applied to
 
     @classmethod
     def blank(cls, account_id: str, provider: str, name: str, source_id: int = 0) -> Project:
@@ -1679,11 +1684,9 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Verdicts:
-    """What a project's patterns and installations say of some versions."""
-    project: Project                            # as it was judged
-    versions: Collection[str]                   # that were judged
-    ruled_out: Collection[str]                  # those of them that are excluded
-    installed: tuple[Installation, ...] = ()    # its installations, compared with the versions
+    """What a project's patterns and installations say of the releases that there are."""
+    project: Project                            # as it was judged, with its installations compared
+    ruled_out: Collection[str] = ()             # versions that are excluded
     wanted: Collection[str] | None = None       # versions that are news for them; None: all
     rebuilds: Collection[str] = ()              # tags of which a new build is news
 
@@ -2129,10 +2132,12 @@ class Helper:
             resource.setrlimit(resource.RLIMIT_AS, (cls.MEMORY * MIB, cls.MEMORY * MIB))
         signal.signal(signal.SIGPROF, stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)        # Ctrl-C is for the service, which ends this
+        # In KiB. On Linux it begins at the memory of the process that started this one.
+        most = max(256 * KIB, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         for line in sys.stdin.buffer:
             signal.alarm(0)
             print(cls._answer(line), flush=True)
-            if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 256 * KIB:      # in KiB: it stays taken
+            if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > most:       # it would stay taken
                 break
             signal.alarm(60)            # ends the process
 
@@ -2332,17 +2337,16 @@ CREATE TABLE second_factor (
     last_step INTEGER NOT NULL, recovery_codes TEXT NOT NULL
 ) STRICT;
 -- An id is never used twice: a check that is under way would record its result under another source.
--- owner_id: the account in whose share its checks are counted, the first that tracks it. former_name: before
--- it was renamed there.
+-- former_name: before it was renamed there.
 CREATE TABLE source (
     id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     next_check_at REAL NOT NULL, checked_at REAL, succeeded_at REAL,
     failures INTEGER NOT NULL DEFAULT 0, failing_since REAL, error TEXT,
     alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)), missing_since REAL,
     is_missing INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)), quota_left INTEGER, etag_url TEXT,
-    etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)
+    etag TEXT, former_name TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)
 ) STRICT;
-CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
+CREATE INDEX source_due ON source (provider, next_check_at);
 -- date is without its Z, so that 10:00:00 sorts before 10:00:00.5. found_at: NULL for history. step: of a
 -- version above the final one below it. place: among the releases of a source, the latest last.
 CREATE TABLE release (
@@ -2364,36 +2368,29 @@ CREATE TABLE read_release (
     release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (account_id, release_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX read_release_of_release ON read_release (release_id);
--- installed: a JSON list of Installations; places: at which anything is installed, a JSON list. update_state,
--- urgency: as of a Project and of its most urgent Installation, which lists of updates sort by.
--- judged_by: the patterns that judged all of its releases; where it has others by now, the next check judges
--- all. newest_date: of the newest release, so that lists by it do not read the releases of every project.
+-- installed: a JSON list of Installations. update_state, urgency: as of a Project and of its most urgent
+-- Installation, which lists of updates sort by.
+-- revision: rises when it or, where it has rules, its releases change; judged_revision: as of its rules.
+-- newest_date: of the newest release, so that lists by it do not read the releases of every project.
 -- is_narrow: lists leave out what its rules exclude, such as an image's 300 other tags.
 CREATE TABLE project (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE,
     source_id INTEGER NOT NULL REFERENCES source, email_notification TEXT NOT NULL,
     exclude_prereleases INTEGER NOT NULL DEFAULT 0 CHECK (exclude_prereleases IN (0, 1)),
     exclude_updated INTEGER NOT NULL DEFAULT 0 CHECK (exclude_updated IN (0, 1)),
-    exclude_version_regexp TEXT NOT NULL DEFAULT '[]', judged_by TEXT NOT NULL DEFAULT '[]',
+    exclude_version_regexp TEXT NOT NULL DEFAULT '[]', revision INTEGER NOT NULL DEFAULT 0,
+    judged_revision INTEGER NOT NULL DEFAULT 0,
     notify_level TEXT NOT NULL DEFAULT 'newer' CHECK (notify_level IN ('newer', 'minor', 'major', 'all')),
     hold_days INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '', newest_date TEXT NOT NULL DEFAULT '',
     is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), installed TEXT NOT NULL DEFAULT '[]',
-    places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '',
-    urgency INTEGER NOT NULL DEFAULT 0, skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL,
-    added_at REAL NOT NULL, version_answers TEXT NOT NULL DEFAULT '[]', UNIQUE (account_id, source_id)
+    update_state TEXT NOT NULL DEFAULT '', urgency INTEGER NOT NULL DEFAULT 0,
+    skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL, added_at REAL NOT NULL,
+    version_answers TEXT NOT NULL DEFAULT '[]', UNIQUE (account_id, source_id)
 ) STRICT;
 CREATE INDEX project_of_source ON project (source_id);
 CREATE INDEX project_by_newest ON project (account_id, newest_date);
 CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS NOT NULL;
 CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
-CREATE TRIGGER project_added AFTER INSERT ON project BEGIN
-    UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL;
-END;
-CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN
-    UPDATE source
-       SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1)
-     WHERE id = OLD.source_id AND owner_id = OLD.account_id;
-END;
 -- A source goes with its last project.
 CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN
     DELETE FROM source
@@ -2496,15 +2493,16 @@ ALTER TABLE delivery ADD COLUMN reason TEXT NOT NULL DEFAULT '';
 UPDATE delivery SET reason = 'the release or its project was removed, or it was skipped or snoozed'
  WHERE state = 'skipped';
 ALTER TABLE project ADD COLUMN version_answers TEXT NOT NULL DEFAULT '[]';
--- Some stores of that schema's first day lack members of an Installation. All is compared again.
-UPDATE project
-   SET judged_by = '', installed = (SELECT json_group_array(json_patch(json_object(
-           'place', '', 'version', '', 'digest', '', 'origin', 'manual', 'seen_at', 0.0, 'label', '',
-           'known_as', '', 'state', 'unknown', 'step', '', 'line', '', 'newest', '', 'behind', 0, 'since', '',
-           'cve', json('[]'), 'is_other_base', json('false'), 'previous', '', 'previous_digest', '',
-           'first_digest', '', 'previous_label', '', 'is_rebuilt', json('false'), 'may_follow', ''), value))
-         FROM json_each(installed))
- WHERE installed != '[]';
+ALTER TABLE project ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE project ADD COLUMN judged_revision INTEGER NOT NULL DEFAULT 0;
+UPDATE project SET revision = 1 WHERE judged_by != exclude_version_regexp OR installed != '[]';
+ALTER TABLE project DROP COLUMN judged_by;
+ALTER TABLE project DROP COLUMN places;
+DROP TRIGGER project_added;
+DROP TRIGGER project_passed_on;
+DROP INDEX source_due_of_owner;
+ALTER TABLE source DROP COLUMN owner_id;
+CREATE INDEX source_due ON source (provider, next_check_at);
 -- A lease belongs to what is served.
 CREATE TABLE lease (id ANY PRIMARY KEY, claimant TEXT NOT NULL, until REAL NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO lease (id, claimant, until)
@@ -2530,6 +2528,7 @@ PRAGMA user_version = 8;
 VIEWS = """
 DROP VIEW IF EXISTS project_release_view;
 DROP VIEW IF EXISTS release_view;
+DROP VIEW IF EXISTS source_view;
 DROP VIEW IF EXISTS unread_view;
 DROP VIEW IF EXISTS delivery_view;
 DROP VIEW IF EXISTS destination_view;
@@ -2545,14 +2544,23 @@ SELECT rowid AS number, destination.*,
          WHERE destination_id = destination.id AND is_without) AS without_tags
   FROM destination;
 CREATE VIEW release_view AS
-SELECT release.id, source_id, version, date, is_prerelease, is_updated, cve, content_id, gone_at, found_at,
-       step, place, release_id IS NOT NULL AS has_note, fingerprint, title, message, url
+SELECT release.*, release_id IS NOT NULL AS has_note, fingerprint
   FROM release LEFT JOIN note ON release_id = release.id;
+-- is_ruled_out: by a pattern, or by what is installed; is_excluded: by that, or as rules say of an option.
 CREATE VIEW project_release_view AS
-SELECT project.id AS project_id, account_id, release_view.*,
-       EXISTS (SELECT 1 FROM excluded_release
-                WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
-  FROM project JOIN release_view USING (source_id);
+SELECT own.*, is_ruled_out OR exclude_prereleases AND is_prerelease OR exclude_updated AND is_updated
+              OR version = skipped_version OR cve IS NULL AND notify_level IN ('minor', 'major')
+                 AND coalesce(step, '') NOT IN ('', 'major', notify_level) AS is_excluded
+  FROM (SELECT project.id AS project_id, account_id, is_narrow, exclude_prereleases, exclude_updated,
+               skipped_version, notify_level, release_view.*,
+               EXISTS (SELECT 1 FROM excluded_release
+                        WHERE project_id = project.id AND release_id = release_view.id) AS is_ruled_out
+          FROM project JOIN release_view USING (source_id)) AS own;
+-- is_trusted: administrators alone track it.
+CREATE VIEW source_view AS
+SELECT source.*, NOT EXISTS (SELECT 1 FROM project JOIN account ON account.id = account_id
+                              WHERE source_id = source.id AND NOT is_admin) AS is_trusted
+  FROM source;
 CREATE VIEW unread_view AS
 SELECT account_id, project.id AS project_id, release.id AS release_id
   FROM account JOIN project ON account_id = account.id JOIN release USING (source_id)
@@ -2607,9 +2615,9 @@ def _readers(kind: Any) -> dict[str, Callable[[Any], Any] | None]:
     return {field.name: _READERS.get(str(field.type)) for field in dataclasses.fields(kind)}
 
 
-def _value(kind: Callable[..., V], row: Mapping[str, Any] | sqlite3.Row, **more: Any) -> V:
+def _value(kind: Callable[..., V], row: sqlite3.Row, **more: Any) -> V:
     """A dataclass of the columns with its fields' names; tuples and mappings are kept as JSON."""
-    found = dict(row)
+    found = dict(zip(row.keys(), row))      # dict(row) looks for each name from the first on
     read = {name: reader(found[name]) if reader else found[name]
             for name, reader in _readers(kind).items() if name in found}
     return kind(**{**read, **more})
@@ -3436,9 +3444,8 @@ class Outbox:
 
     def due_destinations(self, now: float) -> dict[str, tuple[str, bool]]:
         """The destinations with a delivery due at ``now`` that nobody serves; by id the account, and whether
-        the last attempt there failed. What was held is judged now: skipped where its release is gone, and
-        waiting while its project is not found. What is due for digests of a destination is bound into one,
-        which stays as it is."""
+        the last attempt there failed. What was held is judged now: skipped where its release is gone. What is
+        due for digests of a destination is bound into one, which stays as it is."""
         with self._db.transaction() as db:
             db.execute("""
                 UPDATE delivery SET is_held = 0, state = iif(is_gone, 'skipped', 'pending'),
@@ -3448,8 +3455,7 @@ class Outbox:
                           FROM delivery JOIN event ON event.id = event_id
                           LEFT JOIN release ON release.id = release_id
                           LEFT JOIN source  ON source.id = source_id
-                         WHERE state = 'pending' AND is_held AND next_attempt_at <= :now
-                           AND (gone_at IS NOT NULL OR is_missing OR missing_since IS NULL))
+                         WHERE state = 'pending' AND is_held AND next_attempt_at <= :now)
                  WHERE id = judged""", {"now": now})
             db.execute("""
                 UPDATE delivery INDEXED BY delivery_undigested SET digest_id = :id || destination_id
@@ -3604,39 +3610,36 @@ class Outbox:
         return events[:PAGE_SIZE], len(events) > PAGE_SIZE
 
 
-def _rules_of(project: Project) -> dict[str, Any]:
-    """A project's rules and what is installed, as they are stored."""
+def _state_of(project: Project) -> dict[str, Any]:
+    """What is installed of a project, and how urgent an update is, as they are stored."""
     one = project.most_urgent
-    return {"patterns": compact_json(project.exclude_version_regexp), "level": project.notify_level,
-            "skipped": project.skipped_version, "installed": compact_json(list(map(vars, project.installed))),
-            "answers": compact_json(project.version_answers),
-            "places": compact_json(sorted({each.place for each in project.installed})),
+    return {"id": project.id, "installed": compact_json(list(map(vars, project.installed))),
             "update_state": project.update_state, "urgency": one.urgency if one else 0}
 
 
-def _write_verdicts(db: sqlite3.Connection, project_id: str, verdicts: Verdicts) -> None:
-    """Keep what a project's rules exclude, and how its installations compare, if they are still the same; and
-    that all of its releases are judged by them, if that is so, also of those that came meanwhile."""
-    values = _rules_of(dataclasses.replace(verdicts.project, installed=verdicts.installed)) | {
-        "project": project_id, "before": _rules_of(verdicts.project)["installed"],
-        "versions": compact_json(list(verdicts.versions)),
-        "ruled_out": compact_json(list(verdicts.ruled_out))}
-    if not db.execute("""
+def _write_verdicts(db: sqlite3.Connection, verdicts: Verdicts, revision: int) -> None:
+    """Keep what a project's rules exclude, and how its installations compare, if it is of that revision."""
+    values = _state_of(verdicts.project) | {
+        "revision": revision, "ruled_out": compact_json(list(verdicts.ruled_out))}
+    if db.execute("""
             UPDATE project SET installed = :installed, update_state = :update_state, urgency = :urgency,
-                   judged_by = iif(EXISTS (
-                       SELECT 1 FROM release WHERE release.source_id = project.source_id
-                          AND version NOT IN (SELECT value FROM json_each(:versions))), '', :patterns)
-             WHERE id = :project AND exclude_version_regexp = :patterns AND notify_level = :level
-               AND installed = :before AND skipped_version = :skipped
-               AND version_answers = :answers""", values).rowcount:
-        db.execute("UPDATE project SET judged_by = '' WHERE id = :project AND installed != '[]'", values)
-        return
-    if verdicts.installed:      # what may follow them may have become less
-        db.execute("DELETE FROM excluded_release WHERE project_id = :project", values)
+                   judged_revision = :revision
+             WHERE id = :id AND revision = :revision""", values).rowcount:
+        db.execute("""
+            DELETE FROM excluded_release WHERE project_id = :id AND release_id NOT IN (
+                SELECT release.id FROM project JOIN release USING (source_id)
+                 WHERE project.id = :id AND version IN (SELECT value FROM json_each(:ruled_out)))""", values)
+        db.execute("""
+            INSERT OR IGNORE INTO excluded_release (project_id, release_id)
+            SELECT project.id, release.id FROM project JOIN release USING (source_id)
+             WHERE project.id = :id AND version IN (SELECT value FROM json_each(:ruled_out))""", values)
+
+
+def _raise_revision(db: sqlite3.Connection, source_id: int) -> None:
+    """Have what changed in a source judged by the rules of its projects."""
     db.execute("""
-        INSERT OR IGNORE INTO excluded_release (project_id, release_id)
-        SELECT project.id, release.id FROM project JOIN release USING (source_id)
-         WHERE project.id = :project AND version IN (SELECT value FROM json_each(:ruled_out))""", values)
+        UPDATE project SET revision = revision + 1
+         WHERE source_id = ? AND (exclude_version_regexp != '[]' OR installed != '[]')""", (source_id,))
 
 
 def _write_newest(db: sqlite3.Connection, source_id: int) -> None:
@@ -3657,7 +3660,7 @@ class Sources:
     _leases: Leases
 
     def get(self, source_id: int) -> Source | None:
-        return next(iter(self._of_ids([source_id])), None)
+        return next(iter(self._db.all(Source, "SELECT * FROM source_view WHERE id = ?", (source_id,))), None)
 
     def id_of(self, provider: str, key: str) -> int:
         """The id of a source; 0 when nobody tracks it."""
@@ -3665,20 +3668,10 @@ class Sources:
 
     def all(self, account_id: str | None = None) -> list[Source]:
         """All sources, or those that an account tracks, by provider and name."""
-        return self._of_ids([row["id"] for row in self._db.rows("""
-            SELECT id FROM source
-             WHERE :account IS NULL OR id IN (SELECT source_id FROM project WHERE account_id = :account)
-             ORDER BY provider, key""", {"account": account_id})])
-
-    def _of_ids(self, ids: Sequence[int]) -> list[Source]:
-        """Those of these sources that exist, in the order of the ids."""
         return self._db.all(Source, """
-            SELECT source.id, provider, source.key, name, checked_at, succeeded_at, next_check_at, error,
-                   missing_since, is_missing, quota_left, failures, failing_since, alert_sent, etag_url, etag,
-                   NOT EXISTS (SELECT 1 FROM project JOIN account ON account.id = account_id
-                                WHERE source_id = source.id AND NOT is_admin) AS is_trusted
-              FROM json_each(?) AS wanted JOIN source ON source.id = value
-             ORDER BY wanted.id""", (compact_json(list(ids)),))
+            SELECT * FROM source_view WHERE :account IS NULL
+                OR id IN (SELECT source_id FROM project WHERE account_id = :account)
+             ORDER BY provider, key""", {"account": account_id})
 
     def await_check(self, source_id: int, since: float, seconds: float) -> Source | None:
         """The source once a check that began after ``since`` was recorded, or as it is when time is up."""
@@ -3687,15 +3680,16 @@ class Sources:
         return self.get(source_id)
 
     def due(self, providers: Collection[str], now: float, limit: int) -> list[tuple[int, str, str, str]]:
-        """``(id, owner, provider, name)`` of sources that are due and not claimed, longest due first: of each
-        account and provider up to so many, so that the cost does not follow how many are due."""
-        return [(row["id"], row["owner_id"], row["provider"], row["name"]) for row in self._db.rows("""
-            SELECT source.id, owner_id, provider, source.name
-              FROM account CROSS JOIN json_each(:providers) AS wanted
+        """``(id, account, provider, name)`` of sources that are due and not claimed, longest due first, up to
+        so many of each provider. A check counts for the first account that tracks it."""
+        return [(row["id"], row["account_id"], row["provider"], row["name"]) for row in self._db.rows("""
+            SELECT source.id, provider, name,
+                   (SELECT account_id FROM project WHERE source_id = source.id LIMIT 1) AS account_id
+              FROM json_each(:providers) AS wanted
              CROSS JOIN source ON source.id IN (
                    SELECT id FROM source
-                    WHERE owner_id = account.id AND provider = wanted.value AND next_check_at <= :now
-                      AND id NOT IN (SELECT id FROM lease)
+                     WHERE provider = wanted.value AND next_check_at <= :now
+                       AND id NOT IN (SELECT id FROM lease)
                     ORDER BY next_check_at LIMIT :limit)
              ORDER BY next_check_at
             """, {"providers": compact_json(list(providers)), "now": now, "limit": limit})]
@@ -3708,7 +3702,8 @@ class Sources:
                 SELECT id FROM source WHERE id IN (SELECT value FROM json_each(?)) AND next_check_at <= ?
                 """, (compact_json(ids), due_at)).fetchall()
             claimed = self._leases.take(db, [row["id"] for row in due], claimant, now)
-        return self._of_ids(claimed)
+        return self._db.all(Source, "SELECT * FROM source_view WHERE id IN (SELECT value FROM json_each(?))",
+                            (compact_json(claimed),))
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
         """Sources whose check did not end, as their process did; now claimed. The claimant's own could not be
@@ -3744,8 +3739,8 @@ class Sources:
                 found = self._rename(db, source_id, found, *found.renamed, now)
             changed = found.changed
             self._write_releases(db, source_id, found, changed, now)
-            for project_id, verdicts in found.verdicts.items():
-                _write_verdicts(db, project_id, verdicts)
+            for verdicts in found.verdicts.values():
+                _write_verdicts(db, verdicts, verdicts.project.revision + bool(changed))
             if changed or found.verdicts:
                 _write_newest(db, source_id)
             for event in found.events:
@@ -3768,8 +3763,8 @@ class Sources:
                                "cve": compact_json(one.cve) if one.cve else None} for one in changed])
         db.executemany("DELETE FROM release WHERE source_id = ? AND version = ?",
                        [(source_id, version) for version in found.before if version not in found.after])
-        if changed:         # which are not judged by patterns that were saved since the check began
-            db.execute("UPDATE project SET judged_by = '' WHERE source_id = ?", (source_id,))
+        if changed:
+            _raise_revision(db, source_id)
         news = [(source_id, version) for version in found.news]
         db.executemany("UPDATE release SET found_at = ? WHERE source_id = ? AND version = ?",
                        [(now, *one) for one in news])
@@ -3836,7 +3831,7 @@ class Sources:
              WHERE id = :new""", values)
         db.execute("UPDATE OR IGNORE project SET source_id = :new WHERE source_id = :old", values)
         db.execute("DELETE FROM project WHERE source_id = :old", values)        # the account has both
-        db.execute("UPDATE project SET judged_by = '' WHERE source_id = :new", values)
+        _raise_revision(db, other["id"])
         _write_newest(db, other["id"])
         db.execute("DELETE FROM source WHERE id = :old", values)
         return CheckResult(found.next_check_at, events=[
@@ -3844,8 +3839,9 @@ class Sources:
             if event.kind == "recovered" or event.body.get("version") in has])
 
 
-_UPDATE_GROUPS = {"behind": "behind", "new build": "behind", "unsure": "unsure", "skipped": "quiet",
-                  "snoozed": "quiet", "current": "current"}     # by a project's state; of others "unknown"
+_UPDATE_GROUPS = {      # the states of a project in each
+    "behind": ("behind", "new build"), "unsure": ("unsure",), "quiet": ("skipped", "snoozed"),
+    "unknown": ("unknown", "not compared"), "current": ("current",)}
 
 
 @dataclasses.dataclass(eq=False)
@@ -3877,40 +3873,42 @@ class Projects:
         assert added and its_source
         return added, its_source
 
-    def update(self, account_id: str, project_id: str, settings: Mapping[str, Any]) -> Project | None:
-        """The project after what ``settings`` holds was set; what it does not hold stays."""
+    def update(self, account_id: str, project_id: str, settings: Mapping[str, Any]) -> None:
+        """Set what ``settings`` holds of a project; what it does not hold stays."""
+        self.update_all(account_id, [project_id], settings)
+
+    def update_all(self, account_id: str, ids: Iterable[str], settings: Mapping[str, Any]) -> None:
         with self._db.transaction() as db:
-            self._write_settings(db, account_id, project_id, settings)
-        return self.get(account_id, project_id)
+            for project_id in ids:
+                self._write_settings(db, account_id, project_id, settings)
 
     def _write_settings(self, db: sqlite3.Connection, account_id: str, project_id: str,
                         settings: Mapping[str, Any]) -> None:
-        """``settings``: fields of a project by name, of which ``destinations`` may hold some kinds only; and
-        as ``verdicts`` what its rules say of the releases that there are."""
+        """``settings``: fields of a project by name, of which ``destinations`` may hold some kinds only; a
+        value may be a function of the project as it is."""
         project = self.get(account_id, project_id)
         if project is None:
             return
         after = dataclasses.replace(project, **{
-            name: value for name, value in settings.items()
-            if name not in ("tags", "destinations", "verdicts")})
-        rules, before = _rules_of(after), _rules_of(project)
-        has_other_rules = any(rules[name] != before[name] for name in ("patterns", "level", "answers")) or (
-            {one.identity for one in after.installed} != {one.identity for one in project.installed})
-        if has_other_rules:
-            db.execute("UPDATE project SET judged_by = '' WHERE id = ?", (project_id,))
-            db.execute("DELETE FROM excluded_release WHERE project_id = ?", (project_id,))
+            name: value(project) if callable(value) else value for name, value in settings.items()
+            if name not in ("tags", "destinations")})
+        before, rules = ({name: compact_json(getattr(one, name)) for name in (
+            "exclude_version_regexp", "version_answers", "notify_level")} for one in (project, after))
+        has_same_rules = rules == before and (
+            {one.identity for one in after.installed} == {one.identity for one in project.installed})
         db.execute("""
             UPDATE project
                SET email_notification = :email_notification, exclude_prereleases = :exclude_prereleases,
                    exclude_updated = :exclude_updated, exclude_version_regexp = :patterns, note = :note,
                    hold_days = :hold_days, notify_level = :notify_level, installed = :installed,
-                   places = :places, version_answers = :answers,
-                   is_narrow = :installed != '[]' AND :level != 'all', update_state = :update_state,
-                   urgency = :urgency, skipped_version = :skipped, snoozed_until = :snoozed_until
-             WHERE id = :id""", vars(after) | rules)
-        if "verdicts" in settings:
-            _write_verdicts(db, project_id, settings["verdicts"])
-        if has_other_rules:
+                   version_answers = :answers, skipped_version = :skipped_version,
+                   is_narrow = :installed != '[]' AND :notify_level != 'all', update_state = :update_state,
+                   urgency = :urgency, snoozed_until = :snoozed_until, revision = revision + 1,
+                   judged_revision = judged_revision + :has_same_rules
+             WHERE id = :id""", vars(after) | _state_of(after) | {
+                 "has_same_rules": has_same_rules, "patterns": rules["exclude_version_regexp"],
+                 "answers": rules["version_answers"]})
+        if not has_same_rules:
             _write_newest(db, project.source_id)
         if after.skipped_version or after.snoozed_until:
             self._skip_deliveries(db, after)
@@ -3979,10 +3977,8 @@ class Projects:
         """The projects (of an account) with these ids, in their order; with what is installed at a place."""
         # Not by the index of the account, which leads to all its projects.
         found = [_value(Project, row, health=_value(Health, row)) for row in self._db.rows("""
-            SELECT project.id, account_id, source_id, provider, name, email_notification,
-                   exclude_prereleases, exclude_updated, exclude_version_regexp, note, hold_days,
-                   notify_level, installed, version_answers, skipped_version, snoozed_until, former_name,
-                   checked_at, succeeded_at, next_check_at, error, missing_since, is_missing, quota_left,
+            SELECT project.*, provider, name, former_name, checked_at, succeeded_at, next_check_at, error,
+                   missing_since, is_missing, quota_left,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id) AS tags,
                    (SELECT json_group_object(kind, json(ids))
                       FROM (SELECT kind, json_group_array(destination_id) AS ids
@@ -4042,8 +4038,8 @@ class Projects:
     def unjudged(self, ids: Collection[str] | None = None) -> list[tuple[str, str]]:
         """``(account, id)`` of projects whose rules have not judged all releases; accounts in turn."""
         return [(row["account_id"], row["id"]) for row in self._db.rows("""
-            SELECT id, account_id FROM project WHERE judged_by != exclude_version_regexp
-               AND (exclude_version_regexp != '[]' OR installed != '[]')
+            SELECT id, account_id FROM project
+             WHERE revision != judged_revision
                AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
              ORDER BY row_number() OVER (PARTITION BY account_id ORDER BY rowid)
             """, {"ids": None if ids is None else compact_json(list(ids))})]
@@ -4054,9 +4050,10 @@ class Projects:
         self._db.check_wakeup.set()
         self._db.await_others(lambda: not self.unjudged(ids), seconds)
 
-    def record_verdicts(self, project_id: str, verdicts: Verdicts) -> None:
+    def record_verdicts(self, verdicts: Verdicts) -> None:
         with self._db.transaction() as db:
-            _write_verdicts(db, project_id, verdicts)
+            _write_verdicts(db, verdicts, verdicts.project.revision)
+            _write_newest(db, verdicts.project.source_id)
 
     def versions_installed(self, source_id: int) -> list[str]:
         return [row["version"] for row in self._db.rows("""
@@ -4065,15 +4062,16 @@ class Projects:
 
     def updates(self, account_id: str, place: str | None = None, tag: str | None = None,
                 text: str | None = None) -> dict[str, list[str]]:
-        """The ids of projects of which something is installed, most urgent first, by group: "behind",
-        "unsure", "quiet" (skipped or snoozed), "unknown", "current". At a place, with a tag, a text."""
+        """The ids of projects of which something is installed, most urgent first, by the groups of
+        ``_UPDATE_GROUPS``. At a place, with a tag, a text."""
         now = self._db.clock()
         found = [(row["id"], row["state"]) for row in self._db.rows("""
             SELECT project.id, CASE WHEN update_state IN ('behind', 'new build', 'unsure')
                                      AND snoozed_until > :now THEN 'snoozed' ELSE update_state END AS state
               FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND update_state != ''
-               AND (:place IS NULL OR EXISTS (SELECT 1 FROM json_each(places) WHERE value = :place))
+               AND (:place IS NULL OR EXISTS (
+                    SELECT 1 FROM json_each(installed) WHERE json_extract(value, '$.place') = :place))
                AND (:tag IS NULL OR EXISTS (
                     SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
                AND (:text = '' OR instr(lower(name), lower(:text)))
@@ -4083,11 +4081,8 @@ class Projects:
             narrow = self.of_ids(account_id, [id_ for id_, _ in found], place)
             narrow.sort(key=lambda one: one.most_urgent.urgency if one.most_urgent else 0, reverse=True)
             found = [(one.id, one.state(now)) for one in narrow if one.installed]
-        groups: dict[str, list[str]] = {name: [] for name in (
-            "behind", "unsure", "quiet", "unknown", "current")}
-        for id_, state in found:
-            groups[_UPDATE_GROUPS.get(state, "unknown")].append(id_)
-        return groups
+        return {group: [id_ for id_, state in found if state in states]
+                for group, states in _UPDATE_GROUPS.items()}
 
     def with_updates(self, account_id: str, with_all: bool = True, place: str | None = None,
                      tag: str | None = None) -> list[Project]:
@@ -4099,9 +4094,9 @@ class Projects:
 
     def places(self, account_id: str) -> list[str]:
         """The places at which anything is installed, sorted."""
-        return sorted({place for row in self._db.rows(
-            "SELECT DISTINCT places FROM project WHERE account_id = ? AND update_state != ''", (account_id,))
-                       for place in json.loads(row["places"])})
+        return [row["place"] for row in self._db.rows("""
+            SELECT DISTINCT json_extract(value, '$.place') AS place FROM project JOIN json_each(installed)
+             WHERE account_id = ? AND update_state != '' ORDER BY place""", (account_id,))]
 
     def found_at(self, account_id: str, place: str, origin: str) -> list[str]:
         """The ids of the projects of which something is installed at a place, as an origin reported it."""
@@ -4130,28 +4125,12 @@ class Projects:
         return self.of_ids(None, [row["id"] for row in self._db.rows(
             "SELECT id FROM project WHERE snoozed_until <= ?", (now,))])
 
-    def update_unchanged(self, account_id: str, changes: Mapping[str, tuple[Project, Mapping[str, Any]]]
-                         ) -> list[str]:
-        """Write some projects' settings, each by id after the project as it was read, in one transaction; the
-        ids of those of which by now something else is set or known, which stay as they are."""
-        changed = list[str]()
-        with self._db.transaction() as db:
-            for project_id, (before, settings) in changes.items():
-                now, verdicts = self.get(account_id, project_id), settings.get("verdicts")
-                if now and (_rules_of(now) != _rules_of(before) or verdicts and set(verdicts.versions) != {
-                        row["version"] for row in db.execute(
-                            "SELECT version FROM release WHERE source_id = ?", (now.source_id,))}):
-                    changed.append(project_id)
-                elif now:
-                    self._write_settings(db, account_id, project_id, settings)
-        return changed
-
     def with_rules(self, source_id: int, is_unjudged: bool) -> list[Project]:
         """The projects of a source that have rules; or those whose rules have not judged all of it."""
         return self.of_ids(None, [row["id"] for row in self._db.rows("""
             SELECT id FROM project
-             WHERE source_id = ? AND (exclude_version_regexp != '[]' OR installed != '[]')
-               AND (NOT ? OR exclude_version_regexp != judged_by)""", (source_id, is_unjudged))])
+             WHERE source_id = ? AND (revision != judged_revision OR NOT ? AND (
+                   exclude_version_regexp != '[]' OR installed != '[]'))""", (source_id, is_unjudged))])
 
     def subscribers(self, source_id: int) -> list[Subscriber]:
         """The projects that track a source, with their accounts, tags, and the accounts' destinations."""
@@ -4195,21 +4174,18 @@ class Releases:
     def get(self, project: Project, versions: Sequence[str]) -> Release | None:
         """The release of the longest of these versions that the project has, without its note."""
         return next(map(_release, self._db.rows("""
-            SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
-              FROM project_release_view WHERE project_id = ? AND version IN (SELECT value FROM json_each(?))
+            SELECT * FROM project_release_view WHERE project_id = ?
+               AND version IN (SELECT value FROM json_each(?))
              ORDER BY length(version) DESC LIMIT 1""", (project.id, compact_json(list(versions))))), None)
 
     def newest_wanted(self, project: Project, since: str = "") -> Release | None:
         """The latest release that the project does not exclude, without its note: the highest final one; or
         the highest prerelease after a date."""
         return next(map(_release, self._db.rows("""
-            SELECT version, date, is_prerelease, is_updated, cve, has_note, step FROM project_release_view
-             WHERE project_id = :id AND NOT is_ruled_out AND NOT (:exclude_prereleases AND is_prerelease)
-               AND NOT (:exclude_updated AND is_updated) AND version != :skipped_version
-               AND (:notify_level IN ('newer', 'all') OR cve IS NOT NULL
-                    OR coalesce(step, '') IN ('', 'major', :notify_level))
+            SELECT * FROM project_release_view WHERE project_id = :id AND NOT is_excluded
                AND (:since = '' OR is_prerelease AND gone_at IS NULL AND date > :since)
-             ORDER BY place DESC, date DESC, id DESC LIMIT 1""", vars(project) | {"since": since})), None)
+             ORDER BY place DESC, date DESC, id DESC LIMIT 1
+            """, {"id": project.id, "since": since})), None)
 
     def note(self, source_id: int, version: str) -> Note | None:
         return self.notes(source_id, [version]).get(version)
@@ -4234,9 +4210,7 @@ class Releases:
     def known(self, source_id: int) -> dict[str, Release]:
         """What the store has of a source's releases, newest first, without their notes."""
         return {row["version"]: _release(row) for row in self._db.rows("""
-            SELECT version, date, is_prerelease, is_updated, cve, content_id, step, place, gone_at,
-                   fingerprint
-              FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC""", (source_id,))}
+            SELECT * FROM release_view WHERE source_id = ? ORDER BY date DESC, id DESC""", (source_id,))}
 
     def latest(self, account_id: str, page: int = 1, provider: str | None = None, tag: str | None = None,
                text: str | None = None, is_security: bool = False, size: int = PAGE_SIZE,
@@ -4256,8 +4230,7 @@ class Releases:
                                   WHERE NOT (:is_security OR :is_unread) AND :words = '[]'
                                   ORDER BY newest_date DESC LIMIT 1 OFFSET :reach), '') AS date
             )
-            SELECT project_id, version, date, is_prerelease, is_updated, cve, step, has_note, is_ruled_out,
-                   found_at, title, substr(message, 1, :start) AS message, url,
+            SELECT project_release_view.*, title, substr(message, 1, :start) AS message, url,
                    found_at > (SELECT read_until FROM account WHERE id = :account) AS is_recent,
                    EXISTS (SELECT 1 FROM read_release
                             WHERE read_release.account_id = :account AND release_id = wanted_id) AS is_marked
@@ -4280,6 +4253,7 @@ class Releases:
                                       AND instr(lower(title || ' ' || message), lower(value)))))
                      ORDER BY release.date DESC, release.id DESC LIMIT :limit OFFSET :offset)
              CROSS JOIN project_release_view ON id = wanted_id AND project_id = wanted_by
+              LEFT JOIN note ON release_id = wanted_id
              ORDER BY date DESC, id DESC
             """, {"limit": size + 1, "offset": (page - 1) * size, "reach": page * size, "account": account_id,
                   "provider": provider, "tag": tag, "is_security": is_security,
@@ -4334,15 +4308,9 @@ class Releases:
         week = timestamp(self._db.clock() - 7 * DAY).rstrip("Z")
         found, = self._db.all(Summary, """
             SELECT (SELECT count(*) FROM project WHERE account_id = :account) AS projects,
-                   (SELECT count(*) FROM project JOIN release USING (source_id)
-                     WHERE account_id = :account AND newest_date >= :week AND date >= :week
-                       AND NOT (exclude_prereleases AND is_prerelease)
-                       AND NOT (exclude_updated AND is_updated)
-                       AND (notify_level IN ('newer', 'all') OR cve IS NOT NULL
-                            OR coalesce(step, '') IN ('', 'major', notify_level))
-                       AND NOT EXISTS (SELECT 1 FROM excluded_release
-                                        WHERE project_id = project.id AND release_id = release.id)
-                   ) AS new_this_week,
+                   (SELECT count(*) FROM project JOIN project_release_view ON project_id = project.id
+                     WHERE project.account_id = :account AND newest_date >= :week AND date >= :week
+                       AND NOT is_excluded) AS new_this_week,
                    (SELECT count(*) FROM project JOIN source ON source.id = source_id
                      WHERE account_id = :account AND error IS NOT NULL) AS failing,
                    (SELECT count(*) FROM unread_view WHERE account_id = :account) AS unread,
@@ -6026,7 +5994,7 @@ def _filled(template: str, name: str) -> str:
             .replace("{parts}", quote(name.replace(".", "/", 1))))
 
 
-def _place(project: ProjectRef) -> tuple[str, str]:
+def _url_and_fragment(project: ProjectRef) -> tuple[str, str]:
     """``(address, fragment)`` of a provider's template, or of a name that is an address itself."""
     address, _, fragment = (project.site or project.name).partition("#")
     if project.site:
@@ -6073,10 +6041,8 @@ def json_(project: ProjectRef) -> Exchange:
     """One JSON document of any service. The fragment of the provider's address says what stands where:
     ``entries``, and in an entry ``version`` (else "version", its key or itself), ``date``, ``note``, ``url``
     and ``prerelease``, also as path=text. ``header`` is one that the service wants, as Name:value."""
-    address, fragment = _place(project)
+    address, fragment = _url_and_fragment(project)
     paths = _fields_of(fragment)
-    if not paths.keys() <= set(_FIELDS):
-        raise ValueError(f"its address says after # where things stand, as {'=..., '.join(_FIELDS)}=...")
     header, _, value = paths.get("header", "Accept:application/json").partition(":")
     answer = yield Request(address, {**project.auth, header: value})
     found = _values_at(answer.json(), paths.get("entries", ""))
@@ -6117,7 +6083,7 @@ def page_(project: ProjectRef) -> Exchange:
     """The versions on any page: the fragment of its address is the text around one, #Version {version}, or a
     header of the answer and the text there, #header:X-Version {version}; Location is where redirects end.
     Entities and percent-escapes are decoded, unless the text is there only as it is."""
-    address, pattern = _place(project)
+    address, pattern = _url_and_fragment(project)
     answer = yield Request(address, project.auth, max_response_bytes=_DOCUMENT_LIMIT)
     text, header = answer.text(), re.match(r"header:([\w-]+) ?", pattern)
     if header:
@@ -6136,7 +6102,7 @@ def page_(project: ProjectRef) -> Exchange:
 def feed_(project: ProjectRef) -> Exchange:
     """Any Atom (RFC 4287) or RSS feed; the version stands in an entry's title, in the place that the fragment
     of the address says, ``#Firefox {version}``, else the first with a dot."""
-    address, pattern = _place(project)
+    address, pattern = _url_and_fragment(project)
     answer = yield Request(address, project.auth)
     entries, releases = _feed_entries(answer, is_loose=True), []
     for entry in entries:
@@ -6614,10 +6580,6 @@ PURL = re.compile(r"pkg:/*([\w.+-]+)/([^?#]*?)(?:@([^@/?#]*))?(?:\?([^#]*))?(?:#
 _REFERENCE = re.compile(rf"(?:({_REGISTRY})/|(?![^/:@]*\.))((?:{_IMAGE}/)*{_IMAGE})"
                         r"(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?", re.IGNORECASE)
 _CALLED_REGISTRY = re.compile(r".*:[0-9]+|(?:.*[.-])?(?:docker|registry|[a-z]*cr|cgr)\..*", re.IGNORECASE)
-# What is installed, by the tag of an image and by the version of a package or a repository.
-_TAG = re.compile(r"(?:pkg:[^?#]*@(?!sha256)|pkg:.*[?&]tag=|(?!pkg:)[^@]*:)(\w[\w.-]{0,127})(?:[@?&#].*)?",
-                  re.IGNORECASE)
-_AT_VERSION = re.compile(r"(?:pkg:[^?#]*|[\w.-]+/[\w.-]+)@(v?[0-9][\w.+-]*)(?:[?#].*)?", re.IGNORECASE)
 
 
 def _project_of_purl(providers: Mapping[str, Provider], purl: str) -> tuple[Provider, str] | None:
@@ -6694,18 +6656,6 @@ def split_provider(providers: Collection[str], id_: str | None, text: str) -> tu
     return (first[1].lower(), text[first.end():]) if first and is_named else (id_, text)
 
 
-def installed_in(provider: Provider, text: str, now: float) -> tuple[Installation, ...]:
-    """What is installed as whoever adds a project says with it: an image's tag (but "latest") and digest, or
-    a version, as in pkg:npm/react@18.2.0 and owner/repo@v1.2.3."""
-    is_image, (_, text) = provider.dialect.has_images, split_provider((provider.id,), "", text.strip()[:2000])
-    found = (_TAG if is_image else _AT_VERSION).fullmatch(text)
-    version = unquote(found[1]) if found else ""
-    digest = re.search("@(sha256:[0-9a-f]{64})$", text) if is_image else None
-    if not digest and version in ("", "latest" if is_image else ""):
-        return ()
-    return (Installation("", version, digest[1] if digest else "", seen_at=now),)
-
-
 _LIKELY = ("github", "gitlab", "codeberg", "dockerhub", "pypi", "npm", "cargo", "gems", "packagist", "nuget",
            "hex", "hackage", "pub", "go", "image", "artifacthub", "maven", "quay")
 
@@ -6747,7 +6697,7 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
     return (providers[id_], *name_at(providers[id_], text))
 
 
-def _place_of(provider: Provider, name: str) -> tuple[str, str]:
+def _server_and_name(provider: Provider, name: str) -> tuple[str, str]:
     """``(address of its server, name there)`` of a project. A registry that an image names is spoken to as
     Docker does: without TLS only on this machine."""
     if provider.site or provider.dialect.read is not oci:
@@ -6763,7 +6713,7 @@ def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     template = version is not None and row.release_page.replace("{page}", row.page) or row.page
     if provider.dialect.read is dockerhub and name.startswith("library/"):
         template, name = "{site}/_/{name}/tags", name.partition("/")[2]
-    site, name = _place_of(provider, name)
+    site, name = _server_and_name(provider, name)
     group, _, artifact = name.partition(":")
     address = _filled(provider.site, name) if provider.site else name
     return template.format_map({        # the template is ours, so str.format is safe
@@ -6854,7 +6804,7 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
     """What a provider lists of a project, newest first; None if what is at ``etag_url`` still has ``etag``.
     ``kept``: what dialects keep between checks; changed. ``installed``: versions whose content counts. Raises
     ProviderError for everything that can go wrong there."""
-    site, name_there = _place_of(provider, name)
+    site, name_there = _server_and_name(provider, name)
     project = ProjectRef(provider.id, site, name_there, token, provider.auth(token), read_known,
                          {} if kept is None else kept, installed)
     steps, answer = provider.dialect.read(project), None
@@ -7625,24 +7575,38 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
                         _of(str, about, "name"))
 
 
-def _listed(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """A plain list: addresses, purls, images with tags, owner/repository@version. Raises ValueError."""
+def _entry_pin(entry: str) -> Pin:
+    """Returns the pin of a line: an address, a purl, an image with its tag, owner/repository@version."""
+    owned = re.fullmatch(r"([\w-]+/[\w.-]+)(?:@(v?[0-9][\w.+-]*))?", entry)
+    if entry[:4].lower() == "pkg:":
+        return _purl_pin(entry)
+    if owned:
+        return Pin(owned[1], owned[2] or "", provider="github")
+    if "://" not in entry and re.search(r"^\S+(?::[\w.-]+|@sha256:\w+)$", entry):
+        return _image_pin(entry, {})
+    if re.match(r"\w+://\S+$|git@\S+$|[\w-]+\.[\w.-]+/\S+$", entry):
+        return Pin(entry if ":" in entry else f"https://{entry}")
+    return Pin(entry, reason="not an address, a purl, or an image with a tag")
+
+
+def _listed(text: str, env: Mapping[str, str]) -> Iterable[Pin]:
+    """Reads a plain list, an entry a line. Raises ValueError."""
     entries = [re.sub(r"\s#.*", "", line.strip()).removeprefix("- ").strip() for line in _lines(text)]
     are_words = sum(" " in entry for entry in entries) * 2 >= len(entries)
     if re.match(r"\s*[{<\[]\s*[\"{}\]?]", text) or are_words:
         raise ValueError("is no file that is known here, and no list of addresses or images, one per line")
-    for entry in entries:
-        owned = re.fullmatch(r"([\w-]+/[\w.-]+)(?:@(v?[0-9][\w.+-]*))?", entry)
-        if entry[:4].lower() == "pkg:":
-            yield _purl_pin(entry)
-        elif owned:
-            yield Pin(owned[1], owned[2] or "", provider="github")
-        elif "://" not in entry and re.search(r"^\S+(?::[\w.-]+|@sha256:\w+)$", entry):
-            yield _image_pin(entry, {})
-        elif re.match(r"\w+://\S+$|git@\S+$|[\w-]+\.[\w.-]+/\S+$", entry):
-            yield Pin(entry if ":" in entry else f"https://{entry}")
-        else:
-            yield Pin(entry, reason="not an address, a purl, or an image with a tag")
+    return map(_entry_pin, entries)
+
+
+def installed_in(provider: Provider, text: str, now: float) -> tuple[Installation, ...]:
+    """What is installed as whoever adds a project says with it: an image's tag (but "latest") and digest, or
+    a version, as in pkg:npm/react@18.2.0 and owner/repo@v1.2.3."""
+    is_image = provider.dialect.has_images
+    pin = _entry_pin(split_provider((provider.id,), "", text.strip()[:2000])[1])
+    version, digest = pin.version, is_image and re.fullmatch("sha256:[0-9a-f]{64}", pin.digest)
+    if not digest and (version in ("", "latest") if is_image else not re.match("v?[0-9]", version)):
+        return ()
+    return (Installation("", version, pin.digest if digest else "", seen_at=now),)
 
 
 # To read another kind of file, write its reader above and add a row. The first row that fits a file's name
@@ -7858,8 +7822,9 @@ def _abandoned(versions: Iterable[str], since: str, date: str, releases: Mapping
 
 def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[str, int]:
     """The place of each version: final ones of the main family last, and of those the highest."""
-    order, parts = rules.order, {version: rules.parts(version) for version in releases}
-    finals = sorted((one.date or "", order(version), version) for version, one in releases.items()
+    orders = {version: rules.order(version) for version in releases}
+    parts = {version: rules.parts(version) for version in releases}
+    finals = sorted((one.date or "", orders[version], version) for version, one in releases.items()
                     if not one.is_prerelease and not one.gone_at)
     of_most = _main_family([version for *_, version in finals[:-51:-1]], rules)
     family = [version for *_, version in finals if of_most and parts[version].family == of_most.family
@@ -7870,7 +7835,7 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
 
     def rank(version: str) -> tuple[Any, ...]:
         one = releases[version]
-        return (not one.gone_at, not one.is_prerelease, version in best, order(version),
+        return (not one.gone_at, not one.is_prerelease, version in best, orders[version],
                 len(parts[version].numbers), one.date or "")
     return {version: place for place, version in enumerate(sorted(releases, key=rank))}
 
@@ -7898,7 +7863,7 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
         if before is None:
             if release.date or lowest is None or order(release.version) >= lowest:
                 is_dated = release.date and release.date <= tomorrow
-                new.append(dataclasses.replace(release, date=release.date if is_dated else default_date))
+                new.append(release if is_dated else dataclasses.replace(release, date=default_date))
             continue
         changes: dict[str, Any] = {} if before.gone_at is None else {"gone_at": None}
         if release.note and release.note.fingerprint != before.fingerprint:
@@ -7926,15 +7891,15 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
         del after[version]
     steps = version_steps([one.version for one in new], [
         one.version for one in (*known.values(), *new) if not one.is_prerelease and not one.gone_at])
-    new = [dataclasses.replace(one, step=steps[one.version]) for one in new]
     after |= {one.version: one for one in new}
-    is_replaced = is_full and not here          # as a whole: what is listed now is history
-    news = [one for one in new if (one.date or "") >= news_since and not is_replaced] + updated
     if after != known or any(one.place is None for one in known.values()):
         for version, place in ranked_places(after, rules).items():
-            if after[version].place != place:
-                after[version] = dataclasses.replace(after[version], place=place)
-    return after, news
+            step = steps.get(version, after[version].step)
+            if (after[version].place, after[version].step) != (place, step):
+                after[version] = dataclasses.replace(after[version], place=place, step=step)
+    is_replaced = is_full and not here          # as a whole: what is listed now is history
+    return after, [after[one.version] for one in new
+                   if (one.date or "") >= news_since and not is_replaced] + updated
 
 
 # ---- what is installed
@@ -8201,15 +8166,17 @@ def verdicts_on(project: Project, releases: Mapping[str, Release], rules: Versio
     newer than those that can be compared is no news, unless it is the latest and names a CVE, or the first of
     which nobody knows whether it follows. Where none can be compared, all is news."""
     rules, tags = rules.of(project.name, project.version_answers), [one.version for one in project.installed]
-    ruled_out = {*ruled_out, *(tag for tag in releases if rules.is_image and is_left_out(tag, tags))}
+    if rules.is_image and (tags or project.exclude_version_regexp):
+        ruled_out = {*ruled_out, *(tag for tag in releases if is_left_out(tag, tags))}
     known = {version: one for version, one in releases.items() if version not in ruled_out}
     installed = tuple(compared(one, known, rules) for one in project.installed)
+    after = dataclasses.replace(project, installed=installed)
     versions = {one.compared_as for one in installed if not rules.is_moving(one.compared_as)
                 and is_comparable(one.compared_as, known, rules)}
     moving = {one.version for one in installed
               if rules.is_moving(one.version) and _digest_of(known.get(one.version))}
     if project.notify_level == "all" or not (versions or moving - {"latest"}):
-        return Verdicts(project, list(releases), ruled_out, installed)
+        return Verdicts(after, ruled_out)
     asked = {rules.form(rules.parts(one.may_follow)) for one in project.installed if one.may_follow}
     latest = max(known, key=lambda version: known[version].place or 0)
     mine = [rules.parts(version) for version in versions]
@@ -8219,7 +8186,7 @@ def verdicts_on(project: Project, releases: Mapping[str, Release], rules: Versio
     newer = {version for one in versions for version in newer_versions(one, known, rules)}
     doubts = {version for version in allowed - {""}
               if known[version].cve or rules.form(rules.parts(version)) not in asked}
-    return Verdicts(project, list(releases), {*ruled_out, *others}, installed, newer | doubts,
+    return Verdicts(after, {*ruled_out, *others}, newer | doubts,
                     versions | moving if rules.is_image else versions | newer)
 
 
@@ -8574,6 +8541,9 @@ HOST_LIMITS.update(dict.fromkeys(
     HostLimit(10, 5.0)))
 
 
+_JUDGING = Job("judging", "", "")         # one at a time
+
+
 class Tracker(Worker):
     """Checks sources. ``clock``, ``jitter``: for tests; ``on_turn`` is called once a turn of the loop."""
     def __init__(self, store: Store, fetcher: Fetcher, providers: Mapping[str, Provider], settings: Settings,
@@ -8586,7 +8556,6 @@ class Tracker(Worker):
         self.fetcher, self.helper, self.on_turn = fetcher, helper, on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self._tended_at = -math.inf             # on the monotonic clock
-        self._comparing: Future[None] | None = None     # one at a time, so that answers come meanwhile
         self.configure(settings, providers)
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -8617,10 +8586,8 @@ class Tracker(Worker):
                 self._clock(), self._settings.poll_interval, self._long_intervals)
             self._tended_at = now
         self._hand_out()
-        if self.store.database.has_to_compare.is_set() and (not self._comparing or self._comparing.done()):
-            assert self._pool
-            self._comparing = self._pool.submit(self._judge_waiting)
-            self._comparing.add_done_callback(lambda _: self._wakeup.set())
+        if self.store.database.has_to_compare.is_set() and _JUDGING not in self._busy:
+            self._submit(_JUDGING, lambda _: self._judge_waiting(), None)
         return self._idle_seconds
 
     def record_abandoned(self) -> None:
@@ -8635,8 +8602,8 @@ class Tracker(Worker):
         now, limit = self._clock(), self._settings.host_limit
         at_host = Counter(job.host for job in self._busy)
         # Several, for those of a provider without a site of its own may be at one host that is busy.
-        waiting = [Job(id_, owner_id, self._hosts[provider] or host_of(name))
-                   for id_, owner_id, provider, name in self.store.sources.due(
+        waiting = [Job(id_, account_id, self._hosts[provider] or host_of(name))
+                   for id_, account_id, provider, name in self.store.sources.due(
                        [id_ for id_, host in self._hosts.items() if at_host[host] < limit], now,
                        4 * self._size)]
         jobs = {job.id: job for job in schedule_jobs(waiting, self._busy, self._size, limit)}
@@ -8742,34 +8709,40 @@ class Tracker(Worker):
         result = CheckResult(self._clock() + self._interval_of(source) * (1 + self._jitter() / 10),
                              source.etag_url, source.etag, quota_left)
         if listing is None:
-            return self._record(source, self._judge(source, provider, read_known, result), [])
+            return self._record(source, dataclasses.replace(
+                result, verdicts=self._judge(source, provider, read_known, True)), [])
         known = read_known()
         after, news = compare(known, listing, self._clock(), provider.dialect.versions.of(source.name))
+        verdicts = self._judge(source, provider, lambda: after, after == known)
+        news, events = self._events(source, provider, known, news, verdicts, gap_of(
+            listing, known, provider, token))
         answer = listing.cache_validator
         headers = answer.headers if answer else {}
-        result = self._judge(source, provider, read_known, dataclasses.replace(
+        return self._record(source, dataclasses.replace(
             result, before=known, after=after, etag_url=answer.asked if answer else None,
-            etag=headers.get("etag") or headers.get("last-modified")))
+            etag=headers.get("etag") or headers.get("last-modified"), verdicts=verdicts, events=events,
+            renamed=self._renamed(provider, source, listing), news=[one.version for one in news]), news)
+
+    def _events(self, source: Source, provider: Provider, known: Mapping[str, Release],
+                news: list[Release], verdicts: Mapping[str, Verdicts],
+                gap: str) -> tuple[list[Release], list[Event]]:
+        """``(what of the news is none of a rewritten history, the events for the projects)``."""
         rewritten = [release for release in news if release.is_updated]
         if source.succeeded_at is None:         # what was released before the first check is history
-            news = []
-        elif is_history_rewritten(known, rewritten) and not provider.dialect.has_images:
+            return [], []
+        if is_history_rewritten(known, rewritten) and not provider.dialect.has_images:
             log.info("source %s/%s: history rewritten, %d versions changed", source.provider, source.name,
                      len(rewritten))
             news = [release for release in news if not release.is_updated]
         else:
             rewritten = []
-        events, gap = list[Event](), gap_of(listing, known, provider, token)
+        events = list[Event]()
         for subscriber in self.store.projects.subscribers(source.id) if news or rewritten else ():
-            verdicts = result.verdicts.get(subscriber.project.id)
-            if verdicts:
-                subscriber = dataclasses.replace(subscriber, project=dataclasses.replace(
-                    subscriber.project, installed=verdicts.installed))
-            events += release_events(subscriber, judged(news, verdicts), judged(rewritten, verdicts),
-                                     provider, self._clock(), self._settings, gap)
-        return self._record(source, dataclasses.replace(
-            result, events=events, renamed=self._renamed(provider, source, listing),
-            news=[release.version for release in news]), news)
+            own = verdicts.get(subscriber.project.id)
+            subscriber = dataclasses.replace(subscriber, project=own.project) if own else subscriber
+            events += release_events(subscriber, judged(news, own), judged(rewritten, own), provider,
+                                     self._clock(), self._settings, gap)
+        return news, events
 
     def _listed(self, provider: Provider, token: str | None,
                 read: Callable[[str | None], Listing | None]) -> Listing | None:
@@ -8793,14 +8766,12 @@ class Tracker(Worker):
         except ProviderError:
             raise TokenRefused(words) from None
 
-    def _judge(self, source: Source, provider: Provider, read_known: Callable[[], Mapping[str, Release]],
-               result: CheckResult) -> CheckResult:
-        """The result with what projects' rules exclude, and how installations compare. Raises ProviderError:
-        what could not be judged is not news yet."""
-        projects = self.store.projects.with_rules(source.id, is_unjudged=not result.changed)
-        return dataclasses.replace(result, verdicts={
-            project.id: self._verdicts(project, provider, result.after or read_known())
-            for project in projects})
+    def _judge(self, source: Source, provider: Provider, read_releases: Callable[[], Mapping[str, Release]],
+               is_unchanged: bool) -> dict[str, Verdicts]:
+        """What projects' rules exclude, and how installations compare, by project. Raises ProviderError: what
+        could not be judged is not news yet."""
+        return {project.id: self._verdicts(project, provider, read_releases())
+                for project in self.store.projects.with_rules(source.id, is_unjudged=is_unchanged)}
 
     def _verdicts(self, project: Project, provider: Provider, releases: Mapping[str, Release]) -> Verdicts:
         """What its rules say. Raises ProviderError where its patterns cannot be tried."""
@@ -8826,7 +8797,7 @@ class Tracker(Worker):
             with logged(f"project {project.id}: rules"):
                 known = self.store.releases.known(project.source_id)
                 if provider:
-                    self.store.projects.record_verdicts(project.id, self._verdicts(project, provider, known))
+                    self.store.projects.record_verdicts(self._verdicts(project, provider, known))
             if self._stopping.is_set() or self.store.database.has_to_compare.is_set():
                 break
 
@@ -10562,7 +10533,10 @@ class Installer:
         if source and source.is_trusted and not (account and account.is_admin) and (
                 reason := self.refusal_of(name if "://" in name else f"http://{name}", False)):
             raise Invalid(Problem("name", f"cannot be used: {reason}"))
-        return self.store.projects.add(account_id, provider.id, key, name, settings)
+        added = self.store.projects.add(account_id, provider.id, key, name, settings)
+        if settings.get("exclude_version_regexp"):
+            self.compare(account_id, [added[0].id])
+        return added
 
     def rules_of(self, project: Project) -> VersionRules:
         provider = self.providers.get(project.provider)
@@ -10596,29 +10570,23 @@ class Installer:
     def change(self, account_id: str, ids: Iterable[str],
                change: Callable[[Project], Iterable[Installation]]) -> None:
         """Replace what is installed of some projects by what ``change`` makes of them, as they are when it is
-        written, and have it compared. Raises StoreUnavailable where others do the same all the time."""
-        ids, projects = list(dict.fromkeys(ids)), self.store.projects
-        left = ids
-        for _ in range(50):
-            left = left and projects.update_unchanged(account_id, {
-                project.id: (project, {"installed": _as_known(project, change(project))})
-                for project in projects.of_ids(account_id, left)})
-        if left:
-            raise StoreUnavailable("others change what is installed at the same time; try again")
+        written, and have it compared."""
+        ids = list(dict.fromkeys(ids))
+        self.store.projects.update_all(account_id, ids, {
+            "installed": lambda project: _as_known(project, change(project))})
         self.compare(account_id, ids)
 
     def compare(self, account_id: str, ids: Sequence[str]) -> None:
-        """Have projects compared with what was just saved of them: by the tracker, which is waited for a
-        little; where none runs in this process, here."""
+        """Have projects judged by what was just saved of them: by the tracker, which is waited for a little;
+        where none runs in this process, here. What changes meanwhile, is judged by whoever changes it."""
         projects = self.store.projects
         if self.store.database.has_tracker:
             with self.waiting(account_id) as may_wait:
                 projects.await_verdicts(ids, FIRST_CHECK_WAIT if may_wait else 0.0)
             return
         with contextlib.suppress(TooMany):      # the next check compares it, too
-            for rest in itertools.takewhile(bool, (projects.unjudged(ids) for _ in range(50))):
-                for project in projects.of_ids(account_id, [id_ for _, id_ in rest]):
-                    projects.record_verdicts(project.id, self.verdicts_for(project)[0])
+            for project in projects.of_ids(account_id, [id_ for _, id_ in projects.unjudged(ids)]):
+                projects.record_verdicts(self.verdicts_for(project)[0])
 
     def record(self, project: Project, said: Installation) -> None:
         """Record what a person says of a place. Raises Invalid where there are too many."""
@@ -10685,8 +10653,8 @@ class Installer:
 
 
 def project_settings(fields: Fields, installer: Installer, project: Project) -> dict[str, Any]:
-    """What ``fields`` set of a project of an account, for the store, with what new patterns say of its
-    releases; ``project``: as it is, or blank. Problems are left in ``fields``."""
+    """What ``fields`` set of a project, for the store; ``project``: as it is, or blank. Problems are left in
+    ``fields``."""
     store, account_id = installer.store, project.account_id
     now, tags = store.database.clock(), [tag.id for tag in store.tags.of_account(account_id)]
     found: dict[str, Any] = {
@@ -10709,17 +10677,14 @@ def project_settings(fields: Fields, installer: Installer, project: Project) -> 
     if found["email_notification"] == "default":
         account = store.accounts.get(account_id)
         found["email_notification"] = account.email_notification if account else "daily"
-    if found["installed"] is not None:
-        kept = [one for one in project.installed if one.origin != "manual"]
-        found["installed"] = _as_known(project, with_said(kept, found["installed"]))
-        if len(found["installed"]) > INSTALLED_LIMIT:
+    if (said := found["installed"]) is not None:
+        found["installed"] = lambda now: _as_known(now, with_said(
+            [one for one in now.installed if one.origin != "manual"], said))
+        if len(found["installed"](project)) > INSTALLED_LIMIT:
             fields.add_problem("installed", f"must leave at most {INSTALLED_LIMIT} with what scans found")
     settings = {name: value for name, value in found.items() if value is not None}
-    if "exclude_version_regexp" in settings:        # else the tracker compares
-        judged_by = ("exclude_version_regexp", "installed", "notify_level", "skipped_version",
-                     "version_answers")
-        settings["verdicts"], wrong = installer.verdicts_for(dataclasses.replace(project, **{
-            name: settings[name] for name in judged_by if name in settings}))
+    if patterns := found["exclude_version_regexp"]:
+        _, wrong = installer.judge(account_id, patterns, store.releases.known(project.source_id))
         for at, words in wrong.items():
             fields.add_problem(f"exclude_version_regexp[{at}]", words)
     if "snoozed_until" in settings:
@@ -11148,9 +11113,7 @@ def update_project(call: Call, project: Project) -> dict[str, Any]:
     settings = project_settings(fields, call.context.installer, project)
     fields.check()
     projects, id_ = call.store.projects, project.id
-    while projects.update_unchanged(call.account_id, {id_: (project, settings)}):      # a scan came meanwhile
-        project = or_missing(projects.get(call.account_id, id_))
-        settings = project_settings(fields, call.context.installer, project)
+    projects.update(call.account_id, id_, settings)
     call.context.installer.compare(call.account_id, [id_])
     return read_project(call, or_missing(projects.get(call.account_id, id_)))     # it may have been removed
 
@@ -14062,9 +14025,8 @@ def options_page(visit: Visit, project_id: str) -> str:
 
     def preview() -> None:
         nonlocal shown, verdicts
-        options = _given_options(visit, project)
-        verdicts = options.pop("verdicts")
-        shown = dataclasses.replace(project, **options)
+        shown = dataclasses.replace(project, **_given_options(visit, project))
+        verdicts = visit.context.installer.verdicts_for(shown)[0]
 
     def save() -> None:
         options = _given_options(visit, project)

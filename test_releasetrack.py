@@ -355,12 +355,6 @@ def request_of(*batch: rt.Delivery, now: float = 1_700_000_000.0, brand: str = "
     return rt.notification(batch, rt.Settings(brand=brand, base_url=base_url), "releases@example.org", now)
 
 
-def verdicts_of(patterns: Sequence[tuple[str, bool]], versions: Sequence[str], ruled_out: Sequence[str]) -> rt.Verdicts:
-    """What patterns of a project that has nothing installed say."""
-    project = dataclasses.replace(rt.Project.blank("", "github", "o/r"), exclude_version_regexp=tuple(patterns))
-    return rt.Verdicts(project, versions, ruled_out)
-
-
 def first_key(db: str) -> str:
     """A key of the first account, which is made with it."""
     with contextlib.closing(rt.Store(db)) as store:
@@ -413,7 +407,6 @@ class World:
         self.service = service = rt.Service(rt.Settings(db=self.db, **settings))
         service.helper = service._own_helper = service._context.helper = service.tracker.helper = HELPER
         self.store = self.service.store
-        self.service.helper._seconds = 60.0       # of a busy machine; patterns have a second of its processor
         self.account = self.store.accounts.add("user", "me@example.org", "Me", HASHED, True)
         self.key = self.store.keys.add(self.account.id, "test", ["0.0.0.0/0", "::/0"]).secret
         self.app = webtest.TestApp(self.service.app, extra_environ={"REMOTE_ADDR": "127.0.0.1"})
@@ -795,22 +788,22 @@ class Attack:
 
 
 def time_of_pattern(pattern: re.Pattern[Any], how: str, text: str) -> float:
-    """The processor's time that a use of a pattern takes; infinite where it takes more than a second in all."""
+    """The processor's time that a use of a pattern takes; infinite where it takes more than a fifth of a second."""
     def stop(*_: Any) -> None:
         raise TimeoutError
 
     given: Any = text if isinstance(pattern.pattern, str) else text.encode()
-    before, began = signal.signal(signal.SIGALRM, stop), time.process_time()
-    signal.setitimer(signal.ITIMER_REAL, 1)
+    before, began = signal.signal(signal.SIGPROF, stop), time.thread_time()
+    signal.setitimer(signal.ITIMER_PROF, 0.2)
     try:
         found = pattern.sub(given[:0], given) if how == "sub" else getattr(pattern, how)(given)
         list(found) if how == "finditer" else None
-        return time.process_time() - began
+        return time.thread_time() - began
     except TimeoutError:
         return math.inf
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def attack_on(pattern: Any, flags: int, how: str) -> str:
@@ -829,6 +822,7 @@ def attack_on(pattern: Any, flags: int, how: str) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern, how", [
     (r"^ {4}(\S+) \(([^\s()-]+)[^\s()]*\)$", "findall"), (r'(\w+)="([^"]*)"', "findall"), (r"(?:^\s*|[\"'])x", "search"),
     (r"(?:COPY|ADD)\s.*?--from=(\S+)|RUN\s.*?--mount=(?:\S*,)?from=([^\s,]+)", "match"), (r"\s+$", "sub"), (r"(a|b|ab)*c", "match")])
@@ -836,6 +830,7 @@ def test_attack_on_a_pattern_that_is_not_linear_is_found(pattern, how):
     assert attack_on(pattern, re.MULTILINE, how)
 
 
+@pytest.mark.slow
 def test_no_pattern_of_the_module_takes_longer_than_its_text():
     used = patterns_in_use()
     assert len(used) > 300
@@ -907,12 +902,6 @@ def test_an_older_python_is_told_in_one_sentence():
     assert len(finished.stderr.splitlines()) == 1 and "With Python 3.11 or newer" in README
 
 
-def test_readme_is_short():
-    lines = README.splitlines()
-    assert len(lines) <= 300
-    assert [line for line in lines if len(line) > 110 and not line.startswith(("|", "ExecStart="))] == []
-
-
 def test_readme_commands_parse(capsys):
     """In a block or in a sentence; FILE and the like are words that the reader replaces."""
     code = "\n".join(map("".join, re.findall(r"```[a-z]*\n(.*?)```|`([^`\n]+)`", README, re.DOTALL)))
@@ -979,9 +968,8 @@ SETTING_ROWS = [
 
 def settings_of(*flags: str, stored: Sequence[dict[str, list[str]]] = (), **environ: str) -> rt.Settings:
     """What the command line makes of flags of ``serve``, of the environment and of stored settings."""
-    args = rt.make_parser().parse_args(["serve", *flags])
-    given = {name: getattr(args, f"setting {name}") for name in rt.SETTINGS}
-    return rt.Settings.from_outside(given, environ).merged_with(*stored)
+    args = rt.make_parser().parse_args(["serve", *flags]) if flags else None        # else it is what None gives
+    return rt.Settings.from_outside({name: getattr(args, f"setting {name}", None) for name in rt.SETTINGS}, environ).merged_with(*stored)
 
 
 def test_settings_precedence():
@@ -1147,75 +1135,43 @@ def test_retry_after_is_seconds_or_a_date_and_at_most_a_day(monkeypatch):
     time.tzset()
 
 
-def test_prerelease_by_each_rule():
-    for rule, prereleases, others in [
-        (rt.prerelease_by_words,
-         "1.0-rc1 1.0.0-beta.2 v2.0.0-alpha 1.0.0-rc.1+build.5 1.0rc1 1.0b2 2.0.dev3 1.0.post1.dev2 nightly "
-         "nightly-2026-03-01 2.0-M1 5.0.0.CR2 1.0-SNAPSHOT 21-ea+7 php-8.4.0alpha1 v1.0_beta @acme/ui@2.0.0-rc.1 "
-         "15.0.0-canary.3 edge-proxy-1.2.3-rc1 nightly-dev-20260301 beta-v3 latest-dev",
-         "1.0 v1.0.0 1.0.0+build-7 1.0.post1 1.0+local.alpha1 1.29.1-alpine 1.29.1-alpine3.20 10.9.1-ls446 1.2.3-r1 "
-         "9.8p1 1.1.1w 1.0.2b OpenSSL_1_1_1w curl-8_5_0 1.0.Final 3.1.0.GA 1.2-hotfix1 2.4-lts 1.0-patch2 "
-         "prefix-1.0 source-1.0 device-2.1 release-3.2 @next/env@15.0.0 beta/v1.2.3 1.0.0.4 b4321 "
-         "snapshot-controller-3.0.6 pre-commit-hooks-4.5.0 pre-commit-v1.2.3 edge-proxy-1.2.3 next-auth-v4 "
-         "test-utils-v1.2.3"),
-        (rt.prerelease_by_semver,
-         "1.0-rc1 1.0.0-beta.2 v2.0.0-alpha 1.0.0-rc.1+build.5 nightly nightly-2026-03-01 2.0-M1 1.0-SNAPSHOT "
-         "21-ea+7 @acme/ui@2.0.0-rc.1 15.0.0-canary.3",
-         "1.0 v1.0.0 1.0.0+build-7 1.0+local.alpha1 @next/env@15.0.0 1.0.0.4"),
-    ]:
-        for version in prereleases.split():
-            assert rule(version), version
-        for version in others.split():      # a word before the number may be part of a name
-            assert not rule(version), version
-
-
-# Versions of real projects. The first part of each list was collected from recorded answers of providers, where a flag or the rule
-# of the ecosystem says whether a version is final; the second is of projects that many people run.
+# Versions of real projects, one of each shape: as a rule by words should judge them, and as recorded answers of providers do.
 PRERELEASES = """
-v2-rc1 v4.0.0-beta.0 v3.0.0-beta.7 v3.0.0-beta.6 v3.0.0-beta.5 v3.0.0-beta.4 v3.0.0-beta.3 v3.0.0-beta.1 Flurl.2.1.0-beta7 0.1.0-rc.2 0.1.0-rc.1 0.1.0-rc.0 10.0-rc1
-10.0-rc2 10.0-rc3 11.0-rc1 12.0-rc1 12.0-rc2 13.0-rc1 13.0-rc2 14.0-rc1 14.0-rc2 14.0-rc3 15.0-rc1 16.0-rc1 17.0-rc1 17.0-rc2 18.0-rc1 18.0-rc2 19.0-rc1 19.0-rc2
-19.0-rc3 20.0-rc1 21.0-rc1 21.0-rc2 22.0-rc1 22.0-rc1-android 23.0-rc1 23.0-rc1-android 23.7-rc1-jre 23.7-rc1-android 1.2.0-rc0 2.1.0-beta2 2.1.0-beta3 1.11.0-beta3
-1.11.0-rc1 2.1.0-rc1 2.1.1-beta1 1.11.1-beta1 2.1.1-rc1 1.11.1-rc1 2.1.1-rc2 1.11.1-rc2 3.0.0-alpha1 3.0.0-beta1 3.0.0-rc1 1.0.0-dev.0 3.0.0-beta 3.0.0-beta.2
-2.7.0b1 0.8.0.beta1 0.7.0.beta1 0.6.0beta1 0.5.0beta3 0.5.0beta2 0.5.0beta1 0.4.0.beta1 0.4.0.beta 0.3.6.pre 2.0.0-alpha 2.0.0-rc1 2.0.0-rc2 4.0.0-alpha001
-5.0.0-beta001 4.0.0-beta001 4.0.0-beta002 3.1.0-RC 2.0.0-nullsafety.0 2.0.0-nullsafety.1 REL_18_BETA1 REL_17_RC1 18beta1 17rc1 v3.14.0a1 v3.13.0b4 v3.13.0rc2
-3.12.0a7 v1.30.0-alpha.1 v1.31.0-beta.0 v1.29.0-rc.2 go1.22rc1 go1.9beta1 v6.10-rc1 v2.44.0-rc0 7.4-rc1 8.0-m01 2026.10.0b2 2024.12.0b0 v3.6.0-rc1 v4.0.0-ea.1
-v11.0.0-preview v3.0.0-beta.1 v1.15.0-rc1 v1.10.0-alpha20240926 19.0.0-rc-6230622a1a-20240610 19.0.0-beta-26f2496093-20240514 v15.0.0-canary.3 v5.4-beta
-v3.5.0-alpha.1 18.0.0-next.0 v8.0.0-alpha.1 5.0a1 5.0b1 5.0rc1 v2.0.0rc1 v2.0.0.dev0 24.1b1 v6.0.0-M1 v6.0.0-RC1 6.0.0.Alpha1 6.0.0.Beta1 6.0.0.CR1
-netty-4.2.0.Alpha1 v2.0.0-Beta1 v8.6.0-M1 r5.11.0-M1 jackson-databind-2.10.0.pr1 12.0.0.alpha1 11.0.0-M1 24w14a 23w31a 1.20.5-pre1 21-ea+7 v1.17.0-rc.0 v7.1.0.beta1
-v3_3_0_preview1 php-8.4.0alpha1 php-8.4.0RC1 v7.0.0-BETA1 2.7.0-RC1 v29.0.0beta1 32.0.0rc1 openssl-3.0.0-alpha1 openssl-3.4.0-beta1 n6.1-dev v6.8.0-beta1
-GIMP_3_0_0_RC1 v9.0.0-preview.1.24080.9 v9.0.0-rc.1.24431.7 v7.5.0-preview.3 13.0.2-beta3 1.23_01 0.99_02 v5.0.0-rc4 v8.0.0-rc2 v4.0.0-preview1 v3.30.0-rc1
-llvmorg-18.1.0-rc1 v1.23.0-dev v17.0.0-rc42-ee 6.6.0-rc.0 v1.98.0rc1 release-5.0.0beta1 4.0.0-beta.1 v2.0.0-rc.0 5.2.0~beta1 ghc-9.10.1-alpha1 v1.11.0-rc1
-3.5.0-180.3.beta 3.23.0-0.1.pre v15.0-CTP3.2 v1.0-early-access.1 0.1.0-wip.3 1.0.0-insider.4 4.0.0-prealpha2 3.2.0-prerelease.5 1.0-tp1 1.0-dp2 2.0.0-draft.1
-1.0.0-internal.2 nightly-20240829 nightly edge unstable canary daily continuous tip staging sid rawhide develop devel testing master main dev beta alpha next preview
-experimental
+1.0-rc1 1.0.0-beta.2 v2.0.0-alpha 1.0.0-rc.1+build.5 1.0rc1 1.0b2 2.0.dev3 1.0.post1.dev2 nightly-2026-03-01 2.0-M1 5.0.0.CR2 1.0-SNAPSHOT v1.0_beta
+@acme/ui@2.0.0-rc.1 15.0.0-canary.3 edge-proxy-1.2.3-rc1 nightly-dev-20260301 beta-v3 latest-dev v2-rc1 v4.0.0-beta.0 Flurl.2.1.0-beta7 0.1.0-rc.2 22.0-rc1-android
+23.7-rc1-jre 1.2.0-rc0 2.1.0-beta2 3.0.0-alpha1 1.0.0-dev.0 3.0.0-beta 2.7.0b1 0.8.0.beta1 0.6.0beta1 0.4.0.beta 0.3.6.pre 2.0.0-alpha 3.1.0-RC 2.0.0-nullsafety.0
+REL_18_BETA1 REL_17_RC1 18beta1 17rc1 v3.14.0a1 v3.13.0b4 v3.13.0rc2 3.12.0a7 v1.30.0-alpha.1 v1.29.0-rc.2 go1.22rc1 go1.9beta1 v6.10-rc1 v2.44.0-rc0 8.0-m01
+v4.0.0-ea.1 v11.0.0-preview v1.10.0-alpha20240926 19.0.0-rc-6230622a1a-20240610 19.0.0-beta-26f2496093-20240514 v15.0.0-canary.3 v5.4-beta 18.0.0-next.0 5.0a1
+v2.0.0.dev0 v6.0.0-M1 v6.0.0-RC1 6.0.0.Alpha1 6.0.0.Beta1 netty-4.2.0.Alpha1 v2.0.0-Beta1 r5.11.0-M1 jackson-databind-2.10.0.pr1 12.0.0.alpha1 11.0.0-M1 24w14a
+1.20.5-pre1 21-ea+7 v7.1.0.beta1 v3_3_0_preview1 php-8.4.0alpha1 php-8.4.0RC1 v7.0.0-BETA1 2.7.0-RC1 v29.0.0beta1 32.0.0rc1 openssl-3.0.0-alpha1 openssl-3.4.0-beta1
+n6.1-dev v6.8.0-beta1 GIMP_3_0_0_RC1 v9.0.0-preview.1.24080.9 v9.0.0-rc.1.24431.7 v7.5.0-preview.3 1.23_01 v4.0.0-preview1 llvmorg-18.1.0-rc1 v1.23.0-dev
+v17.0.0-rc42-ee release-5.0.0beta1 5.2.0~beta1 ghc-9.10.1-alpha1 3.5.0-180.3.beta 3.23.0-0.1.pre v15.0-CTP3.2 v1.0-early-access.1 0.1.0-wip.3 1.0.0-insider.4
+4.0.0-prealpha2 3.2.0-prerelease.5 1.0-tp1 1.0-dp2 2.0.0-draft.1 1.0.0-internal.2 nightly-20240829 nightly edge unstable canary daily continuous tip staging sid
+rawhide develop devel testing master main dev beta alpha next preview experimental
 """.split()
 FINAL_VERSIONS = """
-0.1.0 V1 v3.5.1 Flurl.Http.2.4.0 Flurl.2.8.0 Flurl.Http.2.0 jr-6-3-1 v1.55 v1.54.0.1 r03 10.0 22.0-android 23.1-jre 1.8.8.kotlin13 1.9.kotlin12 5.17.102.7
+1.0 v1.0.0 1.0.0+build-7 1.0+local.alpha1 1.29.1-alpine 1.29.1-alpine3.20 10.9.1-ls446 1.2.3-r1 1.0.2b curl-8_5_0 1.0.Final 3.1.0.GA prefix-1.0 source-1.0 device-2.1
+release-3.2 beta/v1.2.3 1.0.0.4 0.1.0 V1 Flurl.Http.2.4.0 Flurl.2.8.0 Flurl.Http.2.0 jr-6-3-1 v1.55 v1.54.0.1 r03 22.0-android 23.1-jre 1.8.8.kotlin13 1.9.kotlin12
 2.3.4+build.119 artful-20170511.1 artful-20170601 precise-20150212 precise-20150228.11 trusty-20150218.1 trusty-20150320 utopic-20150211 utopic-20150228.11
 vivid-20150218 vivid-20150319.1 wily-20150528.1 wily-20150611 xenial-20151218.1 xenial-20160125 yakkety-20160708 yakkety-20160806.1 zesty-20161129.1 zesty-20161212
-0.2.0+1 1.5.1.win32 8-alpine 2016-08-11-1153 soul3 2016-04-25 kd-cache2 sop3 0.1.1 v3.5.0 Flurl.Http.2.3.2 Flurl.2.7.1 jr-6-4-0 v1.54 r05 11.0 23.0-android 23.2-jre
-1.8.9.kotlin13 5.17.225.2 1.0.0+build.118 artful-20170619 precise-20150320 precise-20160923.1 trusty-20150228.11 trusty-20150427 utopic-20150319 vivid-20150309
-wily-20150708 xenial-20160119.1 xenial-20160226 yakkety-20160717 yakkety-20160923.1 zesty-20170517.1 zesty-20170118 0.2.4+1 1.5.0.win32 2016-08-08-1510 0.1.2 v3.4.0
-Flurl.Http.2.3.1 Flurl.2.7.0 jr-6-4-1 v1.53 r06 12.0 23.1-android 23.3-jre 1.8.10.kotlin13 3.0.0.3001 artful-20170716 precise-20150427 trusty-20160503.1
-trusty-20150528 utopic-20150418 vivid-20150421 wily-20150731 xenial-20160217.2 xenial-20160317 yakkety-20160826 yakkety-20170517.1 zesty-20170224 0.5.1+1
-2016-08-08-1504 2.1.1 v3.3.2 Flurl.Http.2.3.0 Flurl.2.6.0 jr-6-4-3 v1.52 r07 13.0 23.2-android 23.4-jre 1.8.11.kotlin13 3.0.0.4001 artful-20170728 precise-20150528
-trusty-20160923.1 trusty-20150612 utopic-20150427 vivid-20150427 wily-20150807 xenial-20160303.1 xenial-20160422 yakkety-20160919 zesty-20170411 0.5.1+2
-2016-08-03-1457 0.13.1 v3.3.1 Flurl.Http.2.2.1 Flurl.2.5.2 jr-6-5-0 v1.51 openssl-3.0.13 OpenSSL_1_1_1w 1.1.1w curl-8_10_1 boost-1.83.0 go1.22.3 v22.3.0 v6.9.1
-REL_16_3 16.4 v2.45.2 release-1.27.0 2024.12.3 2026.10 v2.11.9 v8.9.0-ls99 4.0.9.2244-ls257 RELEASE.2024-08-29T01-40-52Z 1.29.1-perl 1.29.1-alpine3.20-slim
-8.2.4-fpm-alpine 18-alpine3.22 3.12-slim-bookworm 8.0.0-debian-12-r3 5.3.1.RELEASE 6.4.4.Final netty-4.1.104.Final junit-4.13.2 log4j-2.17.1 rel/2.23.1 jdk-21.0.3+9
-jdk8u392-b08 11.0.16_8-jdk llvmorg-18.1.6 releases/gcc-13.2.0 glibc-2.39 binutils-2_42 n7.0 emacs-29.3 v9.1.0480 v257 9.8p1 V_9_8_P1 SUDO_1_9_15p5 2024a ntp-4.2.8p18
-7.1.1-33 3.3a pre-commit-v1.2.3 pre-commit-hooks-4.5.0 test-utils-v1.2.3 dev-server-v5 next-auth-v4 esp32-c3-1.2.0 0.5.3-a100 snapshot-controller-3.0.6
-edge-proxy-1.2.3 @next/env@15.0.0 cert-manager-v1.14.5 kube-prometheus-stack-74.0.0 controller-v1.10.1 api/v1.30.0 cli/v2.3.0 v1.0.0-incubating 2.4-lts 1.2-hotfix1
-1.0-patch2 v4.2.0.1 25.04.2 v2.0.0+incompatible 1.0.post1 33.2.1-jre b4321 latest stable lts stable-alpine
+0.2.0+1 1.5.1.win32 8-alpine 2016-08-11-1153 soul3 2016-04-25 kd-cache2 sop3 openssl-3.0.13 OpenSSL_1_1_1w 1.1.1w boost-1.83.0 go1.22.3 REL_16_3 release-1.27.0
+v8.9.0-ls99 4.0.9.2244-ls257 RELEASE.2024-08-29T01-40-52Z 1.29.1-perl 1.29.1-alpine3.20-slim 8.2.4-fpm-alpine 18-alpine3.22 3.12-slim-bookworm 8.0.0-debian-12-r3
+5.3.1.RELEASE 6.4.4.Final netty-4.1.104.Final junit-4.13.2 log4j-2.17.1 rel/2.23.1 jdk-21.0.3+9 jdk8u392-b08 11.0.16_8-jdk llvmorg-18.1.6 releases/gcc-13.2.0
+glibc-2.39 binutils-2_42 n7.0 emacs-29.3 v257 9.8p1 V_9_8_P1 SUDO_1_9_15p5 2024a ntp-4.2.8p18 7.1.1-33 3.3a pre-commit-v1.2.3 pre-commit-hooks-4.5.0
+test-utils-v1.2.3 dev-server-v5 next-auth-v4 esp32-c3-1.2.0 0.5.3-a100 snapshot-controller-3.0.6 edge-proxy-1.2.3 @next/env@15.0.0 cert-manager-v1.14.5
+kube-prometheus-stack-74.0.0 controller-v1.10.1 api/v1.30.0 cli/v2.3.0 v1.0.0-incubating 2.4-lts 1.2-hotfix1 1.0-patch2 v2.0.0+incompatible 1.0.post1 33.2.1-jre
+b4321 latest stable lts stable-alpine
 """.split()
 
 
-def test_prerelease_by_words_on_real_versions():
-    assert len(PRERELEASES) >= 200 and len(FINAL_VERSIONS) >= 200
-    missed = [version for version in PRERELEASES if not rt.prerelease_by_words(version)]
-    lost = [version for version in FINAL_VERSIONS if rt.prerelease_by_words(version)]
-    assert len(missed) <= len(PRERELEASES) * 0.05, missed
-    assert len(lost) <= len(FINAL_VERSIONS) * 0.02, lost
+def test_prerelease_by_words_and_by_semver_on_real_versions():
+    assert [version for version in PRERELEASES if not rt.prerelease_by_words(version)] == ["2.0.0-nullsafety.0"]
+    assert [version for version in FINAL_VERSIONS if rt.prerelease_by_words(version)] == []      # a word before the number may be part of a name
+    for version in ("1.0-rc1 1.0.0-beta.2 v2.0.0-alpha 1.0.0-rc.1+build.5 nightly nightly-2026-03-01 2.0-M1 1.0-SNAPSHOT 21-ea+7 "
+                    "@acme/ui@2.0.0-rc.1 15.0.0-canary.3").split():
+        assert rt.prerelease_by_semver(version), version
+    for version in "1.0 v1.0.0 1.0.0+build-7 1.0+local.alpha1 @next/env@15.0.0 1.0.0.4".split():
+        assert not rt.prerelease_by_semver(version), version
 
 
 @pytest.mark.parametrize("rules, versions", [
@@ -1524,6 +1480,11 @@ def test_helper_that_ended_is_started_again(patterns):
     if not (child := os.fork()):
         os._exit(0 if is_right() and len(patterns._processes) == 2 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 and is_right()
+    large = b"x" * (300 * rt.MIB)       # Bug: started by a large process, it ended after each text
+    patterns.close()
+    assert is_right() and len(large)
+    first = patterns._processes[os.getpid()]
+    assert is_right() and patterns._processes[os.getpid()] is first
 
 
 def program(code: str, *argv: str, folder: str = str(PROGRAM.parent)) -> str:
@@ -1874,7 +1835,7 @@ def a_held_digest(busy: argparse.Namespace) -> None:
     busy.store.database.connection.execute("UPDATE delivery SET is_held = 1, is_digested = 1 WHERE rowid IN (SELECT max(rowid) FROM delivery)")
 
 
-RULES = {"exclude_version_regexp": [("^1", False)], "verdicts": verdicts_of((("^1", False),), ["1.0"], ["1.0"])}
+BLANK = rt.Project.blank("", "github", "o/r")
 HOT_QUERIES = {
     "a key by its secret":        (False, lambda b: b.store.keys.by_secret(b.key.secret)),
     "an account by its address":  (True, lambda b: b.store.accounts.by_email("ME@example.org")),
@@ -1891,7 +1852,8 @@ HOT_QUERIES = {
     "what was abandoned":         (True, lambda b: b.store.sources.claim_abandoned("me", NOW)),
     "subscribers":                (True, lambda b: b.store.projects.subscribers(b.project.source_id)),
     "those that are not judged":  (True, lambda b: b.store.projects.with_rules(b.project.source_id, is_unjudged=True)),
-    "options with patterns":      (True, lambda b: b.store.projects.update(b.account.id, b.project.id, RULES)),
+    "options with patterns":      (True, lambda b: b.store.projects.update(b.account.id, b.project.id, {"exclude_version_regexp": [("^1", False)]})),
+    "what patterns exclude":      (True, lambda b: b.store.projects.record_verdicts(rt.Verdicts(b.project, ["1.0"]))),
     "claims of deliveries":       (True, lambda b: b.store.outbox.claim(b.hook.id, 5, "me", NOW)),
     "when the next is due":       (False, lambda b: b.store.outbox.seconds_until_due(NOW, 2)),
     "due destinations":           (True, lambda b: (a_held_digest(b), b.store.outbox.due_destinations(NOW))),
@@ -2191,41 +2153,34 @@ def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_
         assert sql(store, "PRAGMA user_version") == sql(new, "PRAGMA user_version") == [(PRESENT_SCHEMA,)]
         assert sql(store, "PRAGMA foreign_key_check") == [] == [row for row in sql(store, "PRAGMA integrity_check") if row != ("ok",)]
     after = rows_of(path)
-    assert {project["judged_by"] for project in after["project"] if project["installed"] != "[]"} == {""}, "no new rules"
-    for old, new in zip(before["project"], after["project"], strict=True):
-        kept = [{name: now[name] for name in one} for one, now in zip(*(json.loads(each["installed"]) for each in (old, new)), strict=True)]
-        new |= {"installed": rt.compact_json(kept), "judged_by": old["judged_by"]}
+    assert {project["id"]: project["revision"] for project in after["project"]} == {"p": 0, "q": 1, "r": 0}, "what is installed is compared again"
     assert rows_of(f"{path}.schema-{number}") == before
     assert after["lease"] == [{"id": 5, "claimant": "claimant", "until": 95.0}]
     for row in (*before["source"], *before["delivery"]):
         del row["claimed_by"], row["claimed_until"]
     assert {row["name"]: row["value"] for row in after.pop("setting")} == {"poll-interval": '["3600"]', "serve": '{"port":["8080"]}'}
     before.pop("setting")
+    for row in before["project"]:
+        del row["judged_by"], row["places"]
+    for row in before["source"]:
+        del row["owner_id"]
     assert {table: [{name: row[name] for name in old if name in row} for row, old in zip(after[table], rows, strict=True)]
             for table, rows in before.items()} == before, "lost, or changed"
 
 
-def test_store_of_schema_7_is_used_as_it_was(tmp_path):
-    with contextlib.closing(rt.Store(old_store(tmp_path / "old.db", STORES[7]), clock=lambda: NOW)) as store:
+@pytest.mark.parametrize("script", [STORES[7], re.sub(r',"previous":.*?"previous_label":""', "", STORES[7])])       # the second of its first day
+def test_store_of_schema_7_is_used_as_it_was(tmp_path, script):
+    with contextlib.closing(rt.Store(old_store(tmp_path / "old.db", script), clock=lambda: NOW)) as store:
         first, second = store.projects.of_ids("a", ["p", "q"])
         assert first.exclude_version_regexp == (("rc", False),) and first.tags == ("t",) and first.hold_days == 7
-        known = store.releases.known(second.source_id)
-        store.projects.record_verdicts("q", rt.verdicts_on(second, known, rt.IMAGES, ()))
-        assert not store.projects.unjudged() and second.installed[0].previous == "16.3"
+        store.projects.record_verdicts(rt.verdicts_on(second, store.releases.known(second.source_id), rt.IMAGES, ()))
+        assert not store.projects.unjudged() and second.installed[0].version == "16.4"
+        assert second.installed[0].previous == ("16.3" if script == STORES[7] else "")
         assert {one.id: one.state for one in store.outbox.history("a")} == {
             "pending": "pending", "retrying": "retrying", "held": "pending", "digested": "pending", "delivered": "delivered",
             "failed": "failed", "skipped": "skipped"}
         assert [one.id for one in store.outbox.claim("d", 9, "me", NOW)] == ["pending", "retrying"]
         assert store.projects.add("b", "npm", "x", "x", {})[1].id == 10, "the id of a source that is gone"
-
-
-def test_store_of_schema_7_from_its_first_day_gets_what_it_lacks(tmp_path):
-    """Installations had fewer members at first; what is compared is written where the text is as it is written now."""
-    script = re.sub(r',"previous":.*?"previous_label":""', "", STORES[7])
-    with contextlib.closing(rt.Store(old_store(tmp_path / "old.db", script))) as store:
-        project, = store.projects.of_ids("a", ["q"])
-        store.projects.record_verdicts("q", rt.verdicts_on(project, store.releases.known(5), rt.IMAGES, ()))
-        assert not store.projects.unjudged() and project.installed[0].version == "16.4"
 
 
 @pytest.mark.parametrize("script", [
@@ -2238,7 +2193,7 @@ def test_store_of_a_schema_that_cannot_be_upgraded_is_refused_in_one_line(tmp_pa
     before = rows_of(path)
     with pytest.raises(rt.StoreError) as refused:
         rt.Store(path)
-    assert re.fullmatch(r".*/old\.db has schema [0-7] of a releasetrack from before .*, which cannot be upgraded; it is left as it is: .*--db.*", str(refused.value))
+    assert re.fullmatch(r".*/old\.db (has schema [0-7] of .*, which cannot be upgraded; it is left as it is|cannot be opened as a store): .*--db.*", str(refused.value))
     assert rows_of(path) == before
 
 
@@ -2278,37 +2233,27 @@ def test_source_is_missing_after_a_day(tmp_path):
         assert check(1, True) == (False, now[0])                                                # counted anew
 
 
-def test_source_with_a_longer_interval_is_not_brought_forward(empty_store):
-    account = an_account(empty_store)
-    for provider in ("forge", "slow"):
-        source = empty_store.projects.add(account.id, provider, "o/r", "o/r", {})[1]
-        assert empty_store.sources.claim([source.id], "a", NOW)
-        empty_store.sources.record_check(source.id, "a", rt.CheckResult(NOW + rt.HOUR))
-    empty_store.sources.bring_forward(NOW, 60, {"slow": rt.HOUR})
-    assert due_names(empty_store, NOW + 70, "forge", "slow") == ["forge o/r"]
-    assert due_names(empty_store, NOW + rt.HOUR, "forge", "slow") == ["forge o/r", "slow o/r"]
-
-
-def test_failing_source_waits_up_to_a_day_whatever_the_interval(busy):
-    """One that is checked without a fault waits no longer than the interval that is set now."""
+def test_source_waits_no_longer_than_its_interval_and_a_failing_one_up_to_a_day(busy):
+    """Whatever the interval was before: the one that is set now, or its provider's own."""
     id_ = busy.project.source_id
-    for error, hours, soonest in ((None, 20, 0), ("no", 20, 20), ("no", 30, 0)):
+    for error, hours, own, stays in ((None, 20, {}, False), ("no", 20, {}, True), ("no", 30, {}, False), (None, 20, {"forge": 30 * rt.HOUR}, True)):
         assert busy.store.sources.claim([id_], "a", NOW)
         if error:
             busy.store.sources.record_failure(id_, "a", error, NOW + hours * rt.HOUR)
         else:
             busy.store.sources.record_check(id_, "a", rt.CheckResult(NOW + hours * rt.HOUR))
-        busy.store.sources.bring_forward(NOW, rt.HOUR, {})
+        busy.store.sources.bring_forward(NOW, rt.HOUR, own)
         due_at = busy.store.sources.get(id_).next_check_at - NOW
-        assert due_at == hours * rt.HOUR if soonest else due_at < rt.HOUR, (error, hours)
+        assert due_at == hours * rt.HOUR if stays else due_at < rt.HOUR, (error, hours)
 
 
 def test_exclusions_follow_what_is_installed(empty_store):
     """A tag such as "latest" is another version by now, and what may follow it is less, or more."""
     account = an_account(empty_store)
     project = a_project(empty_store, account, "o/r", a_release("16"), a_release("17"), a_release("18"), installed=(rt.Installation("", "latest"),))
+    project = empty_store.projects.get(account.id, project.id)
     for ruled_out in (["16", "17"], ["17"], [], ["18"]):
-        empty_store.projects.record_verdicts(project.id, rt.Verdicts(project, ["16", "17", "18"], ruled_out, project.installed))
+        empty_store.projects.record_verdicts(rt.Verdicts(project, ruled_out))
         assert [one.version for one in empty_store.releases.page(project, 1)[0] if one.is_ruled_out] == ruled_out[::-1]
 
 
@@ -3325,86 +3270,70 @@ OCI = {"/v2/o/i/tags/list": OCI_TAGS,
 GOOGLE = {"/v2/p/i/tags/list": {"child": [], "tags": ["v1", "v2", "main"], "manifest": {
     "sha256:a": {"tag": ["v1", "main"], "timeCreatedMs": "0", "timeUploadedMs": "1777622400000"},
     "sha256:b": {"tag": ["v2"], "timeUploadedMs": "1780300800000"}}}}
-FIRST_TAG, SECOND_TAG = "commit:" + "a" * 40, "commit:" + "b" * 40
 
 LISTED = {
-    "github": ("github", "o/r", "token", {"/api/v3/repos/o/r/releases": GITHUB_RELEASES}, [
-        ("v2.0", JUNE, True, "v2.0", "<pre># &lt;Two&gt;</pre>", f"published:{JUNE}"),
-        ("v1.0", MAY, False, "One", "<p>Fixes CVE-2026-1234</p>", f"published:{MAY}")]),
-    "github tags": ("github", "o/r", "token", {
-        "/api/v3/repos/o/r/releases": [], "/api/v3/repos/o/r/tags": GITHUB_TAGS}, [
-        ("v1.10.0", None, False, None, None, FIRST_TAG), ("v1.2.0", None, False, None, None, SECOND_TAG)]),
+    "github": ("github", "o/r", "token", {"/api/v3/repos/o/r/releases": GITHUB_RELEASES},
+               "v2.0~ June published:June v2.0: <pre># &lt;Two&gt;</pre> https://github.com/o/r/releases/tag/v2.0 | "
+               "v1.0 May published:May CVE-2026-1234 One: <p>Fixes CVE-2026-1234</p> https://github.com/o/r/releases/tag/v1.0"),
+    "github tags": ("github", "o/r", "token", {"/api/v3/repos/o/r/releases": [], "/api/v3/repos/o/r/tags": GITHUB_TAGS}, "v1.10.0 commit:a | v1.2.0 commit:b"),
     "github feed": ("github", "o/r", None, {"/o/r/releases.atom": (200, atom(
-        ("v2.0-beta1", JUNE, "Two", "&lt;p&gt;Two&lt;/p&gt;"), ("pkg/v1%2B1", MAY, "pkg/v1+1", "")))}, [
-        ("v2.0-beta1", JUNE, True, "Two", "<p>Two</p>", None), ("pkg/v1+1", MAY, False)]),
-    "github feed of tags": ("github", "o/r", None, {
-        "/o/r/releases.atom": (200, atom()), "/o/r/tags.atom": (200, atom(("1.0", MAY, "1.0", "")))}, [("1.0", MAY, False)]),
-    "gitlab": ("gitlab", "g/s/p", None, {"/api/v4/projects/g%2Fs%2Fp/releases": GITLAB_RELEASES}, [
-        ("v2.1", JUNE_120, False, "Otter", "<p>Fixed</p>", f"published:{AJUNE}"),
-        ("v2.0-rc1", MAY_120, True, "v2.0-rc1", "<pre>- x</pre>", f"published:{AMAY}")]),
-    "gitlab tags": ("gitlab", "g/p", None, {
-        "/api/v4/projects/g%2Fp/releases": [], "/api/v4/projects/g%2Fp/repository/tags": GITLAB_TAGS}, [
-        ("1.1", JUNE_120, False, "1.1", "<pre>signed</pre>", SECOND_TAG), ("1.0", MAY_120, False, None, None, FIRST_TAG)]),
+        ("v2.0-beta1", JUNE, "Two", "&lt;p&gt;Two&lt;/p&gt;"), ("pkg/v1%2B1", MAY, "pkg/v1+1", "")))},
+        "v2.0-beta1~ June Two: <p>Two</p> https://github.com/o/r/releases/tag/v2.0-beta1 | pkg/v1+1 May"),
+    "github feed of tags": ("github", "o/r", None, {"/o/r/releases.atom": (200, atom()), "/o/r/tags.atom": (200, atom(("1.0", MAY, "1.0", "")))}, "1.0 May"),
+    "gitlab": ("gitlab", "g/s/p", None, {"/api/v4/projects/g%2Fs%2Fp/releases": GITLAB_RELEASES},
+               "v2.1 June.12 published:June.120 Otter: <p>Fixed</p> {site}/g/s/p/-/releases/v2.1 | "
+               "v2.0-rc1~ May.12 published:May.120 v2.0-rc1: <pre>- x</pre> {site}/g/s/p/-/releases/v2.0-rc1"),
+    "gitlab tags": ("gitlab", "g/p", None, {"/api/v4/projects/g%2Fp/releases": [], "/api/v4/projects/g%2Fp/repository/tags": GITLAB_TAGS},
+                    "1.1 June.12 commit:b 1.1: <pre>signed</pre> {site}/g/p/-/tags/1.1 | 1.0 May.12 commit:a"),
     "gitlab without releases": ("gitlab", "g/p", None, {
-        "/api/v4/projects/g%2Fp/releases": (403, {}), "/api/v4/projects/g%2Fp/repository/tags": GITLAB_TAGS[1:]}, [
-        ("1.0", MAY_120, False, None, None, FIRST_TAG)]),
-    "forgejo": ("forgejo", "o/r", None, {
-        "/api/v1/repos/o/r/releases": FORGEJO_RELEASES, "/o/r/releases.rss": (200, FORGEJO_FEED)}, [
-        ("v2.0", JUNE, True, "Two", "<h1>Two</h1>", "published:2026-06-01T10:00:00+02:00"),
-        ("v1.0", MAY, False, "One", "<pre># One</pre>", f"published:{MAY}")]),
-    "forgejo without a feed": ("forgejo", "o/r", None, {"/api/v1/repos/o/r/releases": FORGEJO_RELEASES[:1]}, [
-        ("v1.0", MAY, False, "One", "<pre># One</pre>", f"published:{MAY}")]),
-    "forgejo tags": ("forgejo", "o/r", None, {
-        "/api/v1/repos/o/r/releases": [], "/api/v1/repos/o/r/tags": FORGEJO_TAGS}, [
-        ("1.1", JUNE, False, "1.1", "<pre>first\n</pre>", SECOND_TAG), ("1.0", MAY, False, None, None, FIRST_TAG)]),
+        "/api/v4/projects/g%2Fp/releases": (403, {}), "/api/v4/projects/g%2Fp/repository/tags": GITLAB_TAGS[1:]}, "1.0 May.12 commit:a"),
+    "forgejo": ("forgejo", "o/r", None, {"/api/v1/repos/o/r/releases": FORGEJO_RELEASES, "/o/r/releases.rss": (200, FORGEJO_FEED)},
+                "v2.0~ June published:2026-06-01T10:00:00+02:00 Two: <h1>Two</h1> https://forge.example/o/r/releases/tag/v2.0 | "
+                "v1.0 May published:May One: <pre># One</pre> https://forge.example/o/r/releases/tag/v1.0"),
+    "forgejo without a feed": ("forgejo", "o/r", None, {"/api/v1/repos/o/r/releases": FORGEJO_RELEASES[:1]},
+                               "v1.0 May published:May One: <pre># One</pre> https://forge.example/o/r/releases/tag/v1.0"),
+    "forgejo tags": ("forgejo", "o/r", None, {"/api/v1/repos/o/r/releases": [], "/api/v1/repos/o/r/tags": FORGEJO_TAGS},
+                     "1.1 June commit:b 1.1: <pre>first\n</pre> {site}/o/r/src/tag/1.1 | 1.0 May commit:a"),
     # One entry without what others have hides no others: seen in answers that other projects' tests keep.
-    "gitlab tags that lack members": ("gitlab", "g/p", None, {
-        "/api/v4/projects/g%2Fp/releases": [], "/api/v4/projects/g%2Fp/repository/tags": [
+    "gitlab tags that lack members": ("gitlab", "g/p", None, {"/api/v4/projects/g%2Fp/releases": [], "/api/v4/projects/g%2Fp/repository/tags": [
             {"name": "1.3", "commit": {"id": "c" * 40, "committed_date": "2026-06-01T02:00:00-06:00"}}, {"name": "1.2", "commit": None},
-            {"name": "1.1"}, {"no": "name"}, None]}, [
-        ("1.3", JUNE, False, None, None, "commit:" + "c" * 40), ("1.2", None, False), ("1.1", None, False)]),
+            {"name": "1.1"}, {"no": "name"}, None]}, "1.3 June commit:c | 1.2 | 1.1"),
     "gitlab release without a name": ("gitlab", "g/p", None, {
-        "/api/v4/projects/g%2Fp/releases": [{"tag_name": "1.0", "released_at": MAY}]}, [("1.0", MAY, False, None, None, f"published:{MAY}")]),
+        "/api/v4/projects/g%2Fp/releases": [{"tag_name": "1.0", "released_at": MAY}]}, "1.0 May published:May"),
     "bitbucket tags that lack members": ("bitbucket", "w/r", None, {
-        "/2.0/repositories/w/r/refs/tags": {"values": [{"name": "1.1", "target": {"date": MAY}}, {"name": "1.0", "target": {}}, {"name": "0.9"}]}}, [
-        ("1.1", MAY, False), ("1.0", None, False), ("0.9", None, False)]),
+        "/2.0/repositories/w/r/refs/tags": {"values": [{"name": "1.1", "target": {"date": MAY}}, {"name": "1.0", "target": {}}, {"name": "0.9"}]}},
+        "1.1 May | 1.0 | 0.9"),
     "dockerhub tag that was never pushed": ("dockerhub", "library/i", None, {
-        "/v2/repositories/library/i/tags": {"results": [{"name": "8-alpine", "last_updated": None, "tag_last_pushed": MAY}, {"name": "old"}]}}, [
-        ("8-alpine", MAY, False), ("old", None, False)]),
-    "quay without digests": ("quay", "o/i", None, {
-        "/api/v1/repository/o/i/tag/": {"page": 1, "tags": [{"name": "1.0", "start_ts": 1777622400}]}}, [("1.0", MAY, False)]),
+        "/v2/repositories/library/i/tags": {"results": [{"name": "8-alpine", "last_updated": None, "tag_last_pushed": MAY}, {"name": "old"}]}},
+        "8-alpine May | old"),
+    "quay without digests": ("quay", "o/i", None, {"/api/v1/repository/o/i/tag/": {"page": 1, "tags": [{"name": "1.0", "start_ts": 1777622400}]}}, "1.0 May"),
     "npm that is ahead of its latest": ("npm", "p", None, {
-        "/p": {"dist-tags": {"latest": "1.1.0", "next": "2.0.0"}, "versions": {"1.0.0": {}, "1.1.0": {}, "2.0.0": {}}, "time": {}}}, [
-        ("1.0.0", None, False), ("1.1.0", None, False), ("2.0.0", None, True)]),
-    "npm of what is deprecated": ("npm", "p", None, {"/p": {"versions": {"1.0.0": {"deprecated": "use q"}, "1.1.0": {"deprecated": False}}, "time": {}}}, [
-        ("1.0.0", None, False, "1.0.0", "<pre>Deprecated: use q</pre>"), ("1.1.0", None, False)]),
-    "dockerhub": ("dockerhub", "library/i", None, {"/v2/repositories/library/i/tags": HUB_TAGS}, [
-        ("2.0-rc1", JUNE, True, None, None, "digest:sha256:b"), ("1.9-alpine", MAY, False, None, None, "digest:sha256:a")]),
-    "depsdev": ("depsdev", "@s/p", None, {"/v3/systems/NPM/packages/%40s%2Fp": DEPSDEV}, [
-        ("2.0.0-next.1", JUNE, True), ("1.0.0", MAY, False), ("0.1.0", None, False)]),
+        "/p": {"dist-tags": {"latest": "1.1.0", "next": "2.0.0"}, "versions": {"1.0.0": {}, "1.1.0": {}, "2.0.0": {}}, "time": {}}}, "2.0.0~ | 1.1.0 | 1.0.0"),
+    "npm of what is deprecated": ("npm", "p", None, {"/p": {"versions": {"1.0.0": {"deprecated": "use q"}, "1.1.0": {"deprecated": False}}, "time": {}}},
+                                  "1.1.0 | 1.0.0 1.0.0: <pre>Deprecated: use q</pre>"),
+    "dockerhub": ("dockerhub", "library/i", None, {"/v2/repositories/library/i/tags": HUB_TAGS}, "2.0-rc1~ June digest:sha256:b | 1.9-alpine May digest:sha256:a"),
+    "depsdev": ("depsdev", "@s/p", None, {"/v3/systems/NPM/packages/%40s%2Fp": DEPSDEV}, "2.0.0-next.1~ June | 1.0.0 May | 0.1.0"),
     "npm": ("npm", "@s/p", None, {
-        "/@s%2Fp": lambda seen: NPM_SHORT if "install-v1" in seen.headers["accept"] else NPM_LONG}, [
-        ("2.0.0-beta.1", JUNE_120, True), ("1.0.0", MAY_120, False)]),
-    "npm that has no short form": ("npm", "p", None, {"/p": NPM_LONG}, [
-        ("2.0.0-beta.1", JUNE_120, True), ("1.0.0", MAY_120, False)]),
-    "npm that was unpublished": ("npm", "p", None, {"/p": {"name": "p", "time": {"unpublished": {"time": MAY}}}}, []),
-    "simple": ("simple", "holy-grail", None, {"/holy-grail/": SIMPLE}, [
-        ("2.0rc1", JUNE, True), ("1.0", MAY, False), ("0.9", None, False)]),
-    "simple below its folder": ("simple", "holy-grail", None, {"/simple/holy-grail/": SIMPLE}, [
-        ("2.0rc1", JUNE, True), ("1.0", MAY, False), ("0.9", None, False)]),
-    "simple HTML": ("simple", "holy-grail", None, {"/holy-grail/": (200, SIMPLE_HTML, {"Content-Type": "text/html"})}, [
-        ("2.0.dev1", None, True), ("1.0", None, False)]),
+        "/@s%2Fp": lambda seen: NPM_SHORT if "install-v1" in seen.headers["accept"] else NPM_LONG}, "2.0.0-beta.1~ June.12 | 1.0.0 May.12"),
+    "npm that has no short form": ("npm", "p", None, {"/p": NPM_LONG}, "2.0.0-beta.1~ June.12 | 1.0.0 May.12"),
+    "npm that was unpublished": ("npm", "p", None, {"/p": {"name": "p", "time": {"unpublished": {"time": MAY}}}}, ""),
+    "simple": ("simple", "holy-grail", None, {"/holy-grail/": SIMPLE}, "2.0rc1~ June | 1.0 May | 0.9"),
+    "simple below its folder": ("simple", "holy-grail", None, {"/simple/holy-grail/": SIMPLE}, "2.0rc1~ June | 1.0 May | 0.9"),
+    "simple HTML": ("simple", "holy-grail", None, {"/holy-grail/": (200, SIMPLE_HTML, {"Content-Type": "text/html"})}, "2.0.dev1~ | 1.0"),
     # Found in other projects' tests: the text is the name of the file, too.
     "simple HTML without addresses": ("simple", "holy-grail", None, {"/holy-grail/": (200, """<a href="">holy_grail-1.0-py3-none-any.whl</a>
-<a href="#sha256=0" data-yanked> holy-grail-1.1.tar.gz</a><a href="../files/7f" >holy-grail-1.2.zip </a><a href="../">up</a>""")}, [
-        ("1.2", None, False), ("1.0", None, False)]),
-    "oci": ("oci", "o/i", None, OCI, [
-        ("1.1-rc1", JUNE, True, None, None, "digest:sha256:rc"),
-        ("1.0", "2026-05-01T08:00:00.123456Z", False, None, None, "digest:sha256:index"), ("latest", None, False)]),
-    "oci as Google speaks it": ("oci", "p/i", None, GOOGLE, [
-        ("v2", "2026-06-01T08:00:00Z", False, None, None, "digest:sha256:b"),
-        ("v1", "2026-05-01T08:00:00Z", False, None, None, "digest:sha256:a"),
-        ("main", "2026-05-01T08:00:00Z", True, None, None, "digest:sha256:a")]),
+<a href="#sha256=0" data-yanked> holy-grail-1.1.tar.gz</a><a href="../files/7f" >holy-grail-1.2.zip </a><a href="../">up</a>""")}, "1.2 | 1.0"),
+    "oci": ("oci", "o/i", None, OCI, "1.1-rc1~ June digest:sha256:rc | 1.0 2026-05-01T08:00:00.123456Z digest:sha256:index | latest"),
+    **{f"oci built {created}": ("oci", "o/i", None, {**OCI, "/v2/o/i/blobs/sha256:config": {"created": created}},
+                                "1.1-rc1~ June digest:sha256:rc | 1.0 digest:sha256:index | latest")
+       for created in ("1970-01-01T00:00:00Z", "2026-11-01T10Z")},       # of no use
+    # The links to further pages are relative, and a page may have no tags. Google has dates in the list.
+    **{f"oci of three pages{google}": ("oci", "o/i", None, {
+        "/v2/o/i/tags/list?n=1000": (200, {"tags": ["a"]}, {"Link": '</v2/o/i/tags/list?n=1000&last=a>; rel="next"'}),
+        "/v2/o/i/tags/list?n=1000&last=a": (200, {"tags": None}, {"Link": "</v2/o/i/tags/list?n=1000&last=b>; rel=next"}),
+        "/v2/o/i/tags/list?n=1000&last=b": {"tags": ["b", "a"], **more}}, expected) for google, more, expected in [
+            ("", {}, "a | b"), (" of Google", {"manifest": {"sha256:c": {"tag": ["b"], "timeUploadedMs": "1780300800000"}}}, "b June digest:sha256:c | a")]},
+    "oci as Google speaks it": ("oci", "p/i", None, GOOGLE, "v2 June digest:sha256:b | v1 May digest:sha256:a | main~ May digest:sha256:a"),
 }
 
 
@@ -3476,11 +3405,9 @@ CRATE = "\n".join(json.dumps(line) for line in (
     {"name": "foo", "vers": "0.3.0", "yanked": True, "pubtime": MAY, "deps": [], "cksum": "0"},
     {"name": "foo", "vers": "0.3.1+build.5", "yanked": False, "pubtime": MAY, "deps": [], "cksum": "0"},
     {"name": "foo", "vers": "0.4.0-rc.1", "yanked": False, "pubtime": JUNE, "deps": [], "cksum": "0"})) + "\n"
-CRATES = [("0.4.0-rc.1", JUNE, True), ("0.3.1+build.5", MAY, False), ("0.2.0", None, False)]
 ADVERTISED = refs(f"{'c' * 40} HEAD", f"{'c' * 40} refs/heads/main", f"{'f' * 40} refs/pull/1/head",
                   f"{'a' * 40} refs/tags/v1.9", f"{'d' * 40} refs/tags/v1.10-rc1",
                   f"{'b' * 40} refs/tags/v1.10-rc1^{{}}")
-ADVERTISED_TAGS = [("v1.10-rc1", None, True, None, None, SECOND_TAG), ("v1.9", None, False, None, None, FIRST_TAG)]
 GO_INFO = {version: {"Version": version, "Time": date} for version, date in (
     ("v1.2.0", MAY), ("v1.10.0-rc.1", JUNE), ("v2.0.0+incompatible", "2026-04-01T08:00:00Z"))}
 GO_MOD = """module m.example/x // retract v1.10.0
@@ -3513,10 +3440,6 @@ CPAN = {"total": 3, "releases": [
         ("9.40", "2026-05-01T08:00:00", "SRI", "released"))]}
 CPAN_CHANGES = {"content": "Revision history\n\n9.40  2026-05-01\n  - Fixes CVE-2026-1234 & more\n\n"
                            "9.4 2025-01-01\n  - Fixes CVE-2025-0001\n"}
-CPAN_FOUND = [
-    ("9.41_01", JUNE, True),
-    ("9.40", MAY, False, "9.40", "<pre>9.40  2026-05-01\n  - Fixes CVE-2026-1234 &amp; more</pre>", None)]
-NUGET_FOUND = [("2.0.0-beta.1", JUNE, True), ("1.0.0.1", MAY, False)]
 PACKAGIST = {"minified": "composer/2.0", "packages": {"v/p": [
     {"version": "3.0.0-beta1", "version_normalized": "3.0.0.0-beta1", "time": "2026-06-01T10:00:00+02:00",
      "source": {"url": "https://github.com/v/p.git", "reference": "b" * 40}, "abandoned": True},
@@ -3568,162 +3491,162 @@ generated: "2026-06-01T10:00:00Z"
 
 LISTED |= {
     "feed": ("feed", "news", None, {"/news.xml": atom(
-        ("", JUNE, "Foo v2.0-rc1 is out", "&lt;p&gt;x&lt;/p&gt;"), ("", MAY, "We are hiring", "x"), ("", MAY, "1.10.", ""))}, [
-        ("2.0-rc1", JUNE, True, "Foo v2.0-rc1 is out", "<p>x</p>", None), ("1.10", MAY, False)]),
+        ("", JUNE, "Foo v2.0-rc1 is out", "&lt;p&gt;x&lt;/p&gt;"), ("", MAY, "We are hiring", "x"), ("", MAY, "1.10.", ""))},
+        "2.0-rc1~ June Foo v2.0-rc1 is out: <p>x</p> https://github.com/o/r/releases/tag/ | 1.10 May"),
     "feed that is RSS": ("feed", "news", None, {"/news.xml": rss(
-        ("Release 1.2.3: fixes", "https://x.example/1", "Fri, 01 May 2026 08:00:00 GMT", "&lt;p&gt;x&lt;/p&gt;"))}, [
-        ("1.2.3", MAY, False, "Release 1.2.3: fixes", "<p>x</p>", None)]),
-    "helm": ("helm", "app", None, {"/index.yaml": (200, CHARTS)}, [("1.1.0-rc.1", JUNE, True), ("1.0.0", MAY, False)]),
+        ("Release 1.2.3: fixes", "https://x.example/1", "Fri, 01 May 2026 08:00:00 GMT", "&lt;p&gt;x&lt;/p&gt;"))},
+        "1.2.3 May Release 1.2.3: fixes: <p>x</p> https://x.example/1"),
+    "helm": ("helm", "app", None, {"/index.yaml": (200, CHARTS)}, "1.1.0-rc.1~ June | 1.0.0 May"),
     "helm in JSON": ("helm", "app", None, {"/index.yaml": {"apiVersion": "v1", "entries": {"other": [{"version": "9.0.0"}], "app": [
-        {"name": "app", "version": "1.10.0", "created": JUNE}, {"version": "1.9.0", "created": None}, {"version": "1.8.0"}]}}}, [
-        ("1.10.0", JUNE, False), ("1.9.0", None, False), ("1.8.0", None, False)]),
+        {"name": "app", "version": "1.10.0", "created": JUNE}, {"version": "1.9.0", "created": None}, {"version": "1.8.0"}]}}}, "1.10.0 June | 1.9.0 | 1.8.0"),
     "json": ("json", "o/p", None, {"/api/o/p.json": {"data": [{"releases": [
         {"tag": "2.0", "at": 1780300800, "kind": "beta", "text": "Fixes <b>", "page": "https://x.example/2"},
         {"tag": "1.0", "at": "2026-05-01", "kind": "final", "text": "<p>x</p>"}]}, {"releases": [
-            {"tag": 0.9, "at": "last week"}, {"tag": "trunk", "at": MAY}, {"tag": None}, {}, 5]}]}}, [
-        ("2.0", JUNE, True, "2.0", "<pre>Fixes &lt;b&gt;</pre>", None), ("1.0", "2026-05-01T00:00:00Z", False, "1.0", "<p>x</p>", None),
-        ("0.9", None, False)]),
+            {"tag": 0.9, "at": "last week"}, {"tag": "trunk", "at": MAY}, {"tag": None}, {}, 5]}]}},
+        "2.0~ June 2.0: <pre>Fixes &lt;b&gt;</pre> https://x.example/2 | 1.0 2026-05-01T00:00:00Z 1.0: <p>x</p> | 0.9"),
     "page": ("page", "download", None, {"/download/": (200, (
-        '<a href="foo-1.10.0.tar.gz">foo-1.10.0.tar.gz</a> foo-1.9b1.tar foo-1.8.zip bar-7.tar foo-latest.tar'))}, [
-        ("1.10.0", None, False), ("1.9b1", None, True)]),
-    "artifacthub": ("artifacthub", "helm/r/p", None, {
-        "/api/v1/packages/helm/r/p": ARTIFACT, "/api/v1/packages/0-1/changelog": ARTIFACT_CHANGES}, [
-        ("1.20.0-alpha.0", JUNE, True),
-        ("1.19.0", MAY, False, "1.19.0", "<ul><li>security CVE-2026-1234 &lt;fixed&gt;</li><li> Faster</li></ul>",
-         None)]),
+        '<a href="foo-1.10.0.tar.gz">foo-1.10.0.tar.gz</a> foo-1.9b1.tar foo-1.8.zip bar-7.tar foo-latest.tar'))}, "1.10.0 | 1.9b1~"),
+    "artifacthub": ("artifacthub", "helm/r/p", None, {"/api/v1/packages/helm/r/p": ARTIFACT, "/api/v1/packages/0-1/changelog": ARTIFACT_CHANGES},
+                    "1.20.0-alpha.0~ June | "
+                    "1.19.0 May CVE-2026-1234 1.19.0: <ul><li>security CVE-2026-1234 &lt;fixed&gt;</li><li> Faster</li></ul> {site}/packages/helm/r/p/1.19.0"),
     "artifacthub without a list of changes": ("artifacthub", "helm/r/p", None, {
-        "/api/v1/packages/helm/r/p": ARTIFACT, "/api/v1/packages/0-1/changelog": (404, {})}, [
-        ("1.20.0-alpha.0", JUNE, True), ("1.19.0", MAY, False)]),
-    "bitbucket": ("bitbucket", "w/r", None, {"/2.0/repositories/w/r/refs/tags": bitbucket_tags}, [
-        ("v1.1-rc1", JUNE, True, "v1.1-rc1", "<pre>Fixes CVE-2026-1 &lt;b&gt;\n</pre>", SECOND_TAG),
-        ("v1.0", MAY, False, None, None, FIRST_TAG)]),
-    "cargo": ("cargo", "Serde_json", None, {"/se/rd/serde_json": (200, CRATE)}, CRATES),
-    "cargo of one letter": ("cargo", "a", None, {"/1/a": (200, CRATE)}, CRATES),
-    "cargo of two letters": ("cargo", "ab", None, {"/2/ab": (200, CRATE)}, CRATES),
-    "cargo of three letters": ("cargo", "Abc", None, {"/3/a/abc": (200, CRATE)}, CRATES),
-    "git": ("git", "{site}/any/r.git", None, {"/any/r.git/info/refs": ADVERTISED}, ADVERTISED_TAGS),
+        "/api/v1/packages/helm/r/p": ARTIFACT, "/api/v1/packages/0-1/changelog": (404, {})}, "1.20.0-alpha.0~ June | 1.19.0 May"),
+    "bitbucket": ("bitbucket", "w/r", None, {"/2.0/repositories/w/r/refs/tags": bitbucket_tags},
+                  "v1.1-rc1~ June commit:b v1.1-rc1: <pre>Fixes CVE-2026-1 &lt;b&gt;\n</pre> https://bitbucket.org/w/r/src/v1.1-rc1 | v1.0 May commit:a"),
+    "cargo": ("cargo", "Serde_json", None, {"/se/rd/serde_json": (200, CRATE)}, "0.4.0-rc.1~ June | 0.3.1+build.5 May | 0.2.0"),
+    "cargo of one letter": ("cargo", "a", None, {"/1/a": (200, CRATE)}, "0.4.0-rc.1~ June | 0.3.1+build.5 May | 0.2.0"),
+    "cargo of two letters": ("cargo", "ab", None, {"/2/ab": (200, CRATE)}, "0.4.0-rc.1~ June | 0.3.1+build.5 May | 0.2.0"),
+    "cargo of three letters": ("cargo", "Abc", None, {"/3/a/abc": (200, CRATE)}, "0.4.0-rc.1~ June | 0.3.1+build.5 May | 0.2.0"),
+    "git": ("git", "{site}/any/r.git", None, {"/any/r.git/info/refs": ADVERTISED}, "v1.10-rc1~ commit:b | v1.9 commit:a"),
     "git with blanks at its end": ("git", "{site}/r.git", None, {
-        "/r.git/info/refs": refs(f"{'c' * 40} HEAD", f"{'a' * 40} refs/tags/v1.9", end=b"0000\r\n \n")}, [ADVERTISED_TAGS[1]]),
+        "/r.git/info/refs": refs(f"{'c' * 40} HEAD", f"{'a' * 40} refs/tags/v1.9", end=b"0000\r\n \n")}, "v1.9 commit:a"),
     "go": ("goproxy", "github.com/BurntSushi/toml", None, {
         "/github.com/!burnt!sushi/toml/@v/list": (200, "v1.2.0\nv2.0.0+incompatible\nv1.10.0-rc.1"),    # as Athens answers
-        **{f"/github.com/!burnt!sushi/toml/@v/{version}.info": info for version, info in GO_INFO.items()}}, [
-        ("v1.10.0-rc.1", JUNE, True), ("v1.2.0", MAY, False), ("v2.0.0+incompatible", "2026-04-01T08:00:00Z", False)]),
+        **{f"/github.com/!burnt!sushi/toml/@v/{version}.info": info for version, info in GO_INFO.items()}},
+        "v1.10.0-rc.1~ June | v1.2.0 May | v2.0.0+incompatible 2026-04-01T08:00:00Z"),
     "go with a second column that is no time": ("goproxy", "m.example/kit", None, {
-        "/m.example/kit/@v/list": (200, f"v0.8.0 old\nv0.9.0 {MAY} x\nv0.10.0 2026-13-01T00:00:00Z\n")}, [
-        ("v0.9.0", MAY, False), ("v0.10.0", None, False), ("v0.8.0", None, False)]),
+        "/m.example/kit/@v/list": (200, f"v0.8.0 old\nv0.9.0 {MAY} x\nv0.10.0 2026-13-01T00:00:00Z\n")}, "v0.9.0 May | v0.10.0 | v0.8.0"),
     # As cmd/go: what is from before it had a go.mod does not count, nor what the proxy's latest is not.
     "go that has a go.mod now": ("goproxy", "m.example/kit", None, {
         "/m.example/kit/@v/list": (200, f"v0.53.0 {MAY}\nv1.0.0+incompatible {MAY}\nv0.54.0 {JUNE}\nv2.5.0+incompatible {MAY}\n"
                                         f"v1.8.2 {MAY}\nv0.55.0-rc.0 {JUNE}\n"),
-        "/m.example/kit/@v/v1.8.2.mod": (200, "module m.example/kit\n\ngo 1.22\n"), "/m.example/kit/@latest": {"Version": "v0.54.0"}}, [
-        ("v0.55.0-rc.0", JUNE, True), ("v0.54.0", JUNE, False), ("v0.53.0", MAY, False)]),
-    "go that has none yet": ("goproxy", "m.example/kit", None, {
-        "/m.example/kit/@v/list": (200, f"v1.0.0 {MAY}\nv2.0.0+incompatible {JUNE}\n"),
-        "/m.example/kit/@v/v1.0.0.mod": (200, "module m.example/kit\n")}, [
-        ("v2.0.0+incompatible", JUNE, False), ("v1.0.0", MAY, False)]),
+        "/m.example/kit/@v/v1.8.2.mod": (200, "module m.example/kit\n\ngo 1.22\n"), "/m.example/kit/@latest": {"Version": "v0.54.0"}},
+        "v0.55.0-rc.0~ June | v0.54.0 June | v0.53.0 May"),
+    "go that has none yet": ("goproxy", "m.example/kit", None, {"/m.example/kit/@v/list": (200, f"v1.0.0 {MAY}\nv2.0.0+incompatible {JUNE}\n"),
+                             "/m.example/kit/@v/v1.0.0.mod": (200, "module m.example/kit\n")}, "v2.0.0+incompatible June | v1.0.0 May"),
     "go of another latest": ("goproxy", "m.example/kit", None, {
         "/m.example/kit/@v/list": (200, f"v1.0.0 {MAY}\nv2.0.0+incompatible {JUNE}\n"), "/m.example/kit/@latest": {"Version": "v0.0.0-1-a"},
-        "/m.example/kit/@v/v1.0.0.mod": (200, "module m.example/kit\n\ngo 1.1\n")}, [("v1.0.0", MAY, False)]),
-    "go with dates in its list": ("goproxy", "m.example/kit", None, {
-        "/m.example/kit/@v/list": (200, f"v0.9.0 {MAY}\nv0.10.0\n"), "/m.example/kit/@v/v0.10.0.info": {
-            "Version": "v0.10.0", "Time": JUNE}}, [("v0.10.0", JUNE, False), ("v0.9.0", MAY, False)]),
+        "/m.example/kit/@v/v1.0.0.mod": (200, "module m.example/kit\n\ngo 1.1\n")}, "v1.0.0 May"),
+    "go with dates in its list": ("goproxy", "m.example/kit", None, {"/m.example/kit/@v/list": (200, f"v0.9.0 {MAY}\nv0.10.0\n"), "/m.example/kit/@v/v0.10.0.info": {
+            "Version": "v0.10.0", "Time": JUNE}}, "v0.10.0 June | v0.9.0 May"),
     "go with a second major version": ("goproxy", "example.org/m", None, {
         "/example.org/m/@v/list": (200, "v1.2.0\n"), "/example.org/m/@v/v1.2.0.info": GO_INFO["v1.2.0"],
-        "/example.org/m/v2/@v/list": (200, "v2.0.0\n"), "/example.org/m/v2/@v/v2.0.0.info": {
-            "Version": "v2.0.0", "Time": JUNE}}, [("v2.0.0", JUNE, False), ("v1.2.0", MAY, False)]),
-    "go that takes versions back": ("goproxy", "m.example/x", None, {
-        "/m.example/x/@v/list": (200, "v1.0.0\nv1.0.1\nv1.1.0\nv1.2.0\nv1.3.0\nv1.10.0\n"),
-        "/m.example/x/@v/v1.10.0.mod": (200, GO_MOD)}, [("v1.10.0", None, False), ("v1.3.0", None, False)]),
-    "go without tags": ("goproxy", "m.example/x", None, {
-        "/m.example/x/@v/list": (200, ""), "/m.example/x/@latest": {
-            "Version": "v0.0.0-20260601080000-0123456789ab", "Time": JUNE}}, [
-        ("v0.0.0-20260601080000-0123456789ab", JUNE, True)]),
+        "/example.org/m/v2/@v/list": (200, "v2.0.0\n"), "/example.org/m/v2/@v/v2.0.0.info": {"Version": "v2.0.0", "Time": JUNE}}, "v2.0.0 June | v1.2.0 May"),
+    "go that takes versions back": ("goproxy", "m.example/x", None, {"/m.example/x/@v/list": (200, "v1.0.0\nv1.0.1\nv1.1.0\nv1.2.0\nv1.3.0\nv1.10.0\n"),
+                                    "/m.example/x/@v/v1.10.0.mod": (200, GO_MOD)}, "v1.10.0 | v1.3.0"),
+    "go without tags": ("goproxy", "m.example/x", None, {"/m.example/x/@v/list": (200, ""), "/m.example/x/@latest": {
+            "Version": "v0.0.0-20260601080000-0123456789ab", "Time": JUNE}}, "v0.0.0-20260601080000-0123456789ab~ June"),
     "hackage changelog whose headings are links": ("hackage", "h", None, {"/package/h.rss": rss(
         ("h-0.7.0.0", "https://hackage.example/package/h-0.7.0.0", "Fri, 01 May 2026 08:00:00 UT",
-         html.escape('<h1><a href="https://h.example/compare/v0.6.0.0...v0.7.0.0">0.7.0.0</a></h1>new<h1><a href="v0.5...v0.6.0.0">0.6.0.0</a></h1>old')))}, [
-        ("0.7.0.0", MAY, False, "h-0.7.0.0", '<h1><a href="https://h.example/compare/v0.6.0.0...v0.7.0.0">0.7.0.0</a></h1>new')]),
+         html.escape('<h1><a href="https://h.example/compare/v0.6.0.0...v0.7.0.0">0.7.0.0</a></h1>new<h1><a href="v0.5...v0.6.0.0">0.6.0.0</a></h1>old')))},
+        '0.7.0.0 May h-0.7.0.0: <h1><a href="https://h.example/compare/v0.6.0.0...v0.7.0.0">0.7.0.0</a></h1>new https://hackage.example/package/h-0.7.0.0'),
     "hackage": ("hackage", "text-icu", None, {"/package/text-icu.rss": rss(
-        ("text-icu-3.10 (Bindings)", "https://hackage.example/package/text-icu-3.10", "Mon, 01 Jun 2026 08:00:00 UT",
-         HACKAGE_LOG),
-        ("text-icu-3.1 (Bindings)", "https://hackage.example/package/text-icu-3.1", "Fri, 01 May 2026 08:00:00 UT",
-         HACKAGE_LOG),
-        ("text-icu-3 (Bindings)", "https://hackage.example/package/text-icu-3", "Tue, 03 Feb 2026 10:00:00 UTC",
-         HACKAGE_LOG))}, [
-        ("3.10", JUNE, False, "text-icu-3.10 (Bindings)", "<h2>3.10 (2026)</h2><p>Fixes CVE-2026-1234</p>", None),
-        ("3.1", MAY, False, "text-icu-3.1 (Bindings)", "<h2>3.1 (2026)</h2><p>Fixes CVE-2025-0001</p>", None),
-        ("3", "2026-02-03T10:00:00Z", False)]),
+        ("text-icu-3.10 (Bindings)", "https://hackage.example/package/text-icu-3.10", "Mon, 01 Jun 2026 08:00:00 UT", HACKAGE_LOG),
+        ("text-icu-3.1 (Bindings)", "https://hackage.example/package/text-icu-3.1", "Fri, 01 May 2026 08:00:00 UT", HACKAGE_LOG),
+        ("text-icu-3 (Bindings)", "https://hackage.example/package/text-icu-3", "Tue, 03 Feb 2026 10:00:00 UTC", HACKAGE_LOG))},
+        "3.10 June CVE-2026-1234 text-icu-3.10 (Bindings): <h2>3.10 (2026)</h2><p>Fixes CVE-2026-1234</p> https://hackage.example/package/text-icu-3.10 | "
+        "3.1 May CVE-2025-0001 text-icu-3.1 (Bindings): <h2>3.1 (2026)</h2><p>Fixes CVE-2025-0001</p> https://hackage.example/package/text-icu-3.1 | "
+        "3 2026-02-03T10:00:00Z"),
     "hex": ("hex", "plug", None, {"/api/packages/plug": {
-        "name": "plug", "latest_version": "1.17.0-rc.0", "latest_stable_version": "1.16.1",
-        "html_url": "https://hex.pm/packages/plug", "releases": [
-            {"version": "1.17.0-rc.0", "inserted_at": "2026-06-01T08:00:00.120000Z"},
-            {"version": "1.16.1", "inserted_at": MAY}, {"version": "1.0.0", "inserted_at": MAY}],
-        "retirements": {"1.0.0": {"reason": "security", "message": "x"}}}}, [
-        ("1.17.0-rc.0", JUNE_120, True), ("1.16.1", MAY, False)]),
+        "name": "plug", "retirements": {"1.0.0": {"reason": "security", "message": "x"}}, "releases": [
+            {"version": "1.17.0-rc.0", "inserted_at": "2026-06-01T08:00:00.120000Z"}, {"version": "1.16.1", "inserted_at": MAY},
+            {"version": "1.0.0", "inserted_at": MAY}]}}, "1.17.0-rc.0~ June.12 | 1.16.1 May"),
     "hex of an organization": ("hex", "acme/plug", None, {"/api/repos/acme/packages/plug": {
-        "name": "plug", "releases": [{"version": "1.0.0", "inserted_at": MAY}]}}, [("1.0.0", MAY, False)]),
-    "maven": ("maven", "g.h:a", None, {"/g/h/a/maven-metadata.xml": MAVEN, "/g/h/a/": MAVEN_FOLDER}, [
-        ("4.1.1-M1", JUNE, True), ("4.0.6", MAY, False), ("4.1.0.Final", None, False)]),
-    "maven without a listing": ("maven", "g.h:a", None, {"/g/h/a/maven-metadata.xml": MAVEN}, [
-        ("4.1.1-M1", None, True), ("4.0.6", None, False), ("4.1.0.Final", None, False)]),
-    "metacpan": ("metacpan", "Mojo-Lite", None, {
-        "/v1/release/versions/Mojo-Lite": CPAN, "/v1/changes/SRI/Mojo-Lite-9.40": CPAN_CHANGES}, CPAN_FOUND),
-    "metacpan by a module's name": ("metacpan", "Mojo-Lite-Base", None, {
-        "/v1/release/versions/Mojo-Lite-Base": {"total": 0, "releases": []},
-        "/v1/module/Mojo::Lite::Base": {"distribution": "Mojo-Lite"},
-        "/v1/release/versions/Mojo-Lite": CPAN, "/v1/changes/SRI/Mojo-Lite-9.40": CPAN_CHANGES}, CPAN_FOUND),
-    "nuget": ("nuget", "New.Json", None, {
-        "/v3/index.json": nuget_index("/reg/"), "/reg/new.json/index.json": {"count": 1, "items": [
-            {"@id": "x", "items": [leaf("0.9.0", "1900-01-01T00:00:00+00:00", False),
-                                   leaf("1.0.0.1", "2026-05-01T08:00:00+00:00"),
-                                   leaf("2.0.0-beta.1+sha.1", JUNE)]}]}}, NUGET_FOUND),
-    "nuget of many versions": ("nuget", "New.Json", None, {
-        "/v3/index.json": nuget_index("/reg/"),
-        "/reg/new.json/index.json": lambda seen: {"count": 2, "items": [
+        "name": "plug", "releases": [{"version": "1.0.0", "inserted_at": MAY}]}}, "1.0.0 May"),
+    "maven": ("maven", "g.h:a", None, {"/g/h/a/maven-metadata.xml": MAVEN, "/g/h/a/": MAVEN_FOLDER}, "4.1.1-M1~ June | 4.0.6 May | 4.1.0.Final"),
+    "maven without a listing": ("maven", "g.h:a", None, {"/g/h/a/maven-metadata.xml": MAVEN}, "4.1.1-M1~ | 4.1.0.Final | 4.0.6"),
+    "metacpan": ("metacpan", "Mojo-Lite", None, {"/v1/release/versions/Mojo-Lite": CPAN, "/v1/changes/SRI/Mojo-Lite-9.40": CPAN_CHANGES}, "9.41_01~ June | "
+                 "9.40 May CVE-2026-1234 9.40: <pre>9.40  2026-05-01\n  - Fixes CVE-2026-1234 &amp; more</pre> https://metacpan.org/release/SRI/Mojo-Lite-9.40/changes"),
+    "metacpan by a module's name": ("metacpan", "Mojo-Lite-Base", None, {"/v1/release/versions/Mojo-Lite-Base": {"total": 0, "releases": []},
+                                    "/v1/module/Mojo::Lite::Base": {"distribution": "Mojo-Lite"}, "/v1/release/versions/Mojo-Lite": CPAN, "/v1/changes/SRI/Mojo-Lite-9.40": CPAN_CHANGES},
+                                    "9.41_01~ June | "
+                                    "9.40 May CVE-2026-1234 9.40: <pre>9.40  2026-05-01\n  - Fixes CVE-2026-1234 &amp; more</pre> https://metacpan.org/release/SRI/Mojo-Lite-9.40/changes"),
+    "nuget": ("nuget", "New.Json", None, {"/v3/index.json": nuget_index("/reg/"), "/reg/new.json/index.json": {"count": 1, "items": [
+            {"@id": "x", "items": [leaf("0.9.0", "1900-01-01T00:00:00+00:00", False), leaf("1.0.0.1", "2026-05-01T08:00:00+00:00"),
+                                   leaf("2.0.0-beta.1+sha.1", JUNE)]}]}}, "2.0.0-beta.1~ June | 1.0.0.1 May"),
+    "nuget of many versions": ("nuget", "New.Json", None, {"/v3/index.json": nuget_index("/reg/"), "/reg/new.json/index.json": lambda seen: {"count": 2, "items": [
             {"@id": f"{here(seen)}/reg/new.json/page/1.json", "lower": "0.9.0", "upper": "1.0.0.1"},
             {"@id": f"{here(seen)}/reg/new.json/page/2.json", "lower": "2.0.0", "upper": "2.0.0"}]},
         "/reg/new.json/page/1.json": {"items": [leaf("0.9.0", None, False), leaf("1.0.0.1", MAY)]},
-        "/reg/new.json/page/2.json": {"items": [leaf("2.0.0-beta.1", JUNE)]}}, NUGET_FOUND),
-    "packagist": ("packagist", "v/p", None, {"/p2/v/p.json": PACKAGIST}, [
-        ("3.0.0-beta1", JUNE, True, None, None, SECOND_TAG), ("2.0.0-p1", MAY, False, None, None, FIRST_TAG),
-        ("1.1.0", MAY, False), ("1.0.0", MAY, False)]),
+        "/reg/new.json/page/2.json": {"items": [leaf("2.0.0-beta.1", JUNE)]}}, "2.0.0-beta.1~ June | 1.0.0.1 May"),
+    "packagist": ("packagist", "v/p", None, {"/p2/v/p.json": PACKAGIST}, "3.0.0-beta1~ June commit:b | 2.0.0-p1 May commit:a | 1.1.0 May | 1.0.0 May"),
     "packagist with an object of versions": ("packagist", "v/p", None, {"/p2/v/p.json": {"packages": {"v/p": {
         "dev-main": {"version": "dev-main", "time": JUNE, "source": {"reference": "b" * 40}},
-        "1.1.0": {"version": "1.1.0", "time": JUNE}, "1.0.0": {"version": "1.0.0"}}}}}, [
-        ("1.1.0", JUNE, False), ("1.0.0", None, False)]),
-    "pub": ("pub", "http", None, {"/api/packages/http": {
-        "name": "http", "latest": {"version": "1.5.0"}, "versions": [
+        "1.1.0": {"version": "1.1.0", "time": JUNE}, "1.0.0": {"version": "1.0.0"}}}}}, "1.1.0 June | 1.0.0"),
+    "pub": ("pub", "http", None, {"/api/packages/http": {"name": "http", "latest": {"version": "1.5.0"}, "versions": [
             {"version": "1.4.0", "published": AMAY, "pubspec": {}}, {"version": "1.5.0", "pubspec": {}},
             {"version": "1.4.1", "published": MAY, "retracted": True, "pubspec": {}},
-            {"version": "1.6.0-beta", "published": JUNE, "pubspec": {}}]}}, [
-        ("1.6.0-beta", JUNE, True), ("1.4.0", MAY_120, False), ("1.5.0", None, False)]),
-    "quay": ("quay", "o/i", None, {"/api/v1/repository/o/i/tag/": quay_tags}, [
-        ("v3.1-rc.1", JUNE, True, None, None, "digest:sha256:b"), ("v3.0", MAY, False, None, None, "digest:sha256:a")]),
+            {"version": "1.6.0-beta", "published": JUNE, "pubspec": {}}]}}, "1.6.0-beta~ June | 1.4.0 May.12 | 1.5.0"),
+    "quay": ("quay", "o/i", None, {"/api/v1/repository/o/i/tag/": quay_tags}, "v3.1-rc.1~ June digest:sha256:b | v3.0 May digest:sha256:a"),
     "rubygems": ("rubygems", "rails", None, {"/api/v1/versions/rails.json": [
         {"number": "8.1.0.rc1", "platform": "ruby", "prerelease": True, "created_at": AJUNE, "built_at": MAY},
         {"number": "8.0.0", "platform": "java", "prerelease": False, "created_at": JUNE},
-        {"number": "8.0.0", "platform": "ruby", "prerelease": False, "created_at": MAY}]}, [
-        ("8.1.0.rc1", JUNE_120, True), ("8.0.0", MAY, False)]),
-    "savannah": ("savannah", "bash", None, {"/git/bash.git/info/refs": ADVERTISED}, ADVERTISED_TAGS),
-    "sourceforge": ("sourceforge", "foo", None, {"/projects/foo/rss": SOURCEFORGE}, [
-        ("1.3.0", "2026-06-01T09:00:00Z", False), ("1.3.0-rc2", JUNE, True),
-        ("1.2.3", MAY, False), ("1.1", "2026-04-01T08:00:00Z", False)]),
-    "sourcehut": ("sourcehut", "~u/r", None, {"/~u/r/refs/rss.xml": rss(
-        ("2", "", "", ""),      # an item without a date hides no other
-        ("1.4.0-rc1", "https://git.sr.ht/~u/r/refs/1.4.0-rc1", "Mon, 01 Jun 2026 10:00:00 +0200", "&lt;p&gt;x&lt;/p&gt;"),
-        ("1.3.0", "https://git.sr.ht/~u/r/refs/1.3.0", "Fri, 01 May 2026 08:00:00 +0000", ""))}, [
-        ("1.4.0-rc1", JUNE, True, "1.4.0-rc1", "<p>x</p>", None), ("1.3.0", MAY, False)]),
+        {"number": "8.0.0", "platform": "ruby", "prerelease": False, "created_at": MAY}]}, "8.1.0.rc1~ June.12 | 8.0.0 May"),
+    "savannah": ("savannah", "bash", None, {"/git/bash.git/info/refs": ADVERTISED}, "v1.10-rc1~ commit:b | v1.9 commit:a"),
+    "sourceforge": ("sourceforge", "foo", None, {"/projects/foo/rss": SOURCEFORGE},
+                    "1.3.0 2026-06-01T09:00:00Z | 1.3.0-rc2~ June | 1.2.3 May | 1.1 2026-04-01T08:00:00Z"),
+    "sourcehut": ("sourcehut", "~u/r", None, {"/~u/r/refs/rss.xml": rss(("2", "", "", ""),      # an item without a date hides no other
+                  ("1.4.0-rc1", "https://git.sr.ht/~u/r/refs/1.4.0-rc1", "Mon, 01 Jun 2026 10:00:00 +0200", "&lt;p&gt;x&lt;/p&gt;"),
+        ("1.3.0", "https://git.sr.ht/~u/r/refs/1.3.0", "Fri, 01 May 2026 08:00:00 +0000", ""))},
+        "1.4.0-rc1~ June 1.4.0-rc1: <p>x</p> https://git.sr.ht/~u/r/refs/1.4.0-rc1 | 1.3.0 May"),
 }
 
 
+# Short words for what stands often in the table.
+WORDS = {**{f"commit:{letter * 40}": f"commit:{letter}" for letter in "abc"}, MAY_120: "May.12", JUNE_120: "June.12", AMAY: "May.120", AJUNE: "June.120", MAY: "May", JUNE: "June"}
+
+
+def short_text(release: rt.Release, site: str = "{site}") -> str:
+    """A release as a short text: version, "~" where it is a pre-release, date, content id, CVEs, title, message and address of its note."""
+    about = [f"{release.note.title}: {release.note.message}", release.note.url] if release.note else []
+    text = " ".join(filter(None, (release.version + "~" * release.is_prerelease, release.date, release.content_id, *release.cve, *about)))
+    return functools.reduce(lambda text, word: text.replace(*word), WORDS.items(), text.replace(site, "{site}"))
+
+
+def versions_of(expected: str) -> set[str]:
+    """The versions of a row of LISTED."""
+    return {text.split()[0].rstrip("~") for text in expected.split(" | ") if text}
+
+
+def read_at(server: Listener, id_: str, place: str, answer: Any = None) -> str:
+    """The releases of a project that is an address below a server, as short texts, or the error in words."""
+    server.answer = answer or server.answer
+    try:
+        listing = rt.releases_of(rt.PROVIDERS[id_], f"{server.url}/{place}", rt.Fetcher(rt.Settings()).fetch)
+    except rt.ProviderError as error:
+        return str(error)
+    return " | ".join(short_text(release, server.url) for release in listing.releases)
+
+
+# What a dialect asks for first, to the letter: an order that is left out makes the newest be on no page that is read.
+QUERIES = {
+    "bitbucket": "sort=-target.date&pagelen=100", "dockerhub": "page_size=100&ordering=last_updated", "forgejo": "draft=false&page=1&limit=50",
+    "github": "per_page=100", "gitlab": "per_page=100&order_by=released_at&sort=desc&include_html_description=true", "oci": "n=1000",
+    "quay": "limit=100&onlyActiveTags=true&page=1", "sourceforge": "path=/", **dict.fromkeys(("git", "savannah"), "service=git-upload-pack")}
+
+
 def test_dialect_reads_releases(listen):
-    for case in LISTED:
-        dialect, name, token, answers_by_path, expected = LISTED[case]
-        site = listen(by_path(answers_by_path)).url
-        found = read_from(dialect, site, name.replace("{site}", site), token)
-        whole = [row + (None,) * (6 - len(row)) for row in expected]
-        assert sorted(found, key=repr) == sorted(whole, key=repr)       # those of one date stand in no promised order
-        dates = [row[1] or "" for row in found]
+    for case, (dialect, name, token, answers_by_path, expected) in LISTED.items():
+        server = listen(by_path(answers_by_path))
+        site = server.url
+        listing = listing_of(dialect, site, name.replace("{site}", site), token)
+        assert server.seen[0].path.partition("?")[2] == ("" if case.startswith("github feed") else QUERIES.get(dialect, "")), case
+        found = [short_text(release, site) for release in listing.releases]
+        assert sorted(found) == sorted(filter(None, expected.split(" | "))), case       # those of one date stand in no promised order
+        dates = [release.date or "" for release in listing.releases]
         assert dates == sorted(dates, reverse=True)
+        is_of_releases = dialect in ("github", "gitlab", "forgejo") and (not token and dialect == "github" or "published:" in expected)
+        assert listing.is_window is (is_of_releases or dialect in ("feed", "hackage", "sourceforge", "sourcehut")), case
     assert {row[0] for row in LISTED.values()} == set(rt.DIALECTS)
 
 
@@ -3759,58 +3682,50 @@ def test_providers_command_shows_what_300_projects_cost():
 
 # Answers of sources that are rows, trimmed, in the shapes that their documentation, or programs that read them,
 # show: (provider, name, what is asked, answer, versions).
-DOCUMENTS: list[tuple[str, str, str, Any, list[tuple[str, str | None, bool]]]] = [
+DOCUMENTS: list[tuple[str, str, str, Any, str]] = [
     ("alpine", "main/busybox", "https://gitlab.alpinelinux.org/api/v4/projects/alpine%2Faports/repository/files/main%2Fbusybox"
-     "%2FAPKBUILD/raw?ref=master", b"pkgname=busybox\npkgver=1.37.0\npkgrel=3\n", [("1.37.0", None, False)]),
+     "%2FAPKBUILD/raw?ref=master", b"pkgname=busybox\npkgver=1.37.0\npkgrel=3\n", "1.37.0"),
     ("arch", "linux", "https://archlinux.org/packages/search/json/?repo=Core&repo=Extra&repo=Multilib&name=linux",
      {"version": 2, "valid": True, "results": [{"pkgname": "linux", "repo": "core", "arch": "x86_64", "pkgver": "6.12.arch1",
-                                               "pkgrel": "1", "epoch": 0, "last_update": AMAY}]}, [("6.12.arch1", MAY_120, False)]),
+                                               "pkgrel": "1", "epoch": 0, "last_update": AMAY}]}, "6.12.arch1 May.12"),
     ("aur", "libc++", "https://aur.archlinux.org/rpc/v5/info/libc%2B%2B",
-     {"resultcount": 1, "results": [{"Name": "libc++", "Version": "19.1.7-1", "LastModified": 1777622400}]}, [("19.1.7-1", MAY, False)]),
+     {"resultcount": 1, "results": [{"Name": "libc++", "Version": "19.1.7-1", "LastModified": 1777622400}]}, "19.1.7-1 May"),
     ("conda", "conda-forge/numpy", "https://api.anaconda.org/package/conda-forge/numpy", {"versions": ["2.0.0"], "files": [
         {"version": "2.0.0", "upload_time": "2026-05-01 08:00:00.120000+00:00", "attrs": {"subdir": "linux-64"}},
-        {"version": "2.0.0", "upload_time": "2026-06-01 08:00:00.000000+00:00"}]}, [("2.0.0", MAY_120, False)]),
+        {"version": "2.0.0", "upload_time": "2026-06-01 08:00:00.000000+00:00"}]}, "2.0.0 May.12"),
     ("cran", "ggplot2", "https://crandb.r-pkg.org/ggplot2/all", {"latest": "3.5.0", "versions": {"3.5.0": {}}, "timeline": {
-        "3.5.0": "2026-05-01T08:00:00+00:00", "archived": "2026-06-01T08:00:00+00:00"}}, [("3.5.0", MAY, False)]),
+        "3.5.0": "2026-05-01T08:00:00+00:00", "archived": "2026-06-01T08:00:00+00:00"}}, "3.5.0 May"),
     ("debian", "curl", "https://sources.debian.org/api/src/curl/", {"package": "curl", "versions": [
-        {"area": "main", "suites": ["sid"], "version": "8.14.1-2"}, {"suites": ["sid"], "version": "8.15.0~rc1-1"}]},
-     [("8.15.0~rc1-1", None, True), ("8.14.1-2", None, False)]),
-    ("endoflife", "postgresql", "https://endoflife.date/api/v1/products/postgresql/", {"schema_version": "1.2.1", "result": {
-        "name": "postgresql", "releases": [
+        {"area": "main", "suites": ["sid"], "version": "8.14.1-2"}, {"suites": ["sid"], "version": "8.15.0~rc1-1"}]}, "8.15.0~rc1-1~ | 8.14.1-2"),
+    ("endoflife", "postgresql", "https://endoflife.date/api/v1/products/postgresql/", {"schema_version": "1.2.1", "result": {"name": "postgresql", "releases": [
             {"name": "18", "isEol": False, "latest": {"name": "18.6", "date": "2026-08-11", "link": "https://x.example/"}},
-            {"name": "19", "latest": None}]}}, [("18.6", "2026-08-11T00:00:00Z", False)]),
+            {"name": "19", "latest": None}]}}, "18.6 2026-08-11T00:00:00Z"),
     ("fdroid", "org.fdroid.fdroid", "https://f-droid.org/api/v1/packages/org.fdroid.fdroid", {
-        "suggestedVersionCode": 1023051, "packages": [{"versionName": "1.24-alpha0", "versionCode": 1024000},
-                                                      {"versionName": "1.23.1", "versionCode": 1023051}]},
-     [("1.24-alpha0", None, True), ("1.23.1", None, False)]),
+        "suggestedVersionCode": 1023051, "packages": [{"versionName": "1.24-alpha0", "versionCode": 1024000}, {"versionName": "1.23.1", "versionCode": 1023051}]},
+     "1.24-alpha0~ | 1.23.1"),
     ("flathub", "org.videolan.VLC", "https://flathub.org/api/v2/appstream/org.videolan.VLC", {"name": "VLC", "releases": [
         {"version": "4.0", "timestamp": "1780300800", "type": "development", "description": "<p>x</p>"},
-        {"version": "3.0.23", "timestamp": "1777622400", "type": "stable", "description": None}]},
-     [("4.0", JUNE, True), ("3.0.23", MAY, False)]),
+        {"version": "3.0.23", "timestamp": "1777622400", "type": "stable", "description": None}]}, "4.0~ June 4.0: <p>x</p> | 3.0.23 May"),
     ("galaxy", "community/general", "https://galaxy.ansible.com/api/v3/plugin/ansible/content/published/collections/index/"
-     "community/general/versions/?limit=100", {"meta": {"count": 1}, "data": [{"version": "13.0.0-a1", "created_at": AMAY}]},
-     [("13.0.0-a1", MAY_120, True)]),
+     "community/general/versions/?limit=100", {"meta": {"count": 1}, "data": [{"version": "13.0.0-a1", "created_at": AMAY}]}, "13.0.0-a1~ May.12"),
     ("openvsx", "redhat/java", "https://open-vsx.org/api/v2/-/query?extensionId=redhat.java&includeAllVersions=true&size=100", {
         "offset": 0, "totalSize": 2, "extensions": [{"version": "1.2.0", "preRelease": True, "timestamp": AJUNE},
-                                                    {"version": "1.1.0", "preRelease": False, "timestamp": AMAY}]},
-     [("1.2.0", JUNE_120, True), ("1.1.0", MAY_120, False)]),
+                                                    {"version": "1.1.0", "preRelease": False, "timestamp": AMAY}]}, "1.2.0~ June.12 | 1.1.0 May.12"),
     ("repology", "firefox", "https://repology.org/api/v1/project/firefox", [
         {"repo": "alpine_edge", "version": "144.0", "origversion": "144.0-r0", "status": "newest"},
-        {"repo": "debian_12", "version": "128.0", "status": "outdated"}], [("144.0", None, False)]),
+        {"repo": "debian_12", "version": "128.0", "status": "outdated"}], "144.0"),
     ("snap", "firefox", "https://api.snapcraft.io/v2/snaps/info/firefox", {"name": "firefox", "channel-map": [
         {"channel": {"architecture": "amd64", "risk": risk, "track": "latest", "released-at": MAY}, "version": version}
-        for risk, version in (("stable", "144.0-1"), ("edge", "146.0a1"))]}, [("144.0-1", MAY, False)]),
+        for risk, version in (("stable", "144.0-1"), ("edge", "146.0a1"))]}, "144.0-1 May"),
     ("terraform", "hashicorp/aws", "https://registry.terraform.io/v1/providers/hashicorp/aws/versions", {
-        "id": "hashicorp/aws", "versions": [{"version": "6.0.0-beta1", "protocols": ["5.0"]}, {"version": "5.9.0"}]},
-     [("6.0.0-beta1", None, True), ("5.9.0", None, False)]),
+        "id": "hashicorp/aws", "versions": [{"version": "6.0.0-beta1", "protocols": ["5.0"]}, {"version": "5.9.0"}]}, "6.0.0-beta1~ | 5.9.0"),
     ("ubuntu", "curl", "https://api.launchpad.net/1.0/ubuntu/+archive/primary?ws.op=getPublishedSources&exact_match=true"
      "&order_by_date=true&source_name=curl", {"total_size": 2, "entries": [
          {"source_package_version": "8.14.1-2ubuntu1", "pocket": "Proposed", "status": "Pending", "date_published": None},
          {"source_package_version": "8.5.0-2ubuntu10.6", "pocket": "Security", "date_published": "2026-05-01T08:00:00.120000+00:00"}]},
-     [("8.5.0-2ubuntu10.6", MAY_120, False), ("8.14.1-2ubuntu1", None, True)]),
+     "8.5.0-2ubuntu10.6 May.12 | 8.14.1-2ubuntu1~"),
     ("wordpress", "akismet", "https://api.wordpress.org/plugins/info/1.2/?action=plugin_information&request%5Bslug%5D=akismet", {
-        "name": "Akismet", "slug": "akismet", "version": "5.3", "versions": {"5.3": "https://x.example/a.zip", "trunk": ""}},
-     [("5.3", None, False)]),
+        "name": "Akismet", "slug": "akismet", "version": "5.3", "versions": {"5.3": "https://x.example/a.zip", "trunk": ""}}, "5.3"),
 ]
 
 
@@ -3824,7 +3739,7 @@ def test_services_that_are_rows_read_their_answers():
                 asked.append(request)
                 return rt.Answer(request.url, 200, {}, answer if isinstance(answer, bytes) else json.dumps(answer).encode(), request.url)
             return rt.releases_of(provider, name, ask)
-        assert [(one.version, one.date, one.is_prerelease) for one in answered(body).releases] == versions, id_
+        assert " | ".join(map(short_text, answered(body).releases)) == versions, id_
         assert asked[0].url == url and not asked[0].is_user_supplied
         assert id_ != "snap" or asked[0].headers["Snap-Device-Series"] == "16"
         for other in ({"error": "not found"}, {"result": {"releases": []}}, [], [1], {"data": "x"}):
@@ -3843,7 +3758,7 @@ def test_operator_reads_any_json_by_a_row(listen):
             ("/platform/32.0.0/apps.json#entries=[id={name}].releases&date=created&note=translations.en.changelog", "mail", ["5.0.0"]),
             ("/v.json?of={name}#entries=.&version=Version", "x", ["7"]), ("/v/{name}.json#entries=", "p", ["1.1", "1.0"]),
             ("/v/{name}.json#entries=*&prerelease=.=1.1", "p", ["1.1", "1.0"]),
-            ("/v/{name}.json#", "p", "where things stand"), ("/v.json?{name}#entries=[Version=7,Version=8]", "p", "no version"),
+            ("/v/{name}.json#", "p", ["1.1", "1.0"]), ("/v.json?{name}#entries=[Version=7,Version=8]", "p", "no version"),
             ("/v.json?{name}#entries=Version", "p", "no version"), ("/v.json?{name}#entries=[Version=8]", "p", "no version")]:
         row = rt.SETTINGS["provider"].read([f"mine=json:{server.url}{fragment}"], "provider")[0]
         assert rt.SETTINGS["provider"].texts([row]) == [f"mine=json:{server.url}{fragment}"]
@@ -3900,22 +3815,15 @@ AROUND = [
 
 
 def test_versions_around_a_text(listen):
-    """F15: a dot behind the version cut it short, for ever."""
+    """F15: a dot behind the version cut it short, for ever; the host, a port and a year were versions."""
+    server = listen()
     for pattern, text, versions in AROUND:
-        server = listen(lambda seen: (200, text))
-        found = rt.releases_of(rt.PROVIDERS["page"], f"{server.url}/#{pattern}", rt.Fetcher(rt.Settings()).fetch).releases
-        assert {one.version for one in found} == set(versions.split()), pattern
-
-
-@pytest.mark.parametrize("ends_at, version", [
-    ("/dl/app-7.8.9.tar.gz", "7.8.9"), ("/2026/o/r/releases/tag/v1.2.3", "1.2.3"), ("/2025/7.9.zip", "7.9"), ("/download/v1.4.0/app-linux64.zip", "1.4.0")])
-def test_version_where_redirects_end(listen, ends_at, version):
-    """F15: the host, a port and a year were versions."""
-    server = listen(lambda seen: (302, b"", {"Location": ends_at}) if seen.path == "/" else (
-        200, b"\x1f\x8b", {"Content-Disposition": f"attachment; filename*=UTF-8''app-{version}.tar.gz"}))
-    for header in ("Location", "Content-Disposition"):
-        found = rt.releases_of(rt.PROVIDERS["page"], f"{server.url}/#header:{header}", rt.Fetcher(rt.Settings()).fetch).releases
-        assert [one.version for one in found] == [version], header
+        assert versions_of(read_at(server, "page", f"#{pattern}", (200, text))) == set(versions.split()), pattern
+    for ends_at, version in [("/dl/app-7.8.9.tar.gz", "7.8.9"), ("/2026/o/r/releases/tag/v1.2.3", "1.2.3"), ("/2025/7.9.zip", "7.9"),
+                             ("/download/v1.4.0/app-linux64.zip", "1.4.0")]:        # of redirects
+        server.answer = by_path({"/": (302, b"", {"Location": ends_at}), ends_at: (
+            200, b"\x1f\x8b", {"Content-Disposition": f"attachment; filename*=UTF-8''app-{version}.tar.gz"})})
+        assert read_at(server, "page", "#header:Location") == read_at(server, "page", "#header:Content-Disposition") == version
 
 
 NOT_QUITE_XML = {
@@ -3933,22 +3841,19 @@ def test_feeds_that_are_not_quite_xml_are_read(listen):
     """F7: what others read was an error here. Entities are never expanded, so none makes much of little."""
     parts = {"xml": '<?xml version="1.0"?>', "rss": "<rss><channel><item><title>",
              "end": f"</title><link>/a?b=1&c=2</link><pubDate>{MAY}</pubDate></item></channel></rss>"}
-    bodies = {case: (text.format(**parts).encode(), "1.2.0") for case, text in NOT_QUITE_XML.items()}
+    bodies = {case: text.format(**parts).encode() for case, text in NOT_QUITE_XML.items()}
     for encoding, title in (("gb2312", "\u7248\u672c 1.2.0"), ("GBK", "\u9555 1.2.0"), ("shift_jis", "\u7248 1.2.0"), ("euc-kr", "\ud55c 1.2.0"),
                             ("windows-1251", "\u0412 & 1.2.0"), ("utf-16", "1.2.0")):
         text = f'<?xml version="1.0" encoding="{encoding}"?>{parts["rss"]}{title}{parts["end"].replace("&", "&amp;")}'
-        bodies[encoding] = text.encode("utf-8" if encoding == "utf-16" else "gb18030" if encoding == "gb2312" else encoding), "1.2.0"
+        bodies[encoding] = text.encode("utf-8" if encoding == "utf-16" else "gb18030" if encoding == "gb2312" else encoding)
     bodies["a JSON feed"] = json.dumps({"version": "https://jsonfeed.org/version/1.1", "items": [
-        {"id": "1", "title": "App 1.2.0", "url": "/a?b=1&c=2", "date_published": MAY, "content_html": "<p>x</p>"}, {"id": "2", "content_text": "no title"}]}).encode(), "1.2.0"
-    bodies["a JSON feed with a mark"] = b"\xef\xbb\xbf" + bodies["a JSON feed"][0], "1.2.0"
-    for case, (body, version) in bodies.items():
-        server = listen(lambda seen: (200, body))
-        one, = rt.releases_of(rt.PROVIDERS["feed"], f"{server.url}/", rt.Fetcher(rt.Settings()).fetch).releases
-        assert (one.version, one.date) == (version, MAY), case
-        assert not one.note or one.note.url == f"{server.url}/a?b=1&c=2"
+        {"id": "1", "title": "App 1.2.0", "url": "/a?b=1&c=2", "date_published": MAY, "content_html": "<p>x</p>"}, {"id": "2", "content_text": "no title"}]}).encode()
+    bodies["a JSON feed with a mark"] = b"\xef\xbb\xbf" + bodies["a JSON feed"]
+    server = listen()
+    for case, body in bodies.items():
+        assert re.fullmatch(r"1\.2\.0 May(?: .* {site}/a\?b=1&c=2)?", read_at(server, "feed", "", (200, body))), case
     for body in (b"<rss>", b"", b"<!DOCTYPE html><html><body><p>x</body></html>", b'<?xml version="1.0" encoding="punycode"?><rss>&</rss', b"{}", b"[]"):
-        with pytest.raises(rt.ProviderError):
-            rt.releases_of(rt.PROVIDERS["feed"], f"{listen(lambda seen: (200, body)).url}/", rt.Fetcher(rt.Settings()).fetch)
+        assert "answered no list of releases" in read_at(server, "feed", "", (200, body))
     title = rt.Answer("", 200, {}, (parts["xml"] + parts["rss"] + "a &lt; b & <![CDATA[c & d]]>" + parts["end"]).encode())
     assert rt._feed_entries(title, is_loose=True)[0]["title"] == "a < b & c & d"
 
@@ -3962,17 +3867,12 @@ def test_feeds_of_all_kinds_are_read(listen):
             f'</title><link rel="self" href="/s"/><link href="n/2"/><updated>{JUNE}</updated><content type="xhtml"><div '
             'xmlns="http://www.w3.org/1999/xhtml"><p>Fixes CVE-2026-1234</p></div></content></entry></feed>')
     odd = ('<rss><channel><item><title>foo_1.3</title></item><item><title>Foo1.4</title><pubDate>bad</pubDate></item>'
-           '<item><title>News of 12.03.2025</title></item><item><title>1.5 of 12.03.2025</title><pubDate>2026-05-01T08:00:00Z</pubDate></item></channel></rss>')
+           f'<item><title>News of 12.03.2025</title></item><item><title>1.5 of 12.03.2025</title><pubDate>{MAY}</pubDate></item></channel></rss>')
     server = listen(by_path({"/rdf": rdf, "/blog/atom": atom, "/odd": odd, "/page": "<rss/>"}))
     for path, expected in [
-            ("/rdf", [("1.2", MAY, "x", "/n", ())]), ("/blog/atom", [("2.0", JUNE, "<p>Fixes CVE-2026-1234</p>", "/blog/n/2", ("CVE-2026-1234",))]),
-            ("/odd", [("1.5", "2026-05-01T08:00:00Z", "", "", ()), ("1.4", None, "", "", ()), ("1.3", None, "", "", ())])]:
-        found = rt.releases_of(rt.PROVIDERS["feed"], server.url + path, rt.Fetcher(rt.Settings()).fetch).releases
-        assert [(one.version, one.date, one.cve) for one in found] == [(version, date, cve) for version, date, _, _, cve in expected]
-        for one, (_, _, text, url, _) in zip(found, expected):
-            assert text in (one.note.message if one.note else "") and (not one.note or one.note.url == server.url + url)
-    with pytest.raises(rt.ProviderError, match="it answered no feed"):
-        rt.releases_of(rt.PROVIDERS["feed"], f"{server.url}/page", rt.Fetcher(rt.Settings()).fetch)
+            ("rdf", "1.2 May App 1.2: x {site}/n"), ("odd", "1.5 May | 1.4 | 1.3"), ("page", "it answered no feed"),
+            ("blog/atom", "2.0 June CVE-2026-1234 App 2.0: <content type=\"xhtml\"><div><p>Fixes CVE-2026-1234</p></div></content> {site}/blog/n/2")]:
+        assert expected in read_at(server, "feed", path), path
 
 
 def test_chart_index_is_read_up_to_the_limit(listen):
@@ -3998,24 +3898,6 @@ def test_chart_index_of_blanks_takes_no_memory(listen):
         assert peak < 40 * rt.MIB
 
 
-def test_note_has_url_and_only_cves_of_its_version(listen):
-    for case, notes in [
-        ("artifacthub", {"1.19.0": (("CVE-2026-1234",), "{site}/packages/helm/r/p/1.19.0")}),
-        ("bitbucket",   {"v1.1-rc1": ((), "https://bitbucket.org/w/r/src/v1.1-rc1")}),
-        ("github",      {"v2.0": ((), "https://github.com/o/r/releases/tag/v2.0"),
-                         "v1.0": (("CVE-2026-1234",), "https://github.com/o/r/releases/tag/v1.0")}),
-        ("gitlab",      {"v2.1": ((), "{site}/g/s/p/-/releases/v2.1"), "v2.0-rc1": ((), "{site}/g/s/p/-/releases/v2.0-rc1")}),
-        ("hackage",     {"3.10": (("CVE-2026-1234",), "https://hackage.example/package/text-icu-3.10"),
-                         "3.1": (("CVE-2025-0001",), "https://hackage.example/package/text-icu-3.1")}),
-        ("metacpan",    {"9.40": (("CVE-2026-1234",), "https://metacpan.org/release/SRI/Mojo-Lite-9.40/changes")}),
-        ("sourcehut",   {"1.4.0-rc1": ((), "https://git.sr.ht/~u/r/refs/1.4.0-rc1")}),
-    ]:
-        dialect, name, token, answers_by_path, _ = LISTED[case]
-        site = listen(by_path(answers_by_path)).url
-        assert {one.version: (one.cve, one.note.url) for one in listing_of(dialect, site, name, token).releases if one.note} == {
-            version: (cves, url.replace("{site}", site)) for version, (cves, url) in notes.items()}
-
-
 def test_metacpan_module_leads_to_its_distribution(listen):
     site = listen(by_path(LISTED["metacpan by a module's name"][3])).url
     assert listing_of("metacpan", site, "Mojo-Lite-Base").name == "Mojo-Lite"
@@ -4036,26 +3918,18 @@ def test_renamed_project_has_a_text_name_or_none():
 
 # What is asked is under "GET" and a path; a page, a changelog or a date that is known is not asked for again.
 def test_known_releases_are_not_fetched_again(listen):
-    for case, known, requests in [
-        ("artifacthub",                    ["1.20.0-alpha.0", "1.19.0"],   1),
-        ("artifacthub",                    ["1.19.0"],                     2),
-        ("bitbucket",                      ["v1.1-rc1"],                   1),
-        ("quay",                           ["v3.1-rc.1"],                  1),     # its page holds a signature as well
-        ("nuget of many versions",         [],                             4),
-        ("nuget of many versions",         ["2.0.0-beta.1"],               3),
-        ("maven",                          ["4.0.6", "4.1.0.Final", "4.1.1-M1", "4.2-SNAPSHOT"], 1),
-        ("maven",                          ["4.0.6"],                      2),
-        ("metacpan",                       ["9.41_01", "9.5", "9.40"],     1),
-        ("metacpan",                       ["9.5", "9.41_01"],             2),
-        ("go",                             list(GO_INFO),                  2),      # its list, and that of a next major
-        ("go",                             ["v1.2.0"],                     5),      # go.mod, and two dates
-        ("go with a second major version", ["v1.2.0", "v2.0.0"],           3),
-        ("cargo",                          [],                             1),
-    ]:
-        dialect, name, token, answers_by_path, _ = LISTED[case]
-        provider = listen(by_path(answers_by_path))
-        read_from(dialect, provider.url, name, known=dict.fromkeys(known, was(MAY)))
-        assert len(provider.seen) == requests, [seen.path for seen in provider.seen]
+    for case, requests in {     # by the known versions
+        "artifacthub": {"1.20.0-alpha.0 1.19.0": 1, "1.19.0": 2}, "bitbucket": {"v1.1-rc1": 1}, "cargo": {"": 1},
+        "quay": {"v3.1-rc.1": 1},                       # its page holds a signature as well
+        "nuget of many versions": {"": 4, "2.0.0-beta.1": 3}, "maven": {"4.0.6 4.1.0.Final 4.1.1-M1 4.2-SNAPSHOT": 1, "4.0.6": 2},
+        "metacpan": {"9.41_01 9.5 9.40": 1, "9.5 9.41_01": 2}, "go with a second major version": {"v1.2.0 v2.0.0": 3},
+        "go": {" ".join(GO_INFO): 2, "v1.2.0": 5},      # its list, and that of a next major; go.mod, and two dates
+    }.items():
+        for known, count in requests.items():
+            dialect, name, token, answers_by_path, _ = LISTED[case]
+            provider = listen(by_path(answers_by_path))
+            read_from(dialect, provider.url, name, known=dict.fromkeys(known.split(), was(MAY)))
+            assert len(provider.seen) == count, [seen.path for seen in provider.seen]
 
 
 def test_missing_dates_of_crates_come_from_the_api():
@@ -4070,29 +3944,6 @@ def test_missing_dates_of_crates_come_from_the_api():
             "0.4.0-rc.1": JUNE, "0.3.1+build.5": MAY, "0.2.0": date}
 
 
-# What a dialect asks for first, to the letter: an order that is left out makes the newest be on no page that is read.
-def test_first_request_of_a_dialect(listen):
-    for dialect, name, url in [
-        ("bitbucket", "w/r",  "/2.0/repositories/w/r/refs/tags?sort=-target.date&pagelen=100"),
-        ("dockerhub", "o/i",  "/v2/repositories/o/i/tags?page_size=100&ordering=last_updated"),
-        ("forgejo",   "o/r",  "/api/v1/repos/o/r/releases?draft=false&page=1&limit=50"),
-        ("gitlab",    "g/p",  "/api/v4/projects/g%2Fp/releases?per_page=100&order_by=released_at&sort=desc&include_html_description=true"),
-        ("oci",       "o/i",  "/v2/o/i/tags/list?n=1000"),
-        ("quay",      "o/i",  "/api/v1/repository/o/i/tag/?limit=100&onlyActiveTags=true&page=1"),
-        ("sourceforge", "p",  "/projects/p/rss?path=/"),
-    ]:
-        provider = listen(404)
-        with pytest.raises(rt.ProviderError):
-            read_from(dialect, provider.url, name)
-        assert provider.seen[0].path == url
-
-
-def test_window_listing_says_so(listen):
-    for case in ["github", "github feed", "gitlab", "forgejo", "hackage", "sourceforge", "sourcehut"]:
-        dialect, name, token, answers_by_path, _ = LISTED[case]
-        assert listing_of(dialect, listen(by_path(answers_by_path)).url, name, token).is_window
-
-
 def test_answer_without_its_list_is_an_error(listen):
     """Else the list that comes next would be news, all of it."""
     for dialect, path, body in [
@@ -4101,7 +3952,7 @@ def test_answer_without_its_list_is_an_error(listen):
         ("pub", "/api/packages/p", {"versions": {}}), ("metacpan", "/v1/release/versions/p", {"releases": {}}),
         ("packagist", "/p2/p/p.json", {"packages": {"p/p": {}}}),
         ("bitbucket", "/2.0/repositories/p/p/refs/tags", {"values": {}}),
-        ("dockerhub", "/v2/repositories/p/p/tags", {"results": {}}),
+        ("dockerhub", "/v2/repositories/p/p/tags", {"results": {}}), ("dockerhub", "/v2/repositories/p/p/tags", {"results": [{}, None]}),
         ("quay", "/api/v1/repository/p/p/tag/", {"tags": {}}), ("hackage", "/package/p.rss", b"<rss></rss>"),
         ("sourcehut", "/~p/p/refs/rss.xml", b"<rss></rss>"), ("sourceforge", "/projects/p/rss", b"<rss></rss>"),
         ("maven", "/p/p/maven-metadata.xml", b"<metadata/>"),
@@ -4381,17 +4232,6 @@ def test_token_and_index_are_kept_between_checks(listen):
     assert asked(row_of("nuget", index.url), name, index) == first[1:]
 
 
-def test_registry_tags_and_google_dates_of_every_page(listen):
-    """The links are relative, and a page may have no tags."""
-    path, uploaded = "/v2/o/i/tags/list?n=1000", {"manifest": {"sha256:c": {"tag": ["b"], "timeUploadedMs": "1780300800000"}}}
-    for more, date in (({}, None), (uploaded, JUNE)):
-        pages = {path: (200, {"tags": ["a"]}, {"Link": f'<{path}&last=a>; rel="next"'}),
-                 f"{path}&last=a": (200, {"tags": None}, {"Link": f"<{path}&last=b>; rel=next"}),
-                 f"{path}&last=b": {"tags": ["b", "a"], **more}}
-        provider = listen(lambda seen: by_path(pages)(seen) if "/tags/" in seen.path else 404)
-        assert {row[0]: row[1] for row in read_from("oci", provider.url, "o/i")} == {"a": None, "b": date}
-
-
 def test_tags_of_builds_are_no_releases():
     """As they are in the lists of linuxserver, Loki, Plex, MinIO and others, and names that only look like them."""
     for tag in """pr-3430 PR-12 pr-12-amd64 commit-8f2c1aa sha-f2c9d2f main-cb3cbef main-cb3cbef-arm64 k99-5206e3a c67dce28e git-1a2b3c4
@@ -4411,13 +4251,6 @@ def test_tags_of_builds_are_no_releases():
     for text in ("a-", "0a", "a-0", "arm-", "-", "a_", "a", "0"):
         rt.is_left_out(text * 50_000, ())
     assert time.process_time() - began < 2
-
-
-def test_oci_build_date_of_no_use_is_none(listen):
-    for created in ("1970-01-01T00:00:00Z", "2026-11-01T10Z"):
-        answers_by_path = {**OCI, "/v2/o/i/blobs/sha256:config": {"created": created}}
-        found = {row[0]: row[1] for row in read_from("oci", listen(by_path(answers_by_path)).url, "o/i")}
-        assert found["1.0"] is None and found["1.1-rc1"] == JUNE
 
 
 def test_oci_check_reads_few_manifests(listen):
@@ -4492,6 +4325,7 @@ def test_name_of_another_form_is_invalid():
             assert rt.PROVIDERS[provider].dialect.form in str(caught.value) and provider in str(caught.value)
 
 
+DIGEST = "@sha256:" + "0123456789abcdef" * 4
 # Addresses of one project in one row. Not every public registry may be named by its own host here; any other top level
 # is taken as well. purl: https://github.com/package-url/purl-spec
 PASTED = [(provider, name, address) for provider, name, addresses in [
@@ -4561,6 +4395,19 @@ PASTED = [(provider, name, address) for provider, name, addresses in [
     ("debian", "curl", "pkg:deb/debian/libcurl4@7.88?upstream=curl"), ("ubuntu", "curl", "pkg:deb/ubuntu/curl@8.5.0"),
     ("github", "actions/cache", "pkg:githubactions/actions/cache/restore@v4"), ("openvsx", "redhat.java", "pkg:openvsx/redhat/java@1.30.0"),
     ("github", "apple/swift-nio", "pkg:swift/github.com/apple/swift-nio@2.62.0"),
+    # references of images, as compose files have them
+    ("dockerhub", "library/nginx", f"nginx:1.27-alpine nginx{DIGEST}"), ("dockerhub", "linuxserver/sonarr", "linuxserver/sonarr:latest"),
+    ("dockerhub", "elastic/elasticsearch", "elastic/elasticsearch:8.16.4"), ("dockerhub", "library/postgres", "docker.io/library/postgres:16-alpine"),
+    ("dockerhub", "valkey/valkey", f"docker.io/valkey/valkey:8-bookworm{DIGEST}"), ("ghcr", "linuxserver/sonarr", "lscr.io/linuxserver/sonarr:4.0.9.2244-ls257"),
+    ("ghcr", "immich-app/postgres", f"ghcr.io/immich-app/postgres:14-vectorchord0.4.3{DIGEST}"),
+    ("quay", "minio/minio", f"quay.io/minio/minio:RELEASE.2025-01-20T14-49-07Z{DIGEST}"), ("k8s", "kube-apiserver", "registry.k8s.io/kube-apiserver:v1.30.0"),
+    ("ecr-public", "docker/library/redis", "public.ecr.aws/docker/library/redis:7-alpine"), ("gcr", "distroless/static", "gcr.io/distroless/static:nonroot"),
+    ("image", "mcr.microsoft.com/dotnet/aspnet", "mcr.microsoft.com/dotnet/aspnet:8.0"),
+    ("image", "registry.gitlab.com/gitlab-org/build/cng/gitlab-base", "registry.gitlab.com/gitlab-org/build/cng/gitlab-base:v17.1"),
+    ("image", "codeberg.org/forgejo/forgejo", "codeberg.org/forgejo/forgejo:9"),
+    ("image", "docker.elastic.co/elasticsearch/elasticsearch", "docker.elastic.co/elasticsearch/elasticsearch:8.16.4"),
+    ("image", "europe-west1-docker.pkg.dev/my-project/images/app", "europe-west1-docker.pkg.dev/my-project/images/app:1.2"),
+    ("image", "registry.example:5000/team/app", "Registry.example:5000/Team/app"), ("image", "localhost:5000/app", "localhost:5000/app:1.0"),
 ] for address in addresses.split()] + [("github", "o/r", "  https://github.com/o/r/releases/tag/v1.0?x=1#y \n")]
 
 
@@ -4569,6 +4416,9 @@ def test_pasted_address_finds_project():
         found = rt.project_in(rt.PROVIDERS, address)
         assert found and (found[0].id, found[1]) == (provider, name), address
         assert rt.name_at(*found)[0] == name        # as the provider writes it already
+        assert rt.project_at(rt.PROVIDERS, provider, address)[:2] == rt.project_at(rt.PROVIDERS, None, address, is_typed=True)[:2] == found
+        page = rt.page_of(*found)       # npm.pkg.github.com shows packages below a repository that nothing names
+        assert provider in ("github-npm", "arch") or rt.project_in(rt.PROVIDERS, page) == found, page
     assert {rt.PROVIDERS[row[0]].dialect.read for row in PASTED} == {
         row.dialect.read for row in rt.PROVIDERS.values() if row.id not in ("feed", "helm", "page")}
     assert rt.PURL_TYPES.keys() <= {match[1] for row in PASTED if (match := re.match("pkg:/*([a-z]+)", row[2].lower()))}
@@ -4622,50 +4472,6 @@ def test_pasted_address_finds_project_of_operator_provider():
         assert rt.project_at(table, "home", address)[:2] == (table["home"], found)
 
 
-DIGEST = "@sha256:" + "0123456789abcdef" * 4
-REFERENCES = [
-    ("nginx:1.27-alpine",                                           "dockerhub", "library/nginx"),
-    ("nginx" + DIGEST,                                              "dockerhub", "library/nginx"),
-    ("linuxserver/sonarr:latest",                                   "dockerhub", "linuxserver/sonarr"),
-    ("elastic/elasticsearch:8.16.4",                                "dockerhub", "elastic/elasticsearch"),
-    ("docker.io/library/postgres:16-alpine",                        "dockerhub", "library/postgres"),
-    ("docker.io/valkey/valkey:8-bookworm" + DIGEST,                 "dockerhub", "valkey/valkey"),
-    ("lscr.io/linuxserver/sonarr:4.0.9.2244-ls257",                 "ghcr",      "linuxserver/sonarr"),
-    ("ghcr.io/immich-app/postgres:14-vectorchord0.4.3" + DIGEST,    "ghcr",      "immich-app/postgres"),
-    ("quay.io/minio/minio:RELEASE.2025-01-20T14-49-07Z" + DIGEST,   "quay",      "minio/minio"),
-    ("registry.k8s.io/kube-apiserver:v1.30.0",                      "k8s",       "kube-apiserver"),
-    ("public.ecr.aws/docker/library/redis:7-alpine",                "ecr-public", "docker/library/redis"),
-    ("gcr.io/distroless/static:nonroot",                            "gcr",       "distroless/static"),
-    ("mcr.microsoft.com/dotnet/aspnet:8.0",                         "image", "mcr.microsoft.com/dotnet/aspnet"),
-    ("registry.gitlab.com/gitlab-org/build/cng/gitlab-base:v17.1",  "image", "registry.gitlab.com/gitlab-org/build/cng/gitlab-base"),
-    ("codeberg.org/forgejo/forgejo:9",                              "image", "codeberg.org/forgejo/forgejo"),
-    ("docker.elastic.co/elasticsearch/elasticsearch:8.16.4",        "image", "docker.elastic.co/elasticsearch/elasticsearch"),
-    ("europe-west1-docker.pkg.dev/my-project/images/app:1.2",       "image", "europe-west1-docker.pkg.dev/my-project/images/app"),
-    ("Registry.example:5000/Team/app",                              "image", "registry.example:5000/team/app"),
-    ("localhost:5000/app:1.0",                                      "image", "localhost:5000/app"),
-]
-
-
-def test_image_is_found_by_its_reference():
-    """F: 11 of 18 references of real compose files were unknown."""
-    for text, provider, name in REFERENCES:
-        found = rt.project_in(rt.PROVIDERS, text)
-        assert found and (found[0].id, found[1]) == (provider, name), text
-        assert rt.project_at(rt.PROVIDERS, provider, text)[:2] == rt.project_at(rt.PROVIDERS, None, text, is_typed=True)[:2] == found
-        page = rt.page_of(*found)
-        assert rt.project_in(rt.PROVIDERS, page) == found, page
-    assert rt.PROVIDERS["image"].auth("secret") == {}       # else it would go to whatever host a user names
-    for text, provider in [("linuxserver/sonarr", "github"), ("codeberg.org/forgejo/forgejo", "codeberg"),
-                           ("golang.org/x/text", "may be a project of .*go, image"), ("xpkg.example/a/b", "may be a project of .*image"),
-                           ("docker.io/a/b/c:1", "provider is required"), ("com.google.guava:guava", "may be a project of maven"),
-                           ("x.example/a/b@sha256:0", "provider is required"), ("x.example:123456/a/b:1", "provider is required")]:
-        if provider in rt.PROVIDERS:
-            assert rt.project_at(rt.PROVIDERS, None, text, is_typed=True)[0].id == provider
-        else:
-            with pytest.raises(rt.Invalid, match=provider):
-                rt.project_at(rt.PROVIDERS, None, text, is_typed=True)
-
-
 def test_page_of_project_leads_back_to_it():
     for provider in rt.PROVIDERS.values():
         name = rt.name_at(provider, provider.example)[0]
@@ -4707,13 +4513,23 @@ def test_project_at_takes_provider_and_name_or_address():
         (None,     "https://example.org/",                  "provider is required.*example.org"),
         (None,     "",                                      "provider is required"),
         ("git",    "https://me:word@git.example/a/b.git",   "must not contain user and password"),
+        # as a person types it, who means GitHub by owner/repository
+        ("typed",  "linuxserver/sonarr",                    ("github", "linuxserver/sonarr", "linuxserver/sonarr")),
+        ("typed",  "codeberg.org/forgejo/forgejo",          ("codeberg", "forgejo/forgejo", "forgejo/forgejo")),
+        ("typed",  "golang.org/x/text",                     "may be a project of .*go, image"),
+        ("typed",  "xpkg.example/a/b",                      "may be a project of .*image"),
+        ("typed",  "com.google.guava:guava",                "may be a project of maven"),
+        *(("typed", text,                                   "provider is required") for text in (
+            "docker.io/a/b/c:1", "x.example/a/b@sha256:0", "x.example:123456/a/b:1")),
     ]:
+        given = (None, text, True) if id_ == "typed" else (id_, text)
         if isinstance(expected, str):
             with pytest.raises(rt.Invalid, match=expected):
-                rt.project_at(rt.PROVIDERS, id_, text)
+                rt.project_at(rt.PROVIDERS, *given)
         else:
-            found = rt.project_at(rt.PROVIDERS, id_, text)
+            found = rt.project_at(rt.PROVIDERS, *given)
             assert (found[0].id, *found[1:]) == expected
+    assert rt.PROVIDERS["image"].auth("secret") == {}       # else it would go to whatever host a user names
 
 
 def test_name_is_normalised_and_its_key_ignores_spelling_alone():
@@ -4895,7 +4711,7 @@ def test_fuzzed_answer_is_at_most_a_provider_error(step):
         name = name.replace("{site}", "http://provider.example")
         canned = Canned(dialect, answers_by_path)
         whole = canned_versions(canned, name, token)
-        assert whole == {row[0] for row in expected}
+        assert whole == versions_of(expected)
         for at, (path, body) in enumerate(list(canned.bodies.items())):
             canned.changed = {path: PAGE}       # notes and dates beside the list may be one
             assert canned_versions(canned, name, token) in (None, *([whole] if at else [])), path
@@ -5114,23 +4930,6 @@ def test_compose_says_which_variable_is_not_set():
     assert (one.name, one.version) == ("ghcr.io/x/y", "") and "TAG is not set" in one.reason
 
 
-@pytest.mark.parametrize("text, wanted", [
-    ("x-a: &i redis:${T:-7}\nservices:\n  a:\n    image: *i\n", ["dockerhub/library/redis 7"]),
-    ("x-a: &b\n  image: redis:7\nservices:\n  a:\n    <<: *b\n    restart: always\n", ["dockerhub/library/redis 7"]),
-    ("x-a:\n  &b # why\n  image: redis:7\nservices:\n  a:\n    <<: [*c, *b]\n", ["dockerhub/library/redis 7"]),
-    ("x-a: &b {image: redis:7}\nservices:\n  a: *b\n", ["dockerhub/library/redis 7"]),
-    ("services:\n  a: {build: {context: .}, image: r/a:7}\n", ["dockerhub/r/a 7"]),
-    ("services:\n  a:\n    build: .\n", []),
-    ("services:\n  a:\n    build: .\n    image: mine\n", ["?mine"]),
-    ("services:\n  a:\n    build:\n      dockerfile_inline: |\n        FROM x\n        image: b:1\n"
-     "    labels:\n      image: c:1\n    develop:\n      image: d:1\n    # image: e:1\n", []),
-    ("services:\n  a:\n    command: \"x\n      image: b:1\"\n    image: redis:7\n", ["dockerhub/library/redis 7"]),
-    ("services:\n- a\nimage: x:1\nx-build:\n", []),
-])
-def test_compose_reads_only_services(text, wanted):
-    assert pins("compose.yaml", text) == wanted
-
-
 def test_broken_compose_file_is_a_fault_and_loses_nothing(world, stack):
     """Bug: it pinned nothing, so that a scan forgot what its place had."""
     postgres = world.track("dockerhub", "postgres", release("16.4"))
@@ -5149,7 +4948,9 @@ YARN_1, BERRY = "# yarn lockfile v1\n\n\n", "__metadata:\n  version: 8\n\n"
 REGISTRY = 'source = "registry+https://github.com/rust-lang/crates.io-index"\n'
 
 
-@pytest.mark.parametrize("name, text, wanted", [
+COMMIT = "8edcb1bdb4e267140fa742c62e395cd74f332709"
+READ = [
+    # a file's name, its text, what it pins
     ("pod.yaml", f"---\n{POD}  - name: x\n    image: ubuntu:12@{IMAGE_DIGEST}\n",
      ["dockerhub/library/busybox 1.36", f"dockerhub/library/ubuntu 12 {IMAGE_DIGEST}"]),
     ("flux.yaml", "kind: HelmRepository\nmetadata:\n  name: r\nspec:\n  url: https://c.example/x\n---\n"
@@ -5227,19 +5028,18 @@ REGISTRY = 'source = "registry+https://github.com/rust-lang/crates.io-index"\n'
                 ("SPDXRef-DOCUMENT", "DESCRIBES", "me"), ("a", "DEV_DEPENDENCY_OF", "me"), ("b", "DEPENDENCY_OF", "a")]]}), ["npm/a 1", "npm/b 1 +"]),
     ("", "nginx:1.27\npkg:npm/react@18.2.0\na/b@v1.2.3\nhttps://github.com/c/d\nghcr.io/e/f\nfoo\n",
      ["dockerhub/library/nginx 1.27", "npm/react 18.2.0", "github/a/b v1.2.3", "github/c/d", "ghcr/e/f", "?foo"]),
-])
-def test_reader_reads_what_is_pinned(name, text, wanted):
-    assert pins(name, text) == wanted
-    assert pins(name, text.replace("\n", "\r\n")) == wanted
-    pasted = "config.yml" if name == "values.yaml" else ""
-    assert sorted(pins(pasted, text)) == sorted(wanted) or name == "pnpm-lock.yaml"
-
-
-COMMIT = "8edcb1bdb4e267140fa742c62e395cd74f332709"
-
-
-@pytest.mark.parametrize("name, text, wanted", [
-    # Compose as YAML may be written
+    # Compose as YAML may be written, of which only services count
+    ("compose.yaml", "x-a: &i redis:${T:-7}\nservices:\n  a:\n    image: *i\n", ["dockerhub/library/redis 7"]),
+    ("compose.yaml", "x-a: &b\n  image: redis:7\nservices:\n  a:\n    <<: *b\n    restart: always\n", ["dockerhub/library/redis 7"]),
+    ("compose.yaml", "x-a:\n  &b # why\n  image: redis:7\nservices:\n  a:\n    <<: [*c, *b]\n", ["dockerhub/library/redis 7"]),
+    ("compose.yaml", "x-a: &b {image: redis:7}\nservices:\n  a: *b\n", ["dockerhub/library/redis 7"]),
+    ("compose.yaml", "services:\n  a: {build: {context: .}, image: r/a:7}\n", ["dockerhub/r/a 7"]),
+    ("compose.yaml", "services:\n  a:\n    build: .\n", []),
+    ("compose.yaml", "services:\n  a:\n    build: .\n    image: mine\n", ["?mine"]),
+    ("compose.yaml", "services:\n  a:\n    build:\n      dockerfile_inline: |\n        FROM x\n        image: b:1\n"
+     "    labels:\n      image: c:1\n    develop:\n      image: d:1\n    # image: e:1\n", []),
+    ("compose.yaml", "services:\n  a:\n    command: \"x\n      image: b:1\"\n    image: redis:7\n", ["dockerhub/library/redis 7"]),
+    ("compose.yaml", "services:\n- a\nimage: x:1\nx-build:\n", []),
     ("compose.yaml", "services:\n  web: {image: nginx:1.27, ports: ['80:80', 443]}\n  db: {\n    image: postgres:16,  # a, b\n    labels: {a: [1,\n 2]},\n  }\n  mq:\n    image: redis:7\n",
      ["dockerhub/library/nginx 1.27", "dockerhub/library/postgres 16", "dockerhub/library/redis 7"]),
     ("compose.yaml", '{"services": {"web": {"image": "nginx:1.27", "build": null}, "db":{"image":"ghcr.io/a/b:16","command":["a}", "b:c"]}},}\n', ["dockerhub/library/nginx 1.27", "ghcr/a/b 16"]),
@@ -5326,12 +5126,27 @@ COMMIT = "8edcb1bdb4e267140fa742c62e395cd74f332709"
         "PKG:NPM/react@18", "pkg:pypi/y@UNKNOWN", "pkg:rpm/fedora/z@1", "pkg:golang/m.example/n@(devel)")]}),
      ["go/github.com/a/env/v11 v11.3.1", "github/golang/go 1.22.4", "github/actions/checkout v4", "github/github/codeql-action v3.1", "github/a/b 5.4", "conda/conda-forge/numpy 1.2", "openvsx/redhat.java 1.0", "debian/openssl 3.0.1 +",
       "ubuntu/curl 8 +", "alpine/main/busybox 1.36 +", "ghcr/o/r 1", "dockerhub/library/nginx 1.27", "npm/react 18", "pypi/y", "?pkg:rpm/fedora/z 1 +", "go/m.example/n"]),
-])
-def test_reader_reads_a_named_file(name, text, wanted):
-    assert pins(name, text) == wanted
-    assert pins(name, text.replace("\n", "\r\n")) == wanted
+]
+
+
+@pytest.mark.parametrize("name, text, wanted", READ)
+def test_reader_reads_what_is_pinned(name, text, wanted):
+    assert pins(name, text) == pins(name, text.replace("\n", "\r\n")) == wanted
     for one in rt.pins_in(name, text, {}):
-        assert one.version or one.digest or one.reason or rt.project_of_pin(rt.PROVIDERS, one), one
+        assert one.version or one.digest or one.reason or "://" in one.name or rt.project_of_pin(rt.PROVIDERS, one), one
+    if name not in ("pnpm-lock.yaml", ".tool-versions", "app.container") and text[:2] != '{"' or name.endswith(".json"):     # pasted, it is known by its mark
+        assert sorted(pins("config.yml" if name == "values.yaml" else "", text)) == sorted(wanted)
+
+
+@pytest.mark.parametrize("name, text, wanted", [
+    ("compose.yaml", services("a:1"), ["web"]), ("Dockerfile", "FROM a:1 AS build\nFROM b:2\n", ["build", ""]),
+    ("nvchecker.toml", '[x]\nsource = "github"\ngithub = "a/b"\n[y]\nsource = "container"\ncontainer = "a/c"\n', ["x", "y"]),
+    ("f.opml", '<outline text="F"><outline text="a" xmlUrl="https://github.com/a/b/releases.atom"/></outline>', ["F"]),
+    ("config.yml", "service:\n  a:\n    latest_version:\n      type: github\n      url: a/b\n", ["a"]),
+    ("composer.lock", '{"packages-dev": [{"name": "a/b", "version": "v1"}]}', ["packages-dev"]),
+])
+def test_reader_says_where_in_the_file(name, text, wanted):
+    assert [one.service for one in rt.pins_in(name, text, {})] == wanted
 
 
 @pytest.mark.parametrize("files, wanted", [
@@ -5357,8 +5172,7 @@ def test_scan_of_a_folder_reads_files_together(tmp_path, files, wanted):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     faults = list[str]()
-    with contextlib.closing(rt.Helper()) as helper:
-        found = rt.scan_files([str(tmp_path)], helper, faults.append)
+    found = rt.scan_files([str(tmp_path)], HELPER, faults.append)
     rows = {(one.pin, one.file): f"{one.provider.id if one.provider else '?'}/{one.key} {one.pin.version}{'' if one.pin.is_direct else ' +'}" for one in rt.scan_rows(rt.PROVIDERS, {}, found)}
     assert (list(rows.values()), faults) == (wanted, [])
 
@@ -5479,8 +5293,7 @@ def mutated(text: str, chance: random.Random) -> str:
 @pytest.mark.slow
 def test_readers_survive_mutations():
     chance = random.Random(7)
-    samples = [(row.args[0], row.args[1]) if hasattr(row, "args") else row[:2]
-               for table in (test_reader_reads_what_is_pinned, test_reader_reads_a_named_file) for row in table.pytestmark[0].args[1]]
+    samples = [row[:2] for row in READ]
     samples.append(("compose.yml", f"x: &b\n  image: a:1\n{services('${A:-b}:$C')}    <<: *b\n"))
     for _ in range(10_000):
         name, text = chance.choice(samples)
@@ -5559,14 +5372,14 @@ def test_news_have_the_step_that_they_take_above_what_was_known():
         ("2.0", "major"), ("2.0.1", "patch"), ("3.1-rc1", "major")]
 
 
-def test_promoted_prerelease_is_news():
-    listing = rt.Listing([rt.Release("2.0", "2026-02-01T00:00:00Z", False, content_id="published:x")])
-    before = was("2026-02-01T00:00:00Z", "published:x", is_prerelease=True)
+@pytest.mark.parametrize("content_id", ["published:x", None])      # None: as where npm's "latest" moves to it
+def test_promoted_prerelease_is_news(content_id):
+    listing, before = rt.Listing([rt.Release("2.0", MAY, content_id=content_id)]), was(MAY, content_id, is_prerelease=True)
     after, news = rt.compare({"2.0": before}, listing, 0.0)
     for one in (*news, after["2.0"]):
         assert one.is_updated and not one.is_prerelease
-    for quiet in (dataclasses.replace(before, is_prerelease=False), dataclasses.replace(before, content_id=None)):
-        assert rt.compare({"2.0": quiet}, listing, 0.0)[1] == []
+    quiet = [dataclasses.replace(before, is_prerelease=False), *[dataclasses.replace(before, content_id=None)] * bool(content_id)]
+    assert not any(rt.compare({"2.0": one}, listing, 0.0)[1] for one in quiet)
 
 
 def test_release_without_date_gets_that_of_the_check_or_at_first_of_the_oldest_dated():
@@ -5619,7 +5432,7 @@ def test_many_new_releases_are_twenty_and_a_summary():
     assert item.heading == "o/r (GitHub): 30 more releases"
     secure, = [event for event in events_of(subscriber, news(30, cve=("CVE-2026-1234",))) if event.kind == "summary"]
     assert secure.body["cve"] == ["CVE-2026-1234"]
-    judged = rt.judged(news(50), verdicts_of((), [], [f"1.{minor}" for minor in range(3, 50)]))
+    judged = rt.judged(news(50), rt.Verdicts(BLANK, [f"1.{minor}" for minor in range(3, 50)]))
     assert received(events_of(subscriber, judged), "ntfy") == ["1.0", "1.1", "1.2"]
     assert events_of(subscriber_to("ntfy", exclude_updated=True), [], [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)]) == []
 
@@ -5663,7 +5476,7 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
     assert sql(world.store, "SELECT body ->> 'text' FROM event WHERE kind = 'summary'") == [
         ("120 tags were rebuilt: 8.119, 8.118, 8.117, ...",)]
     rebuilt, hub = [rt.Release(tag, MAY, is_updated=True) for tag in ("8", "8.1", "latest")], rt.PROVIDERS["dockerhub"]
-    judged = rt.judged(rebuilt, verdicts_of((), [], ["8", "latest"]))
+    judged = rt.judged(rebuilt, rt.Verdicts(BLANK, ["8", "latest"]))
     for news, told in ((rebuilt, "3 tags were rebuilt: latest, 8.1, 8"), (judged, "8.1")):
         assert received(rt.release_events(subscriber_to("ntfy"), news, (), hub, MONDAY, WITH_MAIL), "ntfy") == [told]
     assert received(events_of(subscriber_to("ntfy"), rebuilt), "ntfy") == ["8", "8.1", "latest"]        # no image
@@ -5681,36 +5494,18 @@ def test_history_is_rewritten_when_more_than_half_of_it_changes():
 
 # mine | the newest with its first number | the newest of all; "=" the same, "-" none | others; with dates behind an "@"
 FAMILIES = """
-16 | - | 18 | 18beta1 16.4
-16-alpine | - | 18-alpine | 18-alpine3.22 18-bookworm
-16.4 | 16.10 | 18.0 | 18 18rc1 16.9
 7.2.4-alpine3.19 | 7.4.0-alpine3.20 | 8.2.1-alpine3.22 | 7.2.5-alpine3.19 7.2.5
-7.2.5-alpine3.19 | 7.4.0-alpine3.20 | 8.2.1-alpine3.22 | 8.2.1-alpine
-3.12-slim-bookworm | 3.14-slim-bookworm | = | 3.15-rc-slim-bookworm 3.14-slim-trixie
-1.27.3 | 1.29.1 | = | 1.29.1-perl
-stable-alpine | - | - | 1.29.1-alpine
-29.0.4-apache | - | 31.0.8-apache | 32.0.0rc1-apache 31-apache 31.0.8-fpm
-4.6.2 | 4.6.3 | 5.1.4 | 20.04.1
-v8.9.0-ls99 | v8.9.0-ls101 | = | v8.8.1-ls120
-10.11.4 | 10.11.5 | = | 2021.12.16
 2025.2.4 | 2025.10.1 | = | 2025.6.0-rc1
-2026.8 | 2026.10 | = | 2026.10.0b2 2026.9
-2024.12.3 | - | 2025.10.4 | 2025.11.0b3
 v2.11.9 | v2.11.29 | v3.5.3 | 3.5.3 v3.6.0-rc1
-v3 | - | v4 | v4.0.0-ea.1
 RELEASE.2024-08-29T01-40-52Z | - | RELEASE.2025-09-07T16-13-09Z | RELEASE.2025-09-07T16-13-09Z.hotfix.1
 22.04 | - | 26.04 | 20250101 24.10 25.04
-3.19 | 3.22 | = | 20250108
 4.0.9.2244-ls257 | 4.0.19.2979-ls322 | = | 4.0.14.2938-develop
 8.0.0-debian-12-r3 | 8.2.1-debian-12-r0 | = | 8.2.1-photon-5-r1
-11.2.0 | 11.2.1 | 12.1.1 | 12.2.0-17567790421 12.1.0-security-01
-20-alpine | - | 25-alpine | lts-alpine
 pg14-v0.2.0 | pg14-v0.3.0 | = | pg16-v0.4.0
 14-vectorchord0.4.3-pgvectors0.2.0 | 14-vectorchord0.5.3-pgvectors0.2.0 | 16-vectorchord0.5.3-pgvectors0.2.0 |
 2.0.0-rc.1 | 2.0.0 | = | 2.1.0-beta.1 2.0.0-rc.10
 1.10.0 | 1.10.1 | = | a1b2c3d sha-1a2b3c4 1.11.0.sig
 version-6.13.7 | version-6.14.0 | = | 6.14.0-ls300
-8.2.4-fpm-alpine | 8.3.0-fpm-alpine | = | 8.4.1-cli-alpine
 4.9.0.9 | 4.9.0.12 | = | 4.9.0.10
 1.2.2@2025-01-01 | 1.3.2 | = | 1.8.1259@2021-04-01
 """
@@ -5745,25 +5540,16 @@ OFFICIAL: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("image, mine, line, newest", [row.split() for row in """
 python   3.12.11-slim-bookworm  3.14.0-slim-bookworm  =
-python   3.12-alpine            3.14-alpine           =
 python   3.12-alpine3.20        3.14-alpine3.22       =
 python   3.15.0a1               3.15.0a2              =
 python   3-slim                 -                     -
-php      7.3.24-fpm-alpine      7.4.13-fpm-alpine     8.0.0-fpm-alpine
-php      7-apache               -                     8-apache
 php      8.0-cli-alpine3.11     -                     -
 redis    7.0.11-alpine3.17      7.0.12-alpine3.18     =
-redis    6.2-bookworm           -                     7.0-bookworm
 redis    7.2-rc2                7.2-rc3               =
-postgres 11.4                   11.5                  =
-postgres 10-alpine              -                     12-alpine
 postgres 9.6.14-alpine          9.6.15-alpine         =
-node     8.11.3-alpine          8.11.4-alpine         10.9.0-alpine
 node     carbon-slim            -                     -
 nginx    1.30.4-alpine-slim     1.30.5-alpine-slim    =
-nginx    1.22-perl              1.31-perl             =
 nginx    1.23.3                 1.30.5                =
-traefik  v2.9.3                 v2.9.4                =
 traefik  1.7                    -                     2.9
 """.strip().splitlines()])
 def test_newest_of_an_official_image_is_of_its_tag_s_family(image, mine, line, newest):
@@ -5781,54 +5567,35 @@ def test_newest_of_an_official_image_is_of_its_tag_s_family(image, mine, line, n
 # oldest first; of images, unless a row says which rules are its own. By kinds of ways in which real tags change.
 CHANGES = """
 # the "v" and generic words before the version
-v1.9.0 | 2.1.0 | - | v1.8.0 v1.9.0 2.0.0 2.1.0
 1.9.0 | v2.1.0 | - | 1.8.0 1.9.0 v2.0.0 v2.1.0
-v0.9.1 | 0.10.0 | = | v0.9.0 v0.9.1 0.10.0
-1.9.0 | 2.0 | - | 1.9.0 v1.9.0 2.0 v2.0
 v1.9.0 | v2.0 | - | 1.9.0 v1.9.0 2.0 v2.0
-release-1.9 | release-1.10 | = | release-1.8 release-1.9 release-1.10
 release-1.9 | 1.10 | = | release-1.8 release-1.9 1.10
 rel_1.9 | v1.10 | = | rel_1.8 rel_1.9 v1.10 | GENERIC
 version-2.3.1 | v2.4.0 | = | version-2.3.0 version-2.3.1 v2.4.0 | GENERIC
 tag/1.2 | 1.3 | = | tag/1.1 tag/1.2 1.3 | GENERIC
-release/1.2.0 | release/1.3.0 | = | release/1.1.0 release/1.2.0 release/1.3.0 | GENERIC
-REL_17_2 | REL_18_0 | - | REL_17_1 REL_17_2 REL_18_0 | GENERIC
 # the project's own name before the version
 v0.1.9 | flip-link-v0.1.10 | = | v0.1.8 v0.1.9 flip-link-v0.1.10 | GENERIC own=knurling/flip-link
 curl-8_9_1 | 8.10.0 | = | curl-8_9_0 curl-8_9_1 8.10.0 | GENERIC own=curl/curl
-OpenSSL_1_1_1w | openssl-3.0.0 | - | OpenSSL_1_1_1v OpenSSL_1_1_1w openssl-3.0.0 | GENERIC own=openssl/openssl
-my_tool-1.0 | 1.1 | = | my_tool-0.9 my_tool-1.0 1.1 | GENERIC own=x/my-tool
 1.0 | mytool@1.1 | = | 0.9 1.0 mytool@1.1 | GENERIC own=x/mytool
 # another name is doubt, but for what went on beside it
 v0.1.9 | ~newname-v0.2.0 | | v0.1.8 v0.1.9 newname-v0.2.0 | GENERIC own=x/oldname
 1.4.0 | ~server-1.5.0 | | 1.3.0 1.4.0 server-1.5.0
-app-2.1 | ~suite-2.2 | | app-2.0 app-2.1 suite-2.2 | GENERIC
 b10502 | = | | v0.0.9 b10501 b10502 v0.1.0 | GENERIC
 core@1.1 | = | | core@1.0 cli@2.9 core@1.1 cli@3.0 | GENERIC
-grafana-6.1.0 | = | | grafana-6.0.0 loki-6.0.0 grafana-6.1.0 loki-6.2.0 | GENERIC
-sdk/v1.1.0 | = | | sdk/v1.0.0 api/v1.9.0 sdk/v1.1.0 api/v2.0.0 | GENERIC
 sdk/v1.0.0 | sdk/v1.1.0 | = | sdk/v1.0.0 api/v1.9.0 sdk/v1.1.0 api/v2.0.0 | GENERIC
 pg16-v0.3.0 | = | | pg16-v0.2.0 pg17-v0.2.0 pg16-v0.3.0 pg17-v0.4.0
 # a hash behind the version, also one of digits alone
 1.40.4.8679-424562606 | 1.41.0.8994-f2c27da23 | = | 1.40.3.8555-fef15d30c 1.40.4.8679-424562606 1.41.0.8994-f2c27da23
 1.40.3.8555-fef15d30c | 1.40.4.8679-424562606 | = | 1.40.3.8555-fef15d30c 1.40.4.8679-424562606
-1.40.3.8555-fef15d30c | 1.42.0.9975-abcdef012 | = | 1.40.3.8555-fef15d30c 1.42.0.9975-abcdef012
-0.9.16.6.1993-5089475 | 0.9.17.1.2000-1a2b3c4 | = | 0.9.16.6.1993-5089475 0.9.17.1.2000-1a2b3c4
 2.0.1-a1b2c3d | 2.0.2-1234567 | = | 2.0.1-a1b2c3d 2.0.2-1234567
 v3.1.0-g1a2b3c4 | v3.1.1-gabcdef0 | = | v3.1.0-g1a2b3c4 v3.1.1-gabcdef0
 # how many numbers a version has
 1.10.1 | 2.0 | 1.11 | 1.9.1 1.9.2 1.10 1.10.1 1.11 2.0
-1.9.2 | 1.10.1 | = | 1.9.1 1.9.2 1.10 1.10.1
 24.05.2 | 24.10 | = | 24.05 24.05.1 24.05.2 24.10
-7 | 8 | - | 7 7.0.14 8 8.0.1
 7.0.14 | 8.0.1 | - | 7 7.0.14 8 8.0.1
 16 | 18 | - | 16 16.4 17 17.2 18 18.1
-3.9 | 4.0 | - | 3.9 3.9.5 4.0 4.0.1
 1.2 | 1.3 | = | 1.2 1.2.9 1.3 1.3.0
 2.528.2 | ~2.536 | | 2.520 2.527 2.528 2.528.1 2.528.2 2.536
-2.528.1 | 2.528.2 | = | 2.520 2.527 2.528 2.528.1 2.528.2 2.536
-4.0.9.2244 | 4.0.16.2944 | = | 4.0.9.2244 4.0.16.2944 4.0.16
-1.0 | 1.0.1 | = | 0.9 1.0 1.0.1 | GENERIC
 v257 | v257.1 | = | v256 v257 v257.1 | GENERIC
 v4 | = | | v3.9.0 v4.1.7 v4.2.0 | GENERIC
 v4 | v5.0.1 | - | v4.1.7 v4.2.0 v5.0.1 | GENERIC
@@ -5838,38 +5605,28 @@ v4 | v5.0.1 | - | v4.1.7 v4.2.0 v5.0.1 | GENERIC
 3.1-php8.2 | 3.3-php8.4 | = | 3.1-php8.2 3.2-php8.2 3.3-php8.3 3.3-php8.4
 16.4-alpine3.20 | 18.1-alpine3.22 | 16.11-alpine3.22 | 16.4-alpine3.20 17.0-alpine3.20 16.11-alpine3.22 18.1-alpine3.22
 18.1-alpine3.22 | = | | 17-alpine3.22 18.0-alpine3.22 18.1-alpine3.21 18.1-alpine3.22
-18.0-alpine3.22 | = | | 18.0-alpine3.22 18.1-alpine3.21
 3.13.0-slim-bookworm | 3.14.0-slim-trixie | = | 3.13.0-slim-bookworm 3.13.1-slim-trixie 3.14.0-slim-trixie
 1.2-jammy | 1.3-noble | = | 1.2-jammy 1.3-noble
 1.2-bullseye | 1.4-trixie | = | 1.2-bullseye 1.3-bookworm 1.4-trixie
 1.2-noble | = | | 1.2-noble 1.3-jammy
 10.6.16-focal | 10.6.22-focal | = | 10.6.16-focal 10.6.22-focal 10.6.23-jammy
 1.5-ubuntu22.04 | 1.6-ubuntu24.04 | = | 1.5-ubuntu22.04 1.6-ubuntu24.04
-1.5-debian-11 | 1.6-debian-12 | = | 1.5-debian-11 1.6-debian-12
 4.8.1-windowsservercore-ltsc2019 | 4.8.2-windowsservercore-ltsc2022 | = | 4.8.1-windowsservercore-ltsc2019 4.8.2-windowsservercore-ltsc2022
-4.8.1-nanoserver-1809 | 4.8.2-nanoserver-1809 | = | 4.8.1-nanoserver-1809 4.8.2-nanoserver-1809 4.8.2-nanoserver-ltsc2022
 2.5.1-cuda12.4-cudnn9-devel | 2.6.0-cuda12.6-cudnn9-devel | = | 2.5.1-cuda12.4-cudnn9-devel 2.6.0-cuda12.6-cudnn9-devel 2.6.0-cuda12.6-cudnn9-runtime
 2022-CU15-ubuntu-22.04 | 2022-CU16-ubuntu-22.04 | = | 2022-CU14-ubuntu-22.04 2022-CU15-ubuntu-22.04 2022-CU16-ubuntu-22.04
 jammy-20240911.1 | jammy-20251013 | - | jammy-20240911.1 noble-20251013 jammy-20251013
-bookworm-20250101 | bookworm-20250203 | - | bookworm-20250101 trixie-20250203 bookworm-20250203
 9.1.0.jre8 | 9.2.0.jre8 | = | 9.1.0.jre8 9.1.0.jre11 9.2.0.jre8 9.2.0.jre11 | MAVEN
 2.8.1-java8 | 2.8.2-java8 | = | 2.8.1-java8 2.8.2-java8 2.8.2-java17 2.8.3-java17 | MAVEN
 2.8.2-java8 | 2.8.3-java17 | = | 2.8.1-java8 2.8.2-java8 2.8.3-java17 | MAVEN
 9.1.0.jre11 | = | | 9.1.0.jre8 9.1.0.jre11 9.2.0.jre8 | MAVEN
 # counters decide at the same version, may fall when it rises, may come or go
-v8.9.0-ls99 | v8.9.0-ls101 | = | v8.9.0-ls99 v8.9.0-ls101
 v8.9.0-ls99 | v8.10.0-ls5 | = | v8.9.0-ls99 v8.10.0-ls5
-8.0.0-debian-12-r4 | 8.1.0-debian-12-r0 | = | 8.0.0-debian-12-r4 8.1.0-debian-12-r0
 v1.30.2+k3s1 | v1.30.2+k3s2 | = | v1.30.1+k3s1 v1.30.2+k3s1 v1.30.2+k3s2 | GENERIC
 v1.30.2+rke2r1 | v1.30.2+rke2r2 | = | v1.30.2+rke2r1 v1.30.2+rke2r2 | GENERIC
 jdk-21.0.4+1 | jdk-21.0.4+7 | = | jdk-21.0.4+1 jdk-21.0.4+7 | GENERIC
-v1.30.2-k3s1 | v1.30.3-k3s1 | = | v1.30.2-k3s1 v1.30.3-k3s1
 18.5.0-ce.1 | 18.6.0-ce.0 | = | 18.5.0-ce.0 18.5.0-ce.1 18.6.0-ce.0
-18.5.0-ce.0 | 18.5.0-ce.1 | = | 18.5.0-ce.0 18.5.0-ce.1
 11.6.1 | 11.6.1-security-01 | = | 11.6.0 11.6.1 11.6.1-security-01
 11.6.1-security-01 | 11.6.2 | = | 11.6.1 11.6.1-security-01 11.6.2
-11.6.1-security-01-ubuntu | 11.6.2-ubuntu | = | 11.6.1-ubuntu 11.6.1-security-01-ubuntu 11.6.2-ubuntu
-8u432-b06-jre | 8u472-b08-jre | = | 8u432-b06-jre 8u472-b08-jre
 8u432-b05 | 8u432-b06 | = | 8u432-b05 8u432-b06
 jdk8u432-b06 | jdk8u442-b06 | = | jdk8u432-b06 jdk8u442-b06 | GENERIC
 11.0.28_6-jdk | 11.0.29_7-jdk | = | 11.0.28_6-jdk 11.0.29_7-jdk
@@ -5881,23 +5638,17 @@ jdk8u432-b06 | jdk8u442-b06 | = | jdk8u432-b06 jdk8u442-b06 | GENERIC
 11.2.0 | = | | 11.1.0 11.2.0 12.2.0-17567790421
 7.2.0-v13 | 7.4.0-v8 | = | 7.2.0-v13 7.2.0-v19 7.4.0-v0 7.4.0-v8
 7.7.1-1-ubi8 | 7.9.4-2-ubi8 | = | 7.7.1-1-ubi8 7.9.4-1-ubi8 7.9.4-2-ubi8
-v1.24.0-47-alpine | v1.25.0-3-alpine | = | v1.24.0-47-alpine v1.25.0-3-alpine
-15-3.5-alpine | 17-3.6-alpine | - | 15-3.5-alpine 16-3.5-alpine 17-3.6-alpine 17-3.6
 4.6-20250101-servercore | 4.6-20250301-servercore | = | 4.6-20250101-servercore 4.6-20250301-nano 4.6-20250301-servercore
-1.5.3-build.20250101 | 1.5.3-build.20250301 | = | 1.5.3-build.20250101 1.5.3-build.20250301
 3.3-web-202409221209 | 3.5-web-202502070602 | = | 3.3-web-202409221209 3.5-web-202502070602
 # git describe
 v2.4.0-31-g1a2b3c4 | v2.5.0-7-g5d6e7f8 | = | v2.4.0-31-g1a2b3c4 v2.4.0-40-g9f8e7d6 v2.5.0-7-g5d6e7f8
 20250301-091500-gab12cd345 | 20250402-080000-gcd34ab123 | - | 20250301-091500-gab12cd345 20250402-080000-gcd34ab123
-1.0.0-5-gabcdef1 | 1.0.0-9-g1234567 | = | 1.0.0-5-gabcdef1 1.0.0-9-g1234567
 # repairs come after the final version
 v1.2.0 | v1.2.0-hotfix1 | = | v1.1.0 v1.2.0 v1.2.0-hotfix1 | GENERIC
 1.2.0 | 1.2.0-patch2 | = | 1.2.0 1.2.0-patch1 1.2.0-patch2
 1.0 | 1.0.post1 | = | 1.0 1.0.post1 1.1.dev1 | PEP440
-v0.6.3 | v0.6.3.post1 | = | v0.6.2 v0.6.3 v0.6.3.post1
 2.4.8-p1 | 2.4.8-p10 | = | 2.4.7-p9 2.4.8 2.4.8-p1 2.4.8-p3 2.4.8-p10
 V_10_0_P1 | V_10_0_P2 | = | V_9_9_P2 V_10_0_P1 V_10_0_P2 | GENERIC
-9.8p1 | 9.9p1 | = | 9.8p1 9.9p1 | GENERIC
 1.1.1v | 1.1.1w | = | 1.1.1u 1.1.1v 1.1.1w | GENERIC
 3.3 | 3.3a | = | 3.2a 3.3 3.3a | GENERIC
 2.13.0-final | 2.13.0-hotfix-1 | = | 2.13.0-final 2.13.0-hotfix-1 | GENERIC
@@ -5911,7 +5662,6 @@ v0.108.0-b.60 | v0.108.0-b.77 | = | v0.107.69 v0.108.0-a.1234 v0.108.0-b.60 v0.1
 4.0.15.2940-develop | 4.0.16.2946-develop | = | 4.0.15.2940-develop 4.0.16.2944 4.0.16.2946-develop
 # another scheme is doubt
 1.9.0 | ~2024.2.0 | | 1.8.0 1.9.0 2024.1.0 2024.2.0 | GENERIC
-10.11.3 | 10.11.4 | = | 2021.12.16 10.11.3 10.11.4
 2021.12.16 | ~10.8.2 | | 2021.11.1 2021.12.16 10.8.1 10.8.2
 2021.12.16 | ~v10.8.2 | | 2021.11.1 2021.12.16 v10.8.1 v10.8.2 | GENERIC
 3.4 | ~20250301 | | 3.3 3.4 20250201 20250301 | GENERIC
@@ -5922,32 +5672,26 @@ RELEASE.2024-08-29T01-40-52Z | RELEASE.2025-09-07T16-13-09Z | - | RELEASE.2024-0
 rel-1700000000 | rel-1700086400 | - | rel-1700000000 rel-1700086400
 # a variant must be equal; where it ended, doubt
 1.27.3-perl | 1.29.1-perl | = | 1.27.3-perl 1.29.1-perl 1.29.1 1.29.1-otel
-1.9-slim | ~2.0 | | 1.8-slim 1.9-slim 2.0
 17.1.0-ce | ~17.2.0 | | 17.0.0-ce 17.1.0-ce 17.2.0
 1.1-slim | ~1.3 | | 1.0 1.0-slim 1.1 1.1-slim 1.2 1.3
 1.1-slim | = | | 1.0 1.0-slim 1.1 1.1-slim 1.2
 1.4-java8 | 1.5-java11 | = | 1.3-java8 1.4-java8 1.5-java11
 v1.7.34-alpine | ~v2.11.0 | | v1.7.34 v1.7.34-alpine v2.10.0 v2.11.0
 2.0-management | ~2.1-management-alpine | | 2.0-management 2.1-management-alpine
-1.3.0-ee | = | | 1.2.0-ee 1.2.0-ce 1.3.0-ce 1.3.0-ee
 # an architecture must be equal
 2.3.1-arm64 | 2.3.2-arm64 | = | 2.3.1 2.3.1-arm64 2.3.2 2.3.2-arm64 2.3.3
 arm64v8-2.3.1 | arm64v8-2.3.2 | = | arm64v8-2.3.1 arm64v8-2.3.2 amd64-2.4.0
-0.14.1-standard-arm64 | 0.16.2-standard-arm64 | = | 0.14.1 0.14.1-standard-arm64 0.16.2 0.16.2-standard-arm64
 1.0-armhf | = | | 0.9-armhf 1.0-armhf 1.1-amd64
 # names with digits
 log4j-2.16.0 | log4j-2.17.1 | = | log4j-2.16.0 log4j-2.17.1 | GENERIC
 3d-slicer-5.6.1 | 3d-slicer-5.6.2 | = | 3d-slicer-5.6.1 3d-slicer-5.6.2 | GENERIC
-s6-overlay-3.1 | s6-overlay-3.2 | = | s6-overlay-3.1 s6-overlay-3.2 | GENERIC
 go1.23rc1 | go1.23.1 | = | go1.22 go1.23rc1 go1.23.1 | GENERIC
 php-8.3.1 | php-8.4.2 | = | php-8.3.1 php-8.4.0alpha1 php-8.4.2 | GENERIC
 # what names no version moves
 lts-jdk17 | - | | lts lts-jdk17 lts-jdk21 2.528.2-lts-jdk17
 latest-pg16 | - | | latest-pg16 latest-pg18 2.23.1-pg16
 java17 | - | | java17 java25
-alpine3.21 | - | | alpine3.21 alpine3.22
 stable | - | | stable 1.28.0 1.29.1
-carbon-slim | - | | carbon-slim 8.11.4-slim
 """
 
 
@@ -6170,11 +5914,6 @@ class Watch:
     @property
     def versions(self) -> list[str]:
         return sorted(self.world.store.releases.known(self.id))
-
-    @property
-    def owner(self) -> str:
-        (_, owner, *_), = self.world.store.sources.due(["forge"], self.now + rt.DAY, 9)
-        return owner
 
     def wait(self) -> float:
         """Seconds until the source is due again."""
@@ -6534,7 +6273,7 @@ def test_private_address_of_a_user_needs_an_administrator(world, listen):
     assert "is a private address" in check_now(tracker, source.id)[0].error      # as long as others would have it, too
     world.store.projects.remove(theirs.id)
     assert check_now(tracker, source.id)[0].error is None
-    assert world.store.releases.known(source.id)["v1.10-rc1"].content_id == SECOND_TAG
+    assert world.store.releases.known(source.id)["v1.10-rc1"].content_id == f"commit:{'b' * 40}"
     registry = listen(by_path(OCI))
     name, key = rt.name_at(rt.PROVIDERS["image"], f"{rt.host_of(registry.url)}/o/i")
     theirs, source = world.store.projects.add(other.id, "image", key, name, {})
@@ -6583,14 +6322,6 @@ def test_window_that_was_too_short_is_said_once(world, listen):
     assert text == "all 2 releases that hub lists are new, so some may be missing; a shorter poll interval or a token in HUB_TOKEN helps"
 
 
-def test_version_that_is_no_longer_a_prerelease_is_news_without_a_content_id_too():
-    """As where npm's "latest" moves to it."""
-    known = {"2.0": was(MAY, is_prerelease=True, place=0)}
-    for is_prerelease in (True, False):
-        after, news = rt.compare(known, rt.Listing([rt.Release("2.0", MAY, is_prerelease)]), NOW)
-        assert [one.version for one in news] == [version for version, one in after.items() if one.is_updated] == ["2.0"] * (not is_prerelease)
-
-
 @pytest.mark.parametrize("releases, latest", [
     # version and day of its release; ! is gone, ? is flagged as a pre-release
     ("5.2.1:3 5.1.0:2 0.0.1110:9", "5.2.1"),                            # whose dates were reset
@@ -6614,18 +6345,6 @@ def test_latest_is_the_highest_final_version_of_the_main_family(releases, latest
             f"2026-01-{int(day):02}T00:00:00Z", is_prerelease=is_flagged, gone_at=1.0 if version[-1] == "!" else None)
     places = rt.ranked_places(known, rules)
     assert max(places, key=places.__getitem__) in latest.split() and sorted(places.values()) == list(range(len(known)))
-
-
-def test_latest_release_is_kept_with_each_check(watch):
-    watch.check()
-    watch.forge.publish(watch.name, "3.0", "2.9")
-    watch.check()
-    project = watch.world.store.projects.search(watch.world.account.id, "")[0]
-    releases = watch.world.store.releases
-    assert releases.newest_wanted(project).version == releases.newest(watch.world.account.id, [watch.id])[watch.id].version == "3.0"
-    watch.forge.publish(watch.name, "2.9.1")
-    watch.check()
-    assert releases.newest_wanted(project).version == "3.0" and releases.page(project, 1)[0][0].version == "2.9.1"
 
 
 def test_claimed_source_is_left_to_its_claimant(watch, monkeypatch, caplog):
@@ -6707,7 +6426,7 @@ def test_fault_of_the_judging_at_the_start_is_logged(world, caplog):
     """Review: what it raised was dropped."""
     project = world.track("github", "o/p")
     with contextlib.closing(sqlite3.connect(world.db)) as db, db:
-        db.execute("UPDATE project SET installed = '{', judged_by = '' WHERE id = ?", (project.id,))
+        db.execute("UPDATE project SET installed = '{', revision = 1 WHERE id = ?", (project.id,))
     with at_work(world.tracker(world.service.settings)):
         until(lambda: "comparing what is installed: failed" in caplog.text, 10)
     assert "Traceback" in caplog.text
@@ -6787,12 +6506,6 @@ def test_two_accounts_share_one_check(watch):
     assert watch.check() == ["2.0"]
     assert [(event["version"], event["account"]["name"]) for event in watch.heard] == [("2.0", "Me"), ("2.0", "other")]
     assert len([seen for seen in watch.forge.listener.seen if "/releases?" in seen.path]) == 1
-    # It counts in the share of the first that tracks it, and then of the next.
-    accounts, projects = watch.world.store.accounts, watch.world.store.projects
-    owners = [watch.owner, projects.remove(watch.project.id), watch.owner]
-    projects.add(watch.world.account.id, "forge", "o/r", "o/r", {})
-    owners += [watch.owner, accounts.remove(other.id), watch.owner]
-    assert owners == [watch.world.account.id, None, other.id, other.id, None, watch.world.account.id]
 
 
 def test_check_that_raises_is_recorded_with_backoff(watch, monkeypatch, caplog):
@@ -9025,33 +8738,6 @@ def test_hold_keeps_what_a_person_skipped_or_snoozed(world, forge, pager):
         "o/removed": ("skipped", "the project was removed")}
 
 
-def test_hold_waits_while_its_project_is_not_found(world, forge, pager):
-    """One 404 as its time comes, and answers of 304 from then on: what is held is judged when that is clear."""
-    hold(world, forge, pager)
-    world.find("o/a", "2.0")
-    whole, tag = forge.releases["o/a"], '"same"'
-    listing = forge.listener.answer
-
-    def unchanged(seen: Seen) -> Any:
-        answer = listing(seen)
-        if answer[0] == 200 and seen.headers.get("if-none-match") == tag:
-            return 304, b"", {}
-        return (*answer[:2], {"ETag": tag}) if answer[0] == 200 else answer
-
-    forge.listener.answer = unchanged
-    world.check()
-    del forge.releases["o/a"]
-    world.clock.now = moment("2026-06-17T08:59:00+02:00")
-    world.check()
-    world.send("2026-06-17T09:01:00+02:00")
-    assert world.states()["2.0"] == "pending" and pager.seen == []
-    forge.releases["o/a"] = whole
-    world.clock.now += 3 * rt.HOUR
-    world.check()
-    world.send()
-    assert world.states()["2.0"] == "delivered"
-
-
 def test_retry_after_pauses_the_whole_destination(world, listen):
     answers = [(429, {"error": "limit reached"}, {"Retry-After": "3600"})]
     receiver, clock = listen(lambda seen: answers.pop() if answers else PUSHED), Clock()
@@ -9854,27 +9540,25 @@ def test_pattern_that_takes_too_long_is_not_saved(world):
     assert said.startswith("exclude_version_regexp[1] must be matched with all versions in time")
     with world.service._context.waiting(world.account.id), world.service._context.waiting(world.account.id):
         refused = world.ask("POST", f"/v1/projects/{project.id}", {"exclude_version_regexp": [{"value": "x"}]}, status=429)
+        assert "Try again" in refused["errors"][0] and everything(world.store) == before
         world.ask("POST", f"/v1/projects/{project.id}", {"exclude_version_regexp": []})
-    assert "Try again" in refused["errors"][0] and everything(world.store) == before
 
 
 RC, X = (("rc", False),), (("x", False),)
 
 
-def saved(world: World, rules: Any, *versions: str) -> None:
-    """Save patterns of o/a that were judged while it had these versions."""
-    verdicts = verdicts_of(rules, versions, [version for version in versions if rules[0][0] in version])
-    world.store.projects.update(world.account.id, world.projects["o/a"].id, {"exclude_version_regexp": rules, "verdicts": verdicts})
+def saved(world: World, rules: Any) -> None:
+    """Save patterns of o/a, which are not applied yet."""
+    world.store.projects.update(world.account.id, world.projects["o/a"].id, {"exclude_version_regexp": rules})
 
 
-def checked(world: World, *new: str, rules: Any = None, judged: Sequence[str] = (), source_id: int = 0, **found: Any) -> None:
-    """Record a check of o/a that found these, and began when it had these patterns."""
-    project, now = world.projects["o/a"], world.clock.now
-    source_id = source_id or project.source_id
-    verdicts = {project.id: verdicts_of(rules, [*judged, *new], [one for one in [*judged, *new] if rules[0][0] in one])} if rules else {}
-    assert world.store.sources.claim([source_id], "test", now)
-    assert world.store.sources.record_check(source_id, "test", rt.CheckResult(
-        now + 9, after={version: a_release(version) for version in new}, verdicts=verdicts, **found))
+def judged(world: World, *happens: Callable[[], Any]) -> None:
+    """Have the patterns of o/a judge what it has, while something happens."""
+    installer, project = world.service.installer, world.store.projects.get(world.account.id, world.projects["o/a"].id)
+    verdicts = installer.verdicts_for(project)[0]
+    for each in happens:
+        each()
+    world.store.projects.record_verdicts(verdicts)
 
 
 def joined(world: World, old: str, new: str) -> None:
@@ -9882,29 +9566,19 @@ def joined(world: World, old: str, new: str) -> None:
     world.forge.publish("o/b", "5-rc")
     other, source = world.store.projects.add(add_account(world).id, "forge", "o/b", "o/b", {})
     check_now(world.checking, source.id)
-    saved(world, RC, "0.1", "1-rc")
     sources = {"o/a": world.projects["o/a"].source_id, "o/b": source.id}
-    checked(world, source_id=sources[old], renamed=(new, new))
+    assert world.store.sources.claim([sources[old]], "test", world.clock.now)
+    assert world.store.sources.record_check(sources[old], "test", rt.CheckResult(world.clock.now + 9, renamed=(new, new)))
     world.projects["o/a"] = dataclasses.replace(world.projects["o/a"], source_id=sources[new])
 
 
 RACES: dict[str, tuple[bool, Callable[[World], Any]]] = {
-    # case: whether all releases are judged before the next check, and what happened
-    "saved":                                (True, lambda w: saved(w, RC, "0.1", "1-rc")),
-    "saved twice":                          (True, lambda w: (saved(w, X, "0.1", "1-rc"), saved(w, RC, "0.1", "1-rc"))),
-    "saved while a release came":           (False, lambda w: saved(w, RC, "0.1")),
-    "saved without being judged":           (False, lambda w: (saved(w, RC, "0.1", "1-rc"), w.store.projects.update(
-        w.account.id, w.projects["o/a"].id, {"exclude_version_regexp": (*RC, *X)}))),
-    "checked with its patterns":            (True, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-rc", rules=RC, judged=["0.1", "1-rc"]))),
-    "checked for the second time":          (True, lambda w: (saved(w, RC, "0.1"), checked(w, "2", rules=RC, judged=["0.1", "1-rc"]))),
-    "checked when another one came":        (False, lambda w: (saved(w, RC, "0.1"), checked(w, "2-rc", rules=RC))),
-    "checked with former patterns":         (False, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-x", rules=X))),
-    "checked with former ones, no news":    (True, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, rules=X))),
-    "added during the check":               (False, lambda w: (saved(w, RC, "0.1", "1-rc"), checked(w, "2-rc"))),
-    "it joined another source":             (False, lambda w: joined(w, "o/a", "o/b")),
-    "another source joined it":             (False, lambda w: joined(w, "o/b", "o/a")),
-    "upgraded":                             (False, lambda w: w.store.database.write(
-        "UPDATE project SET exclude_version_regexp = ?", [rt.compact_json(RC)])),
+    # case: whether all releases are judged by the patterns, and what happened beside that
+    "nothing":                      (True, lambda w: judged(w)),
+    "a release came":               (False, lambda w: judged(w, lambda: w.record(w.projects["o/a"].source_id, release("2-rc")))),
+    "others were saved":            (False, lambda w: judged(w, lambda: saved(w, (*RC, *X)))),
+    "it joined another source":     (False, lambda w: (judged(w), joined(w, "o/a", "o/b"))),
+    "another source joined it":     (False, lambda w: (judged(w), joined(w, "o/b", "o/a"))),
 }
 
 
@@ -9913,12 +9587,12 @@ def test_releases_are_judged_by_the_patterns_that_are_saved_or_else_by_the_next_
     is_judged, happens = RACES[case]
     world.observe(forge)
     world.find("o/a", "1-rc")
+    saved(world, RC)
     happens(world)
     for way in (is_judged, True):
         project = world.projects["o/a"]
-        (rules, judged_by), = sql(world.store, "SELECT exclude_version_regexp, judged_by FROM project WHERE id = ?", project.id)
+        assert (not world.store.projects.unjudged([project.id])) is way
         found = {release.version: release.is_ruled_out for release in world.store.releases.page(project, 1)[0]}
-        assert (rules == judged_by) is way
         assert not way or found == {version: "rc" in version for version in found} and len(found) > 1
         assert world.check("o/a") == []
     world.checking.helper = None      # nothing is left to be judged
@@ -9930,7 +9604,7 @@ def test_pattern_that_takes_too_long_in_a_check_excludes_nothing(world, forge, c
     """It excludes nothing, and the others do."""
     world.observe(forge)
     world.topic()
-    saved(world, ((BACKTRACKING, False), *RC), "0.1")
+    saved(world, ((BACKTRACKING, False), *RC))
     for version in ("a" * 40 + "!", "1-rc"):
         forge.publish("o/a", version)
     assert len(world.check("o/a")) == 2 and world.check("o/a") == []
@@ -9944,8 +9618,9 @@ def test_release_is_no_news_while_patterns_cannot_be_tried(world, forge):
     """The check fails, says why, and the next one finds the release again; quiet checks go on."""
     world.observe(forge)
     world.topic()
-    saved(world, RC, "0.1")
-    world.checking.helper.close()
+    saved(world, RC)
+    world.check("o/a")
+    rt.Helper.close(HELPER)
     world.checking.helper._patience = 0.0       # its next process is killed at once, as where memory runs out
     assert world.check("o/a") == []
     for version in ("1-rc", "1"):
@@ -9961,7 +9636,7 @@ def test_patterns_of_an_upgraded_store_are_judged_at_the_start(world, forge):
     """Also where the provider does not answer."""
     world.observe(forge)
     world.find("o/a", "1-rc")
-    RACES["upgraded"][1](world)
+    saved(world, RC)
     world.checking.start()
     until(lambda: [one.is_ruled_out for one in world.store.releases.page(world.projects["o/a"], 1)[0]] == [True, False])
     world.checking.stop()
@@ -10402,7 +10077,7 @@ def test_what_is_installed_beside_a_check_is_compared_with_what_that_finds(world
     else:
         installer.record(project, rt.Installation("", "1.0"))
         world.record(project.source_id, waiting.pop())      # by a check that had read no installation
-        world.tracker(world.service.settings)._judge_rest(world.store.projects.with_rules(project.source_id, is_unjudged=True))
+    world.tracker(world.service.settings)._judge_rest(world.store.projects.with_rules(project.source_id, is_unjudged=True))
     assert world.store.projects.get(world.account.id, project.id).installed[0].newest == "2.0"
 
 
@@ -10416,7 +10091,8 @@ def test_a_change_beside_a_check_hides_no_rebuild_of_that(world, between):
     rebuilt = dataclasses.replace(release("1.0"), content_id=f"digest:sha256:{'b' * 64}", is_updated=True)
     tracker = world.tracker(world.service.settings)
     source = world.store.sources.get(hub.source_id)
-    result = tracker._judge(source, rt.PROVIDERS["dockerhub"], dict, rt.CheckResult(0.0, after={"1.0": rebuilt}))
+    after = {"1.0": rebuilt}
+    result = rt.CheckResult(0.0, after=after, verdicts=tracker._judge(source, rt.PROVIDERS["dockerhub"], lambda: after, False))
     world.ask("POST", *(("/v1/installations", item) if between == "a scan" else (f"/v1/projects/{hub.id}", between)))
     assert world.store.sources.claim([source.id], tracker._claimant, world.store.database.clock())
     tracker._record(source, result, [])
@@ -15811,7 +15487,8 @@ def test_image_that_was_never_pulled_is_no_project(world, tmp_path):
 @pytest.mark.parametrize("answer, words", [
     (lambda path: (403, "<html>no</html>") if "containers" in path else (200, "OK"), "a socket proxy needs CONTAINERS=1 and IMAGES=1"),
     (lambda path: (200, "<html>"), "it answered a web page"), (lambda path: (404, "x"), "not as Docker or Podman do"),
-    (lambda path: (200, {"message": "x"}), "no list of containers"), (lambda path: time.sleep(6) or (200, "OK"), "took longer than 3 s")])
+    (lambda path: (200, {"message": "x"}), "no list of containers"),
+    pytest.param(lambda path: time.sleep(6) or (200, "OK"), "took longer than 3 s", marks=pytest.mark.slow)])
 def test_scan_of_an_odd_socket_ends_with_a_clear_word(world, tmp_path, answer, words):
     world.track("dockerhub", "nginx", release("1.27.3"))
     with engine(tmp_path / "docker.sock", answer, version="1.40"):
