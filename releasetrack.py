@@ -9106,7 +9106,7 @@ class Markup:
         return (self.bullet if line.kind == "item" else "") + self.start("".join(runs))
 
 
-def beginning_of(item: Item, room: int) -> list[Line]:
+def truncate_lines(item: Item, room: int) -> list[Line]:
     """The first lines, of so many characters, with an ellipsis where more follow; of a report, how many do.
     What is cut is text, before any markup is made of it."""
     kept = list[Line]()
@@ -9136,7 +9136,7 @@ def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bo
         head = markup.bold(head)
         ends = [" · ".join(markup.link(name, url) for name, url in links)] if markup.link and links else []
         ends = [] if is_digest else ends
-    body = [markup.line(line) for line in beginning_of(item, note)]
+    body = [markup.line(line) for line in truncate_lines(item, note)]
     top = ["" if has_title else head, markup.line(item.marks) if item.is_security or not has_title else ""]
     parts = [list(filter(None, top)), body, ends]
     if not markup.is_plain or is_digest:
@@ -9371,7 +9371,7 @@ def _card_elements(is_alone: bool, item: Item, note: int) -> list[dict[str, Any]
     elements = [_card_line(Line("heading", [Run(shortened(item.heading, 250))])) | {"separator": True}]
     if item.is_security:
         elements[0]["inlines"][0]["color"] = "attention"
-    elements += [_card_line(line) for line in [item.marks, *beginning_of(item, note)] if line.runs]
+    elements += [_card_line(line) for line in [item.marks, *truncate_lines(item, note)] if line.runs]
     if links := dict(list(item.links.items())[:2 if is_alone else 1]):
         elements.append({"type": "TextBlock", "wrap": True, "text": " · ".join(
             itertools.starmap(_markdown_link, links.items()))})
@@ -9541,7 +9541,7 @@ def _mail_item(item: Item, note: int) -> str:
     if item.is_security:
         fixes = [run for run in item.marks.runs if not run.text.startswith(" · ")]
         parts.append(f'<p style="margin:4px 0 12px">{_MAIL.line(Line("", fixes))}</p>')
-    parts += _mail_note(beginning_of(item, note))
+    parts += _mail_note(truncate_lines(item, note))
     is_cut = sum(len(line.text) for line in item.lines) > note
     links = [_MAIL_BUTTON.format(html.escape(url), "Read all" if is_cut else name) if url == item.url
              else _mail_link(name, url) for name, url in item.links.items()]
@@ -9842,7 +9842,8 @@ def redactor(destination: Destination) -> Callable[[str], str]:
     return masking(*hidden)
 
 
-def _as_read(redact: Callable[[str], str], first: str, headers: Iterable[tuple[str, str]], body: str) -> str:
+def _format_exchange(redact: Callable[[str], str], first: str, headers: Iterable[tuple[str, str]],
+                     body: str) -> str:
     head = "\n".join([first, *map(": ".join, headers)])
     return "\n\n".join(redact(part.replace("\r\n", "\n")) for part in (head, body)).rstrip()
 
@@ -9851,18 +9852,18 @@ def request_text(redact: Callable[[str], str], sent: Request | Mail) -> str:
     """What was sent, as people read it, without secrets; its beginning."""
     if isinstance(sent, Request):
         body = (sent.body or b"")[:2 * SENT_LIMIT].decode("utf-8", "replace")
-        return _as_read(redact, f"{sent.method} {sent.url}", sent.headers.items(), body)[:SENT_LIMIT]
+        return _format_exchange(redact, f"{sent.method} {sent.url}", sent.headers.items(), body)[:SENT_LIMIT]
     mail = email.message_from_bytes(sent.content, policy=email.policy.default)
     plain = mail.get_body(("plain",))
-    return _as_read(redact, f"from {sent.sender} to {sent.recipient}\n", mail.items(),
-                    plain.get_content() if plain else "")[:SENT_LIMIT]
+    return _format_exchange(redact, f"from {sent.sender} to {sent.recipient}\n", mail.items(),
+                            plain.get_content() if plain else "")[:SENT_LIMIT]
 
 
 def transcript(destination: Destination, sent: Request | Mail, answer: Answer | None) -> tuple[str, str]:
     """What was sent and what was answered, as people read it, without secrets."""
     redact = redactor(destination)
-    answered = answer and _as_read(redact, f"answered by {answer.address}: {answer.status}",
-                                   answer.headers.items(), answer.text())
+    answered = answer and _format_exchange(redact, f"answered by {answer.address}: {answer.status}",
+                                           answer.headers.items(), answer.text())
     return request_text(redact, sent), (answered or "")[:2 * KIB]
 
 
@@ -11726,8 +11727,9 @@ p, ul, ol, pre, table, blockquote { margin: 0 0 .8rem; }
 a { color: var(--accent); text-underline-offset: .15em; }
 small, .hint, .crumbs, .end { font-size: .8125rem; }
 small, .hint, .crumbs, .end, .soft, ::placeholder { color: var(--soft); }
-pre { background: var(--page); border: var(--rule); border-radius: .4rem; padding: .7rem; overflow: auto; }
-pre { white-space: pre-wrap; }
+pre {
+  background: var(--page); border: var(--rule); border-radius: .4rem; padding: .7rem; white-space: pre-wrap;
+}
 table, td, th { border: var(--rule); border-collapse: collapse; padding: .2rem .5rem; text-align: left; }
 header { background: var(--card); border-bottom: var(--rule); }
 header > div, main { max-width: 64rem; margin: 0 auto; padding: 0 1rem; }
@@ -11776,7 +11778,7 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .main:hover { filter: brightness(1.08); }
 .quiet { background: none; border-color: transparent; color: var(--soft); }
 .danger { color: var(--bad); }
-.small { padding: .1rem .5rem; min-height: 1.75rem; font-size: .8125rem; }
+.small, .bar button { padding: .1rem .5rem; min-height: 1.75rem; font-size: .8125rem; }
 [role=alert], [role=status] { padding: .7rem 1rem; border-radius: .5rem; margin: 0 0 1rem; }
 [role=alert], .mark.bad { background: var(--bad-tint); color: var(--bad); }
 [role=status] { background: var(--good-tint); }
@@ -11804,9 +11806,8 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .fold > summary { cursor: pointer; font-weight: 600; }
 .card.fold { padding: .7rem 1.25rem; }
 .card > .card { padding: 0; border: 0; margin: 0 0 .8rem; }
-.columns > .card { margin-top: 0; }
 .columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
-.list + .card, form + .card { margin-top: 1.25rem; }
+.list + .card, :not(.columns) > form + .card { margin-top: 1.25rem; }
 .bar ~ h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; }
 .bar + h2 { margin-top: .3rem; }
 .bar { margin: 0 0 .6rem; gap: .4rem 1rem; }
@@ -11856,7 +11857,6 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .list .hint { margin: .2rem 0 0; }
 .list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
 .list .fold[open] > summary { margin-bottom: .6rem; }
-.list .fold .row { margin-top: .6rem; }
 .updates > li > .end { align-self: start; padding-top: .15rem; }
 .updates > li > .fold { grid-row: 1; grid-column: 2; align-self: end; text-align: right; margin: 0; }
 .updates > li > .fold[open] { grid-row: auto; grid-column: 1 / -1; text-align: left; }
@@ -11876,11 +11876,10 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .grid, .tiles { display: grid; gap: .6rem; background: none; border: 0; }
 .grid { grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
 .grid > li, .tiles > li { align-content: start; }
-.grid .line { flex-wrap: nowrap; }
 .tiles { grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); }
 .tiles b { flex: 0 0 100%; font-size: 1.5rem; line-height: 1.2; }
 .facts > li { padding: .45rem 1rem; }
-.facts b { min-width: 11rem; font-weight: 400; color: var(--soft); }
+.facts b { min-width: min(11rem, 40%); font-weight: 400; color: var(--soft); }
 .facts .name { order: 1; font-weight: 400; text-decoration: underline; }
 .rows > li { padding: .22rem 1rem; grid-template-columns: auto 1fr max-content; align-items: start; }
 .rows > li:hover, .rows > li:focus-within { background: light-dark(#fafbfc, #1b2029); }
@@ -11922,7 +11921,8 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .projects .marks { grid-column: 5; display: flex; gap: .35rem; min-width: 0; }
 .projects .hint { padding-left: 4rem; }
 .bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; gap: .6rem; }
-.bulk select { max-width: 16rem; }
+.bulk select, .bulk input[name=place] { max-width: 16rem; }
+.bulk .field { display: flex; align-items: center; gap: .6rem; margin: 0; }
 form:not(:has([name=project]:checked)) > .bulk, header nav .glyph, .of-note img { display: none; }
 .form { container-type: inline-size; }
 @container (min-width: 52rem) {
@@ -11955,7 +11955,6 @@ form:not(:has([name=project]:checked)) > .bulk, header nav .glyph, .of-note img 
   .form > .row { margin: 1rem -1rem -1rem; padding: .8rem 1rem; }
   .filters .field { flex: 1 1 7rem; }
   .filters:has(.field ~ .field ~ .field ~ .field ~ .field) .field:has(select) { flex-basis: 40%; }
-  .facts b { min-width: 8rem; }
   .list:not(.rows, .updates) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
   .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding: .22rem 1rem .22rem 1.2rem; }
   .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; }
@@ -12029,17 +12028,18 @@ function move(step) {
 function unfold() { const note = row() && one(".note", row()); if (note) note.open = !note.open; }
 function help() {
   const dialog = one(".keys") || document.createElement("dialog");
+  const words = Object.entries(KEYS).map(([key, [words]]) => key.padEnd(9) + words).join("\\n");
   dialog.className = "card keys";
-  dialog.innerHTML = "<h2>Keys</h2><pre>j k      next, previous row\\no Enter  open or close its notes\\n" +
-    "m        mark as read or unread\\nx        select a project\\n/        search\\n" +
-    "?        these keys</pre><form method=dialog><button>Close</button></form>";
+  dialog.innerHTML = `<h2>Keys</h2><pre>${words}</pre><form method=dialog><button>Close</button></form>`;
   document.body.append(dialog);
   dialog.showModal();
 }
 const KEYS = {
-  j: () => move(1), k: () => move(-1), o: unfold, Enter: unfold, "?": help,
-  m: () => row() && one("[name=read], [name=unread]", row())?.click(),
-  x: () => row() && one("[type=checkbox]", row())?.click(), "/": () => one("[type=search]")?.focus(),
+  j: ["next row", () => move(1)], k: ["previous row", () => move(-1)],
+  o: ["open or close its notes", unfold], Enter: ["the same", unfold],
+  m: ["mark as read or unread", () => row() && one("[name=read], [name=unread]", row())?.click()],
+  x: ["select a project", () => row() && one("[type=checkbox]", row())?.click()],
+  "/": ["search", () => one("[type=search]")?.focus()], "?": ["these keys", help],
 };
 addEventListener("keydown", event => {
   const {target, key} = event;
@@ -12048,7 +12048,7 @@ addEventListener("keydown", event => {
   if (target.closest("select, textarea, dialog, input:not([type=checkbox])")) return;
   if (key === "Enter" && target.localName !== "li") return;
   event.preventDefault();
-  KEYS[key]();
+  KEYS[key][1]();
 });
 """
 
@@ -12081,18 +12081,17 @@ ICONS = '<svg xmlns="http://www.w3.org/2000/svg">' + "".join(
     f'<symbol id="{name}" viewBox="0 0 16 16"><path d="{path}"/></symbol>'
     for name, path in _GLYPHS.items()) + "</svg>"
 
-_GLYPH_OF = {name: glyph for glyph, names in {
-    "fork": "github gitlab codeberg gitea bitbucket gnome-gitlab kde-gitlab debian-gitlab",
-    "container": "dockerhub ghcr quay gcr ecr-public k8s image", "layers": "artifacthub helm",
-    "releases": "page feed", "commit": "git sourcehut", "archive": "gnu-savannah sourceforge",
+_GLYPH_OF = {name: glyph for glyph, names in {          # of dialects, and of kinds of destinations
+    "fork": "github gitlab forgejo bitbucket", "container": "dockerhub oci quay", "releases": "page feed",
+    "layers": "artifacthub helm", "commit": "git sourcehut", "archive": "savannah sourceforge",
     "chat": "slack discord hangouts_chat mattermost rocketchat", "plane": "telegram", "room": "matrix",
     "people": "microsoft_teams", "hook": "webhook", "notifications": "ntfy gotify", "phone": "pushover",
     "fan": "apprise", "envelope": "email"}.items() for name in names.split()}
 
 
-def icon_of(id_: str, title: str = "") -> tuple[str, str, str]:
-    """Glyph, colour and title of the icon of a provider, or of a kind of destinations."""
-    glyph = _GLYPH_OF.get(id_) or ("projects" if id_ in PROVIDERS else "fork")
+def icon_of(id_: str, title: str = "", dialect: Dialect | None = None) -> tuple[str, str, str]:
+    """Glyph, colour and title of the icon of a provider of a dialect, or of a kind of destinations."""
+    glyph = _GLYPH_OF.get(dialect.read.__name__.rstrip("_") if dialect else id_, "projects")
     return glyph, f"hsl({zlib.crc32(id_.encode()) % 360} 48% 45%)", title
 
 
@@ -12229,7 +12228,7 @@ template_of("""\
 % end
 """, "pager")
 template_of("""\
-<form class="row filters" method="get" action="{{page}}" data-live="found" role="search">
+<form class="row filters" method="get" action="{{page.partition("?")[0]}}" data-live="found" role="search">
   % for name, value in get("hidden", ()):
   <input type="hidden" name="{{name}}" value="{{value}}">
   % end
@@ -12312,8 +12311,8 @@ template_of("""\
     <details class="fold" {{"open" if item.is_open or any(field.is_wrong for field in item.fields) else ""}}>
       <summary>{{item.fold}}</summary>
     % end
-    % include("form", groups={"": item.fields}, hidden=item.hidden.items(), buttons=item.buttons,
-    %         live="", is_main=False, form_class="", page=root + item.action if item.action else page)
+    % include("form", groups={"": item.fields}, hidden=(), buttons=item.own_buttons, live="", is_main=False,
+    %         form_class="")
     % if item.fold:
     </details>
     % end
@@ -12355,34 +12354,19 @@ template_of("""\
   % end
 </div>
 """, "empty")
-# Values and texts of buttons; of one that asks for confirmation, a pair of texts.
 template_of("""\
-% for at, (value, label) in enumerate(buttons.items()):
-% if isinstance(label, str):
-<button {{"class=main" if at == 0 and get("is_main") else ""}} name="do" value="{{value}}">{{label}}</button>
-% else:
+% for at, (name, button) in enumerate(buttons.items()):
+% look = "class=main" if at == 0 and get("is_main") else ""
+% if button.sure:
 <details>
-  <summary class="button">{{label[0]}}</summary>
-  <button name="do" value="{{value}}" class="danger">{{label[1]}}</button>
+  <summary class="button">{{button.label}}</summary>
+  <button name="do" value="{{name}}" class="danger">{{button.sure}}</button>
 </details>
+% elif button.label:
+<button {{look}} name="do" value="{{name}}">{{button.label}}</button>
 % end
 % end
 """, "buttons")
-template_of("""\
-% if get("sent"):
-<div id="result">
-  <p role="{{"alert" if error else "status"}}">{{"Failed: " + error if error else "Test delivered."}}</p>
-  <details class="fold card">
-    <summary>Request and answer</summary>
-    <h2>Request</h2>
-    <pre tabindex="0">{{sent}}</pre>
-    <h2>Answer</h2>
-    <pre tabindex="0">{{reply or "None."}}</pre>
-  </details>
-</div>
-% end
-""", "exchange")
-
 
 # Items of lists, and fields of forms
 
@@ -12440,6 +12424,16 @@ def copied_field(name: str, label: str, value: str) -> Field:
 
 
 @dataclasses.dataclass(frozen=True)
+class Button:
+    """What a person can do on a page, said once: it can be pressed only where it is shown."""
+    label: str                      # "": nothing is shown; a script, another button or no button presses it
+    act: Callable[[], Any]          # raises Invalid; what it returns is Visit.result
+    done: str = ""                  # the flash message of what follows; "": this page, which says more
+    sure: str = ""                  # the words of a second button, which confirms
+    then: str = ""                  # the path that follows; "" for that of the page
+
+
+@dataclasses.dataclass(frozen=True)
 class Entry:
     """An item of a list: its line from left to right, and what stands below."""
     title: str = ""                 # in bold
@@ -12453,10 +12447,9 @@ class Entry:
     end: str = ""                   # at the right
     url: str = ""                   # at the provider
     fields: Sequence[Field] = ()    # of its form
-    hidden: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    buttons: Mapping[str, str | tuple[str, str]] = dataclasses.field(default_factory=dict)  # as in a form
+    key: str = ""                   # what the item is, where several have such buttons
+    buttons: Mapping[str, Button] = dataclasses.field(default_factory=dict)
     fold: str = ""                  # the form is folded below these words
-    action: str = ""                # the path that the form is sent to; "" for that of the page
     hints: Sequence[str] = ()
     answer: str = ""
     icon: tuple[str, str, str] | None = None            # as icon_of
@@ -12469,6 +12462,11 @@ class Entry:
     is_tall: bool = False           # on a telephone
     is_open: bool = False
     is_new: bool = False
+
+    @property
+    def own_buttons(self) -> dict[str, Button]:
+        """Its buttons, by names that no other item's have."""
+        return {f"{self.key} {name}".lstrip(): button for name, button in self.buttons.items()}
 
 
 def _note_of(project: Project, version: str, note: Note | None) -> dict[str, Any]:
@@ -12588,8 +12586,25 @@ class SeeOther(Exception):
 
 _SESSION, _FLASH = "releasetrack", "releasetrack-flash"         # cookies
 
-# What a button does; and a flash message with which this page is opened again, or that of the path behind it.
-Act = Callable[[], Any] | tuple[Callable[[], Any], str] | tuple[Callable[[], Any], str, str]
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """What a handler shows: a template, the path that the navigation marks as the current one, and values. Of
+    its "sections" each may have "items", and a form of "fields", or "groups" of them, with "buttons"."""
+    template: bottle.SimpleTemplate
+    here: str
+    values: dict[str, Any]
+
+    @property
+    def sections(self) -> list[dict[str, Any]]:
+        return [*self.values.get("above", ()), *self.values["sections"]]
+
+    @property
+    def buttons(self) -> dict[str, Button]:
+        """All that can be pressed, by the value that the form sends."""
+        forms = [section.get("buttons", {}) for section in self.sections]
+        forms += [item.own_buttons for section in self.sections for item in section.get("items", ())]
+        return {name: button for buttons in forms for name, button in buttons.items()}
 
 
 class Visit:
@@ -12602,6 +12617,7 @@ class Visit:
         self.session = self.store.sessions.find(self._token) if self._token else None
         self.is_post, self.form = environ["REQUEST_METHOD"] == "POST", Form(environ)
         self.problems: list[Problem] = []       # of what the form asked for
+        self.result: Any = None                 # what the button that was pressed has returned
         self._labels: dict[str, str] = {}       # of the page's fields, by what problems call them
 
     @functools.cached_property
@@ -12624,7 +12640,7 @@ class Visit:
         return value.encode("latin-1").decode("utf-8", "surrogateescape").strip()
 
     @functools.cached_property
-    def proxied(self) -> Account | None:
+    def proxy_account(self) -> Account | None:
         """Whom the trusted proxy signs in by --auth-header; it may be created. Raises Forbidden."""
         header, accounts = self.settings.auth_header, self.store.accounts
         user = self._header(header) if header else ""
@@ -12701,9 +12717,9 @@ class Visit:
         bottle.response.add_header("Set-Cookie", f"{self._cookie_name(name)}={value}; Path={self.root}/;"
                                                  f" HttpOnly; SameSite=Lax{lasting}{secure}")
 
-    def admit(self, who: str) -> None:
+    def authorize(self, who: str) -> None:
         """Raise SeeOther or Forbidden unless the page is for who is there, and a form is one of ours."""
-        proxied = self.proxied if who != "anyone" else None
+        proxied = self.proxy_account if who != "anyone" else None
         if proxied and (not self.session or self.session.account_id != proxied.id):
             self.sign_in(proxied)
         if who != "anyone" and not self.session:
@@ -12738,36 +12754,45 @@ class Visit:
 
     def require_password(self) -> None:
         """Raise SeeOther, to ask for the password, unless it was typed in ten minutes or a proxy signs in."""
-        if not self.proxied and self.session and (
+        if not self.proxy_account and self.session and (
                 self.store.database.clock() - self.session.confirmed_at > CONFIRMED):
             raise SeeOther(f"/confirm?{urllib.parse.urlencode({'next': self.path})}")
 
-    def attempt(self, **acts: Act) -> None:
-        """Do what the form asks for by its button ``do``, if one was sent; what is wrong with it is kept for
-        the page. An act without a flash message leaves its result for the page, or raises SeeOther."""
-        if not self.is_post:
-            return
+    @property
+    def pressed(self) -> str:
+        """The button that was."""
+        return self.form.text("do")
+
+    def obey(self, page: Page) -> None:
+        """Do what the button does that was pressed; what is wrong, or comes of it, is kept for the page."""
         try:
-            act = acts.get(self.form.text("do"))
-            if act is None:
+            button = page.buttons.get(self.pressed)
+            if button is None:
                 raise Invalid("This button is no longer there. Look again at what the page shows now.")
-            do, flash, *path = act if isinstance(act, tuple) else (act, "")
-            do()
-            if flash:
-                raise SeeOther(path[0] if path else self.path, flash)
+            self.result = button.act()
+            if button.done:
+                raise SeeOther(button.then or self.link(), button.done)
         except Invalid as error:
             bottle.response.status, self.problems = 400, error.problems
 
-    def filled(self, buttons: str, *fields: Field) -> list[Field]:
-        """The fields of a form with these ``buttons``; if it was sent, with what was typed and is wrong."""
+    def _filled(self, fields: Iterable[Field]) -> list[Field]:
         named = {field.name.rpartition(".")[2]: field for field in fields}
         self._labels |= {name: re.split(r", | \(", field.label)[0] for name, field in named.items()}
-        if self.form.text("do") not in buttons.split():
-            return list(fields)
         wrong = {problem.field.partition("[")[0] for problem in self.problems}
         return [dataclasses.replace(
             field, value="" if field.type == "password" else self.form.text(field.name),
-            chosen=self.form.texts(field.name), is_wrong=name in wrong) for name, field in named.items()]
+            chosen=self.form.texts(field.name), is_wrong=field.is_wrong or name in wrong)
+            for name, field in named.items()]
+
+    def _fill(self, page: Page) -> None:
+        """Show the form that was sent with what was typed, and what is wrong with it."""
+        for section in page.sections:
+            if self.pressed in section.get("buttons", ()):
+                section |= {"fields": self._filled(section.get("fields", ())), "groups": {
+                    legend: self._filled(fields) for legend, fields in section.get("groups", {}).items()}}
+            section["items"] = [
+                dataclasses.replace(item, fields=self._filled(item.fields))
+                if self.pressed in item.own_buttons else item for item in section.get("items", ())]
 
     def filter(self, name: str, label: str, choices: Mapping[str, str]) -> Field:
         """The choice of one of these, or of all, by which a list is narrowed."""
@@ -12790,7 +12815,8 @@ class Visit:
         return timestamp(seconds), self.moment(at), relative_time(seconds, self.store.database.clock())
 
     def icon_of(self, provider_id: str) -> tuple[str, str, str]:
-        return icon_of(provider_id, self.title_of(provider_id))
+        provider = self.providers.get(provider_id)
+        return icon_of(provider_id, self.title_of(provider_id), provider.dialect if provider else None)
 
     def page_of(self, project: Project, version: str | None = None) -> str:
         """Where the provider shows a project's releases, or one of them; "" where the provider is gone."""
@@ -12808,8 +12834,10 @@ class Visit:
             return out_at.astimezone(self.zone)
         return out_at
 
-    def show(self, template: bottle.SimpleTemplate, here: str = "", **values: Any) -> str:
-        """A page; ``here``: the path that the navigation marks as the current one."""
+    def show(self, template: bottle.SimpleTemplate, here: str = "", **values: Any) -> Page:
+        return Page(template, here, {"sections": [values], **values})
+
+    def render(self, page: Page) -> str:
         bottle.response.headers.update(PAGE_HEADERS)
         if not self._token:
             self._token = secrets.token_urlsafe(32)
@@ -12817,13 +12845,14 @@ class Visit:
         flash = unquote(self._cookie(_FLASH))[:300]
         if flash:
             self.set_cookie(_FLASH, "", 0)
+        if self.problems or self.result is not None:
+            self._fill(page)
         account = self.account if self.session else None
         links = [*_LINKS, *(_ADMIN_LINKS if account and account.is_admin else ())]
-        return template.render({
+        return page.template.render({
             "root": self.root, "account": account, "form_token": self.form_token, "flash": flash,
-            "page": self.root + self.path, "links": links, "here": here, "moment": self.moment,
-            "sections": [values],
-            "faults": [problem.named(self._labels) for problem in self.problems]} | values)
+            "page": self.root + self.link(), "links": links, "here": page.here, "moment": self.moment,
+            "faults": [problem.named(self._labels) for problem in self.problems], **page.values})
 
     def link(self, **changes: int | str) -> str:
         """The path of this page with its query, some of its parameters changed, or with "" left out."""
@@ -12862,7 +12891,7 @@ _ADMIN_LINKS = (("/accounts", "Accounts"), ("/settings", "Settings"), ("/status"
 PAGE_HEADERS = {"Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Options": "nosniff",
                 "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
 
-PageHandler = Callable[..., Any]        # of a Visit and what the path names
+PageHandler = Callable[..., Any]        # of a Visit and what the path names; again when a button was obeyed
 PAGES: dict[str, tuple[PageHandler, str, tuple[str, ...]]] = {}     # path -> handler, who may see it, methods
 
 
@@ -12893,18 +12922,22 @@ def error_page(context: Context, environ: dict[str, Any], status: int, text: str
     with contextlib.suppress(ReleasetrackError):        # the store itself may be what fails
         visit = Visit(context, environ | {"REQUEST_METHOD": "GET"})    # a form was read before
         if visit.session:
-            return visit.show(PAGE, **values)
+            return visit.render(visit.show(PAGE, **values))
     return PAGE.render(root=root_of(environ), account=None, flash="", **values)
 
 
 def answer_page(context: Context, path: str, **names: str) -> Any:
     """The answer to the current request of a page. Only here does an error become a page."""
-    handler, who, _ = PAGES[path]
+    handler, who, methods = PAGES[path]
     environ = bottle.request.environ
     try:
         visit = Visit(context, environ)
-        visit.admit(who)
-        return handler(visit, **names)
+        visit.authorize(who)
+        page = handler(visit, **names)
+        if visit.is_post and "GET" in methods:
+            visit.obey(page)
+            page = handler(visit, **names)
+        return visit.render(page) if isinstance(page, Page) else page
     except SeeOther as leaving:
         if leaving.flash:
             visit.set_cookie(_FLASH, quote(shortened(leaving.flash, 300), safe=""), 60)
@@ -12979,7 +13012,6 @@ template_of("""\
 # Sections one below the other: those that it is given, else one of all that it is given; filters narrow them.
 PAGE = template_of("""\
 % rebase("layout")
-% include("exchange")
 <div id="above">
   % for values in get("above", ()):
   % include(values.get("template", "section"), **values)
@@ -12997,34 +13029,33 @@ PAGE = template_of("""\
 
 
 @page_at("/setup", "anyone")
-def setup_page(visit: Visit) -> str:
+def setup_page(visit: Visit) -> Page:
     """The first account, for who has the link that was printed at the start."""
     if visit.store.accounts.count():
         raise SeeOther("/login")
     given = visit.form.text("token") if visit.is_post else visit.query.text("token") or ""
     is_open = hmac.compare_digest(given.encode(), visit.store.config.setup_token().encode())
 
+    if visit.is_post and not is_open:
+        raise Forbidden("This is not the setup link. Open the one in the server's terminal or log.")
+
     def make() -> None:
-        if not is_open:
-            raise Forbidden("This is not the setup link. Open the one in the server's terminal or log.")
         address = read_email(visit.form.text("email"))
         account = visit.store.accounts.add(
             "user", address, address, _new_password(visit, "password"), is_admin=True,
             zone=machine_time_zone(), as_first=True)
         visit.sign_in(account)
         raise SeeOther("/projects/add", "You're in. Add your first project.")
-    visit.attempt(make=make)
-    if given and not is_open:
-        visit.problems = [Problem("", "This link has expired. Use the newest one in the log.")]
     if not is_open:
         return visit.show(
-            PAGE, title="Welcome", buttons={}, hint="Open the setup link from the server's terminal or "
-            "log. Or create an account on the server:", command=f"{_COMMAND} add you@example.org")
+            PAGE, title="Welcome", hint="Open the setup link from the server's terminal or log. Or create an "
+            "account on the server:", command=f"{_COMMAND} add you@example.org",
+            faults=["This link has expired. Use the newest one in the log."] if given else [])
     return visit.show(
-        PAGE, title="Welcome", intro="Create your admin account.",
-        hidden=[("token", given)], buttons={"make": "Create account"}, fields=visit.filled(
-            "make", _EMAIL_FIELD, Field("password", "Password", type="password", is_required=True,
-                                        hint="At least 8 characters.", more=_NEW_PASSWORD)))
+        PAGE, title="Welcome", intro="Create your admin account.", hidden=[("token", given)],
+        buttons={"make": Button("Create account", make)}, fields=[
+            _EMAIL_FIELD, Field("password", "Password", type="password", is_required=True,
+                                hint="At least 8 characters.", more=_NEW_PASSWORD)])
 
 
 def _new_password(visit: Visit, name: str) -> str:
@@ -13033,21 +13064,19 @@ def _new_password(visit: Visit, name: str) -> str:
 
 
 @page_at("/login", "anyone")
-def login_page(visit: Visit) -> str:
+def login_page(visit: Visit) -> Page:
     """Make a session of an address and a password, then the second factor's code. 429: too many tries."""
-    path = _next_path(visit)
-    form, pending = visit.form, visit.form.text("pending")
+    path, form = _next_path(visit), visit.form
+    pending = visit.result or form.text("pending")
 
-    def enter() -> None:
-        nonlocal pending
+    def enter() -> str:
         try:
             account = log_in(visit.context, visit.environ, form.text("email"), form.typed("password"))
         except Unauthorized:
             raise Invalid("Wrong email address or password.") from None
         if account.totp_secret:
-            pending = sign(f"{account.id}.{visit.store.database.clock() + CODE_WAIT:.0f}",
-                           visit.context.throttle.secret + account.signing_key, "pending")
-            return
+            return sign(f"{account.id}.{visit.store.database.clock() + CODE_WAIT:.0f}",
+                        visit.context.throttle.secret + account.signing_key, "pending")
         visit.sign_in(account)
         raise SeeOther(path)
 
@@ -13065,33 +13094,32 @@ def login_page(visit: Visit) -> str:
         raise SeeOther(path)
     if not visit.is_post and not visit.store.accounts.count():
         raise SeeOther("/setup")
-    if not visit.is_post and (visit.session or visit.proxied):
+    if not visit.is_post and (visit.session or visit.proxy_account):
         raise SeeOther(path)
-    visit.attempt(**{"": enter}, enter=enter, verify=verify)      # some password managers press no button
     if pending:
         return visit.show(
-            PAGE, title="Sign in", hidden=[("next", path), ("pending", pending)],
-            buttons={"verify": "Sign in"}, fields=visit.filled("verify", _CODE_FIELD),
+            PAGE, title="Sign in", hidden=[("pending", pending)], fields=[_CODE_FIELD],
+            buttons={"verify": Button("Sign in", verify)},
             hint="No phone and no recovery code? On the server, run",
             command=f"{_COMMAND} recover you@example.org")
     return visit.show(
-        PAGE, title="Sign in", hidden=[("next", path)], buttons={"enter": "Sign in"},
-        fields=visit.filled("enter", _EMAIL_FIELD, _PASSWORD_FIELD),
+        PAGE, title="Sign in", fields=[_EMAIL_FIELD, _PASSWORD_FIELD], buttons={
+            "enter": Button("Sign in", enter), "": Button("", enter)},      # as some password managers do
         hint="Forgot your password? On the server, run", command=f"{_COMMAND} passwd you@example.org")
 
 
 def _next_path(visit: Visit) -> str:
-    """The path of ours that a link or a form names; the first page for all that could lead elsewhere."""
-    text = visit.form.text("next") if visit.is_post else visit.query.text("next") or ""
+    """The path of ours that the query names; the first page for all that could lead elsewhere."""
+    text = visit.query.text("next") or ""
     return text if re.fullmatch(r"/(?![/\\\\])[!-~]{0,1500}", text) else "/"
 
 
 @page_at("/logout", "anyone", "POST")
-def logout_page(visit: Visit) -> str:
+def logout_page(visit: Visit) -> Page:
     if visit.session:
         visit.store.sessions.end(visit.session.account_id, visit.session.id)
     visit.set_cookie(_SESSION, "", 0)
-    if visit.proxied:
+    if visit.proxy_account:
         visit.session = None
         return visit.show(PAGE, title="Signed out", empty="The proxy in front of releasetrack signs you in, "
                           "and does so again with the next page. Sign out there.")
@@ -13099,16 +13127,15 @@ def logout_page(visit: Visit) -> str:
 
 
 @page_at("/confirm")
-def confirm_page(visit: Visit) -> str:
+def confirm_page(visit: Visit) -> Page:
     """Ask for the password again, before secrets are shown."""
-    path = _next_path(visit)
-    visit.attempt(confirm=(lambda: _confirm_password(visit, "password"),
-                           "Password confirmed for ten minutes. Go on where you were.", path))
+    confirm = Button("Confirm", lambda: _confirm_password(visit, "password"),
+                     "Password confirmed for ten minutes. Go on where you were.", then=_next_path(visit))
     return visit.show(
-        PAGE, title="Confirm your password", hidden=[("next", path)], buttons={"confirm": "Confirm"},
+        PAGE, title="Confirm your password", buttons={"confirm": confirm},
         intro="Secrets are behind your password. Once typed, it counts for ten minutes.",
-        fields=visit.filled("confirm", dataclasses.replace(
-            _PASSWORD_FIELD, more=_CURRENT_PASSWORD | {"autofocus": "autofocus"})))
+        fields=[dataclasses.replace(
+            _PASSWORD_FIELD, more=_CURRENT_PASSWORD | {"autofocus": "autofocus"})])
 
 
 # Releases
@@ -13126,11 +13153,9 @@ template_of("""\
   % if get("failing"):
   <a class="danger" href="{{root}}/projects?failing=yes">{{failing}}</a>
   % end
-  % if get("marks_at"):
-  <form class="end" id="marks" method="post" action="{{marks_at}}">
-    % if mark_all:
-    <button class="small" name="do" value="all">{{mark_all}}</button>
-    % end
+  % if get("buttons"):
+  <form class="end" id="marks" method="post" action="{{page}}">
+    % include("buttons")
   </form>
   % end
 </div>
@@ -13138,7 +13163,7 @@ template_of("""\
 
 
 @page_at("/")
-def releases_page(visit: Visit) -> str:
+def releases_page(visit: Visit) -> Page:
     """The latest releases of all projects, newest first; and what of them is read."""
     query, store, account_id = visit.query, visit.store, visit.account.id
     text, tag, provider = query.text("q"), query.text("tag"), query.text("provider")
@@ -13155,21 +13180,20 @@ def releases_page(visit: Visit) -> str:
             project_id, _, version = visit.form.text(name).partition(" ")
             store.releases.mark(account_id, [(project_id, version)], name == "read")
         raise SeeOther(visit.link())
-    acts: dict[str, Act] = {"": mark, "all": (
-        lambda: store.releases.mark(account_id, listed if is_narrowed else None),
-        "Marked as read." if is_narrowed else "All releases are marked as read.", visit.link())}
-    visit.attempt(**acts)
     unread = store.releases.unread(account_id)
     count, mark_all = (f"{unread:,} unread", "Mark all as read") if unread else ("", "")
     if is_narrowed:
         count = f"{(number - 1) * PAGE_SIZE + len(found):,}{'+' if has_more else ''} found" if found else ""
         mark_all = f"Mark these {len(listed)} as read" if listed else ""
+    buttons = {"": Button("", mark), "all": Button(
+        mark_all, lambda: store.releases.mark(account_id, listed if is_narrowed else None),
+        "Marked as read." if is_narrowed else "All releases are marked as read.")}
     return _show_lists(
         visit, "/", "Releases", [{"heading": day, "items": items, "looks": "rows"}
                                  for day, items in _release_items(visit, found).items()],
         pages=visit.pager(has_more, number), actions=_ADD_PROJECTS, drawing="releases",
-        needs_destination=bool(found) and not visit.has_destination, marks_at=visit.root + visit.link(),
-        feeds=visit.feeds(tag), unread=unread, count=count, mark_all=mark_all,
+        needs_destination=bool(found) and not visit.has_destination, feeds=visit.feeds(tag), unread=unread,
+        bar={"count": count, "buttons": buttons},
         **_filters(visit, "Search releases and notes", "No release found.",
                    check_field("unread", "Unread", is_unread),
                    check_field("security", "Security", is_security)))
@@ -13180,12 +13204,13 @@ _ADD_PROJECTS = [("/projects/add", "Add projects")]
 
 
 def _show_lists(visit: Visit, here: str, title: str, lists: Sequence[dict[str, Any]], nothing: str,
-                pages: Sequence[tuple[str, str, str]], below: Sequence[dict[str, Any]] = (),
-                **values: Any) -> str:
-    """A page of lists that can be narrowed; ``nothing``: what it says where they are empty."""
-    bar = [{"template": "bar"}] if "chips" in values else []
+                pages: Sequence[tuple[str, str, str]], bar: Mapping[str, Any] | None = None,
+                below: Sequence[dict[str, Any]] = (), **values: Any) -> Page:
+    """A page of lists that can be narrowed; ``nothing``: what it says where they are empty; ``bar``: what
+    stands above them."""
+    top = [{"template": "bar", **bar}] if bar else []
     end = {"pages": pages, "empty": "" if any(one["items"] for one in lists) else nothing}
-    return visit.show(PAGE, here, title=title, sections=[*bar, *lists, end, *below], **values)
+    return visit.show(PAGE, here, title=title, sections=[*top, *lists, end, *below], **values)
 
 
 def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str, Any]:
@@ -13207,6 +13232,13 @@ def _search(visit: Visit, label: str, *others: Field) -> dict[str, Any]:
                       for name, choices in names.items() if (value := visit.query.text(name))]}
 
 
+def _release_item(visit: Visit, project: Project, release: Release, note: Note | None, **more: Any) -> Entry:
+    return Entry(
+        release.version, marks=_marks(release, excluded(project, release)),
+        when=visit.when(visit.instant_of(release)), url=visit.page_of(project, release.version),
+        at=f"at {visit.title_of(project.provider)}", **_note_of(project, release.version, note) | more)
+
+
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
     today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.zone).date()
     names = {today: "Today", today - datetime.timedelta(days=1): "Yesterday"}
@@ -13214,12 +13246,10 @@ def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, 
     for one in found:
         project, release, out_at = one.project, one.release, visit.instant_of(one.release)
         day = names.get(out_at.date(), f"{out_at:%A}, {out_at.day} {out_at:%B %Y}")
-        days.setdefault(day, []).append(Entry(
-            release.version, f"/projects/{project.id}", project.name, icon=visit.icon_of(project.provider),
-            marks=_marks(release, excluded(project, release)), when=visit.when(out_at), is_new=one.is_unread,
-            read=f"{project.id} {release.version}" if one.is_recent else "",
-            url=visit.page_of(project, release.version), at=f"at {visit.title_of(project.provider)}",
-            **_note_of(project, release.version, one.note)))
+        days.setdefault(day, []).append(_release_item(
+            visit, project, release, one.note, path=f"/projects/{project.id}", name=project.name,
+            icon=visit.icon_of(project.provider), is_new=one.is_unread,
+            read=f"{project.id} {release.version}" if one.is_recent else ""))
     return days
 
 
@@ -13252,8 +13282,8 @@ def note_page(visit: Visit, project_id: str) -> str:
 _FROM_FILE = [("/projects/import", "Read from a file")]
 
 
-@page_at("/updates", methods="GET")
-def updates_page(visit: Visit) -> str:
+@page_at("/updates")
+def updates_page(visit: Visit) -> Page:
     """What is installed and behind, the most urgent first, and what is unsure."""
     query, projects, account_id = visit.query, visit.store.projects, visit.account.id
     text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
@@ -13279,8 +13309,8 @@ def updates_page(visit: Visit) -> str:
         below=[{"fold": f"{words}: {len(ids[name])}", "items": groups[name], "looks": "updates"}
                for name, words in folded.items() if groups[name]],
         pages=visit.pager(number * PAGE_SIZE < max(map(len, ids.values())), number),
-        count=f"{counted(len(ids['behind']), 'project')} behind" + (
-            f", {len(ids['unsure'])} unsure" if ids["unsure"] else "") if places else "",
+        bar={"count": f"{counted(len(ids['behind']), 'project')} behind" + (
+            f", {len(ids['unsure'])} unsure" if ids["unsure"] else "") if places else ""},
         nothing="" if ids["behind"] or ids["unsure"] else nothing, drawing="updates",
         actions=_FROM_FILE if places else [], next_step=None if places else _FROM_FILE[0], **narrowing)
 
@@ -13311,58 +13341,95 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
     changes = f"/projects/{project.id}/changes?since={quote(one.compared_as, safe='')}"
     return Entry(
         one.shown + newer, marks=marks, hints=hints,
-        action=f"/projects/{project.id}", chips=[("", "What changed", changes)] if one.newest else (),
+        key=project.id, chips=[("", "What changed", changes)] if one.newest else (),
         end="since" if one.since else "", when=visit.when(instant_of(one.since)) if one.since else ())
 
 
-def _update_buttons(one: Installation) -> dict[str, tuple[str | None, str]]:
-    """What a person may say of an installation: by button, the version that it has now, "" for another build
-    of its tag, None for the one before the last update; and the button's words."""
+def _update_buttons(visit: Visit, project: Project, one: Installation) -> dict[str, Button]:
+    """What a person may say of an installation: which version or build it has now, or still, or nothing."""
+    store, now = visit.store, visit.store.database.clock()
+    name = f"{project.name} {one.shown}" + (f" on {one.place}" if one.place else "")
     who, verb = (one.place, "runs") if one.place else ("I", "run")
-    buttons: dict[str, tuple[str | None, str]] = {}
-    is_rebuilt = one.is_rebuilt or one.state == "new build"
+
+    def replace(after: Callable[[], list[Installation]]) -> None:
+        visit.context.installer.change(project.account_id, [project.id], lambda found: itertools.chain(*(
+            after() if mine.identity == one.identity else [mine] for mine in found.installed)))
+
+    def updated(version: str) -> list[Installation]:
+        return [after_update(one, version, store.releases.known(project.source_id), now)]
+    is_rebuilt, buttons = one.is_rebuilt or one.state == "new build", dict[str, Button]()
     for version in (*filter(None, (one.newest, one.line)), *([""] if is_rebuilt else [])):
         words = f"{who} {verb} {version or 'the new build'} now"
-        buttons[f"updated {one.id} {version}".rstrip()] = version, words
+        after = functools.partial(updated, version)
+        buttons[f"updated {one.id} {version}".rstrip()] = Button(
+            words, functools.partial(replace, after), f"Updated {name}: {words}.")
     if one.previous:
-        what = one.previous if one.previous != one.version else "the old build"
-        buttons[f"undo {one.id}"] = None, f"{who} still {verb} {what}"
-    return buttons
+        words = f"{who} still {verb} {one.previous if one.previous != one.version else 'the old build'}"
+        buttons[f"undo {one.id}"] = Button(
+            words, functools.partial(replace, lambda: [before_update(one, now)]), f"Updated {name}: {words}.")
+    forget = Button("Forget", functools.partial(replace, list), f"Forgot {name}.")
+    return buttons | {f"forget {one.id}": forget}
 
 
-def _answer_buttons(one: Installation) -> dict[str, str]:
+def _answer_buttons(visit: Visit, project: Project, version: str, *choices: bool | None) -> dict[str, Button]:
     """What a person may answer where nobody knows whether a version follows what is installed."""
-    version = one.may_follow
-    return {f"follows {version}": "It does", f"follows-not {version}": "It does not"} if version else {}
+    def answer(does: bool | None) -> None:
+        answers = [one for one in project.version_answers if one[0] != version]
+        answers += [] if does is None else [(version, does)]
+        visit.store.projects.update(project.account_id, project.id, {
+            "version_answers": with_answers(answers, visit.context.installer.rules_of(project))})
+        visit.context.installer.compare(project.account_id, [project.id])
+    saved = f"Saved: {version} {{}} what you run of {project.name}. Its page can undo this."
+    return {f"{name} {version}": Button(label, functools.partial(answer, does), done)
+            for does, name, label, done in (
+                (True, "follows", "It does", saved.format("follows")),
+                (False, "follows-not", "It does not", saved.format("does not follow")),
+                (None, "follows-unknown", "Undo", f"Undone: {version}.")) if version and does in choices}
+
+
+def _setting_button(visit: Visit, project: Project, label: str, done: str, **settings: Any) -> Button:
+    return Button(label, lambda: visit.store.projects.update(project.account_id, project.id, settings), done)
+
+
+def _show_again(visit: Visit, project: Project, label: str) -> Button:
+    done = f"Updates of {project.name} show again."
+    return _setting_button(visit, project, label, done, skipped_version="", snoozed_until=None)
 
 
 def _update_item(visit: Visit, project: Project) -> Entry:
-    one, state = project.most_urgent, project.state(visit.store.database.clock())
+    one, now = project.most_urgent, visit.store.database.clock()
     assert one
+    state = project.state(now)
     urgent = sorted(project.installed, key=lambda each: -each.urgency)[:3]      # the rest on its page
     doubtful = next((each for each in (one, *urgent) if each.may_follow), one)      # the first of them
-    buttons, hints = dict[str, str | tuple[str, str]](_answer_buttons(doubtful)), list[str]()
+    buttons, hints = _answer_buttons(visit, project, doubtful.may_follow, True, False), list[str]()
     for each in urgent:
-        buttons |= {button: words for button, (_, words) in _update_buttons(each).items()}
-    skipped = [version for version in (one.newest, one.may_follow) if version and project.skips(version)]
+        buttons |= _update_buttons(visit, project, each)
+        del buttons[f"forget {each.id}"]
+    versions = [version for version in (one.newest, one.may_follow) if version]
+    skipped = [version for version in versions if project.skips(version)]
     if state in OPEN_STATES:
-        buttons |= {f"skip {version}": f"Skip {version}" for version in (one.newest, one.may_follow)
-                    if version and version not in skipped}
-        buttons |= {f"snooze {days}": f"Snooze {words}" for days, words in _SNOOZES.items()}
+        setting = functools.partial(_setting_button, visit, project)
+        buttons |= {f"skip {version}": setting(
+            f"Skip {version}", f"Skipped {project.name} {version}.", skipped_version=version)
+            for version in versions if version not in skipped}
+        buttons |= {f"snooze {days}": setting(
+            f"Snooze {words}", f"Snoozed {project.name} for {words}.", snoozed_until=now + days * DAY)
+            for days, words in ((1, "a day"), (7, "a week"), (30, "a month"))}
     elif state == "snoozed":
         hints = [f"Snoozed until {visit.moment(project.snoozed_until)}."]
     hints += _doubt(doubtful) if doubtful is not one else []
     if skipped or state == "snoozed":
         hints += [f"{version} is skipped." for version in skipped]
-        buttons |= {"undo": "Show again"}
+        buttons |= {"undo": _show_again(visit, project, "Show again")}
     names = [f"{each.place or 'here'}: {each.shown}" for each in project.installed]
     about = one.place if len(names) == 1 else ", ".join(names[:4]) + (
         f" and {len(names) - 4} more" if len(names) > 4 else "")
     item = _installation_item(visit, project, one)
     return dataclasses.replace(
         item, path=f"/projects/{project.id}", name=project.name, icon=visit.icon_of(project.provider),
-        about=about, hints=[*hints, *item.hints], buttons=buttons, hidden={"back": "/updates"},
-        fold="Actions" if len(buttons) > 1 else "", is_open=state == "unsure")
+        about=about, hints=[*hints, *item.hints], buttons=buttons, fold="Actions" if len(buttons) > 1 else "",
+        is_open=state == "unsure")
 
 
 CHANGES_PAGE = template_of("""\
@@ -13444,7 +13511,7 @@ def _note_blocks(visit: Visit, releases: Sequence[Release],
 
 
 @page_at("/projects/<project_id>/changes", methods="GET")
-def changes_page(visit: Visit, project_id: str) -> str:
+def changes_page(visit: Visit, project_id: str) -> Page:
     """The notes of all releases after the version that is installed, newest first."""
     project, query = _project_at(visit, project_id), visit.query
     since, until, number = query.text("since"), query.text("until"), query.page()
@@ -13483,16 +13550,20 @@ _SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly dige
 _SORTS = {"name": "Project", "updated": "Released", "added": "Added"}
 
 template_of("""\
-<form method="post" action="{{back}}">
+<form method="post" action="{{page}}">
+  % for value in get("rows", ()):
+  <input type="hidden" name="row" value="{{value}}">
+  % end
   <div class="heads">
     <span><input type="checkbox" class="scripted" data-all="project" aria-label="All on this page"></span>
-    % for order, (name, path, arrow) in sorts.items():
+    % for order, (name, path, arrow) in get("sorts", {}).items():
     <a class="by-{{order}}" href="{{root}}{{path}}" {{"aria-current=true" if arrow else ""}}>
       {{name}} {{arrow}}</a>
     % end
   </div>
   % include("list", looks="rows projects")
   <div class="row card bulk">
+    % if get("changes"):
     <select name="change" aria-label="Change of the selected projects">
       <option value="">With selected...</option>
       % for group, those in changes.items():
@@ -13503,21 +13574,21 @@ template_of("""\
       </optgroup>
       % end
     </select>
+    % end
+    % include("fields", fields=get("fields", ()))
     % include("buttons")
   </div>
 </form>
-""", "projects")
+""", "bulk")
 
 
 @page_at("/projects")
-def projects_page(visit: Visit) -> str:
+def projects_page(visit: Visit) -> Page:
     store, account_id, query = visit.store, visit.account.id, visit.query
     text, tag, provider = query.text("q"), query.text("tag"), query.text("provider")
     number, is_failing = query.page(), query.flag("failing")
     sort = query.one_of("sort", "updated", *(f"{order}{end}" for order in _SORTS for end in ("", "-reverse")))
     query.check()
-    act = functools.partial(_change_projects, visit)
-    visit.attempt(change=act, check=act, remove=act)
     order, _, reverse = sort.partition("-")
     projects, count = store.projects.page(
         account_id, "latest" if order == "updated" else order, bool(reverse), provider, tag, number,
@@ -13525,19 +13596,22 @@ def projects_page(visit: Visit) -> str:
     if number > 1 and not projects:      # those of the last page were removed
         raise SeeOther("/projects")
     failing = store.projects.page(account_id, "name", False, is_failing=True, size=0)[1]
-    buttons = {"change": "Apply", "check": "Check now", "remove": ("Remove", "Remove those selected")}
-    items = {"template": "projects", "items": _project_items(visit, projects), "buttons": buttons}
+    act = functools.partial(_change_projects, visit)
+    buttons = {"change": Button("Apply", act), "check": Button("Check now", act),
+               "remove": Button("Remove", act, sure="Remove those selected")}
+    items = {"template": "bulk", "items": _project_items(visit, projects), "buttons": buttons}
     return _show_lists(
         visit, "/projects", "Projects", [items] if projects else [],
-        back=visit.root + visit.link(), actions=_ADD_PROJECTS,
+        actions=_ADD_PROJECTS,
         hidden=[("sort", sort)], drawing="projects", feeds=visit.feeds(tag),
         needs_destination=bool(projects) and not visit.has_destination,
         changes=_possible_changes(visit), change=visit.form.text("change"),
         sorts={one: (name, visit.link(sort=f"{one}-reverse" if sort == one else one, page=""),
                      "" if one != order else "\u2191" if bool(reverse) == (one != "name") else "\u2193")
                for one, name in _SORTS.items()},
-        count=counted(count, "project"), pages=visit.pager(number * PAGE_SIZE < count, number),
-        failing=f"{failing} failing" if failing and not is_failing else "",
+        bar={"count": counted(count, "project"),
+             "failing": f"{failing} failing" if failing and not is_failing else ""},
+        pages=visit.pager(number * PAGE_SIZE < count, number),
         **_filters(visit, "Search projects", "No matching projects.",
                    check_field("failing", "Failing", is_failing)))
 
@@ -13583,7 +13657,7 @@ def _possible_changes(visit: Visit) -> dict[str, dict[str, str]]:
 
 def _change_projects(visit: Visit) -> None:
     store, account_id = visit.store, visit.account.id
-    what, change = visit.form.text("do"), visit.form.text("change")
+    what, change = visit.pressed, visit.form.text("change")
     chosen = [project for id_ in visit.form.texts("project")
               if (project := store.projects.get(account_id, id_))]
     if not chosen:
@@ -13617,11 +13691,15 @@ def _changed(project: Project, what: str, value: str, id_: str = "") -> dict[str
 
 
 @page_at("/projects/add")
-def add_page(visit: Visit) -> str:
+def add_page(visit: Visit) -> Page:
     """Track projects, by addresses or names. Lines that cannot be added stay in the form, with the reason."""
     added, tracked, wrong = list[Project](), list[str](), dict[str, Invalid]()
     choices = dict[str, list[Provider]]()       # by line, the providers that it may be of
-    do, lines = visit.form.text("do"), visit.form.lines("name")
+    do, lines = visit.pressed, visit.form.lines("name")
+    if do == "add" and any(
+            re.search(mark, visit.form.text("name"), re.MULTILINE) for *_, mark in READERS[:-1]):
+        return import_page(visit)
+    added, tracked, wrong, choices = visit.result = visit.result or (added, tracked, wrong, choices)
     picked = do.partition(":")[2]       # the line of which a provider was chosen: "npm:react"
     button = do if picked in lines else "add"
 
@@ -13631,19 +13709,15 @@ def add_page(visit: Visit) -> str:
                        if fault.problems[0].field == "provider"
                        and (likely := likely_providers(visit.providers, line)))
         if wrong:
-            raise Invalid(*dict.fromkeys(_fault_of(line, problem, line in choices)
+            raise Invalid(*dict.fromkeys(_line_problem(line, problem, line in choices)
                                          for line, fault in wrong.items() for problem in fault.problems))
         next_ = "" if visit.has_destination else " Next: choose where to notify you."
         if len(added) == 1 and not tracked:
             raise SeeOther(f"/projects/{added[0].id}", f"Now tracking {added[0].name}.{next_}")
         raise SeeOther("/projects?sort=added", f"{_sum_of([one.name for one in added], tracked)}.{next_}")
-    if do == "add" and any(
-            re.search(mark, visit.form.text("name"), re.MULTILINE) for *_, mark in READERS[:-1]):
-        return import_page(visit)
-    visit.attempt(**{"add": add, button: add})
-    names, *others = visit.filled(
-        f"add {button}",
-        Field("name", "Projects (one per line)", type="textarea", is_required=True,
+    fields = [
+        Field("name", "Projects (one per line)", type="textarea", is_required=True, is_wrong=bool(wrong),
+              boxes=["\n".join(wrong)] if wrong else (),
               hint="owner/repo of GitHub, the address of a project's page, an image, a purl, or a name. Or "
               "the text of a compose file, a lock file or an SBOM.",
               more={"rows": "5", "autofocus": "autofocus",
@@ -13652,12 +13726,11 @@ def add_page(visit: Visit) -> str:
             ("", "Detect automatically"),
             *((id_, f"{one.title}: {one.example or one.dialect.form}")
               for id_, one in visit.providers.items())]),
-        *_tag_fields(visit, "tag", "Tags"))
-    if wrong:
-        names = dataclasses.replace(names, value="\n".join(wrong), is_wrong=True)
-    groups = {"": [names, *others], **{f"Where is {line}?": [Field("do", "", type="buttons", choices=[
+        *_tag_fields(visit, "tag", "Tags")]
+    groups = {"": fields, **{f"Where is {line}?": [Field("do", "", type="buttons", choices=[
         (f"{one.id}:{line}", one.title) for one in likely])] for line, likely in choices.items()}}
-    form: dict[str, Any] = {"groups": groups, "buttons": {"add": "Add"}}
+    form = {"groups": groups, "buttons": {
+        "add": Button("Add", add), **({button: Button("", add)} if button != "add" else {})}}
     at_github = visit.providers.get("github")
     done = {"flash": f"{_sum_of([one.name for one in added], tracked)}."} if added or tracked else {}
     token: dict[str, Any] = {}
@@ -13673,19 +13746,6 @@ def add_page(visit: Visit) -> str:
                       sections=[form, token], **done)
 
 
-template_of("""\
-<form method="post" action="{{root}}/projects/import">
-  <p>{{count}}</p>
-  % for item in items:
-  <input type="hidden" name="row" value="{{item.box}}">
-  % end
-  <label class="check scripted"><input type="checkbox" data-all="project" checked> All</label>
-  % include("list", looks="rows projects")
-  % include("fields")
-  <div class="row"><button class="main" name="do" value="record">Track those selected</button>
-    <a class="button" href="{{root}}/projects/import">Cancel</a></div>
-</form>
-""", "import")
 _PREVIEW_LIMIT = 500            # rows
 
 
@@ -13700,68 +13760,78 @@ _IMPORT_FIELDS = (
           hint="compose.yaml, package-lock.json, Cargo.lock, an SBOM, OPML and others, up to 1 MiB."),
     Field("text", "Or its text", type="textarea",
           more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"}),
-    _place_field("What you call the machine that runs them, if there are several."))
+    _place_field(""))
 
 
 @page_at("/projects/import")
-def import_page(visit: Visit) -> str:
+def import_page(visit: Visit) -> Page:
     """Track what a file pins, with the versions as installed, after a preview."""
-    form, rows, ticked = visit.form, list[ScanRow](), visit.form.texts("project")
+    form, ticked = visit.form, visit.form.texts("project")
     file = next((name for name in ("file", "text", "name") if form.text(name)), "")
 
-    def preview() -> None:
+    def found_in(pins: Iterable[Pin]) -> list[ScanRow]:
+        tracked = visit.store.projects.ids_by_key(visit.account.id)
+        return scan_rows(visit.providers, tracked, [("", pin) for pin in pins])
+
+    def pins_of(name: str) -> list[Pin]:
+        try:
+            return [pin_of_item(dict(json.loads(text))) for text in form.texts(name)]
+        except (ValueError, TypeError, RecursionError):
+            raise Invalid("Preview the file again.") from None
+    rows: list[ScanRow] = visit.result or found_in(pins_of("row"))
+
+    def preview() -> list[ScanRow]:
         if not file:
             raise Invalid("Choose a file, or paste its text.")
         name = form.text("file.name") if file == "file" else ""
         try:
-            show(visit.context.pins_in(visit.account.id, name, form.text(file)))
+            found = found_in(visit.context.pins_in(visit.account.id, name, form.text(file)))
         except ValueError as error:
             raise Invalid(f"{name or 'The text'} {error}.") from None
-        if not any(row.provider for row in rows):
+        if not any(row.provider for row in found):
+            visit.result = found
             raise Invalid(f"{name or 'The text'} pins no version of a project that can be tracked.")
+        return found
 
-    def show(pins: Iterable[Pin]) -> None:
-        tracked = visit.store.projects.ids_by_key(visit.account.id)
-        rows.extend(scan_rows(visit.providers, tracked, [("", pin) for pin in pins]))
-
-    def record() -> None:
-        def pins_of(name: str) -> list[Pin]:
-            return [pin_of_item(dict(json.loads(text))) for text in form.texts(name)]
-        try:
-            show(pins_of("row"))
-            pins = [("", pin) for pin in pins_of("project")]
-        except (ValueError, TypeError, RecursionError):
-            raise Invalid("Preview the file again.") from None
-        if not pins:
-            raise Invalid("Select at least one.")
-        place = read_place(form.text("place"))
-        with visit.context.turn(f"report of {visit.account.id}", at_once=1):
-            done = visit.context.installer.record_scan(visit.account, place, "manual", pins,
-                                                       is_tracking=True, is_whole=False)
-        count = Counter(row.outcome for row in done)
-        left_out = next((f" {row.name}: {row.reason}" for row in done
-                         if row.outcome in ("tracked", "not tracked") and row.reason), "")
-        raise SeeOther("/updates", f"Recorded {counted(count['recorded'] + count['added'], 'version')}, "
-                                   f"added {counted(count['added'], 'project')}.{left_out}")
-    visit.attempt(preview=preview, add=preview, record=record)
     items = {item.box: item for item in sorted(
         (_scan_item(visit, row, ticked if form.texts("row") else None) for row in rows if row.provider),
         key=lambda item: not item.is_chosen)}
-    *sources, place = visit.filled("preview record", *_IMPORT_FIELDS)
     unknown = [Entry(row.name, about=row.reason) for row in rows if not row.provider][:_PREVIEW_LIMIT]
+    *sources, place = _IMPORT_FIELDS
     sections: list[dict[str, Any]] = [{
-        "fields": sources, "buttons": {"preview": "Preview"}, "page": f"{visit.root}/projects/import",
-        "has_file": True}]
+        "fields": sources, "page": f"{visit.root}/projects/import", "has_file": True,
+        "buttons": {"preview": Button("Preview", preview), "add": Button("", preview)}}]
     if items:
         count = f"{counted(len(items), 'version')} found" + (
             f"; the first {_PREVIEW_LIMIT} are shown, for more use the command scan"
             if len(items) > _PREVIEW_LIMIT else "")
-        sections = [{"template": "import", "items": list(items.values())[:_PREVIEW_LIMIT], "fields": [place],
-                     "count": count}]
+        shown = list(items.values())[:_PREVIEW_LIMIT]
+        sections = [{"intro": count}, {
+            "template": "bulk", "items": shown, "rows": [item.box for item in shown],
+            "page": f"{visit.root}/projects/import", "is_main": True,
+            "fields": [dataclasses.replace(place, value=form.text("place"))],
+            "buttons": {"record": Button(
+                "Track those selected", lambda: _record_pins(visit, pins_of("project")))}}]
     if unknown:
         sections.append({"fold": f"Not recognized: {len(unknown)}", "items": unknown, "looks": "rows",
                          "is_open": not items})
-    return visit.show(PAGE, "/projects", title="Read from a file", crumbs=_TO_PROJECTS, sections=sections)
+    return visit.show(PAGE, "/projects", title="Read from a file", crumbs=_TO_PROJECTS, sections=sections,
+                      actions=[("/projects/import", "Read another file")] if items else [])
+
+
+def _record_pins(visit: Visit, pins: Sequence[Pin]) -> None:
+    """Record what a person has selected of a file, and track its projects. Raises Invalid, SeeOther."""
+    place = read_place(visit.form.text("place"))
+    if not pins:
+        raise Invalid("Select at least one.")
+    with visit.context.turn(f"report of {visit.account.id}", at_once=1):
+        done = visit.context.installer.record_scan(
+            visit.account, place, "manual", [("", pin) for pin in pins], is_tracking=True, is_whole=False)
+    count = Counter(row.outcome for row in done)
+    left_out = next((f" {row.name}: {row.reason}" for row in done
+                     if row.outcome in ("tracked", "not tracked") and row.reason), "")
+    raise SeeOther("/updates", f"Recorded {counted(count['recorded'] + count['added'], 'version')}, "
+                               f"added {counted(count['added'], 'project')}.{left_out}")
 
 
 def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> Entry:
@@ -13782,7 +13852,7 @@ def _sum_of(added: Sequence[str], tracked: Sequence[str]) -> str:
                      for words, names in (("added", added), ("already tracked", tracked)) if names)
 
 
-def _fault_of(line: str, problem: Problem, has_choices: bool) -> Problem:
+def _line_problem(line: str, problem: Problem, has_choices: bool) -> Problem:
     """What prevents a line, as a sentence of its own; those of names quote the name, but no password."""
     if problem.field == "provider":
         return Problem("", f"Choose where {line[:NAME_LIMIT]} is." if has_choices else
@@ -13861,7 +13931,7 @@ template_of("""\
   % else:
   <small class="end">Last checked <time title="{{checked[1]}}">{{checked[2]}}</time>
     · next <time title="{{next_check[1]}}">{{next_check[2]}}</time></small>
-  % include("form", groups={"": ()}, buttons={"check": "Check now"}, form_class="", is_main=False)
+  % include("form", groups={"": ()}, form_class="", is_main=False)
   % end
 </div>
 % if project.note:
@@ -13878,40 +13948,35 @@ template_of("""\
 
 
 @page_at("/projects/<project_id>")
-def project_page(visit: Visit, project_id: str) -> str:
+def project_page(visit: Visit, project_id: str) -> Page:
     project, store, query = _project_at(visit, project_id), visit.store, visit.query
-    acts: dict[str, Act] = {
-        "remove": (lambda: store.projects.remove(project.id), f"Removed {project.name}.", "/projects"),
-        "check": (lambda: store.projects.check_soon(visit.account.id, [project.id]), "Checking now."),
-        "install": lambda: _install(visit, project), **_update_acts(visit, project)}
-    if visit.form.text("back") == "/updates":       # the button stands on that page
-        acts = {name: (*act[:2], "/updates") for name, act in acts.items() if isinstance(act, tuple)}
-    visit.attempt(**acts)
     text, is_final, number = query.text("q") or "", query.flag("final"), query.page()
     query.check()
     releases, total = store.releases.page(project, number, text=text, is_final=is_final)
+    notes = store.releases.notes(project.source_id, [one.version for one in releases], NOTE_PREVIEW_CHARS)
     provider, health = visit.providers.get(project.provider), project.health
     is_checking = (health.next_check_at <= store.database.clock() and provider is not None
                    and store.database.has_tracker)
     if is_checking:
         bottle.response.set_header("Refresh", "2")
     about = {
-        "template": "health", "project": project, "icon": visit.icon_of(project.provider),
+        "template": "health", "project": project, "icon": visit.icon_of(project.provider), "buttons": {
+            "check": Button("Check now", lambda: store.projects.check_soon(visit.account.id, [project.id]),
+                            "Checking now.")},
         "error": _error_of(visit, project), "url": visit.page_of(project), "is_checking": is_checking,
         "provider": visit.title_of(project.provider), "checked": visit.when(health.checked_at),
         "next_check": visit.when(health.next_check_at),
         "tags": [name for id_, name in visit.tags.items() if id_ in project.tags]}
     installed = _installed_items(visit, project)
-    answers = [Entry(version, buttons={f"follows-unknown {version}": "Undo"},
+    answers = [Entry(version, buttons=_answer_buttons(visit, project, version, None),
                      about=f"and tags like it {'follow' if does else 'do not follow'} what you run")
                for version, does in project.version_answers]
-    mine = visit.filled(
-        "install",
+    mine = [
         Field("version", "Version", is_required=True, more={"placeholder": "1.2.3"},
               proposed=[release.version for release in releases],
               hint="As the provider writes it. You are then notified only of what is newer."),
         _place_field("What you call the machine, if there are several. What was known of it is replaced.",
-                     [one for one in store.projects.places(visit.account.id) if one]))
+                     [one for one in store.projects.places(visit.account.id) if one])]
     badge = copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
                          f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")
     return visit.show(
@@ -13922,10 +13987,13 @@ def project_page(visit: Visit, project_id: str) -> str:
             about, {"heading": "Installed" if installed else "", "items": installed},
             {"heading": "Your answers" if answers else "", "items": answers},
             {"fold": "Another installed version" if installed else "Which version do you run?",
-             "is_open": bool(visit.problems), "fields": mine, "buttons": {"install": "Save"},
-             "form_class": ""}], sections=[
-            {"items": _version_items(visit, project, releases, is_first=number == 1 and not text),
-             "looks": "rows", "pages": visit.pager(number < total, number, total),
+             "is_open": bool(visit.problems), "fields": mine, "form_class": "",
+             "buttons": {"install": Button("Save", functools.partial(_install, visit, project))}}], sections=[
+            {"looks": "rows", "items": [
+                _release_item(visit, project, release, notes.get(release.version),
+                              is_open=at == 0 and number == 1 and not text)
+                for at, release in enumerate(releases)],
+             "pages": visit.pager(number < total, number, total),
              "empty": "No matching release." if text or is_final else
              "The provider lists none." if health.succeeded_at else "No release is known yet."},
             {"fold": "Badge", "fields": [badge]}],
@@ -13940,77 +14008,19 @@ def _install(visit: Visit, project: Project) -> None:
     raise SeeOther(visit.path, f"Saved.{visit.context.installer.doubt(project, version)}")
 
 
-_SNOOZES = {1: "a day", 7: "a week", 30: "a month"}
-
-
-def _update_acts(visit: Visit, project: Project) -> dict[str, Act]:
-    """What can be done about what is behind of a project, by button."""
-    store, now, account_id = visit.store, visit.store.database.clock(), visit.account.id
-
-    def replace(one: Installation, after: Callable[[], list[Installation]]) -> None:
-        visit.context.installer.change(account_id, [project.id], lambda found: itertools.chain(*(
-            after() if mine.identity == one.identity else [mine] for mine in found.installed)))
-
-    def said(one: Installation, version: str | None) -> list[Installation]:
-        return [before_update(one, now) if version is None else
-                after_update(one, version, store.releases.known(project.source_id), now)]
-
-    def option(**settings: Any) -> Callable[[], Any]:
-        return lambda: store.projects.update(account_id, project.id, settings)
-
-    def answer(version: str, does: bool | None) -> None:
-        said = [one for one in project.version_answers if one[0] != version]
-        said += [] if does is None else [(version, does)]
-        option(version_answers=with_answers(said, visit.context.installer.rules_of(project)))()
-        visit.context.installer.compare(account_id, [project.id])
-    acts: dict[str, Act] = {
-        "undo": (option(skipped_version="", snoozed_until=None), f"Updates of {project.name} show again."),
-        **{f"snooze {days}": (option(snoozed_until=now + days * DAY), f"Snoozed {project.name} for {words}.")
-           for days, words in _SNOOZES.items()}}
-    for button, does, words in (("follows", True, "follows"), ("follows-not", False, "does not follow")):
-        acts |= {f"{button} {version}": (functools.partial(answer, version, does), (
-            f"Saved: {version} {words} what you run of {project.name}. Its page can undo this."))
-                 for version in dict.fromkeys(one.may_follow for one in project.installed) if version}
-    acts |= {f"follows-unknown {version}": (functools.partial(answer, version, None), f"Undone: {version}.")
-             for version, _ in project.version_answers}
-    for one in project.installed:
-        mine = f"{project.name} {one.shown}" + (f" on {one.place}" if one.place else "")
-        acts |= {f"skip {version}": (option(skipped_version=version), f"Skipped {project.name} {version}.")
-                 for version in (one.newest, one.may_follow) if version}
-        acts[f"forget {one.id}"] = functools.partial(replace, one, list), f"Forgot {mine}."
-        acts |= {button: (functools.partial(replace, one, functools.partial(said, one, version)),
-                          f"Updated {mine}: {words}.")
-                 for button, (version, words) in _update_buttons(one).items()}
-    return acts
-
-
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
     """The rows of what is installed of a project, the 40 most urgent."""
     is_quiet = project.skipped_version or project.is_snoozed(visit.store.database.clock())
     items, left_out = list[Entry](), len(project.installed) - 40
     for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True)[:40]:
-        buttons: dict[str, str | tuple[str, str]] = {"undo": "Show its updates again"} if is_quiet else {}
-        buttons |= _answer_buttons(one)
-        buttons |= {button: words for button, (_, words) in _update_buttons(one).items()}
+        buttons = {"undo": _show_again(visit, project, "Show its updates again")} if is_quiet else {}
+        buttons |= _answer_buttons(visit, project, one.may_follow, True, False)
+        buttons |= _update_buttons(visit, project, one)
         item = _installation_item(visit, project, one)
         items.append(dataclasses.replace(
             item, marks=[("plain", one.place or "here"), *item.marks], fold="Change",
-            about="up to date" if one.state == "current" else "",
-            buttons=buttons | {f"forget {one.id}": "Forget"}))
+            about="up to date" if one.state == "current" else "", buttons=buttons))
     return items + ([Entry(f"and {left_out} more; the API lists all")] if left_out > 0 else [])
-
-
-def _version_items(visit: Visit, project: Project, releases: Sequence[Release],
-                   is_first: bool) -> list[Entry]:
-    """The rows of a project's releases; of the ``is_first`` page the first is open."""
-    notes = visit.store.releases.notes(project.source_id, [release.version for release in releases],
-                                       NOTE_PREVIEW_CHARS)
-    return [
-        Entry(release.version, marks=_marks(release, excluded(project, release)),
-              when=visit.when(visit.instant_of(release)),
-              url=visit.page_of(project, release.version), at=f"at {visit.title_of(project.provider)}",
-              is_open=is_first and at == 0, **_note_of(project, release.version, notes.get(release.version)))
-        for at, release in enumerate(releases)]
 
 
 def _project_at(visit: Visit, project_id: str) -> Project:
@@ -14018,37 +14028,35 @@ def _project_at(visit: Visit, project_id: str) -> Project:
 
 
 @page_at("/projects/<project_id>/options")
-def options_page(visit: Visit, project_id: str) -> str:
+def options_page(visit: Visit, project_id: str) -> Page:
     """What of a project is ignored, and who is notified; with a preview before it is saved."""
-    project = shown = _project_at(visit, project_id)
-    verdicts: Verdicts | None = None
+    project = _project_at(visit, project_id)
+    shown, verdicts = visit.result or (project, None)
 
-    def preview() -> None:
-        nonlocal shown, verdicts
+    def preview() -> tuple[Project, Verdicts]:
         shown = dataclasses.replace(project, **_given_options(visit, project))
-        verdicts = visit.context.installer.verdicts_for(shown)[0]
+        return shown, visit.context.installer.verdicts_for(shown)[0]
 
     def save() -> None:
         options = _given_options(visit, project)
         options["tags"] = [*options["tags"], *_new_tags(visit)]
         visit.store.projects.update(project.account_id, project.id, options)
         visit.context.installer.compare(project.account_id, [project.id])
-    visit.attempt(preview=preview, save=(save, "Saved."))
     found = _preview(visit, shown, verdicts)
     sums = Counter(words.split()[0] for words, rows in found.items() for _ in rows)
     total = counted(sums.total(), "version")
-    groups = {legend: visit.filled("save preview", *fields)
-              for legend, fields in _option_fields(visit, project).items()}
     return visit.show(
         PAGE, "/projects", title="Options", look="columns",
         crumbs=[*_TO_PROJECTS, (f"/projects/{project.id}", project.name)], sections=[
-            {"groups": groups, "live": "preview", "buttons": {"save": "Save", "preview": "Preview"}},
+            {"groups": _option_fields(visit, project), "live": "preview", "buttons": {
+                "save": Button("Save", save, "Saved."), "preview": Button("Preview", preview)}},
             {"template": "live", "id": "preview", "name": "Preview", "is_live": True, "parts": [
                 {"intro": f"{sums['Sent']} notified, {sums['Ignored']} ignored of the last {total}"},
                 *({"fold": f"{words}: {len(items)}", "items": items, "looks": "rows",
                    "is_open": len(items) < 13} for words, items in found.items())]},
-            {"buttons": {"remove": ("Remove this project", "Remove with its releases")}, "form_class": "",
-             "page": f"{visit.root}/projects/{project.id}"}])
+            {"form_class": "", "buttons": {"remove": Button(
+                "Remove this project", lambda: visit.store.projects.remove(project.id),
+                f"Removed {project.name}.", "Remove with its releases", "/projects")}}])
 
 
 def _new_tags(visit: Visit) -> list[str]:
@@ -14166,7 +14174,7 @@ _KIND_GROUPS = {
 
 
 @page_at("/notifications", methods="GET")
-def notifications_page(visit: Visit) -> str:
+def notifications_page(visit: Visit) -> Page:
     """The account's destinations, those that fail longest first, and what could be added."""
     those, has_mail = visit.destinations, bool(visit.settings.smtp_url)
     items = [Entry(
@@ -14201,13 +14209,12 @@ def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
     return ", ".join([*words, "security fixes"] if destination.is_security_only else words)
 
 
-_DESTINATION_BUTTONS = "save test render"
 _FIXED_SCHEDULES = {"webhook": "A webhook is notified at once.",
                     "email": "Each project's options say when mail is sent."}
 
 
 @page_at("/notifications/add/<kind_id>")
-def add_destination_page(visit: Visit, kind_id: str) -> str:
+def add_destination_page(visit: Visit, kind_id: str) -> Page:
     """A new destination of a kind; it can be tried before it is saved."""
     or_missing(KINDS.get(kind_id))
     secret = make_signing_secret() if kind_id == "webhook" else ""
@@ -14218,57 +14225,44 @@ def add_destination_page(visit: Visit, kind_id: str) -> str:
         has_projects = visit.store.projects.providers(visit.account.id)
         raise SeeOther(f"/notifications/{added.id}", "Saved. Send the latest release now to see it arrive."
                        if has_projects else "Saved.")
-    return _show_destination(visit, empty, save=save)
+    return _show_destination(visit, empty, {"save": Button("Save", save)})
 
 
 @page_at("/notifications/<destination_id>")
-def destination_page(visit: Visit, destination_id: str) -> str:
+def destination_page(visit: Visit, destination_id: str) -> Page:
     """A destination: its settings, a test of what is typed, a webhook's secret."""
     before, those = _own_destination(visit, destination_id), visit.store.destinations
-    acts: dict[str, Act] = {
-        "save": (lambda: those.update(_given_destination(visit, before)), "Saved."),
-        "remove": (lambda: those.remove(before.id), f"Deleted {shortened(before.name, 40)}.",
-                   "/notifications")}
-    if before.kind != "email" or visit.settings.smtp_url:
-        acts["latest"] = functools.partial(_send_latest, visit, before)
-    if before.secret:
-        acts |= {"reveal": visit.require_password, "renew": (
-            lambda: those.reset_secret(before.id), "New secret. The old secret stays valid for 24 h.")}
-    return _show_destination(visit, before, **acts)
+    save = Button("Save", lambda: those.update(_given_destination(visit, before)), "Saved.")
+    latest = Button("Send the latest release now", functools.partial(_send_latest, visit, before))
+    remove = Button("Delete", lambda: those.remove(before.id), f"Deleted {shortened(before.name, 40)}.",
+                    "Delete with its history", "/notifications")
+    can_send = before.kind != "email" or visit.settings.smtp_url
+    return _show_destination(visit, before, {
+        "save": save, **({"latest": latest} if can_send else {}), "remove": remove})
 
 
 def _own_destination(visit: Visit, destination_id: str) -> Destination:
     return or_missing(next((one for one in visit.destinations if one.id == destination_id), None))
 
 
-def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
-    """The form of a destination, as typed or as it is. ``acts``: what it can do besides a test."""
-    found: dict[str, Any] = {}
-    name, live = KINDS[before.kind].title, "render" if before.kind == "webhook" else ""
-    visit.attempt(
-        test=lambda: found.update(
-            _tried(visit, _given_destination(visit, before), *sample_event(visit.account))),
-        render=lambda: _rendering(visit, visit.form.texts("set.field")), **acts)
-    buttons = {"save": "Save", "test": "Send a test", "render": "Update the example",
-               "latest": "Send the latest release now", "remove": ("Delete", "Delete with its history")}
+def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Button]) -> Page:
+    """The form of a destination, as typed or as it is. ``buttons``: what it can do besides a test."""
+    name, live, rendering = KINDS[before.kind].title, "render" if before.kind == "webhook" else "", ""
     fields, more = _setting_fields(visit, before)
+    tests = {"test": Button("Send a test", lambda: _tried(
+        visit, _given_destination(visit, before), *sample_event(visit.account)))}
     if live:
+        tests[live] = Button("Update the example", lambda: _rendering(visit, visit.form.texts("set.field")))
         with contextlib.suppress(Invalid):
-            found["rendering"] = _rendering(visit, more[-1].boxes)
+            rendering = _rendering(visit, more[-1].boxes)
+    buttons = {"save": buttons["save"], **tests, **buttons}
     about = _sentence(KINDS[before.kind].about)
     if before.failing_since:
         about += f". Failing since {visit.moment(before.failing_since)}: {before.error}"
-    until = visit.moment(before.previous_until) if before.previous_until else ""
-    secret = Entry(
-        fields=[copied_field("secret", "Secret", before.secret)] if visit.form.text("do") == "reveal" else (),
-        buttons={"reveal": "Show", "renew": ("Reset", "Reset the secret")},
-        hints=[f"The old secret stays valid until {until}." if until else
-               "For 24 h after a reset, every other attempt is signed with the old secret."])
     groups = {"": fields, "Optional settings": more, "Schedule and filters": _selection_fields(visit, before)}
     sections: list[dict[str, Any]] = [
         {"intro": f"{about}."},
-        {"groups": groups, "folded": [*groups][1:], "live": live,
-         "buttons": {one: words for one, words in buttons.items() if one in ("test", live, *acts)}}]
+        {"groups": groups, "folded": [*groups][1:], "live": live, "buttons": buttons}]
     if before.kind == "email" and not visit.settings.smtp_url:
         words, link = "There is no mail server yet, so nothing is sent.", Entry(
             path="/settings#smtp_url", name="Set an SMTP server and send a test")
@@ -14278,21 +14272,30 @@ def _show_destination(visit: Visit, before: Destination, **acts: Act) -> str:
         variables = ", ".join(f"{{{one}}}" for one in sorted(TEMPLATE_NAMES))
         sections.append({
             "template": "live", "id": live, "name": "Example payload",
-            "is_live": visit.form.text("do") == live, "parts": [{
-                "text": found.get("rendering", ""), "hint": "Without fields of your own the standard body is "
+            "is_live": visit.pressed == live, "parts": [{
+                "text": rendering, "hint": "Without fields of your own the standard body is "
                 f"sent. A template may hold {variables}. For a brace, write two."}]})
-    if "renew" in acts:
-        sections.append({"heading": "Signing secret", "items": [secret]})
+    if before.secret and before.name:
+        until = visit.moment(before.previous_until) if before.previous_until else ""
+        is_shown = visit.pressed == "reveal" and not visit.problems
+        sections.append({"heading": "Signing secret", "items": [Entry(
+            fields=[copied_field("secret", "Secret", before.secret)] if is_shown else (),
+            buttons={"reveal": Button("Show", visit.require_password), "renew": Button(
+                "Reset", lambda: visit.store.destinations.reset_secret(before.id),
+                "New secret. The old secret stays valid for 24 h.", "Reset the secret")},
+            hints=[f"The old secret stays valid until {until}." if until else
+                   "For 24 h after a reset, every other attempt is signed with the old secret."])]})
     return visit.show(
         PAGE, "/notifications", title=before.name or f"Add {name}", sections=sections,
         crumbs=_TO_NOTIFICATIONS, actions=before.name and [
             (f"/notifications/{before.id}/test", "Test messages"),
-            (f"/deliveries?destination={before.id}", "Delivery history")], **found)
+            (f"/deliveries?destination={before.id}", "Delivery history")],
+        **visit.result if visit.pressed == "test" and visit.result else {})
 
 
 def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], list[Field]]:
     """What a kind asks for, with the name of the destination; and its optional settings."""
-    is_typed = visit.form.text("do") in _DESTINATION_BUTTONS.split()
+    is_typed = visit.problems or visit.result is not None
     fields, shown = [], settings_as_given(before, is_shown=True)
     for setting in KINDS[before.kind].fields:
         key, is_repeatable = f"set.{setting.name}", bool(setting.stored_as)
@@ -14309,13 +14312,12 @@ def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], lis
             id=f"set-{setting.name}", boxes=[*texts, "", ""] if is_repeatable else (),
             more={"rows": "1"} if is_repeatable else {
                 "autocomplete": "off", "spellcheck": "false", "placeholder": setting.default or ""}))
-    fields = visit.filled(
-        _DESTINATION_BUTTONS, Field("name", "Name", before.name or _unused_name(visit, before.kind),
-                                    hint='Label, e.g. "My phone".', is_required=True), *fields)
+    name = Field("name", "Name", before.name or _unused_name(visit, before.kind),
+                 hint='Label, e.g. "My phone".', is_required=True)
     # Those of Slack and e-mail are all optional, and the first are what it takes.
-    most = {"slack": 4, "email": 2}.get(before.kind) or 1 + sum(
+    most = {"slack": 3, "email": 1}.get(before.kind) or sum(
         setting.default is None for setting in KINDS[before.kind].fields)
-    return [*fields[1:most], fields[0]], fields[most:]
+    return [*fields[:most], name], fields[most:]
 
 
 def _unused_name(visit: Visit, kind_id: str) -> str:
@@ -14340,7 +14342,7 @@ def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
         fields.append(Field("report", "Report of what is behind", before.report, type="select",
                             choices=[(id_, id_.capitalize()) for id_ in REPORTS],
                             hint="Of the versions that you run. Nothing is sent when all are up to date."))
-    return visit.filled(_DESTINATION_BUTTONS, *fields)
+    return fields
 
 
 def _given_destination(visit: Visit, before: Destination) -> Destination:
@@ -14377,11 +14379,13 @@ def _given_destination(visit: Visit, before: Destination) -> Destination:
 
 def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url: str,
            settings: Settings | None = None) -> dict[str, Any]:
-    """What "exchange" shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
+    """What a page shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
     with visit.context.turn(visit.account.id):
         _count_test(visit)
         sent, reply, error = visit.context.try_out(destination, visit.account, body, url, settings)
-    return {"sent": sent, "reply": reply, "error": error}
+    exchange = {"fold": "Request and answer", "text": f"{sent}\n\n{reply or 'No answer.'}"}
+    said = {"faults": [f"Failed: {error}"]} if error else {"flash": "Test delivered."}
+    return {"above": [exchange], **said}
 
 
 def _count_test(visit: Visit) -> None:
@@ -14425,31 +14429,28 @@ def _rendering(visit: Visit, lines: Sequence[str]) -> str:
     return json.dumps(body, ensure_ascii=False, indent=2)
 
 
-_FLAG: dict[str, Any] = {"type": "select", "choices": (("false", "false"), ("true", "true"))}
-_TEST_FIELDS: dict[str, dict[str, Any]] = {         # of those that are more than a line of text
-    "time": {"hint": "Such as 2026-01-31T08:00:00Z."},
-    "cve": {"label": "CVE", "hint": "With commas between."},
-    "is_prerelease": {"label": "Pre-release", **_FLAG}, "is_updated": {"label": "Re-published", **_FLAG},
-    "tags": {"hint": "Names, with commas between."}, "note_message": {"hint": "HTML.", "type": "textarea"}}
+_TEST_WORDS = {         # label and hint of some variables
+    "time": ("Time", "Such as 2026-01-31T08:00:00Z."), "cve": ("CVE", "With commas between."),
+    "is_prerelease": ("Pre-release", ""), "is_updated": ("Re-published", ""),
+    "tags": ("Tags", "Names, with commas between."), "note_message": ("Note message", "HTML.")}
 
 
 @page_at("/notifications/<destination_id>/test")
-def test_page(visit: Visit, destination_id: str) -> str:
+def test_page(visit: Visit, destination_id: str) -> Page:
     """A test of a destination, with every member of the body as typed."""
-    destination, found = _own_destination(visit, destination_id), dict[str, Any]()
+    destination = _own_destination(visit, destination_id)
     values = {name: visit.form.text(name, value) for name, value in sample_values(visit.account).items()}
-
-    def test() -> None:
-        found.update(_tried(visit, destination, *sample_event(visit.account, values)))
-    visit.attempt(test=test)
-    fields = []
-    for name, default in sample_values(visit.account).items():
-        about = {"label": name.replace("_", " ").capitalize(), "more": {"placeholder": default}}
-        fields.append(Field(name, value=values[name], **about | _TEST_FIELDS.get(name, {})))
+    test = Button("Send the test", lambda: _tried(visit, destination, *sample_event(visit.account, values)))
+    words = {name: _TEST_WORDS.get(name, (name.replace("_", " ").capitalize(), "")) for name in values}
+    fields = [Field(
+        name, words[name][0], values[name], hint=words[name][1], more={"placeholder": default},
+        type="select" if name.startswith("is_") else "textarea" if name == "note_message" else "text",
+        choices=[("false", "false"), ("true", "true")])
+        for name, default in sample_values(visit.account).items()]
     return visit.show(
-        PAGE, "/notifications", title="Test messages", **found,
-        intro=f"Send a made-up release to {destination.name}:", buttons={"test": "Send the test"},
-        fields=visit.filled("test", *fields),
+        PAGE, "/notifications", title="Test messages", **visit.result or {}, sections=[{
+            "intro": f"Send a made-up release to {destination.name}:", "fields": fields,
+            "buttons": {"test": test}}],
         crumbs=[*_TO_NOTIFICATIONS, (f"/notifications/{destination.id}", destination.name)])
 
 
@@ -14462,14 +14463,9 @@ _STATE_MARKS = dict(zip(DELIVERY_STATES, ("plain", "warn", "good", "bad", "plain
 
 
 @page_at("/deliveries")
-def history_page(visit: Visit) -> str:
+def history_page(visit: Visit) -> Page:
     """What was sent, waits to be sent, or could not be, by event; newest first."""
     query, store, account_id = visit.query, visit.store, visit.account.id
-
-    def resend() -> None:
-        _count_test(visit)
-        store.outbox.resend(account_id, destination_id=visit.form.text("destination"))
-    visit.attempt(resend=(resend, "All that failed there will be sent again."))
     destination, project_id = query.text("destination"), query.text("project")
     state, number = query.one_of("state", "", *DELIVERY_STATES) or None, query.page()
     query.check()
@@ -14486,12 +14482,17 @@ def history_page(visit: Visit) -> str:
                     f"/deliveries/{each.id}") for each in reversed(deliveries)]))
     here = {those[0].project_id: those[0].project for those in events}
     project = store.projects.get(account_id, project_id) if project_id else None
+
+    def resend() -> None:
+        _count_test(visit)
+        store.outbox.resend(account_id, destination_id=destination)
     can_resend = destination and any(one.state == "failed" for those in events for one in those)
     return _show_lists(
         visit, "/notifications", "Delivery history" + (f" of {project.name}" if project else ""),
         [{"items": items, "hint": "History is kept for 30 days."},
-         {"items": (), "hidden": [("destination", destination)], "form_class": "",
-          "buttons": {"resend": "Send again all that failed there"} if can_resend else {}}],
+         {"items": (), "form_class": "", "buttons": {"resend": Button(
+             "Send again all that failed there", resend, "All that failed there will be sent again.")}
+          if can_resend else {}}],
         pages=visit.pager(has_more, number), drawing="notifications",
         nothing="No matching deliveries." if destination or project_id or state else "Nothing was sent yet.",
         crumbs=_TO_HISTORY if project else _TO_NOTIFICATIONS,
@@ -14504,7 +14505,7 @@ def history_page(visit: Visit) -> str:
 
 
 @page_at("/deliveries/<delivery_id>")
-def delivery_page(visit: Visit, delivery_id: str) -> str:
+def delivery_page(visit: Visit, delivery_id: str) -> Page:
     """A delivery: its attempts, and what was sent with the last, of a digest the whole message."""
     store, account_id = visit.store, visit.account.id
     delivery = or_missing(next(iter(store.outbox.history(account_id, delivery_id=delivery_id)), None))
@@ -14513,7 +14514,6 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
         _count_test(visit)
         if not store.outbox.resend(account_id, delivery_id=delivery_id):
             raise Invalid("This delivery is not due yet, or is being sent just now.")
-    visit.attempt(resend=(resend, "This will be sent in a moment. Refresh the page to see the result."))
     about = {
         "Provider": visit.title_of(delivery.provider), "Queued": visit.moment(delivery.created_at),
         "Id": delivery.id, "Due": visit.moment(delivery.next_attempt_at) if delivery.is_waiting else "",
@@ -14533,7 +14533,8 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
         title=f"{delivery.project} {delivery.version or _EVENT_NAMES[delivery.event]}",
         crumbs=_TO_HISTORY, sections=[
             {"items": facts, "looks": "facts", "form_class": "",
-             "buttons": {"resend": "Send again"} if is_over else {}},
+             "buttons": {"resend": Button("Send again", resend, "This will be sent in a moment. Refresh the "
+                                          "page to see the result.")} if is_over else {}},
             {"heading": "Attempts", "items": attempts, "empty": delivery.error or "None yet."},
             {"heading": "Request" if sent else "", "text": sent}])
 
@@ -14542,66 +14543,65 @@ def delivery_page(visit: Visit, delivery_id: str) -> str:
 
 
 @page_at("/tags")
-def tags_page(visit: Visit) -> str:
-    store, account_id, id_ = visit.store, visit.account.id, visit.form.text("tag")
-    typed = visit.form.text("name")
-    label = functools.partial(read_label, typed, TAG_LIMIT)
+def tags_page(visit: Visit) -> Page:
+    store, account_id, typed = visit.store, visit.account.id, visit.form.text("name")
+    label, counts = functools.partial(read_label, typed, TAG_LIMIT), store.tags.project_counts(account_id)
+    add = Button("Create", lambda: store.tags.add(account_id, label()), f"Created the tag {typed}.")
 
-    def remove() -> None:
-        lost = [one.name for one in visit.destinations if one.tags == (id_,)]
-        store.tags.remove(account_id, id_)
+    def remove(tag: Tag) -> None:
+        lost = [one.name for one in visit.destinations if one.tags == (tag.id,)]
+        store.tags.remove(account_id, tag.id)
         raise SeeOther("/tags", "Deleted the tag." + (
             f" {', '.join(lost)} was limited to projects with this tag, and is now notified only of projects "
             "that you pick." if lost else ""))
-    visit.attempt(
-        add=(lambda: store.tags.add(account_id, label()), f"Created the tag {typed}."),
-        rename=(lambda: or_missing(store.tags.rename(account_id, id_, label())), "Renamed."), remove=remove,
-        renew=(lambda: store.accounts.reset_feed(account_id, id_), "The feed has a new URL."))
-    counts = store.tags.project_counts(account_id)
-    items = [Entry(
-        path=f"/projects?tag={one.id}", name=one.name, about=counted(counts.get(one.id, 0), "project"),
-        chips=[("", "Feed", f"/feeds/{one.feed_secret}.atom")], hidden={"tag": one.id}, fold="Edit", fields=[
-            *visit.filled("rename" if one.id == id_ else "",
-                          Field("name", "Name", one.name, id=f"name-{one.id}")),
-            copied_field(one.id, "Feed URL", f"{visit.base}/feeds/{one.feed_secret}.atom")],
-        buttons={"rename": "Rename", "renew": ("Reset feed URL", "Reset: the old URL stops working"),
-                 "remove": ("Delete", "Delete the tag")}) for one in store.tags.of_account(account_id)]
+
+    def item(tag: Tag) -> Entry:
+        return Entry(
+            path=f"/projects?tag={tag.id}", name=tag.name, about=counted(counts.get(tag.id, 0), "project"),
+            chips=[("", "Feed", f"/feeds/{tag.feed_secret}.atom")], key=tag.id, fold="Edit", fields=[
+                Field("name", "Name", tag.name, id=f"name-{tag.id}"),
+                copied_field(tag.id, "Feed URL", f"{visit.base}/feeds/{tag.feed_secret}.atom")],
+            buttons={
+                "rename": Button(
+                    "Rename", lambda: store.tags.rename(account_id, tag.id, label()), "Renamed."),
+                "renew": Button("Reset feed URL", lambda: store.accounts.reset_feed(account_id, tag.id),
+                                "The feed has a new URL.", "Reset: the old URL stops working"),
+                "remove": Button("Delete", functools.partial(remove, tag), sure="Delete the tag")})
     return visit.show(
-        PAGE, "/tags", title="Tags", **visit.paged(items), legend="Create a tag",
-        buttons={"add": "Create"}, drawing="releases",
-        fields=visit.filled("add", Field("name", "Name", is_required=True)),
+        PAGE, "/tags", title="Tags", **visit.paged(list(map(item, store.tags.of_account(account_id)))),
+        legend="Create a tag", drawing="releases", fields=[Field("name", "Name", is_required=True)],
+        buttons={"add": add},
         empty="No tags yet. Tags choose what lists show, and which destinations are notified.")
 
 
 @page_at("/keys")
-def keys_page(visit: Visit) -> str:
+def keys_page(visit: Visit) -> Page:
     """The account's API keys. A new one is shown at once, others on request."""
     store, account_id, form = visit.store, visit.account.id, visit.form
 
     def add() -> None:
         visit.require_password()
         store.keys.add(account_id, read_label(form.text("name")), read_networks(form.lines("networks")))
-    visit.attempt(
-        add=add, reveal=visit.require_password,
-        revoke=(lambda: store.keys.remove(account_id, form.text("key")),
-                f"Revoked the key {form.text('key')[:100]}."))
-    shown = form.text("name" if form.text("do") == "add" else "key") if not visit.problems else ""
-    items = [Entry(
-        title=one.name, about="from anywhere" if "0.0.0.0/0" in one.networks else
-        f"from {', '.join(one.networks)}", hidden={"key": one.name},
-        hints=[f"Last used: {visit.moment(one.used_at)}"],
-        fields=[copied_field(one.id, "Key", one.secret)] if one.name == shown else (),
-        buttons={"reveal": "Show", "revoke": ("Revoke", "Revoke this key")})
-        for one in store.keys.of_account(account_id)]
+
+    def item(key: Key) -> Entry:
+        is_shown = not visit.problems and (visit.pressed == f"{key.id} reveal" or visit.pressed == "add"
+                                           and form.text("name") == key.name)
+        return Entry(
+            title=key.name, key=key.id, about="from anywhere" if "0.0.0.0/0" in key.networks else
+            f"from {', '.join(key.networks)}", hints=[f"Last used: {visit.moment(key.used_at)}"],
+            fields=[copied_field(key.id, "Key", key.secret)] if is_shown else (), buttons={
+                "reveal": Button("Show", visit.require_password), "revoke": Button(
+                    "Revoke", lambda: store.keys.remove(account_id, key.name),
+                    f"Revoked the key {key.name[:100]}.", "Revoke this key")})
     return visit.show(
-        PAGE, "/keys", title="API keys", **visit.paged(items), legend="Create a key",
-        actions=[("/v1/openapi.json", "OpenAPI document")], buttons={"add": "Create"}, fields=visit.filled(
-            "add" if visit.problems else "",
+        PAGE, "/keys", title="API keys", **visit.paged(list(map(item, store.keys.of_account(account_id)))),
+        legend="Create a key", actions=[("/v1/openapi.json", "OpenAPI document")],
+        buttons={"add": Button("Create", add)}, fields=[
             Field("name", "Name", is_required=True,
                   hint=f'Send the key as a header: curl -H "X-Key: $KEY" {visit.base}/v1/projects'),
             Field("networks", "Networks (one per line)", type="textarea",
                   hint="Where the key is accepted from. Empty: from anywhere.",
-                  more={"rows": "2", "placeholder": "192.168.0.0/16"})))
+                  more={"rows": "2", "placeholder": "192.168.0.0/16"})])
 
 
 @functools.cache
@@ -14612,22 +14612,24 @@ def _time_zones() -> list[str]:
 
 
 @page_at("/account")
-def account_page(visit: Visit) -> str:
+def account_page(visit: Visit) -> Page:
     store, account = visit.store, visit.account
+    revokes_keys = bool(visit.form.texts("keys"))
 
     def password() -> None:
         _confirm_password(visit, "old")
         store.accounts.set_password(account.id, _new_password(visit, "new"))
-        store.accounts.sign_out(account.id, bool(visit.form.texts("keys")))
+        store.accounts.sign_out(account.id, revokes_keys)
         visit.sign_in(or_missing(store.accounts.get(account.id)))
-    visit.attempt(
-        save=(functools.partial(_save_profile, visit), "Saved."),
-        password=(password, "Password changed. All other sessions are signed out."),
-        end=(lambda: store.sessions.end(account.id, visit.form.text("session")), "Session ended."),
-        leave=(lambda: store.accounts.sign_out(account.id, bool(visit.form.texts("keys"))),
-               "You are signed out everywhere.", "/login"),
-        feed=(lambda: store.accounts.reset_feed(account.id), "The feed has a new URL."),
-        badges=(lambda: store.accounts.reset_badges(account.id), "The badges have new URLs."))
+
+    def session_item(session: Session) -> Entry:
+        return Entry(
+            about=shortened(session.agent, 200), key=session.id,
+            buttons={"end": Button("End", functools.partial(store.sessions.end, account.id, session.id),
+                                   "Session ended.")},
+            marks=[("good", "this one")] if visit.session and session.id == visit.session.id else (),
+            hints=[f"From {session.address or 'somewhere'}, since {visit.moment(session.created_at)}, last "
+                   f"seen {visit.when(session.seen_at)[2]}"])
     addresses = Entry(
         chips=[("", "Feeds of tags", "/tags")], hints=[
             "Whoever knows these URLs can read them. Tags have feeds of their own, on the page Tags. PROJECT "
@@ -14636,31 +14638,33 @@ def account_page(visit: Visit) -> str:
             copied_field("feed", "Feed of all releases", f"{visit.base}/feeds/{account.feed_secret}.atom"),
             copied_field("badge", "Badge with the latest version of a project",
                          f"{visit.base}/badge/{account.badge_secret}/PROJECT.svg")],
-        buttons={"feed": ("Reset feed URL", "Reset: the old URL stops working"),
-                 "badges": ("Reset badge URLs", "Reset: the old URLs stop working")})
+        buttons={
+            "feed": Button("Reset feed URL", lambda: store.accounts.reset_feed(account.id),
+                           "The feed has a new URL.", "Reset: the old URL stops working"),
+            "badges": Button("Reset badge URLs", lambda: store.accounts.reset_badges(account.id),
+                             "The badges have new URLs.", "Reset: the old URLs stop working")})
     second_factor = Entry(path="/account/second-factor", name="Turn off", marks=[("good", "on")])
     if not account.totp_secret:
         second_factor = dataclasses.replace(second_factor, name="Turn on", marks=[("plain", "off")])
     parts = {"profile": "Profile", "security": "Security", "feeds": "Feeds and badges"}
     actions = [(f"/account#{anchor}", name) for anchor, name in parts.items()]
     return visit.show(PAGE, "/account", title="Account", actions=actions, sections=[
-        {"heading": "Profile", "anchor": "profile", "buttons": {"save": "Save"}, "groups": {
-            legend: visit.filled("save", *those) for legend, those in _profile_fields(account).items()}},
+        {"heading": "Profile", "anchor": "profile", "groups": _profile_fields(account),
+         "buttons": {"save": Button("Save", functools.partial(_save_profile, visit), "Saved.")}},
         {"heading": "Security", "anchor": "security"},
-        {"heading": "Password", "tag": "h3", "buttons": {"password": "Change password"},
-         "fields": visit.filled(
-             "password", dataclasses.replace(_PASSWORD_FIELD, name="old", label="Current password"),
-             Field("new", "New password", type="password", is_required=True, more=_NEW_PASSWORD,
-                   hint="At least 8 characters. Other sessions end. API keys stay valid, unless you revoke "
-                        "them."),
-             check_field("keys", "Revoke all API keys"))},
+        {"heading": "Password", "tag": "h3", "buttons": {"password": Button(
+            "Change password", password, "Password changed. All other sessions are signed out.")}, "fields": [
+                dataclasses.replace(_PASSWORD_FIELD, name="old", label="Current password"),
+                Field("new", "New password", type="password", is_required=True, more=_NEW_PASSWORD,
+                      hint="At least 8 characters. Other sessions end. API keys stay valid, unless you "
+                           "revoke them."),
+                check_field("keys", "Revoke all API keys")]},
         {"heading": "Two-factor authentication", "tag": "h3", "items": [second_factor]},
-        {"heading": "Sessions", "tag": "h3", "buttons": {"leave": ("Sign out everywhere", "Yes, sign out")},
-         "fields": [check_field("keys", "Revoke all API keys too")], "items": [Entry(
-             about=shortened(one.agent, 200), buttons={"end": "End"}, hidden={"session": one.id},
-             marks=[("good", "this one")] if visit.session and one.id == visit.session.id else (),
-             hints=[f"From {one.address or 'somewhere'}, since {visit.moment(one.created_at)}, last seen "
-                    f"{visit.when(one.seen_at)[2]}"]) for one in store.sessions.of_account(account.id)[:30]]},
+        {"heading": "Sessions", "tag": "h3", "fields": [check_field("keys", "Revoke all API keys too")],
+         "items": list(map(session_item, store.sessions.of_account(account.id)[:30])),
+         "buttons": {"leave": Button(
+             "Sign out everywhere", lambda: store.accounts.sign_out(account.id, revokes_keys),
+             "You are signed out everywhere.", "Yes, sign out", "/login")}},
         {"heading": "Feeds and badges", "anchor": "feeds", "items": [addresses]}])
 
 
@@ -14723,15 +14727,14 @@ def _confirm_password(visit: Visit, field: str) -> None:
 
 
 @page_at("/account/second-factor")
-def second_factor_page(visit: Visit) -> str:
+def second_factor_page(visit: Visit) -> Page:
     """Turn the codes of an authenticator app on or off.
     The link: https://github.com/google/google-authenticator/wiki/Key-Uri-Format"""
     visit.require_password()
-    account, accounts, codes = visit.account, visit.store.accounts, list[str]()
-    given = visit.form.text("secret")
+    account, accounts, given = visit.account, visit.store.accounts, visit.form.text("secret")
     secret = given if re.fullmatch("[A-Z2-7]{32}", given) else make_base32(20)
 
-    def turn_on() -> None:
+    def turn_on() -> list[str]:
         step = step_of_code(secret, visit.form.text("code"), visit.store.database.clock())
         if not step:
             raise Invalid(Problem("code", "is wrong; see that the phone's clock is right"))
@@ -14739,69 +14742,66 @@ def second_factor_page(visit: Visit) -> str:
         accounts.turn_on_second_factor(account.id, secret, step, [secret_hash(one).hex() for one in made])
         log.info("account %s: second factor turned on", account.id)
         visit.sign_in(or_missing(accounts.get(account.id)))     # browsers are known again by then
-        codes.extend("-".join(re.findall("....", one)) for one in made)
+        return ["-".join(re.findall("....", one)) for one in made]
 
     def turn_off() -> None:
         accounts.turn_off_second_factor(account.id)
         log.info("account %s: second factor turned off", account.id)
-    visit.attempt(on=turn_on, off=(turn_off, "Two-factor authentication is off.", "/account"))
     show = functools.partial(visit.show, PAGE, "/account", title="Two-factor authentication",
                              crumbs=[("/account", "Account")])
-    if codes:
-        return show(flash="Two-factor authentication is on.", text="\n".join(codes),
+    if visit.result:
+        return show(flash="Two-factor authentication is on.", text="\n".join(visit.result),
                     intro="Each of these recovery codes works once, in place of a code of your phone. Keep "
                     "them where you find them without it. They are not shown again.")
     if account.totp_secret:
         return show(intro="Two-factor authentication is on: signing in takes your password and a code. "
                     f"Recovery codes left: {len(account.recovery_codes)}.", form_class="",
-                    buttons={"off": ("Turn off", "Yes, turn off")})
+                    buttons={"off": Button("Turn off", turn_off, "Two-factor authentication is off.",
+                                           "Yes, turn off", "/account")})
     uri = f"otpauth://totp/releasetrack:{quote(account.email)}?secret={secret}&issuer=releasetrack"
     return show(
         intro="Signing in then takes your password and a code of an authenticator app. Open the app if it is "
         "on this device, or copy the secret into it; then type the code that it shows.",
-        items=[Entry(url=uri, at="Open the app")], hidden=[("secret", secret)], buttons={"on": "Turn on"},
+        items=[Entry(url=uri, at="Open the app")], hidden=[("secret", secret)],
+        buttons={"on": Button("Turn on", turn_on)},
         fields=[copied_field("shown", "Secret", " ".join(re.findall("....", secret))),
-                *visit.filled("on", dataclasses.replace(_CODE_FIELD, label="Code", hint=""))])
+                dataclasses.replace(_CODE_FIELD, label="Code", hint="")])
 
 
 @page_at("/accounts", "admin")
-def accounts_page(visit: Visit) -> str:
+def accounts_page(visit: Visit) -> Page:
     visit.require_password()
-    store, id_ = visit.store, visit.form.text("account")
+    accounts = visit.store.accounts
 
-    def change_admin() -> None:
-        account = or_missing(store.accounts.get(id_))
-        store.accounts.set_admin(account, not account.is_admin)
-
-    def remove() -> None:
-        account = or_missing(store.accounts.get(id_))
-        if len(store.accounts.all()) == 1:
+    def remove(account: Account) -> None:
+        if len(accounts.all()) == 1:
             raise Invalid("This is the only account; on the command line it can be deleted.")
-        store.accounts.remove(account.id)
-        raise SeeOther("/accounts", f"Deleted the account {account.email}.")
-    visit.attempt(
-        add=(functools.partial(_add_account, visit), f"Created the account {visit.form.text('email')}."),
-        password=(lambda: store.accounts.set_password(
-            or_missing(store.accounts.get(id_)).id, _new_password(visit, "password")),
-            "Password set. The account is signed out everywhere."),
-        admin=(change_admin, "Changed."), remove=remove)
-    items = [Entry(
-        one.name, about=one.email if one.email != one.name else "", end=one.type, hidden={"account": one.id},
-        fold="Edit", marks=[("", "administrator")] if one.is_admin else (), fields=visit.filled(
-            "password" if one.id == id_ else "",
-            Field("password", "New password", type="password", more=_NEW_PASSWORD, id=f"password-{one.id}")),
-        buttons={"password": "Set password",
-                 "admin": "Remove admin rights" if one.is_admin else "Grant admin rights",
-                 "remove": ("Delete", "Delete with everything it owns")})
-        for one in store.accounts.all()]
+        accounts.remove(account.id)
+
+    def item(account: Account) -> Entry:
+        return Entry(
+            account.name, about=account.email if account.email != account.name else "", end=account.type,
+            key=account.id, fold="Edit", marks=[("", "administrator")] if account.is_admin else (), fields=[
+                Field("password", "New password", type="password", more=_NEW_PASSWORD,
+                      id=f"password-{account.id}")],
+            buttons={
+                "password": Button("Set password", lambda: accounts.set_password(
+                    account.id, _new_password(visit, "password")),
+                    "Password set. The account is signed out everywhere."),
+                "admin": Button(f"{'Remove' if account.is_admin else 'Grant'} admin rights",
+                                lambda: accounts.set_admin(account, not account.is_admin), "Changed."),
+                "remove": Button("Delete", functools.partial(remove, account),
+                                 f"Deleted the account {account.email}.", "Delete with everything it owns")})
     return visit.show(
-        PAGE, "/accounts", title="Accounts", **visit.paged(items), legend="Create an account",
-        buttons={"add": "Create"}, fields=visit.filled(
-            "add", Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
-            Field("name", "Name (optional)", hint="Without one, the address."),
-            Field("password", "Password", type="password", is_required=True, more=_NEW_PASSWORD),
-            Field("type", "Type", type="select", choices=[(one, one) for one in ACCOUNT_TYPES]),
-            check_field("admin", "Administrator")))
+        PAGE, "/accounts", title="Accounts", **visit.paged(list(map(item, accounts.all()))),
+        legend="Create an account", buttons={"add": Button(
+            "Create", functools.partial(_add_account, visit),
+            f"Created the account {visit.form.text('email')}.")}, fields=[
+                Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
+                Field("name", "Name (optional)", hint="Without one, the address."),
+                Field("password", "Password", type="password", is_required=True, more=_NEW_PASSWORD),
+                Field("type", "Type", type="select", choices=[(one, one) for one in ACCOUNT_TYPES]),
+                check_field("admin", "Administrator")])
 
 
 def _add_account(visit: Visit) -> None:
@@ -14817,10 +14817,10 @@ def _add_account(visit: Visit) -> None:
 
 
 @page_at("/settings", "admin")
-def settings_page(visit: Visit) -> str:
+def settings_page(visit: Visit) -> Page:
     """What the operator sets, where it comes from, and changes, which the service uses at once."""
     visit.require_password()
-    found, config, form = dict[str, Any](), visit.context.config, visit.form
+    config, form = visit.context.config, visit.form
     try:
         states = config.rows()
     except SettingError as error:
@@ -14834,39 +14834,35 @@ def settings_page(visit: Visit) -> str:
                 config.set(name, texts)
             else:
                 config.unset(name)
-    visit.attempt(
-        save=(save, "Saved."), test_mail=lambda: found.update(_try_mail(visit, mail)),
-        try_provider=lambda: found.update(flash=_try_provider(visit)),
-        save_provider=(lambda: config.set("provider", [form.text("provider")]), "Saved."),
-        save_token=(lambda: config.set("token", [f"{form.text('token_provider')}={form.text('token')}"]),
-                    "Saved."),
-        remove=(lambda: or_missing(config.unset(form.text("name"), form.text("key")) or None),
-                f"Deleted {form.text('name')} {form.text('key')}".rstrip() + "."))
     own = {
         "intro": "Changes apply at once, to the running service and to all commands. Secrets are never shown "
-                 "again.", "buttons": {"save": "Save", "test_mail": "Send a test mail"},
-        "groups": {legend: visit.filled("save test_mail", *map(_control_of, those))
-                   for legend, those in (("General", general), ("Mail server", mail))}}
+                 "again.", "buttons": {"save": Button("Save", save, "Saved."), "test_mail": Button(
+                     "Send a test mail", functools.partial(_try_mail, visit, mail))},
+        "groups": {"General": list(map(_control_of, general)), "Mail server": list(map(_control_of, mail))}}
     tokens = {
-        "heading": "Provider tokens", "anchor": "tokens", "buttons": {"save_token": "Save the token"},
-        "fields": visit.filled(
-            "save_token", Field("token_provider", "Provider", "github", type="select", choices=[
+        "heading": "Provider tokens", "anchor": "tokens", "buttons": {"save_token": Button(
+            "Save the token", lambda: config.set(
+                "token", [f"{form.text('token_provider')}={form.text('token')}"]), "Saved.")},
+        "fields": [
+            Field("token_provider", "Provider", "github", type="select", choices=[
                 (one.id, one.title) for one in visit.providers.values() if one.dialect.auth]),
             Field("token", "Token", type="password", is_required=True, more={"autocomplete": "off"},
-                  hint="An environment variable such as GITHUB_TOKEN takes precedence."))}
+                  hint="An environment variable such as GITHUB_TOKEN takes precedence.")]}
     providers = {
-        "heading": "Your own providers", "buttons": {"save_provider": "Add", "try_provider": "Try"},
-        "fields": visit.filled(
-            "save_provider try_provider",
+        "heading": "Your own providers", "buttons": {
+            "save_provider": Button("Add", lambda: config.set("provider", [form.text("provider")]), "Saved."),
+            "try_provider": Button("Try", functools.partial(_try_provider, visit))},
+        "fields": [
             Field("provider", "Provider", is_required=True, more={"placeholder": SETTINGS["provider"].shape},
                   hint="Such as home=forgejo:https://git.example.org or "
                        "mine=json:https://example.org/{name}.json#entries=releases&version=tag&date=a.b, "
                        "where * is every member and [id={name}] those with that text. "
                        f"Dialects: {', '.join(DIALECTS)}."),
-            Field("name", "Project to try it with", hint="As the provider spells it."))}
-    return visit.show(PAGE, "/settings", title="Settings", **found, sections=[own, tokens, providers, {
-        "heading": "Changed settings", "items": _stored_settings(visit, states),
-        "none": "None. The defaults are in use."}])
+            Field("name", "Project to try it with", hint="As the provider spells it.")]}
+    changed = {"heading": "Changed settings", "items": _stored_settings(visit, states),
+               "none": "None. The defaults are in use."}
+    return visit.show(PAGE, "/settings", title="Settings", sections=[own, tokens, providers, changed],
+                      **visit.result or {})
 
 
 def _control_of(state: SettingState) -> Field:
@@ -14897,11 +14893,13 @@ def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry
     for row, state in ((state.row, state) for state in states if state.source != "default"):
         for text in state.texts if row.is_keyed else [", ".join(state.texts)]:
             key = text.partition("=")[0] if row.is_keyed else ""
+            remove = Button("Delete", functools.partial(visit.context.config.unset, row.name, key),
+                            f"Deleted {row.name} {key}".rstrip() + ".")
             is_own = (row.name, key) in own if key else state.source != "flag"
             items.append(Entry(
-                row.name, about=text, hidden={"name": row.name, "key": key},
+                row.name, about=text, key=f"{row.name} {key}".rstrip(),
                 end="set here" if is_own else f"set by {row.flag} or {row.variable}",
-                buttons={"remove": "Delete"} if is_own else {}))
+                buttons={"remove": remove} if is_own else {}))
     items += [Entry("token", about=words) for words, _ in visit.context.refused_tokens.values()]
     return items + [Entry("token", about=f"{one.id}=***", end=f"set by {one.token_variable}")
                     for one in visit.providers.values()
@@ -14926,7 +14924,7 @@ def _changed_settings(visit: Visit, states: Iterable[SettingState]) -> dict[str,
 
 
 def _try_mail(visit: Visit, states: Iterable[SettingState]) -> dict[str, Any]:
-    """What "exchange" shows of a test mail by the server typed, or else saved. Raises Invalid, TooMany."""
+    """What the page shows of a test mail by the server typed, or else saved. Raises Invalid, TooMany."""
     typed: dict[str, Any] = {name: "".join(texts) for name, texts in _changed_settings(visit, states).items()}
     settings = dataclasses.replace(visit.settings, **typed)
     if not settings.smtp_url:
@@ -14936,8 +14934,8 @@ def _try_mail(visit: Visit, states: Iterable[SettingState]) -> dict[str, Any]:
     return _tried(visit, destination, *sample_event(visit.account), settings)
 
 
-def _try_provider(visit: Visit) -> str:
-    """What a provider that is typed has of a project, in words. No token is sent there. Raises Invalid."""
+def _try_provider(visit: Visit) -> dict[str, str]:
+    """A flash message: what a typed provider has of a project. No token is sent there. Raises Invalid."""
     try:
         row = SETTINGS["provider"].read([visit.form.text("provider")], "provider")[0]
         provider, name, _ = project_at(providers_with([row]), row[0], visit.form.text("name"))
@@ -14948,7 +14946,7 @@ def _try_provider(visit: Visit) -> str:
     except ProviderError as error:
         raise Invalid(f"{error}.") from None
     versions = [one.version for one in listing.releases] if listing else []
-    return f"Found {len(versions)} releases: {', '.join(versions[:10]) or 'none'}"
+    return {"flash": f"Found {len(versions)} releases: {', '.join(versions[:10]) or 'none'}"}
 
 
 _HEALTH_NAMES = {"store": "Store", "tracker": "Checks", "courier": "Deliveries"}
@@ -14956,9 +14954,8 @@ _HEALTH_NAMES = {"store": "Store", "tracker": "Checks", "courier": "Deliveries"}
 
 @page_at("/status", "admin")
 def status_page(visit: Visit) -> Any:
-    if visit.is_post:
-        visit.require_password()
-        return _backup(visit)
+    if visit.result:
+        return visit.result
     store, sources = visit.store, visit.store.sources.all()
     facts = {name.replace("_", " "): str(count) for name, count in store.counts().items()}
     facts["messages waiting"] = facts.pop("pending deliveries")
@@ -14981,7 +14978,7 @@ def status_page(visit: Visit) -> Any:
             about=owner.email if (owner := store.accounts.get(one.account_id)) else "",
             when=visit.when(one.failing_since)) for one in store.destinations.failing()[:50]]},
         {"heading": "Service", "looks": "facts", "form_class": "", "is_main": False,
-         "buttons": {"backup": "Download a backup"}, "items": [
+         "buttons": {"backup": Button("Download a backup", functools.partial(_backup, visit))}, "items": [
              *(Entry(_HEALTH_NAMES[name], marks=[("good" if state == "ok" else "bad", state)])
                for name, state in visit.context.health().items()),
              *(Entry(name.capitalize(), about=text) for name, text in facts.items())]},
@@ -14993,6 +14990,8 @@ def status_page(visit: Visit) -> Any:
 
 
 def _backup(visit: Visit) -> Any:
+    """A copy of the store, as an answer."""
+    visit.require_password()
     path = f"{visit.store.database.path}.{make_id()}.download"
     try:
         visit.store.database.backup(path)
@@ -15054,7 +15053,7 @@ def feed_page(visit: Visit, secret: str) -> bytes:
         base=visit.base, entries=entries, urn=lambda text: uuid.uuid5(uuid.NAMESPACE_OID, text).urn,
         title=f"Releases: {tag.name}" if tag else "Releases",
         updated=max((one["updated"] for one in entries), default="1970-01-01T00:00:00Z"))
-    return unless_known(feed, "application/atom+xml; charset=utf-8", 300)
+    return conditional_response(feed, "application/atom+xml; charset=utf-8", 300)
 
 
 def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
@@ -15071,7 +15070,7 @@ def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
         "url": (note.url if note else "") or visit.page_of(project, release.version)}
 
 
-def unless_known(text: str, content_type: str, seconds: int) -> bytes:
+def conditional_response(text: str, content_type: str, seconds: int) -> bytes:
     """The body of an answer without a session; empty, with 304, where the client has it already. What XML
     does not allow is replaced: https://www.w3.org/TR/xml/#charsets"""
     content = re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text).encode()
@@ -15110,7 +15109,7 @@ def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
     name = shortened("/".join(project.name.removeprefix("library/").split("/")[-2:]), 40)
     version = shortened(latest.version, 40) if latest else "none yet"
     badge = BADGE.render(name=name, version=version, left=16 + 7 * len(name), right=16 + 7 * len(version))
-    return unless_known(badge, "image/svg+xml; charset=utf-8", 300)
+    return conditional_response(badge, "image/svg+xml; charset=utf-8", 300)
 
 
 ASSETS = {          # files that pages load
@@ -15205,7 +15204,7 @@ def make_app(context: Context) -> Callable[..., Any]:
     for path, (_, _, methods) in PAGES.items():
         app.route(path, method=list(methods), callback=functools.partial(answer_page, context, path))
     for path, (text, content_type) in ASSETS.items():
-        app.route(path, callback=functools.partial(unless_known, text, content_type, 3600))
+        app.route(path, callback=functools.partial(conditional_response, text, content_type, 3600))
     return application
 
 

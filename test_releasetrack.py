@@ -25,7 +25,6 @@ import gzip
 import hashlib
 import hmac
 import html
-import html.parser
 import http.client
 import http.cookiejar
 import io
@@ -601,8 +600,8 @@ class Visitor:
     def press(self, shown: webtest.TestResponse, button: str, status: int = 200, *, at: int = 0, **fields: Any) -> webtest.TestResponse:
         """What follows when a form of a page is sent by its button (its ``do``), with some fields filled in; redirects
         are followed. ``at``: which of several such forms. A list fills in all fields of a name, or ticks those boxes."""
-        chosen = [one for one in shown.html("form") if one.find("button", {"name": "do", "value": button})][at]
-        form = webtest.forms.Form(shown, str(chosen))       # this one alone, for reading all of them takes long
+        chosen = shown.html.find_all("button", {"name": "do", "value": re.compile(rf"(?:^|.* ){re.escape(button)}$")})[at]
+        form = webtest.forms.Form(shown, str(chosen.find_parent("form")))       # this one alone, for reading all of them takes long
         for name, value in fields.items():
             those, values = form.fields[name], value if isinstance(value, list) else [value]
             if isinstance(those[0], webtest.forms.Checkbox):
@@ -612,8 +611,8 @@ class Visitor:
                 for one, wanted in zip(those, values):
                     one.value = wanted
             else:
-                form[name] = value
-        answer = form.submit("do", value=button, headers={"Origin": self.ORIGIN}, expect_errors=True)
+                those[0].force_value(value)
+        answer = form.submit("do", value=chosen["value"], headers={"Origin": self.ORIGIN}, expect_errors=True)
         while answer.status_int == 303:
             assert answer.headers["Location"].startswith("/") and "//" not in answer.headers["Location"]
             answer = self.app.get(answer.headers["Location"], expect_errors=True)
@@ -6690,7 +6689,7 @@ GOOD_SETTINGS = [       # addresses are checked as addresses only: a proxy, anot
     ("rocketchat url", "https://chat.example.org/hooks/abc123/tok%2Fen", "https://chat.example.org/sub/hooks/abc123/user9/token"),
     ("matrix internal_room_id", "!abc:matrix.org", "!a/b+c=:[2001:db8::1]:8448", ROOM_12, "!Ünï:example.org"),
     ("matrix homeserver_url", "https://example.org:8448"), ("matrix token", "mct_abcDEF+/=~"), ("webhook header", "X-Api-Key:x", "X-Empty:", "X-A: \xfc \xa7"),
-    ("webhook field", "v={version}", "text={{literal}} {project}: {note_text}=x"), ("webhook url", "http://[2001:db8::1]:8080/x?y=z"),
+    ("webhook field", "v={version}", "text={{literal}} {project}: {note_text}=x", 'text={{"v": "{version}"}}', "text={{{url}}}", "text=}}{{", "text="), ("webhook url", "http://[2001:db8::1]:8080/x?y=z"),
     ("ntfy topic", "a" * 64), ("ntfy token", "phil:mypass"), ("ntfy priority", "5"), ("ntfy server", "https://ntfy.example.org/"),
     ("gotify token", "gtfy_app." + "A" * 43), ("gotify url", "http://10.0.0.5/gotify/"), ("gotify priority", "0", "10"),
     ("pushover priority", "-2"), ("pushover device", "my-phone,tablet_2"), ("apprise urls", "tgram://1:x/2, discord://3/4"), ("apprise tag", "ops, dev"),
@@ -6708,6 +6707,9 @@ BAD_SETTINGS = [        # what is said of them, and they
     ("webhook url", "where requests are sent", ""), ("webhook header", "Name: value", "no colon", "X Y: z", ": x", "N\u00e4me: x", "X" * 65 + ": 1", "X_Under: 1"), ("webhook field", "{secret}", "x={secret}"),
     ("webhook header", "printable characters of Latin-1", "X-A: a\r\nX-B: b", "X-A: ☃", "X-A: 1\r\n 2", "X-A: 1\x002", "X-A: 1\t2", "X-A: 1\n",
      "X-A: " + "x" * 10_000, "X-\r\nY: 1", "X-A\r: b"), ("webhook field", "NAME=TEMPLATE", "no template", "=x"),
+    *(("webhook field", f"text has {said}, which is no variable; it can use account_id", f"text={template}") for template, said in (      # text={project was sent as it stands
+        ("{project", "{project"), ("project}", "}"), ("}", "}"), ("{", "{"), ("{{project}", "}"), ("{{{project}}", "}"), ("{0}", "{0}"), ("{}", "{}"),
+        ("{ version }", "{ version }"), ("{version!r}", "{version!r}"), ("{a.b}", "{a.b}"), ("{Version}", "{Version}"), ("{secret} {{password}}", "{secret}"))),
     ("webhook header", "set by the request", "Content-Type: text/plain", "webhook-id: 1", "X-Service-Signature: 00", "x-service-timestamp: 1", "HOST: evil",
      "Content-Length: 0", "Transfer-Encoding: chunked", "Connection: close", "User-Agent: x", "Proxy-Authorization: x", "Keep-Alive: timeout=5"),
     ("ntfy topic", "64", "my topic", "a" * 65), ("ntfy priority", "from 1 to 5", "0", "6", "high"), ("ntfy token", "a token", "two words"),
@@ -6747,30 +6749,27 @@ def test_settings_refuse_what_cannot_work_and_name_the_field():
             assert "PLANTED" not in str(problems_of(kind, [*(one for one in given_for(kind) if one[0] not in secret), *bad]))
 
 
-def test_settings_report_every_problem_at_once_and_what_contradicts_each_other():
-    for kind, given, fields in [
-            ("telegram",   [("token", "x"), ("chat", "y"), ("thread", "z"), ("server", "w"), ("colour", "red")], "token chat thread server colour"),
-            ("matrix",     [("homeserver_url", "x"), ("internal_room_id", "#a:b"), ("token", "")],               "homeserver_url internal_room_id token"),
-            ("pushover",   [("priority", "9"), ("device", "?")],                                                 "priority device token user"),
-            ("webhook",    [("url", "x"), ("header", "a"), ("header", "Host: b"), ("field", "c"), ("field", "d={e}")], "url header header field field"),
-            ("discord",    [("url", "https://example.org:0/hook"), ("colour", "red")],                            "url colour"),
-            ("ntfy",       [("priority", "9"), ("server", "nowhere")],                                           "priority server topic")]:
-        assert [problem.field for problem in problems_of(kind, given)] == fields.split(), kind
-    hook, either = ("url", "https://example.org/"), "is required, or token and channel, but not both"
-    for kind, given, field, message in [
-            ("slack",   given_for("slack", url="-"), "url", either),
-            ("slack",   given_for("slack", token="xoxb-123456789"), "url", either),
-            ("slack",   given_for("slack", url="-", token="xoxb-123456789"), "channel", "is required with a token"),
-            ("slack",   given_for("slack", url="-", channel="C0123456789"), "url", either),
-            ("webhook", [hook, ("header", "X-1: v"), ("header", "x-1: w")], "header", "x-1 is given twice"),
-            ("webhook", [hook, ("field", "f1=v"), ("field", "f1=w")], "field", "f1 is given twice")]:
-        assert problems_of(kind, given) == [rt.Problem(field, message)]
-    for brand in ("Acme", "Service"):
-        assert problems_of("webhook", [hook, ("header", "X-Acme-Signature: 1"), ("header", "X-Service-Signature: 2")], brand=brand) == [
-            rt.Problem("header", f"X-{brand}-Signature is set by the request itself")]
+EITHER = "is required, or token and channel, but not both"
+HOOK = ("url", "https://example.org/")
+TOGETHER: list[tuple[str, Given, list[tuple[str, str]]]] = [      # each problem of several settings, and those that contradict each other
+    ("telegram", [("token", "x"), ("chat", "y"), ("thread", "z"), ("server", "w"), ("colour", "red")], [
+        ("token", ""), ("chat", ""), ("thread", ""), ("server", ""), ("colour", "")]),
+    ("pushover", [("priority", "9"), ("device", "?")], [("priority", ""), ("device", ""), ("token", ""), ("user", "")]),
+    ("webhook", [("url", "x"), ("header", "a"), ("header", "Host: b"), ("field", "c"), ("field", "d={e}")], [
+        ("url", ""), ("header", ""), ("header", ""), ("field", ""), ("field", "")]),
+    ("slack", given_for("slack", url="-"), [("url", EITHER)]), ("slack", given_for("slack", token="xoxb-123456789"), [("url", EITHER)]),
+    ("slack", given_for("slack", url="-", token="xoxb-123456789"), [("channel", "is required with a token")]),
+    ("webhook", [HOOK, ("header", "X-1: v"), ("header", "x-1: w")], [("header", "x-1 is given twice")]),
+    ("webhook", [HOOK, ("field", "f1=v"), ("field", "f1=w")], [("field", "f1 is given twice")]),
+    ("webhook", [HOOK, ("header", "X-Service-Signature: 1"), ("header", "X-Acme-Signature: 2")], [("header", "X-Service-Signature is set by the request itself")]),
+]
 
 
-def test_settings_as_given_make_the_same_settings_again():
+def test_settings_report_every_problem_at_once_and_make_the_same_settings_again():
+    for kind, given, wanted in TOGETHER:
+        found = problems_of(kind, given)
+        assert [problem.field for problem in found] == [field for field, _ in wanted], kind
+        assert all(words in ("", problem.message) for problem, (_, words) in zip(found, wanted)), found
     for place in [*HTTP_KINDS, "slack bot"]:
         destination = made_at(place)
         assert rt.read_settings(destination.kind, rt.settings_as_given(destination)) == destination.settings
@@ -6778,8 +6777,6 @@ def test_settings_as_given_make_the_same_settings_again():
     for place, given, expected in [
             (slack, [("channel", "C9876543210")], {"channel": "C9876543210", "token": made_at(slack).settings["token"]}),
             (slack, [("token", ""), url], {"channel": "C0123456789", "token": "", "url": SLACK_HOOK}),     # from one way of reaching it to the other
-            ("slack", [("url", ""), *settings_at("")[slack]], {"channel": "C0123456789", "url": ""}),
-            ("webhook", [("url", "http://127.0.0.1:8")], {"headers": made_at("webhook").settings["headers"]}),
             ("webhook", [("header", "X-B: two"), ("field", "a=b")], {"headers": {"X-B": "two"}, "fields": {"a": "b"}}),
             ("webhook", [("header", "")], {"headers": {}, "url": "http://127.0.0.1:9/hook"})]:
         assert expected.items() <= rt.changed_settings(made_at(place), given, "Service").items(), given
@@ -6805,44 +6802,14 @@ def json_posted(seen: Seen, method: str = "POST") -> dict[str, Any]:
     return value
 
 
-class Tags(html.parser.HTMLParser):
-    """The text of a service's few tags; fails for any other, for one that is not closed, and for an entity that it
-    does not know."""
-
-    def __init__(self, text: str, *allowed: str) -> None:
-        super().__init__(convert_charrefs=False)
-        self.allowed, self.open, self.text, self.links = allowed, [], "", []
-        self.feed(text)
-        self.close()
-        assert not self.open, f"not closed: {self.open}"
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        assert tag in self.allowed, f"<{tag}>"
-        assert [name for name, _ in attrs] == (["href"] if tag == "a" else []), attrs
-        if tag == "br":
-            self.text += "\n"
-            return
-        self.open.append(tag)
-        self.links += [attrs[0][1]] if tag == "a" else []
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        assert "<" not in data and "&" not in data, data[:80]
-        self.text += data
-
-    def handle_entityref(self, name: str) -> None:
-        assert name in ("lt", "gt", "amp", "quot"), name        # those that Telegram knows
-        self.text += html.unescape(f"&{name};")
-
-    def handle_charref(self, name: str) -> None:
-        self.text += html.unescape(f"&#{name};")
-
-    def handle_comment(self, data: str) -> None:
-        pytest.fail("a comment")
-
-    handle_decl = handle_pi = unknown_decl = handle_comment
+def marked_up(text: str, *allowed: str) -> tuple[str, list[str]]:
+    """The text of a service's few tags, and its links; fails for any other tag, for one that is not closed, and for an
+    entity that Telegram does not know."""
+    root = xml.etree.ElementTree.fromstring("<x>" + text.replace("<br>", "<br/>").replace("\ufffe", "").replace("\uffff", "") + "</x>")
+    assert "&apos;" not in text and "<!--" not in text and "<?" not in text
+    for element in [*root.iter()][1:]:
+        assert element.tag in allowed and list(element.attrib) == (["href"] if element.tag == "a" else []), element.tag
+    return "".join(root.itertext()), [element.attrib["href"] for element in root.iter("a")]
 
 
 OWN_URL = re.compile(r"https://(?:forge\.example/|www\.cve\.org/CVERecord\?id=CVE-)[^\s<>\[\]()|\"@]*")
@@ -6887,10 +6854,9 @@ def accepted_by_telegram(seen: Seen) -> tuple[Any, ...]:
     assert urllib.parse.unquote(seen.path) == f"/bot{BOT}/sendMessage"
     assert content["chat_id"] == "-1001234567890" and content["message_thread_id"] == 7
     assert content["parse_mode"] == "HTML" and content["link_preview_options"] == {"is_disabled": True}
-    parsed = Tags(content["text"], "b", "a", "code")
-    assert 0 < units_16(parsed.text.strip()) <= 4096
-    assert all(OWN_URL.match(link) for link in parsed.links)
-    no_live_at(parsed.text)
+    text, links = marked_up(content["text"], "b", "a", "code")
+    assert 0 < units_16(text.strip()) <= 4096 and all(map(OWN_URL.match, links))
+    no_live_at(text)
     return 200, {"ok": True, "result": {"message_id": 5}}
 
 
@@ -6919,8 +6885,8 @@ def accepted_by_hangouts_chat(seen: Seen) -> tuple[Any, ...]:
     widgets = [widget for section in one["card"]["sections"] for widget in section["widgets"]]
     assert 0 < len(widgets) <= 100, f"{len(widgets)} widgets: what is beyond 100 is ignored, silently"
     for widget in widgets:
-        parsed = Tags(widget["textParagraph"]["text"], "b", "a", "br")      # it knows no code
-        assert parsed.text.strip() and all(OWN_URL.match(link) for link in parsed.links)
+        text, links = marked_up(widget["textParagraph"]["text"], "b", "a", "br")      # it knows no code
+        assert text.strip() and all(map(OWN_URL.match, links))
     return 200, {"name": "spaces/AAAAbbbb/messages/1.2"}
 
 
@@ -6975,8 +6941,8 @@ def accepted_by_matrix(seen: Seen) -> tuple[Any, ...]:
     assert content["msgtype"] in ("m.text", "m.notice") and content["format"] == "org.matrix.custom.html"
     assert content["m.mentions"] == {}, "push rules would look for names in the body"
     assert len(seen.body) <= 60_000, len(seen.body)         # of 65,536 the event's other members and signatures take some
-    parsed = Tags(content["formatted_body"], "b", "a", "br", "code")
-    assert content["body"].strip() and parsed.text.strip() and all(OWN_URL.match(link) for link in parsed.links)
+    text, links = marked_up(content["formatted_body"], "b", "a", "br", "code")
+    assert content["body"].strip() and text.strip() and all(map(OWN_URL.match, links))
     return 200, {"event_id": "$abc"}
 
 
@@ -7021,7 +6987,7 @@ def accepted_by_pushover(seen: Seen) -> tuple[Any, ...]:
     assert seen.path == "/1/messages.json" and (content["token"], content["user"], content["device"]) == (APP_30, KEY_30, "phone")
     assert 0 < len(content["message"].strip()) <= 1024 and len(content["title"]) <= 250
     assert content["priority"] in (-2, -1, 0, 1) and content["html"] == 1
-    assert all(OWN_URL.fullmatch(html.unescape(link)) for link in Tags(content["message"], "b", "a").links)
+    assert all(map(OWN_URL.fullmatch, marked_up(content["message"], "b", "a")[1]))
     assert len(content.get("url", "")) <= 512 and len(content.get("url_title", "")) <= 100
     return 200, {"status": 1, "request": "647d2300-702c-4b38-8b2f-d56326ae460b"}
 
@@ -7236,26 +7202,22 @@ def assert_accepted(place: str, *bodies: dict[str, Any], **about: Any) -> Any:
 
 
 @pytest.mark.parametrize("place", [*HTTP_KINDS, "email"])
-def test_hostile_notes_and_names_stay_text_within_the_service_s_limits(place):
-    notes = [release_body(note=raw_note(text), project_note=text[:10_000]) for text in HOSTILE_NOTES]
-    notes.append(release_body(note=raw_note("a\ud800b\udfff" * 50), project_note="\ud83d"))     # of data to test with
-    notes += [release_body(note={"title": "", "message": markup}) for markup in HOSTILE_MARKUP]
-    names = [release_body(project=f"o/{name}", version=f"1.0-{name}", tags=[{"id": "t", "name": name}], cve=["CVE-2026-0001"])
-             for name in HOSTILE_NAMES]
-    for body in [*notes, *names]:
+def test_hostile_and_long_texts_stay_text_within_the_service_s_limits(place):
+    """The longest that a source can have: 200 characters of name and of version, 2,000 of address."""
+    bodies = [release_body(note=raw_note(text), project_note=text[:10_000]) for text in HOSTILE_NOTES]
+    bodies.append(release_body(note=raw_note("a\ud800b\udfff" * 50), project_note="\ud83d"))     # of data to test with
+    bodies += [release_body(note={"title": "", "message": markup}) for markup in HOSTILE_MARKUP]
+    bodies += [release_body(project=f"o/{name}", version=f"1.0-{name}", tags=[{"id": "t", "name": name}], cve=["CVE-2026-0001"]) for name in HOSTILE_NAMES]
+    for body in bodies:
         assert_accepted(place, body)
         if place != "webhook":
             assert_accepted(place, body, release_body())
-
-
-@pytest.mark.parametrize("place", PLACES_OF_TEXT)
-def test_longest_names_marks_and_links_stay_within_the_service_s_limits(place):
-    """The longest that a source can have: 200 characters of name and of version, 2,000 of address."""
-    for huge, url in (("names", "long"), ("cves", "short"), ("everything", "short"), ("everything", "long and not ascii")):
+    for huge, url in (("names", "long"), ("cves", "short"), ("everything", "short"), ("everything", "long and not ascii")) if place != "webhook" else ():
         assert_accepted(place, HUGE[huge], url=LONG_URLS[url])
         assert_accepted(place, *[HUGE[huge]] * 12, url=LONG_URLS[url])
-    assert_accepted(place, *(release_body(project=f"organisation-{n}/project-{n}", project_note="why we have it: " * 18) for n in range(40)),
-                    url="https://forge.example/organisation-10/project-10/releases/tag/v1.0")       # it was over the 28 KB of Teams
+    if place != "webhook":
+        assert_accepted(place, *(release_body(project=f"organisation-{n}/project-{n}", project_note="why we have it: " * 18) for n in range(40)),
+                        url="https://forge.example/organisation-10/project-10/releases/tag/v1.0")       # it was over the 28 KB of Teams
 
 
 def texts_of(place: str, request: Any) -> list[str]:
@@ -7281,23 +7243,30 @@ def texts_of(place: str, request: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("place", PLACES_OF_TEXT)
-def test_digest_keeps_to_the_limits_and_counts_what_it_omits(place):
+def test_digest_keeps_to_the_limits_counts_what_it_omits_and_has_an_order(place):
+    def at(project: str, version: str, hour: int, **more: Any) -> dict[str, Any]:
+        return release_body(project=project, version=version, time=f"2026-03-01T{hour:02}:00:00Z", **more)
     for count in (2, 60, 400):
         bodies = [release_body(version=f"v{n:04}x", project=f"o/p{n // 3}") for n in range(count)]
-        for url in ("https://forge.example/o/p", ""):
-            for text in texts_of(place, assert_accepted(place, *bodies, url=url)):
-                shown = set(re.findall(r"v\d{4}x", text))
-                omitted = sum(int(more) for more in re.findall(r"and (\d+) more", text))
-                assert shown and len(shown) + omitted == count, (len(shown), omitted)
+        for text in texts_of(place, assert_accepted(place, *bodies, url="https://forge.example/o/p")):
+            shown = set(re.findall(r"v\d{4}x", text))
+            omitted = sum(int(more) for more in re.findall(r"and (\d+) more", text))
+            assert shown and len(shown) + omitted == count, (len(shown), omitted)
     bodies = [release_body(version=f"v{n:04}x", project=f"o/p{n}", cve=["CVE-2026-12345"] * (n < 300)) for n in range(400)]
-    for text in texts_of(place, assert_accepted(place, *bodies)):       # F27: that fixes are among what is left out
+    for text in texts_of(place, assert_accepted(place, *bodies, url="")):       # F27: that fixes are among what is left out
         fixes, shown = re.search(r"and [0-9]+ more, ([0-9]+) with security fixes", text), set(re.findall(r"v0[0-2]\d\dx", text))
         assert len(shown) + (int(fixes[1]) if fixes else 0) == 300
-    destination = made_at(place)        # an item that takes all the room does not hide the others
-    request = request_of(*(a_delivery(destination, release_body(version=f"v000{n}x", project=f"o/p{n}"), id=f"id{n}",
-                                      url="https://forge.example/" + "a" * 900 * (not n)) for n in range(6)))
-    for text in texts_of(place, request):
+    batch = [a_delivery(made_at(place), release_body(version=f"v000{n}x", project=f"o/p{n}"), id=f"id{n}", url="https://forge.example/" + "a" * 900 * (not n))
+             for n in range(6)]        # an item that takes all the room does not hide the others
+    home = "https://home.example/releases"
+    for text in texts_of(place, request_of(*batch)):
         assert set(re.findall(r"v\d{4}x", text)) == {f"v000{n}x" for n in range(6)}
+    assert place == "email" or home in request_of(*batch, base_url=home).body.decode() and home not in request_of(*batch).body.decode()
+    # security fixes first, then projects newest first; two projects of one name at two providers are two
+    bodies = [at("o/a", "v0001x", 1), at("o/b", "v0002x", 2), at("o/c", "v0003x", 3, cve=["CVE-2026-0001"]), at("o/a", "v0004x", 4), at("o/c", "v0005x", 5),
+              at("o/b", "v0006x", 6), at("o/d", "v0007x", 2, cve=["CVE-2026-0002"]), at("o/b", "v0008x", 5, provider="gitlab")]
+    for text in texts_of(place, kind_request(place, *bodies)):
+        assert list(dict.fromkeys(re.findall(r"v\d{4}x", text))) == ["v0005x", "v0003x", "v0007x", "v0006x", "v0002x", "v0008x", "v0004x", "v0001x"]
 
 
 @pytest.mark.parametrize("place", PLACES_OF_TEXT)
@@ -7342,6 +7311,8 @@ IN_MARKUP = {
 def test_notes_are_sent_in_the_markup_of_the_service(place):
     request = assert_accepted(place, release_body(note={"title": "", "message": RICH_NOTE}))
     assert IN_MARKUP[place] in texts_of(place, request)[0].replace("\r\n", "\n")
+    url = "https://github.example/o/some_project/compare/v1.0.0...v1.1.0"      # clients take an address with all that is in it, backslashes too
+    assert place not in ("discord", "mattermost") or url in texts_of(place, kind_request(place, release_body(note={"title": "", "message": f"<p>{url}</p>"})))[0]
 
 
 def test_major_and_breaking_releases_are_marked_for_people_alone():
@@ -7375,63 +7346,24 @@ def test_security_fixes_have_a_high_priority_and_look_different():
         assert shown[0] != shown[1] if place != "discord" else shown[0][0]["color"] != shown[1][0]["color"]
 
 
-def test_digest_shows_security_fixes_first_then_projects_newest_first():
-    def at(project: str, version: str, hour: int, **more: Any) -> dict[str, Any]:
-        return release_body(project=project, version=version, time=f"2026-03-01T{hour:02}:00:00Z", **more)
-
-    bodies = [at("o/a", "v0001x", 1), at("o/b", "v0002x", 2), at("o/c", "v0003x", 3, cve=["CVE-2026-0001"]), at("o/a", "v0004x", 4),
-              at("o/c", "v0005x", 5), at("o/b", "v0006x", 6), at("o/d", "v0007x", 2, cve=["CVE-2026-0002"])]
-    for place in PLACES_OF_TEXT:
-        for text in texts_of(place, kind_request(place, *bodies)):
-            assert list(dict.fromkeys(re.findall(r"v\d{4}x", text))) == [
-                "v0005x", "v0003x", "v0007x", "v0006x", "v0002x", "v0004x", "v0001x"], place
-    # two projects of one name at two providers are two
-    bodies = [at("o/p", "v0001x", 1), at("o/p", "v0002x", 2, provider="gitlab"), at("o/p", "v0003x", 3)]
-    text, = texts_of("telegram", kind_request("telegram", *bodies))
-    assert re.findall(r"v\d{4}x", text) == ["v0003x", "v0001x", "v0002x"]
-
-
-def test_markdown_keeps_addresses_in_notes_usable():
-    """Their clients take an address with all that is in it, backslashes too: inside there is no escape."""
-    url = "https://github.example/o/some_project/compare/v1.0.0...v1.1.0"
-    for place in ("discord", "mattermost"):
-        assert url in texts_of(place, kind_request(place, release_body(note={"title": "", "message": f"<p>Changes: {url}</p>"})))[0]
-
-
-def test_events_of_a_project_are_sent_in_words():
-    """failing, recovered, and the summary of many releases at once."""
+def test_events_that_are_no_release_are_sent_in_words():
+    """failing, recovered, the summary of many releases at once; and a destination that fails, alone and in a digest."""
+    account = {"type": "user", "id": "a", "name": "Me"}
     body = {"provider": "github", "project": "o/p", "version": "9", "time": "2026-03-01T10:00:00Z", "error": "it answered <b>404</b> @all",
-            "text": "404 more releases", "account": {"type": "user", "id": "a", "name": "Me"}, "project_note": "mine"}
+            "text": "404 more releases", "account": account, "project_note": "mine"}
+    failing = {"destination": "phone", "kind": "ntfy", "since": "2026-03-01T10:00:00Z", "time": "2026-03-04T10:00:00Z", "error": "it answered 500: @all", "account": account}
     for place in PLACES_OF_TEXT:
-        shown = {}
-        for kind in ("failing", "recovered", "summary"):
-            request = assert_accepted(place, body, kind=kind)
-            shown[kind] = " ".join(texts_of(place, request)) + (request.body.decode() if place != "email" else "")
-            assert "o/p (GitHub)" in shown[kind] and "404" in shown[kind] and "mine" in shown[kind], place
+        def shown_of_events(*bodies: dict[str, Any], **about: Any) -> str:
+            request = assert_accepted(place, *bodies, **about)
+            return " ".join([*texts_of(place, request), "" if place == "email" else request.body.decode()])
+        shown = {kind: shown_of_events(body, kind=kind) for kind in ("failing", "recovered", "summary")}
+        assert all(words in text for text in shown.values() for words in ("o/p (GitHub)", "404", "mine")), place
         assert "again" in shown["recovered"] and "more releases" in shown["summary"] and shown["failing"] != shown["recovered"]
-
-
-def test_notice_of_a_failing_destination_is_sent_in_words():
-    """Alone and in a digest, with the link to its page; webhooks are sent none, and could be."""
-    body = {"destination": "phone", "kind": "ntfy", "since": "2026-03-01T10:00:00Z", "time": "2026-03-04T10:00:00Z",
-            "error": "it answered 500: @all", "account": {"type": "user", "id": "a", "name": "Me"}}
-    for place, names in itertools.product(PLACES_OF_TEXT, (["phone"], ["phone", "tablet"])):
-        request = assert_accepted(place, *(body | {"destination": name} for name in names), kind="failing",
-                                  url="https://forge.example/notifications/x")
-        shown = " ".join([*texts_of(place, request), "" if place == "email" else request.body.decode()])
-        for name in names:
-            assert f"The destination {name} (ntfy) has failed since 2026-03-01" in shown.replace("\\", ""), place
-            assert len(names) > 1 or "it answered 500: @" in shown, place
-        link = "/notifications/x" if len(names) == 1 or place != "pushover" else ""     # digests there have no room for links
-        assert link in (shown if place == "email" else shown + request.body.decode()), place
-    assert json.loads(kind_request("webhook", body, kind="failing").body) == body
-
-
-@pytest.mark.parametrize("place", CHATS)
-def test_digest_links_to_all_releases_where_the_address_is_known(place):
-    batch = [a_delivery(made_at(place), release_body(version=f"1.{n}"), id=f"id{n}") for n in range(2)]
-    home = "https://home.example/releases"
-    assert home in request_of(*batch, base_url=home).body.decode() and home not in request_of(*batch).body.decode()
+        for names in (["phone"], ["phone", "tablet"]):
+            text = shown_of_events(*(failing | {"destination": name} for name in names), kind="failing", url="https://forge.example/notifications/x")
+            assert all(f"The destination {name} (ntfy) has failed since 2026-03-01" in text.replace("\\", "") for name in names), place
+            assert len(names) > 1 or "it answered 500: @" in text, place
+            assert "/notifications/x" in text or len(names) > 1 and place == "pushover", "digests there have no room for links"
 
 
 def test_ids_of_matrix_and_mail_are_stable_over_attempts():
@@ -7528,18 +7460,6 @@ def test_custom_fields_hold_any_value_as_one_json_text():
                "${{7*7}}", "{account_name.secret}", "{ version }"]      # format strings are text
     body = rt.notification_body({"fields": {text: text for text in attacks}}, release_body(version="{project}"), "")
     assert json.loads(body) == {text: text.replace("{{", "{").replace("}}", "}") for text in attacks}
-
-
-def test_template_with_unknown_variable_or_lone_brace_is_refused():
-    """A lone brace was accepted: text={project was sent as it stands."""
-    for template in ("", "{project}: {{literal}} {note_text}", '{{"v": "{version}"}}', "{{{url}}}", "}}{{",
-                     " ".join(f"{{{name}}}" for name in rt.TEMPLATE_NAMES)):
-        assert rt.read_settings("webhook", given_for("webhook", field=f"text={template}"))["fields"] == {"text": template}
-    for template, said in (("{project", "{project"), ("project}", "}"), ("}", "}"), ("{", "{"), ("{{project}", "}"), ("{{{project}}", "}"),
-                           ("{0}", "{0}"), ("{}", "{}"), ("{ version }", "{ version }"), ("{version!r}", "{version!r}"), ("{a.b}", "{a.b}"),
-                           ("{Version}", "{Version}"), ("{secret} {{password}}", "{secret}")):
-        problem, = problems_of("webhook", given_for("webhook", field=f"text={template}"))
-        assert problem.field == "field" and problem.message.startswith(f"text has {said}, which is no variable; it can use account_id"), template
 
 
 def test_sample_event_is_an_event_of_the_values_given():
@@ -7765,15 +7685,9 @@ def test_mail_arrives_with_and_without_tls_and_log_in(mail_server, world_with, t
         assert {(one.sender, one.recipient, read_mail(one.content)["To"], one.is_secured, one.user) for one in server.accepted} == {
             ("releases@example.org", to, to, security != "smtp", login and login[0]) for to in ("me@example.org", "you@example.org")}
         assert security == "smtp" or {verb for verb, is_secured in server.verbs if not is_secured} <= {"EHLO", "STARTTLS"}
-
-
-def test_mail_lines_that_begin_with_dots_arrive_as_they_were(mail_server):
-    server = mail_server()
-    note = "<pre>.\n..\n.end\nQUIT\n\n.\n\n" + "x" * 3000 + "</pre>"
-    assert post_mail(server.url(), note={"title": "", "message": note})[1] is None
-    text, page = parts_of(server.accepted[0].content)
-    for shown in (text, shown_by(page).replace("QUIT\n.\nx", "QUIT\n\n.\n\nx")):       # of paragraphs there
-        assert "\n".join([".", "..", ".end", "QUIT", "", ".", "", "x" * 3000]) in shown
+    server, dots = mail_server(), [".", "..", ".end", "QUIT", "", ".", "", "x" * 3000]
+    assert post_mail(server.url(), note={"title": "", "message": "<pre>" + "\n".join(dots) + "</pre>"})[1] is None
+    assert "\n".join(dots) in parts_of(server.accepted[0].content)[0], "lines that begin with dots arrive as they were"
 
 
 def test_smtp_tls_is_verified_and_never_given_up(mail_server, trusted, monkeypatch):
@@ -7842,14 +7756,6 @@ def test_mail_headers_are_those_of_a_list():
         "<https://releases.example.org/>", "<mailto:releases@example.org?subject=unsubscribe>"]
     assert raw_header(made.content, "Auto-Submitted") == "auto-generated"
     assert "List-Unsubscribe" in a_mail(base_url="").content.decode()
-    for address, base_url in [
-            (LONGEST, ""), (f"{'a' * 60}@example.org", "https://releases.example.org"), ("r@example.org", "https://" + "r" * 55 + ".example"),
-            ("r@example.org", "https://releases.exämple.org"), ("a?b&c%d#e/f@example.org", "https://releases.example.org")]:
-        value = raw_header(a_mail(sender=address, base_url=base_url).content, "List-Unsubscribe")
-        urls = re.findall(r"<([!-;=?-~]+)>", value)
-        assert "=?" not in value and re.fullmatch(r"(<[!-;=?-~]+>)(,\s*<[!-;=?-~]+>)*", value), value
-        to = urllib.parse.urlsplit(urls[-1])
-        assert (to.scheme, urllib.parse.unquote(to.path), to.query, to.fragment) == ("mailto", address, "subject=unsubscribe", "")
 
 
 def test_mail_has_text_and_html_sums_up_a_digest_and_cuts_notes():
@@ -7902,13 +7808,18 @@ LONGEST = f"{'a' * 64}@{'b' * 63}.{'c' * 63}.{'d' * 40}.example"
 
 def test_mail_addresses_are_plain_ones_and_stand_in_envelope_and_headers_as_they_are(mail_server, world_with):
     """RFC 5321 part 4.1.2: a Dot-string has no empty part; what is accepted can be mailed."""
-    for address in ("a.b+c@sub.example.org", "o'neil+x=y@example.org", "!#$%&'*+-/?=^_`{|}~@example.org", "root@localhost", "a@xn--exmple-cua.example", LONGEST):
+    for address in ("a.b+c@sub.example.org", "o'neil+x=y@example.org", "a?b&c%d#e/f@example.org", "!#$%&'*+-/?=^_`{|}~@example.org", "root@localhost", "a@xn--exmple-cua.example", LONGEST):
         assert rt.Settings(mail_from=address).mail_from == address
         made, domain = a_mail(rt.read_settings("email", [("to", address)]), sender=address), address.partition("@")[2]
         assert (made.sender, made.recipient) == (address, address)
         assert re.sub(r"\s", "", raw_header(made.content, "To")).strip("<>") == address
         assert raw_header(made.content, "From").endswith(f"<{address}>")
         assert raw_header(made.content, "Message-ID").endswith(f"@{domain}>") and raw_header(made.content, "List-Id").endswith(f".{domain}>")
+        for base_url in ("", "https://" + "r" * 55 + ".example", "https://releases.exämple.org"):
+            value = raw_header(a_mail(sender=address, base_url=base_url).content, "List-Unsubscribe")
+            assert "=?" not in value and re.fullmatch(r"(<[!-;=?-~]+>)(,\s*<[!-;=?-~]+>)*", value), value
+            to = urllib.parse.urlsplit(re.findall("<([^>]+)>", value)[-1])
+            assert (to.scheme, urllib.parse.unquote(to.path), to.query, to.fragment) == ("mailto", address, "subject=unsubscribe", "")
     for address in ("releases", "Releases <releases@example.org>", "a@b@c.example", "a@example.org\n", "a@example.org,b@example.org", "ä@example.org",
                     "a@exämple.org", f"{'a' * 65}@example.org", "a..b@example.org", ".a@example.org", "a@example..org", "a@-example.org"):
         with pytest.raises(rt.SettingError, match="mail_from"):
@@ -7963,19 +7874,6 @@ def test_smtp_password_is_redacted_everywhere(mail_server, world_with, trusted, 
         tried = world.service.courier.try_out(mailbox(world), world.account, EVENT, "")
         shown = f"{outcome.error} {outcome.answer} {caplog.text} {tried[2]} {tried[1]}"
         assert outcome.state == "pending" and user in shown and not [form for form in forms if form in shown], (step, shown)
-
-
-def test_mail_test_shows_what_was_sent_and_answered(mail_server, world):
-    server = mail_server()
-    flags = ("--smtp-url", server.url(), "--mail-from", "releases@example.org")
-    status, out, err = world.command("destination", "test", "--account", "me@example.org", "email", "account", *flags)
-    assert (status, err) == (0, "") and server.accepted[0].recipient == "me@example.org"
-    for words in ("from releases@example.org to me@example.org", "Subject: octocat/hello-world 1.2.3", "test of a notification", "250", "2.0.0 queued as 1"):
-        assert words in out
-    server.replies["RCPT"] = "550 5.1.1 no such user"
-    status, _, err = world.command("destination", "test", "--account", "me@example.org", "email", "--set", "to=nobody@example.org", *flags)
-    assert status == 1 and err.count("\n") == 1 and "550" in err and "5.1.1 no such user" in err
-    assert world.store.outbox.history(world.account.id) == []
 
 
 # == courier ===================================================================
@@ -10542,7 +10440,7 @@ def stock_account(world: Any, account: rt.Account, word: str, url: str = "http:/
     store.sessions.add(account.id, token := rt.secrets.token_urlsafe(32), "127.0.0.1", f"{word} browser")
     session = next(one for one in store.sessions.of_account(account.id) if one.agent == f"{word} browser")
     return {"project_id": project.id, "destination_id": hook.id, "delivery_id": entry.id, "kind_id": "webhook",
-            "tag": tag.id, "version": version, "key": key.name, "key_secret": key.secret, "session": session.id,
+            "tag": tag.id, "version": version, "key": key.name, "key_id": key.id, "key_secret": key.secret, "session": session.id,
             "secret": account.feed_secret, "badge": account.badge_secret, "token": token, "account": account.id}
 
 
@@ -10715,7 +10613,8 @@ def test_login_redirects_to_no_other_site(cheap_world):
         answer = visitor.ask("GET", f"/login?{query}")
         assert "a=b" not in answer.headers.get("Set-Cookie", "")
         if answer.status_int != 400:        # what no link of ours could hold
-            assert answer.status_int == 303 and is_ours(answer.headers["Location"]), wanted
+            confirmed = visitor.send(f"/confirm?{query}", {"do": "confirm", "password": PASSWORD})
+            assert all(one.status_int == 303 and is_ours(one.headers["Location"]) for one in (answer, confirmed)), wanted
     fields = {"do": "enter", "next": "//evil.example", "email": "me@example.org", "password": PASSWORD}
     assert stranger.send("/login", fields).headers["Location"] == "/"
     for path in ("/", "/setup", "/projects/x%22%3E", "/no/x%0D%0ASet-Cookie:a=b"):
@@ -10736,23 +10635,13 @@ def test_login_wrong_and_unknown_take_alike_long(world):
 
 
 def test_login_throttle_keeps_guesses_out_and_nobody_else(cheap_world):
-    """Review F7: guesses from all of an IPv6 network, 10 for the account and 30 for others from the owner's address."""
-    world, visitor, known = cheap_world, Visitor(cheap_world), Visitor(cheap_world, "")
-    fields = {"do": "enter", "email": "me@example.org", "password": "guess"}
-    right = fields | {"password": PASSWORD}
-
-    def status(browser, address="127.0.0.1", sent=right, **headers):
-        browser.app.extra_environ["REMOTE_ADDR"] = address
-        return browser.send("/login", sent, **headers).status_int
-
-    assert status(known) == 303
-    stranger = Visitor(world, "")
-    assert Counter(status(stranger, f"2001:db8::{at:x}", fields) for at in range(40)) == {400: 10, 429: 30}
-    assert [status(stranger, sent=fields, X_Forwarded_For=f"10.0.0.{at}") for at in range(11)] == [400] * 10 + [429]
-    assert Counter(status(stranger, sent=fields | {"email": f"{at}@example.org"}) for at in range(30)) == {400: 20, 429: 10}
-    refused = stranger.send("/login", right)
-    assert refused.status_int == 429 and 0 < int(refused.headers["Retry-After"]) <= 3601 and "<h1>" in refused.text
-    assert status(Visitor(world, ""), "198.51.100.2") == 303, "nobody is locked out from elsewhere"
+    """Review F7: guesses from all of an IPv6 network. What is counted is tested with the limits."""
+    world, visitor, fields = cheap_world, Visitor(cheap_world), {"do": "enter", "email": "me@example.org", "password": "guess"}
+    right, guesses = fields | {"password": PASSWORD}, [Visitor(world, "", REMOTE_ADDR=f"2001:db8::{at:x}").send(
+        "/login", fields, X_Forwarded_For=f"10.0.0.{at}") for at in range(12)]
+    assert [one.status_int for one in guesses] == [400] * 10 + [429] * 2
+    assert 0 < int(guesses[-1].headers["Retry-After"]) <= 3601 and "<h1>" in guesses[-1].text
+    assert Visitor(world, "", REMOTE_ADDR="198.51.100.2").send("/login", right).status_int == 303, "nobody is locked out from elsewhere"
     assert visitor.send("/tags", {"do": "add", "name": "who is signed in goes on"}).status_int == 303
 
 
@@ -10770,7 +10659,7 @@ def test_login_with_a_second_factor(cheap_world):
     entered = visitor.press(asked, "verify", code=f" {code[:3]} {code[3:]} ")
     assert entered.request.path == "/tags"
     stranger = Visitor(world, "", REMOTE_ADDR="198.51.100.9")
-    for given, sent in ((pending, code), (pending + "0", phone.code()), (pending.replace(".", ".9", 1), phone.code()), ("..", phone.code()), ("x.nan.y", "1")):
+    for given, sent in ((pending, code), (pending + "0", phone.code()), ("..", phone.code()), ("x.nan.y", "1")):
         assert stranger.send("/login", {"do": "verify", "pending": given, "code": sent}).status_int == (400 if given is pending else 303)
         assert stranger.ask("GET", "/tags").status_int == 303, given
     assert status_in(stranger.get("/login"))
@@ -10792,11 +10681,8 @@ PROXIED = [     # what the proxy says                                           
     ({"Remote_User": "me", "Remote_Email": "me@example.org"},                       200, "me@example.org"),
     ({"Remote_User": "me@example.org", "Remote_Email": "other@example.org"},        200, "me@example.org"),
     ({"Remote_User": "me"},                                                         403, "Remote-User or in Remote-Email"),
-    ({"Remote_User": "me", "Remote_Email": "me"},                                   403, "Remote-User or in Remote-Email"),
-    ({"Remote_User": "a b@example.org"},                                            403, "no e-mail address"),
     ({"Remote_User": "\xe4@example.org"},                                           403, "no e-mail address"),      # not UTF-8
     ({"Remote_User": "me@example.org, other@example.org"},                          403, "once, in the header"),
-    ({"Remote_User": "=?utf-8?q?a?=@example.org"},                                  403, "no e-mail address"),
     ({"Remote_User": "me", "Remote_Email": "other@example.org,me@example.org"},     403, "once, in the header"),
     ({"Remote_User": "new@example.org"},                                            403, "--auth-accounts create"),
     ({"Remote_User": "<b>x</b>@example.org"},                                       403, "<b>x</b>@example.org"),
@@ -11176,8 +11062,6 @@ def test_projects_add_asks_where_a_name_is_and_counts_what_is_tracked(world, vis
     add_projects(visitor, "dockerhub:redis:7.2\n- dockerhub postgres:16-alpine\nalpine:3.20")
     assert {one.name: one.installed[0].version for one in projects_of(world) if one.installed} == {
         "library/redis": "7.2", "library/postgres": "16-alpine", "library/alpine": "3.20"}
-    for name in ("redis", "postgres", "alpine"):
-        world.store.projects.remove(next(one.id for one in projects_of(world) if one.name == f"library/{name}"))
     shown = add_projects(visitor, "npm x")
     assert "Now tracking x. Next: choose where to notify you" in status_in(shown)
     world.topic()
@@ -11188,9 +11072,6 @@ def test_projects_add_asks_where_a_name_is_and_counts_what_is_tracked(world, vis
     assert "Save a token" in text_of(visitor.get("/projects/add"), "main .list")
     world.service.config.set("token", ["github=t"])
     assert not visitor.get("/projects/add").html.select("main .list"), "GitHub is read with a token"
-    for name in ("dockerhub:httpd", "npm react"):       # a command reads what the page reads
-        assert world.command("project", "add", "--account", "me@example.org", name)[0] == 0, name
-    assert {"library/httpd", "react"} <= {one.name for one in projects_of(world)} and not [one for one in projects_of(world) if one.installed]
     status, _, said = world.command("project", "add", "--account", "me@example.org", "react")
     assert status == 1 and "may be a project of dockerhub, pypi, npm" in said
     assert "of dockerhub, pypi, npm" in world.faults("POST", "/v1/projects", {"name": "react"})[0]
@@ -11453,23 +11334,6 @@ def test_options_are_saved_and_shown(world, visitor):
     assert world.store.projects.get(world.account.id, project.id).email_notification == "hourly"
 
 
-def test_options_faults_keep_what_was_typed(world, visitor):
-    tag, hook = world.store.tags.add(world.account.id, "infra"), world.webhook("http://127.0.0.1:9/")
-    project = world.track("github", "o/a", a_release("1.0"))
-    before, page = everything(world.store), f"/projects/{project.id}/options"
-    right = {"exclude_prereleases": "yes", "note": "a note", "matching": "fine", "others": "^1", "hold_days": "3",
-             "email_notification": "weekly", "tags": tag.id, "webhooks": hook.id}
-    for field, typed, words in [
-            ("matching", "(", "("), ("others", "[[:alpha:]]", "[[:alpha:]]"), ("hold_days", "soon", ""), ("hold_days", "99999999", ""),
-            ("email_notification", "often", "weekly"), ("note", "x" * 10_001, "10000"), ("matching", "\n".join(f"x{n}" for n in range(51)), "50")]:
-        shown = visitor.send(page, right | {field: typed, "do": "preview" if field == "others" else "save"})
-        assert shown.status_int == 400 and alert_in(shown) and words in alert_in(shown).replace(",", ""), (field, alert_in(shown))
-        wanted = right | {field: typed if field != "email_notification" else "", "exclude_updated": ""}
-        for name in wanted:
-            assert [value.strip() for value in filled_in(shown, name)] == [one for one in [wanted[name]] if one], name
-    assert everything(world.store) == before
-
-
 ALL = {"hook", "topic", "untagged"}
 PREVIEWS: dict[str, tuple[dict[str, Any], dict[str, set[str]]]] = {
     # case: what is filled in; who is notified of each version, "" of those that are not named
@@ -11658,31 +11522,11 @@ def test_destination_secret_typed_over_its_mask(world, visitor):
     assert world.store.destinations.get(made.id).settings == made.settings
 
 
-def test_destination_faults_mark_the_field(world, visitor, listen):
-    listener = listen()
-    for place, name, text, button in [
-            ("slack", "channel", "#a\tb", "save"), ("telegram", "token", "AAF-only-the-second-half", "test"), ("webhook", "url", "ftp://example.org/", "save"),
-            ("webhook", "header", "no colon", "save"), ("webhook", "header", "X-A: a\nX-B: b", "test"), ("webhook", "field", '=<b>"&', "save"),
-            ("webhook", "field", "x={secret}", "render"), ("ntfy", "priority", "6", "test"), ("email", "to", "Me <me@example.org>", "test"),
-            ("matrix", "internal_room_id", " ", "save")]:
-        typed = typed_at(place, listener.url)
-        typed[f"set.{name}"] = [text] if name in ("header", "field") else text
-        shown = visitor.press(visitor.get(f"/notifications/add/{kind_of(place)}"), button, 400, **typed)
-        assert alert_in(shown) and shown.html.select_one(f'[name="set.{name}"]').get("aria-invalid") == "true", (place, name, text)
-        assert "{secret}" not in text or all(one in alert_in(shown) for one in ("{secret}", *rt.TEMPLATE_NAMES))
-        for field, value in typed.items():
-            assert filled_in(shown, field) == [one for one in (value if isinstance(value, list) else [value]) if one.strip()], field
+def test_destination_names_are_an_account_s_and_a_kind_s(world, visitor):
     first, other = (save_destination(world, visitor, "gotify", name=name) for name in ("the one", '<b>"&\'{{1+1}}% if x' + "\u8a9e" * 170))
-    for name in ("", "   ", "x" * 201, "a\tb", "\u202eevil", "the one"):
-        shown = visitor.press(visitor.get("/notifications/add/gotify"), "save", 400, **typed_at("gotify", listener.url) | {"name": name})
-        assert alert_in(shown) and filled_in(shown, "set.url") and not shows_secret("gotify", alert_in(shown)), name
     assert "the one" in alert_in(visitor.press(visitor.get(f"/notifications/{other.id}"), "save", 400, name="the one"))
     assert world.store.destinations.get(other.id).name == other.name and other.name in text_of(visitor.get("/notifications"))
-    save_destination(world, visitor, "ntfy", name="the one")
-    everything_wrong = {"name": "", "set.token": "x", "set.chat": "y", "set.thread": "z"}
-    shown = visitor.press(visitor.get("/notifications/add/telegram"), "save", 400, **everything_wrong)
-    assert len(shown.html.select("[role=alert]")) == 4, "all that is wrong at once"
-    assert listener.seen == [] and len(world.store.destinations.of_account(world.account.id)) == 4     # one is the account's own mail
+    assert save_destination(world, visitor, "ntfy", name="the one").name == first.name
 
 
 def test_destination_private_address_needs_an_admin(world, visitor, listen):
@@ -11784,12 +11628,11 @@ def test_destination_test_shows_the_exchange(world, visitor, listen):
     for answer, words in [((500, "<h1>oops</h1>"), ["500", "<h1>oops</h1>"]), ((301, "", {"Location": closed}), ["301"]), (204, ["204"]), (closed, ["refused"])]:
         listener.answer, url = (204, closed) if answer == closed else (answer, f"{listener.url}/hook")
         shown = visitor.press(visitor.get("/notifications/add/webhook"), "test", **typed_at("webhook", listener.url, **{"set.url": url}))
-        sent = shown.html.select("main pre")[0].get_text()
+        sent = text_of(shown, "#above pre")
         assert sent.startswith(f"POST {url}") and "octocat/hello-world" in sent and "User-Agent: releasetrack/" in sent
         assert all(word in text_of(shown) for word in words) and len(shown.html.select("h1")) == 1, answer
         assert bool(alert_in(shown)) == (answer != 204) and bool(status_in(shown)) == (answer == 204), answer
         assert filled_in(shown, "set.url") == [url], "what was typed stays, to be saved then"
-        assert [one.name for one in shown.html.select("#result, main form")][:2] == ["div", "form"], "at the top"
     assert len(listener.seen) == 3 and visitor.press(shown, "save").request.path.startswith("/notifications/")
     assert world.store.outbox.history(world.account.id) == []
     world.service.config.set("quota", ["tests=5"])
@@ -11800,8 +11643,8 @@ def test_destination_test_shows_the_exchange(world, visitor, listen):
     put_event(world, world.track("github", "o/again"), "1.0", bad := world.webhook("http://127.0.0.1:9/", "bad"))
     fail(world.store, bad, 1)
     entry, = world.store.outbox.history(world.account.id, destination_id=bad.id)
-    for path, pairs in ((f"/deliveries/{entry.id}", []), ("/deliveries", [("destination", bad.id)])):
-        assert visitor.send(path, [*pairs, ("do", "resend")]).status_int == 429
+    for path in (f"/deliveries/{entry.id}", f"/deliveries?destination={bad.id}"):
+        assert visitor.send(path, {"do": "resend"}).status_int == 429
     assert world.states(bad) == {"1.0": "failed"}
 
 
@@ -11816,11 +11659,6 @@ def test_an_account_has_what_its_quotas_allow_and_an_error_names_what_raises_the
                 counts[str(done.exception() or name)] += 1
     words = {name: f"An account may have at most 3 {name}; --quota {name}=N raises that." for name in adds}
     assert counts == {"projects": 3, "tags": 3, "keys": 2, "destinations": 2, words["projects"]: 5, words["tags"]: 5, words["keys"]: 6, words["destinations"]: 6}
-    assert world.faults("POST", "/v1/tags", {"name": "x"}) == [words["tags"]]
-    assert world.faults("POST", "/v1/projects", {"provider": "pypi", "name": "x"}) == [words["projects"]]
-    assert alert_in(visitor.press(visitor.get("/keys"), "add", 400, name="x")) == words["keys"]
-    status, _, said = world.command("webhook", "add", "--account", "me@example.org", "x", "http://127.0.0.1:9")
-    assert status == 1 and words["destinations"].rstrip(".") in said
     store.projects.remove(projects_of(world)[0].id)
     shown = visitor.press(visitor.get("/projects/add"), "add", 400, name="pypi a\npypi b\npypi c")
     assert "1 added: a" in text_of(shown) and alert_in(shown) == words["projects"] and filled_in(shown, "name")[0].split("\n") == ["pypi b", "pypi c"]
@@ -11844,9 +11682,6 @@ def test_destination_test_with_own_data(world, visitor, listen):
     assert listener.seen[-1].json() == rt.sample_event(world.account, every)[0]
     assert listener.seen[-1].json()["version"] == "true"        # Bug: such texts became flags.
     assert all(filled_in(shown, name) == [value] for name, value in every.items())
-    for name, value in [("project", ""), ("time", "yesterday"), ("account_type", "robot")]:
-        shown = visitor.press(visitor.get(path), "test", 400, **every | {name: value})
-        assert alert_in(shown) and "".join(filled_in(shown, name)) == value and filled_in(shown, "project_note") == ["mine {version}"], name
     assert len(listener.seen) == 1
     assert "Test delivered" in status_in(visitor.press(visitor.get(path), "test")) and listener.seen[-1].json()["version"] == "1.2.3"
 
@@ -12008,8 +11843,6 @@ def test_tags_are_made_renamed_and_removed(world, visitor):
     assert [one.get_text() for one in shown.html.select("main .list .name")] == ["<b>\xe9 & \"x\"</b>", "infra"]
     shown = visitor.press(shown, "add", 400, name="infra")
     assert "infra" in alert_in(shown) and filled_in(shown, "name")[-1] == "infra"
-    for name in ("", "   ", "x" * 101, "a\nb"):
-        assert alert_in(visitor.send("/tags", {"do": "add", "name": name}))
     old, tag = world.store.tags.of_account(world.account.id)
     hook = save_destination(world, visitor, "ntfy", tag=[tag.id])
     project = world.track("github", "a/b", a_release("1"), tags=[tag.id])
@@ -12022,7 +11855,7 @@ def test_tags_are_made_renamed_and_removed(world, visitor):
     assert hook.name in status_in(shown), "which notifies of less now"
     assert "exposed" not in text_of(visitor.get("/projects")) and visitor.get(f"/projects/{project.id}")
     assert visitor.get(feeds[1], 404) and visitor.press(shown, "remove", at=0).html.select(".empty")
-    assert visitor.press(shown, "rename", 404, at=0, name="x"), f"in an old tab, where {old.name} stands still"
+    assert "no longer there" in alert_in(visitor.press(shown, "rename", 400, at=0, name="x")), f"in an old tab, where {old.name} stands still"
 
 
 def api_status(world: World, secret: str, address: str = "127.0.0.1") -> int:
@@ -12032,11 +11865,6 @@ def api_status(world: World, secret: str, address: str = "127.0.0.1") -> int:
 def test_key_is_made_shown_used_and_revoked(world, visitor):
     for query in ("", "do=reveal&key=test", "key=test"):
         assert world.key not in visitor.get(f"/keys?{query}").text
-    for name, networks, word in [("x", "10.0.0.0/8\nnonsense\n10.1.0.0/16", "nonsense"), ("x", "10.0.0.0/8, 10.1.0.0/16", "10.0.0.0/8"), ("test", "", "test"),
-                                 ("", "", ""), ("a\nb", "", ""), ("y" * 500, "", "")]:
-        shown = visitor.send("/keys", {"do": "add", "name": name, "networks": networks})
-        assert shown.status_int == 400 and alert_in(shown) and word in alert_in(shown) and world.key not in shown.text, name
-        assert shown.html.find(id="networks").get_text().strip() == networks and shown.html.find(id="name")["value"].strip() == name.strip()
     shown = visitor.press(visitor.get("/keys"), "add", name="laptop", networks="127.0.0.0/8\n\n  10.1.2.3 \nfd00::/8")
     _, key = sorted(world.store.keys.of_account(world.account.id), key=lambda one: one.name == "laptop")
     assert shown.html.find(id=key.id)["value"] == key.secret and key.networks == ("127.0.0.0/8", "10.1.2.3/32", "fd00::/8")
@@ -12053,13 +11881,6 @@ def test_key_is_made_shown_used_and_revoked(world, visitor):
 def test_account_is_changed(cheap_world):
     world, visitor = cheap_world, Visitor(cheap_world)
     add_account(world, "you@example.org")
-    for fields, word in [({"zone": "Mars/Olympus"}, "Mars/Olympus"), ({"zone": "../../etc/passwd"}, "zone"), ({"zone": ""}, "zone"), ({"name": ""}, ""),
-                         ({"email": "YOU@example.org", "present": PASSWORD}, ""), ({"email": "nonsense", "present": PASSWORD}, "nonsense"),
-                         ({"quiet_from": "22:00"}, "22:00"), ({"quiet_from": "7", "quiet_until": "8"}, "22:00"), ({"quiet_from": "07:00", "quiet_until": "07:00"}, "22:00"),
-                         ({"email": "new@example.org"}, "password"), ({"email": "new@example.org", "present": "wrong horse"}, "password")]:
-        shown = visitor.press(visitor.get("/account"), "save", 400, **fields)
-        assert alert_in(shown) and word in alert_in(shown) and world.store.accounts.get(world.account.id) == world.account, fields
-        assert all(filled_in(shown, name) == [value] for name, value in fields.items() if value and name != "present")
     shown = visitor.press(visitor.get("/account"), "save", name="Ada <L>", zone="Asia/Kathmandu", mail="weekly", email="new@example.org", present=PASSWORD,
                           digest_hour="6", quiet_from="22:00", quiet_until="07:30")
     about = world.store.accounts.by_email("new@example.org")
@@ -12078,10 +11899,7 @@ def test_account_is_changed(cheap_world):
 def test_account_password_changed_ends_other_sessions(cheap_world):
     world, visitor, other = cheap_world, Visitor(cheap_world), Visitor(cheap_world)
     token, stranger = visitor.token, Visitor(world, "")
-    for fields, word in (({"old": "wrong horse", "new": "another battery"}, ""), ({"old": PASSWORD, "new": "short"}, "8"), ({"old": PASSWORD, "new": "x" * 1025}, "1,024")):
-        shown = visitor.press(visitor.get("/account"), "password", 400, **fields)
-        assert alert_in(shown) and word in alert_in(shown) and " horse" not in shown.text and other.get("/")
-        assert not [one for one in shown.html.select("input[type=password]") if one.get("value")]
+    shown = visitor.get("/account")
     assert "API keys stay valid, unless you revoke them" in text_of(shown)
     shown = visitor.press(visitor.get("/account"), "password", old=PASSWORD, new="another battery")
     assert status_in(shown) and len(world.store.sessions.of_account(world.account.id)) == 1 and visitor.token != token
@@ -12106,17 +11924,12 @@ def test_account_sessions_are_listed_and_ended(world, visitor):
     assert "198.51.100.7" not in text_of(after) and Visitor(world, "").ask("GET", "/", Cookie=f"releasetrack={token}").status_int == 303
     visitor.press(shown, "end", at=own)
     assert visitor.ask("GET", "/").status_int == 303
-
-
-def test_account_signs_out_everywhere_and_revokes_keys_if_wanted(home):
-    theirs, visitor = Visitor(home, "other@example.org"), Visitor(home)
+    add_account(world)
+    theirs, other = Visitor(world, "other@example.org"), Visitor(world)
     for keys, status in ((False, 200), (True, 401)):
-        other = Visitor(home)
-        shown = other.press(other.get("/account"), "leave", **{"keys": keys} if keys else {})
-        assert shown.request.path == "/login" and status_in(shown) and not home.store.sessions.of_account(home.account.id)
-        home.ask("GET", "/v1/tags", status=status)
-        assert visitor.ask("GET", "/").status_int == 303 and theirs.get("/")
-    assert home.ask("GET", "/v1/tags", X_Key=home.theirs["key_secret"]) and not home.store.keys.of_account(home.account.id)
+        shown = (last := Visitor(world)).press(last.get("/account"), "leave", **{"keys": keys} if keys else {})
+        assert shown.request.path == "/login" and status_in(shown) and not world.store.sessions.of_account(world.account.id)
+        assert api_status(world, world.key) == status and other.ask("GET", "/").status_int == 303 and theirs.get("/")
 
 
 def test_second_factor_is_turned_on_and_off(cheap_world, caplog):
@@ -12148,7 +11961,8 @@ def test_password_is_asked_for_again_before_secrets_are_shown(home, cheap_hashes
     home.store.accounts.set_password(home.account.id, rt.hash_password(PASSWORD))
     home.store.database.clock = clock = Clock(time.time())
     visitor, hook = Visitor(home), f"/notifications/{home.mine['destination_id']}"
-    asked = [("POST", "/keys", {"do": "reveal", "key": home.mine["key"]}, "/keys"), ("POST", "/keys", {"do": "add", "name": "new"}, "/keys"),
+    reveal = next(f"{one.id} reveal" for one in home.store.keys.of_account(home.account.id) if one.name == home.mine["key"])
+    asked = [("POST", "/keys", {"do": reveal}, "/keys"), ("POST", "/keys", {"do": "add", "name": "new"}, "/keys"),
              ("POST", hook, {"do": "reveal"}, hook), ("POST", "/status", {"do": "backup"}, "/status"),
              ("GET", "/settings", {}, "/settings"), ("POST", "/accounts", {"do": "add", "admin": "1"}, "/accounts"),
              ("GET", "/account/second-factor", {}, "/account/second-factor"), ("POST", "/account/second-factor", {"do": "off"}, "/account/second-factor")]
@@ -12169,22 +11983,17 @@ def test_password_is_asked_for_again_before_secrets_are_shown(home, cheap_hashes
     page = visitor.press(page, "confirm", password=PASSWORD)
     assert page.request.path == "/account/second-factor" and status_in(page)
     assert home.mine["key_secret"] in visitor.send("/keys", asked[0][2]).text
-    for foreign in FOREIGN_NEXTS:
-        assert is_ours(visitor.send("/confirm", {"do": "confirm", "password": PASSWORD, "next": foreign}).headers["Location"]), foreign
     assert Visitor(home, "").ask("GET", "/confirm").status_int == 303
 
 
 def test_accounts_are_made_changed_and_removed(cheap_world):
     world, visitor = cheap_world, Visitor(cheap_world)
     # Bug: the only account could remove itself, and nobody could come in again.
-    assert alert_in(visitor.send("/accounts", {"do": "remove", "account": world.account.id})) and world.store.accounts.all()
+    assert alert_in(visitor.press(visitor.get("/accounts"), "remove", 400)) and world.store.accounts.all()
     fields = {"email": "team@example.org", "name": "The <team>", "password": PASSWORD, "type": "organization"}
     shown = visitor.press(visitor.get("/accounts"), "add", **fields)
     team = world.store.accounts.by_email("team@example.org")
     assert (team.name, team.type, team.is_admin) == ("The <team>", "organization", False) and "The <team>" in text_of(shown)
-    for about in ({"email": "me@example.org"}, {"email": "nonsense"}, {"email": "new@example.org", "password": "short"}, {"email": "n@example.org", "name": "a\x7fb"}):
-        shown = visitor.press(visitor.get("/accounts"), "add", 400, **fields | about)
-        assert alert_in(shown) and PASSWORD not in shown.text and len(world.store.accounts.all()) == 2
     for button in ("admin", "remove"):
         assert alert_in(visitor.press(visitor.get("/accounts"), button, 400, at=0)), "the last administrator"
     theirs = Visitor(world, "team@example.org")
@@ -12192,14 +12001,13 @@ def test_accounts_are_made_changed_and_removed(cheap_world):
     for status in (200, 403):
         visitor.press(visitor.get("/accounts"), "admin", at=1)
         assert theirs.get("/status", status)
-    assert "8" in alert_in(visitor.press(visitor.get("/accounts"), "password", 400, at=1, password="short"))
     visitor.press(visitor.get("/accounts"), "password", at=1, password="another battery")
     assert theirs.ask("GET", "/").status_int == 303
     theirs.press(theirs.get("/login"), "enter", email="team@example.org", password="another battery")
     assert "team@example.org" in status_in(visitor.press(visitor.get("/accounts"), "remove", at=1))
     assert len(world.store.accounts.all()) == 1 and theirs.ask("GET", "/").status_int == 303
     visitor.get(f"/feeds/{team.feed_secret}.atom", 404)
-    assert visitor.send("/accounts", {"do": "admin", "account": team.id}).status_int == 404, "in an old tab"
+    assert visitor.send("/accounts", {"do": f"{team.id} admin"}).status_int == 400, "in an old tab"
     add_account(world, "third@example.org", is_admin=True)
     visitor.press(visitor.get("/accounts"), "admin", status=403, at=0)
     assert not world.store.accounts.by_email("me@example.org").is_admin
@@ -12418,6 +12226,7 @@ def test_errors_are_pages_of_our_own(world, visitor):
         answer = Visitor(world, "").ask(method, path, Cookie=f"releasetrack={visitor.token}")       # WebTest's own cookies want paths of UTF-8
         check_page(answer)
         assert answer.status_int == status and re.search("<main.*<a [^>]*href", answer.text, re.DOTALL) and "<script>alert" not in answer.text
+        assert status == 405 or ".atom" in path or answer.html.select("header nav a[href='/settings']"), "the navigation of who is signed in"
         assert status != 405 or answer.headers["Allow"]
     for method, path, status in [("GET", "/v1", 404), ("PUT", "/v1/tags", 405), ("POST", "/healthz", 405), ("GET", "/metrics/x", 404)]:
         answer = visitor.ask(method, path, X_Key=world.key, Content_Type="application/json", Origin="")
@@ -12430,7 +12239,71 @@ def test_errors_are_pages_of_our_own(world, visitor):
     for path in ("/?page=999999999", "/?tag=none", "/?tag=&provider=&q=", "/?q=a&q=b", "/?unknown=1", "/projects?failing", "/deliveries?page=99"):
         assert "<h1>" in visitor.get(path).text
     check_page(answer := visitor.ask("POST", "/tags", b"name=" + b"x" * rt.BODY_LIMIT))
-    assert answer.status_int == 413
+    assert answer.status_int == 413 and visitor.send("/projects/none", {"do": "check"}).html.select("header nav"), "after a form, too"
+    answer = Visitor(world, add_account(world).email).ask("GET", "/settings")
+    assert answer.status_int == 403 and answer.html.select("header nav") and not answer.html.select("a[href='/settings']")
+    answer = Visitor(world, "").ask("GET", "/nowhere")
+    assert answer.status_int == 404 and not answer.html.select("header") and "Set-Cookie" not in answer.headers
+
+
+GOTIFY, MATRIX = typed_at("gotify", "http://127.0.0.1:9", "x"), typed_at("matrix", "http://127.0.0.1:9", "x")
+OPTIONS_PAGE, PROJECT, ADD, TEST = "/projects/{project_id}/options", "/projects/{project_id}", "/notifications/add/", "/notifications/{destination_id}/test"
+NEW_ACCOUNT = {"email": "new@example.org", "name": "The <team>", "password": PASSWORD, "type": "organization"}
+NAMES = ["", "   ", "a\tb", "y" * 500]
+FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
+    # page, button, what is filled in, what is said, the fields that are marked
+    (OPTIONS_PAGE, "save", {"matching": "("}, "(", "matching"), (OPTIONS_PAGE, "preview", {"others": "[[:alpha:]]"}, "[[:alpha:]]", "others"),
+    (OPTIONS_PAGE, "save", {"matching": "\n".join(f"x{n}" for n in range(51))}, "50", "matching"), (OPTIONS_PAGE, "save", {"note": "x" * 10_001}, "10000", "note"),
+    *((OPTIONS_PAGE, "save", {"hold_days": days}, "whole number", "hold_days") for days in ("soon", "99999999")),
+    (OPTIONS_PAGE, "save", {"email_notification": "often"}, "weekly", "email_notification"),
+    *((PROJECT, "install", fields, words, name) for fields, words, name in (
+        ({"version": ""}, "Version is required", "version"), ({"version": "1", "place": "x" * 101}, "Place must be at most 100", "place"))),
+    *(("/projects/import", "preview", {"text": text}, words, "") for text, words in (
+        ("", "Choose a file, or paste its text."), ("{}", "no file that is known"), ("some words here", "no file that is known"),
+        ("services:\n  a:\n    image: ./x\n", "pins no version of a project"))),
+    *(("/account", "save", {"zone": zone}, "zone", "zone") for zone in ("Mars/Olympus", "../../etc/passwd", "")), ("/account", "save", {"name": ""}, "Name", "name"),
+    *(("/account", "save", {"quiet_from": begins, "quiet_until": ends}, "22:00", "quiet_from") for begins, ends in (("22:00", ""), ("7", "8"), ("07:00", "07:00"))),
+    ("/account", "save", {"email": "OTHER@example.org", "present": PASSWORD}, "other@example.org", ""), ("/account", "save", {"email": "nonsense"}, "nonsense", "email"),
+    *(("/account", "save", {"email": "new@example.org", "present": word}, "password", "present") for word in ("", "wrong horse")),
+    ("/account", "password", {"old": "wrong horse", "new": "another battery"}, "Current password is wrong", "old"),
+    *(("/account", "password", {"old": PASSWORD, "new": word}, words, "new") for word, words in (("short", "8"), ("x" * 1025, "1024"))),
+    *(("/tags", "add", {"name": name}, "Name", "name") for name in NAMES), ("/tags", "add", {"name": "MINE tag"}, "MINE tag", ""),
+    *(("/keys", "add", {"name": name}, "Name", "name") for name in NAMES), ("/keys", "add", {"name": "MINE key"}, "MINE key", ""),
+    *(("/keys", "add", {"name": "x", "networks": networks}, words, "networks") for networks, words in (
+        ("10.0.0.0/8\nnonsense\n10.1.0.0/16", "nonsense"), ("10.0.0.0/8, 10.1.0.0/16", "10.0.0.0/8"))),
+    *(("/accounts", "add", NEW_ACCOUNT | fields, "", name) for fields, name in (
+        ({"email": "me@example.org"}, ""), ({"email": "nonsense"}, "email"), ({"password": "short"}, "password"), ({"name": "a\x7fb"}, "name"))),
+    ("/accounts", "password", {"password": "short"}, "8", "password"),
+    (TEST, "test", {"project": ""}, "Project", "project"), (TEST, "test", {"time": "yesterday"}, "Time", "time"), (TEST, "test", {"account_type": "robot"}, "Account type", "account_type"),
+    *((ADD + "gotify", "save", GOTIFY | {"name": name}, "Name", "name") for name in [*NAMES, "\u202eevil"]),
+    *((ADD + kind_of(place), button, typed_at(place, "http://127.0.0.1:9", "x") | {f"set.{name}": [text] if name in ("header", "field") else text}, "", f"set.{name}")
+      for place, name, text, button in (
+          ("slack", "channel", "#a\tb", "save"), ("telegram", "token", "AAF-only-the-second-half", "test"), ("webhook", "url", "ftp://example.org/", "save"),
+          ("webhook", "header", "no colon", "save"), ("webhook", "header", "X-A: a\r\nX-B: b", "test"), ("webhook", "field", '=<b>"&', "save"), ("webhook", "field", "x={secret}", "render"),
+          ("ntfy", "priority", "6", "test"), ("email", "to", "Me <me@example.org>", "test"), ("matrix", "internal_room_id", " ", "save"))),
+    ("/settings", "save", {"poll_interval": "soon", "brand": "Fine", "digest_hour": "24", "trusted_proxy": "0.0.0.0/0", "contact": "nobody"},
+     "Poll interval must be seconds", "poll_interval digest_hour trusted_proxy contact"),
+    (ADD + "telegram", "save", {"name": "", "set.token": "x", "set.chat": "y", "set.thread": "z"}, "Thread", "name set.token set.chat set.thread"),
+]
+
+
+def test_what_is_wrong_is_marked_and_stays_as_typed_and_nothing_changes(home, cheap_hashes):
+    home.store.accounts.set_password(home.account.id, rt.hash_password(PASSWORD))
+    visitor = Visitor(home)
+    assert visitor.token and visitor.form_token
+    before = everything(home.store)
+    for path, button, fields, words, marked in FAULTS:
+        shown, case = visitor.press(visitor.get(path.format(**home.mine)), button, 400, **fields), (path, button, fields)
+        assert words.lower() in alert_in(shown).lower().replace("10,", "10").replace("1,", "1") and alert_in(shown), (case, alert_in(shown))
+        assert sorted({one["name"] for one in shown.html.select("[aria-invalid=true]")}) == sorted(marked.split()), case
+        for name, value in fields.items():
+            lines = [one.strip().replace("\r\n", "\n") for one in (value if isinstance(value, list) else [value]) if one.strip()]
+            if name in ("password", "present", "old", "new"):
+                assert not [one for one in lines if f'"{one}"' in shown.text], case
+            else:
+                assert set(lines) <= {one.strip() for one in filled_in(shown, name)} or shown.html.select(f'select[name="{name}"]'), case
+        assert "{secret}" not in str(fields) or all(one in alert_in(shown) for one in rt.TEMPLATE_NAMES)
+    assert {name for name, rows in everything(home.store).items() if rows != before[name]} <= {"session"}
 
 
 # Safe with strangers: what a page may load, and what stands on it
@@ -12472,6 +12345,16 @@ def check_page(answer: webtest.TestResponse) -> list[tuple[str, dict[str, Any]]]
     assert labels <= set(ids) and all(one in ids for _, about in found for one in (about.get("aria-describedby") or "").split())
     for field in page.select("input:not([type=hidden]), select, textarea"):
         assert field.get("aria-label") or field.get("id") in labels or field.find_parent("label"), field
+    levels = [int(one.name[1]) for one in page.find_all(re.compile("^h[1-6]$"))]
+    assert levels[0] == 1 and all(level <= before + 1 for before, level in zip(levels, levels[1:])), levels
+    assert page.html["lang"] == "en" and len(page("main")) == 1 and re.search("[a-z]", page.title.get_text().replace("releasetrack", ""), re.IGNORECASE)
+    assert all(one[name] in ids for name in ("data-copy", "data-live", "aria-labelledby") for one in page.select(f"[{name}]")), "it names nothing"
+    for one in page.select("a[href], button, summary, iframe, nav, h1, h2, h3"):
+        assert one.get("aria-label") or one.get("title") or one.get_text(strip=True), f"nothing says what {one} is"
+    for group in page.select("form fieldset, [role=group]"):
+        boxes = [box.get("aria-label") or box.find_parent("label").get_text(strip=True) for box in group.select("[type=checkbox]") if box.find_parent(
+            lambda one: one.name == "fieldset" or one.get("role") == "group") is group]
+        assert len(boxes) == len(set(boxes)), "two boxes of a group are called alike"
     return found
 
 
@@ -12528,7 +12411,7 @@ def test_pages_walk_links_policy_and_labels(tmp_path, place):
     stranger, visitor = Visitor(site, "", root), Visitor(site, root=root, cookie=cookie)
     assert stranger.ask("GET", f"{root}/projects").headers["Location"].startswith(f"{root}/login?next=")
     login = stranger.ask("GET", f"{root}/login?next=//evil.example")
-    assert f"Path={root}/;" in login.headers["Set-Cookie"] and 'name="next" value="/"' in login.text
+    assert f"Path={root}/;" in login.headers["Set-Cookie"]
     if place == "root":
         paths = {path.partition("?")[0].partition("#")[0] for path in walk_pages(visitor)}
         wanted = {filled_path(path, ids).partition("?")[0] for path in pages_for("GET") + pages_for("POST")}
@@ -12579,36 +12462,19 @@ def test_cookie_attributes_follow_tls_and_root(tmp_path):
         world.close()
 
 
-def test_cookies_of_two_ports_of_a_host_do_not_meet(world, visitor):
+def test_cookie_must_be_the_whole_token_under_the_name_of_its_port(world, visitor):
     """Bug: two instances on one host signed each other out."""
-    stranger = Visitor(world, "")
+    token, stranger = visitor.token, Visitor(world, "")
     for host, name in {"nas.example": "releasetrack", "nas.example:443": "releasetrack", "nas.example:8081": "releasetrack-8081",
                        "[::1]:8082": "releasetrack-8082", "nas.example:x": "releasetrack"}.items():
         assert stranger.ask("GET", "/login", Host=host).headers["Set-Cookie"].startswith(f"{name}="), host
         stranger.app.reset()
-        statuses = [stranger.ask("GET", "/tags", Host=host, Cookie=f"{one}={visitor.token}").status_int for one in (name, "releasetrack-9")]
+        statuses = [stranger.ask("GET", "/tags", Host=host, Cookie=f"a=b; {one}={token}; c=d").status_int for one in (name, "releasetrack-9")]
         assert statuses == [200, 303], host
-    assert stranger.ask("GET", "/tags", Host="nas.example:8082", Cookie=f"releasetrack-8081=old; releasetrack-8082={visitor.token}").status_int == 200
-
-
-def test_cookie_must_be_the_whole_token_under_its_name(world, visitor):
-    token, stranger = visitor.token, Visitor(world, "")
-    assert stranger.ask("GET", "/", Cookie=f"a=b; releasetrack={token}; c=d").status_int == 200
     for cookie in ("releasetrack=", "releasetrack", "=", ";;;", "releasetrack=\xff\xfe", "releasetrack=%00", "releasetrack=a b", "xreleasetrack=TOKEN",
                    "releasetrack=TOKEN\x01", "RELEASETRACK=TOKEN", 'releasetrack="TOKEN"', "a=releasetrack=TOKEN", "releasetrack=TOKEN%00",
                    "__Host-releasetrack=TOKEN", "releasetrack=TOKEN=", "releasetrack=TOKENX", "releasetrack-flash=TOKEN", 'releasetrack="' + "\\" * 15_000):
         assert Visitor(world, "").ask("GET", "/", Cookie=cookie.replace("TOKEN", token)).status_int == 303, cookie
-
-
-def test_error_pages_keep_the_navigation_of_who_is_signed_in(world, visitor):
-    other = Visitor(world, add_account(world).email)
-    for who, path, status in ((visitor, "/nowhere", 404), (visitor, "/projects/none", 404), (other, "/settings", 403), (visitor, "/?page=x", 400)):
-        answer = who.ask("GET", path)
-        assert answer.status_int == status and answer.html.select("header nav a[href='/updates']"), path
-        assert bool(answer.html.select("a[href='/settings']")) == (who is visitor)
-    assert visitor.send("/projects/none", {"do": "check"}).html.select("header nav"), "after a form, too"
-    answer = Visitor(world, "").ask("GET", "/nowhere")
-    assert answer.status_int == 404 and not answer.html.select("header") and "Set-Cookie" not in answer.headers
 
 
 # Forged forms
@@ -12635,10 +12501,27 @@ def forms_seen(visitor: Visitor, ids: dict[str, str]) -> list[Sendable]:
     return list(found)
 
 
+def sent_forms(visitor: Visitor, ids: dict[str, str], text: str) -> Iterator[tuple[str, webtest.TestResponse]]:
+    """The answer to every form, also of each kind of destination, with a text in each of its fields; but for what ends the
+    session, removes what others are about, or reaches out."""
+    kinds = [Sendable(f"/notifications/add/{kind}", (("name", ""), *((f"set.{ask.name}", "") for ask in about.fields)), button)
+             for kind, about in rt.KINDS.items() for button in ("save", "test")]
+    form_token = visitor.form_token
+    for form in [*forms_seen(visitor, ids), *kinds]:
+        button = form.button.rpartition(" ")[2]
+        if "forget" not in form.button and button not in ("remove", "end", "leave", "backup", "feed", "badges", "renew", "revoke", "") and (form.action, button) not in (
+                ("/settings", "save_provider"), ("/settings", "try_provider"), ("/settings", "test_mail"), (f"/projects/{ids['project_id']}/options", "save")):
+            given = {"do": form.button, "set.server": "http://127.0.0.1:9", **dict.fromkeys(("password", "old", "new", "present"), "x")}
+            answer = visitor.send(form.action, [*((name, given.get(name, text)) for name, _ in form.fields), ("do", form.button)], form_token)
+            check_sound(answer, form.action, form.button, text[:40])
+            assert answer.status_int != 400 or re.search(r'role="alert">[^<]|<div class="card empty">\s*<p>[^<]+', answer.text), "it says why"
+            yield f"sent {form.action} {button}", answer
+
+
 def test_forms_csrf_token_and_origin_required(home):
     visitor, stranger = Visitor(home), Visitor(home, "")
     forms = forms_seen(visitor, home.mine)
-    assert {filled_path(path, home.mine) for path in pages_for("POST") if path not in ("/setup", "/login")} <= {one.action for one in forms}
+    assert {filled_path(path, home.mine) for path in pages_for("POST") if path not in ("/setup", "/login", "/updates")} <= {one.action.partition("?")[0] for one in forms}
     tokens = {"right": visitor.form_token, "another's": Visitor(home, "other@example.org").form_token}
     signing_in = [("email", "me@example.org"), ("password", PASSWORD), ("token", "x")]
     stranger.ask("GET", "/login")
@@ -12689,21 +12572,19 @@ def test_accounts_see_and_change_nothing_of_others(home):
     for query in (f"/?tag={mine['tag']}", f"/projects?tag={mine['tag']}", f"/deliveries?destination={mine['destination_id']}",
                   f"/deliveries?project={mine['project_id']}", "/?q=mine", "/projects?q=mine", "/?q=%25"):
         assert "MINE" not in visitor.get(query).text, query
-    form_token, named = visitor.form_token, ("session", "key", "account")
-    swap = {theirs[name]: mine[name] for name in theirs if name not in ("token", "kind_id", "version")}
-    extra = [("project", mine["project_id"]), ("tag", mine["tag"]), ("tags", mine["tag"]), ("without", mine["tag"]), ("webhooks", mine["destination_id"]),
-             *((name, mine[name]) for name in named)]
+    form_token, swap = visitor.form_token, {theirs[name]: mine[name] for name in theirs if name not in ("token", "kind_id", "version")}
+    extra = [("project", mine["project_id"]), ("tag", mine["tag"]), ("tags", mine["tag"]), ("without", mine["tag"]), ("webhooks", mine["destination_id"])]
     forms = [form for form in forms_seen(visitor, theirs) if form.action != "/logout" and (form.action, form.button) not in (
         ("/account", "password"), ("/account", "save"))]
     for form in forms:
-        action = functools.reduce(lambda text, pair: text.replace(*pair), swap.items(), form.action)
-        for where in {action, form.action}:
-            if form.button == "remove" and where == form.action and "/" in where.strip("/"):
+        action, button = (functools.reduce(lambda text, pair: text.replace(*pair), swap.items(), text) for text in (form.action, form.button))
+        for where, pressed in {(action, button), (form.action, button), (action, form.button), (form.action, form.button)}:
+            if form.button.endswith(("remove", " end")) and (where, pressed) == (form.action, form.button):
                 continue        # of one's own, which is needed below
-            fields = [(name, mine.get(name) if name in named else swap.get(value, value)) for name, value in form.fields]
-            answer = visitor.send(where, [*fields, *extra, ("do", form.button)], form_token)
-            assert answer.status_int == 404 if where != form.action else answer.status_int < 500, (where, form.button)
-            assert "MINE" not in answer.text.replace(mine["key"], ""), (where, form.button)
+            answer = visitor.send(where, [*((name, swap.get(value, value)) for name, value in form.fields), *extra, ("do", pressed)], form_token)
+            assert answer.status_int == 404 if where.partition("?")[0] != form.action.partition("?")[0] else answer.status_int < 500, (where, pressed)
+            assert answer.status_int == 400 or pressed == form.button or where != form.action, (where, pressed)
+            assert "MINE" not in answer.text, (where, pressed)
     for what, project in itertools.product(("tag:", "untag:", "tick:webhook:", "untick:webhook:"), (mine, theirs)):
         change = what + mine["destination_id" if "webhook" in what else "tag"]
         assert visitor.send("/projects", {"do": "change", "project": project["project_id"], "change": change}, form_token).status_int in (303, 400)
@@ -12738,7 +12619,6 @@ def test_get_requests_change_nothing_and_show_no_secret(home):
         assert answer.status_int in (200, 303) and not [one for one in secrets if one in answer.text], path
     now = everything(home.store)
     assert {table for table in now if now[table] != before[table]} <= {"account", "session"} and len(now["account"]) == len(before["account"])
-    assert home.mine["key_secret"] in visitor.send("/keys", {"do": "reveal", "key": home.mine["key"]}).text
 
 
 # Hostile text
@@ -12764,7 +12644,7 @@ def pages_that_hold(path: pathlib.Path, name: str, text: str) -> tuple[World, di
         world, world.account, line[:150], url="http://127.0.0.1:9/hook?" + re.sub(r"\s", "/", text), headers={"X-Text": line},
         fields={"text": text.replace("{", "{{").replace("}", "}}")}, version=line, message=text)
     visitor = Visitor(world)
-    form_token, quoted = visitor.form_token, urllib.parse.quote(text, safe="")
+    quoted = urllib.parse.quote(text, safe="")
     shown = {pattern: visitor.ask("GET", filled_path(pattern, ids)) for pattern in pages_for("GET")
              if not re.match("/(?:feeds|badge|setup|login)", pattern) and not pattern.endswith("/note")}
     query = urllib.parse.urlencode({"q": line, "tag": line, "provider": line})
@@ -12773,34 +12653,27 @@ def pages_that_hold(path: pathlib.Path, name: str, text: str) -> tuple[World, di
         shown["asked " + page.partition("?")[0][:12]] = visitor.ask("GET", page)
     shown["said"] = Visitor(world, "").ask("GET", "/tags", Cookie=f"releasetrack={visitor.token}; releasetrack-flash={quoted}")
     shown["login"] = Visitor(world, "").ask("GET", "/login?" + urllib.parse.urlencode({"next": line}))
-    hook = f"/notifications/{ids['destination_id']}"
-    for page, button, fields in (
-            ("/tags", "add", {"name": text * 20}), ("/tags", text, {}), ("/projects/add", "add", {"name": text}),
-            ("/keys", "add", {"name": text * 20, "networks": text}), ("/account", "save", {"name": text, "email": text, "zone": text, "mail": "daily"}),
-            ("/accounts", "add", {"name": text, "email": text, "password": "x", "type": text}),
-            (hook, "render", {"name": text, "set.url": text, "set.header": text, "set.field": f"a={text}", "schedule": text}),
-            (hook + "/test", "test", {"version": text, "time": text, "note_message": text, "project": text}),
-            ("/notifications/add/ntfy", "save", {"name": text, "set.topic": text, "set.server": text}),
-            (f"/projects/{ids['project_id']}/options", "preview", {"note": text, "matching": text, "others": text, "hold_days": text, "email_notification": text})):
-        shown[f"sent {page} {len(button)} {len(fields)}"] = visitor.send(page, {"do": button, **fields}, form_token)
+    shown |= sent_forms(visitor, ids, text)
     shown["bad field"] = visitor.ask("POST", "/tags", urllib.parse.urlencode({text: "\x00"}).encode())
     shown["refused"] = Visitor(world, "").send("/login", {"do": "enter", "email": text, "next": text})      # no password: it takes no time
     return world, shown
 
 
 @pytest.mark.slow
-def test_hostile_text_makes_no_markup_on_any_page(tmp_path):
+def test_hostile_text_makes_no_markup_on_any_page(tmp_path, cheap_hashes):
     world, plain = pages_that_hold(tmp_path, "plain.db", "plain words")
-    skeletons = {name: [(one.name, *one.attrs) for one in answer.html.find_all(True)] for name, answer in plain.items()}
+
+    def shape(tag: str, attributes: Iterable[str]) -> tuple[str, ...]:
+        return tag, *(one for one in attributes if one != "aria-invalid")
+    skeletons = {name: [shape(one.name, one.attrs) for one in answer.html.find_all(True)] for name, answer in plain.items()}
     known = {one for those in skeletons.values() for one in those}
-    known.add(("input", "type", "id", "name", "aria-invalid", "aria-describedby", "value"))     # an optional one that is wrong
     world.close()
     for at, text in enumerate(VECTORS):
         world, shown = pages_that_hold(tmp_path, f"{at}.db", text)
         for name, answer in shown.items():
             assert answer.status_int < 500, (text, name, answer.status)
             if answer.content_type == "text/html" and answer.body:
-                found = [(tag, *about) for tag, about in check_page(answer)]
+                found = [shape(*element) for element in check_page(answer)]
                 assert set(found) <= known, (text, name, set(found) - known)
                 assert HASHED not in answer.text
                 if name[0] == "/" and "kind_id" not in name and len(found) > len(skeletons[name]):
@@ -12855,21 +12728,7 @@ HOSTILE_VALUES = ["", "\r\nSet-Cookie: a=b", "\u65e5\u672c\U0001f600", "x" * 70_
 @pytest.mark.slow
 def test_forms_survive_hostile_values(home, cheap_hashes):
     visitor = Visitor(home)
-    form_token, statuses = visitor.form_token, Counter[int]()
-    kinds = [Sendable(f"/notifications/add/{kind}", (("name", ""), *((f"set.{ask.name}", "") for ask in about.fields)), button)
-             for kind, about in rt.KINDS.items() for button in ("save", "test")]
-    for form in [*forms_seen(visitor, home.mine), *kinds]:
-        if form.button in ("remove", "end") and "/" in form.action.strip("/") or form.button in ("leave", "backup") or form.action == "/logout":
-            continue
-        if form.action == "/settings" and form.button != "save":        # which would reach out
-            continue
-        for value in HOSTILE_VALUES[::3] if form in kinds else HOSTILE_VALUES:
-            pairs = [(name, "x" if name in ("password", "old", "new", "present") else "http://127.0.0.1:9" if name == "set.server" else value)
-                     for name, _ in form.fields]
-            answer = visitor.send(form.action, [*pairs, ("do", form.button)], form_token)
-            check_sound(answer, form.action, form.button, value[:40])
-            statuses[answer.status_int] += 1
-            assert answer.status_int != 400 or re.search(r'role="alert">[^<]|<div class="card empty">\s*<p>[^<]+', answer.text), "it says why"
+    statuses = Counter(answer.status_int for value in HOSTILE_VALUES for _, answer in sent_forms(visitor, home.mine, value))
     assert visitor.get("/") and statuses[400] > 100 and statuses[303] > 20, statuses
 
 
@@ -12878,34 +12737,35 @@ BODIES = [b"", b"TOKEN&do=%zz&name=%&%=%%%", b"TOKEN&do=add&name=%ff%fe\xff", b"
           b"&" * 900_000, b'{"do": "add", "name": "x"}']
 
 
+HOSTILE_HEADERS = [
+    {"Origin": "http://["}, {"Origin": "\xff"}, {"Origin": "http://localhost:99999999"}, {"Host": "["}, {"Host": "\xff<script>"}, {"Host": "x:y:z"}, {"Sec_Fetch_Site": "\xff"},
+    {"User_Agent": "\xff\t" + "u" * 9000}, {"Referer": "http://["}, {"If_None_Match": '"' * 5000}, {"X_Forwarded_Proto": "\xff"}, {"X_Forwarded_For": "x" * 5000},
+    {"X_Forwarded_Host": "evil.example"}, {"X_Http_Method_Override": "DELETE"}, {"Cookie": "\xff"}, {"Cookie": "releasetrack-flash=%ff%fe%00%0d%0aSet-Cookie:%20a=b%zz"},
+    *({"Content_Type": type_} for type_ in ("multipart/form-data; boundary=x", "text/plain", "application/json", "\xe9", ";"))]
+
+
 @pytest.mark.slow
-def test_pages_survive_hostile_paths_queries_and_bodies(home):
-    token = Visitor(home).token
-    form_token = b"form_token=" + hmac.digest(token.encode(), b"form", "sha256").hex().encode()
-    paths = [*HOSTILE_PATHS, *(f"{filled_path(pattern, home.mine).partition('?')[0]}?{query}" for pattern in pages_for("GET") for query in HOSTILE_QUERIES)]
-    for sent in ({"Cookie": f"releasetrack={token}"}, {}):
-        visitor = Visitor(home, "")
-        for path in paths:
-            check_sound(visitor.ask("GET", urllib.parse.quote(path, safe="/%?&=#;\\[]:"), **sent), path[:80])
-            visitor.app.reset()         # WebTest's own cookies want paths of UTF-8
-        for pattern, body in itertools.product(sorted({*pages_for("POST")} - {"/logout"}), BODIES):
-            check_sound(visitor.ask("POST", filled_path(pattern, home.mine), body.replace(b"TOKEN", form_token), **sent), pattern, body[:40])
-            visitor.app.reset()
-
-
-def test_pages_survive_hostile_headers(home):
+def test_pages_survive_hostile_paths_queries_bodies_and_headers(home):
     token, form_token = Visitor(home).token, b"form_token=" + Visitor(home).form_token.encode()
-    for headers in [{"Origin": "http://["}, {"Origin": "\xff"}, {"Origin": "http://localhost:99999999"}, {"Host": "["}, {"Host": "\xff<script>"}, {"Host": "x:y:z"},
-                    {"Sec_Fetch_Site": "\xff"}, {"User_Agent": "\xff\t" + "u" * 9000}, {"Referer": "http://["}, {"If_None_Match": '"' * 5000},
-                    {"X_Forwarded_Proto": "\xff"}, {"X_Forwarded_For": "x" * 5000}, {"X_Forwarded_Host": "evil.example"}, {"X_Http_Method_Override": "DELETE"},
-                    {"Cookie": "\xff"}, {"Cookie": "releasetrack-flash=%ff%fe%00%0d%0aSet-Cookie:%20a=b%zz"}, *({"Content_Type": type_} for type_ in ("multipart/form-data; boundary=x", "text/plain", "application/json", "\xe9", ";"))]:
-        visitor = Visitor(home, "", **({"HTTP_HOST": headers["Host"]} if "Host" in headers else {}))
-        sent = {"Cookie": f"releasetrack={token}"} | {name: value for name, value in headers.items() if name != "Host"}
+    cookie, visitor = {"Cookie": f"releasetrack={token}"}, Visitor(home, "")
+
+    def sound(method: str, path: str, body: bytes = b"", **sent: str) -> webtest.TestResponse:
+        check_sound(answer := visitor.ask(method, path, body, **sent), path[:80], body[:40], sent)
+        visitor.app.reset()         # WebTest's own cookies want paths of UTF-8
+        return answer
+    paths = [*HOSTILE_PATHS, *(f"{filled_path(pattern, home.mine).partition('?')[0]}?{query}" for pattern in pages_for("GET") for query in HOSTILE_QUERIES)]
+    for sent in (cookie, {}):
+        for path in paths:
+            sound("GET", urllib.parse.quote(path, safe="/%?&=#;\\[]:"), **sent)
+        for pattern, body in itertools.product(sorted({*pages_for("POST")} - {"/logout"}), BODIES):
+            sound("POST", filled_path(pattern, home.mine), body.replace(b"TOKEN", b"form_token=" + hmac.digest(token.encode(), b"form", "sha256").hex().encode()), **sent)
+    for headers in HOSTILE_HEADERS:
+        visitor, sent = Visitor(home, "", **({"HTTP_HOST": headers["Host"]} if "Host" in headers else {})), cookie | {name: value for name, value in headers.items() if name != "Host"}
         for path in ("/", "/login", "/account", "/nowhere", "/style.css", f"/feeds/{home.account.feed_secret}.atom"):
-            check_sound(answer := visitor.ask("GET", path, **sent), path, headers)
+            answer = sound("GET", path, **sent)
             assert b"evil.example" not in answer.body and b"<script>" not in answer.body
         for path in ("/tags", "/login"):
-            check_sound(answer := visitor.ask("POST", path, form_token + b"&do=add&name=x", **sent), path, headers)
+            answer = sound("POST", path, form_token + b"&do=add&name=x", **sent)
             assert answer.status_int == (403 if "multipart" in headers.get("Content_Type", "") else 400) or "Content_Type" not in headers
 
 
@@ -12960,20 +12820,14 @@ def test_settings_page_saves_and_the_service_uses_it(world, visitor):
 def test_settings_page_names_each_fault_and_saves_nothing(world_with):
     world = world_with(rate_limit=7, smtp_url="smtp://me:PLANTED@127.0.0.1:9", provider=("home=forgejo:http://127.0.0.1:9",))
     visitor = world.visitor()
-    shown = visitor.press(visitor.get("/settings"), "save", 400, poll_interval="soon", brand="Fine", digest_hour="24",
-                          trusted_proxy="0.0.0.0/0", contact="nobody")
-    assert filled_in(shown, "poll_interval") == ["soon"] and filled_in(shown, "brand") == ["Fine"]
-    marked = {one["name"] for one in shown.html.select("[aria-invalid]")}
-    assert marked == {"poll_interval", "digest_hour", "trusted_proxy", "contact"}
-    for words in ("Poll interval must be seconds", "Digest hour must be a whole number from 0 to 23", "Contact must be"):
-        assert words in alert_in(shown)
+    shown = visitor.get("/settings")
     for name in ("rate_limit", "smtp_url"):         # of flags, which are shown as fixed
         control = shown.html.select_one(f"#{name}")
         assert control.has_attr("disabled")
         assert f"Set by --{name.replace('_', '-')} or RELEASETRACK_{name.upper()}" in text_of(shown, f"#{control['aria-describedby']}")
     assert "PLANTED" not in shown.text and "provider home=forgejo:http://127.0.0.1:9 set by --provider or RELEASETRACK_PROVIDERS" in text_of(shown)
     visitor.send("/settings", {"do": "save", "rate_limit": "8"})     # as no form of ours would
-    assert visitor.send("/settings", {"do": "remove", "name": "rate_limit", "key": ""}).status_int == 404
+    assert visitor.send("/settings", {"do": "rate_limit remove"}).status_int == 400
     assert visitor.send("/settings", {"do": "save", "brand": "a\nb"}).status_int == 400
     assert operator_settings(world) == {} and world.service.settings.rate_limit == 7
     world.store.config.change("serve", lambda _: {})
@@ -13000,8 +12854,8 @@ def test_settings_page_never_shows_a_secret(world, visitor, monkeypatch):
     # Bug: the login of a provider's address was accepted, and shown by the API and the pages.
     shown = visitor.press(shown, "save_provider", 400, provider="home=forgejo:http://me:PLANT@ED6@127.0.0.1:9/git")
     assert "without user and password" in alert_in(shown) and not world.service.settings.provider
-    for name, key in (("token", "github"), ("smtp_url", "")):
-        visitor.send("/settings", {"do": "remove", "name": name, "key": key})
+    for name in ("token github", "smtp_url"):
+        visitor.press(shown, f"{name} remove")
     assert set(operator_settings(world)) == {"mail_from", "outgoing_proxy"} and world.service.settings.token == ()
 
 
@@ -13011,6 +12865,8 @@ def test_settings_page_sends_a_test_mail_before_saving(mail_server, world, visit
     assert "SMTP URL is required" in alert_in(shown)
     shown = visitor.press(shown, "test_mail", smtp_url=server.url(), mail_from="releases@example.org")
     assert "delivered" in status_in(shown) and operator_settings(world) == {}
+    for words in ("from releases@example.org to me@example.org", "Subject: octocat/hello-world 1.2.3", "test of a notification", "2.0.0 queued as 1"):
+        assert words in text_of(shown, "#above")
     mail, = server.accepted
     assert mail.recipient == "me@example.org" and mail.sender == "releases@example.org"
     visitor.press(visitor.get("/settings"), "save", smtp_url=other.url(), mail_from="saved@example.org")
@@ -13039,7 +12895,7 @@ def test_settings_page_tries_and_adds_a_provider(world, visitor, forge, monkeypa
     visitor.press(visitor.get("/settings"), "save_provider", provider=forge.flag)
     assert world.service.providers["forge"].site == forge.listener.url
     assert "forge" in world.ask("GET", "/v1/providers")["providers"]
-    visitor.send("/settings", {"do": "remove", "name": "provider", "key": "forge"})
+    visitor.press(visitor.get("/settings"), "provider forge remove")
     assert "forge" not in world.service.providers and operator_settings(world) == {}
 
 
@@ -13077,8 +12933,6 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
     assert "No release is called 9.9" in visitor.press(page, "install", version="9.9", place="pi").text
     page = visitor.press(page, "forget [\"nas\",\"1.1\",\"\",\"manual\"]")
     assert "nas" not in text_of(page, "#above")
-    for fields, words in [({"version": ""}, "Version is required"), ({"version": "1", "place": "x" * 101}, "Place must be at most 100")]:
-        assert words in visitor.press(page, "install", 400, **fields).text
 
 
 def test_folded_groups_of_updates_have_pages(world, visitor):
@@ -13216,9 +13070,6 @@ def test_files_are_read_after_a_preview(world, visitor):
         assert words in again.text and "2 versions found" in again.text, "the preview stays"
     done = visitor.press(page, "record", project=ticked, place="nas")
     assert "Recorded 2 versions, added 1 project." in done.text and "16.4 \u2192 16.5" in text_of(done)
-    for fields, words in [({"text": ""}, "Choose a file, or paste its text."), ({"text": "{}"}, "no file that is known"), ({"text": "some words here"}, "no file that is known"),
-                          ({"text": "services:\n  a:\n    image: ./x\n"}, "pins no version of a project")]:
-        assert words in visitor.press(visitor.get("/projects/import"), "preview", 400, **fields).text, fields
     nested = b"".join(b"--x\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n" for _ in range(2000))
     assert visitor.ask("POST", "/login", nested, Content_Type="multipart/form-data; boundary=x").status_int == 403
     for wrong in ("[]", "{", "[" * 9000, "[1,2,3,4]", '{"name":1}', '{"provider":"x","name":"y"}', "7"):
@@ -13243,22 +13094,16 @@ class Browser:
 
     def __init__(self, port: int) -> None:
         self._port, self._path = port, ""
-        options: dict[str, Any] = {"args": [
-            "--headless=new", "--no-sandbox", "--force-prefers-reduced-motion", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1200,900",
-            "--host-resolver-rules=MAP releases.home 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]}
-
-        wanted = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}
-        self._path = "/session/" + self.command("POST", "/session", {"capabilities": wanted})["sessionId"]
+        options = {"args": ["--headless=new", "--no-sandbox", "--force-prefers-reduced-motion", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1200,900",
+                            "--host-resolver-rules=MAP releases.home 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]}
+        self._path = "/session/" + self.command("POST", "/session", {"capabilities": {
+            "alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}})["sessionId"]
 
     def command(self, method: str, path: str, body: Any = None) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
-        try:
-            connection.request(method, self._path + path, json.dumps(body or {}) if method == "POST" else None,
-                               {"Content-Type": "application/json"})
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)) as connection:
+            connection.request(method, self._path + path, json.dumps(body or {}) if method == "POST" else None, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             value = json.loads(answer.read())["value"]
-        finally:
-            connection.close()
         if answer.status != 200:
             raise WebDriverError(value["error"], value["message"])
         return value
@@ -13287,11 +13132,7 @@ class Browser:
         """The first such element, once there is one."""
         return until(lambda: self.all(where))[0]
 
-    def text(self, where: str = "main") -> str:
-        """What a person reads there, on one line."""
-        return self.read("", where)
-
-    def read(self, words: str, where: str = "main") -> str:
+    def read(self, words: str = "", where: str = "main") -> str:
         """The text there, once the words are in it."""
         found = ""
 
@@ -13323,7 +13164,8 @@ class Browser:
 
     def submit(self, button: str) -> None:
         """Send a form by the button of this value, unfolding what hides it."""
-        self.run("document.querySelector(arguments[0]).closest('details')?.setAttribute('open', '')", where := f"button[value={button}]")
+        where = f"button[value={button}], button[value$=' {button}']"
+        self.run("document.querySelector(arguments[0]).closest('details')?.setAttribute('open', '')", where)
         self.click(where)
 
     def enter(self, frame: str | None) -> None:
@@ -13353,10 +13195,10 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         process.communicate()
 
 
-def sign_in_at(browser: Browser, world: Any, address: str, account: rt.Account | None = None) -> None:
+def sign_in_at(browser: Browser, world: Any, address: str) -> None:
     """As signing in does, without the time that a password takes."""
     token = rt.secrets.token_urlsafe(32)
-    world.store.sessions.add((account or world.account).id, token, "127.0.0.1", "a test")
+    world.store.sessions.add(world.account.id, token, "127.0.0.1", "a test")
     browser.open(f"{address}/login")
     browser.command("POST", "/cookie", {
         "cookie": {"name": f"releasetrack-{urllib.parse.urlsplit(address).port}", "value": token, "httpOnly": True}})
@@ -13384,11 +13226,10 @@ NOTE_VECTORS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.slow
-def test_browser_first_run_to_sign_out(browser, serve, forge, listen):
+def test_browser_first_run_to_sign_out(browser, serve, forge):
     """What a script or a browser's memory could break of the way that the tests above go without them."""
     forge.publish("acme/tool", "1.0", "1.1")
-    hook, process = listen((200, "thank you")), serve("--provider", forge.flag, "--poll-interval", "1")
-    assert process.process.stdout
+    process = serve("--provider", forge.flag)
     browser.open(re.search(r"http://\S+/setup\?token=\S+", process.process.stdout.readline().decode())[0])
     browser.type("#email", "me@example.org")
     browser.type("#password", PASSWORD)
@@ -13396,19 +13237,8 @@ def test_browser_first_run_to_sign_out(browser, serve, forge, listen):
     browser.type("#name", "forge acme/tool")
     browser.submit("add")
     browser.read("acme/tool", "[role=status]")
-    browser.open(f"{process.address}/notifications/add/webhook")
-    browser.type("#name", "At home")
-    browser.type("#set-url", f"{hook.url}/told")
-    browser.submit("test")
-    browser.read("Test delivered")
-    browser.click("#result summary")
-    assert "thank you" in browser.read(hook.wait(1)[0].headers["webhook-id"])
-    browser.submit("save")
-    until(lambda: "At home" in browser.text("h1") and browser.all("main [role=status]"))
-    forge.publish("acme/tool", "2.0")
-    assert hook.wait(2)[1].json()["version"] == "2.0"
     browser.open(process.address)
-    browser.read("acme/tool 2.0")
+    browser.read("acme/tool 1.1")
     browser.click(".menu > summary")
     browser.click("form[action$='/logout'] button")
     browser.one("#password")
@@ -13514,74 +13344,24 @@ def test_browser_dials_nobody_for_a_note(stocked, browser):
     stocked.store.projects.remove(project.id)
 
 
-# For whoever sees, hears or types otherwise
+# How it looks
 
 
-CONTRAST = """
-const faults = new Set();
-const channels = text => { const all = text.match(/[0-9.]+/g).map(Number); return all.length > 3 ? all : [...all, 1]; };
-const over = (top, ground) => [0, 1, 2].map(at => top[at] * top[3] + ground[at] * (1 - top[3])).concat(1);
-const ground = one => {
-  const own = channels(getComputedStyle(one).backgroundColor);
-  return own[3] === 1 ? own : over(own, one.parentElement ? ground(one.parentElement) : [255, 255, 255, 1]);
-};
-const light = colour => {
-  const [red, green, blue] = colour.map(one => one / 255).map(one => one <= .04045 ? one / 12.92 : ((one + .055) / 1.055) ** 2.4);
-  return .2126 * red + .7152 * green + .0722 * blue;
-};
-const ratio = (one, other) => {
-  const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
-  return (high + .05) / (low + .05);
-};
-const check = (what, one, colour, back, least) => {
-  const found = ratio(over(channels(colour), back), back);
-  if (found < least) faults.add(`${what} of ${one.localName}.${one.className}: ${found.toFixed(2)}`);
-};
-for (const one of document.querySelectorAll("details")) one.open = true;
-for (const one of document.querySelectorAll("body, body *")) {
-  if (!one.checkVisibility({visibilityProperty: true}) || one.matches("option, optgroup")) continue;
-  const style = getComputedStyle(one), size = parseFloat(style.fontSize);
-  const least = size >= 24 || size >= 18.66 && style.fontWeight >= 700 ? 3 : 4.5;
-  const isField = one.matches("input:not([type=hidden], [type=checkbox], [type=radio]), select, textarea");
-  const isBox = one.matches("[type=checkbox], [type=radio]");
-  if (isField || [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim()))
-    check("text", one, style.color, ground(one), least);
-  if (one.placeholder) check("placeholder", one, getComputedStyle(one, "::placeholder").color, ground(one), least);
-  if (isField && ratio(ground(one), ground(one.parentElement)) < 3)
-    check("border", one, style.borderTopColor, ground(one.parentElement), 3);
-  if (isField || isBox || one.matches("a[href], button, summary, [tabindex]")) {
-    one.focus({focusVisible: true});
-    const focused = getComputedStyle(one);
-    if (document.activeElement !== one || focused.outlineStyle === "none" || parseFloat(focused.outlineWidth) < 2)
-      faults.add(`focus of ${one.localName}.${one.className} is not seen`);
-    else check("focus", one, focused.outlineColor, ground(one.parentElement), 3);
-  }
-}
-return [...faults];
-"""
-STRUCTURE = """
-const faults = [], all = where => [...document.querySelectorAll(where)];
-for (const name of ["data-copy", "aria-labelledby", "data-live"])
-  for (const one of all(`[${name}]`))
-    if (!document.getElementById(one.getAttribute(name))) faults.push(`${name} of ${one.outerHTML.slice(0, 80)} names nothing`);
-if (document.documentElement.lang !== "en") faults.push("the language is not said");
-if (!document.title.replace("releasetrack", "").match(/[a-z]/i)) faults.push("the title says nothing");
-const levels = all("h1, h2, h3, h4, h5, h6").map(one => Number(one.localName[1]));
-if (levels.filter(level => level === 1).length !== 1 || levels[0] !== 1) faults.push(`the headings are ${levels}`);
-if (levels.some((level, at) => at && level > levels[at - 1] + 1)) faults.push(`a level of headings is left out: ${levels}`);
-if (all("main").length !== 1) faults.push("there is no main part, or several");
-for (const one of all("a[href], button, summary, iframe, nav, h1, h2, h3"))
-  if (!(one.ariaLabel || one.title || one.textContent).trim()) faults.push(`nothing says what ${one.outerHTML.slice(0, 80)} is`);
-for (const form of document.forms) {
-  const seen = new Map();
-  for (const box of form.querySelectorAll("[type=checkbox]")) {
-    const name = box.ariaLabel || box.labels[0]?.textContent.trim(), group = box.closest("fieldset, [role=group]");
-    if (seen.has(name) && seen.get(name) === group) faults.push(`two boxes of a group are called ${name.slice(0, 40)}`);
-    seen.set(name, group);
-  }
-}
-return faults;
-"""
+def test_style_has_contrast_by_day_and_by_night():
+    """https://www.w3.org/TR/WCAG22/#contrast-minimum: text 4.5, the border of a field and the focus 3."""
+    def light(colour: str) -> float:
+        parts = [int(part, 16) / 255 for part in re.findall("..", colour.lstrip("#") if len(colour) == 7 else "".join(2 * one for one in colour[1:]))]
+        return sum(share * (part / 12.92 if part <= .04045 else ((part + .055) / 1.055) ** 2.4) for share, part in zip((.2126, .7152, .0722), parts))
+    hover = re.search(r"\.rows > li:hover[^{]*\{ background: light-dark\((#\w+), (#\w+)\)", rt.STYLE)
+    colours = {name: pair for name, *pair in re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\)", rt.STYLE)} | {"hover": hover.groups()}
+    pairs = [*itertools.product(("text", "soft", "accent", "bad"), ("page", "card", "hover"), [4.5]), *itertools.product(("edge", "accent"), ("page", "card"), [3]),
+             ("on-accent", "accent", 4.5), ("accent", "tint", 4.5), *((name, f"{name}-tint", 4.5) for name in ("bad", "warn", "good")), ("text", "good-tint", 4.5)]
+    for (colour, ground, least), night in itertools.product(pairs, (0, 1)):
+        low, high = sorted(light(colours[one][night]) for one in (colour, ground))
+        assert (high + .05) / (low + .05) >= least, (colour, ground, night)
+    assert ":focus-visible { outline: 2px solid var(--accent)" in rt.STYLE and not re.search("outline: *(?:none|0)", rt.STYLE)
+
+
 LAYOUT = r"""
 const faults = new Set(), root = document.documentElement, px = (one, name) => parseFloat(getComputedStyle(one)[name]);
 const isSeen = one => one.checkVisibility({visibilityProperty: true}) && !one.closest(".skip") && getComputedStyle(one).clipPath === "none";
@@ -13635,32 +13415,16 @@ def emulate(browser: Browser, width: int, scheme: str = "light", motion: str = "
         {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": motion}])
 
 
-@pytest.mark.slow
-def test_browser_every_page_is_for_everybody(stocked, browser):
-    """The markup is well-formed; a screen reader finds all things by name; there is contrast, and the focus is seen, by day
-    and by night."""
-    faults: dict[str, list[str]] = {}
-    emulate(browser, 1200)
-    for path in shown_pages(browser, stocked):
-        found = [*browser.run(STRUCTURE), *browser.run(CONTRAST)]
-        emulate(browser, 390, "dark")
-        assert browser.run("return matchMedia('(prefers-color-scheme: dark)').matches")
-        faults[path] = [*found, *(f"at night: {one}" for one in browser.run(CONTRAST))]
-        emulate(browser, 1200)
-    assert len(faults) > len(rt.PAGES) and not {path: found for path, found in faults.items() if found}
-
-
 @pytest.fixture
 def bare(tmp_path: pathlib.Path, new_service: Any) -> Iterator[Any]:
-    """A world under waitress in which nothing is yet, ``setup``: the link of another that has no account; and ``other``:
-    an account that is no administrator's."""
+    """A world under waitress in which nothing is yet; ``setup``: the link of another that has no account."""
     made: Any = World(tmp_path)
     servers = [rt.make_server(one.service.app, rt.Settings(port=0)) for one in (made, new_service)]
     threads = [threading.Thread(target=server.run, daemon=True) for server, _ in servers]
     for thread in threads:
         thread.start()
     (_, made.address), (_, unused) = servers
-    made.setup, made.other = f"{unused}{new_service.service.setup_path}", add_account(made)
+    made.setup = f"{unused}{new_service.service.setup_path}"
     made.paths, made.pressed = [path for path in pages_for("GET", "account", "admin") if "<" not in path], []
     yield made
     for (server, _), thread in zip(servers, threads):
@@ -13670,14 +13434,10 @@ def bare(tmp_path: pathlib.Path, new_service: Any) -> Iterator[Any]:
 
 
 def pages_with_messages(browser: Browser, stocked: Any, bare: Any) -> Iterator[str]:
-    """Opens what no path alone shows: set-up, refusals, questions, and what a page says after a form was sent."""
+    """Opens what no path alone shows: set-up, questions, and what a page says after a form was sent."""
     for link in (bare.setup, bare.setup + "x", bare.setup.partition("?")[0]):
         browser.open(link)
         yield "/setup"
-    sign_in_at(browser, bare, bare.address, bare.other)
-    browser.open(f"{bare.address}/settings")
-    browser.read("administrators")
-    yield "403"
     sign_in_at(browser, stocked, stocked.address)
     hook, = stocked.store.destinations.of_account(stocked.account.id, "webhook")
     for path, button, fields in [
@@ -13691,17 +13451,6 @@ def pages_with_messages(browser: Browser, stocked: Any, bare: Any) -> Iterator[s
         browser.submit(button)
         browser.read("", "main")
         yield f"{path}, {button}"
-    browser.open(f"{bare.address}/login")
-    browser.command("DELETE", "/cookie")
-    for _ in range(30):
-        browser.open(f"{bare.address}/login")
-        browser.type("#email", bare.account.email)
-        browser.type("#password", "wrong password")
-        browser.submit("enter")
-        if "Too many" in browser.text("body"):
-            break
-    browser.read("Too many", "body")
-    yield "429"
 
 
 @pytest.mark.slow
@@ -13771,7 +13520,7 @@ def test_browser_keys_move_open_and_mark(stocked, browser):
     browser.open(f"{stocked.address}/?q=o/keys")
     assert unread() == ["2.0"]
     press("?")
-    browser.read("next, previous", "dialog[open]")
+    browser.read("j next row", "dialog[open]")
     stocked.store.projects.remove(project.id)
 
 
@@ -13779,7 +13528,7 @@ def test_browser_keys_move_open_and_mark(stocked, browser):
 def test_browser_previews_follow_what_is_typed(stocked, browser):
     sign_in_at(browser, stocked, stocked.address)
     browser.open(stocked.address + stocked.options)
-    assert "pattern" not in browser.text("#preview")
+    assert "pattern" not in browser.read("", "#preview")
     browser.type("#matching", "^2[.]7$")
     shown = browser.read("pattern", "#preview")
     assert shown.count("pattern") == 1 and re.search(r"pattern\): 1 2\.7", shown)
