@@ -18,7 +18,7 @@ To embed it in a program of yours: help(releasetrack.Service), and the README.
 The rooms, each using only some of those above it (`grep -n '^# == '` prints where each begins):
     settings        units, limits, and one table of what an operator may choose
     versions        what a version consists of, their order, and which may follow which: no I/O
-    values          frozen dataclasses, errors, times, ids, text of notes
+    values          frozen dataclasses, errors, times, ids, text of notes, one table of what people choose
     limits          rate limits and pacing: arithmetic on a given time
     security        passwords, tokens, signatures, log-in throttling, a process for strangers' texts
     store           schema and all SQL; it stores what rules decided
@@ -884,7 +884,8 @@ def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, 
 
 
 # == values ====================================================================
-# What the rooms hand to each other: frozen records and errors; and times, ids and the text of notes.
+# What the rooms hand to each other: frozen records and errors; times, ids and the text of notes; and one
+# table of what people choose for a project, a destination and an account.
 # Instants are seconds since the epoch; a release's date is RFC 3339 text in UTC.
 
 
@@ -1288,13 +1289,10 @@ KIND_FIELDS = {
     "pushover": "pushover_users", "apprise": "apprise_urls", "email": "emails",
 }
 ACCOUNT_TYPES = ("user", "organization")
-SCHEDULES = ("instant", "hourly", "daily", "weekly")
-EMAIL_NOTIFICATIONS = ("none", *SCHEDULES, "default")
-NOTIFY_LEVELS = ("newer", "minor", "major", "all")
-REPORTS = ("none", "weekly", "monthly")
+SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
+                  "weekly": "weekly digest"}
 ORIGINS = ("manual", "file", "container", "api")        # of what is known to be installed
 OPEN_STATES = ("behind", "new build", "unsure")         # in which there may be an update, surest first
-HOLD_DAYS_MAX = 365
 
 
 def machine_time_zone() -> str:
@@ -1312,7 +1310,156 @@ def time_zone_of(name: str) -> datetime.tzinfo:
     try:
         return datetime.timezone.utc if name == "UTC" else zoneinfo.ZoneInfo(name)
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):     # OSError: a folder, or a damaged file
-        raise ValueError(f"unknown time zone {name[:60]!r}; expected a name such as Europe/Berlin") from None
+        raise ValueError(f"a time zone such as Europe/Berlin; {name[:60]!r} is unknown") from None
+
+
+# ---- what people choose
+
+_CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"
+UNSTORABLE = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
+STORABLE = f"^[^{_CONTROLS}]*$"         # as a schema says it
+NOT_BLANK = rf"^[^{_CONTROLS}]*[^\s{_CONTROLS}][^{_CONTROLS}]*$"
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueType:
+    """What a value may be: in JSON, in the text of a form or a flag, in a schema, and on a page."""
+    read: Callable[[Any], Any]      # of JSON, as it is stored. Raises ValueError, which says what is expected
+    schema: Mapping[str, Any]       # of JSON Schema; null is the same as absent
+    from_text: Callable[[str], Any] = str       # the JSON that a text stands for
+    widget: str = "text"            # as Field.type; "switch" for one box
+    choices: Mapping[str, str] = dataclasses.field(default_factory=dict)    # texts, and their words on pages
+    to_json: Callable[[Any], Any] = lambda value: value         # of what is stored
+
+    def shown(self, value: Any) -> str:
+        """The text that a form has of a value that is stored."""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return "" if value is None else str(value)
+
+
+def only_if(is_valid: Callable[[Any], Any], expected: str) -> Callable[[Any], Any]:
+    """A reader of the values that are valid, which stay as they are."""
+    def read(value: Any) -> Any:
+        if not is_valid(value):
+            raise ValueError(expected)
+        return value
+    return read
+
+
+def one_of(choices: Mapping[str, str] | Sequence[str], **schema: Any) -> ValueType:
+    """One of these texts; words for them are those given, or the texts themselves."""
+    names = tuple(choices)
+    words = choices if isinstance(choices, Mapping) else {name: name.capitalize() for name in names}
+    return ValueType(only_if(lambda value: value in names, f"one of: {', '.join(names)}"),
+                     {"type": ["string", "null"], "enum": [*names, None], **schema}, str, "select", words)
+
+
+def whole_number(most: int) -> ValueType:
+    return ValueType(
+        only_if(lambda value: type(value) is int and 0 <= value <= most, f"a whole number from 0 to {most}"),
+        {"type": ["integer", "null"], "minimum": 0, "maximum": most},
+        lambda text: int(text or 0) if re.fullmatch("[0-9]{0,9}", text) else text)
+
+
+def any_text(most: int, widget: str = "text") -> ValueType:
+    return ValueType(
+        only_if(lambda value: isinstance(value, str) and len(value) <= most and not UNSTORABLE.search(value),
+                f"a string of at most {most} characters, and no control characters"),
+        {"type": ["string", "null"], "maxLength": most, "pattern": STORABLE}, widget=widget)
+
+
+def _instant_to_come(value: Any) -> float | None:
+    with contextlib.suppress(ValueError, TypeError):
+        if value == "":
+            return None
+        if date := utc(value):
+            return instant_of(date)
+    raise ValueError("a time to come, such as 2030-01-31T08:00:00Z")
+
+
+SWITCH = ValueType(only_if(lambda value: isinstance(value, bool), "true or false"),
+                   {"type": ["boolean", "null"]}, lambda text: {"yes": True, "no": False}.get(text, text),
+                   "switch", {"yes": "", "no": ""})
+# An instant, or "" for none; a text is a number of days from now, or 0.
+INSTANT = ValueType(
+    _instant_to_come, {"type": ["string", "null"], "format": "date-time"},
+    lambda days: timestamp(time.time() + _whole(0, 365)(days) * DAY) if days != "0" else "",
+    to_json=lambda at: at and timestamp(at))
+TIME_ZONE = ValueType(lambda name: time_zone_of(name) and name, {"type": "string"})
+HOUR_OR_NONE = ValueType(
+    lambda value: None if value == "" else _whole(0, 23)(str(value)), {"type": ["integer", "string"]},
+    widget="select", choices={"": "Server default", **{str(hour): f"{hour:02}:00" for hour in range(24)}})
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """What people choose for a project, a destination or an account: said here, and nowhere again."""
+    name: str               # of the column, the member in JSON and the form's field
+    label: str              # on pages, and the help of its flag
+    type: ValueType
+    group: str = ""         # the legend that it stands below on the page
+    hint: str = ""
+    flags: Sequence[str] = ()       # where they are others than its name with dashes; the second says no
+    shape: str = ""         # of the flag's value
+    default: Any = None     # which JSON leaves out
+    more: Mapping[str, Any] = dataclasses.field(default_factory=dict)      # of its Field
+
+    @property
+    def all_flags(self) -> Sequence[str]:
+        return self.flags or [f"--{self.name.removeprefix('is_').replace('_', '-')}"]
+
+    @property
+    def about(self) -> str:
+        """The help of its flag."""
+        return self.label[:1].lower() + self.label[1:] + (f". {self.hint}" if self.hint else "")
+
+
+# To add an option, add its row, a field of the dataclass below, and a column of the store.
+PROJECT_OPTIONS = (
+    Option("notify_level", "Notify about", one_of({
+        "newer": "Versions newer than yours (all, if none is installed)",
+        "minor": "Minor and major releases", "major": "Only major releases",
+        "all": "All releases, older ones and other variants too"}), "Filters",
+        "After 1.9.4, 2.0.0 is major and 1.10.0 minor. Releases that name a CVE always count.",
+        default="newer"),
+    Option("exclude_prereleases", "Ignore pre-releases", SWITCH, "Filters"),
+    Option("exclude_updated", "Ignore re-published versions", SWITCH, "Filters"),
+    Option("hold_days", "Wait (days) before notifying", whole_number(365), "Filters",
+           "Releases that name a CVE are sent at once.", shape="N", default=0,
+           more={"more": {"inputmode": "numeric"}}),
+    Option("is_muted", "Mute", SWITCH, "Notify", "Nothing is sent; updates are still listed."),
+    Option("email_notification", "Email schedule", one_of({**SCHEDULE_NAMES, "default": "Account default"}),
+           "Notify", flags=("--email",)),
+    Option("note", "Note (added to every notification)", any_text(10_000, "textarea"), "Labels"),
+    Option("skipped_version", "Ignore this version until a newer one comes", any_text(NAME_LIMIT),
+           hint="'' for none.", flags=("--skip",), shape="VERSION"),
+    Option("snoozed_until", "Ignore what is behind for so many days", INSTANT, hint="0 ends it.",
+           flags=("--snooze",), shape="DAYS"),
+)
+DESTINATION_OPTIONS = (
+    Option("schedule", "Schedule", one_of({
+        name: words for name, words in SCHEDULE_NAMES.items() if name != "none"})),
+    Option("is_for_every_project", "Projects", dataclasses.replace(SWITCH, widget="select", choices={
+        "yes": "All projects", "no": "Only projects I pick"}), hint="Pick them in the projects' options.",
+        flags=("--every-project", "--only-listed")),
+    Option("is_security_only", "Only security releases (those that name a CVE)", SWITCH,
+           flags=("--security-only", "--all-releases")),
+    Option("report", "Report of what is behind", one_of(("none", "weekly", "monthly")),
+           hint="Of the versions that you run. Nothing is sent when all are up to date."),
+)
+ACCOUNT_OPTIONS = (
+    Option("time_zone", "Time zone", TIME_ZONE, hint="Of the times on pages, and of digests.", shape="ZONE",
+           more={"is_required": True}),
+    Option("email_notification", "Email schedule", one_of(SCHEDULE_NAMES), "Notifications",
+           'Of projects set to "Account default".'),
+    Option("digest_hour", "Digests at (hour)", HOUR_OR_NONE, "Notifications", flags=("--digests-at",),
+           shape="HOUR"),
+    Option("quiet_from", "Quiet hours from", any_text(5, "time"), "Notifications"),
+    Option("quiet_until", "Quiet hours until", any_text(5, "time"), "Notifications",
+           "In quiet hours only security fixes are sent; everything else waits for their end. Webhooks have "
+           "no quiet hours. Leave both empty for none."),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1417,7 +1564,8 @@ class Project:
     tags: tuple[str, ...]                                   # ids
     destinations: Mapping[str, tuple[str, ...]]             # kind -> ids; without the kinds that list none
     health: Health                                          # of its source
-    notify_level: str = "newer"                             # one of NOTIFY_LEVELS
+    notify_level: str = "newer"
+    is_muted: bool = False                                  # nothing is sent for it
     former_name: str = ""                                   # before it was renamed at its provider
     installed: tuple[Installation, ...] = ()
     skipped_version: str = ""       # is ignored; it counts until a newer one comes
@@ -1477,14 +1625,12 @@ class Project:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
         about = {"id": self.id, "name": self.name, "provider": self.provider, "url": url}
         return about | without_empty(
-            email_notification=self.email_notification, source=self.health.as_json(),
+            **{option.name: option.type.to_json(value) for option in PROJECT_OPTIONS
+               if (value := getattr(self, option.name)) != option.default},
+            source=self.health.as_json(),
             exclude_version_regexp=[without_empty(value=value, inverse=inverse)
                                     for value, inverse in self.exclude_version_regexp],
-            exclude_prereleases=self.exclude_prereleases, exclude_updated=self.exclude_updated,
-            notify_level=self.notify_level if self.notify_level != "newer" else None, note=self.note,
-            hold_days=self.hold_days or None, tags=self.tags,
-            installed=[one.as_json() for one in self.installed], skipped_version=self.skipped_version,
-            snoozed_until=timestamp(self.snoozed_until) if self.snoozed_until else None,
+            tags=self.tags, installed=[one.as_json() for one in self.installed],
             version_answers=[{"version": one, "follows": does} for one, does in self.version_answers],
             **{KIND_FIELDS[kind]: ids for kind, ids in self.destinations.items()})
 
@@ -1535,12 +1681,12 @@ class Destination:
     name: str
     settings: Mapping[str, Any] = dataclasses.field(repr=False)     # of its kind; "shown": in the API's list
     secret: str = dataclasses.field(repr=False)                     # of a webhook's signatures
-    schedule: str = "instant"           # one of SCHEDULES; for e-mail each project has its own
+    schedule: str = "instant"           # for e-mail each project has its own
     is_for_every_project: bool = True   # else only for those that list it
     tags: tuple[str, ...] = ()          # ids; only for projects with one of them, if there are any
     without_tags: tuple[str, ...] = ()  # ids; not for projects with one of them
     is_security_only: bool = False      # only for releases that name a CVE
-    report: str = "none"                # one of REPORTS: how often it is sent what is behind
+    report: str = "none"                # how often it is sent what is behind
     reported_at: float | None = None    # when that was due last, or was chosen
     previous_secret: str | None = dataclasses.field(default=None, repr=False)
     previous_until: float | None = None     # the previous secret signs too until then
@@ -2378,6 +2524,7 @@ CREATE TABLE project (
     source_id INTEGER NOT NULL REFERENCES source, email_notification TEXT NOT NULL,
     exclude_prereleases INTEGER NOT NULL DEFAULT 0 CHECK (exclude_prereleases IN (0, 1)),
     exclude_updated INTEGER NOT NULL DEFAULT 0 CHECK (exclude_updated IN (0, 1)),
+    is_muted INTEGER NOT NULL DEFAULT 0 CHECK (is_muted IN (0, 1)),
     exclude_version_regexp TEXT NOT NULL DEFAULT '[]', revision INTEGER NOT NULL DEFAULT 0,
     judged_revision INTEGER NOT NULL DEFAULT 0,
     notify_level TEXT NOT NULL DEFAULT 'newer' CHECK (notify_level IN ('newer', 'minor', 'major', 'all')),
@@ -2521,6 +2668,7 @@ SELECT name, value FROM setting WHERE origin = 'operator'
 SELECT 'serve', json_group_object(name, json(value)) FROM setting WHERE origin = 'serve' GROUP BY origin;
 DROP TABLE setting;
 ALTER TABLE setting_8 RENAME TO setting;
+ALTER TABLE project ADD COLUMN is_muted INTEGER NOT NULL DEFAULT 0 CHECK (is_muted IN (0, 1));
 PRAGMA user_version = 8;
 """}
 # Created again after a migration; one that drops a column of theirs drops them first. They use no functions
@@ -2577,6 +2725,19 @@ SELECT delivery.rowid AS place, delivery.id, delivery.account_id, event_id, dest
        delivery.created_at, next_attempt_at, settled_at, reason, digest_id, event.kind AS event, body
   FROM event JOIN delivery ON event_id = event.id;
 """
+
+
+def _assignments(options: Iterable[Option]) -> str:
+    return ", ".join(f"{option.name} = :{option.name}" for option in options)
+
+
+_UPDATE_PROJECT = f"UPDATE project SET {_assignments(PROJECT_OPTIONS)} WHERE id = :id"
+_UPDATE_ACCOUNT = f"""
+    UPDATE account SET email = :email, name = :name, {_assignments(ACCOUNT_OPTIONS)} WHERE id = :id"""
+_UPDATE_DESTINATION = f"""
+    UPDATE destination SET name = :name, settings = :settings, {_assignments(DESTINATION_OPTIONS)},
+           reported_at = iif(report = :report, reported_at, :now)
+     WHERE id = :id"""
 
 APPLICATION = 1920234091        # "rtrk": marks a database as ours
 BUSY_TIMEOUT = 3.0              # seconds that a writer waits in its process, and again for other processes
@@ -3055,11 +3216,7 @@ class Accounts:
     def update(self, account: Account) -> None:
         """Write what an account may change of itself. Raises Invalid when another has the e-mail address."""
         with _unique(f"an account {account.email}"):
-            self._db.write("""
-                UPDATE account SET email = :email, name = :name, time_zone = :time_zone,
-                                   email_notification = :email_notification, digest_hour = :digest_hour,
-                                   quiet_from = :quiet_from, quiet_until = :quiet_until
-                 WHERE id = :id""", vars(account))
+            self._db.write(_UPDATE_ACCOUNT, vars(account))
 
     def set_admin(self, account: Account, is_admin: bool) -> None:
         """Make an account an administrator, or not. Raises Invalid when no administrator would be left."""
@@ -3301,12 +3458,8 @@ class Destinations:
 
     def _write(self, db: sqlite3.Connection, destination: Destination) -> None:
         with _unique(f"a destination {destination.kind} {destination.name}"):
-            db.execute("""
-                UPDATE destination SET name = :name, settings = :settings, schedule = :schedule,
-                       is_for_every_project = :is_for_every_project, is_security_only = :is_security_only,
-                       reported_at = iif(report = :report, reported_at, :now), report = :report
-                 WHERE id = :id""", vars(destination) | {
-                     "settings": compact_json(destination.settings), "now": self._db.clock()})
+            db.execute(_UPDATE_DESTINATION, vars(destination) | {
+                "settings": compact_json(destination.settings), "now": self._db.clock()})
         db.execute("DELETE FROM destination_tag WHERE destination_id = ?", (destination.id,))
         db.executemany("""
             INSERT INTO destination_tag (destination_id, tag_id, is_without)
@@ -3896,21 +4049,19 @@ class Projects:
             "exclude_version_regexp", "version_answers", "notify_level")} for one in (project, after))
         has_same_rules = rules == before and (
             {one.identity for one in after.installed} == {one.identity for one in project.installed})
+        db.execute(_UPDATE_PROJECT, vars(after))
         db.execute("""
             UPDATE project
-               SET email_notification = :email_notification, exclude_prereleases = :exclude_prereleases,
-                   exclude_updated = :exclude_updated, exclude_version_regexp = :patterns, note = :note,
-                   hold_days = :hold_days, notify_level = :notify_level, installed = :installed,
-                   version_answers = :answers, skipped_version = :skipped_version,
+               SET exclude_version_regexp = :patterns, installed = :installed, version_answers = :answers,
                    is_narrow = :installed != '[]' AND :notify_level != 'all', update_state = :update_state,
-                   urgency = :urgency, snoozed_until = :snoozed_until, revision = revision + 1,
+                   urgency = :urgency, revision = revision + 1,
                    judged_revision = judged_revision + :has_same_rules
              WHERE id = :id""", vars(after) | _state_of(after) | {
                  "has_same_rules": has_same_rules, "patterns": rules["exclude_version_regexp"],
                  "answers": rules["version_answers"]})
         if not has_same_rules:
             _write_newest(db, project.source_id)
-        if after.skipped_version or after.snoozed_until:
+        if after.skipped_version or after.snoozed_until or after.is_muted:
             self._skip_deliveries(db, after)
         if days := after.hold_days - project.hold_days:
             db.execute("""
@@ -3938,15 +4089,17 @@ class Projects:
                 """, [(project_id, kind, one) for one in ids])
 
     def _skip_deliveries(self, db: sqlite3.Connection, project: Project) -> None:
-        """Take what is skipped or snoozed out of digests not sent yet; a snooze leaves what names a CVE."""
+        """Take what is skipped, snoozed or muted out of digests not sent yet; a snooze leaves what names a
+        CVE."""
         now = self._db.clock()
         skipped = [row["id"] for row in db.execute("""
             SELECT id, json_extract(body, '$.version') AS version, json_extract(body, '$.cve') AS cve
               FROM event WHERE project_id = ? AND kind = 'release'""", (project.id,))
-                   if project.skips(row["version"]) or project.is_snoozed(now) and not row["cve"]]
+                   if project.is_muted or project.skips(row["version"])
+                   or project.is_snoozed(now) and not row["cve"]]
         db.execute("""
             UPDATE delivery SET state = 'skipped', settled_at = :now,
-                                reason = 'the version was skipped, or the project snoozed'
+                                reason = 'the version was skipped, or the project snoozed or muted'
              WHERE state = 'pending' AND attempts = 0 AND digest_id IS NULL AND next_attempt_at > :now
                AND event_id IN (SELECT value FROM json_each(:events))
             """, {"now": now, "events": compact_json(skipped)})
@@ -8219,7 +8372,7 @@ def should_notify(destination: Destination, project: Project, release: Release |
     """Whether a destination is notified of a project's release, or with None of the state of its source.
     Of a kind of which the project lists destinations, those are; else those that are for every project."""
     listed, tags = project.destinations.get(destination.kind), set(project.tags)
-    if destination.kind == "email" and project.email_notification == "none":
+    if project.is_muted or destination.kind == "email" and project.email_notification == "none":
         return False
     return ((destination.id in listed if listed else destination.is_for_every_project)
             and (not destination.tags or not tags.isdisjoint(destination.tags))
@@ -10118,10 +10271,6 @@ class Courier(Worker):
 # by the API's name of it, and a message; each surface names the field in its own words.
 
 
-_CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"
-_UNSTORABLE = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
-_STORABLE = f"^[^{_CONTROLS}]*$"         # as a schema says it
-_NOT_BLANK = rf"^[^{_CONTROLS}]*[^\s{_CONTROLS}][^{_CONTROLS}]*$"
 _JOINERS = str.maketrans("", "", "\u200c\u200d")        # inside emoji and several scripts
 
 
@@ -10173,20 +10322,23 @@ def with_answers(answers: Iterable[tuple[str, bool]], rules: VersionRules) -> tu
     return tuple(by_form.values())[-ANSWERS_LIMIT:]
 
 
-# In the environ of a request that is none, but asks what a handler reads.
-SCHEMAS = "releasetrack.schemas"
+# In the environ of a request that is none, but asks what a handler reads; or has its fields, as of JSON.
+SCHEMAS, GIVEN = "releasetrack.schemas", "releasetrack.given"
 
 
-class _Reader:
+class InputReader:
     """Collects every problem of what it reads; ``check`` raises them as one Invalid. With ``schemas`` nothing
     is given: what is read is described there as JSON Schema, and ``check`` always raises."""
     def __init__(self, given: Mapping[str, Any] | None = None, schemas: dict[str, Any] | None = None) -> None:
         self.problems: list[Problem] = []
         self._given, self._schemas = given or {}, schemas
 
-    def _describe(self, name: str, type: str | list[str] = "string", **more: Any) -> None:
+    def _describe(self, name: str, **schema: Any) -> None:
         if self._schemas is not None:
-            self._schemas[name] = {"type": type, **more}
+            self._schemas[name] = {"type": "string", **schema}
+
+    def has(self, name: str) -> bool:
+        return self._given.get(name) is not None
 
     def add_problem(self, field: str, message: str) -> None:
         self.problems.append(Problem(field, message))
@@ -10203,15 +10355,21 @@ class _Reader:
         except Invalid as error:
             self.problems += error.problems
 
-    def _value(self, name: str, is_valid: Callable[[Any], Any], message: str,
-               type: str | list[str] = "string", **schema: Any) -> Any:
-        """What is given; None if it is absent or invalid."""
-        self._describe(name, type, **schema)
-        value = self._given.get(name)
-        if value is None or is_valid(value):
-            return value
-        self.add_problem(name, message)
-        return None
+    def value(self, name: str, type: ValueType) -> Any:
+        """What is given, as it is stored; None if it is absent or invalid."""
+        self._describe(name, **type.schema)
+        try:
+            return None if (value := self._given.get(name)) is None else type.read(value)
+        except ValueError as expected:
+            self.add_problem(name, f"must be {expected}")
+            return None
+
+    def options(self, options: Iterable[Option]) -> dict[str, Any]:
+        """What is given of these and valid, as it is stored."""
+        found = {option.name: self.value(option.name, option.type) for option in options}
+        wrong = {problem.field for problem in self.problems}
+        return {name: value for name, value in found.items()
+                if self.has(name) and name not in wrong}
 
 
 def _read_pairs(sent: bytes, at_most: int) -> list[tuple[str, str]]:
@@ -10223,11 +10381,13 @@ def _read_pairs(sent: bytes, at_most: int) -> list[tuple[str, str]]:
         raise Invalid(f"There must be at most {at_most:,} parameters, in UTF-8.") from None
 
 
-class Query(_Reader):
-    """The query of a request, read by name. Raises Invalid for one that cannot be read at all."""
-    def __init__(self, environ: Mapping[str, Any]) -> None:
-        super().__init__(dict(_read_pairs(environ.get("QUERY_STRING", "").encode("latin-1"), at_most=100)),
-                         environ.get(SCHEMAS))
+class Query(InputReader):
+    """The query of a request, read by name."""
+    @classmethod
+    def of(cls, environ: Mapping[str, Any]) -> Query:
+        """The query of a request. Raises Invalid for one that cannot be read at all."""
+        return cls(dict(_read_pairs(environ.get("QUERY_STRING", "").encode("latin-1"), at_most=100)),
+                   environ.get(SCHEMAS))
 
     def flag(self, name: str) -> bool:
         self._describe(name, description="A flag: it counts by being there, whatever its value.")
@@ -10235,9 +10395,9 @@ class Query(_Reader):
 
     def text(self, name: str, required: str = "") -> str | None:
         """Its text; None if it is absent, blank or has a problem. ``required``: what it must be."""
-        self._describe(name, pattern=_NOT_BLANK if required else _STORABLE)
+        self._describe(name, pattern=NOT_BLANK if required else STORABLE)
         text = self._given.get(name, "")
-        if _UNSTORABLE.search(text):
+        if UNSTORABLE.search(text):
             self.add_problem(name, "must be text without control characters")
             return None
         if required and not text.strip():
@@ -10246,13 +10406,13 @@ class Query(_Reader):
 
     def one_of(self, name: str, *choices: str) -> str:
         """One of the choices; the first when the parameter is absent."""
-        return self._value(name, lambda value: value in choices, f"must be one of: {', '.join(choices)}",
-                           enum=choices, default=choices[0]) or choices[0]
+        kind = one_of(choices, type="string", enum=choices, default=choices[0])
+        return self.value(name, kind) or choices[0]
 
     def page(self) -> int:
-        return int(self._value("page", re.compile(r"0{0,9}[1-9][0-9]{0,8}").fullmatch,
-                               "must be a whole number from 1 to 999999999",
-                               "integer", minimum=1, maximum=999_999_999, default=1) or 1)
+        return int(self.value("page", ValueType(
+            only_if(re.compile(r"0{0,9}[1-9][0-9]{0,8}").fullmatch, "a whole number from 1 to 999999999"),
+            {"type": "integer", "minimum": 1, "maximum": 999_999_999, "default": 1})) or 1)
 
 
 def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
@@ -10267,7 +10427,7 @@ def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
     return body
 
 
-class Fields(_Reader):
+class Fields(InputReader):
     """A JSON object, or what a form or a command made one of. A field is None if it is absent or invalid."""
     def __init__(self, given: Any, schemas: dict[str, Any] | None = None) -> None:
         if not isinstance(given, dict):
@@ -10277,20 +10437,13 @@ class Fields(_Reader):
     @classmethod
     def of(cls, environ: Mapping[str, Any]) -> Fields:
         """The fields of a request's JSON body. Raises Invalid, TooLarge."""
-        if SCHEMAS in environ:
-            return cls({}, environ[SCHEMAS])
+        if SCHEMAS in environ or GIVEN in environ:
+            return cls(environ.get(GIVEN, {}), environ.get(SCHEMAS))
         body = read_body(environ, "application/json")
         try:
             return cls(json.loads(body.decode("utf-8")))
         except (ValueError, RecursionError):
             raise Invalid("The body could not be decoded as JSON.") from None
-
-    def text(self, name: str, at_most: int) -> str | None:
-        return self._value(
-            name,
-            lambda value: isinstance(value, str) and len(value) <= at_most and not _UNSTORABLE.search(value),
-            f"must be a string of at most {at_most} characters, and no control characters",
-            ["string", "null"], maxLength=at_most, pattern=_STORABLE)
 
     def label(self, name: str, at_most: int = NAME_LIMIT) -> str:
         """A required name that a person chose; "" where it has a problem."""
@@ -10301,31 +10454,6 @@ class Fields(_Reader):
                 raise Invalid(Problem(name, "must be a string"))
             return read_label(value or "", at_most, name)
         return ""
-
-    def flag(self, name: str) -> bool | None:
-        return self._value(name, lambda value: isinstance(value, bool), "must be true or false",
-                           ["boolean", "null"])
-
-    def whole(self, name: str, at_most: int) -> int | None:
-        return self._value(name, lambda value: type(value) is int and 0 <= value <= at_most,
-                           f"must be a whole number from 0 to {at_most}",
-                           ["integer", "null"], minimum=0, maximum=at_most)
-
-    def one_of(self, name: str, choices: Sequence[str]) -> str | None:
-        return self._value(name, lambda value: value in choices, f"must be one of: {', '.join(choices)}",
-                           ["string", "null"], enum=[*choices, None])
-
-    def instant(self, name: str, now: float) -> float | None:
-        """A time to come, as seconds since the epoch; 0.0 for ""."""
-        text = self.text(name, at_most=40)
-        self._describe(name, ["string", "null"], format="date-time")
-        at = 0.0 if text == "" else None
-        with contextlib.suppress(ValueError):
-            if text and (date := utc(text)):
-                at = instant_of(date)
-        if text and (at is None or at <= now):
-            self.add_problem(name, "must be a time to come, such as 2030-01-31T08:00:00Z")
-        return at
 
     def installed(self, name: str, now: float) -> list[Installation] | None:
         """A list of ``{version, place}``: what a person says is installed, each place once."""
@@ -10341,7 +10469,7 @@ class Fields(_Reader):
     def pins(self, name: str, read: Callable[[str, str], list[Pin]]) -> list[Pin]:
         """A list of what is installed, or all that a CycloneDX document names, as ``read`` reads a file."""
         text = {"type": "string"}
-        self._describe(name, ["array", "null"], maxItems=ENTRY_LIMIT, items={
+        self._describe(name, type=["array", "null"], maxItems=ENTRY_LIMIT, items={
             "type": "object", "properties": {one: text for one in (
                 "purl", "image", "provider", "name", "version", "digest", "label", "service")} | {
                     "direct": {"type": "boolean"}}})
@@ -10373,6 +10501,12 @@ class Fields(_Reader):
                     raise Invalid(Problem(field, f"must name a version; {version[:60]!r} has no number"))
         return None if entries is None else with_answers(found, rules)
 
+    def settings(self, name: str) -> list[tuple[str, str]]:
+        """A list of ``{setting, value}``: texts for the settings of a destination."""
+        entries = self._objects(name, 1000, "setting and value, two strings",
+                                setting={"type": "string"}, value={"type": "string"})
+        return [(setting, text) for _, setting, text in entries or ()]
+
     def ids(self, name: str, what: str, known: Collection[str]) -> list[str] | None:
         """A list of ids, each once and each of something that there is."""
         values = self._list(name, "ids", 1000, {"type": "string"})
@@ -10388,7 +10522,7 @@ class Fields(_Reader):
             name, 50, "value, a string, and inverse, true or false",
             value={"type": "string", "minLength": 1, "maxLength": 500}, inverse={"type": ["boolean", "null"]})
         for field, value, _ in entries or ():
-            if not 0 < len(value) <= 500 or _UNSTORABLE.search(value):
+            if not 0 < len(value) <= 500 or UNSTORABLE.search(value):
                 self.add_problem(field, "must not be empty, and have at most 500 characters and no control "
                                         "characters")
             elif "[[:" in value:        # Python would silently read it as a set of letters
@@ -10420,9 +10554,10 @@ class Fields(_Reader):
         return None if entries is None else found
 
     def _list(self, name: str, what: str, at_most: int, items: Mapping[str, Any]) -> list[Any] | None:
-        return self._value(name, lambda value: isinstance(value, list) and len(value) <= at_most,
-                           f"must be a list of at most {at_most} {what}",
-                           ["array", "null"], maxItems=at_most, items=items)
+        return self.value(name, ValueType(
+            only_if(lambda value: isinstance(value, list) and len(value) <= at_most,
+                    f"a list of at most {at_most} {what}"),
+            {"type": ["array", "null"], "maxItems": at_most, "items": items}))
 
 
 def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
@@ -10465,6 +10600,11 @@ class Form:
     def lines(self, name: str) -> list[str]:
         """The lines of a field that are not blank."""
         return [line.strip() for line in self.text(name).split("\n") if line.strip()]
+
+    def options(self, options: Iterable[Option]) -> dict[str, Any]:
+        """What was sent of these, as JSON. A box that is not ticked is not sent."""
+        return {option.name: option.type.from_text(self.text(option.name, "no")) for option in options
+                if option.type.widget == "switch" or self.texts(option.name)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -10659,38 +10799,59 @@ def project_settings(fields: Fields, installer: Installer, project: Project) -> 
     store, account_id = installer.store, project.account_id
     now, tags = store.database.clock(), [tag.id for tag in store.tags.of_account(account_id)]
     found: dict[str, Any] = {
-        "email_notification": fields.one_of("email_notification", EMAIL_NOTIFICATIONS),
-        "exclude_prereleases": fields.flag("exclude_prereleases"),
-        "exclude_updated": fields.flag("exclude_updated"),
-        "notify_level": fields.one_of("notify_level", NOTIFY_LEVELS),
         "exclude_version_regexp": fields.rules("exclude_version_regexp"),
-        "note": fields.text("note", at_most=10_000), "installed": fields.installed("installed", now),
-        "skipped_version": fields.text("skipped_version", at_most=NAME_LIMIT),
-        "version_answers": fields.answers("version_answers", installer.rules_of(project)),
-        "snoozed_until": fields.instant("snoozed_until", now),
-        "hold_days": fields.whole("hold_days", HOLD_DAYS_MAX), "tags": fields.ids("tags", "tag", tags),
-    }
+        "installed": fields.installed("installed", now), "tags": fields.ids("tags", "tag", tags),
+        "version_answers": fields.answers("version_answers", installer.rules_of(project))}
+    settings = fields.options(PROJECT_OPTIONS)
     there_are, destinations = store.destinations.of_account(account_id), {}
     for kind, name in KIND_FIELDS.items():
         known = [one.id for one in there_are if one.kind == kind]
         if (ids := fields.ids(name, f"{kind} destination", known)) is not None:
             destinations[kind] = ids
-    if found["email_notification"] == "default":
+    if settings.get("email_notification") == "default":
         account = store.accounts.get(account_id)
-        found["email_notification"] = account.email_notification if account else "daily"
+        settings["email_notification"] = account.email_notification if account else "daily"
+    if (settings.get("snoozed_until") or math.inf) <= now:
+        fields.add_problem("snoozed_until", "must be a time to come, such as 2030-01-31T08:00:00Z")
     if (said := found["installed"]) is not None:
         found["installed"] = lambda now: _as_known(now, with_said(
             [one for one in now.installed if one.origin != "manual"], said))
         if len(found["installed"](project)) > INSTALLED_LIMIT:
             fields.add_problem("installed", f"must leave at most {INSTALLED_LIMIT} with what scans found")
-    settings = {name: value for name, value in found.items() if value is not None}
+    settings |= {name: value for name, value in found.items() if value is not None}
     if patterns := found["exclude_version_regexp"]:
         _, wrong = installer.judge(account_id, patterns, store.releases.known(project.source_id))
         for at, words in wrong.items():
             fields.add_problem(f"exclude_version_regexp[{at}]", words)
-    if "snoozed_until" in settings:
-        settings["snoozed_until"] = settings["snoozed_until"] or None       # of 0.0
     return settings | {"destinations": destinations}
+
+
+# The options that a kind of destination does not have, and why.
+FIXED_OPTIONS = {
+    "webhook": {"schedule": "a webhook is notified at once",
+                "report": "reports are for people; a program can use GET /v1/updates"},
+    "email": {"schedule": "each project's email_notification says when mail is sent"}}
+
+
+def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
+    """The releases that are sent to a destination, in words; ``tags``: names by ids."""
+    words = ["all projects" if destination.is_for_every_project else "picked projects"]
+    words += [f"{word} {' or '.join(tags[id_] for id_ in ids)}" for word, ids in (
+        ("tag", destination.tags), ("without tag", destination.without_tags)) if ids]
+    return ", ".join([*words, "security fixes"] if destination.is_security_only else words)
+
+
+def destination_as_json(destination: Destination, tags: Mapping[str, str]) -> dict[str, Any]:
+    """A destination with its options, and its settings without secrets; ``tags``: names by ids."""
+    settings: dict[str, Any] = {field.name: [] for field in KINDS[destination.kind].fields if field.stored_as}
+    for name, text in settings_as_given(destination, is_shown=True):
+        settings[name] = [*settings[name], text] if name in settings else text
+    return {
+        "kind": destination.kind, "name": destination.name, "id": destination.id, "error": destination.error,
+        "failing_since": destination.failing_since and timestamp(destination.failing_since),
+        **{option.name: getattr(destination, option.name) for option in DESTINATION_OPTIONS},
+        "tags": [tags[id_] for id_ in destination.tags], "settings": without_empty(**settings),
+        "without_tags": [tags[id_] for id_ in destination.without_tags]}
 
 
 def require_allowed_address(destination: Destination, is_admin: bool,
@@ -10721,7 +10882,7 @@ def _add_setting(settings: dict[str, Any], field: SettingField, text: str, brand
 def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "Service") -> dict[str, Any]:
     """The settings of a destination from names and texts; those without a text have their defaults. Raises
     Invalid with every problem, under the name of its setting."""
-    kind, reader = KINDS[kind_id], _Reader()
+    kind, reader = KINDS[kind_id], InputReader()
     fields = {field.name: field for field in kind.fields}
     settings: dict[str, Any] = {field.stored_as: {} for field in kind.fields if field.stored_as}
     for name, text in given:
@@ -10766,14 +10927,18 @@ def changed_settings(destination: Destination, given: Sequence[tuple[str, str]],
     return read_settings(destination.kind, [*kept, *given], brand)
 
 
-def read_quiet_hours(begins: str, ends: str) -> tuple[str, str]:
-    """Two times of day, or two empty texts. Raises Invalid."""
+def changed_account(account: Account, fields: Fields) -> Account:
+    """An account after what ``fields`` say of its name and its options. Raises Invalid with every problem."""
+    changes = fields.options(ACCOUNT_OPTIONS)
+    if fields.has("name"):
+        changes["name"] = fields.label("name")
+    after = dataclasses.replace(account, **changes)
     is_time = re.compile("(?:[01][0-9]|2[0-3]):[0-5][0-9]").fullmatch
-    if is_time(begins) and is_time(ends) and begins != ends:
-        return begins, ends
-    if begins or ends:
-        raise Invalid(Problem("quiet_from", "and the end of quiet hours must be two times such as 22:00"))
-    return "", ""
+    hours = after.quiet_from, after.quiet_until
+    if any(hours) and (hours[0] == hours[1] or not all(map(is_time, hours))):
+        fields.add_problem("quiet_from", "and the end of quiet hours must be two times such as 22:00")
+    fields.check()
+    return after
 
 
 def sample_values(account: Account) -> dict[str, str]:
@@ -10788,7 +10953,7 @@ def sample_values(account: Account) -> dict[str, str]:
 
 def sample_event(account: Account, values: Mapping[str, str] | None = None) -> tuple[dict[str, Any], str]:
     """``(body, url)`` of an event to test with, from ``sample_values`` or a form of them. Raises Invalid."""
-    values, reader, time_given = values or sample_values(account), _Reader(), None
+    values, reader, time_given = values or sample_values(account), InputReader(), None
     for name in ("provider", "project", "version"):
         if not values[name].strip():
             reader.add_problem(name, "is required")
@@ -11000,8 +11165,16 @@ class Context:
             return [Pin(*pin) for pin in self.helper.run(pins_in, name, text, {}, wait=Helper.SECONDS)]
 
 
+def or_missing(value: V | None) -> V:
+    """``value``. Raises NotFound for None."""
+    if value is None:
+        raise NotFound
+    return value
+
+
 @dataclasses.dataclass(frozen=True)
 class Call:
+    """What an account asks for: by HTTP, or in this process with what is GIVEN in the environ."""
     context: Context
     account_id: str
     segments: Sequence[str]                 # of the path below /v1, decoded
@@ -11010,6 +11183,23 @@ class Call:
     @property
     def store(self) -> Store:
         return self.context.store
+
+    @property
+    def account(self) -> Account:
+        return or_missing(self.store.accounts.get(self.account_id))
+
+    @property
+    def query(self) -> Query:
+        return Query.of(self.environ)
+
+    @property
+    def fields(self) -> Fields:
+        return Fields.of(self.environ)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The names of the account's tags by their ids."""
+        return {tag.id: tag.name for tag in self.store.tags.of_account(self.account_id)}
 
 
 def read_project(call: Call, project: Project) -> dict[str, Any]:
@@ -11035,7 +11225,7 @@ def first_that_fit(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
 def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
     """A page of the account's projects, or of those at one provider; with ``q`` all that it finds, as many as
     1 MiB holds, whatever the other parameters are. 400: a parameter has an invalid value."""
-    query = Query(call.environ)
+    query = call.query
     if text := query.text("q"):
         found = call.store.projects.search(call.account_id, text, provider)
         return {"projects": first_that_fit(read_project(call, one) for one in found), "total_pages": 1}
@@ -11051,7 +11241,7 @@ def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
 
 def search_projects(call: Call) -> dict[str, Any]:
     """The projects whose name contains ``q``, as many as 1 MiB holds. 400: no ``q``, unknown ``provider``."""
-    query = Query(call.environ)
+    query = call.query
     text, provider = query.text("q", required="the text to search for") or "", query.text("provider")
     if provider and provider not in call.context.providers:
         query.add_problem("provider", f"{provider[:60]!r} is unknown; GET /v1/providers lists all")
@@ -11075,16 +11265,16 @@ def await_first_check(store: Store, project: Project, source: Source, since: flo
     return project_now
 
 
-def add_project(call: Call) -> dict[str, Any]:
-    """The new project, by ``provider`` and ``name``, or by an address as the ``name``. 400: neither, one that
-    is malformed, tracked already, or unknown to the provider."""
-    fields = Fields.of(call.environ)
-    id_ = fields.text("provider", at_most=100)
+def track(call: Call, is_typed: bool = False) -> tuple[Project, Source, float]:
+    """A new project as the body says, its source, and when it was added; it is not checked yet. Raises
+    Invalid. ``is_typed``: as of ``project_at``."""
+    fields = call.fields
+    id_ = fields.value("provider", any_text(100))
     text = fields.label("name", at_most=2000)
     found: tuple[Provider, str, str] | None = None
     if not fields.problems:
         with fields.collecting():
-            found = project_at(call.context.providers, (id_ or "").strip() or None, text)
+            found = project_at(call.context.providers, (id_ or "").strip() or None, text, is_typed=is_typed)
     source_id = call.store.sources.id_of(found[0].id, found[2]) if found else 0
     since = call.store.database.clock()
     settings = project_settings(fields, call.context.installer, Project.blank(
@@ -11093,24 +11283,23 @@ def add_project(call: Call) -> dict[str, Any]:
     assert found
     provider, name, key = found
     settings.setdefault("installed", installed_in(provider, text, since))
-    project, source = call.context.installer.add(call.account_id, provider, key, name, settings)
+    return *call.context.installer.add(call.account_id, provider, key, name, settings), since
+
+
+def add_project(call: Call) -> dict[str, Any]:
+    """The new project, by ``provider`` and ``name``, or by an address as the ``name``. 400: neither, one that
+    is malformed, tracked already, or unknown to the provider."""
+    project, source, since = track(call)
     with call.context.waiting(call.account_id) as may_wait:     # else it is checked all the same
         seconds = FIRST_CHECK_WAIT if may_wait else 0.0
         return read_project(call, await_first_check(call.store, project, source, since, seconds))
-
-
-def or_missing(value: V | None) -> V:
-    """``value``. Raises NotFound for None."""
-    if value is None:
-        raise NotFound
-    return value
 
 
 def update_project(call: Call, project: Project) -> dict[str, Any]:
     """The project after the update; what is absent or null stays as it is. ``installed`` replaces what was
     set by hand, and all that was known of its places. ``version_answers``: whether a version, and those
     called like it, follow what is installed. 400: an invalid field."""
-    fields = Fields.of(call.environ)
+    fields = call.fields
     settings = project_settings(fields, call.context.installer, project)
     fields.check()
     projects, id_ = call.store.projects, project.id
@@ -11134,7 +11323,7 @@ def _shown_release(project: Project, release: Release) -> dict[str, Any]:
 
 def list_releases(call: Call, project: Project) -> dict[str, Any]:
     """A page of the project's releases, newest first. 400: an invalid ``page``."""
-    query = Query(call.environ)
+    query = call.query
     page = query.page()
     query.check()
     releases, total = call.store.releases.page(project, page)
@@ -11151,35 +11340,8 @@ def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
     return (prerelease if prerelease and is_newer else latest).as_json()
 
 
-def read_release(call: Call, project: Project, version: str) -> dict[str, Any]:
-    """One release. 404: the project has no such version."""
-    return _shown_release(project, or_missing(call.store.releases.get(project, [version])))
-
-
-def read_note(call: Call, project: Project, version: str) -> dict[str, Any]:
-    """The note of a release. 404: it has none."""
-    return or_missing(call.store.releases.note(project.source_id, version)).as_json()
-
-
-def list_providers(call: Call) -> dict[str, Any]:
-    """The ids of all providers; with ``added`` of those that the account has projects at."""
-    return {"providers": call.store.projects.providers(call.account_id) if Query(call.environ).flag("added")
-            else list(call.context.providers)}
-
-
-def list_destinations(call: Call, kind: str, keys: Sequence[str]) -> dict[str, Any]:
-    """The account's destinations of a kind, under each of the keys."""
-    found = [one.as_json() for one in call.store.destinations.of_account(call.account_id, kind)]
-    return dict.fromkeys(keys, found)
-
-
-def list_tags(call: Call) -> dict[str, Any]:
-    """The account's tags, sorted by name."""
-    return {"tags": [tag.as_json() for tag in call.store.tags.of_account(call.account_id)]}
-
-
 def _tag_name(call: Call) -> str:
-    fields = Fields.of(call.environ)
+    fields = call.fields
     name = fields.label("name", TAG_LIMIT)
     fields.check()
     return name
@@ -11190,37 +11352,17 @@ def add_tag(call: Call) -> dict[str, Any]:
     return call.store.tags.add(call.account_id, _tag_name(call)).as_json()
 
 
-def read_tag(call: Call, tag_id: str) -> dict[str, Any]:
-    """The tag. 404: the account has no such tag."""
-    return or_missing(call.store.tags.get(call.account_id, tag_id)).as_json()
-
-
-def rename_tag(call: Call, tag_id: str) -> dict[str, Any]:
-    """The tag with its new name. 400: no name, or another tag's. 404: no such tag."""
-    return or_missing(call.store.tags.rename(call.account_id, tag_id, _tag_name(call))).as_json()
-
-
 def remove_tag(call: Call, tag_id: str) -> dict[str, Any]:
     """OK; the tag is gone, and no project has it. 404: no such tag."""
     or_missing(call.store.tags.remove(call.account_id, tag_id) or None)
     return _OK
 
 
-def list_keys(call: Call) -> dict[str, Any]:
-    """The account's keys with their secrets. 401: without the account's log-in; a key is not accepted."""
-    return {"keys": [key.as_json() for key in call.store.keys.of_account(call.account_id)]}
-
-
-def read_summary(call: Call) -> dict[str, Any]:
-    """The account's numbers, for a dashboard."""
-    return vars(call.store.releases.summary(call.account_id))
-
-
 def list_updates(call: Call) -> dict[str, Any]:
     """A page of the projects of which something is installed that is behind, the most urgent first, then of
     those that are unsure, of which a newer version may follow what is installed (``may_follow``); with
     ``all`` also those that are up to date, skipped or snoozed. 400: an unknown ``tag``."""
-    query, store = Query(call.environ), call.store
+    query, store = call.query, call.store
     place, tag, with_all, page = query.text("place"), query.text("tag"), query.flag("all"), query.page()
     if tag and not store.tags.get(call.account_id, tag):
         query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
@@ -11237,7 +11379,7 @@ def read_changes(call: Call, project: Project) -> dict[str, Any]:
     newest first, with their notes: at most 100 releases and 256 KiB of notes, of the newest 1,000; and the
     first 100 CVEs of all. 400: nothing is installed and no ``since``, a ``since`` that is not like the
     project's versions, or an unknown ``until``. 429: another one is being made for the account."""
-    query = Query(call.environ)
+    query = call.query
     since, until, number = query.text("since"), query.text("until"), query.page()
     query.check()
     with call.context.turn(f"changes {call.account_id}", at_once=1):
@@ -11251,16 +11393,17 @@ def add_installations(call: Call) -> dict[str, Any]:
     perhaps ``version``, ``digest`` and ``direct``. With ``track`` images and direct dependencies that are
     not tracked are added, with ``all`` the others too. A CycloneDX document may be sent as it is, with
     ``place``, ``track`` and ``all`` in the query. 400: an invalid field."""
-    query, fields = Query(call.environ), Fields.of(call.environ)
-    place = query.text("place") or fields.text("place", TAG_LIMIT) or ""
-    origin = fields.one_of("origin", ORIGINS[1:]) or "api"
-    is_tracking, with_indirect = (bool(fields.flag(name)) or query.flag(name) for name in ("track", "all"))
+    query, fields = call.query, call.fields
+    place = query.text("place") or fields.value("place", any_text(TAG_LIMIT)) or ""
+    origin = fields.value("origin", one_of(ORIGINS[1:])) or "api"
+    is_tracking, with_indirect = (
+        bool(fields.value(name, SWITCH)) or query.flag(name) for name in ("track", "all"))
     pins = fields.pins("items", functools.partial(call.context.pins_in, call.account_id))
     with fields.collecting():
         place = read_place(place)
     query.check()
     fields.check()
-    account = or_missing(call.store.accounts.get(call.account_id))
+    account = call.account
     with call.context.turn(f"report of {account.id}", at_once=1):
         rows = call.context.installer.record_scan(account, place, origin, [("", pin) for pin in pins],
                                                   is_tracking=is_tracking, with_indirect=with_indirect)
@@ -11269,36 +11412,157 @@ def add_installations(call: Call) -> dict[str, Any]:
     return {"place": place, "items": shown, "left_out": len(items) - len(shown)}
 
 
-Handler = Callable[..., dict[str, Any]]     # of a Call and what the path names
-# Path below /v1 -> method -> handler.
-ROUTES: dict[str, dict[str, Handler]] = {
-    "projects":             {"GET": list_projects, "POST": add_project},
-    "projects/{provider}":  {"GET": list_projects},
-    "projects/search":      {"GET": search_projects},
-    "providers":            {"GET": list_providers},
-    "tags":                 {"GET": list_tags, "POST": add_tag},
-    "tags/{id}":            {"GET": read_tag, "POST": rename_tag, "DELETE": remove_tag},
-    "summary":              {"GET": read_summary},
-    "updates":              {"GET": list_updates},
-    "installations":        {"POST": add_installations},
-    "auth/keys":            {"GET": list_keys},
+# Handlers to which no path leads: what the pages and the commands do besides.
+
+
+def install(call: Call, project: Project) -> str:
+    """Record that a ``version`` is installed at a ``place``; returns what is doubtful about it, or "". Raises
+    Invalid."""
+    fields, place = call.fields, ""
+    version = fields.label("version")
+    with fields.collecting():
+        place = read_place(fields.value("place", any_text(NAME_LIMIT)) or "")
+    fields.check()
+    installer = call.context.installer
+    installer.record(project, Installation(place, version, seen_at=call.store.database.clock()))
+    return installer.doubt(project, version)
+
+
+def latest_releases(call: Call, limit: int, since: float = 0.0, **narrowed: Any) -> list[dict[str, Any]]:
+    """The newest releases of all projects of the account that were found since then, at most so many;
+    ``narrowed``: as of ``Releases.latest``."""
+    rows = list[dict[str, Any]]()
+    for page in itertools.count(1):
+        items, has_more = call.store.releases.latest(call.account_id, page, size=500, **narrowed)
+        rows += [{"date": item.release.date, "provider": item.project.provider, "project": item.project.name,
+                  "version": item.release.version, "cve": item.release.cve,
+                  "is_prerelease": item.release.is_prerelease, "is_unread": item.is_unread}
+                 for item in items if (item.found_at or 0.0) >= since]
+        if not has_more or len(rows) >= limit:
+            break
+    return rows[:limit]
+
+
+def changed_destination(call: Call, before: Destination) -> Destination:
+    """A destination after what the body says of its ``name``, its options, ``tags`` and ``without_tags``, and
+    its ``settings``: a list of settings and values, of which empty ones are removed. What is absent stays.
+    Raises Invalid with every problem."""
+    fields, tags = call.fields, call.tags
+    changes = fields.options(DESTINATION_OPTIONS)
+    for option, reason in FIXED_OPTIONS.get(before.kind, {}).items():
+        if changes.get(option, getattr(before, option)) != getattr(before, option):
+            fields.add_problem(option, f"cannot be set: {reason}")
+    if fields.has("name") or not before.name:
+        changes["name"] = fields.label("name")
+    ids = {name: fields.ids(name, "tag", tags) for name in ("tags", "without_tags")}
+    changes |= {name: tuple(several) for name, several in ids.items() if several is not None}
+    if fields.has("settings") or not before.settings:
+        with fields.collecting():
+            changes["settings"] = changed_settings(
+                before, fields.settings("settings"), call.context.settings.brand)
+    fields.check()
+    after = dataclasses.replace(before, **changes)
+    if both := [tags[id_] for id_ in after.tags if id_ in after.without_tags]:
+        raise Invalid(f"The tag {both[0]} is chosen both ways.")
+    with call.context.waiting(call.account_id) as may_wait:
+        if may_wait:        # else its address is judged when it is used, as it always is
+            require_allowed_address(after, call.account.is_admin, call.context.refusal_of)
+    return after
+
+
+def new_destination(account_id: str, kind: str) -> Destination:
+    """A destination that is not stored yet, and has neither a name nor settings."""
+    secret = make_signing_secret() if kind == "webhook" else ""
+    return Destination(make_id(), account_id, kind, "", {}, secret)
+
+
+def add_destination(call: Call, kind: str) -> Destination:
+    """The new destination, as of ``changed_destination``."""
+    return call.store.destinations.add(changed_destination(call, new_destination(call.account_id, kind)))
+
+
+def update_destination(call: Call, destination: Destination) -> Destination:
+    """The destination, as of ``changed_destination``."""
+    after = changed_destination(call, destination)
+    call.store.destinations.update(after)
+    return after
+
+
+Handler = Callable[..., Any]        # of a Call and what the path names; its answer, as JSON
+
+
+@dataclasses.dataclass(frozen=True)
+class Route:
+    """What one method of a path does."""
+    handler: Handler
+    answer: Any         # such as it answers; a text is the name of a sample
+    more: str = ""      # the description of a handler without a docstring
+
+    @property
+    def about(self) -> str:
+        return self.more or " ".join((self.handler.__doc__ or "").split())
+
+
+_PROJECTS: Any = {"projects": ["Project"], "total_pages": 1}
+# Path below /v1 -> method -> what it does.
+ROUTES: dict[str, dict[str, Route]] = {
+    "projects": {"GET": Route(list_projects, _PROJECTS), "POST": Route(add_project, "Project")},
+    "projects/{provider}": {"GET": Route(list_projects, _PROJECTS)},
+    "projects/search": {"GET": Route(search_projects, {"q": "bottle", "projects": ["Project"]})},
+    "providers": {"GET": Route(
+        lambda call: {"providers": call.store.projects.providers(call.account_id)
+                      if call.query.flag("added") else list(call.context.providers)},
+        {"providers": ["github"]},
+        "The ids of all providers; with ``added`` of those that the account has projects at.")},
+    "tags": {"GET": Route(
+        lambda call: {"tags": [tag.as_json() for tag in call.store.tags.of_account(call.account_id)]},
+        {"tags": ["Tag"]}, "The account's tags, sorted by name."), "POST": Route(add_tag, "Tag")},
+    "tags/{id}": {
+        "GET": Route(lambda call, tag_id: or_missing(call.store.tags.get(call.account_id, tag_id)).as_json(),
+                     "Tag", "The tag. 404: the account has no such tag."),
+        "POST": Route(lambda call, tag_id: or_missing(
+            call.store.tags.rename(call.account_id, tag_id, _tag_name(call))).as_json(), "Tag",
+            "The tag with its new name. 400: no name, or another tag's. 404: no such tag."),
+        "DELETE": Route(remove_tag, "Message")},
+    "summary": {"GET": Route(lambda call: vars(call.store.releases.summary(call.account_id)), "Summary",
+                             "The account's numbers, for a dashboard.")},
+    "updates": {"GET": Route(list_updates, {"updates": ["Project"], "total_pages": 1})},
+    "installations": {"POST": Route(add_installations, {"place": "nas", "items": ["Item"], "left_out": 0})},
+    "auth/keys": {"GET": Route(
+        lambda call: {"keys": [key.as_json() for key in call.store.keys.of_account(call.account_id)]},
+        {"keys": ["Key"]},
+        "The account's keys with their secrets. 401: without the account's log-in; a key is not accepted.")},
 }
 # The same of what follows a project.
-PROJECT_ROUTES: dict[str, dict[str, Handler]] = {
-    "":                         {"GET": read_project, "POST": update_project, "DELETE": remove_project},
-    "releases":                 {"GET": list_releases},
-    "releases/{version}":       {"GET": read_release},
-    "releases/{version}/note":  {"GET": read_note},
-    "latest-release":           {"GET": read_latest_release},
-    "changes":                  {"GET": read_changes},
+PROJECT_ROUTES: dict[str, dict[str, Route]] = {
+    "": {"GET": Route(read_project, "Project"), "POST": Route(update_project, "Project"),
+         "DELETE": Route(remove_project, "Message")},
+    "releases": {"GET": Route(list_releases, {"releases": ["Release"], "total_pages": 1})},
+    "releases/{version}": {"GET": Route(
+        lambda call, project, version: _shown_release(
+            project, or_missing(call.store.releases.get(project, [version]))),
+        "Release", "One release. 404: the project has no such version.")},
+    "releases/{version}/note": {"GET": Route(
+        lambda call, project, version: or_missing(
+            call.store.releases.note(project.source_id, version)).as_json(),
+        "Note", "The note of a release. 404: it has none.")},
+    "latest-release": {"GET": Route(read_latest_release, "Release")},
+    "changes": {"GET": Route(read_changes, {"since": "1.0", "until": "1.2", "cve": ["CVE-2026-12345"],
+                                            "releases": ["Release"], "total_pages": 1})},
 }
+
+
+def _destinations_route(kind: str, *keys: str) -> Route:
+    return Route(lambda call: dict.fromkeys(keys, [
+        one.as_json() for one in call.store.destinations.of_account(call.account_id, kind)]),
+        dict.fromkeys(keys, [sample_destination(kind).as_json()]),
+        "The account's destinations of a kind, under each of the keys.")
 
 
 # Telegram's and Matrix' lists stand twice: under the contract's key, and where its public client looks.
-for _kind, _field in KIND_FIELDS.items():
-    _more = {"telegram": ("channels",), "matrix": ("webhooks",)}.get(_kind, ())
-    ROUTES[_field.replace("_", "-")] = {"GET": functools.partial(
-        list_destinations, kind=_kind, keys=[*_more, _field.rpartition("_")[2]])}
+ROUTES |= {field.replace("_", "-"): {"GET": _destinations_route(
+    kind, *{"telegram": ["channels"], "matrix": ["webhooks"]}.get(kind, ()), field.rpartition("_")[2])}
+           for kind, field in KIND_FIELDS.items()}
 
 
 # OpenAPI: https://spec.openapis.org/oas/v3.1.1.html
@@ -11319,7 +11583,8 @@ _RELEASE = dataclasses.replace(
 _PAGE = "https://github.com/bottlepy/bottle/releases"
 # What answers are made of, with all members that there may be.
 _SAMPLES: dict[str, Mapping[str, Any]] = {
-    "Project": _PROJECT.as_json(_PAGE) | {"state": "behind"},
+    "Project": _PROJECT.as_json(_PAGE) | {"state": "behind"} | {
+        option.name: True for option in PROJECT_OPTIONS if option.type is SWITCH},
     "Release": _RELEASE.as_json() | {"is_excluded": True, "note": Note("", "", "").as_json()},
     "Note": Note("Bottle 0.13.4", "<p>Fixes.</p>", _PAGE).as_json(), "Tag": Tag(_ID, "shop").as_json(),
     "Key": Key(_ID, "", "laptop", ("10.0.0.0/8",), "rt_...", 0.0).as_json(),
@@ -11333,20 +11598,6 @@ _SAMPLES: dict[str, Mapping[str, Any]] = {
 _ALWAYS: dict[str, Collection[str]] = {
     "Project": _BARE_PROJECT.as_json(_PAGE), "Release": _BARE_RELEASE.as_json(), "Message": _OK,
     "Item": ("name", "outcome")}
-# What handlers answer; a text is the name of a sample.
-_ANSWERS: dict[Handler, Any] = {
-    list_projects: {"projects": ["Project"], "total_pages": 1},
-    search_projects: {"q": "bottle", "projects": ["Project"]},
-    add_project: "Project", read_project: "Project", update_project: "Project", remove_project: "Message",
-    list_releases: {"releases": ["Release"], "total_pages": 1}, read_release: "Release",
-    read_latest_release: "Release", read_note: "Note", list_providers: {"providers": ["github"]},
-    list_tags: {"tags": ["Tag"]}, add_tag: "Tag", read_tag: "Tag", rename_tag: "Tag",
-    remove_tag: "Message", list_keys: {"keys": ["Key"]}, read_summary: "Summary",
-    list_updates: {"updates": ["Project"], "total_pages": 1},
-    read_changes: {"since": "1.0", "until": "1.2", "cve": ["CVE-2026-12345"], "releases": ["Release"],
-                   "total_pages": 1},
-    add_installations: {"place": "nas", "items": ["Item"], "left_out": 0},
-}
 _SPELLED = "As the provider spells it; a slash is sent as it is, or as %2F."
 _IN_PATHS = {"id": "The id of a project, or of a tag.", "name": _SPELLED, "version": _SPELLED,
              "provider": "A provider's id, as GET /v1/providers lists them."}
@@ -11370,13 +11621,6 @@ def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, 
     return {"type": {bool: "boolean", int: "integer", str: "string"}[type(sample)]}
 
 
-def _answer_schema(handler: Handler) -> dict[str, Any]:
-    if isinstance(handler, functools.partial):      # a list of destinations
-        sample = sample_destination(handler.keywords["kind"]).as_json()
-        return _schema_of(dict.fromkeys(handler.keywords["keys"], [sample]))
-    return _schema_of(_ANSWERS.get(handler, {}))        # read_openapi's can be any object
-
-
 def _reads(context: Context, handler: Handler) -> tuple[dict[str, Any], set[str]]:
     """``(schemas by name of what a handler reads, those that it needs)``: found by giving it nothing."""
     schemas: dict[str, Any] = {}
@@ -11391,14 +11635,14 @@ def _reads(context: Context, handler: Handler) -> tuple[dict[str, Any], set[str]
     return schemas, set()
 
 
-def _operation(context: Context, method: str, path: str, handlers: list[Handler]) -> dict[str, Any]:
-    """What one method of a path does; of more than one handler where that depends on what there is."""
-    about = " Or: ".join(" ".join(str(getattr(one, "func", one).__doc__).split()) for one in handlers)
-    answers, schemas, required = [_answer_schema(one) for one in handlers], dict[str, Any](), set[str]()
-    for handler in handlers if method != "DELETE" and path != "openapi.json" else ():
-        more, needed = _reads(context, handler)
+def _operation(context: Context, method: str, path: str, routes: list[Route]) -> dict[str, Any]:
+    """What one method of a path does; of more than one route where that depends on what there is."""
+    about = " Or: ".join(route.about for route in routes)
+    answers, schemas, required = [_schema_of(route.answer) for route in routes], dict[str, Any](), set[str]()
+    for route in routes if method != "DELETE" and path != "openapi.json" else ():
+        more, needed = _reads(context, route.handler)
         schemas, required = schemas | more, required | needed
-    if len(handlers) > 1:       # of one of them only
+    if len(routes) > 1:     # of one of them only
         schemas = {name: {"type": "string", "description": "Of a list, as there."} for name in schemas}
     parameters = [{"name": name, "in": "path", "required": True, "description": _IN_PATHS[name],
                    "schema": {"type": "string", "minLength": 1}} for name in re.findall("{([^{}]*)}", path)]
@@ -11426,13 +11670,13 @@ def _operation(context: Context, method: str, path: str, handlers: list[Handler]
 def read_openapi(call: Call) -> dict[str, Any]:
     """This document, which needs no key."""
     context = call.context      # made of routes, of what their handlers read, and of samples
-    routes: dict[str, dict[str, list[Handler]]] = {}
+    routes: dict[str, dict[str, list[Route]]] = {}
     for path, methods in (*ROUTES.items(), *(
             (f"{project}/{what}".rstrip("/"), methods) for what, methods in PROJECT_ROUTES.items()
             for project in ("projects/{id}", "projects/{provider}/{name}"))):
         place = "projects/{id}" if path == "projects/{provider}" else path      # which OpenAPI takes for one
-        for method, handler in methods.items():
-            routes.setdefault(place, {}).setdefault(method, []).append(handler)
+        for method, route in methods.items():
+            routes.setdefault(place, {}).setdefault(method, []).append(route)
     message = {"application/json": {"schema": _schema_of("Message")}}
     wait = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
     return {
@@ -11440,8 +11684,8 @@ def read_openapi(call: Call) -> dict[str, Any]:
         "info": {"title": "releasetrack", "version": __version__, "description": _ABOUT},
         "servers": [{"url": context.settings.base_url or root_of(call.environ) or "/"}],
         "security": [{"key": []}, {"key-by-basic": []}],
-        "paths": {f"/v1/{path}": {method.lower(): _operation(context, method, path, handlers)
-                                  for method, handlers in several.items()}
+        "paths": {f"/v1/{path}": {method.lower(): _operation(context, method, path, those)
+                                  for method, those in several.items()}
                   for path, several in routes.items()},
         "components": {
             "securitySchemes": {
@@ -11455,7 +11699,7 @@ def read_openapi(call: Call) -> dict[str, Any]:
                           for status in (400, 401, 404, 413, 429, 500, 503)}}}
 
 
-ROUTES.update({"openapi.json": {"GET": read_openapi}})
+ROUTES |= {"openapi.json": {"GET": Route(read_openapi, {})}}
 
 
 # Authentication and rate limits
@@ -11587,8 +11831,8 @@ def _find_project(call: Call, segments: Sequence[str]) -> tuple[Project, list[st
     return project, tail[ends[key]:]
 
 
-def _find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Handler], dict[str, Any]]:
-    """``find_handler`` for what follows "projects". Names and versions may contain slashes: where they end
+def _find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Route], dict[str, Any]]:
+    """``find_routes`` for what follows "projects". Names and versions may contain slashes: where they end
     depends on what the account has, and the longest that there is counts. Raises NotFound."""
     project, tail = _find_project(call, segments)
     if tail[:1] == ["releases"] and len(tail) > 1:
@@ -11601,8 +11845,8 @@ def _find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Han
     return or_missing(PROJECT_ROUTES.get(what)), {"project": project}
 
 
-def find_handler(call: Call) -> tuple[dict[str, Handler], dict[str, Any]]:
-    """``(the handlers of a path by method, what the path names)``. Raises NotFound."""
+def find_routes(call: Call) -> tuple[dict[str, Route], dict[str, Any]]:
+    """``(the routes of a path by method, what the path names)``. Raises NotFound."""
     path = "/".join(quote(segment, safe="") for segment in call.segments)     # so that no name is a route
     if path in ROUTES:
         return ROUTES[path], {}
@@ -11652,10 +11896,10 @@ def _handle(call: Call) -> bytes:
     name = call.account_id, tuple(call.segments), call.environ.get("QUERY_STRING", "")
     body, revision = answers.get(name)
     if body is None or method != "GET":
-        handlers, names = find_handler(call)
-        if method not in handlers:
-            raise NotAllowed(", ".join(sorted({*handlers, "HEAD"} if "GET" in handlers else handlers)))
-        body = compact_json(handlers[method](call, **names)).encode("utf-8", "replace")
+        routes, names = find_routes(call)
+        if method not in routes:
+            raise NotAllowed(", ".join(sorted({*routes, "HEAD"} if "GET" in routes else routes)))
+        body = compact_json(routes[method].handler(call, **names)).encode("utf-8", "replace")
         if method == "GET":
             if len(body) > ANSWER_LIMIT:
                 raise Invalid("The answer would be larger than 1 MiB; ask for each project by its id.")
@@ -12415,8 +12659,18 @@ class Field:
         return found
 
 
-def check_field(name: str, label: str, is_ticked: bool = False) -> Field:
-    return Field(name, "", type="checks", choices=[("yes", label)], chosen=["yes"] if is_ticked else ())
+def check_field(name: str, label: str, is_ticked: bool = False, hint: str = "") -> Field:
+    return Field(name, "", type="checks", hint=hint, choices=[("yes", label)],
+                 chosen=["yes"] if is_ticked else ())
+
+
+def option_fields(options: Iterable[Option], values: Any, group: str = "") -> list[Field]:
+    """The fields of the options that stand below a legend; ``values``: what has them."""
+    return [check_field(option.name, option.label, getattr(values, option.name), option.hint)
+            if option.type.widget == "switch" else
+            Field(option.name, option.label, option.type.shown(getattr(values, option.name)),
+                  option.type.widget, option.hint, list(option.type.choices.items()), **option.more)
+            for option in options if option.group == group]
 
 
 def copied_field(name: str, label: str, value: str) -> Field:
@@ -12678,7 +12932,7 @@ class Visit:
 
     @functools.cached_property
     def query(self) -> Query:
-        return Query(self.environ)
+        return Query.of(self.environ)
 
     @functools.cached_property
     def zone(self) -> datetime.tzinfo:
@@ -13545,8 +13799,6 @@ def changes_page(visit: Visit, project_id: str) -> Page:
 # Projects
 
 
-_SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
-                   "weekly": "weekly digest"}
 _SORTS = {"name": "Project", "updated": "Released", "added": "Added"}
 
 template_of("""\
@@ -13624,6 +13876,8 @@ def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
         marks = [("bad", "failing")] if error else []
         if not error and not project.health.succeeded_at:
             marks.append(("", "first check"))
+        if project.is_muted:
+            marks.append(("plain", "muted"))
         if release and excluded(project, release):
             marks.append(("plain", "ignored"))
         marks += sorted(("plain", name) for id_, name in visit.tags.items() if id_ in project.tags)
@@ -13648,7 +13902,7 @@ def _possible_changes(visit: Visit) -> dict[str, dict[str, str]]:
     groups = {
         "Add a tag": {f"tag:{id_}": name for id_, name in visit.tags.items()},
         "Remove a tag": {f"untag:{id_}": name for id_, name in visit.tags.items()},
-        "Email": {f"email:{name}": _sentence(about) for name, about in _SCHEDULE_NAMES.items()},
+        "Email": {f"email:{name}": _sentence(about) for name, about in SCHEDULE_NAMES.items()},
         "Pre-releases": {"prereleases:yes": "Notify", "prereleases:no": "Ignore"},
         "Notify only this destination": {f"tick:{value}": name for value, name in destinations.items()},
         "No longer only this destination": {f"untick:{value}": name for value, name in destinations.items()}}
@@ -14002,10 +14256,9 @@ def project_page(visit: Visit, project_id: str) -> Page:
 
 def _install(visit: Visit, project: Project) -> None:
     """Have a version installed at a place, instead of what was known of that. Raises Invalid, SeeOther."""
-    version = read_label(visit.form.text("version"), field="version")
-    visit.context.installer.record(project, Installation(
-        read_place(visit.form.text("place")), version, seen_at=visit.store.database.clock()))
-    raise SeeOther(visit.path, f"Saved.{visit.context.installer.doubt(project, version)}")
+    given = {name: visit.form.text(name) for name in ("version", "place")}
+    doubt = install(Call(visit.context, visit.account.id, (), {GIVEN: given}), project)
+    raise SeeOther(visit.path, f"Saved.{doubt}")
 
 
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
@@ -14075,14 +14328,9 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
     rules, of_kinds = project.exclude_version_regexp, dict[str, list[tuple[str, str]]]()
     for one in visit.destinations:
         of_kinds.setdefault(one.kind, []).append((one.id, one.name))
+    fields_of = functools.partial(option_fields, PROJECT_OPTIONS, project)
     return {"Filters": [
-        Field("notify_level", "Notify about", project.notify_level, type="select", choices=[
-            ("newer", "Versions newer than yours (all, if none is installed)"),
-            ("minor", "Minor and major releases"), ("major", "Only major releases"),
-            ("all", "All releases, older ones and other variants too")],
-            hint="After 1.9.4, 2.0.0 is major and 1.10.0 minor. Releases that name a CVE always count."),
-        check_field("exclude_prereleases", "Ignore pre-releases", project.exclude_prereleases),
-        check_field("exclude_updated", "Ignore re-published versions", project.exclude_updated),
+        *fields_of("Filters"),
         Field("matching", "Ignore versions matching (one pattern per line)", type="textarea",
               value="\n".join(value for value, is_inverse in rules if not is_inverse),
               more={"rows": "2", "placeholder": "-alpine$"},
@@ -14090,12 +14338,9 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
         Field("others", "Only versions matching (one pattern per line)", type="textarea",
               value="\n".join(value for value, is_inverse in rules if is_inverse),
               more={"rows": "2", "placeholder": "^v3\\."}),
-        Field("hold_days", "Wait (days) before notifying", str(project.hold_days),
-              more={"inputmode": "numeric"}, hint="Releases that name a CVE are sent at once."),
     ], "Notify": [
-        Field("email_notification", "Email schedule", project.email_notification, type="select",
-              choices=[*_SCHEDULE_NAMES.items(), ("default", "Account default")],
-              hint="" if visit.settings.smtp_url else _NO_MAIL_SERVER),
+        *(dataclasses.replace(field, hint=_NO_MAIL_SERVER) if field.name == "email_notification"
+          and not visit.settings.smtp_url else field for field in fields_of("Notify")),
         *(Field(KIND_FIELDS[kind], "Email addresses" if kind == "email" else KINDS[kind].title, type="checks",
                 choices=choices, chosen=project.destinations.get(kind, ()),
                 hint="Nothing selected: all of these are notified.")
@@ -14103,7 +14348,7 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
     ], "Labels": [
         *_tag_fields(visit, "tags", "Tags", project.tags),
         Field("new_tags", "New tags (optional)", hint="With commas between."),
-        Field("note", "Note (added to every notification)", project.note, type="textarea"),
+        *fields_of("Labels"),
     ]}
 
 
@@ -14111,16 +14356,11 @@ _NO_MAIL_SERVER = "There is no mail server yet; an administrator sets an SMTP se
 
 
 def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
-    form = visit.form
-    days, matching = form.text("hold_days") or "0", form.lines("matching")
+    form, matching = visit.form, visit.form.lines("matching")
     rules: list[dict[str, Any]] = [{"value": value} for value in matching]
     rules += [{"value": value, "inverse": True} for value in form.lines("others")]
-    fields = Fields({
-        "email_notification": form.text("email_notification"), "exclude_version_regexp": rules,
-        "exclude_prereleases": bool(form.texts("exclude_prereleases")),
-        "exclude_updated": bool(form.texts("exclude_updated")), "note": form.text("note"),
-        "notify_level": form.text("notify_level"),
-        "hold_days": int(days) if re.fullmatch("[0-9]{1,9}", days) else days,
+    fields = Fields(form.options(option for option in PROJECT_OPTIONS if option.group) | {
+        "exclude_version_regexp": rules,
         **{name: form.texts(name) for name in ("tags", *KIND_FIELDS.values())}})
     settings = project_settings(fields, visit.context.installer, project)
     for at, problem in enumerate(fields.problems):      # one with a pattern is shown at its box
@@ -14148,7 +14388,8 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
     for release in judged(releases, verdicts):
         recipients = recipients_of(subscriber, release, now, visit.settings)
         words = ", ".join(names[one.destination_id] for one in recipients)
-        words = f"Sent to {words}" if words else "Nobody is notified: no destination is for it"
+        words = f"Sent to {words}" if words else "Nobody is notified: " + (
+            "the project is muted" if project.is_muted else "no destination is for it")
         if any(one.is_held for one in recipients):
             words += f", {project.hold_days} days after the release"
         if excluded(project, release):
@@ -14183,7 +14424,7 @@ def notifications_page(visit: Visit) -> Page:
             [("bad", f"failing since {visit.moment(one.failing_since)}")] if one.failing_since else []), *(
             [("warn", "no mail server")] if one.kind == "email" and not has_mail else [])],
         hints=(f"{_sentence(scope_of(one, visit.tags))}.", one.error or ""),
-        end=_SCHEDULE_NAMES[one.schedule] if one.kind != "email" else "set per project")
+        end=SCHEDULE_NAMES[one.schedule] if one.kind != "email" else "set per project")
         for one in sorted(those, key=lambda one: one.failing_since or math.inf)]
     working, others = (items, []) if visit.has_destination else ([], items)
     kinds = [{"heading": group, "tag": "h3", "looks": "grid", "items": [Entry(
@@ -14201,27 +14442,14 @@ def _sentence(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
-    """The releases that are sent to a destination, in words; ``tags``: names by ids."""
-    words = ["all projects" if destination.is_for_every_project else "picked projects"]
-    words += [f"{word} {' or '.join(tags[id_] for id_ in ids)}" for word, ids in (
-        ("tag", destination.tags), ("without tag", destination.without_tags)) if ids]
-    return ", ".join([*words, "security fixes"] if destination.is_security_only else words)
-
-
-_FIXED_SCHEDULES = {"webhook": "A webhook is notified at once.",
-                    "email": "Each project's options say when mail is sent."}
-
-
 @page_at("/notifications/add/<kind_id>")
 def add_destination_page(visit: Visit, kind_id: str) -> Page:
     """A new destination of a kind; it can be tried before it is saved."""
     or_missing(KINDS.get(kind_id))
-    secret = make_signing_secret() if kind_id == "webhook" else ""
-    empty = Destination(make_id(), visit.account.id, kind_id, "", {}, secret)
+    empty = new_destination(visit.account.id, kind_id)
 
     def save() -> None:
-        added = visit.store.destinations.add(_given_destination(visit, empty))
+        added = add_destination(_call_of(visit, empty), kind_id)
         has_projects = visit.store.projects.providers(visit.account.id)
         raise SeeOther(f"/notifications/{added.id}", "Saved. Send the latest release now to see it arrive."
                        if has_projects else "Saved.")
@@ -14232,7 +14460,7 @@ def add_destination_page(visit: Visit, kind_id: str) -> Page:
 def destination_page(visit: Visit, destination_id: str) -> Page:
     """A destination: its settings, a test of what is typed, a webhook's secret."""
     before, those = _own_destination(visit, destination_id), visit.store.destinations
-    save = Button("Save", lambda: those.update(_given_destination(visit, before)), "Saved.")
+    save = Button("Save", lambda: update_destination(_call_of(visit, before), before), "Saved.")
     latest = Button("Send the latest release now", functools.partial(_send_latest, visit, before))
     remove = Button("Delete", lambda: those.remove(before.id), f"Deleted {shortened(before.name, 40)}.",
                     "Delete with its history", "/notifications")
@@ -14250,7 +14478,7 @@ def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Butt
     name, live, rendering = KINDS[before.kind].title, "render" if before.kind == "webhook" else "", ""
     fields, more = _setting_fields(visit, before)
     tests = {"test": Button("Send a test", lambda: _tried(
-        visit, _given_destination(visit, before), *sample_event(visit.account)))}
+        visit, changed_destination(_call_of(visit, before), before), *sample_event(visit.account)))}
     if live:
         tests[live] = Button("Update the example", lambda: _rendering(visit, visit.form.texts("set.field")))
         with contextlib.suppress(Invalid):
@@ -14328,53 +14556,29 @@ def _unused_name(visit: Visit, kind_id: str) -> str:
 
 
 def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
-    fields = [
-        Field("scope", "Projects", "all" if before.is_for_every_project else "listed", type="select",
-              choices=[("all", "All projects"), ("listed", "Only projects I pick")],
-              hint=f"Pick them in the projects' options. {_FIXED_SCHEDULES.get(before.kind, '')}"),
-        *_tag_fields(visit, "tag", "Only projects with one of these tags", before.tags),
-        *_tag_fields(visit, "without", "Not projects with one of these tags", before.without_tags),
-        check_field("security", "Only security releases (those that name a CVE)", before.is_security_only)]
-    if before.kind not in _FIXED_SCHEDULES:
-        fields.insert(0, Field("schedule", "Schedule", before.schedule, type="select",
-                               choices=[(id_, _SCHEDULE_NAMES[id_]) for id_ in SCHEDULES]))
-    if before.kind != "webhook":
-        fields.append(Field("report", "Report of what is behind", before.report, type="select",
-                            choices=[(id_, id_.capitalize()) for id_ in REPORTS],
-                            hint="Of the versions that you run. Nothing is sent when all are up to date."))
-    return fields
+    fields, fixed = option_fields(DESTINATION_OPTIONS, before), FIXED_OPTIONS.get(before.kind, {})
+    fields[2:2] = [field for name, label, chosen in (
+        ("tags", "Only projects with one of these tags", before.tags),
+        ("without_tags", "Not projects with one of these tags", before.without_tags))
+        for field in _tag_fields(visit, name, label, chosen)]
+    if "schedule" in fixed:
+        fields[1] = dataclasses.replace(fields[1], hint=f"{fields[1].hint} {_sentence(fixed['schedule'])}.")
+    return [field for field in fields if field.name not in fixed]
 
 
-def _given_destination(visit: Visit, before: Destination) -> Destination:
-    """What the form makes of a destination. Raises Invalid with every problem."""
-    form, kind_id, settings = visit.form, before.kind, dict[str, Any]()
+def _call_of(visit: Visit, before: Destination) -> Call:
+    """What the form of a destination says, as ``changed_destination`` reads it."""
+    form = visit.form
     given = [(setting.name, text if setting.name == "field" else text.strip())
-             for setting in KINDS[kind_id].fields for text in form.texts(f"set.{setting.name}")]
+             for setting in KINDS[before.kind].fields for text in form.texts(f"set.{setting.name}") or [""]]
     # What is masked stays what it was.
     kept = dict(zip(settings_as_given(before, is_shown=True), settings_as_given(before)))
     if any(pair not in given for pair in kept if pair[0] in ("url", "homeserver_url", "server")):
         kept = {}       # secrets are for the address that they were typed for
-    fields = Fields({"name": form.text("name"), "schedule": form.text("schedule") or "instant",
-                     "tag": form.texts("tag"), "without": form.texts("without"),
-                     "report": form.text("report") or "none"})
-    name = fields.label("name")
-    report = fields.one_of("report", REPORTS if kind_id != "webhook" else REPORTS[:1]) or "none"
-    schedule = fields.one_of("schedule", ["instant"] if kind_id in _FIXED_SCHEDULES else SCHEDULES)
-    with fields.collecting():
-        settings = read_settings(
-            kind_id, [kept.get(pair, pair) for pair in given if pair[1].strip()], visit.settings.brand)
-    wanted, unwanted = (tuple(fields.ids(one, "tag", visit.tags) or ()) for one in ("tag", "without"))
-    fields.check()
-    if both := [visit.tags[one] for one in wanted if one in unwanted]:
-        raise Invalid(f"The tag {both[0]} is ticked both ways.")
-    made = dataclasses.replace(
-        before, name=name, settings=settings, schedule=schedule or "instant", tags=wanted,
-        without_tags=unwanted, is_for_every_project=form.text("scope") != "listed",
-        is_security_only=bool(form.texts("security")), report=report)
-    with visit.context.waiting(visit.account.id) as may_wait:
-        if may_wait:        # else its address is judged when it is used, as it always is
-            require_allowed_address(made, visit.account.is_admin, visit.context.refusal_of)
-    return made
+    pairs = [kept.get(pair, pair) if pair[1].strip() else (pair[0], "") for pair in given]
+    return Call(visit.context, visit.account.id, (), {GIVEN: form.options(DESTINATION_OPTIONS) | {
+        "name": form.text("name"), "tags": form.texts("tags"), "without_tags": form.texts("without_tags"),
+        "settings": [{"setting": name, "value": text} for name, text in pairs]}})
 
 
 def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url: str,
@@ -14668,52 +14872,29 @@ def account_page(visit: Visit) -> Page:
         {"heading": "Feeds and badges", "anchor": "feeds", "items": [addresses]}])
 
 
-_DIGEST_HOURS = {"": "Server default", **{str(hour): f"{hour:02}:00" for hour in range(24)}}
-
-
 def _profile_fields(account: Account) -> dict[str, list[Field]]:
+    zone, = option_fields(ACCOUNT_OPTIONS, account)
     return {"": [
         Field("name", "Name", account.name, is_required=True),
         Field("email", "Email", account.email, type="email", is_required=True,
               more={"autocomplete": "username"}),
         Field("present", "Current password", type="password", more=_CURRENT_PASSWORD,
               hint="Only needed to change the email address."),
-        Field("zone", "Time zone", account.time_zone, is_required=True, proposed=_time_zones(),
-              hint="Of the times on these pages, and of digests. Type a city to find it."),
-    ], "Notifications": [
-        Field("mail", "Email schedule", account.email_notification, type="select",
-              choices=list(_SCHEDULE_NAMES.items()), hint='Of projects set to "Account default".'),
-        Field("digest_hour", "Digests at", type="select",
-              value="" if account.digest_hour is None else str(account.digest_hour),
-              choices=list(_DIGEST_HOURS.items())),
-        Field("quiet_from", "Quiet hours from", account.quiet_from, type="time"),
-        Field("quiet_until", "Quiet hours until", account.quiet_until, type="time",
-              hint="In quiet hours only security fixes are sent; everything else waits for their end. "
-                   "Webhooks have no quiet hours. Leave both empty for none.")]}
+        dataclasses.replace(zone, proposed=_time_zones(), hint=f"{zone.hint} Type a city to find it."),
+    ], "Notifications": option_fields(ACCOUNT_OPTIONS, account, "Notifications")}
 
 
 def _save_profile(visit: Visit) -> None:
-    account, zone, email = visit.account, visit.form.text("zone"), visit.form.text("email")
-    hour, begins, ends = (visit.form.text(name) for name in ("digest_hour", "quiet_from", "quiet_until"))
-    fields = Fields({"name": visit.form.text("name"), "mail": visit.form.text("mail"), "digest_hour": hour})
-    name, mail = fields.label("name"), fields.one_of("mail", list(_SCHEDULE_NAMES))
-    fields.one_of("digest_hour", list(_DIGEST_HOURS))
-    try:
-        time_zone_of(zone)
-    except ValueError as error:
-        fields.add_problem("zone", f"is unknown: {error}")
+    account, email = visit.account, visit.form.text("email")
+    fields = Fields({"name": visit.form.text("name")} | visit.form.options(ACCOUNT_OPTIONS))
     with fields.collecting():
         read_email(email)
-    with fields.collecting():
-        begins, ends = read_quiet_hours(begins, ends)
-    fields.check()
+    after = changed_account(dataclasses.replace(account, email=email), fields)
     if email != account.email:
         if visit.settings.auth_header:      # else somebody could take the address of who has not come yet
             raise Invalid(Problem("email", "cannot be changed while a proxy signs people in by it"))
         _confirm_password(visit, "present")
-    visit.store.accounts.update(dataclasses.replace(
-        account, name=name, email=email, time_zone=zone, digest_hour=int(hour) if hour else None,
-        email_notification=mail or account.email_notification, quiet_from=begins, quiet_until=ends))
+    visit.store.accounts.update(after)
 
 
 def _confirm_password(visit: Visit, field: str) -> None:
@@ -14800,14 +14981,15 @@ def accounts_page(visit: Visit) -> Page:
                 Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
                 Field("name", "Name (optional)", hint="Without one, the address."),
                 Field("password", "Password", type="password", is_required=True, more=_NEW_PASSWORD),
-                Field("type", "Type", type="select", choices=[(one, one) for one in ACCOUNT_TYPES]),
+                Field("type", "Type", type="select", choices=[(name, name) for name in ACCOUNT_TYPES]),
                 check_field("admin", "Administrator")])
 
 
 def _add_account(visit: Visit) -> None:
     form, hashed = visit.form, ""
     fields = Fields({"name": form.text("name") or form.text("email"), "type": form.text("type")})
-    type_, name, address = fields.one_of("type", ACCOUNT_TYPES), fields.label("name"), form.text("email")
+    type_, name = fields.value("type", one_of(ACCOUNT_TYPES)), fields.label("name")
+    address = form.text("email")
     with fields.collecting():
         read_email(address)
         hashed = _new_password(visit, "password")
@@ -14908,7 +15090,7 @@ def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry
 
 def _changed_settings(visit: Visit, states: Iterable[SettingState]) -> dict[str, list[str]]:
     """The texts of the settings that the form changes; of a default none. Raises Invalid."""
-    fields, changes = Fields({}), {}
+    fields, changes = InputReader(), {}
     for row, state in ((state.row, state) for state in states if state.source != "flag"):
         texts = visit.form.lines(row.name)
         if texts == (list(state.texts) if state.is_set else []) or row.is_secret and not texts:
@@ -15357,6 +15539,10 @@ class Service:
     def installer(self) -> Installer:
         return self._context.installer
 
+    def call(self, account_id: str, given: Mapping[str, Any]) -> Call:
+        """What an account asks for in this process, for a handler of the API; ``given``: as in a body."""
+        return Call(self._context, account_id, (), {GIVEN: given})
+
     def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
         """Call ``listener`` with the standard body of each event, from a background thread, once the release
         is stored. A call that a crash prevents is not repeated: only deliveries are durable."""
@@ -15615,24 +15801,26 @@ def make_server(application: Callable[..., Any], settings: Settings,
 
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]       # names and options of argparse's add_argument
-Command = Callable[..., Any]        # its parameters name attributes of an Invocation
-COMMANDS: dict[str, tuple[Command, tuple[Argument, ...]]] = {}
 
 
-def argument(name: str, about: str | None = None, shape: str | None = None,
-             read: Callable[[str], Any] = str, **options: Any) -> Argument:
+def argument(name: str, about: str | None = None, shape: str | None = None, read: Callable[[str], Any] = str,
+             choices: Collection[str] = (), **options: Any) -> Argument:
     """An argument of a command, and of what shape its value is; a positional one is shown in capitals.
     ``read``: its ValueError says what is expected."""
     def parse(text: str) -> Any:
         try:
-            if text not in (choices := options.get("choices", [text])):
+            if choices and text not in choices:
                 raise ValueError(f"one of {', '.join(choices)}" + did_you_mean(text, choices))
             return read(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(f"invalid value {text[:80]!r}; expected {error}") from None
     if options.get("action") != "store_const":
         options["type"] = parse
-    return (name,), {"help": about, "metavar": shape if name[0] == "-" else name.upper(), **options}
+    if name[0] != "-":
+        shape = name.upper()
+    elif choices:
+        shape = f"{{{','.join(choices)}}}"
+    return (name,), {"help": about, "metavar": shape, **options}
 
 
 def switch(name: str, about: str, field: str | None = None, value: bool = True) -> Argument:
@@ -15645,12 +15833,21 @@ def given_often(name: str, about: str, shape: str, **options: Any) -> Argument:
     return argument(name, f"{about} (repeatable)", shape, action="append", **options)
 
 
-def command(*arguments: Argument) -> Callable[[Command], Command]:
-    """Enter a command under the function's name, ``account_add`` as ``account add``."""
-    def enter(function: Command) -> Command:
-        COMMANDS[function.__name__.rstrip("_").replace("_", " ")] = function, arguments
-        return function
-    return enter
+def flags_of(options: Iterable[Option]) -> Iterator[Argument]:
+    """The flags of options. Their values are JSON."""
+    def read(kind: ValueType, text: str) -> Any:
+        value = kind.from_text(text)
+        kind.read(value)
+        return value
+    for option in options:
+        flag, *opposite = option.all_flags
+        if opposite:
+            yield switch(flag, option.type.choices["yes"] or option.about, option.name)
+            yield switch(opposite[0], option.type.choices["no"] or f"the opposite of {flag}", option.name,
+                         False)
+        else:
+            yield argument(flag, option.about, option.shape or "TEXT", functools.partial(read, option.type),
+                           () if option.shape else option.type.choices, dest=option.name)
 
 
 _EMAIL = argument("account", "the account's e-mail address", metavar="EMAIL")
@@ -15659,59 +15856,41 @@ _JSON = switch("--json", "print JSON")
 _YES = switch("--yes", "do not ask for confirmation, as is done on a terminal")
 
 
-def account_command(*arguments: Argument) -> Callable[[Command], Command]:
-    """Enter a command on an existing account: the one that is named, or the only one."""
-    return command(_ACCOUNT, *arguments)
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command. ``function``: of the attributes of an Invocation that its parameters name. A text that it
+    returns is printed, and so are rows, and a number is the exit status."""
+    about: str
+    function: Callable[..., Any]
+    own: tuple[Argument, ...] = ()
+    columns: str | None = None  # as of _print_rows, if it returns rows
+    said: str = ""              # what is printed instead, of its Invocation and what it returned, as "answer"
+    sure: str = ""              # what is asked before
+
+    @property
+    def help(self) -> str:
+        names = ", ".join(name.rstrip("*") for name in (self.columns or "").split() if name[-1] != "+")
+        return " ".join(f"{self.about} {f'Prints {names}.' if names else ''}".split())
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Its own, and those that all of its kind have."""
+        names = {*inspect.signature(self.function).parameters}
+        is_of_account = names & {"account", "call", "project", "destination"} and _EMAIL not in self.own
+        more = [_ACCOUNT] if is_of_account else []
+        return (*more, *self.own, *([] if self.columns is None else [_JSON]), *([_YES] if self.sure else []))
 
 
-@contextlib.contextmanager
-def opened(settings: Settings, may_create: bool = False) -> Iterator[Service]:
-    """A service for one command: its store and providers, without its threads."""
-    if not may_create:
-        _require_store(settings)
-    service = Service(settings, is_command=True)
-    try:
-        yield service
-    finally:
-        service.stop()
+COMMANDS: dict[str, Command] = {}
 
 
-def _require_store(settings: Settings) -> None:
-    if not os.path.exists(settings.db):
-        raise Invalid(f"there is no store {settings.db}; name another with --db, or run 'serve'")
-
-
-@contextlib.contextmanager
-def _configuration(settings: Settings) -> Iterator[Configuration]:
-    """The stored settings. No service is made of them, so that one that cannot be used can be repaired."""
-    _require_store(settings)
-    with contextlib.closing(Store(settings.db)) as store:
-        yield Configuration(store, settings, is_command=True)
-
-
-def _completed(settings: Settings) -> Settings:
-    """The settings of a command that needs no store, completed from the store's if there is one."""
-    if not os.path.exists(settings.db):
-        return settings
-    with _configuration(settings) as configuration:
-        return configuration.settings()
-
-
-def _account_of(service: Service, address: str | None) -> Account:
-    """The account with an address; without one, the only account. Raises Invalid, SettingError."""
-    accounts = {account.email: account for account in service.store.accounts.all()}
-    if address:
-        found = service.store.accounts.by_email(address)
-        if found is None:
-            raise Invalid(f"there is no account {address}{did_you_mean(address, accounts)}; "
-                          f"'account add {address}' creates it")
-        return found
-    if not accounts:
-        raise Invalid("there is no account yet; create one with 'account add EMAIL'")
-    if len(accounts) > 1:
-        raise SettingError(f"there are {len(accounts)} accounts; name one with --account: "
-                           + ", ".join([*accounts][:10]))
-    return next(iter(accounts.values()))
+def command(*arguments: Argument, columns: str | None = None) -> Callable[[Handler], Handler]:
+    """Enter a command under the function's name, ``account_add`` as ``account add``."""
+    def enter(function: Handler) -> Handler:
+        COMMANDS[function.__name__.rstrip("_").replace("_", " ")] = Command(
+            function.__doc__ or "", function, arguments, columns)
+        return function
+    return enter
 
 
 def _one_of(what: str, name: str, known: Mapping[str, Any]) -> Any:
@@ -15797,17 +15976,22 @@ def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
         print("  ".join(cells).rstrip())
 
 
-def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, *shown: str) -> None:
-    """Rows as JSON; on a terminal as a table of ``shown`` columns, if any; else a line each, with tabs."""
+def _print_rows(rows: Sequence[Any], as_json: bool, columns: str = "") -> None:
+    """Rows as JSON; on a terminal as a table; else a line each, with tabs. ``columns``: their members, of
+    which a terminal shows those with a "*", and JSON alone those with a "+"; "" for all."""
+    names = columns.split() or [*(rows[0] if rows else ())]
+    found = [{name: row[name] if isinstance(row, Mapping) else getattr(row, name)
+              for name in (name.rstrip("*+") for name in names)} for row in rows]
+    starred = [name[:-1] for name in names if name[-1:] == "*"]
     if as_json:
-        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        print(json.dumps(found, ensure_ascii=False, indent=2))
     elif not rows and sys.stdout.isatty():
         print("none", file=sys.stderr)
     elif sys.stdout.isatty():
-        _print_table([{name: row[name] for name in shown or row} for row in rows])
+        _print_table([{name: row[name] for name in starred or row} for row in found])
     else:
-        for row in rows:
-            print(*map(_text, row.values()), sep="\t")
+        for row in found:
+            print(*(_text(row[name.rstrip("*")]) for name in names if name[-1:] != "+"), sep="\t")
 
 
 def _print_facts(facts: Mapping[str, Any]) -> None:
@@ -15840,30 +16024,9 @@ def _project_in(providers: Mapping[str, Provider], id_: str | None, name: str) -
     return project_at(providers, id_ or None, name, is_typed=True)
 
 
-def _tracked_project(service: Service, account: Account, id_: str | None, name: str) -> Project:
-    """A project of the account. Raises Invalid."""
-    key, named = name, service.store.projects.search(account.id, name) if id_ is None else []
-    if [project.name for project in named] == [name]:
-        return named[0]
-    if id_ is None or id_ in service.providers:     # else it is of one that is not known any more
-        provider, _, key = _project_in(service.providers, id_, name)
-        id_ = provider.id
-    found = service.store.projects.by_names(account.id, id_, [key])
-    if found is None:
-        raise Invalid(f"{account.email} does not track {name} of {id_}")
-    return found[0]
-
-
-def _tag_at(service: Service, account: Account, name: str) -> Tag:
-    """A tag of the account. Raises Invalid."""
-    tags = {tag.name.lower(): tag for tag in service.store.tags.of_account(account.id)}
-    return _one_of("tag", name.lower(), tags)
-
-
-def _destination_at(service: Service, account: Account, kind: str, name: str) -> Destination:
-    _one_of("kind", kind, KINDS)
-    named = {one.name: one for one in service.store.destinations.of_account(account.id, kind)}
-    return _one_of(kind, name, named)
+def _require_change(given: Mapping[str, Any], example: str) -> None:
+    if not given:
+        raise SettingError(f"nothing to change; expected a flag such as {example}")
 
 
 class Invocation(contextlib.ExitStack):
@@ -15873,48 +16036,116 @@ class Invocation(contextlib.ExitStack):
         super().__init__()
         self.run, self.settings, self.args = self, settings, args
 
-    service = functools.cached_property(lambda run: run.enter_context(opened(run.settings)))
+    service = functools.cached_property(lambda run: run.open())
     store = property(lambda run: run.service.store)
-    configuration = functools.cached_property(lambda run: run.enter_context(_configuration(run.settings)))
-    account = functools.cached_property(lambda run: _account_of(run.service, run.args.account))
-    project = functools.cached_property(lambda run: _tracked_project(
-        run.service, run.account, run.args.provider, run.args.name))
-    tag = functools.cached_property(lambda run: _tag_at(run.service, run.account, run.args.name))
-    destination = functools.cached_property(lambda run: _destination_at(
-        run.service, run.account, run.args.kind, run.args.name))
+    project = functools.cached_property(lambda run: run.project_at(run.args.provider, run.args.name))
+    tag = functools.cached_property(lambda run: run.tag_at(run.args.name))
+    tag_id = property(lambda run: run.tag.id)
+    kind = property(lambda run: run.args.kind)
+    destination = functools.cached_property(lambda run: run.destination_at(run.kind, run.args.destination))
 
-    def call(self, function: Command) -> Any:
-        """What the function returns, given what its parameters name."""
-        return function(**{name: getattr(self, name) for name in inspect.signature(function).parameters})
+    def open(self, may_create: bool = False) -> Service:
+        """A service for one command: its store and providers, without its threads."""
+        if not may_create:
+            self.require_store()
+        opened = Service(self.settings, is_command=True)
+        self.callback(opened.stop)
+        return opened
 
-    def status(self, function: Command) -> int:
-        """The exit status of a command. A text that it returns is printed, and so are rows; in a tuple the
-        columns follow that a terminal shows of them."""
-        made = self.call(function)
-        if isinstance(made, str):
-            print(made)
-        elif isinstance(made, (list, tuple)):
-            rows, *shown = made if isinstance(made, tuple) else (made,)
-            _print_rows(rows, self.args.json, *shown)
-        return made if isinstance(made, int) else 0
+    def require_store(self) -> None:
+        if not os.path.exists(self.settings.db):
+            raise Invalid(f"there is no store {self.settings.db}; name another with --db, or run 'serve'")
 
+    @functools.cached_property
+    def configuration(self) -> Configuration:
+        """The stored settings. No service is made of them, so that an unusable one can be repaired."""
+        self.require_store()
+        store = self.enter_context(contextlib.closing(Store(self.settings.db)))
+        return Configuration(store, self.settings, is_command=True)
 
-def row_command(name: str, about: str, function: Command, *arguments: Argument) -> None:
-    """Enter a command of one call under its name, with its help."""
-    function.__doc__ = about
-    COMMANDS[name] = function, arguments
+    @property
+    def completed(self) -> Settings:
+        """The settings of a command that needs no store, completed from the store's if there is one."""
+        return self.configuration.settings() if os.path.exists(self.settings.db) else self.settings
 
+    @functools.cached_property
+    def account(self) -> Account:
+        """The account with the address that is named; without one, the only account."""
+        accounts, address = {one.email: one for one in self.store.accounts.all()}, self.args.account
+        if address:
+            found = self.store.accounts.by_email(address)
+            if found is None:
+                raise Invalid(f"there is no account {address}{did_you_mean(address, accounts)}; "
+                              f"'account add {address}' creates it")
+            return found
+        if not accounts:
+            raise Invalid("there is no account yet; create one with 'account add EMAIL'")
+        if len(accounts) > 1:
+            raise SettingError(f"there are {len(accounts)} accounts; name one with --account: "
+                               + ", ".join([*accounts][:10]))
+        return next(iter(accounts.values()))
 
-def remove_command(name: str, about: str, what: str, function: Command, *arguments: Argument,
-                   question: str = "Delete the {what}?") -> None:
-    """Enter a command that asks, removes and says what was removed; ``what``: in words, of its ``run``."""
-    def remove(run: Invocation) -> str:
-        said = what.format(run=run)
-        _confirm(run.args, question.format(what=said, run=run))
-        if run.call(function) is False:
-            raise Invalid(f"{run.account.email} has no {said}")
-        return f"{said} removed"
-    row_command(name, about, remove, *arguments, _YES)
+    def project_at(self, id_: str | None, name: str) -> Project:
+        """A project of the account."""
+        key, named = name, self.store.projects.search(self.account.id, name) if id_ is None else []
+        if [project.name for project in named] == [name]:
+            return named[0]
+        if id_ is None or id_ in self.service.providers:    # else it is of one that is not known any more
+            provider, _, key = _project_in(self.service.providers, id_, name)
+            id_ = provider.id
+        found = self.store.projects.by_names(self.account.id, id_, [key])
+        if found is None:
+            raise Invalid(f"{self.account.email} does not track {name} of {id_}")
+        return found[0]
+
+    def tag_at(self, name: str) -> Tag:
+        tags = {tag.name.lower(): tag for tag in self.store.tags.of_account(self.account.id)}
+        return _one_of("tag", name.lower(), tags)
+
+    def destination_at(self, kind: str, name: str) -> Destination:
+        those = self.store.destinations.of_account(self.account.id, _one_of("kind", kind, KINDS) and kind)
+        return _one_of(kind, name, {one.name: one for one in those})
+
+    def delivery_at(self, id_: str) -> DeliverySummary:
+        found = self.store.outbox.history(self.account.id, delivery_id=id_) if id_ else []
+        if not found:
+            raise Invalid(f"{self.account.email} has no delivery {id_}; 'deliveries list' shows those of 30 "
+                          "days")
+        return found[0]
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """The arguments of these names that were typed."""
+        return {name: value for name in names if (value := getattr(self.args, name, None)) is not None}
+
+    @functools.cached_property
+    def call(self) -> Call:
+        """What was typed, for a handler of the API."""
+        given = self.given(*vars(self.args))
+        for name in {"tags", "without_tags"} & given.keys():        # "" names none
+            given[name] = [self.tag_at(tag).id for tag in given[name] if tag]
+        if "settings" in given:
+            given["settings"] = _given_settings(given["settings"])
+        return self.service.call(self.account.id, given)
+
+    @property
+    def range(self) -> dict[str, Any]:
+        """The deliveries that the arguments of ``_RANGE`` name."""
+        id_ = self.destination_at(*self.args.destination).id if self.args.destination else None
+        return {"destination_id": id_, "since": self.args.since, "until": self.args.until}
+
+    def execute(self, row: Command) -> int:
+        """Run a command; its exit status. Raises what that raises."""
+        values = {name: getattr(self, name) for name in inspect.signature(row.function).parameters}
+        if row.sure:
+            _confirm(self.args, row.sure.format(run=self))
+        answer = row.function(**values)
+        if row.said:
+            answer = row.said.format(run=self, answer=answer)
+        if isinstance(answer, str):
+            print(answer)
+        elif isinstance(answer, list):
+            _print_rows(answer, self.args.json, row.columns or "")
+        return answer if isinstance(answer, int) else 0
 
 
 @command()
@@ -15963,63 +16194,40 @@ def _read_password(args: argparse.Namespace) -> str:
     return read_password(password)
 
 
-def _given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-
-
 _PASSWORD_STDIN = switch("--password-stdin", "read the password from standard input")
-_TIME_ZONE = argument("--time-zone", "the time zone of its digests, such as Europe/Berlin; at first this "
-                      "machine's", "ZONE", lambda name: time_zone_of(name) and name)
 
 
-@command(_EMAIL, argument("--name", "the account's name; without it the address"), _TIME_ZONE,
+@command(_EMAIL, argument("--name", "the account's name; without it the address"),
+         *flags_of(option for option in ACCOUNT_OPTIONS if option.name == "time_zone"),
          argument("--type", "the type that webhooks send", choices=ACCOUNT_TYPES, default="user"),
          switch("--admin", "an administrator; the first account always is"), _PASSWORD_STDIN)
-def account_add(settings: Settings, args: argparse.Namespace) -> str:
-    """Create an account. The password is asked for."""
+def account_add(run: Invocation, args: argparse.Namespace) -> str:
+    """Create an account. The password is asked for. Its time zone is at first this machine's."""
     read_email(args.account)
-    with opened(settings, may_create=True) as service:
-        if service.store.accounts.by_email(args.account):
-            raise Invalid(f"there is an account {args.account} already")
-        name, password = read_label(args.name or args.account), hash_password(_read_password(args))
-        account = service.store.accounts.add(
-            args.type, args.account, name, password, args.admin, args.time_zone or machine_time_zone())
-        return f"account {account.email} created" + (", an administrator" if account.is_admin else "")
+    accounts = run.open(may_create=True).store.accounts
+    if accounts.by_email(args.account):
+        raise Invalid(f"there is an account {args.account} already")
+    name, password = read_label(args.name or args.account), hash_password(_read_password(args))
+    added = accounts.add(args.type, args.account, name, password, args.admin,
+                         args.time_zone or machine_time_zone())
+    return f"account {added.email} created" + (", an administrator" if added.is_admin else "")
 
 
-row_command(
-    "account list", "List the accounts: address, name, type, administrator, time zone, email_notification.",
-    lambda store: [{name: getattr(account, name) for name in (
-        "email", "name", "type", "is_admin", "time_zone", "email_notification")}
-        for account in store.accounts.all()], _JSON)
-
-
-@account_command(
-    argument("--name", "the account's name"), _TIME_ZONE,
-    argument("--email-notification", "what a project has whose email_notification is set to default",
-             choices=EMAIL_NOTIFICATIONS[:-1]),
-    argument("--digests-at", "the hour of its digests, 0 to 23", "HOUR", _whole(0, 23), dest="digest_hour"),
-    argument("--quiet", "hours in which only security fixes are sent: 22:00-07:00, or none", "FROM-UNTIL"))
-def account_change(store: Store, account: Account, args: argparse.Namespace) -> None:
+@command(argument("--name", "the account's name"),
+         *flags_of(option for option in ACCOUNT_OPTIONS if not option.name.startswith("quiet")),
+         argument("--quiet", "hours in which only security fixes are sent: 22:00-07:00, or none",
+                  "FROM-UNTIL"))
+def account_change(run: Invocation, store: Store, account: Account, args: argparse.Namespace) -> None:
     """Change an account. What you do not name stays."""
-    changes = _given(args, "name", "time_zone", "email_notification", "digest_hour")
+    given = run.given("name", *(option.name for option in ACCOUNT_OPTIONS))
     if args.quiet:
-        begins, _, ends = args.quiet.removesuffix("none").partition("-")
-        changes["quiet_from"], changes["quiet_until"] = read_quiet_hours(begins, ends)
-    if not changes:
-        raise SettingError("nothing to change; expected a flag such as --time-zone Europe/Berlin")
-    if "name" in changes:
-        changes["name"] = read_label(changes["name"])
-    store.accounts.update(dataclasses.replace(account, **changes))
+        given["quiet_from"], _, given["quiet_until"] = args.quiet.removesuffix("none").partition("-")
+    _require_change(given, "--time-zone Europe/Berlin")
+    store.accounts.update(changed_account(account, Fields(given)))
 
 
-row_command("account passwd", "Set an account's password, and end its sessions.",
-            lambda store, account, args: store.accounts.set_password(
-                account.id, hash_password(_read_password(args))), _ACCOUNT, _PASSWORD_STDIN)
-
-
-@account_command()
-def account_recover(service: Service, account: Account, args: argparse.Namespace) -> str:
+@command()
+def account_recover(service: Service, account: Account) -> str:
     """Turn off an account's second factor.
     For somebody who has lost the phone and the recovery codes."""
     if not service.store.accounts.turn_off_second_factor(account.id):
@@ -16028,23 +16236,46 @@ def account_recover(service: Service, account: Account, args: argparse.Namespace
     return f"second factor of {account.email} turned off"
 
 
-remove_command("account remove", "Delete an account with everything that it owns.",
-               "account {run.account.email}",
-               lambda store, account: store.accounts.remove(account.id), _EMAIL,
-               question="Delete the {what} with its projects, destinations and keys?")
-row_command("key add", "Create an API key, and print it.",
-            lambda store, account, args: store.keys.add(
-                account.id, read_label(args.name), read_networks(args.network)).secret,
-            _ACCOUNT, argument("name", "a label for the key"),
-            given_often("--network", "a network that the key is accepted from", "CIDR", default=[]))
-row_command("key list", "List an account's keys: name, networks, last use. Secrets are not shown.",
-            lambda store, account: [
-                {"name": key.name, "networks": " ".join(key.networks),
-                 "used_at": key.used_at and timestamp(key.used_at)}
-                for key in store.keys.of_account(account.id)], _ACCOUNT, _JSON)
-remove_command("key remove", "Delete an API key. Requests with it are refused from then on.",
-               "key {run.args.name}", lambda store, account, args: store.keys.remove(account.id, args.name),
-               _ACCOUNT, argument("name"), question="Delete the {what} of {run.account.email}?")
+COMMANDS |= {
+    "account list": Command(
+        "List the accounts.", lambda store: store.accounts.all(),
+        columns="email name type is_admin time_zone email_notification"),
+    "account passwd": Command(
+        "Set an account's password, and end its sessions.",
+        lambda store, account, args: store.accounts.set_password(
+            account.id, hash_password(_read_password(args))), (_PASSWORD_STDIN,)),
+    "account remove": Command(
+        "Delete an account with everything that it owns.",
+        lambda store, account: store.accounts.remove(account.id), (_EMAIL,),
+        said="account {run.account.email} removed",
+        sure="Delete the account {run.account.email} with its projects, destinations and keys?"),
+    "key add": Command(
+        "Create an API key, and print it.",
+        lambda store, account, args: store.keys.add(
+            account.id, read_label(args.name), read_networks(args.network)).secret,
+        (argument("name", "a label for the key"),
+         given_often("--network", "a network that the key is accepted from", "CIDR", default=[]))),
+    "key list": Command(
+        "List an account's keys. Secrets are not shown.", lambda store, account: [
+            {"name": key.name, "networks": " ".join(key.networks),
+             "used_at": key.used_at and timestamp(key.used_at)}
+            for key in store.keys.of_account(account.id)], columns="name networks used_at"),
+    "key remove": Command(
+        "Delete an API key. Requests with it are refused from then on.",
+        lambda store, account, args: store.keys.remove(account.id, _one_of("key", args.name, {
+            key.name: key for key in store.keys.of_account(account.id)}).name),
+        (argument("name"),), said="key {run.args.name} removed",
+        sure="Delete the key {run.args.name} of {run.account.email}?"),
+    "tag add": Command(
+        "Create a tag, and print its id.", add_tag, (argument("name", "what you call it"),),
+        said="{answer[id]}"),
+    "tag list": Command(
+        "List an account's tags.", lambda store, account: store.tags.of_account(account.id),
+        columns="name id"),
+    "tag remove": Command(
+        "Delete a tag; projects and destinations lose it.", remove_tag, (argument("name"),),
+        said="tag {run.tag.name} removed", sure="Delete the tag {run.tag.name}?"),
+}
 
 
 _PROVIDER = argument("provider", "a provider's id; not needed for an address, or owner/repository of GitHub",
@@ -16052,14 +16283,12 @@ _PROVIDER = argument("provider", "a provider's id; not needed for an address, or
 _NAME = argument("name", "the name there, such as bottlepy/bottle; or the address of its page, a purl")
 
 
-@account_command(_PROVIDER, _NAME)
+@command(_PROVIDER, _NAME)
 def project_add(service: Service, account: Account, args: argparse.Namespace) -> str:
     """Track a project, check it, and print its id."""
-    provider, name, key = _project_in(service.providers, args.provider, args.name)
-    project, source = service.installer.add(
-        account.id, provider, key, name, {
-            "email_notification": account.email_notification,
-            "installed": installed_in(provider, args.name, service.store.database.clock())})
+    _project_in(service.providers, args.provider, args.name)
+    project, source, _ = track(service.call(account.id, {
+        "provider": args.provider, "name": args.name, "email_notification": "default"}), is_typed=True)
     service.tracker.check_all([source], lambda *_: None)
     project = await_first_check(service.store, project, source, 0.0, 0.0)
     if project.health.error:
@@ -16081,21 +16310,11 @@ def _project_rows(service: Service, account: Account, projects: Sequence[Project
     return rows
 
 
-row_command("project list", """List projects, their latest versions, and what fails.
-    Provider, name, id, last check, last success, next check, quota left, missing since, error, latest
-    version, its date. A terminal shows the most important of them.""",
-            lambda service, account, store: (
-                _project_rows(service, account, store.projects.page(
-                    account.id, "name", False, size=sys.maxsize)[0]),
-                "provider", "name", "latest", "date", "checked_at", "error"), _ACCOUNT, _JSON)
-
-
-@account_command(_PROVIDER, _NAME, _JSON)
-def project_show(service: Service, account: Account, project: Project, args: argparse.Namespace) -> None:
+@command(_PROVIDER, _NAME, _JSON)
+def project_show(service: Service, call: Call, project: Project, args: argparse.Namespace) -> None:
     """Show a project with its options and latest releases."""
-    provider, tags = service.providers.get(project.provider), service.store.tags.of_account(account.id)
-    facts = project.as_json(page_of(provider, project.name) if provider else "")
-    facts |= {"tags": [tag.name for tag in tags if tag.id in project.tags]}
+    facts = read_project(call, project) | {
+        "tags": [name for id_, name in call.tags.items() if id_ in project.tags]}
     releases = [{"version": one.version, "date": one.date, "cve": one.cve, "is_prerelease": one.is_prerelease,
                  "is_ignored": excluded(project, one)}
                 for one in service.store.releases.page(project, 1, 10)[0]]
@@ -16104,39 +16323,24 @@ def project_show(service: Service, account: Account, project: Project, args: arg
         return
     patterns = [f"only {value}" if inverse else value for value, inverse in project.exclude_version_regexp]
     answers = [f"{one} {'follows' if does else 'does not follow'}" for one, does in project.version_answers]
-    _print_facts(facts | _project_rows(service, account, [project])[0] | {
+    _print_facts(facts | _project_rows(service, call.account, [project])[0] | {
         "exclude_version_regexp": patterns, "version_answers": answers, "source": None, "date": None})
     print()
     _print_rows(releases, False)
 
 
-@account_command(
-    _PROVIDER, _NAME,
-    argument("--notify-level", "notify about what is newer than installed (the default), of it about minor "
-             "and major, or only major releases, or about all", choices=NOTIFY_LEVELS),
-    argument("--skip", "ignore this version, until a newer one comes; '' for none", "VERSION",
-             dest="skipped_version"),
-    argument("--snooze", "ignore what is behind for so many days; 0 ends it", "DAYS", _whole(0, 365)),
+@command(
+    _PROVIDER, _NAME, *flags_of(PROJECT_OPTIONS),
     given_often("--follows", "this version, and those called like it, follow what is installed; '' removes "
                 "all answers", "VERSION"),
     given_often("--follows-not", "they do not", "VERSION"),
-    argument("--exclude-prereleases", "ignore prereleases", choices=("yes", "no")),
-    argument("--exclude-updated", "ignore versions that were published again", choices=("yes", "no")),
     given_often("--pattern", "ignore versions in which it is found; '' removes all patterns", "REGEX"),
     given_often("--only-pattern", "ignore versions in which it is not found", "REGEX"),
-    argument("--hold-days", "days after a release before anyone is notified", "N", _whole(0, HOLD_DAYS_MAX)),
-    argument("--email", "when mail is sent", choices=EMAIL_NOTIFICATIONS, dest="email_notification"),
-    argument("--note", "a text that is added to each notification"),
     given_often("--tag", "add a tag", "TAG", default=[]),
     given_often("--untag", "take a tag away", "TAG", default=[]))
-def project_set(service: Service, account: Account, project: Project, args: argparse.Namespace) -> None:
+def project_set(run: Invocation, account: Account, project: Project, args: argparse.Namespace) -> None:
     """Change a project's options. What you do not name stays; patterns replace all earlier ones."""
-    given = _given(args, "notify_level", "skipped_version", "hold_days", "email_notification", "note")
-    if args.snooze is not None:
-        until = service.store.database.clock() + args.snooze * DAY
-        given["snoozed_until"] = timestamp(until) if args.snooze else ""
-    switches = _given(args, "exclude_prereleases", "exclude_updated")
-    given |= {name: text == "yes" for name, text in switches.items()}
+    given = run.given(*(option.name for option in PROJECT_OPTIONS))
     if args.pattern is not None or args.only_pattern is not None:
         given["exclude_version_regexp"] = [
             *({"value": text} for text in args.pattern or () if text),
@@ -16147,30 +16351,10 @@ def project_set(service: Service, account: Account, project: Project, args: argp
                 *((one, False) for one in args.follows_not or ())]
         given["version_answers"] = [{"version": one, "follows": does} for one, does in (*kept, *said)]
     if args.tag or args.untag:
-        added, taken = ([_tag_at(service, account, name).id for name in names]
-                        for names in (args.tag, args.untag))
+        added, taken = ([run.tag_at(name).id for name in names] for names in (args.tag, args.untag))
         given["tags"] = [id_ for id_ in (*project.tags, *added) if id_ not in taken]
-    if not given:
-        raise SettingError("nothing to change; expected a flag such as --exclude-prereleases yes")
-    fields = Fields(given)
-    changes = project_settings(fields, service.installer, project)
-    fields.check()
-    service.store.projects.update(account.id, project.id, changes)
-    service.installer.compare(account.id, [project.id])
-
-
-remove_command("project remove", "Stop tracking a project. Its options and its history are deleted.",
-               "project {run.project.provider} {run.project.name}",
-               lambda store, project: store.projects.remove(project.id), _ACCOUNT, _PROVIDER, _NAME,
-               question="Stop tracking {run.project.provider} {run.project.name} for {run.account.email}?")
-row_command("tag add", "Create a tag, and print its id.",
-            lambda store, account, args: store.tags.add(account.id, read_label(args.name, TAG_LIMIT)).id,
-            _ACCOUNT, argument("name", "what you call it"))
-row_command("tag list", "List an account's tags: name, id.",
-            lambda store, account: [{"name": tag.name, "id": tag.id}
-                                    for tag in store.tags.of_account(account.id)], _ACCOUNT, _JSON)
-remove_command("tag remove", "Delete a tag; projects and destinations lose it.", "tag {run.tag.name}",
-               lambda store, account, tag: store.tags.remove(account.id, tag.id), _ACCOUNT, argument("name"))
+    _require_change(given, "--exclude-prereleases yes")
+    update_project(run.service.call(account.id, given), project)
 
 
 _PLACE = argument("--place", "what you call the machine, such as nas", default="")
@@ -16183,26 +16367,32 @@ def _installed_rows(project: Project) -> list[dict[str, Any]]:
              "may_follow": one.may_follow, "is_rebuilt": one.is_rebuilt} for one in project.installed]
 
 
-@account_command(_PROVIDER, _NAME, argument("version", "as the provider writes it"), _PLACE)
-def installed_set(service: Service, project: Project, args: argparse.Namespace) -> None:
+@command(_PROVIDER, _NAME, argument("version", "as the provider writes it"), _PLACE)
+def installed_set(call: Call, project: Project) -> None:
     """Say which version of a project runs, at one place."""
-    version = read_label(args.version, field="version")
-    service.installer.record(project, Installation(read_place(args.place), version, seen_at=time.time()))
-    if doubt := service.installer.doubt(project, version):
+    if doubt := install(call, project):
         _complain(f"recorded.{doubt}")
 
 
-row_command("installed list", """List what is installed.
-    Provider, project, place, version, state, step, newest of its line, newest of all, releases behind, CVEs
-    that those name, where it is known from, when it was seen last, what may follow it, whether its tag has a
-    new build.""",
-            lambda store, account: (
-                [row for project in store.projects.with_updates(account.id)
-                 for row in _installed_rows(project)], "name", "place", "version", "state", "step", "line",
-                "newest", "behind", "may_follow", "is_rebuilt"), _ACCOUNT, _JSON)
+COMMANDS |= {
+    "project list": Command(
+        "List projects, their latest versions, and what fails.", lambda service, account, store:
+        _project_rows(service, account, store.projects.search(account.id, "")),
+        columns="provider* name* id checked_at* succeeded_at next_check_at quota_left missing_since error* "
+                "latest* date*"),
+    "project remove": Command(
+        "Stop tracking a project. Its options and its history are deleted.", remove_project,
+        (_PROVIDER, _NAME), said="project {run.project.provider} {run.project.name} removed",
+        sure="Stop tracking {run.project.provider} {run.project.name} for {run.account.email}?"),
+    "installed list": Command(
+        "List what is installed.", lambda store, account: [
+            row for project in store.projects.with_updates(account.id) for row in _installed_rows(project)],
+        columns="provider name* place* version* state* step* line* newest* behind* cve origin seen_at "
+                "may_follow* is_rebuilt*"),
+}
 
 
-@account_command(_PROVIDER, _NAME, _PLACE)
+@command(_PROVIDER, _NAME, _PLACE)
 def installed_remove(service: Service, account: Account, project: Project, args: argparse.Namespace) -> None:
     """Forget what is installed of a project at a place."""
     kept = [one for one in project.installed if one.place != args.place]
@@ -16214,29 +16404,27 @@ def installed_remove(service: Service, account: Account, project: Project, args:
         one for one in now.installed if one.place != args.place])
 
 
-@account_command(switch("--all", "also what is up to date, skipped or snoozed"),
-                 argument("--place", "only what runs there"),
-                 argument("--tag", "only projects that have the tag"), _JSON)
-def updates_(service: Service, account: Account, args: argparse.Namespace) -> None:
-    """List what is installed and behind, then what is unsure.
-    Provider, project, place, version, state, step, newest of its line and of all, releases behind, CVEs, what
-    may follow it, whether its tag has a new build."""
-    now, rows = service.store.database.clock(), list[dict[str, Any]]()
-    tag = _tag_at(service, account, args.tag).id if args.tag else None
-    for project in service.store.projects.with_updates(account.id, args.all, args.place, tag):
+@command(switch("--all", "also what is up to date, skipped or snoozed"),
+         argument("--place", "only what runs there"),
+         argument("--tag", "only projects that have the tag"),
+         columns="provider name* place* version* state* step* line newest* behind* cve* may_follow* "
+                 "is_rebuilt*")
+def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """List what is installed and behind, then what is unsure."""
+    now, rows = run.store.database.clock(), list[dict[str, Any]]()
+    tag = run.tag_at(args.tag).id if args.tag else None
+    for project in run.store.projects.with_updates(account.id, args.all, args.place, tag):
         shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
         rows += [row | shown for row, one in zip(_installed_rows(project), project.installed)
                  if args.place in (None, one.place) and (args.all or project.state_of(one) in OPEN_STATES)]
     if not args.all:
         rows.sort(key=lambda row: row["state"] == "unsure")
-    _print_rows([{name: value for name, value in row.items() if name not in ("origin", "seen_at")}
-                 for row in rows], args.json, "name", "place", "version", "state", "newest", "step", "behind",
-                "cve", "may_follow", "is_rebuilt")
+    return rows
 
 
-@account_command(_PROVIDER, _NAME,
-                 argument("--since", "the version that you run, if none is recorded", "VERSION"),
-                 argument("--until", "up to this version; else the newest", "VERSION"), _JSON)
+@command(_PROVIDER, _NAME,
+         argument("--since", "the version that you run, if none is recorded", "VERSION"),
+         argument("--until", "up to this version; else the newest", "VERSION"), _JSON)
 def changes_(service: Service, project: Project, args: argparse.Namespace) -> None:
     """Print the notes of all releases since yours, newest first."""
     span, noted, _ = service.installer.changes(project, args.since, args.until)
@@ -16264,10 +16452,10 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> No
          switch("--dry-run", "only show what is found"),
          argument("--to", "record it at the releasetrack there, whose API key is in the variable "
                   "RELEASETRACK_KEY", "URL"), _JSON)
-def scan_(settings: Settings, args: argparse.Namespace) -> int:
+def scan_(run: Invocation, args: argparse.Namespace) -> int:
     """Find out which versions run here, and record them.
-    File, provider, name, version, digest, whether it is needed directly, service, outcome, reason. Exit
-    status: 0 all was read, 1 it could not run, 3 something could not be read, or not added."""
+    Prints file, provider, name, version, digest, direct (whether it is needed so), service, outcome, reason.
+    Exit status: 0 all was read, 1 it could not run, 3 something could not be read, or not added."""
     faults, found = list[str](), dict[str, list[tuple[str, Pin]]]()
     if not args.path and not args.docker:
         raise SettingError("nothing to scan; expected files, folders, or --docker")
@@ -16279,8 +16467,9 @@ def scan_(settings: Settings, args: argparse.Namespace) -> int:
     for fault in faults:
         _complain(fault)
     rows = [row.as_json() for origin, pins in found.items()
-            for row in _scanned(settings, args, origin, pins, is_whole=not faults)]
-    _print_rows(rows, args.json, "provider", "name", "version", "outcome", "reason")
+            for row in _scanned(run, args, origin, pins, is_whole=not faults)]
+    _print_rows(rows, args.json,
+                "file provider* name* version* digest direct service outcome* reason*")
     left = [row for row in rows if args.track and not args.dry_run and row["outcome"] == "not tracked"
             and row["provider"] and (row["direct"] or args.all)]
     if left:
@@ -16289,22 +16478,19 @@ def scan_(settings: Settings, args: argparse.Namespace) -> int:
     return 3 if faults else 0
 
 
-def _scanned(settings: Settings, args: argparse.Namespace, origin: str, pins: Sequence[tuple[str, Pin]],
+def _scanned(run: Invocation, args: argparse.Namespace, origin: str, pins: Sequence[tuple[str, Pin]],
              is_whole: bool) -> list[ScanRow]:
     """What became of what was found, here or at --to, which is sent no part. Raises ReleasetrackError."""
     place = read_place(args.place)
     if args.to and not is_whole and not args.dry_run:
         raise Invalid("nothing was sent, as something could not be read; see above")
-    if args.to or args.dry_run and not os.path.exists(settings.db):
-        known = _completed(settings) if args.to else settings
-        rows = scan_rows(providers_with(known.provider), {}, pins)
-        return rows if args.dry_run else _sent(settings, args, place, origin, rows)
-    with opened(settings) as service:
-        account = _account_of(service, args.account)
-        if args.dry_run:
-            return scan_rows(service.providers, service.store.projects.ids_by_key(account.id), pins)
-        return service.installer.record_scan(
-            account, place, origin, pins, is_tracking=args.track, with_indirect=args.all, is_whole=is_whole)
+    if args.to or args.dry_run and not os.path.exists(run.settings.db):
+        rows = scan_rows(providers_with(run.completed.provider), {}, pins)
+        return rows if args.dry_run else _sent(run.settings, args, place, origin, rows)
+    if args.dry_run:
+        return scan_rows(run.service.providers, run.store.projects.ids_by_key(run.account.id), pins)
+    return run.service.installer.record_scan(
+        run.account, place, origin, pins, is_tracking=args.track, with_indirect=args.all, is_whole=is_whole)
 
 
 def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
@@ -16349,47 +16535,32 @@ def _limit(default: int) -> Argument:
     return argument("--limit", about, "N", _whole(1, 999_999), default=default)
 
 
-@account_command(_SINCE, switch("--unread", "only unread ones"),
-                 switch("--security", "only those that name a CVE"),
-                 argument("--search", "only with these words in name, version or note", "TEXT"), _limit(20),
-                 _JSON)
-def releases_(service: Service, account: Account, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """List the newest releases of all your projects.
-    Date, provider, project, version, CVEs, whether it is a prerelease, whether it is unread."""
-    rows = list[dict[str, Any]]()
-    for page in itertools.count(1):
-        items, has_more = service.store.releases.latest(
-            account.id, page, text=args.search, is_security=args.security, is_unread=args.unread, size=500)
-        for item in items:
-            if (item.found_at or 0.0) >= args.since:
-                rows.append({"date": item.release.date, "provider": item.project.provider,
-                             "project": item.project.name, "version": item.release.version,
-                             "cve": item.release.cve, "is_prerelease": item.release.is_prerelease,
-                             "is_unread": item.is_unread})
-        if not has_more or len(rows) >= args.limit:
-            break
-    return rows[:args.limit]
+COMMANDS |= {"releases": Command(
+    "List the newest releases of all your projects.",
+    lambda call, args: latest_releases(call, args.limit, args.since, text=args.search,
+                                       is_security=args.security, is_unread=args.unread),
+    (_SINCE, switch("--unread", "only unread ones"), switch("--security", "only those that name a CVE"),
+     argument("--search", "only with these words in name, version or note", "TEXT"), _limit(20)),
+    columns="date provider project version cve is_prerelease is_unread")}
 
 
 @command(_JSON)
-def status_(settings: Settings, args: argparse.Namespace) -> int:
+def status_(run: Invocation, settings: Settings, args: argparse.Namespace) -> int:
     """Show whether serve runs, what fails and what waits.
     Exit status: 0 serve runs, 1 it does not, 3 it runs, but something fails."""
-    _require_store(settings)
+    run.require_store()
     is_running = is_in_use(settings.db)     # by serve, or for a moment by another command
-    with opened(settings) as service:
-        counts, sources = service.store.counts(), service.store.sources.all()
-        checked_at = max((source.checked_at or 0.0 for source in sources), default=0.0)
-        facts: dict[str, Any] = {
-            "serve": "running" if is_running else "not running", "store": settings.db,
-            "size": service.store.database.size(),
-            "last_check_at": timestamp(checked_at) if checked_at else None,
-            **{name: counts[name] for name in ("accounts", "projects", "failing_sources", "due_sources",
-                                               "pending_deliveries", "failed_deliveries")}}
-        failing = [{"provider": source.provider, "name": source.name, "error": source.error}
-                   for source in sources if source.error]
-        unsent = [{"destination": one.kind, "name": one.name, "error": one.error or ""}
-                  for one in service.store.destinations.failing()]
+    counts, sources = run.store.counts(), run.store.sources.all()
+    checked_at = max((source.checked_at or 0.0 for source in sources), default=0.0)
+    facts: dict[str, Any] = {
+        "serve": "running" if is_running else "not running", "store": settings.db,
+        "size": run.store.database.size(), "last_check_at": timestamp(checked_at) if checked_at else None,
+        **{name: counts[name] for name in ("accounts", "projects", "failing_sources", "due_sources",
+                                           "pending_deliveries", "failed_deliveries")}}
+    failing = [{"provider": source.provider, "name": source.name, "error": source.error}
+               for source in sources if source.error]
+    unsent = [{"destination": one.kind, "name": one.name, "error": one.error or ""}
+              for one in run.store.destinations.failing()]
     if args.json:
         print(json.dumps(facts | {"failing": failing + unsent}, ensure_ascii=False, indent=2))
     else:
@@ -16400,172 +16571,119 @@ def status_(settings: Settings, args: argparse.Namespace) -> int:
 
 
 _KIND = argument("kind", f"one of {', '.join(KINDS)}", choices=list(KINDS))
-_DESTINATION_NAME = argument("name", "the destination's name")
+_DESTINATION = argument("destination", "the destination's name", metavar="NAME")
 _SET = given_often(
     "--set", "a setting, see 'destination kinds'; SETTING=- reads the value from the next line of standard "
-    "input, as is best for secrets", "SETTING=VALUE", default=[], dest="given")
+    "input, as is best for secrets", "SETTING=VALUE", dest="settings")
 _SELECTION = (
-    argument("--schedule", "notify at once, or in an hourly, daily or weekly digest", choices=SCHEDULES),
-    switch("--only-listed", "notify only about projects that list it", "is_for_every_project", False),
+    *flags_of(DESTINATION_OPTIONS),
     given_often("--tag", "notify only about projects that have one of these tags", "TAG", dest="tags"),
     given_often("--without-tag", "do not notify about projects with one of these tags", "TAG",
-                dest="without_tags"),
-    switch("--security-only", "notify only about releases that name a CVE", "is_security_only"),
-    argument("--report", "send a report of what is behind", choices=REPORTS))
+                dest="without_tags"))
 
 
-def _given_settings(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """What --set says, as names and texts. Raises Invalid."""
+def _given_settings(texts: Sequence[str]) -> list[dict[str, str]]:
+    """What --set says, for a handler of the API. Raises Invalid."""
     pairs = []
     for name, equals, text in (line.partition("=") for line in texts):
         if not equals:
             raise Invalid(f"--set {name[:60]!r}: expected SETTING=VALUE")
         if text == "-" and not (text := sys.stdin.readline()):
             raise Invalid(f"{name}: there is no line left on standard input")
-        pairs.append((name, text.rstrip("\r\n")))
+        pairs.append({"setting": name, "value": text.rstrip("\r\n")})
     return pairs
 
 
-def _selection(service: Service, account: Account, args: argparse.Namespace) -> dict[str, Any]:
-    """What the arguments of ``_SELECTION`` say, as fields of a destination. Raises Invalid."""
-    if args.schedule not in (None, "instant") and args.kind in ("webhook", "email"):
-        raise Invalid("--schedule: a webhook is always notified at once" if args.kind == "webhook" else
-                      "--schedule: mail goes by each project's email_notification")
-    if args.report not in (None, "none") and args.kind == "webhook":
-        raise Invalid("--report: reports are for people; a program can use GET /v1/updates")
-    said = _given(args, "schedule", "is_for_every_project", "is_security_only", "report")
-    for field, names in _given(args, "tags", "without_tags").items():       # "" names none
-        said[field] = tuple(_tag_at(service, account, name).id for name in names if name)
-    return said
-
-
-def _new_destination(account: Account, kind: str, name: str) -> Destination:
-    """A destination that is not stored yet, and has no settings. Raises Invalid."""
-    return Destination(make_id(), account.id, kind, read_label(name), {},
-                       make_signing_secret() if kind == "webhook" else "")
-
-
-def _changed_destination(service: Service, account: Account, before: Destination, given: Sequence[str],
-                         **changes: Any) -> Destination:
-    """A destination after what --set says, and other changes. Raises Invalid, also for its address."""
-    if given or not before.settings:
-        changes["settings"] = changed_settings(before, _given_settings(given), service.settings.brand)
-    after = dataclasses.replace(before, **changes)
-    require_allowed_address(after, account.is_admin, service.fetcher.refusal_of)
-    return after
-
-
-def _add_destination(service: Service, account: Account, kind: str, name: str, given: Sequence[str],
-                     **selection: Any) -> str:
-    """The secret of a webhook that was stored, or the id of another destination. Raises Invalid."""
-    new = _changed_destination(service, account, _new_destination(account, kind, name), given, **selection)
+@command(_KIND, argument("name", "the destination's name"), _SET, *_SELECTION)
+def destination_add(settings: Settings, service: Service, call: Call, kind: str) -> str:
+    """Create a destination, and print its id. It is for every project unless you select some.
+    Of a webhook the signing secret is printed. 'destination test' without a name tries settings before."""
+    new = add_destination(call, kind)
     if kind == "email" and not service.settings.smtp_url:
         _complain("there is no mail server yet; name one with 'config set smtp_url -' or serve --smtp-url")
-    service.store.destinations.add(new)
     return new.secret or new.id
 
 
-row_command("destination add",
-            """Create a destination, and print its id. It is for every project unless you select some.
-    Of a webhook the signing secret is printed. 'destination test' without a name tries settings before.""",
-            lambda service, account, args: _add_destination(
-                service, account, args.kind, args.name, args.given, **_selection(service, account, args)),
-            _ACCOUNT, _KIND, _DESTINATION_NAME, _SET, *_SELECTION)
+@command(argument("name", "a label for the webhook"), argument("url", "where requests are sent"),
+         given_often("--header", "a header; - reads it from standard input", "'K: V'", default=[]),
+         given_often("--field", "a field of a custom body", "'K=TEMPLATE'", default=[]))
+def webhook_add(service: Service, account: Account, args: argparse.Namespace) -> str:
+    """Create a webhook, and print its signing secret. 'destination add' has more options."""
+    settings = [f"url={args.url}", *(f"header={line}" for line in args.header),
+                *(f"field={line}" for line in args.field)]
+    return add_destination(service.call(account.id, {
+        "name": args.name, "settings": _given_settings(settings)}), "webhook").secret
 
 
-@account_command(_KIND, _DESTINATION_NAME, _SET, *_SELECTION,
-                 argument("--rename", "the destination's new name", "NAME"),
-                 switch("--every-project", "notify about every project again", "is_for_every_project"),
-                 switch("--all-releases", "notify about all releases again", "is_security_only", False))
-def destination_change(service: Service, account: Account, destination: Destination,
-                       args: argparse.Namespace) -> None:
+@command(_KIND, _DESTINATION, _SET, *_SELECTION,
+         argument("--rename", "the destination's new name", "NAME", dest="name"))
+def destination_change(run: Invocation, call: Call, destination: Destination) -> None:
     """Change a destination. What you do not name stays; --set NAME= removes a setting, --tag '' the tags."""
-    changes = _selection(service, account, args)
-    if args.rename is not None:
-        changes["name"] = read_label(args.rename)
-    if not changes and not args.given:
-        raise SettingError("destination change: nothing to change; expected a flag such as --schedule daily")
-    service.store.destinations.update(
-        _changed_destination(service, account, destination, args.given, **changes))
+    options = (option.name for option in DESTINATION_OPTIONS)
+    _require_change(run.given("name", "settings", "tags", "without_tags", *options), "--schedule daily")
+    update_destination(call, destination)
 
 
-def _destination_row(store: Store, destination: Destination, as_json: bool) -> dict[str, Any]:
-    tags = {tag.id: tag.name for tag in store.tags.of_account(destination.account_id)}
-    shown = settings_as_given(destination, is_shown=True)
-    schedule = "by project" if destination.kind == "email" else destination.schedule
-    row = {"kind": destination.kind, "name": destination.name, "schedule": schedule, "id": destination.id}
-    if not as_json and destination.report != "none":
-        row["schedule"] += f", {destination.report} report"
-    if not as_json:
-        return row | {"scope": scope_of(destination, tags),
-                      "settings": " ".join(f"{name}={text}" for name, text in shown)}
-    repeatable = {field.name for field in KINDS[destination.kind].fields if field.stored_as}
-    settings = {name: [text for other, text in shown if other == name] if name in repeatable else text
-                for name, text in shown}
-    return row | {
-        "failing_since": destination.failing_since and timestamp(destination.failing_since),
-        "error": destination.error, "is_for_every_project": destination.is_for_every_project,
-        "tags": [tags[id_] for id_ in destination.tags],
-        "without_tags": [tags[id_] for id_ in destination.without_tags],
-        "is_security_only": destination.is_security_only, "report": destination.report, "settings": settings}
+@command(columns="")
+def destination_list(call: Call, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """List an account's destinations: kind, name, schedule, id, scope, settings without secrets."""
+    rows = []
+    for one in call.store.destinations.of_account(call.account_id):
+        row = destination_as_json(one, call.tags)
+        row["schedule"] = "by project" if one.kind == "email" else one.schedule
+        if not args.json:
+            report = f", {one.report} report" if one.report != "none" else ""
+            row = {"kind": one.kind, "name": one.name, "schedule": row["schedule"] + report, "id": one.id,
+                   "scope": scope_of(one, call.tags),
+                   "settings": " ".join(f"{name}={text}" for name, text in settings_as_given(one, True))}
+        rows.append(row)
+    return rows
 
 
-row_command("destination list",
-            "List an account's destinations: kind, name, schedule, id, scope, settings without secrets.",
-            lambda store, account, args: [_destination_row(store, one, args.json)
-                                          for one in store.destinations.of_account(account.id)],
-            _ACCOUNT, _JSON)
-row_command(
-    "destination kinds",
-    "List the kinds of destination, and their settings: kind, setting, default or 'required', meaning.",
-    lambda: [{"kind": id_, "setting": field.name,
-              "default": "required" if field.default is None else field.default, "about": field.about}
-             for id_, kind in KINDS.items() for field in kind.fields], _JSON)
-
-
-@account_command(_KIND, _SET,
-                 argument("name", "an existing one; without it --set describes one", nargs="?"))
-def destination_test(service: Service, account: Account, args: argparse.Namespace) -> None:
+@command(_KIND, _SET,
+         argument("destination", "an existing one; without it --set describes one", nargs="?",
+                  metavar="NAME"))
+def destination_test(run: Invocation, service: Service, account: Account, args: argparse.Namespace) -> None:
     """Send a test message, and print the request and the answer. Secrets are masked; nothing is recorded."""
-    before = (_destination_at(service, account, args.kind, args.name) if args.name else
-              _new_destination(account, args.kind, "test"))
-    destination = _changed_destination(service, account, before, args.given)
-    body, url = sample_event(account)
-    request, reply, error = service.courier.try_out(destination, account, body, url)
+    before = run.destination if args.destination else dataclasses.replace(
+        new_destination(account.id, args.kind), name="test")
+    tried = changed_destination(run.call, before)
+    request, reply, error = service.courier.try_out(tried, account, *sample_event(account))
     print(_printable(request + (f"\n\n-- {reply}" if reply else ""), "\n"))
     if error:
-        raise Invalid(f"{args.kind} {destination.name}: {error}")
+        raise Invalid(f"{args.kind} {tried.name}: {error}")
 
 
-@account_command(argument("kind", "webhook; optional", nargs="?", choices=["webhook"]),
-                 _DESTINATION_NAME,
-                 switch("--reset", "create a new one; for 24 hours every other attempt has the old one's"))
-def destination_secret(service: Service, account: Account, args: argparse.Namespace) -> str:
+@command(argument("kind", "webhook; optional", nargs="?", choices=["webhook"], default="webhook"),
+         _DESTINATION,
+         switch("--reset", "create a new one; for 24 hours every other attempt has the old one's"))
+def destination_secret(store: Store, destination: Destination, args: argparse.Namespace) -> str:
     """Print the signing secret of a webhook."""
-    webhook = _destination_at(service, account, "webhook", args.name)
-    if args.reset and (webhook.previous_until or 0.0) > time.time():
+    if args.reset and (destination.previous_until or 0.0) > time.time():
         _complain("the secret was reset less than 24 hours ago; the one before that is no longer valid")
-    return service.store.destinations.reset_secret(webhook.id) if args.reset else webhook.secret
+    return store.destinations.reset_secret(destination.id) if args.reset else destination.secret
 
 
-remove_command("destination remove", "Delete a destination with its deliveries.",
-               "destination {run.destination.kind} {run.destination.name}",
-               lambda store, destination: store.destinations.remove(destination.id),
-               _ACCOUNT, _KIND, _DESTINATION_NAME, question="Delete the {what} with its deliveries?")
-row_command("webhook add",
-            "Create a webhook, and print its signing secret. 'destination add' has more options.",
-            lambda service, account, args: _add_destination(service, account, "webhook", args.name, [
-                f"url={args.url}", *(f"header={line}" for line in args.header),
-                *(f"field={line}" for line in args.field)]),
-            _ACCOUNT, argument("name", "a label for the webhook"), argument("url", "where requests are sent"),
-            given_often("--header", "a header; - reads it from standard input", "'K: V'", default=[]),
-            given_often("--field", "a field of a custom body", "'K=TEMPLATE'", default=[]))
-row_command("config list", """List the stored settings: name, source of the value, value.
-    Sources: flag (or variable), serve (the last), operator (config set), default. Secrets are masked.""",
-            lambda configuration, args: [
-                {"name": state.row.name, "source": state.source,
-                 "value": list(state.texts) if args.json else " ".join(state.texts) or None}
-                for state in configuration.rows()], _JSON)
+COMMANDS |= {
+    "destination kinds": Command(
+        "List the kinds of destination, and their settings, of which some are required.",
+        lambda: [{"kind": id_, "setting": field.name,
+                  "default": "required" if field.default is None else field.default, "about": field.about}
+                 for id_, kind in KINDS.items() for field in kind.fields],
+        columns="kind setting default about"),
+    "destination remove": Command(
+        "Delete a destination with its deliveries.",
+        lambda store, destination: store.destinations.remove(destination.id), (_KIND, _DESTINATION),
+        said="destination {run.kind} {run.destination.name} removed",
+        sure="Delete the destination {run.kind} {run.destination.name} with its deliveries?"),
+    "config list": Command(
+        """List the stored settings, with the source of each value.
+        Sources: flag (or variable), serve (the last), operator (config set), default. Secrets are masked.""",
+        lambda configuration, args: [
+            {"name": state.row.name, "source": state.source,
+             "value": list(state.texts) if args.json else " ".join(state.texts) or None}
+            for state in configuration.rows()], columns="name source value"),
+}
 
 
 @command(argument("name", "the setting's name in 'config list'"),
@@ -16594,42 +16712,25 @@ _RANGE = (
              lambda text: _instant(text) + DAY * (len(text) == len("2026-01-31")), default=math.inf))
 
 
-def _range(service: Service, account: Account, args: argparse.Namespace) -> dict[str, Any]:
-    """What the arguments of ``_RANGE`` say. Raises Invalid."""
-    id_ = _destination_at(service, account, *args.destination).id if args.destination else None
-    return {"destination_id": id_, "since": args.since, "until": args.until}
-
-
-@account_command(*_RANGE,
-                 argument("--project", "about this project", nargs=2, metavar=("PROVIDER", "NAME")),
-                 argument("--state", choices=DELIVERY_STATES), _limit(50), _JSON)
-def deliveries_list(service: Service, account: Account, args: argparse.Namespace) -> tuple[Any, ...]:
+@command(*_RANGE,
+         argument("--project", "about this project", nargs=2, metavar=("PROVIDER", "NAME")),
+         argument("--state", choices=DELIVERY_STATES), _limit(50),
+         columns="id* created_at* state* next_attempt_at attempts kind* destination* provider project* "
+                 "version* error* event+ event_id+ destination_id+ project_id+ digest_id+ settled_at+")
+def deliveries_list(run: Invocation, account: Account, args: argparse.Namespace) -> list[dict[str, Any]]:
     """List an account's deliveries of 30 days, newest first.
-    Id, created, state, next attempt, attempts, kind and name of the destination, provider, project,
-    version (or the event: summary, failing, recovered), last error."""
-    names = ("id", "created_at", "state", "next_attempt_at", "attempts", "kind", "destination", "provider",
-             "project", "version", "error")
-    project_id = _tracked_project(service, account, *args.project).id if args.project else None
-    found = service.store.outbox.history(account.id, state=args.state, limit=args.limit,
-                                         project_id=project_id, **_range(service, account, args))
-    rows = [entry.as_json() | {"version": entry.version or entry.event} for entry in found]
-    return (rows if args.json else [{name: row[name] for name in names} for row in rows],
-            "id", "created_at", "state", "kind", "destination", "project", "version", "error")
+    Instead of a version an event may be summary, failing, or recovered."""
+    project_id = run.project_at(*args.project).id if args.project else None
+    found = run.store.outbox.history(account.id, state=args.state, limit=args.limit, project_id=project_id,
+                                     **run.range)
+    return [entry.as_json() | {"version": entry.version or entry.event} for entry in found]
 
 
-def _delivery_at(service: Service, account: Account, id_: str) -> DeliverySummary:
-    found = service.store.outbox.history(account.id, delivery_id=id_) if id_ else []
-    if not found:
-        raise Invalid(f"{account.email} has no delivery {id_}; 'deliveries list' shows those of 30 days")
-    return found[0]
-
-
-@account_command(argument("id"), _JSON)
-def deliveries_show(service: Service, account: Account, args: argparse.Namespace) -> None:
+@command(_ACCOUNT, argument("id"), _JSON)
+def deliveries_show(run: Invocation, args: argparse.Namespace) -> None:
     """Show a delivery with its attempts and the last request."""
-    entry = _delivery_at(service, account, args.id).as_json()
-    attempts = [attempt.as_json() for attempt in service.store.outbox.attempts(args.id)]
-    sent = service.store.outbox.last_sent(args.id)
+    entry, outbox = run.delivery_at(args.id).as_json(), run.store.outbox
+    attempts, sent = [attempt.as_json() for attempt in outbox.attempts(args.id)], outbox.last_sent(args.id)
     if args.json:
         print(json.dumps(entry | {"attempts": attempts, "sent": sent}, ensure_ascii=False, indent=2))
         return
@@ -16638,14 +16739,14 @@ def deliveries_show(service: Service, account: Account, args: argparse.Namespace
     print(_printable(f"\n{sent}", "\n"))
 
 
-@account_command(argument("id", "one, and what was sent together with it", nargs="?"),
-                 switch("--failed", "all of --destination whose last attempt failed"), *_RANGE)
-def deliveries_resend(service: Service, account: Account, args: argparse.Namespace) -> str:
+@command(argument("id", "one, and what was sent together with it", nargs="?"),
+         switch("--failed", "all of --destination whose last attempt failed"), *_RANGE)
+def deliveries_resend(run: Invocation, account: Account, args: argparse.Namespace) -> str:
     """Send deliveries again, and print how many. Their ids and earlier attempts stay."""
     if bool(args.id) == args.failed or args.failed and not args.destination:
         raise SettingError("expected the ID of one, or --failed with --destination KIND NAME")
-    entry = _delivery_at(service, account, args.id) if args.id else None
-    count = service.store.outbox.resend(account.id, delivery_id=args.id, **_range(service, account, args))
+    entry = run.delivery_at(args.id) if args.id else None
+    count = run.store.outbox.resend(account.id, delivery_id=args.id, **run.range)
     if entry and not count:
         raise Invalid(f"{entry.id} is not sent again: it is being sent, or due only at "
                       f"{timestamp(entry.next_attempt_at)}")
@@ -16655,11 +16756,10 @@ def deliveries_resend(service: Service, account: Account, args: argparse.Namespa
 @command(_PROVIDER, _NAME, _JSON, argument(
     "--installed", "print only the newest versions after this one: with the same first number (its line), "
     "of all, and what may follow it", "VERSION"))
-def fetch(settings: Settings, args: argparse.Namespace) -> None:
+def fetch(completed: Settings, args: argparse.Namespace) -> None:
     """Print a provider's releases of a project, newest first. Nothing is stored."""
-    settings = _completed(settings)
-    provider, name, _ = _project_in(providers_with(settings.provider), args.provider, args.name)
-    fetcher, token = Fetcher(settings), provider_token(settings, provider)
+    provider, name, _ = _project_in(providers_with(completed.provider), args.provider, args.name)
+    fetcher, token = Fetcher(completed), provider_token(completed, provider)
     installed = [args.installed] if args.installed else []
     try:
         listing = releases_of(provider, name, fetcher.fetch, token, installed=installed)
@@ -16704,36 +16804,33 @@ def _cost_of(provider: Provider, settings: Settings) -> dict[str, Any]:
 
 @command(switch("--cost", "print instead what 300 projects without news cost: requests an hour, how many the "
                 "host is sent at most, and hours between two checks of a project; both with a token too"),
-         _JSON)
-def providers_(settings: Settings, args: argparse.Namespace) -> list[dict[str, Any]]:
+         columns="")
+def providers_(completed: Settings, args: argparse.Namespace) -> list[dict[str, Any]]:
     """List the providers: id, form of a name, example, the token's environment variable, dialect, address."""
-    settings, dialects = _completed(settings), {dialect.read: name for name, dialect in DIALECTS.items()}
-    providers = providers_with(settings.provider).values()
+    dialects = {dialect.read: name for name, dialect in DIALECTS.items()}
+    providers = providers_with(completed.provider).values()
     if args.cost:
-        return [_cost_of(provider, settings) for provider in providers if provider.site]
+        return [_cost_of(provider, completed) for provider in providers if provider.site]
     return [{"id": provider.id, "form": provider.dialect.form, "example": provider.example or None,
              "token_variable": provider.token_variable if provider.dialect.auth else None,
              "dialect": dialects.get(provider.dialect.read), "site": provider.site} for provider in providers]
 
 
-def _sources_named(service: Service, args: argparse.Namespace) -> list[Source]:
+def _sources_named(run: Invocation, args: argparse.Namespace) -> list[Source]:
     """All sources, an account's, or the one that the arguments name. Raises Invalid, SettingError."""
-    account = _account_of(service, args.account) if args.account or args.provider else None
-    if args.provider in service.providers and not args.name:
+    if args.provider in run.service.providers and not args.name:
         raise SettingError("PROVIDER: expected a NAME after it")
-    sources = service.store.sources.all(account.id if account else None)
-    if account is None or not args.provider:
-        return sources
-    id_, named = (args.provider, args.name) if args.name else (None, args.provider)     # an address
-    project = _tracked_project(service, account, id_, named)
-    return [source for source in sources if source.id == project.source_id]
+    if not args.provider:
+        return run.store.sources.all(run.account.id if args.account else None)
+    project = run.project_at(*((args.provider, args.name) if args.name else (None, args.provider)))
+    return [source for source in run.store.sources.all(run.account.id) if source.id == project.source_id]
 
 
 @command(_ACCOUNT, argument("provider", "only this project, as in 'project add'", nargs="?"),
          argument("name", nargs="?"),
          switch("--send", "then send the notifications that are due"),
          switch("--quiet", "print what is new, but not what fails"), _JSON)
-def check_(service: Service, args: argparse.Namespace) -> int:
+def check_(run: Invocation, service: Service, args: argparse.Namespace) -> int:
     """Check projects now, and print what is new: provider, name, version, new or updated.
     For cron, without serve. Exit status: 0 all is well, 1 it could not run, 2 wrong usage, 3 it ran, but
     projects or notifications fail, which will be retried."""
@@ -16755,7 +16852,7 @@ def check_(service: Service, args: argparse.Namespace) -> int:
         left = len(wanted) - next(ended)
         _progress(f"{left} left to check" if left else "")
     service.tracker.record_abandoned()
-    for source in _sources_named(service, args):
+    for source in _sources_named(run, args):
         # Of a host that asked to wait, or whose last check did not end.
         is_put_off = source.error and (not source.failures or source.error == ABANDONED)
         if source.provider not in service.providers:
@@ -16828,7 +16925,7 @@ class _Parser(argparse.ArgumentParser):
 def _add_arguments(parser: _Parser, name: str) -> None:
     """Add those of a command. Only ``serve`` lists all settings."""
     is_serve = name == "serve"
-    for names, options in COMMANDS[name][1]:
+    for names, options in COMMANDS[name].arguments:
         parser.add_argument(*names, **options)
     flags = parser.add_argument_group(
         "settings", f"Each is also an environment variable, such as {SETTINGS['db'].variable}. "
@@ -16848,7 +16945,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"releasetrack {__version__}")
     groups = {"": parser.add_subparsers(title="commands", metavar="COMMAND")}
     for name in sorted(COMMANDS, key=lambda name: " " in name):
-        about = " ".join((COMMANDS[name][0].__doc__ or "").split())
+        about = COMMANDS[name].help
         brief, (group, _, word) = re.split("[.:] |[.]$", about)[0], name.rpartition(" ")
         if group:
             groups[""].add_parser(name, help=brief)     # so that the list of all has it
@@ -16862,7 +16959,6 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
     args = make_parser().parse_args(sys.argv[1:] if argv is None else argv)
-    function, _ = COMMANDS[args.command]
     try:
         if any("\udc80" <= letter <= "\udcff" for word in argv or sys.argv[1:] for letter in word):
             raise SettingError("an argument is not UTF-8")
@@ -16873,15 +16969,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.command != "serve":      # commands print what they have to say
             log.setLevel(settings.log_level.upper() if "log_level" in settings.given else logging.ERROR)
         with Invocation(settings, args) as run:
-            return run.status(function)
+            return run.execute(COMMANDS[args.command])
     except (ReleasetrackError, SettingError) as error:
         said = str(error)
         if isinstance(error, Invalid):
             kind = KINDS.get(getattr(args, "kind", ""))
-            labels = {field.name: f"--set {field.name}" for field in kind.fields} if kind else {
+            labels = {
                 "networks": "--network", "header": "--header", "field": "--field", "url": "URL",
-                "note": "--note",
-                "exclude_version_regexp": "--pattern" if getattr(args, "pattern", 0) else "--only-pattern"}
+                "exclude_version_regexp": "--pattern" if getattr(args, "pattern", 0) else "--only-pattern",
+                **{option.name: option.all_flags[0] for option in (*PROJECT_OPTIONS, *DESTINATION_OPTIONS)},
+                **{field.name: f"--set {field.name}" for field in (kind.fields if kind else ())}}
             said = "; ".join(problem.named(labels).rstrip(".") for problem in error.problems)
         _complain(said)
         return 2 if isinstance(error, SettingError) else 1
