@@ -117,6 +117,11 @@ except ImportError:
     sys.exit("releasetrack: the packages bottle and waitress are required: pip install bottle waitress")
 
 __version__ = "1.0.0"
+# What other programs may use, and what help() shows first. Everything else may change.
+__all__ = [
+    "Service", "Settings", "main", "verify", "releases_of", "pins_in", "version_order", "PROVIDERS",
+    "Provider", "Dialect", "ProjectRef", "Listing", "Release", "Note", "Request", "Answer", "Pin", "Fetcher",
+    "ReleasetrackError", "Invalid", "NotFound", "TooMany", "ProviderError", "SettingError", "StoreError"]
 
 log = logging.getLogger("releasetrack")
 
@@ -1031,7 +1036,6 @@ def timestamp(at: float) -> str:
 
 
 def instant_of(date: str) -> float:
-    """The instant of a release's date, to the second."""
     return datetime.datetime.fromisoformat(f"{date[:19]}+00:00").timestamp()
 
 
@@ -1332,7 +1336,6 @@ class ValueType:
     to_json: Callable[[Any], Any] = lambda value: value         # of what is stored
 
     def shown(self, value: Any) -> str:
-        """The text that a form has of a value that is stored."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         return "" if value is None else str(value)
@@ -1411,7 +1414,6 @@ class Option:
 
     @property
     def about(self) -> str:
-        """The help of its flag."""
         return self.label[:1].lower() + self.label[1:] + (f". {self.hint}" if self.hint else "")
 
 
@@ -1615,7 +1617,6 @@ class Project:
             (one.release, one.counter) == (skipped.release, skipped.counter))
 
     def at(self, place: str) -> Project:
-        """The project with what is installed at a place alone."""
         return dataclasses.replace(self, installed=tuple(one for one in self.installed if one.place == place))
 
     def is_snoozed(self, now: float) -> bool:
@@ -1975,7 +1976,6 @@ NO_PASSWORD = "scrypt$" + "00" * 16 + "$" + "00" * 32
 
 
 def is_password(password: str, hashed: str) -> bool:
-    """Whether the password is the one that was hashed. Costs as much as hashing."""
     salt = bytes.fromhex(hashed.split("$")[1])
     return hmac.compare_digest(hash_password(password, salt).encode(), hashed.encode())
 
@@ -2030,6 +2030,18 @@ def standard_signature(secret: str, id_: str, moment: int, body: bytes) -> str:
     key = base64.b64decode(secret.removeprefix("whsec_"))
     digest = hmac.new(key, f"{id_}.{moment}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(digest).decode()
+
+
+def verify(secret: str, headers: Mapping[str, str], body: bytes, now: float | None = None) -> bool:
+    """Whether a webhook is genuine and was sent at most five minutes ago: one of its ``webhook-signature``
+    is of its id, time and body. ``secret``: of the destination; ``headers``: in upper or lower case."""
+    given = {name.lower(): value for name, value in headers.items()}
+    moment = given.get("webhook-timestamp", "")
+    if not re.fullmatch("[0-9]{1,12}", moment) or abs((now or time.time()) - int(moment)) > 300:
+        return False
+    expected = standard_signature(secret, given.get("webhook-id", ""), int(moment), body)
+    return any(hmac.compare_digest(sent.encode(), expected.encode())
+               for sent in given.get("webhook-signature", "").split())
 
 
 @functools.lru_cache(maxsize=64)        # for the courier, which needs the same with each delivery
@@ -2991,7 +3003,6 @@ class Database:
         return next(iter(self.all(kind, sql, values)), None)
 
     def value(self, sql: str, values: Values = ()) -> Any:
-        """The first column of the first row; None if there is none."""
         row = self.row(sql, values)
         return row[0] if row else None
 
@@ -3175,12 +3186,21 @@ class Accounts:
 
     def add(self, type: str, email: str, name: str, password: str, is_admin: bool, zone: str = "UTC",
             as_first: bool = False) -> Account:
-        """The new account, with its address as a destination; the first of all is an administrator. Raises
-        Invalid when the address has an account, or when it is to be the first and is not."""
+        """The new account, with its address as a destination; the first of all is an administrator. To one
+        without a password, which a program made, nobody can sign in: ``as_first`` is that one, if there is
+        one. Raises Invalid when the address has an account, or when it is to be the first and is not."""
         with self._db.transaction() as db, _unique(f"an account {email}"):
             is_first, now = not self.count(), self._db.clock()
             if as_first and not is_first:
                 raise Invalid("The first account exists already.")
+            if password:
+                db.execute("DELETE FROM setting WHERE name = 'setup_token'")
+            if as_first and (made := self._db.one(Account, "SELECT * FROM account_view WHERE password = ''")):
+                account = dataclasses.replace(made, email=email, name=name, password=password)
+                db.execute("""
+                    UPDATE account SET email = :email, name = :name, password = :password WHERE id = :id
+                    """, vars(account))
+                return account
             account = Account(make_id(), type, email, name, is_admin or is_first, "daily", zone, password,
                               make_id(), make_id())
             db.execute("""
@@ -3191,18 +3211,16 @@ class Accounts:
             db.execute("""
                 INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
                 VALUES (?, ?, 'email', 'account', '{"to":""}', '', ?)""", (make_id(), account.id, now))
-            db.execute("DELETE FROM setting WHERE name = 'setup_token'")
         return account
 
     def all(self) -> list[Account]:
-        """All accounts, oldest first."""
         return self._db.all(Account, "SELECT * FROM account_view ORDER BY number")
 
     def count(self) -> int:
-        return int(self._db.value("SELECT count(*) FROM account"))
+        """How many accounts somebody can sign in to."""
+        return int(self._db.value("SELECT count(*) FROM account WHERE password != ''"))
 
     def by_email(self, email: str) -> Account | None:
-        """The account with an e-mail address, in upper or lower case."""
         return self._db.one(Account, "SELECT * FROM account_view WHERE email = ?", (email,))
 
     def get(self, account_id: str) -> Account | None:
@@ -3237,7 +3255,6 @@ class Accounts:
                            (make_id(), tag_id, account_id))
 
     def reset_badges(self, account_id: str) -> None:
-        """Give the account's badges new addresses; the old ones end."""
         self._db.write("UPDATE account SET badge_secret = ? WHERE id = ?", (make_id(), account_id))
 
     def by_feed(self, secret: str) -> tuple[str, Tag | None] | None:
@@ -3251,7 +3268,6 @@ class Accounts:
         return row["account_id"], Tag(row["tag_id"], row["name"]) if row["tag_id"] else None
 
     def by_badge(self, secret: str) -> str | None:
-        """The id of the account whose badges have this secret."""
         return self._db.value("SELECT id FROM account WHERE badge_secret = ?", (secret,))
 
     def set_password(self, account_id: str, password: str) -> None:
@@ -3335,7 +3351,6 @@ class Sessions:
             """, (session_id, account_id, now - SESSION_IDLE, now - SESSION_MAX_AGE))
 
     def confirm(self, session_id: str) -> None:
-        """Remember that the password was typed now."""
         self._db.write("UPDATE session SET confirmed_at = ? WHERE id = ?", (self._db.clock(), session_id))
 
     def end(self, account_id: str, session_id: str) -> None:
@@ -3362,7 +3377,6 @@ class Keys:
         return key
 
     def of_account(self, account_id: str) -> list[Key]:
-        """An account's keys, oldest first."""
         return self._db.all(Key, """
             SELECT id, account_id, name, networks, secret, created_at, used_at
               FROM api_key WHERE account_id = ? ORDER BY rowid""", (account_id,))
@@ -3394,7 +3408,6 @@ class Tags:
     _db: Database
 
     def of_account(self, *account_ids: str) -> list[Tag]:
-        """The tags of an account, or of several, sorted by name."""
         return self._db.all(Tag, """
             SELECT id, name, feed_secret FROM tag WHERE account_id IN (SELECT value FROM json_each(?))
              ORDER BY name""", (compact_json(account_ids),))
@@ -3477,7 +3490,6 @@ class Destinations:
         return secret
 
     def of_account(self, account_id: str, kind: str | None = None) -> list[Destination]:
-        """An account's destinations, or those of a kind, oldest first."""
         return [one for one in self.of_accounts([account_id]) if kind in (None, one.kind)]
 
     def of_accounts(self, account_ids: Sequence[str]) -> list[Destination]:
@@ -3686,7 +3698,6 @@ class Outbox:
              ORDER BY attempt.id DESC LIMIT 1""", {"id": delivery_id}) or ""
 
     def attempts(self, delivery_id: str) -> list[Attempt]:
-        """A delivery's last 50 attempts, oldest first."""
         return self._db.all(Attempt, """
             SELECT attempted_at, status, error, duration, address, answer FROM attempt
              WHERE delivery_id = ? ORDER BY id DESC LIMIT 50""", (delivery_id,))[::-1]
@@ -3820,7 +3831,6 @@ class Sources:
         return self._db.value("SELECT id FROM source WHERE provider = ? AND key = ?", (provider, key)) or 0
 
     def all(self, account_id: str | None = None) -> list[Source]:
-        """All sources, or those that an account tracks, by provider and name."""
         return self._db.all(Source, """
             SELECT * FROM source_view WHERE :account IS NULL
                 OR id IN (SELECT source_id FROM project WHERE account_id = :account)
@@ -4179,11 +4189,9 @@ class Projects:
         return self.of_ids(account_id, ids[(page - 1) * size:page * size]), len(ids)
 
     def search(self, account_id: str, text: str, provider: str | None = None) -> list[Project]:
-        """The projects whose name contains the text, in upper or lower case, sorted by name."""
         return self.page(account_id, "name", False, provider, text=text, size=sys.maxsize)[0]
 
     def providers(self, account_id: str) -> list[str]:
-        """The ids of the providers that the account has projects at, sorted."""
         return [row["provider"] for row in self._db.rows("""
             SELECT DISTINCT provider FROM project JOIN source ON source.id = source_id
              WHERE account_id = ? ORDER BY provider""", (account_id,))]
@@ -4246,7 +4254,6 @@ class Projects:
         return self.of_ids(account_id, list(itertools.chain.from_iterable(wanted)))
 
     def places(self, account_id: str) -> list[str]:
-        """The places at which anything is installed, sorted."""
         return [row["place"] for row in self._db.rows("""
             SELECT DISTINCT json_extract(value, '$.place') AS place FROM project JOIN json_each(installed)
              WHERE account_id = ? AND update_state != '' ORDER BY place""", (account_id,))]
@@ -4884,7 +4891,6 @@ SECRET_HEADERS = frozenset(("authorization", "private-token", "x-api-key-id", "x
 
 
 def host_of(url: str) -> str:
-    """The host of an address, with its port, or that an image's reference begins with."""
     return urlsplit(url if "://" in url else f"//{url}").netloc.lower()
 
 
@@ -5268,7 +5274,6 @@ def _highest(versions: Iterable[str]) -> list[str]:
 
 
 def _tag(entry: Any, date: str | None, commit: str | None, url: str = "") -> Release:
-    """A repository's tag, with the message of an annotated one."""
     return make_release(entry["name"], date, message=preformatted(entry.get("message") or ""), url=url,
                         content=("commit", commit))
 
@@ -6320,7 +6325,6 @@ def _folded_address(name: str) -> str:
 
 
 def _header(name: str, before: str = "") -> Callable[[str], dict[str, str]]:
-    """The token in a header, after a word."""
     return lambda token: {name: f"{before}{token}"}
 
 
@@ -6677,7 +6681,6 @@ def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider]
 
 
 def provider_token(settings: Settings, provider: Provider) -> str | None:
-    """The token for a provider: of its own environment variable, else of the settings."""
     return os.environ.get(provider.token_variable) or dict(settings.token).get(provider.id)
 
 
@@ -6826,6 +6829,8 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
     if re.search(r"://[^/@:]*:[^/@]*@", text):
         raise Invalid(Problem("name", "must not contain user and password; a token comes from the "
                                       "environment"))
+    if is_typed and id_ is None and text in providers:
+        raise Invalid(f"{text} is a provider; expected the project's name after it")
     if is_typed:        # npm:react; owner/repository@v1.2.3
         id_, text = split_provider(providers, id_, text) if id_ is None else (id_, text)
         text = re.sub(r"^([\w.-]+/[\w.-]+)@v?[0-9][\w.+-]*$", r"\1", text.strip())
@@ -6841,7 +6846,9 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
                 f"as https://github.com/bottlepy/bottle, or a purl; {text[:NAME_LIMIT]!r} {hint}"))
         return (*found, name_at(*found)[1])
     if id_ not in providers:
-        raise Invalid(Problem("provider", f"{id_[:60]!r} is unknown; GET /v1/providers lists all"))
+        all_there_are = f"there are {', '.join(providers)}" if is_typed else "GET /v1/providers lists all"
+        raise Invalid(Problem("provider", f"{id_[:60]!r} is unknown" + (
+            did_you_mean(id_, providers) or f"; {all_there_are}")))
     if own := project_in({id_: providers[id_]}, text):
         text = own[1]
     elif id_ not in BY_ADDRESS and is_address(text) and (other := project_in(providers, text)):
@@ -8196,7 +8203,6 @@ def _known_as(one: Installation, releases: Mapping[str, Release], rules: Version
 
 
 def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> bool:
-    """Whether a version is one of the releases, or of the family of one."""
     own = rules.parts(mine)
     return mine in releases or bool(own.numbers or rules.is_one_family and mine) and any(
         rules.follows(own, rules.parts(version)) in ("same", "other base") for version in releases)
@@ -8274,12 +8280,10 @@ class Span:
     are_prereleases_folded: bool    # as there are final ones, too
 
     def unfolded(self, releases: Iterable[Release]) -> list[Release]:
-        """Those of its releases that a person is shown."""
         return [one for one in releases if not (self.are_prereleases_folded and one.is_prerelease)]
 
     @property
     def cve(self) -> list[str]:
-        """The CVEs that they name, each once, those of the newest."""
         return list(dict.fromkeys(cve for one in self.releases for cve in one.cve))[:CVE_LIMIT]
 
     def as_json(self, noted: Iterable[Release]) -> dict[str, Any]:
@@ -8664,7 +8668,6 @@ def check_failure(error: Exception, source: Source, now: float, interval: float,
 
 
 def should_alert(source: Source, failure: CheckFailure, now: float) -> bool:
-    """Whether the accounts that track a source are notified, once, that its checks keep failing."""
     times, seconds = FAILURE_ALERT_AFTER
     return (failure.counts and not source.alert_sent and source.failures + 1 >= times
             and now - (source.failing_since or now) >= seconds)
@@ -9196,17 +9199,14 @@ class Message:
 
     @property
     def link(self) -> str:
-        """Where to read on; of a digest the list of releases, if its address is known."""
         return self.service.base_url if self.is_digest else self.items[0].url
 
 
 def utf16_units(text: str) -> int:
-    """The length of a text as most of these services count it."""
     return len(text) + sum(letter > "\uffff" for letter in text)
 
 
 def json_bytes(value: Any) -> int:
-    """What a value takes of a request in JSON."""
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
@@ -9754,7 +9754,6 @@ def _email(message: Message) -> Mail:
 
 
 def _members(answer: Answer) -> dict[str, Any]:
-    """The members of an answer that is a JSON object."""
     with contextlib.suppress(ValueError, RecursionError):
         if isinstance(found := json.loads(answer.body), dict):
             return found
@@ -10064,7 +10063,6 @@ class Courier(Worker):
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Send by these settings from the next attempt on."""
         self._settings, self._sender = settings, sender_of(settings)
 
     def send_due(self) -> list[tuple[Delivery, Outcome]]:
@@ -10598,7 +10596,6 @@ class Form:
         return self.texts(name)[0] if self.texts(name) else ""
 
     def lines(self, name: str) -> list[str]:
-        """The lines of a field that are not blank."""
         return [line.strip() for line in self.text(name).split("\n") if line.strip()]
 
     def options(self, options: Iterable[Option]) -> dict[str, Any]:
@@ -11198,7 +11195,6 @@ class Call:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The names of the account's tags by their ids."""
         return {tag.id: tag.name for tag in self.store.tags.of_account(self.account_id)}
 
 
@@ -12918,7 +12914,6 @@ class Visit:
 
     @functools.cached_property
     def tags(self) -> dict[str, str]:
-        """The names of the account's tags by their ids."""
         return {tag.id: tag.name for tag in self.store.tags.of_account(self.account.id)}
 
     @property
@@ -12947,7 +12942,6 @@ class Visit:
 
     @property
     def base(self) -> str:
-        """The address that people reach us at."""
         scheme = "https" if self._is_secure else "http"
         return self.settings.base_url or f"{scheme}://{self.environ.get('HTTP_HOST', '')}{self.root}"
 
@@ -13049,13 +13043,11 @@ class Visit:
                 if self.pressed in item.own_buttons else item for item in section.get("items", ())]
 
     def filter(self, name: str, label: str, choices: Mapping[str, str]) -> Field:
-        """The choice of one of these, or of all, by which a list is narrowed."""
         value = self.query.text(name) or ""
         return Field(name, label, value, type="select", choices=[
             ("", f"All {label.lower()}s"), *choices.items()])
 
     def moment(self, at: float | datetime.datetime | None) -> str:
-        """An instant by the account's clock, for people."""
         if at is None:
             return "never"
         local = at if isinstance(at, datetime.datetime) else datetime.datetime.fromtimestamp(at, self.zone)
@@ -13078,11 +13070,9 @@ class Visit:
         return page_of(provider, project.name, version) if provider else ""
 
     def title_of(self, provider_id: str) -> str:
-        """A provider's name; of one that is not there any more, its id."""
         return self.providers[provider_id].title if provider_id in self.providers else provider_id
 
     def instant_of(self, release: Release) -> datetime.datetime:
-        """When a release came out, by the account's clock."""
         out_at = datetime.datetime.fromisoformat((release.date or "")[:19] + "+00:00")
         with contextlib.suppress(OverflowError):        # an end of the calendar, which stands for no date
             return out_at.astimezone(self.zone)
@@ -13626,7 +13616,6 @@ def _update_buttons(visit: Visit, project: Project, one: Installation) -> dict[s
 
 
 def _answer_buttons(visit: Visit, project: Project, version: str, *choices: bool | None) -> dict[str, Button]:
-    """What a person may answer where nobody knows whether a version follows what is installed."""
     def answer(does: bool | None) -> None:
         answers = [one for one in project.version_answers if one[0] != version]
         answers += [] if does is None else [(version, does)]
@@ -13890,7 +13879,6 @@ def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
 
 
 def _error_of(visit: Visit, project: Project) -> str:
-    """Why the last check of a project failed; "" if it did not."""
     if project.provider not in visit.providers:
         return unknown_provider(project.provider)
     return project.health.error or ""
@@ -14004,7 +13992,6 @@ _PREVIEW_LIMIT = 500            # rows
 
 
 def _place_field(hint: str, proposed: Sequence[str] = ()) -> Field:
-    """What a person calls a machine."""
     return Field("place", "Place (optional)", hint=hint, proposed=proposed,
                  more={"placeholder": "nas", "maxlength": str(TAG_LIMIT)})
 
@@ -15488,8 +15475,12 @@ def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, 
         raise Invalid(f"{place}: {error}") from None
 
 
+Listener = Callable[[Mapping[str, Any]], None]
+
+
 class Service:
-    """A release tracker over one database file: ``on_release``, ``start``, mount ``app``, ``stop``.
+    """A release tracker over one database file: ``on_release``, ``start``, mount ``app``, ``stop``; and
+    ``track``, ``check_now``, ``releases``, ``updates``, ``install`` for a program that has no pages.
     ``providers``: more of them than the built-in ones, or others under their ids. ``is_command``: also use
     what the last ``serve`` on this store was started with. Raises SettingError, StoreError."""
     def __init__(self, settings: Settings | None = None, providers: Iterable[Provider] = (), *,
@@ -15539,16 +15530,115 @@ class Service:
     def installer(self) -> Installer:
         return self._context.installer
 
-    def call(self, account_id: str, given: Mapping[str, Any]) -> Call:
+    def call(self, account_id: str, given: Mapping[str, Any], **query: Any) -> Call:
         """What an account asks for in this process, for a handler of the API; ``given``: as in a body."""
-        return Call(self._context, account_id, (), {GIVEN: given})
+        return Call(self._context, account_id, (), {
+            GIVEN: given, "QUERY_STRING": urllib.parse.urlencode(query)})
 
-    def on_release(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
+    def account_of(self, email: str = "") -> Account:
+        """The account with an e-mail address; without one, the only account. Raises Invalid, SettingError."""
+        accounts = {account.email: account for account in self.store.accounts.all()}
+        if email:
+            if account := self.store.accounts.by_email(email):
+                return account
+            raise Invalid(f"there is no account {email}{did_you_mean(email, accounts)}; "
+                          f"'account add {email}' creates it")
+        if not accounts:
+            raise Invalid("there is no account yet; create one with 'account add EMAIL'")
+        if len(accounts) > 1:
+            raise SettingError(f"there are {len(accounts)} accounts; name one with --account: "
+                               + ", ".join([*accounts][:10]))
+        return next(iter(accounts.values()))
+
+    def project_of(self, account: Account, name: str, provider: str | None = None) -> Project:
+        """A project that an account tracks, by what ``track`` accepts. Raises Invalid."""
+        key, named = name, self.store.projects.search(account.id, name) if provider is None else []
+        if [project.name for project in named] == [name]:
+            return named[0]
+        if provider is None or provider in self.providers:      # else it is of one that is not known any more
+            at, _, key = project_at(self.providers, provider, name, is_typed=True)
+            provider = at.id
+        found = self.store.projects.by_names(account.id, provider, [key])
+        if found is None:
+            raise Invalid(f"{account.email} does not track {name} of {provider}")
+        return found[0]
+
+    def track(self, name: str, provider: str | None = None, *, account: str = "",
+              **options: Any) -> dict[str, Any]:
+        """Track a project, or change the options of one that is tracked, and return it as ``/v1/projects``
+        does. ``name``: of it at the provider, its address, a purl, or ``owner/repo`` of GitHub. ``options``:
+        members of the project. ``account``: an e-mail address; "" is the only account. One that is missing
+        is created without a password, which the setup link sets, or ``account passwd``. Raises Invalid."""
+        accounts = self.store.accounts
+        if not (accounts.by_email(account) if account else accounts.all()):
+            email = read_email(account or "program@localhost")
+            accounts.add("user", email, email, "", False, machine_time_zone())
+        owner = self.account_of(account)
+        call = self.call(owner.id, options | {"name": name, "provider": provider})
+        try:
+            return read_project(call, track(call, is_typed=True)[0])
+        except AlreadyTracked:
+            return update_project(self.call(owner.id, options), self.project_of(owner, name, provider))
+
+    def _listed(self, handler: Callable[..., dict[str, Any]], member: str, account: Account,
+                *about: Project) -> list[dict[str, Any]]:
+        """What a handler of the API lists on all its pages."""
+        found, pages, page = list[dict[str, Any]](), 1, 0
+        while page < pages:
+            page += 1
+            answer = handler(self.call(account.id, {}, page=page), *about)
+            found, pages = found + answer[member], answer["total_pages"]
+        return found
+
+    def projects(self, account: str = "") -> list[dict[str, Any]]:
+        """The projects of an account, as ``/v1/projects`` has them; ``source.error`` says what fails."""
+        return self._listed(list_projects, "projects", self.account_of(account))
+
+    def releases(self, name: str, provider: str | None = None, *, account: str = "") -> list[dict[str, Any]]:
+        """The releases of a project, newest first, as ``/v1/projects/ID/releases`` has them."""
+        owner = self.account_of(account)
+        return self._listed(list_releases, "releases", owner, self.project_of(owner, name, provider))
+
+    def updates(self, account: str = "") -> list[dict[str, Any]]:
+        """What is installed and behind or unsure, the most urgent first, as ``/v1/updates`` has it."""
+        return self._listed(list_updates, "updates", self.account_of(account))
+
+    def install(self, name: str, version: str, provider: str | None = None, *, place: str = "",
+                account: str = "") -> str:
+        """Record which version runs, at a place; returns what is doubtful about it, or "". Raises Invalid."""
+        owner = self.account_of(account)
+        return install(self.call(owner.id, {"version": version, "place": place}),
+                       self.project_of(owner, name, provider))
+
+    def check_now(self, account: str = "") -> list[dict[str, Any]]:
+        """Check all projects of an account, also without ``start``; returns the new releases. Listeners are
+        called; notifications are sent by ``start``."""
+        found = list[dict[str, Any]]()
+
+        def report(source: Source, news: list[Release] | None) -> None:
+            found.extend({"provider": source.provider, "project": source.name} | release.as_json()
+                         for release in news or ())
+        self.tracker.check_all(self.store.sources.all(self.account_of(account).id), report)
+        return found
+
+    def on_release(self, listener: Listener) -> Listener:
         """Call ``listener`` with the standard body of each event, from a background thread, once the release
-        is stored. A call that a crash prevents is not repeated: only deliveries are durable."""
+        is stored; be quick there, or use a queue. A call that a crash prevents is not repeated: only
+        deliveries are durable. Returns the listener, so that this is a decorator."""
         if not callable(listener) or inspect.iscoroutinefunction(listener):
             raise TypeError(f"expected a function that is not async, not {listener!r}")
         self.tracker.listeners.append(listener)
+        return listener
+
+    def remove_listener(self, listener: Listener) -> None:
+        """End what ``on_release`` began. Raises ValueError for one that was not added."""
+        self.tracker.listeners.remove(listener)
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
 
     def start(self) -> None:
         """Start the tracker and the courier, where ``app`` answers. Once."""
@@ -15913,7 +16003,6 @@ def _complain(error: Exception | str) -> None:
 
 
 def _progress(text: str) -> None:
-    """Show on a terminal how far long work is."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="\r", file=sys.stderr, flush=True)
 
@@ -16015,15 +16104,6 @@ def _confirm(args: argparse.Namespace, what: str) -> None:
         raise Invalid("nothing was changed")
 
 
-def _project_in(providers: Mapping[str, Provider], id_: str | None, name: str) -> tuple[Provider, str, str]:
-    """``(provider, name, key)`` of a project that arguments name. Raises Invalid."""
-    if id_:
-        _one_of("provider", id_, providers)
-    elif name in providers:
-        raise Invalid(f"{name} is a provider; expected the project's name after it")
-    return project_at(providers, id_ or None, name, is_typed=True)
-
-
 def _require_change(given: Mapping[str, Any], example: str) -> None:
     if not given:
         raise SettingError(f"nothing to change; expected a flag such as {example}")
@@ -16068,35 +16148,10 @@ class Invocation(contextlib.ExitStack):
         """The settings of a command that needs no store, completed from the store's if there is one."""
         return self.configuration.settings() if os.path.exists(self.settings.db) else self.settings
 
-    @functools.cached_property
-    def account(self) -> Account:
-        """The account with the address that is named; without one, the only account."""
-        accounts, address = {one.email: one for one in self.store.accounts.all()}, self.args.account
-        if address:
-            found = self.store.accounts.by_email(address)
-            if found is None:
-                raise Invalid(f"there is no account {address}{did_you_mean(address, accounts)}; "
-                              f"'account add {address}' creates it")
-            return found
-        if not accounts:
-            raise Invalid("there is no account yet; create one with 'account add EMAIL'")
-        if len(accounts) > 1:
-            raise SettingError(f"there are {len(accounts)} accounts; name one with --account: "
-                               + ", ".join([*accounts][:10]))
-        return next(iter(accounts.values()))
+    account = functools.cached_property(lambda run: run.service.account_of(run.args.account))
 
     def project_at(self, id_: str | None, name: str) -> Project:
-        """A project of the account."""
-        key, named = name, self.store.projects.search(self.account.id, name) if id_ is None else []
-        if [project.name for project in named] == [name]:
-            return named[0]
-        if id_ is None or id_ in self.service.providers:    # else it is of one that is not known any more
-            provider, _, key = _project_in(self.service.providers, id_, name)
-            id_ = provider.id
-        found = self.store.projects.by_names(self.account.id, id_, [key])
-        if found is None:
-            raise Invalid(f"{self.account.email} does not track {name} of {id_}")
-        return found[0]
+        return self.service.project_of(self.account, name, id_)
 
     def tag_at(self, name: str) -> Tag:
         tags = {tag.name.lower(): tag for tag in self.store.tags.of_account(self.account.id)}
@@ -16114,7 +16169,6 @@ class Invocation(contextlib.ExitStack):
         return found[0]
 
     def given(self, *names: str) -> dict[str, Any]:
-        """The arguments of these names that were typed."""
         return {name: value for name in names if (value := getattr(self.args, name, None)) is not None}
 
     @functools.cached_property
@@ -16286,7 +16340,7 @@ _NAME = argument("name", "the name there, such as bottlepy/bottle; or the addres
 @command(_PROVIDER, _NAME)
 def project_add(service: Service, account: Account, args: argparse.Namespace) -> str:
     """Track a project, check it, and print its id."""
-    _project_in(service.providers, args.provider, args.name)
+    project_at(service.providers, args.provider, args.name, is_typed=True)
     project, source, _ = track(service.call(account.id, {
         "provider": args.provider, "name": args.name, "email_notification": "default"}), is_typed=True)
     service.tracker.check_all([source], lambda *_: None)
@@ -16758,7 +16812,8 @@ def deliveries_resend(run: Invocation, account: Account, args: argparse.Namespac
     "of all, and what may follow it", "VERSION"))
 def fetch(completed: Settings, args: argparse.Namespace) -> None:
     """Print a provider's releases of a project, newest first. Nothing is stored."""
-    provider, name, _ = _project_in(providers_with(completed.provider), args.provider, args.name)
+    provider, name, _ = project_at(
+        providers_with(completed.provider), args.provider, args.name, is_typed=True)
     fetcher, token = Fetcher(completed), provider_token(completed, provider)
     installed = [args.installed] if args.installed else []
     try:

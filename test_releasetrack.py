@@ -927,9 +927,11 @@ def test_readme_names_what_there_is():
 def test_the_readme_s_example_of_embedding_runs_as_it_stands(tmp_path):
     example = re.search(r"```python\n(import bottle\n.*?)```", README, re.DOTALL)
     assert example
-    finished = subprocess.run([sys.executable, "-c", example[1]], cwd=tmp_path, text=True,
+    without_network = example[1].replace('(db="releases.db")', '(db="releases.db", outgoing_proxy="http://127.0.0.1:9")')
+    finished = subprocess.run([sys.executable, "-c", without_network], cwd=tmp_path, text=True,
                               capture_output=True, timeout=60, env={**os.environ, "PYTHONPATH": str(PROGRAM.parent)})
-    assert finished.returncode == 0, finished.stderr
+    assert finished.returncode == 0 and without_network != example[1], finished.stderr
+    assert "first account: /setup?token=" in finished.stdout
 
 
 # == settings ==================================================================
@@ -1079,13 +1081,19 @@ chosen = releasetrack.Settings(db=pathlib.Path("a.db"), provider="home=forgejo:h
 releasetrack.Settings(os.environ.get("DB"), trusted_proxy="127.0.0.1", poll_interval=60)
 port: int = chosen.port
 application: WSGIApplication = releasetrack.Service(chosen).app
+with releasetrack.Service(chosen) as service:
+    @service.on_release
+    def listener(event: object) -> None:
+        print(event)
+    tracked: str = service.track("o/p", account="me@example.org", is_muted=True)["id"] + service.check_now()[0]["version"]
+    assert releasetrack.verify("whsec_", {"webhook-id": tracked}, b"") or service.releases("o/p") or service.updates()
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("added, says", [
-    ("", "Success: no issues found in 2 source files"), ("releasetrack.Settings(port=b'80')", "caller.py:10: error: Argument \"port\""),
-    ("releasetrack.Settings(pot=80)", 'caller.py:10: error: Unexpected keyword argument "pot"')])
+    ("", "Success: no issues found in 2 source files"), ("releasetrack.Settings(port=b'80')", "caller.py:16: error: Argument \"port\""),
+    ("releasetrack.Settings(pot=80)", 'caller.py:16: error: Unexpected keyword argument "pot"')])
 def test_file_and_its_caller_pass_mypy_strict(tmp_path, added, says):
     api = pytest.importorskip("mypy.api")
     shutil.copy(PROGRAM, tmp_path)
@@ -6562,12 +6570,14 @@ def is_genuine_of_readme(brand: str = "Service") -> Callable[..., bool]:
     return names["is_genuine"]
 
 
-def test_readme_signature_check_refuses_what_was_changed():
-    sent, old, is_genuine = hook_request(time.time()), hook_request(time.time() - 400), is_genuine_of_readme()
+@pytest.mark.parametrize("is_genuine, header", [(rt.verify, "webhook-signature"), (None, "X-Service-Signature")])
+def test_signature_check_refuses_what_was_changed(is_genuine, header):
+    """Ours, and the README's."""
+    sent, old, is_genuine = hook_request(time.time()), hook_request(time.time() - 400), is_genuine or is_genuine_of_readme()
     assert is_genuine(SECRET, sent.headers, sent.body)
     assert not is_genuine(SECRET, sent.headers, sent.body + b" ")
-    assert not is_genuine("whsec_other", sent.headers, sent.body)
-    assert not is_genuine(SECRET, {**sent.headers, "X-Service-Signature": "é"}, sent.body)
+    assert not is_genuine(rt.make_signing_secret(), sent.headers, sent.body)
+    assert not is_genuine(SECRET, {**sent.headers, header: "é"}, sent.body)
     assert not is_genuine(SECRET, old.headers, old.body) and not is_genuine(SECRET, {}, b"")
 
 
@@ -13516,9 +13526,9 @@ def test_browser_copy_button_copies(stocked, browser, host):
     wanted = browser.property("#feed", "value")
     assert stocked.store.accounts.get(stocked.account.id).feed_secret in wanted
     browser.click("[data-copy=feed]")
-    browser.type("#zone", "")
-    browser.command("POST", f"/element/{browser.one('#zone')}/value", {"text": "\ue009v"})       # control and v
-    assert browser.property("#zone", "value") == wanted
+    browser.type("#time_zone", "")
+    browser.command("POST", f"/element/{browser.one('#time_zone')}/value", {"text": "\ue009v"})       # control and v
+    assert browser.property("#time_zone", "value") == wanted
 
 
 # == service ===================================================================
@@ -13831,6 +13841,44 @@ def test_on_release_is_called_once_a_release_is_stored(tmp_path, forge):
     assert world.ask("GET", "/healthz")["tracker"] == "ok"
     world.service.stop()
     assert not [thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("releasetrack")]
+
+
+def test_program_tracks_checks_and_reads_without_http(tmp_path, forge):
+    """Also again at its next start; the setup link gives the account that it made to a person."""
+    forge.publish("o/p", "1.0", "1.1")
+    forge.publish("o/q", "1")
+    heard = list[tuple[str, str]]()
+    for start in range(2):
+        with rt.Service(rt.Settings(db=tmp_path / "a.db", provider=forge.flag)) as service:
+            @service.on_release
+            def listener(event: Mapping[str, Any]) -> None:
+                heard.append((event["project"], event["version"]))
+
+            made = service.track("o/p", "forge", notify_level="all", tags=[])
+            assert (made["name"], made.get("notify_level")) == ("o/p", "all")
+            assert service.track("forge:o/q", note=f"start {start}")["note"] == f"start {start}"
+            assert service.check_now() == []
+            forge.publish("o/p", f"{start + 2}.0")
+            found, = service.check_now()
+            assert (found["project"], found["version"], found["provider"]) == ("o/p", f"{start + 2}.0", "forge")
+            assert [one["version"] for one in service.releases("o/p")] == ["3.0", "2.0", "1.1", "1.0"][1 - start:]
+            assert service.install("o/p", "1.1", place="nas") == "" and "nope" in service.install("o/p", "nope", "forge", place="vps")
+            assert [(one["name"], one["state"]) for one in service.updates()] == [("o/p", "behind")]
+            assert sorted(one["name"] for one in service.projects()) == ["o/p", "o/q"]
+            assert service.setup_path and service.account_of().email == "program@localhost"
+            with pytest.raises(ValueError):
+                service.remove_listener(print)
+            service.remove_listener(listener)
+            for wrong, words in [(lambda: service.track("o/none at all"), "provider"), (lambda: service.releases("o/r", "forge"), "does not track"),
+                                 (lambda: service.track("o/p", "forge", notify_level="loud"), "notify_level"),
+                                 (lambda: service.updates("you@example.org"), "no account you@example.org")]:
+                with pytest.raises(rt.Invalid, match=words):
+                    wrong()
+    assert heard == [("o/p", "2.0"), ("o/p", "3.0")]
+    with rt.Service(rt.Settings(db=tmp_path / "a.db")) as service:
+        person = service.store.accounts.add("user", "me@example.org", "me", HASHED, True, as_first=True)
+        assert not service.setup_path and service.account_of() == dataclasses.replace(person, is_admin=True)
+        assert [one.email for one in service.store.accounts.all()] == ["me@example.org"] and len(service.projects("me@example.org")) == 2
 
 
 # Against a real registry
