@@ -188,13 +188,18 @@ class SettingError(ValueError):
 
 
 # Parsers. Their ValueError says what is expected: "a whole number from 1 to 64".
-def text_matching(pattern: str, expected: str) -> Callable[[str], str]:
-    """A reader of the texts that the pattern matches as a whole, which stay as they are."""
-    def read(text: str) -> str:
-        if not re.fullmatch(pattern, text, re.ASCII):
+def only_if(is_valid: Callable[[Any], Any], expected: str) -> Callable[[Any], Any]:
+    """A reader of the values that are valid, which stay as they are."""
+    def read(value: Any) -> Any:
+        if not is_valid(value):
             raise ValueError(expected)
-        return text
+        return value
     return read
+
+
+def text_matching(pattern: str, expected: str) -> Callable[[str], str]:
+    """A reader of the texts that the pattern matches as a whole."""
+    return only_if(re.compile(pattern, re.ASCII).fullmatch, expected)
 
 
 def _number(kind: type, pattern: str, what: str, least: float, most: float) -> Callable[[str], Any]:
@@ -1063,6 +1068,14 @@ def utc(text: str | None) -> str | None:
     return when.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"
 
 
+def time_zone_of(name: str) -> datetime.tzinfo:
+    """The time zone of an IANA name. Raises ValueError with what was expected."""
+    try:
+        return datetime.timezone.utc if name == "UTC" else zoneinfo.ZoneInfo(name)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):     # OSError: a folder, or a damaged file
+        raise ValueError(f"a time zone such as Europe/Berlin; {name[:60]!r} is unknown") from None
+
+
 def retry_after_seconds(header: str | None, now: float) -> float | None:
     """Seconds that a Retry-After header asks for, at most a day; None without a valid one.
     https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3: seconds, or an HTTP date."""
@@ -1244,6 +1257,12 @@ class Account:
     quiet_until: str = ""       # "07:00", perhaps of the next day
 
     @property
+    def zone(self) -> datetime.tzinfo:
+        with contextlib.suppress(ValueError):       # the machine that the store came from may have known it
+            return time_zone_of(self.time_zone)
+        return datetime.timezone.utc
+
+    @property
     def signing_key(self) -> str:
         """Of its browsers' tokens; it changes with the password and the second factor."""
         return self.password + self.totp_secret
@@ -1309,14 +1328,6 @@ def machine_time_zone() -> str:
     return "UTC"
 
 
-def time_zone_of(name: str) -> datetime.tzinfo:
-    """The time zone of an IANA name. Raises ValueError with what was expected."""
-    try:
-        return datetime.timezone.utc if name == "UTC" else zoneinfo.ZoneInfo(name)
-    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):     # OSError: a folder, or a damaged file
-        raise ValueError(f"a time zone such as Europe/Berlin; {name[:60]!r} is unknown") from None
-
-
 # ---- what people choose
 
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"
@@ -1339,15 +1350,6 @@ class ValueType:
         if isinstance(value, bool):
             return "yes" if value else "no"
         return "" if value is None else str(value)
-
-
-def only_if(is_valid: Callable[[Any], Any], expected: str) -> Callable[[Any], Any]:
-    """A reader of the values that are valid, which stay as they are."""
-    def read(value: Any) -> Any:
-        if not is_valid(value):
-            raise ValueError(expected)
-        return value
-    return read
 
 
 def one_of(choices: Mapping[str, str] | Sequence[str], **schema: Any) -> ValueType:
@@ -1648,18 +1650,6 @@ class ReleaseListItem:
 
 
 @dataclasses.dataclass(frozen=True)
-class Summary:
-    """An account's numbers, for a dashboard."""
-    projects: int
-    new_this_week: int              # releases of the last seven days that their projects do not exclude
-    failing: int                    # projects whose last check failed
-    unread: int                     # releases, as the pages mark them
-    waiting_deliveries: int         # that are to be sent, or sent again
-    behind: int                     # projects of which an older version is installed than there is
-    unsure: int                     # and of which nobody knows whether something newer follows
-
-
-@dataclasses.dataclass(frozen=True)
 class Source(Health):
     """A project at its provider, shared by all accounts that track it."""
     id: int
@@ -1736,8 +1726,7 @@ class Delivery:
     """An event on its way to a destination, claimed by its reader."""
     id: str
     destination: Destination
-    account_email: str
-    account_is_admin: bool
+    account: Account
     body: Mapping[str, Any]         # of the event
     url: str
     kind: str                       # of the event
@@ -1856,6 +1845,16 @@ class CheckResult:
     def changed(self) -> list[Release]:
         """The releases that are new or other than before, or have another note; new ones oldest first."""
         return [one for version, one in self.after.items() if one is not self.before.get(version)]
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckFailure:
+    """Why a check brought no releases."""
+    error: str
+    next_check_at: float
+    counts: bool = True             # False: the provider asked to wait
+    is_not_found: bool = False      # the provider says that there is no such project
+    quota_left: int | None = None
 
 
 # == limits ====================================================================
@@ -2645,9 +2644,9 @@ CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOU
 PRAGMA application_id = 1920234091;
 PRAGMA user_version = 8;
 """
-# What brings a store of each older schema to the next; others are refused. One that has landed is never
-# edited: the tests hold a store of each.
-MIGRATIONS: Mapping[int, str] = {7: """
+# What brings an empty file to the present schema, and a store of each older one to the next; others are
+# refused. One that has landed is never edited: the tests hold a store of each.
+MIGRATIONS: Mapping[int, str] = {0: SCHEMA, 7: """
 ALTER TABLE delivery ADD COLUMN reason TEXT NOT NULL DEFAULT '';
 UPDATE delivery SET reason = 'the release or its project was removed, or it was skipped or snoozed'
  WHERE state = 'skipped';
@@ -2686,13 +2685,6 @@ PRAGMA user_version = 8;
 # Created again after a migration; one that drops a column of theirs drops them first. They use no functions
 # of JSON, which are "unsafe" there in some versions of SQLite where trusted_schema is off.
 VIEWS = """
-DROP VIEW IF EXISTS project_release_view;
-DROP VIEW IF EXISTS release_view;
-DROP VIEW IF EXISTS source_view;
-DROP VIEW IF EXISTS unread_view;
-DROP VIEW IF EXISTS delivery_view;
-DROP VIEW IF EXISTS destination_view;
-DROP VIEW IF EXISTS account_view;
 CREATE VIEW account_view AS
 SELECT account.rowid AS number, account.*, coalesce(totp_secret, '') AS totp_secret, recovery_codes
   FROM account LEFT JOIN second_factor ON account_id = account.id;
@@ -2743,7 +2735,12 @@ def _assignments(options: Iterable[Option]) -> str:
     return ", ".join(f"{option.name} = :{option.name}" for option in options)
 
 
-_UPDATE_PROJECT = f"UPDATE project SET {_assignments(PROJECT_OPTIONS)} WHERE id = :id"
+_UPDATE_PROJECT = f"""
+    UPDATE project SET {_assignments(PROJECT_OPTIONS)}, exclude_version_regexp = :exclude_version_regexp,
+           version_answers = :version_answers, installed = :installed, update_state = :update_state,
+           urgency = :urgency, is_narrow = :installed != '[]' AND :notify_level != 'all',
+           revision = revision + 1, judged_revision = judged_revision + :has_same_rules
+     WHERE id = :id"""
 _UPDATE_ACCOUNT = f"""
     UPDATE account SET email = :email, name = :name, {_assignments(ACCOUNT_OPTIONS)} WHERE id = :id"""
 _UPDATE_DESTINATION = f"""
@@ -2845,7 +2842,8 @@ def _upgrade(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
     while script := scripts.get(db.execute("PRAGMA user_version").fetchone()[0]):
         for statement in _statements(script):
             db.execute(statement)
-    for statement in _statements(VIEWS):
+    views = db.execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall()
+    for statement in (*(f'DROP VIEW "{view[0]}"' for view in views), *_statements(VIEWS)):
         db.execute(statement)
 
 
@@ -2883,7 +2881,7 @@ class Database:
         self.check_wakeup, self.send_wakeup = threading.Event(), threading.Event()
         self.has_to_compare = threading.Event()     # something was installed; check_wakeup follows
         self.has_tracker = False                    # in this process
-        self._scripts = {0: SCHEMA, **migrations}   # what brings a version of the schema to the next
+        self._scripts = migrations
         self._inherited: list[Any] = []             # of the process that this one was forked from
         self._fault, self._fault_at = "", 0.0       # the last one, and when on the monotonic clock
         self._enter_process()
@@ -3115,9 +3113,9 @@ def restore(copy: str, path: str) -> None:
             raise StoreError(f"{copy} is no file; name a backup")
         with contextlib.closing(sqlite3.connect(
                 f"file:{quote(os.path.abspath(copy))}?mode=ro", uri=True, isolation_level=None)) as source:
-            if not (version := _check_schema(source, copy, {0: SCHEMA, **MIGRATIONS})):
+            if not (version := _check_schema(source, copy, MIGRATIONS)):
                 raise StoreError(f"{copy} is empty; name a backup")
-            ours = "".join((SCHEMA, *MIGRATIONS.values(), VIEWS))
+            ours = "".join((*MIGRATIONS.values(), VIEWS))
             kinds = "trigger", "" if version in MIGRATIONS else "view"      # which an upgrade creates again
             for name, sql in source.execute("SELECT name, sql FROM sqlite_schema WHERE type IN (?,?)", kinds):
                 if sql not in ours:
@@ -3489,13 +3487,11 @@ class Destinations:
             """, (self._db.clock() + SECRET_OVERLAP, secret, destination_id))
         return secret
 
-    def of_account(self, account_id: str, kind: str | None = None) -> list[Destination]:
-        return [one for one in self.of_accounts([account_id]) if kind in (None, one.kind)]
-
-    def of_accounts(self, account_ids: Sequence[str]) -> list[Destination]:
+    def of_account(self, *account_ids: str, kind: str | None = None) -> list[Destination]:
         return self._db.all(Destination, """
-            SELECT * FROM destination_view WHERE account_id IN (SELECT value FROM json_each(?))
-             ORDER BY number""", (compact_json(account_ids),))
+            SELECT * FROM destination_view WHERE coalesce(?, kind) = kind
+               AND account_id IN (SELECT value FROM json_each(?))
+             ORDER BY number""", (kind, compact_json(account_ids)))
 
     def get(self, destination_id: str) -> Destination | None:
         return self._db.one(Destination, "SELECT * FROM destination_view WHERE id = ?", (destination_id,))
@@ -3547,16 +3543,12 @@ class Leases:
         if self._db.row("SELECT 1 FROM lease WHERE claimant = ? AND until < ?", (claimant, since)):
             self._db.write("DELETE FROM lease WHERE claimant = ? AND until < ?", (claimant, since))
 
-    def abandoned(self, claimant: str, now: float) -> list[Any]:
-        """What others hold and did not end, as their process did before."""
-        return [row["id"] for row in self._db.rows(
-            "SELECT id FROM lease WHERE claimant != ? AND until < ?", (claimant, now - LEASE))]
-
 
 @dataclasses.dataclass(eq=False)
 class Outbox:
     """Deliveries to destinations, and their attempts. What takes ``db`` is part of that transaction."""
     _db: Database
+    _accounts: Accounts
     _destinations: Destinations
     _leases: Leases
 
@@ -3582,30 +3574,22 @@ class Outbox:
                 """, [{**vars(recipient), "id": make_id(), "event": inserted.lastrowid, "now": now}
                       for recipient in event.recipients])
 
-    def send(self, event: Event | None, sql: str = "", values: Values = ()) -> None:
-        """Insert an event in a transaction of its own, and have it sent; with a statement, if that changes
-        a row."""
+    # What is written with an event that is inserted once, whichever process does so first.
+    _ONCE = {
+        "report": "UPDATE destination SET reported_at = :now WHERE id = :id AND reported_at = :reported_at",
+        "reminder": "UPDATE project SET snoozed_until = NULL WHERE id = :id AND snoozed_until <= :now",
+        "alert": """UPDATE destination SET alert_sent = 1
+                     WHERE id = :id AND failing_since IS NOT NULL AND NOT alert_sent"""}
+
+    def send(self, event: Event | None, once: str = "", about: Destination | Project | None = None) -> None:
+        """Insert an event in a transaction of its own, and have it sent; as a report, a reminder or an alert
+        only once about a destination or a project."""
+        now = self._db.clock()
         with self._db.transaction() as db:
-            if (not sql or db.execute(sql, values).rowcount) and event:
-                self.insert(db, event, self._db.clock())
+            is_first = not about or db.execute(self._ONCE[once], vars(about) | {"now": now}).rowcount
+            if is_first and event:
+                self.insert(db, event, now)
         self._db.send_wakeup.set()
-
-    def record_report(self, destination: Destination, event: Event | None) -> None:
-        """Insert a destination's report, unless another process has done so meanwhile."""
-        self.send(event, "UPDATE destination SET reported_at = ? WHERE id = ? AND reported_at = ?",
-                  (self._db.clock(), destination.id, destination.reported_at))
-
-    def record_reminder(self, project_id: str, event: Event) -> None:
-        """End the snooze of a project, and insert its reminder, once."""
-        self.send(event, "UPDATE project SET snoozed_until = NULL WHERE id = ? AND snoozed_until <= ?",
-                  (project_id, self._db.clock()))
-
-    def record_alert(self, destination_id: str, event: Event) -> None:
-        """Insert the event that a destination fails, once until it succeeds again, if anybody is notified."""
-        if event.recipients:
-            self.send(event, """
-                UPDATE destination SET alert_sent = 1
-                 WHERE id = ? AND failing_since IS NOT NULL AND NOT alert_sent""", (destination_id,))
 
     def due_destinations(self, now: float) -> dict[str, tuple[str, bool]]:
         """The destinations with a delivery due at ``now`` that nobody serves; by id the account, and whether
@@ -3640,18 +3624,18 @@ class Outbox:
             if not self._leases.take(db, [destination_id], claimant, now):
                 return []
         destination = self._destinations.get(destination_id)
+        account = self._accounts.get(destination.account_id) if destination else None
         # In a digest long notes are cut off.
-        return [_value(Delivery, row, destination=destination) for row in self._db.rows("""
+        return [_value(Delivery, row, destination=destination, account=account) for row in self._db.rows("""
             WITH due AS MATERIALIZED (
                 SELECT id, digest_id FROM delivery
                  WHERE destination_id = :destination AND state = 'pending' AND next_attempt_at <= :now
                    AND NOT is_held AND (NOT is_digested OR digest_id IS NOT NULL)
                  ORDER BY next_attempt_at, rowid LIMIT :limit)
-            SELECT delivery.id, email AS account_email, is_admin AS account_is_admin,
-                   iif(digest_id IS NULL, body, json_replace(
+            SELECT delivery.id, iif(digest_id IS NULL, body, json_replace(
                        body, '$.note.message', substr(json_extract(body, '$.note.message'), 1, 16000)))
                        AS body, url, kind, attempts, queued_at, digest_id, event.project_id
-              FROM delivery JOIN event ON event.id = event_id JOIN account ON account.id = delivery.account_id
+              FROM delivery JOIN event ON event.id = event_id
              WHERE state = 'pending' AND (delivery.id IN (SELECT id FROM due) OR digest_id IN (
                        SELECT digest_id FROM due WHERE digest_id IS NOT NULL))
              ORDER BY min(next_attempt_at) OVER (PARTITION BY coalesce(digest_id, delivery.id)),
@@ -3824,7 +3808,7 @@ class Sources:
     _leases: Leases
 
     def get(self, source_id: int) -> Source | None:
-        return next(iter(self._db.all(Source, "SELECT * FROM source_view WHERE id = ?", (source_id,))), None)
+        return self._db.one(Source, "SELECT * FROM source_view WHERE id = ?", (source_id,))
 
     def id_of(self, provider: str, key: str) -> int:
         """The id of a source; 0 when nobody tracks it."""
@@ -3872,7 +3856,9 @@ class Sources:
         """Sources whose check did not end, as their process did; now claimed. The claimant's own could not be
         recorded, and are free after a minute."""
         self._leases.drop_all(claimant, now - MINUTE)
-        return self.claim(self._leases.abandoned(claimant, now), claimant, now)
+        abandoned = self._db.rows(
+            "SELECT id FROM lease WHERE claimant != ? AND until < ?", (claimant, now - LEASE))
+        return self.claim([row["id"] for row in abandoned], claimant, now)
 
     def bring_forward(self, now: float, interval: float, intervals: Mapping[str, float]) -> None:
         """Have no source wait longer than the interval, or its provider's own among ``intervals``; nor a
@@ -3950,24 +3936,22 @@ class Sources:
                                 WHERE destination.id = destination_id
                                   AND (kind = 'webhook' OR quiet_from = ''))""", (source_id,))
 
-    def record_failure(self, source_id: int, claimant: str, error: str, next_check_at: float, *,
-                       counts: bool = True, is_not_found: bool = False, quota_left: int | None = None,
+    def record_failure(self, source_id: int, claimant: str, failure: CheckFailure,
                        events: Sequence[Event] = ()) -> None:
-        """Record a check that brought no releases; ``counts`` is False where the provider asked to wait.
-        A project is missing that is not found a day or more after the first time."""
+        """A project is missing that is not found a day or more after the first time."""
         now = self._db.clock()
         with self._db.transaction() as db:
             kept = self._leases.drop(db, source_id, claimant) and db.execute("""
                 UPDATE source SET checked_at = :now, failures = failures + :counts, error = :error,
                        failing_since = coalesce(failing_since, iif(:counts, :now, NULL)),
-                       alert_sent = alert_sent OR :has_alert,
-                       missing_since = coalesce(missing_since, iif(:not_found, :now, NULL)),
-                       is_missing = is_missing OR :not_found AND coalesce(:now - missing_since, 0) >= 86400,
-                       quota_left = coalesce(:quota_left, quota_left), next_check_at = :next
+                       alert_sent = alert_sent OR :has_alert, next_check_at = :next_check_at,
+                       missing_since = coalesce(missing_since, iif(:is_not_found, :now, NULL)),
+                       is_missing = is_missing
+                           OR :is_not_found AND coalesce(:now - missing_since, 0) >= 86400,
+                       quota_left = coalesce(:quota_left, quota_left)
                  WHERE id = :id
-                """, {"now": now, "quota_left": quota_left, "counts": counts, "error": error[:1000],
-                      "not_found": is_not_found, "has_alert": bool(events), "next": next_check_at,
-                      "id": source_id}).rowcount
+                """, vars(failure) | {"error": failure.error[:1000], "now": now, "has_alert": bool(events),
+                                      "id": source_id}).rowcount
             for event in events if kept else ():
                 self._outbox.insert(db, event, now)
         if events:
@@ -4036,11 +4020,8 @@ class Projects:
         assert added and its_source
         return added, its_source
 
-    def update(self, account_id: str, project_id: str, settings: Mapping[str, Any]) -> None:
-        """Set what ``settings`` holds of a project; what it does not hold stays."""
-        self.update_all(account_id, [project_id], settings)
-
-    def update_all(self, account_id: str, ids: Iterable[str], settings: Mapping[str, Any]) -> None:
+    def update(self, account_id: str, ids: Iterable[str], settings: Mapping[str, Any]) -> None:
+        """Set what ``settings`` holds of projects; what it does not hold stays."""
         with self._db.transaction() as db:
             for project_id in ids:
                 self._write_settings(db, account_id, project_id, settings)
@@ -4056,19 +4037,11 @@ class Projects:
             name: value(project) if callable(value) else value for name, value in settings.items()
             if name not in ("tags", "destinations")})
         before, rules = ({name: compact_json(getattr(one, name)) for name in (
-            "exclude_version_regexp", "version_answers", "notify_level")} for one in (project, after))
-        has_same_rules = rules == before and (
+            "exclude_version_regexp", "version_answers")} for one in (project, after))
+        has_same_rules = rules == before and after.notify_level == project.notify_level and (
             {one.identity for one in after.installed} == {one.identity for one in project.installed})
-        db.execute(_UPDATE_PROJECT, vars(after))
-        db.execute("""
-            UPDATE project
-               SET exclude_version_regexp = :patterns, installed = :installed, version_answers = :answers,
-                   is_narrow = :installed != '[]' AND :notify_level != 'all', update_state = :update_state,
-                   urgency = :urgency, revision = revision + 1,
-                   judged_revision = judged_revision + :has_same_rules
-             WHERE id = :id""", vars(after) | _state_of(after) | {
-                 "has_same_rules": has_same_rules, "patterns": rules["exclude_version_regexp"],
-                 "answers": rules["version_answers"]})
+        db.execute(_UPDATE_PROJECT, vars(after) | rules | _state_of(after) | {
+            "has_same_rules": has_same_rules})
         if not has_same_rules:
             _write_newest(db, project.source_id)
         if after.skipped_version or after.snoozed_until or after.is_muted:
@@ -4258,13 +4231,6 @@ class Projects:
             SELECT DISTINCT json_extract(value, '$.place') AS place FROM project JOIN json_each(installed)
              WHERE account_id = ? AND update_state != '' ORDER BY place""", (account_id,))]
 
-    def found_at(self, account_id: str, place: str, origin: str) -> list[str]:
-        """The ids of the projects of which something is installed at a place, as an origin reported it."""
-        return [row["id"] for row in self._db.rows("""
-            SELECT DISTINCT project.id FROM project JOIN json_each(installed)
-             WHERE account_id = ? AND update_state != '' AND json_extract(value, '$.place') = ?
-               AND json_extract(value, '$.origin') = ?""", (account_id, place, origin))]
-
     def ids_by_key(self, account_id: str) -> dict[tuple[str, str], str]:
         """The ids of the account's projects by ``(provider, key)``."""
         return {(row["provider"], row["key"]): row["id"] for row in self._db.rows("""
@@ -4297,7 +4263,7 @@ class Projects:
         projects = self.of_ids(None, [row["id"] for row in self._db.rows(
             "SELECT id FROM project WHERE source_id = ? ORDER BY rowid", (source_id,))])
         accounts = {one.id: one for one in self._accounts.of_ids([one.account_id for one in projects])}
-        destinations, tags = self._destinations.of_accounts(list(accounts)), self._tags.of_account(*accounts)
+        destinations, tags = self._destinations.of_account(*accounts), self._tags.of_account(*accounts)
         return [Subscriber(
             one, accounts[one.account_id], tuple(tag for tag in tags if tag.id in one.tags),
             tuple(each for each in destinations if each.account_id == one.account_id))
@@ -4463,10 +4429,11 @@ class Releases:
                     WHERE account_id = ?)
             """, (account_id, compact_json(list(source_ids)), account_id))}
 
-    def summary(self, account_id: str) -> Summary:
-        """The cost follows the number of projects, and of news since the account has read all."""
+    def summary(self, account_id: str) -> dict[str, int]:
+        """An account's numbers, for a dashboard: of projects, of their releases of the last seven days, ...
+        The cost follows the number of projects, and of news since the account has read all."""
         week = timestamp(self._db.clock() - 7 * DAY).rstrip("Z")
-        found, = self._db.all(Summary, """
+        row, = self._db.rows("""
             SELECT (SELECT count(*) FROM project WHERE account_id = :account) AS projects,
                    (SELECT count(*) FROM project JOIN project_release_view ON project_id = project.id
                      WHERE project.account_id = :account AND newest_date >= :week AND date >= :week
@@ -4475,10 +4442,9 @@ class Releases:
                      WHERE account_id = :account AND error IS NOT NULL) AS failing,
                    (SELECT count(*) FROM unread_view WHERE account_id = :account) AS unread,
                    (SELECT count(*) FROM destination JOIN delivery ON destination_id = destination.id
-                     WHERE destination.account_id = :account AND state = 'pending') AS waiting_deliveries,
-                   :behind AS behind, :unsure AS unsure
-            """, {"account": account_id, "week": week, **self._projects.count_updates(account_id)})
-        return found
+                     WHERE destination.account_id = :account AND state = 'pending') AS waiting_deliveries
+            """, {"account": account_id, "week": week})
+        return dict(row) | self._projects.count_updates(account_id)
 
 
 class Store:
@@ -4491,7 +4457,7 @@ class Store:
         self.config, self.accounts, self.sessions = Config(db), Accounts(db), Sessions(db)
         self.keys, self.tags, self.destinations = Keys(db), Tags(db), Destinations(db)
         self.leases = Leases(db)
-        self.outbox = Outbox(db, self.destinations, self.leases)
+        self.outbox = Outbox(db, self.accounts, self.destinations, self.leases)
         self.sources = Sources(db, self.outbox, self.leases)
         self.projects = Projects(db, self.accounts, self.tags, self.destinations, self.sources)
         self.releases = Releases(db, self.projects)
@@ -5286,51 +5252,41 @@ def _image(project: ProjectRef, tag: str, date: str | None, digest: str | None,
     return make_release(tag, date, content=("digest", " ".join([digest or "", *parts])))
 
 
-def _on_asked_host(answer: Answer, link: str | None) -> str | None:
-    """The address of a next page, always on the host that was asked, for the token goes only there: of a link
-    elsewhere, as from servers that do not know their own address, only the query is used."""
-    url, asked = urlsplit(urljoin(answer.url, link or "")), urlsplit(answer.asked)
+def _next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
+    """The address of the next page, by the body or the Link header (RFC 8288): always on the host that was
+    asked, for the token goes only there: of a link elsewhere, as from servers that do not know their own
+    address, only the query is used."""
+    links = re.finditer(r"<([^<>]*)>([^<]*)", answer.headers.get("link", ""))
+    link = named_in_body or next(
+        (link[1] for link in links if re.search(r";\s*rel=\"?next\b", link[2], re.IGNORECASE)), "")
+    url, asked = urlsplit(urljoin(answer.url, link)), urlsplit(answer.asked)
     if url[:2] != asked[:2]:
         url = asked._replace(query=url.query)
     return url.geturl() if link and url.query else None
 
 
-def _next_page(answer: Answer) -> str | None:
-    """The address of the next page by the Link header (RFC 8288)."""
-    links = re.finditer(r"<([^<>]*)>([^<]*)", answer.headers.get("link", ""))
-    return _on_asked_host(answer, next(
-        (link[1] for link in links if re.search(r";\s*rel=\"?next\b", link[2], re.IGNORECASE)), None))
-
-
-def _next_in_body(answer: Answer) -> str | None:
-    """The address of the next page in the answer's ``next``."""
-    return _on_asked_host(answer, answer.json().get("next"))
-
-
 def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Release | None],
-           within: str = "", next_of: Callable[[Answer], str | None] = _next_page,
-           is_sorted: bool = True) -> Exchange:
-    """The listing of page after page (``within``: their list) until one has nothing new; at most ten. A known
-    release with another content id is new: a rebuilt image stands first."""
-    def read(answer: Answer) -> list[Release]:
-        if answer.status in _UNAVAILABLE:
-            return []
-        page = answer.json()
-        return _readable(release_of, _expect_list(page[within] if within else page))
-
+           within: str = "", is_sorted: bool = True,
+           next_of: Callable[[Any], str | None] = lambda page: page.get("next")) -> Exchange:
+    """The listing of page after page until one has nothing new; at most ten. ``within``: the list in an
+    object, where ``next_of`` finds the next page. A known release with another content id is new: a rebuilt
+    image stands first."""
     def is_old(release: Release) -> bool:
         before = project.known.get(release.version)
         return before is not None and before.content in ("", release.content)
-    first = answer = yield request
-    releases, size = (page := read(answer)), len(answer.body)
-    for _ in range(9):
-        url = next_of(answer)
-        if (answer.status != 200 or not url or size > _READ_LIMIT
-                or is_sorted and page and all(map(is_old, page))):
+    first, releases, size = None, list[Release](), 0
+    for _ in range(10):
+        answer = yield request
+        first = first or answer
+        if answer.status in _UNAVAILABLE:
             break
-        answer = yield dataclasses.replace(request, url=url)
-        page = read(answer)
-        releases, size = [*releases, *page], size + len(answer.body)
+        page = answer.json()
+        found = _readable(release_of, _expect_list(page[within] if within else page))
+        releases, size = [*releases, *found], size + len(answer.body)
+        url = _next_page(answer, next_of(page) if within else None)
+        if not url or size > _READ_LIMIT or is_sorted and found and all(map(is_old, found)):
+            break
+        request = dataclasses.replace(request, url=url)
     return Listing(releases, first)
 
 
@@ -5467,15 +5423,9 @@ def _loose_xml(answer: Answer) -> xml.etree.ElementTree.Element:
         first, *others = (head + text[8 * KIB:]).split("<![CDATA[")
         parts = [("", "", first), *(other.partition("]]>") for other in others)]
         body = "<![CDATA[".join(data + end + _AMPERSAND.sub(
-            _numeric, re.sub(r"<(/?)[\w.-]{1,40}:", r"<\1", markup)) for data, end, markup in parts).encode()
+            lambda found: html.escape(html.unescape(found[0])),
+            re.sub(r"<(/?)[\w.-]{1,40}:", r"<\1", markup)) for data, end, markup in parts).encode()
     return dataclasses.replace(answer, body=body).xml()
-
-
-def _numeric(found: re.Match[str]) -> str:
-    """HTML's entity as XML knows it; of another, and of a bare &, its text."""
-    if (text := html.unescape(found[0])) == found[0]:
-        return "&amp;" + text[1:]
-    return "".join(f"&#{ord(one)};" for one in text if one >= " " or one.isspace())
 
 
 def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]]:
@@ -5521,9 +5471,9 @@ def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
         if entries := _feed_entries(answer):
             break
     moved = answer.url.removeprefix(f"{project.site}/").removesuffix(f"/{feed}.atom")
-    tags = [re.search(r"/(?:releases/tag|tree)/(.+)", urlsplit(one["link"]).path) for one in entries]
     return Listing([make_release(unquote(tag[1]), one["date"], title=one["title"], url=one["link"],
-                                 message=one["description"]) for tag, one in zip(tags, entries) if tag],
+                                 message=one["description"]) for one in entries
+                    if (tag := re.search("/(?:releases/tag|tree)/(.+)", urlsplit(one["link"]).path))],
                    answer, True, moved if answer.url.startswith(project.site) else None, ("",))
 
 
@@ -5682,18 +5632,15 @@ def dockerhub(project: ProjectRef) -> Exchange:
     return (yield from _pages(project, Request(url, project.auth), lambda entry: _image(
         project, entry["name"], entry.get("tag_last_pushed") or entry.get("last_updated"),
         entry.get("digest"), (one.get("digest") for one in entry.get("images") or ())),
-        "results", _next_in_body))
+        "results"))
 
 
 def quay(project: ProjectRef) -> Exchange:
     """https://docs.quay.io/api/swagger/: the tags that are not expired, the last moved first."""
-    at = f"{project.site}/api/v1/repository/{project.name}/tag/?limit=100&onlyActiveTags=true"
-
-    def next_of(answer: Answer) -> str | None:
-        page = answer.json()
-        return f"{at}&page={int(page['page']) + 1}" if page.get("has_additional") else None
-    return (yield from _pages(project, Request(f"{at}&page=1", project.auth), lambda entry: _image(
-        project, entry["name"], timestamp(entry["start_ts"]), entry.get("manifest_digest")), "tags", next_of))
+    at = f"{project.site}/api/v1/repository/{project.name}/tag/?limit=100&onlyActiveTags=true&page="
+    return (yield from _pages(project, Request(f"{at}1", project.auth), lambda entry: _image(
+        project, entry["name"], timestamp(entry["start_ts"]), entry.get("manifest_digest")), "tags",
+        next_of=lambda page: f"{at}{int(page['page']) + 1}" if page.get("has_additional") else None))
 
 
 # The systems of https://docs.deps.dev/api/v3/, by provider id.
@@ -5788,13 +5735,10 @@ def pep503(name: str) -> str:
 
 def _version_of_file(filename: str, name: str) -> str | None:
     """The version in the name of a package's file; None for other files."""
-    stem = _ARCHIVE.sub("", filename)
-    spelled = "[-_.]+".join(map(re.escape, name.split("-")))
-    match = re.match(f"{spelled}-", stem, re.IGNORECASE) if stem != filename else None
-    if not match:
-        return None
-    version = stem[match.end():]
-    return version.split("-")[0] if filename.endswith((".whl", ".egg")) else version
+    spelled, end = "[-_.]+".join(map(re.escape, name.split("-"))), _ARCHIVE.search(filename)
+    version = "[^-]*" if filename.endswith((".whl", ".egg")) else ".*"
+    match = re.match(f"{spelled}-({version})", filename[:end.start()], re.IGNORECASE) if end else None
+    return match[1] if match else None
 
 
 def simple(project: ProjectRef) -> Exchange:
@@ -5826,7 +5770,7 @@ def bitbucket(project: ProjectRef) -> Exchange:
         target = entry.get("target") or {}
         return _tag(entry, entry.get("date") or target.get("date"), target.get("hash"),
                     f"https://bitbucket.org/{project.name}/src/{quote(entry['name'])}")
-    return (yield from _pages(project, Request(url, project.auth), tag_of, "values", _next_in_body))
+    return (yield from _pages(project, Request(url, project.auth), tag_of, "values"))
 
 
 def sourcehut(project: ProjectRef) -> Exchange:
@@ -5851,20 +5795,17 @@ def _version_of_path(path: str, project: str) -> str | None:
 def sourceforge(project: ProjectRef) -> Exchange:
     """https://sourceforge.net/p/forge/documentation/RSS/: the newest files; each version's are a release."""
     answer = yield Request(f"{project.site}/projects/{project.name}/rss?path=/")
-    dates: dict[str, str] = {}
-    for item in _feed_entries(answer):
-        if version := _version_of_path(item["title"], project.name):
-            dates[version] = min(item["date"], dates.get(version, item["date"]))
-    return Listing([make_release(version, date) for version, date in dates.items()], answer, is_window=True)
+    files = sorted(_feed_entries(answer), key=lambda item: item["date"])     # the first counts
+    return Listing([make_release(version, item["date"]) for item in files
+                    if (version := _version_of_path(item["title"], project.name))], answer, is_window=True)
 
 
 def rubygems(project: ProjectRef) -> Exchange:
     """https://guides.rubygems.org/rubygems-org-api/#gem-version-methods: a number once for each platform."""
     answer = yield Request(f"{project.site}/api/v1/versions/{project.name}.json")
-    newest_first = sorted(_expect_list(answer.json()), key=lambda entry: entry["created_at"], reverse=True)
-    first = {entry["number"]: entry for entry in newest_first}
-    return Listing([make_release(number, entry["created_at"], is_prerelease=entry["prerelease"])
-                    for number, entry in first.items()], answer)
+    entries = sorted(_expect_list(answer.json()), key=lambda one: one["created_at"])    # the first counts
+    return Listing([make_release(entry["number"], entry["created_at"], is_prerelease=entry["prerelease"])
+                    for entry in entries], answer)
 
 
 def packagist(project: ProjectRef) -> Exchange:
@@ -5874,11 +5815,9 @@ def packagist(project: ProjectRef) -> Exchange:
     document = answer.json()
     found, entries, last = document["packages"][project.name], [], dict[str, Any]()
     for entry in list(found.values()) if found and isinstance(found, dict) else _expect_list(found):
-        last = {name: value for name, value in {**last, **entry}.items()
+        last = {name: value for name, value in {**(last if "minified" in document else {}), **entry}.items()
                 if value != "__unset" and name in ("version", "time", "source")}
         entries.append(last)
-        if "minified" not in document:
-            last = {}
     return Listing([make_release(
         entry["version"], entry.get("time"), content=("commit", (entry.get("source") or {}).get("reference")))
         for entry in entries if not re.match(r"dev-|.*-dev$", entry["version"])], answer)
@@ -5988,12 +5927,10 @@ def metacpan(project: ProjectRef) -> Exchange:
 def hackage(project: ProjectRef) -> Exchange:
     """https://hackage.haskell.org/api: the feed of a package, each item with the whole rendered changelog."""
     answer = yield Request(f"{project.site}/package/{project.name}.rss")
-    releases = []
-    for item in _feed_entries(answer):
-        version = item["link"].rstrip("/").rpartition("-")[2]
-        releases.append(make_release(version, item["date"], title=item["title"], url=item["link"],
-                                     message=_section(item["description"], _HTML_HEADING, version)))
-    return Listing(releases, answer, is_window=True)
+    return Listing([make_release(
+        version := item["link"].rstrip("/").rpartition("-")[2], item["date"], title=item["title"],
+        url=item["link"], message=_section(item["description"], _HTML_HEADING, version))
+        for item in _feed_entries(answer)], answer, is_window=True)
 
 
 _GO_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
@@ -6024,18 +5961,15 @@ def _go_majors(project: ProjectRef) -> Exchange:
     return lists
 
 
-def _go_retracted(mod: str) -> Callable[[str], bool]:
-    """Whether a module's go.mod retracts a version: https://go.dev/ref/mod#go-mod-file-retract"""
+def _go_retracted(mod: str, versions: Collection[str]) -> set[str]:
+    """Those of the versions that a module's go.mod retracts: https://go.dev/ref/mod#go-mod-file-retract"""
     code = re.sub(r"//[^\n]*", "", mod)         # without comments
     text = " ".join(re.findall(r"^[ \t]*retract[ \t]*(\([^()]*\)|[^\n()]*)", code, re.MULTILINE))
     found = re.findall(r"\[([^\[\],]*),([^\[\],]*)\]|(v[^\s\[\],]*)", text)[:_RANGE_LIMIT]
     ranges = [[version_order((end or single).strip()[:NAME_LIMIT]) for end in (least, most)]
               for least, most, single in found]
-
-    def is_retracted(version: str) -> bool:
-        order = version_order(version)
-        return any(least <= order <= most for least, most in ranges)
-    return is_retracted
+    orders = zip(versions, map(version_order, versions))
+    return {version for version, order in orders if any(least <= order <= most for least, most in ranges)}
 
 
 def goproxy(project: ProjectRef) -> Exchange:
@@ -6056,13 +5990,13 @@ def goproxy(project: ProjectRef) -> Exchange:
                                 accept_statuses=(403, 404, 410), max_response_bytes=_DOCUMENT_LIMIT)
             if mod.status == 200 and not re.search(r"^[ \t]*module\b", mod.text(), re.MULTILINE):
                 raise ValueError("it answered no go.mod")
-            is_retracted = _go_retracted(mod.text() if mod.status == 200 else "")
+            retracted = _go_retracted(mod.text() if mod.status == 200 else "", places)
             if old and newest not in old and mod.status == 200 and mod.text().split()[1:] != [project.name]:
                 latest = yield Request(f"{at}latest", _GO_HEADERS, accept_statuses=(403, 404, 410))
                 last = latest.json()["Version"] if latest.status == 200 else newest
             end = version_order(last if last in module_versions else newest)    # of what is final
             places = {version: place for version, place in places.items() if place != at or not (
-                is_retracted(version) or last and (
+                version in retracted or last and (
                     version in old or version_order(version) > end and "-" not in version))}
     undated = [version for version in places if version not in project.known and not dates[version]]
     for version in sorted(undated, key=version_order, reverse=True)[:20]:
@@ -6146,10 +6080,13 @@ def savannah(project: ProjectRef) -> Exchange:
     return (yield from git(dataclasses.replace(project, name=at)))
 
 
-def _filled(template: str, name: str) -> str:
-    """An address with a project's name in it: as it is, as one segment of a path, or its dot as a slash."""
-    return (template.replace("{name}", quote(name)).replace("{segment}", quote(name, safe=""))
-            .replace("{parts}", quote(name.replace(".", "/", 1))))
+def _filled(template: str, name: str, safe: str = "/", **others: str) -> str:
+    """An address of a template, with what a Dialect says that those contain."""
+    group, _, artifact = name.partition(":")
+    values = {"name": quote(name, safe=safe), "segment": quote(name, safe=""), **others,
+              "parts": quote(name.replace(".", "/", 1)), "path": quote(name.replace(":", "/")),
+              "folder": quote(f"{group.replace('.', '/')}/{artifact}")}
+    return re.sub(r"\{(\w+)\}", lambda place: values.get(place[1], place[0]), template)
 
 
 def _url_and_fragment(project: ProjectRef) -> tuple[str, str]:
@@ -6182,10 +6119,9 @@ def _values_at(value: Any, path: str) -> list[tuple[str, Any]]:
 
 def _text_at(value: Any, path: str | None) -> str:
     """The first text, number or boolean at a path, as text; "" without one."""
-    found = [] if path is None else [one for _, one in _values_at(value, path)]
-    texts = [one if isinstance(one, str) else json.dumps(one) for one in found
-             if isinstance(one, (str, int, float))]
-    return texts[0] if texts else ""
+    found = _values_at(value, path) if path is not None else ()
+    return next((one if isinstance(one, str) else json.dumps(one) for _, one in found
+                 if isinstance(one, (str, int, float))), "")
 
 
 _FIELDS = ("entries", "version", "date", "prerelease", "note", "url", "header")
@@ -6874,14 +6810,9 @@ def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     if provider.dialect.read is dockerhub and name.startswith("library/"):
         template, name = "{site}/_/{name}/tags", name.partition("/")[2]
     site, name = _server_and_name(provider, name)
-    group, _, artifact = name.partition(":")
-    address = _filled(provider.site, name) if provider.site else name
-    return template.format_map({        # the template is ours, so str.format is safe
-        "address": quote(address.partition("#")[0], safe="/:?&=%@~+"),
-        "parts": quote(name.replace(".", "/", 1)),
-        "site": site, "provider": provider.id, "name": quote(name, safe="/@~:+"),
-        "segment": quote(name, safe=""), "path": quote(name.replace(":", "/"), safe="/"),
-        "folder": quote(f"{group.replace('.', '/')}/{artifact}"), "version": quote(version or "", safe="")})
+    address = (_filled(provider.site, name) if provider.site else name).partition("#")[0]
+    return _filled(template, name, "/@~:+", site=site, provider=provider.id,
+                   address=quote(address, safe="/:?&=%@~+"), version=quote(version or "", safe=""))
 
 
 def _raise_for_status(provider: Provider, name: str, asked: Request, answer: Answer,
@@ -6904,19 +6835,13 @@ def _raise_for_status(provider: Provider, name: str, asked: Request, answer: Ans
     raise ProviderError(f"{provider.title} answered status {status} for {name}")
 
 
-def _storable(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 cannot encode, and NUL, where SQLite would end it."""
-    if not text.isascii():
-        text = text.encode("utf-8", "replace").decode()
-    return text.replace("\0", "\ufffd")
-
-
 def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
     """The note as it can be stored and shown, with absolute links that are no scripts."""
     url = note.url[:2000] if isinstance(note.url, str) and re.fullmatch(
         r"https?://[^\0\s\"'<>\ud800-\udfff]+", note.url) else ""
-    message = absolute_links(_storable(note.message), url or page_of(provider, name, version))
-    return Note(_storable(note.title), harmless_links(message)[:NOTE_LIMIT], url, note.original)
+    title, message = (UNSTORABLE.sub("\ufffd", text) for text in (note.title, note.message))
+    message = absolute_links(message, url or page_of(provider, name, version))
+    return Note(title, harmless_links(message)[:NOTE_LIMIT], url, note.original)
 
 
 def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -> list[Release]:
@@ -6929,7 +6854,7 @@ def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -
             found[version] = dataclasses.replace(
                 release, is_prerelease=release.is_prerelease or rules.is_prerelease(version),
                 note=release.note and clean_note(provider, name, version, release.note),
-                content_id=release.content_id and _storable(release.content_id))
+                content_id=release.content_id and UNSTORABLE.sub("\ufffd", release.content_id))
     return heapq.nlargest(RELEASE_LIMIT, found.values(), key=lambda release: (
         (release.date or "").rstrip("Z"), rules.order(release.version)))
 
@@ -6950,9 +6875,8 @@ def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
     except StopIteration as done:
         return done.value
     except _UNREADABLE as error:
-        what = f"something is missing or of another type: {error!r:.100}"
-        if type(error) is ValueError:       # one of ours
-            what = str(error)
+        is_ours = type(error) is ValueError
+        what = str(error) if is_ours else f"something is missing or of another type: {error!r:.100}"
         what = "".join(letter if letter.isprintable() else " " for letter in what[:200])
         raise ProviderError(f"{provider.title} answered no list of releases for {name}: {what}") from error
 
@@ -6977,8 +6901,7 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
             condition = "If-None-Match" if etag.startswith(('"', "W/")) else "If-Modified-Since"
             headers = {**request.headers, condition: etag}
             request, etag = dataclasses.replace(request, headers=headers), None     # once
-        if not provider.site:
-            request = dataclasses.replace(request, is_user_supplied=True)
+        request = dataclasses.replace(request, is_user_supplied=not provider.site)
         try:
             answer = ask(request)
         except Unreachable as error:
@@ -7718,7 +7641,7 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     if not {"bomFormat", "spdxVersion"} & _of(dict, bom).keys():
         raise ValueError("is neither CycloneDX nor SPDX 2 in JSON")
     yield from _cyclonedx(bom) if "bomFormat" in bom else ()
-    links = [[_of(str, one, key) for key in ("spdxElementId", "relationshipType", "relatedSpdxElement")]
+    links = [_texts(one, "spdxElementId", "relationshipType", "relatedSpdxElement")
              for one in _of(list, bom, "relationships")]
     roots = {to for _, kind, to in links if kind == "DESCRIBES"}        # what the document is about
     roots |= set(filter(lambda one: isinstance(one, str), _of(list, bom, "documentDescribes")))
@@ -7848,7 +7771,7 @@ def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
 
 def pin_of_item(item: Mapping[str, Any]) -> Pin:
     """What an item of the API names: a ``purl``, an ``image``, or ``provider`` and ``name``."""
-    purl, image, name, provider = (_of(str, item, key) for key in ("purl", "image", "name", "provider"))
+    purl, image, name, provider = _texts(item, "purl", "image", "name", "provider")
     reason = "" if name else "an item has a purl, an image, or a provider and a name"
     image = image[:_WIDTH_LIMIT].replace("$", "")       # which has no variables here
     pin = _purl_pin(purl) if purl else _image_pin(image, {}) if image else Pin(
@@ -7906,16 +7829,6 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
                                digest=" ".join(found[:5]), label=_label_of(pin.name, image, container))
 
 
-def _docker_list(answer: Answer, what: str) -> list[dict[str, Any]]:
-    """Raises ValueError, with what to do."""
-    if answer.status == 403:
-        raise ValueError(f"it does not allow GET /{what}; a socket proxy needs CONTAINERS=1 and IMAGES=1")
-    found = answer.json() if answer.status == 200 else None
-    if not isinstance(found, list):
-        raise ValueError(f"it answered status {answer.status} and no list of {what}; is it Docker or Podman?")
-    return [one for one in found if isinstance(one, dict)]
-
-
 def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
     """What each container of an engine runs, by GET requests alone, whose paths ``ask`` is given.
     https://docs.docker.com/reference/api/engine/  Raises ValueError, and what ``ask`` raises."""
@@ -7925,8 +7838,14 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
         raise ValueError(f"it answered status {ping.status}, not as Docker or Podman do")
     shows_annotations = 1, 48       # the first that does; or an older engine's own
     api = "/v{}.{}".format(*min(shows_annotations, (int(match[1]), int(match[2]))))
-    images = dict[str, dict[str, Any]]()
-    for container in _docker_list(ask(f"{api}/containers/json?all=1"), "containers")[:_CONTAINER_LIMIT]:
+    listed, images = ask(f"{api}/containers/json?all=1"), dict[str, dict[str, Any]]()
+    if listed.status == 403:
+        raise ValueError("it does not allow GET /containers; a socket proxy needs CONTAINERS=1 and IMAGES=1")
+    containers = listed.json() if listed.status == 200 else None
+    if not isinstance(containers, list):
+        raise ValueError(f"it answered status {listed.status} and no list of containers; "
+                         "is it Docker or Podman?")
+    for container in containers[:_CONTAINER_LIMIT]:
         id_ = _of(str, container, "ImageID")
         if _of(str, container, "State") in ("created", "exited", "dead", "removing"):
             continue
@@ -8347,11 +8266,8 @@ def verdicts_on(project: Project, releases: Mapping[str, Release], rules: Versio
                     versions | moving if rules.is_image else versions | newer)
 
 
-def judged(releases: Sequence[Release], verdicts: Verdicts | None) -> list[Release]:
-    """The releases as the verdicts rule them out; as they are where there are none."""
-    if verdicts is None:
-        return list(releases)
-
+def judged(releases: Sequence[Release], verdicts: Verdicts) -> list[Release]:
+    """The releases as the verdicts rule them out."""
     def is_out(release: Release) -> bool:
         news = verdicts.rebuilds if release.is_updated else verdicts.wanted
         return release.version in verdicts.ruled_out or (
@@ -8384,12 +8300,13 @@ def should_notify(destination: Destination, project: Project, release: Release |
             and (release is None or bool(release.cve) or not destination.is_security_only))
 
 
-def next_boundary(schedule: str, now: float, zone: str, digest_hour: int) -> float:
-    """When an event of ``now`` is sent: at once, at the next full hour, or at the next digest hour
-    (weekly: on a Monday, monthly: on the first), in the time zone."""
+def next_boundary(schedule: str, now: float, account: Account, settings: Settings) -> float:
+    """When an event of ``now`` is sent: at once, at the next full hour, or at the account's next digest hour
+    (weekly: on a Monday, monthly: on the first), in its time zone."""
     if schedule == "instant":
         return now
-    local = datetime.datetime.fromtimestamp(now, _zone_of(zone))
+    local = datetime.datetime.fromtimestamp(now, account.zone)
+    digest_hour = settings.digest_hour if account.digest_hour is None else account.digest_hour
     if schedule == "hourly":
         offset = (local.utcoffset() or datetime.timedelta()).total_seconds()
         return (now + offset) // HOUR * HOUR + HOUR - offset
@@ -8402,18 +8319,12 @@ def next_boundary(schedule: str, now: float, zone: str, digest_hour: int) -> flo
     raise AssertionError("33 days hold a Monday and the first of a month")
 
 
-def _zone_of(name: str) -> datetime.tzinfo:
-    with contextlib.suppress(ValueError):       # a store may come from a machine that knew more time zones
-        return time_zone_of(name)
-    return datetime.timezone.utc
-
-
 def after_quiet_hours(at: float, account: Account) -> float:
     """The instant, or the end of the account's quiet hours that it falls into."""
     if not account.quiet_from or not account.quiet_until:
         return at
     begins, ends = map(datetime.time.fromisoformat, (account.quiet_from, account.quiet_until))
-    zone, one_day = _zone_of(account.time_zone), datetime.timedelta(days=1)
+    zone, one_day = account.zone, datetime.timedelta(days=1)
     today = datetime.datetime.fromtimestamp(at, zone).date()
     for day in (today - one_day, today):
         last_day = day + one_day if ends <= begins else day
@@ -8421,12 +8332,6 @@ def after_quiet_hours(at: float, account: Account) -> float:
         if datetime.datetime.combine(day, begins, zone).timestamp() <= at < until:
             return until
     return at
-
-
-def sending_time(schedule: str, at: float, account: Account, digest_hour: int) -> float:
-    """When what happens at an instant is sent by a schedule, outside of quiet hours."""
-    own_hour = digest_hour if account.digest_hour is None else account.digest_hour
-    return after_quiet_hours(next_boundary(schedule, at, account.time_zone, own_hour), account)
 
 
 def _hold_until(project: Project, release: Release | None, now: float) -> float:
@@ -8447,8 +8352,8 @@ def _recipient(destination: Destination, account: Account, schedule: str, at: fl
     is_digested = schedule != "instant"
     if is_urgent or destination.kind == "webhook":
         account = dataclasses.replace(account, quiet_from="")
-    due_at = sending_time(schedule, at + _DIGEST_GRACE * is_digested, account, settings.digest_hour)
-    return Recipient(destination.id, due_at, is_digested, is_held)
+    due_at = next_boundary(schedule, at + _DIGEST_GRACE * is_digested, account, settings)
+    return Recipient(destination.id, after_quiet_hours(due_at, account), is_digested, is_held)
 
 
 def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
@@ -8619,13 +8524,6 @@ def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
                  "summary")
 
 
-def is_report_due(destination: Destination, account: Account, now: float, settings: Settings) -> bool:
-    if destination.report == "none" or destination.reported_at is None:
-        return False
-    hour = settings.digest_hour if account.digest_hour is None else account.digest_hour
-    return next_boundary(destination.report, destination.reported_at, account.time_zone, hour) <= now
-
-
 def report_event(destination: Destination, account: Account, projects: Iterable[Project], now: float,
                  settings: Settings) -> Event | None:
     """What is behind or unsure of ``projects``, in order, as a destination chooses; None for nothing."""
@@ -8645,15 +8543,6 @@ def report_event(destination: Destination, account: Account, projects: Iterable[
 
 
 # ---- what is tried again
-
-@dataclasses.dataclass(frozen=True)
-class CheckFailure:
-    error: str
-    next_check_at: float
-    counts: bool = True             # False: the provider asked to wait
-    is_not_found: bool = False      # the provider says that there is no such project
-    quota_left: int | None = None
-
 
 def check_failure(error: Exception, source: Source, now: float, interval: float,
                   jitter: float) -> CheckFailure:
@@ -8820,7 +8709,7 @@ class Tracker(Worker):
             if should_alert(source, failure, now):
                 alerts = self._health_events("failing", source, failure.error)
         with logged(f"source {source.provider}/{source.name}: failure"):
-            self.store.sources.record_failure(source.id, self._claimant, events=alerts, **vars(failure))
+            self.store.sources.record_failure(source.id, self._claimant, failure, alerts)
             return []
         return None
 
@@ -8894,8 +8783,8 @@ class Tracker(Worker):
             rewritten = []
         events = list[Event]()
         for subscriber in self.store.projects.subscribers(source.id) if news or rewritten else ():
-            own = verdicts.get(subscriber.project.id)
-            subscriber = dataclasses.replace(subscriber, project=own.project) if own else subscriber
+            own = verdicts.get(subscriber.project.id, Verdicts(subscriber.project))
+            subscriber = dataclasses.replace(subscriber, project=own.project)
             events += release_events(subscriber, judged(news, own), judged(rewritten, own), provider,
                                      self._clock(), self._settings, gap)
         return news, events
@@ -9287,8 +9176,8 @@ def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bo
             head = markup.link(head, item.url)
             links = links[1:]
         head = markup.bold(head)
-        ends = [" · ".join(markup.link(name, url) for name, url in links)] if markup.link and links else []
-        ends = [] if is_digest else ends
+        links = [] if is_digest else links
+        ends = [" · ".join(itertools.starmap(markup.link, links))] if markup.link and links else []
     body = [markup.line(line) for line in truncate_lines(item, note)]
     top = ["" if has_title else head, markup.line(item.marks) if item.is_security or not has_title else ""]
     parts = [list(filter(None, top)), body, ends]
@@ -9362,8 +9251,8 @@ def _markdown_link(text: str, url: str) -> str:
     return text if re.match("https?:", text) else f"[{text}]({url})"
 
 
-def _html_link(text: str, url: str) -> str:
-    return f'<a href="{html.escape(url)}">{text}</a>'
+def _html_link(text: str, url: str, looks: str = "") -> str:
+    return f'<a href="{html.escape(url)}"{looks}>{text}</a>'
 
 
 def _markdown(escape: Callable[[str], str], start: Callable[[str], str] = _escape_start,
@@ -9480,22 +9369,19 @@ def _slack(message: Message) -> Request:
 def _telegram(message: Message) -> Request:
     """https://core.telegram.org/bots/api#sendmessage; 4,096 characters."""
     settings = message.settings
-    thread = {"message_thread_id": int(settings["thread"])} if settings["thread"] else {}
-    content = {"chat_id": settings["chat"], **thread, "text": text_of(message, _TELEGRAM, 4000),
-               "parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
+    content = without_empty(
+        chat_id=settings["chat"], message_thread_id=settings["thread"] and int(settings["thread"]),
+        text=text_of(message, _TELEGRAM, 4000), parse_mode="HTML", link_preview_options={"is_disabled": True})
     return _json_request(f"{settings['server']}/bot{settings['token']}/sendMessage", content)
 
 
 def _discord(message: Message) -> Request:
     """https://docs.discord.com/developers/resources/webhook; ``wait``: answer when the message is stored."""
-    embed: dict[str, Any] = {
-        "title": shortened(message.title, 250, _DISCORD.escape),
-        "color": 0xC0392B if message.is_security else 0x2E86C1,       # red, blue
-        "description": text_of(message, _DISCORD, 3900, has_title=True)}
-    if message.link:
-        embed["url"] = message.link
-    if not message.is_digest:
-        embed["timestamp"] = message.items[0].time
+    embed = without_empty(
+        title=shortened(message.title, 250, _DISCORD.escape), url=message.link,
+        color=0xC0392B if message.is_security else 0x2E86C1,      # red, blue
+        description=text_of(message, _DISCORD, 3900, has_title=True),
+        timestamp="" if message.is_digest else message.items[0].time)
     address = message.settings["url"]
     address += "&wait=true" if "?" in address else "?wait=true"
     return _json_request(address, {"embeds": [embed], "allowed_mentions": {"parse": []}})
@@ -9549,15 +9435,10 @@ def _microsoft_teams(message: Message) -> Request:
         {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}]})
 
 
-def _mattermost(message: Message) -> Request:
-    """https://developers.mattermost.com/integrate/webhooks/incoming/; 16,383 characters, then it splits."""
-    return _json_request(message.settings["url"], {"text": text_of(message, _MATTERMOST, 12_000)})
-
-
-def _rocketchat(message: Message) -> Request:
-    """https://docs.rocket.chat/docs/integrations; 5,000 characters."""
-    content = {"text": text_of(message, _ROCKETCHAT, 4500), "parseUrls": False}
-    return _json_request(message.settings["url"], content)
+def _plain_hook(markup: Markup, limit: int, **others: Any) -> Callable[[Message], Request]:
+    """How a service is sent one text in its own Markdown."""
+    return lambda message: _json_request(message.settings["url"],
+                                         {"text": text_of(message, markup, limit), **others})
 
 
 def _matrix(message: Message) -> Request:
@@ -9595,9 +9476,8 @@ def _ntfy(message: Message) -> Request:
 
 def _gotify(message: Message) -> Request:
     """https://gotify.net/docs/pushmsg and https://gotify.net/docs/msgextras"""
-    extras: dict[str, Any] = {"client::display": {"contentType": "text/markdown"}}
-    if message.link:
-        extras["client::notification"] = {"click": {"url": message.link}}
+    extras = without_empty(**{"client::display": {"contentType": "text/markdown"},
+                              "client::notification": message.link and {"click": {"url": message.link}}})
     content = _push(message, _GOTIFY, 8000, urgent=8) | {"extras": extras}
     return _json_request(f"{message.settings['url']}/message", content,
                          {"X-Gotify-Key": message.settings["token"]})
@@ -9605,24 +9485,20 @@ def _gotify(message: Message) -> Request:
 
 def _pushover(message: Message) -> Request:
     """https://pushover.net/api: 1,024 characters of text, 250 of title, 512 of address; plain line ends."""
-    settings, markup = message.settings, _FEW_TAGS
-    if message.is_digest:
-        markup = dataclasses.replace(markup, link=None)     # for which there is no room
-    content = {"token": settings["token"], "user": settings["user"], "html": 1,
-               **_push(message, markup, 1000, urgent=1)}
-    if settings["device"]:
-        content["device"] = settings["device"]
-    if 0 < len(message.link) <= 512:
-        content |= {"url": message.link, "url_title": "Read on"}
+    settings = message.settings         # there is no room for links in a digest
+    markup = dataclasses.replace(_FEW_TAGS, link=None) if message.is_digest else _FEW_TAGS
+    link = message.link if len(message.link) <= 512 else ""
+    content = without_empty(token=settings["token"], user=settings["user"], device=settings["device"], html=1,
+                            url=link, url_title=link and "Read on", **_push(message, markup, 1000, urgent=1))
     return _json_request(f"{settings['server']}/1/messages.json", content)
 
 
 def _apprise(message: Message) -> Request:
     """https://github.com/caronc/apprise-api: a key's configuration, or addresses that are sent along."""
-    text = text_of(message, _GOTIFY, 8000, _PUSH_NOTE, has_title=True)
-    content = {"title": shortened(message.title, 250), "body": text, "format": "markdown",
-               "type": "warning" if message.is_security else "info"}
-    content |= {name: message.settings[name] for name in ("urls", "tag") if message.settings[name]}
+    content = without_empty(
+        title=shortened(message.title, 250), type="warning" if message.is_security else "info",
+        body=text_of(message, _GOTIFY, 8000, _PUSH_NOTE, has_title=True), format="markdown",
+        urls=message.settings["urls"], tag=message.settings["tag"])
     return _json_request(message.settings["url"], content)
 
 
@@ -9660,12 +9536,7 @@ _MAIL_BUTTON = ('<a href="{}" style="display:inline-block;margin:4px 16px 4px 0;
                 'border-radius:6px;background:#1d5fae;color:#fff;text-decoration:none">{}</a>')
 _MAIL_BADGE = ('<span style="display:inline-block;margin:0 6px 4px 0;padding:1px 10px;border-radius:10px;'
                'background:{};color:#fff;font-size:13px">{}</span>')
-
-
-def _mail_link(text: str, url: str) -> str:
-    return f'<a class="link" href="{html.escape(url)}" style="color:#1d5fae">{text}</a>'
-
-
+_mail_link = functools.partial(_html_link, looks=' class="link" style="color:#1d5fae"')
 _MAIL = dataclasses.replace(_HTML, link=_mail_link, code=lambda text: (
     '<code class="code" style="padding:1px 4px;background:#eef1f4;font-size:14px">'
     f"{html.escape(text)}</code>"))
@@ -9687,10 +9558,9 @@ def _mail_note(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _mail_item(item: Item, note: int) -> str:
-    parts = [f'<h2 style="margin:0 0 4px;font-size:20px">{html.escape(item.heading)}</h2>']
-    parts.append("".join(_MAIL_BADGE.format(
-        "#b3261e" if item.is_security and not at else "#525c66", text.capitalize())
-        for at, text in enumerate(item.short_marks)))
+    badges = (_MAIL_BADGE.format("#b3261e" if item.is_security and not at else "#525c66", text.capitalize())
+              for at, text in enumerate(item.short_marks))
+    parts = [f'<h2 style="margin:0 0 4px;font-size:20px">{html.escape(item.heading)}</h2>', "".join(badges)]
     if item.is_security:
         fixes = [run for run in item.marks.runs if not run.text.startswith(" · ")]
         parts.append(f'<p style="margin:4px 0 12px">{_MAIL.line(Line("", fixes))}</p>')
@@ -9729,7 +9599,7 @@ def _email(message: Message) -> Mail:
     mail = email.message.EmailMessage(email.policy.SMTP.clone(cte_type="7bit"))
     sender, base = message.sender, message.service.base_url
     domain = sender.partition("@")[2]
-    recipient = message.settings["to"] or message.batch[0].account_email
+    recipient = message.settings["to"] or message.batch[0].account.email
     if not MAIL_ADDRESS.fullmatch(recipient):
         raise Invalid(f"mail cannot be sent to {recipient}; its destination can have another address")
     subject = message.title
@@ -9753,9 +9623,11 @@ def _email(message: Message) -> Mail:
     return Mail(sender, recipient, head.encode("ascii") + mail.as_bytes())
 
 
-def _members(answer: Answer) -> dict[str, Any]:
-    with contextlib.suppress(ValueError, RecursionError):
-        if isinstance(found := json.loads(answer.body), dict):
+def _members(answer: Answer, within: str = "") -> dict[str, Any]:
+    """What an answer says, or an object in it."""
+    with contextlib.suppress(ValueError, RecursionError, LookupError, TypeError):
+        found = json.loads(answer.body)
+        if isinstance(found := found[within] if within else found, dict):
             return found
     return {}
 
@@ -9783,16 +9655,15 @@ def _error_text(answer: Answer) -> str:
 
 def migrated_to(kind: str, answer: Answer) -> str:
     """The id of the supergroup that a chat of Telegram became; "" else."""
-    found = _members(answer).get("parameters") if kind == "telegram" and answer.status == 400 else None
-    chat = str(found.get("migrate_to_chat_id")) if isinstance(found, dict) else ""
+    is_refused = kind == "telegram" and answer.status == 400
+    chat = str(_members(answer, "parameters").get("migrate_to_chat_id")) if is_refused else ""
     return chat if re.fullmatch(r"-[0-9]{1,19}", chat) else ""
 
 
 def wait_requested(answer: Answer, now: float) -> float:
     """Seconds that a receiver asks to wait: by header, or as Telegram, Discord and Matrix do."""
-    found, waits = _members(answer), [retry_after_seconds(answer.headers.get("retry-after"), now) or 0.0]
-    if isinstance(parameters := found.get("parameters"), dict):     # Telegram's
-        found |= parameters
+    found = _members(answer) | _members(answer, "parameters")       # those are Telegram's
+    waits = [retry_after_seconds(answer.headers.get("retry-after"), now) or 0.0]
     for value, unit in ((found.get("retry_after"), 1), (found.get("retry_after_ms"), 1000)):
         if isinstance(value, (int, float)) and 0 < value < 10**12:
             waits.append(min(value / unit, DAY))
@@ -9909,10 +9780,15 @@ KINDS = {
     "microsoft_teams": Kind(
         "Microsoft Teams", "a channel or chat of Microsoft Teams", _microsoft_teams, _is_no_web_page, (
             _secret_address("the channel's menu, Workflows, Send webhook alerts to a channel"),), every=1.0),
-    "mattermost": Kind("Mattermost", "a channel of Mattermost", _mattermost, _says("ok"), (
-        _secret_address("Integrations, Incoming Webhooks: .../hooks/..."),), every=0.2),
-    "rocketchat": Kind("Rocket.Chat", "a channel of Rocket.Chat", _rocketchat, _says("success"), (
-        _secret_address("Administration, Workspace, Integrations, Incoming: Webhook URL"),), every=6.0),
+    # https://developers.mattermost.com/integrate/webhooks/incoming/; 16,383 characters, then it splits.
+    "mattermost": Kind(
+        "Mattermost", "a channel of Mattermost", _plain_hook(_MATTERMOST, 12_000), _says("ok"), (
+            _secret_address("Integrations, Incoming Webhooks: .../hooks/..."),), every=0.2),
+    # https://docs.rocket.chat/docs/integrations; 5,000 characters.
+    "rocketchat": Kind(
+        "Rocket.Chat", "a channel of Rocket.Chat", _plain_hook(_ROCKETCHAT, 4500, parseUrls=False),
+        _says("success"), (
+            _secret_address("Administration, Workspace, Integrations, Incoming: Webhook URL"),), every=6.0),
     "matrix": Kind("Matrix", "a room of Matrix, not encrypted", _matrix, _says("event_id"), (
         SettingField("homeserver_url", "of the account that posts: https://matrix.org", _server_address),
         SettingField("internal_room_id", "the room's settings, Advanced: !...; the account must be in it",
@@ -10086,7 +9962,7 @@ class Courier(Worker):
             other = Courier(self.store, Fetcher(settings).post, settings)
             return other.try_out(destination, account, body, url)
         now = self._clock()
-        test = Delivery(make_id(), destination, account.email, account.is_admin, body, url, "release", 0, now)
+        test = Delivery(make_id(), destination, account, body, url, "release", 0, now)
         sent, answer, error = self._post([test], now)
         return *transcript(destination, sent, answer), error
 
@@ -10105,19 +9981,21 @@ class Courier(Worker):
         for failing in self._beating(store.destinations.failing(with_alerted=False)):
             account = store.accounts.get(failing.account_id)
             if account and has_failed_for_days(failing, now):
-                others = store.destinations.of_account(account.id)
-                store.outbox.record_alert(failing.id, destination_event(
-                    failing, account, others, now, self._settings))
+                event = destination_event(
+                    failing, account, store.destinations.of_account(account.id), now, self._settings)
+                if event.recipients:
+                    store.outbox.send(event, "alert", failing)
         for destination in self._beating(store.destinations.with_report()):
             account = store.accounts.get(destination.account_id)
-            if account and is_report_due(destination, account, now, self._settings):
+            since = destination.reported_at or now
+            if account and next_boundary(destination.report, since, account, self._settings) <= now:
                 behind = store.projects.with_updates(account.id, with_all=False)
-                store.outbox.record_report(destination, report_event(
-                    destination, account, behind, now, self._settings))
+                report = report_event(destination, account, behind, now, self._settings)
+                store.outbox.send(report, "report", destination)
         for project in self._beating(store.projects.snooze_ended(now)):
             for subscriber in store.projects.subscribers(project.source_id):
                 if subscriber.project.id == project.id:
-                    store.outbox.record_reminder(project.id, reminder(subscriber, now, self._settings))
+                    store.outbox.send(reminder(subscriber, now, self._settings), "reminder", project)
 
     def _pause(self, destination_id: str) -> float:
         """Seconds until a destination may be sent the next message: as its kind or its Retry-After asks."""
@@ -10209,8 +10087,7 @@ class Courier(Worker):
             due_at = now + wait
             if state == "pending" and first.destination.kind != "webhook" and not any(
                     delivery.body.get("cve") for delivery in batch):
-                account = self.store.accounts.get(first.destination.account_id)
-                due_at = after_quiet_hours(due_at, account) if account else due_at
+                due_at = after_quiet_hours(due_at, first.account)
         except Exception:   # ours: it costs this delivery an attempt, and is backed off like a receiver's
             log.exception("delivery %s: attempt failed", first.id)
             attempt, sent = Attempt(now, None, INTERNAL_ERROR, time.monotonic() - began_at, None, None), ""
@@ -10250,7 +10127,7 @@ class Courier(Worker):
         destination = batch[0].destination
         request = notification(batch, self._settings, self._sender, now)
         try:
-            answer = self.post(request, batch[0].account_is_admin)
+            answer = self.post(request, batch[0].account.is_admin)
             if chat := migrated_to(destination.kind, answer):
                 settings = {**destination.settings, "chat": chat}
                 if stored := self.store.destinations.get(destination.id):       # not one that is tried out
@@ -10258,7 +10135,7 @@ class Courier(Worker):
                 destination = dataclasses.replace(destination, settings=settings)
                 request = notification([dataclasses.replace(one, destination=destination) for one in batch],
                                        self._settings, self._sender, now)
-                answer = self.post(request, batch[0].account_is_admin)
+                answer = self.post(request, batch[0].account.is_admin)
         except Unreachable as error:
             return request, None, redactor(destination)(str(error))
         return request, answer, delivery_error(destination.kind, answer, redactor(destination))
@@ -10427,11 +10304,6 @@ def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
 
 class Fields(InputReader):
     """A JSON object, or what a form or a command made one of. A field is None if it is absent or invalid."""
-    def __init__(self, given: Any, schemas: dict[str, Any] | None = None) -> None:
-        if not isinstance(given, dict):
-            raise Invalid("The body must be a JSON object.")
-        super().__init__(given, schemas)
-
     @classmethod
     def of(cls, environ: Mapping[str, Any]) -> Fields:
         """The fields of a request's JSON body. Raises Invalid, TooLarge."""
@@ -10439,9 +10311,12 @@ class Fields(InputReader):
             return cls(environ.get(GIVEN, {}), environ.get(SCHEMAS))
         body = read_body(environ, "application/json")
         try:
-            return cls(json.loads(body.decode("utf-8")))
+            given = json.loads(body.decode("utf-8"))
         except (ValueError, RecursionError):
             raise Invalid("The body could not be decoded as JSON.") from None
+        if not isinstance(given, dict):
+            raise Invalid("The body must be a JSON object.")
+        return cls(given)
 
     def label(self, name: str, at_most: int = NAME_LIMIT) -> str:
         """A required name that a person chose; "" where it has a problem."""
@@ -10710,7 +10585,7 @@ class Installer:
         """Replace what is installed of some projects by what ``change`` makes of them, as they are when it is
         written, and have it compared."""
         ids = list(dict.fromkeys(ids))
-        self.store.projects.update_all(account_id, ids, {
+        self.store.projects.update(account_id, ids, {
             "installed": lambda project: _as_known(project, change(project))})
         self.compare(account_id, ids)
 
@@ -10782,7 +10657,8 @@ class Installer:
                     if one.origin == "container" or (one.place, one.version) not in running]
             left_out[project.id] = kept[INSTALLED_LIMIT:]
             return kept[:INSTALLED_LIMIT]
-        gone = self.store.projects.found_at(account.id, place, origin) if is_whole else []
+        here = self.store.projects.with_updates(account.id, place=place) if is_whole else []
+        gone = [project.id for project in here if any(one.origin == origin for one in project.installed)]
         self.change(account.id, [*found, *gone], after)
         lost = set(itertools.chain(*left_out.values()))
         return [row if numbers.get(number) not in lost else dataclasses.replace(
@@ -10849,15 +10725,6 @@ def destination_as_json(destination: Destination, tags: Mapping[str, str]) -> di
         **{option.name: getattr(destination, option.name) for option in DESTINATION_OPTIONS},
         "tags": [tags[id_] for id_ in destination.tags], "settings": without_empty(**settings),
         "without_tags": [tags[id_] for id_ in destination.without_tags]}
-
-
-def require_allowed_address(destination: Destination, is_admin: bool,
-                            refusal_of: Callable[[str, bool], str | None]) -> None:
-    """Raise Invalid for a destination whose address may not be sent to. ``refusal_of`` judges networks."""
-    for name in ("url", "homeserver_url", "server"):
-        address = destination.settings.get(name)
-        if address and (reason := refusal_of(address, is_admin)):
-            raise Invalid(Problem(name, f"cannot be used: {reason}"))
 
 
 def _add_setting(settings: dict[str, Any], field: SettingField, text: str, brand: str) -> None:
@@ -11044,19 +10911,19 @@ class Configuration:
             raise Invalid(Problem(name, f"cannot be used: {error}")) from None
         self.changed()
 
-    def unset(self, name: str, id_: str = "") -> bool:
-        """Remove a setting from the store, or that id of a keyed one; whether it was there. Where only the
-        last ``serve`` has recorded it, that record is removed. Raises Invalid."""
+    def unset(self, name: str, id_: str = "") -> None:
+        """Remove a setting from the store, or that id of a keyed one. Where only the last ``serve`` has
+        recorded it, that record is removed. Raises Invalid also where it is not there."""
         self._row(name)
         is_changed = self._store.config.change(name, lambda before: [
             text for text in before if id_ and not text.startswith(f"{id_}=")])
         if not is_changed and not id_:
             is_changed = self._store.config.change("serve", lambda before: {
                 other: texts for other, texts in dict(before).items() if other != name})
-        if is_changed:
-            with contextlib.suppress(SettingError):     # another one may still have to be repaired
-                self.changed()
-        return is_changed
+        if not is_changed:
+            raise Invalid(f"{name} {id_}".rstrip() + " is not set; see 'config list'.")
+        with contextlib.suppress(SettingError):     # another one may still have to be repaired
+            self.changed()
 
     def record_serve(self) -> None:
         """Record, for commands, what this process was given, without tokens, users and passwords."""
@@ -11299,7 +11166,7 @@ def update_project(call: Call, project: Project) -> dict[str, Any]:
     settings = project_settings(fields, call.context.installer, project)
     fields.check()
     projects, id_ = call.store.projects, project.id
-    projects.update(call.account_id, id_, settings)
+    projects.update(call.account_id, [id_], settings)
     call.context.installer.compare(call.account_id, [id_])
     return read_project(call, or_missing(projects.get(call.account_id, id_)))     # it may have been removed
 
@@ -11461,8 +11328,11 @@ def changed_destination(call: Call, before: Destination) -> Destination:
     if both := [tags[id_] for id_ in after.tags if id_ in after.without_tags]:
         raise Invalid(f"The tag {both[0]} is chosen both ways.")
     with call.context.waiting(call.account_id) as may_wait:
-        if may_wait:        # else its address is judged when it is used, as it always is
-            require_allowed_address(after, call.account.is_admin, call.context.refusal_of)
+        # Else its address is judged when it is used, as it always is.
+        for name in ("url", "homeserver_url", "server") if may_wait else ():
+            address = after.settings.get(name)
+            if address and (refusal := call.context.refusal_of(address, call.account.is_admin)):
+                raise Invalid(Problem(name, f"cannot be used: {refusal}"))
     return after
 
 
@@ -11492,11 +11362,7 @@ class Route:
     """What one method of a path does."""
     handler: Handler
     answer: Any         # such as it answers; a text is the name of a sample
-    more: str = ""      # the description of a handler without a docstring
-
-    @property
-    def about(self) -> str:
-        return self.more or " ".join((self.handler.__doc__ or "").split())
+    about: str = ""     # of a handler without a docstring
 
 
 _PROJECTS: Any = {"projects": ["Project"], "total_pages": 1}
@@ -11520,7 +11386,7 @@ ROUTES: dict[str, dict[str, Route]] = {
             call.store.tags.rename(call.account_id, tag_id, _tag_name(call))).as_json(), "Tag",
             "The tag with its new name. 400: no name, or another tag's. 404: no such tag."),
         "DELETE": Route(remove_tag, "Message")},
-    "summary": {"GET": Route(lambda call: vars(call.store.releases.summary(call.account_id)), "Summary",
+    "summary": {"GET": Route(lambda call: call.store.releases.summary(call.account_id), "Summary",
                              "The account's numbers, for a dashboard.")},
     "updates": {"GET": Route(list_updates, {"updates": ["Project"], "total_pages": 1})},
     "installations": {"POST": Route(add_installations, {"place": "nas", "items": ["Item"], "left_out": 0})},
@@ -11550,7 +11416,7 @@ PROJECT_ROUTES: dict[str, dict[str, Route]] = {
 
 def _destinations_route(kind: str, *keys: str) -> Route:
     return Route(lambda call: dict.fromkeys(keys, [
-        one.as_json() for one in call.store.destinations.of_account(call.account_id, kind)]),
+        one.as_json() for one in call.store.destinations.of_account(call.account_id, kind=kind)]),
         dict.fromkeys(keys, [sample_destination(kind).as_json()]),
         "The account's destinations of a kind, under each of the keys.")
 
@@ -11587,7 +11453,8 @@ _SAMPLES: dict[str, Mapping[str, Any]] = {
     "Item": {"provider": "dockerhub", "name": "library/postgres", "version": "16.4", "digest": "sha256:1f3a",
              "direct": True, "service": "db", "file": "compose.yaml", "outcome": "recorded",
              "reason": "built here"},
-    "Summary": vars(Summary(60, 7, 1, 5, 0, 4, 1)),
+    "Summary": {"projects": 60, "new_this_week": 7, "failing": 1, "unread": 5, "waiting_deliveries": 0,
+                "behind": 4, "unsure": 1},
     "Message": _OK | {"errors": ["Project name is required."]},
 }
 # The members that are always there, of those that may lack some.
@@ -11633,7 +11500,7 @@ def _reads(context: Context, handler: Handler) -> tuple[dict[str, Any], set[str]
 
 def _operation(context: Context, method: str, path: str, routes: list[Route]) -> dict[str, Any]:
     """What one method of a path does; of more than one route where that depends on what there is."""
-    about = " Or: ".join(route.about for route in routes)
+    about = " Or: ".join(route.about or " ".join((route.handler.__doc__ or "").split()) for route in routes)
     answers, schemas, required = [_schema_of(route.answer) for route in routes], dict[str, Any](), set[str]()
     for route in routes if method != "DELETE" and path != "openapi.json" else ():
         more, needed = _reads(context, route.handler)
@@ -12468,15 +12335,6 @@ template_of("""\
 % end
 """, "pager")
 template_of("""\
-<form class="row filters" method="get" action="{{page.partition("?")[0]}}" data-live="found" role="search">
-  % for name, value in get("hidden", ()):
-  <input type="hidden" name="{{name}}" value="{{value}}">
-  % end
-  % include("fields", fields=filters)
-  <button class="unscripted">Search</button>
-</form>
-""", "filters")
-template_of("""\
 <svg class="icon {{get("size", "")}}" color="{{icon[1]}}" role="img" aria-label="{{icon[2]}}"
   {{"" if icon[2] else "aria-hidden=true"}}><title>{{icon[2]}}</title>
   <use href="{{root}}/icons.svg#{{icon[0]}}"/></svg>
@@ -12578,22 +12436,19 @@ template_of("""\
   % end
 </ul>
 % elif get("empty"):
-% include("empty", text=empty)
-% elif get("none"):
-<p class="soft">{{none}}</p>
-% end
-""", "list")
-template_of("""\
 <div class="card empty">
   % if get("drawing"):
   % include("glyph", glyph=drawing)
   % end
-  <p>{{text}}</p>
+  <p>{{empty}}</p>
   % if get("next_step"):
   <a class="button main" href="{{root}}{{next_step[0]}}">{{next_step[1]}}</a>
   % end
 </div>
-""", "empty")
+% elif get("none"):
+<p class="soft">{{none}}</p>
+% end
+""", "list")
 template_of("""\
 % for at, (name, button) in enumerate(buttons.items()):
 % look = "class=main" if at == 0 and get("is_main") else ""
@@ -12717,17 +12572,6 @@ class Entry:
     def own_buttons(self) -> dict[str, Button]:
         """Its buttons, by names that no other item's have."""
         return {f"{self.key} {name}".lstrip(): button for name, button in self.buttons.items()}
-
-
-def _note_of(project: Project, version: str, note: Note | None) -> dict[str, Any]:
-    """What an Entry has of a note, by the first ``NOTE_PREVIEW_CHARS`` characters of its message."""
-    if note is None:
-        return {}
-    lines = [line.lstrip("#*->=_` \t").rstrip() for line in plain_text(note.message).split("\n")]
-    return {"note": f"/projects/{project.id}/note?version={quote(version, safe='')}",
-            "summary": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 220),
-            "height": min(960, 56 + sum(28 + 28 * (len(line) // 75) if line else 12 for line in lines)),
-            "is_tall": sum(1 + len(line) // 35 for line in lines) > 8}
 
 
 def _cve_marks(cves: Sequence[str]) -> list[tuple[str, str]]:
@@ -12866,6 +12710,7 @@ class Visit:
         self._token = self._cookie(_SESSION)
         self.session = self.store.sessions.find(self._token) if self._token else None
         self.is_post, self.form = environ["REQUEST_METHOD"] == "POST", Form(environ)
+        self.pressed = self.form.text("do")     # the button that was
         self.problems: list[Problem] = []       # of what the form asked for
         self.result: Any = None                 # what the button that was pressed has returned
         self._labels: dict[str, str] = {}       # of the page's fields, by what problems call them
@@ -12928,12 +12773,6 @@ class Visit:
     @functools.cached_property
     def query(self) -> Query:
         return Query.of(self.environ)
-
-    @functools.cached_property
-    def zone(self) -> datetime.tzinfo:
-        with contextlib.suppress(ValueError):       # the machine that the store came from knew it
-            return time_zone_of(self.account.time_zone)
-        return datetime.timezone.utc
 
     @property
     def form_token(self) -> str:
@@ -13006,11 +12845,6 @@ class Visit:
                 self.store.database.clock() - self.session.confirmed_at > CONFIRMED):
             raise SeeOther(f"/confirm?{urllib.parse.urlencode({'next': self.path})}")
 
-    @property
-    def pressed(self) -> str:
-        """The button that was."""
-        return self.form.text("do")
-
     def obey(self, page: Page) -> None:
         """Do what the button does that was pressed; what is wrong, or comes of it, is kept for the page."""
         try:
@@ -13050,7 +12884,8 @@ class Visit:
     def moment(self, at: float | datetime.datetime | None) -> str:
         if at is None:
             return "never"
-        local = at if isinstance(at, datetime.datetime) else datetime.datetime.fromtimestamp(at, self.zone)
+        local = at if isinstance(at, datetime.datetime) else datetime.datetime.fromtimestamp(
+            at, self.account.zone)
         return f"{local.day} {local:%b %Y, %H:%M}"
 
     def when(self, at: float | datetime.datetime | None) -> tuple[str, str, str]:
@@ -13075,7 +12910,7 @@ class Visit:
     def instant_of(self, release: Release) -> datetime.datetime:
         out_at = datetime.datetime.fromisoformat((release.date or "")[:19] + "+00:00")
         with contextlib.suppress(OverflowError):        # an end of the calendar, which stands for no date
-            return out_at.astimezone(self.zone)
+            return out_at.astimezone(self.account.zone)
         return out_at
 
     def show(self, template: bottle.SimpleTemplate, here: str = "", **values: Any) -> Page:
@@ -13262,7 +13097,13 @@ PAGE = template_of("""\
   % end
 </div>
 % if get("filters"):
-% include("filters")
+<form class="row filters" method="get" action="{{page.partition("?")[0]}}" data-live="found" role="search">
+  % for name, value in get("hidden", ()):
+  <input type="hidden" name="{{name}}" value="{{value}}">
+  % end
+  % include("fields", fields=filters)
+  <button class="unscripted">Search</button>
+</form>
 % end
 <div id="found" {{"class=" + look if get("look") else ""}}>
   % for values in sections:
@@ -13477,14 +13318,21 @@ def _search(visit: Visit, label: str, *others: Field) -> dict[str, Any]:
 
 
 def _release_item(visit: Visit, project: Project, release: Release, note: Note | None, **more: Any) -> Entry:
+    """A release, and its note by the first ``NOTE_PREVIEW_CHARS`` characters of its message."""
+    if note:
+        lines = [line.lstrip("#*->=_` \t").rstrip() for line in plain_text(note.message).split("\n")]
+        more |= {"note": f"/projects/{project.id}/note?version={quote(release.version, safe='')}",
+                 "summary": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 220),
+                 "height": min(960, 56 + sum(28 + 28 * (len(line) // 75) if line else 12 for line in lines)),
+                 "is_tall": sum(1 + len(line) // 35 for line in lines) > 8}
     return Entry(
         release.version, marks=_marks(release, excluded(project, release)),
         when=visit.when(visit.instant_of(release)), url=visit.page_of(project, release.version),
-        at=f"at {visit.title_of(project.provider)}", **_note_of(project, release.version, note) | more)
+        at=f"at {visit.title_of(project.provider)}", **more)
 
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
-    today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.zone).date()
+    today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.account.zone).date()
     names = {today: "Today", today - datetime.timedelta(days=1): "Yesterday"}
     days: dict[str, list[Entry]] = {}
     for one in found:
@@ -13619,7 +13467,7 @@ def _answer_buttons(visit: Visit, project: Project, version: str, *choices: bool
     def answer(does: bool | None) -> None:
         answers = [one for one in project.version_answers if one[0] != version]
         answers += [] if does is None else [(version, does)]
-        visit.store.projects.update(project.account_id, project.id, {
+        visit.store.projects.update(project.account_id, [project.id], {
             "version_answers": with_answers(answers, visit.context.installer.rules_of(project))})
         visit.context.installer.compare(project.account_id, [project.id])
     saved = f"Saved: {version} {{}} what you run of {project.name}. Its page can undo this."
@@ -13631,7 +13479,8 @@ def _answer_buttons(visit: Visit, project: Project, version: str, *choices: bool
 
 
 def _setting_button(visit: Visit, project: Project, label: str, done: str, **settings: Any) -> Button:
-    return Button(label, lambda: visit.store.projects.update(project.account_id, project.id, settings), done)
+    update = functools.partial(visit.store.projects.update, project.account_id, [project.id], settings)
+    return Button(label, update, done)
 
 
 def _show_again(visit: Visit, project: Project, label: str) -> Button:
@@ -13809,7 +13658,8 @@ template_of("""\
       <option value="">With selected...</option>
       % for group, those in changes.items():
       <optgroup label="{{group}}">
-        % for value, name in those.items():
+        % for name in those:
+        % value = f"{group}: {name}"
         <option value="{{value}}" {{"selected" if value == change else ""}}>{{name}}</option>
         % end
       </optgroup>
@@ -13837,10 +13687,14 @@ def projects_page(visit: Visit) -> Page:
     if number > 1 and not projects:      # those of the last page were removed
         raise SeeOther("/projects")
     failing = store.projects.page(account_id, "name", False, is_failing=True, size=0)[1]
-    act = functools.partial(_change_projects, visit)
-    buttons = {"change": Button("Apply", act), "check": Button("Check now", act),
-               "remove": Button("Remove", act, sure="Remove those selected")}
-    items = {"template": "bulk", "items": _project_items(visit, projects), "buttons": buttons}
+
+    def button(label: str, act: Callable[[Project], None], done: str, sure: str = "") -> Button:
+        return Button(label, functools.partial(_for_each_selected, visit, act, done), sure=sure)
+    items = {"template": "bulk", "items": _project_items(visit, projects), "buttons": {
+        "change": button("Apply", functools.partial(_change_project, visit), "Changed"),
+        "check": button("Check now", lambda one: store.projects.check_soon(account_id, [one.id]), "Checking"),
+        "remove": button("Remove", lambda one: store.projects.remove(one.id), "Removed",
+                         "Remove those selected")}}
     return _show_lists(
         visit, "/projects", "Projects", [items] if projects else [],
         actions=_ADD_PROJECTS,
@@ -13884,52 +13738,45 @@ def _error_of(visit: Visit, project: Project) -> str:
     return project.health.error or ""
 
 
-def _possible_changes(visit: Visit) -> dict[str, dict[str, str]]:
-    """What can be changed of several projects at once: names by values, in groups."""
-    destinations = {f"{one.kind}:{one.id}": one.name for one in visit.destinations}
-    groups = {
-        "Add a tag": {f"tag:{id_}": name for id_, name in visit.tags.items()},
-        "Remove a tag": {f"untag:{id_}": name for id_, name in visit.tags.items()},
-        "Email": {f"email:{name}": _sentence(about) for name, about in SCHEDULE_NAMES.items()},
-        "Pre-releases": {"prereleases:yes": "Notify", "prereleases:no": "Ignore"},
-        "Notify only this destination": {f"tick:{value}": name for value, name in destinations.items()},
-        "No longer only this destination": {f"untick:{value}": name for value, name in destinations.items()}}
-    return {group: those for group, those in groups.items() if those}
+def _possible_changes(visit: Visit) -> Mapping[str, Mapping[str, Callable[[Project], dict[str, Any]]]]:
+    """What can be changed of several projects at once, in groups, by name: what returns a member of the
+    project after the change, as JSON."""
+    def listed(field: str, id_: str, is_added: bool, project: Project) -> dict[str, Any]:
+        others = [one for one in project.as_json("").get(field, ()) if one != id_]
+        return {field: [*others, id_] if is_added else others}
+    tags = {name: ("tags", id_) for id_, name in visit.tags.items()}
+    sent = {label_of(one.kind, one.name): (KIND_FIELDS[one.kind], one.id) for one in visit.destinations}
+    groups = {group: {name: functools.partial(listed, *place, is_added) for name, place in those.items()}
+              for group, those, is_added in (
+                  ("Add a tag", tags, True), ("Remove a tag", tags, False),
+                  ("Notify only this destination", sent, True),
+                  ("No longer only this destination", sent, False)) if those}
+    return groups | {option.label: {
+        _sentence(words or text): functools.partial(lambda given, _: given, {
+            option.name: option.type.from_text(text)}) for text, words in option.type.choices.items()}
+        for option in PROJECT_OPTIONS if option.type.choices}
 
 
-def _change_projects(visit: Visit) -> None:
-    store, account_id = visit.store, visit.account.id
-    what, change = visit.pressed, visit.form.text("change")
+def _change_project(visit: Visit, project: Project) -> None:
+    group, _, name = visit.form.text("change").partition(": ")
+    change = _possible_changes(visit).get(group, {}).get(name)
+    if change is None:
+        raise Invalid("Choose what to change.")
+    visit.store.projects.update(project.account_id, [project.id], project_settings(
+        Fields(change(project)), visit.context.installer, project))
+
+
+def _for_each_selected(visit: Visit, act: Callable[[Project], None], done: str) -> None:
+    """Do something with each project that is selected. Raises Invalid, SeeOther."""
     chosen = [project for id_ in visit.form.texts("project")
-              if (project := store.projects.get(account_id, id_))]
+              if (project := visit.store.projects.get(visit.account.id, id_))]
     if not chosen:
         raise Invalid("Select at least one project.")
-    if what == "change" and not any(change in those for those in _possible_changes(visit).values()):
-        raise Invalid("Choose what to change.")
-    if what == "check":
-        store.projects.check_soon(account_id, [project.id for project in chosen])
     for project in chosen:
-        if what == "remove":
-            store.projects.remove(project.id)
-        elif what == "change":
-            store.projects.update(account_id, project.id, _changed(project, *change.split(":")))
-    visit.context.installer.compare(account_id, [project.id for project in chosen])
-    done = {"check": "Checking", "remove": "Removed", "change": "Changed"}[what]
+        act(project)
+    visit.context.installer.compare(visit.account.id, [project.id for project in chosen])
     count = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} projects"
     raise SeeOther(visit.link(), f"{done}: {count}.")
-
-
-def _changed(project: Project, what: str, value: str, id_: str = "") -> dict[str, Any]:
-    """The settings of a project after a change; ``id_``: of a destination, whose kind is ``value``."""
-    if what in ("tag", "untag"):
-        others = [one for one in project.tags if one != value]
-        return {"tags": [*others, value] if what == "tag" else others}
-    if what == "email":
-        return {"email_notification": value}
-    if what == "prereleases":
-        return {"exclude_prereleases": value == "no"}
-    others = [one for one in project.destinations.get(value, ()) if one != id_]
-    return {"destinations": {value: [*others, id_] if what == "tick" else others}}
 
 
 @page_at("/projects/add")
@@ -13996,14 +13843,6 @@ def _place_field(hint: str, proposed: Sequence[str] = ()) -> Field:
                  more={"placeholder": "nas", "maxlength": str(TAG_LIMIT)})
 
 
-_IMPORT_FIELDS = (
-    Field("file", "File", type="file",
-          hint="compose.yaml, package-lock.json, Cargo.lock, an SBOM, OPML and others, up to 1 MiB."),
-    Field("text", "Or its text", type="textarea",
-          more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"}),
-    _place_field(""))
-
-
 @page_at("/projects/import")
 def import_page(visit: Visit) -> Page:
     """Track what a file pins, with the versions as installed, after a preview."""
@@ -14038,9 +13877,12 @@ def import_page(visit: Visit) -> Page:
         (_scan_item(visit, row, ticked if form.texts("row") else None) for row in rows if row.provider),
         key=lambda item: not item.is_chosen)}
     unknown = [Entry(row.name, about=row.reason) for row in rows if not row.provider][:_PREVIEW_LIMIT]
-    *sources, place = _IMPORT_FIELDS
     sections: list[dict[str, Any]] = [{
-        "fields": sources, "page": f"{visit.root}/projects/import", "has_file": True,
+        "page": f"{visit.root}/projects/import", "has_file": True, "fields": [
+            Field("file", "File", type="file",
+                  hint="compose.yaml, package-lock.json, Cargo.lock, an SBOM, OPML and others, up to 1 MiB."),
+            Field("text", "Or its text", type="textarea",
+                  more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"})],
         "buttons": {"preview": Button("Preview", preview), "add": Button("", preview)}}]
     if items:
         count = f"{counted(len(items), 'version')} found" + (
@@ -14050,7 +13892,7 @@ def import_page(visit: Visit) -> Page:
         sections = [{"intro": count}, {
             "template": "bulk", "items": shown, "rows": [item.box for item in shown],
             "page": f"{visit.root}/projects/import", "is_main": True,
-            "fields": [dataclasses.replace(place, value=form.text("place"))],
+            "fields": [dataclasses.replace(_place_field(""), value=form.text("place"))],
             "buttons": {"record": Button(
                 "Track those selected", lambda: _record_pins(visit, pins_of("project")))}}]
     if unknown:
@@ -14118,10 +13960,13 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
         raise Invalid(Problem("name", "is required: one to 200 lines"))
     settings = {"tags": [id_ for id_ in visit.tags if id_ in form.texts("tag")],
                 "email_notification": visit.account.email_notification}
-    since = store.database.clock()
+    since, chosen = store.database.clock(), form.text("provider")
     for line in dict.fromkeys(lines):
         try:
-            provider, name, key = _read_line(visit, form.text("provider"), line)
+            text = re.sub(r"^[-*\u2022]\s+", "", line)      # a list that was pasted
+            id_ = chosen or None if chosen in BY_ADDRESS or not is_address(text) else None
+            id_, text = split_provider(visit.providers, id_, text)
+            provider, name, key = project_at(visit.providers, id_, text, is_typed=True)
             begun.append((line, *visit.context.installer.add(account_id, provider, key, name, {
                 **settings, "installed": installed_in(provider, line, since)})))
         except AlreadyTracked:
@@ -14141,14 +13986,6 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
                 tracked.append(project.name)
             except Invalid as fault:
                 wrong[line] = fault
-
-
-def _read_line(visit: Visit, chosen: str, line: str) -> tuple[Provider, str, str]:
-    """``(provider, name, key)`` of an address, of "provider name", or of a name at the one chosen."""
-    line = re.sub(r"^[-*\u2022]\s+", "", line)      # a list that was pasted
-    id_ = chosen if chosen in BY_ADDRESS or not is_address(line) else None
-    id_, line = split_provider(visit.providers, id_ or None, line)
-    return project_at(visit.providers, id_, line, is_typed=True)
 
 
 # One project
@@ -14208,6 +14045,11 @@ def project_page(visit: Visit, project_id: str) -> Page:
         "provider": visit.title_of(project.provider), "checked": visit.when(health.checked_at),
         "next_check": visit.when(health.next_check_at),
         "tags": [name for id_, name in visit.tags.items() if id_ in project.tags]}
+
+    def save() -> None:
+        given = {name: visit.form.text(name) for name in ("version", "place")}
+        doubt = install(Call(visit.context, visit.account.id, (), {GIVEN: given}), project)
+        raise SeeOther(visit.path, f"Saved.{doubt}")
     installed = _installed_items(visit, project)
     answers = [Entry(version, buttons=_answer_buttons(visit, project, version, None),
                      about=f"and tags like it {'follow' if does else 'do not follow'} what you run")
@@ -14229,7 +14071,7 @@ def project_page(visit: Visit, project_id: str) -> Page:
             {"heading": "Your answers" if answers else "", "items": answers},
             {"fold": "Another installed version" if installed else "Which version do you run?",
              "is_open": bool(visit.problems), "fields": mine, "form_class": "",
-             "buttons": {"install": Button("Save", functools.partial(_install, visit, project))}}], sections=[
+             "buttons": {"install": Button("Save", save)}}], sections=[
             {"looks": "rows", "items": [
                 _release_item(visit, project, release, notes.get(release.version),
                               is_open=at == 0 and number == 1 and not text)
@@ -14239,13 +14081,6 @@ def project_page(visit: Visit, project_id: str) -> Page:
              "The provider lists none." if health.succeeded_at else "No release is known yet."},
             {"fold": "Badge", "fields": [badge]}],
         **_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)))
-
-
-def _install(visit: Visit, project: Project) -> None:
-    """Have a version installed at a place, instead of what was known of that. Raises Invalid, SeeOther."""
-    given = {name: visit.form.text(name) for name in ("version", "place")}
-    doubt = install(Call(visit.context, visit.account.id, (), {GIVEN: given}), project)
-    raise SeeOther(visit.path, f"Saved.{doubt}")
 
 
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
@@ -14279,8 +14114,14 @@ def options_page(visit: Visit, project_id: str) -> Page:
 
     def save() -> None:
         options = _given_options(visit, project)
-        options["tags"] = [*options["tags"], *_new_tags(visit)]
-        visit.store.projects.update(project.account_id, project.id, options)
+        names = [read_label(name, TAG_LIMIT, "new_tags")
+                 for name in visit.form.text("new_tags").split(",") if name.strip()]
+        if len(names) > 20:
+            raise Invalid(Problem("new_tags", "must be at most 20 names"))
+        ids = {name.casefold(): id_ for id_, name in visit.tags.items()}
+        options["tags"] += [ids.get(name.casefold()) or visit.store.tags.add(visit.account.id, name).id
+                            for name in dict.fromkeys(names)]
+        visit.store.projects.update(project.account_id, [project.id], options)
         visit.context.installer.compare(project.account_id, [project.id])
     found = _preview(visit, shown, verdicts)
     sums = Counter(words.split()[0] for words, rows in found.items() for _ in rows)
@@ -14297,17 +14138,6 @@ def options_page(visit: Visit, project_id: str) -> Page:
             {"form_class": "", "buttons": {"remove": Button(
                 "Remove this project", lambda: visit.store.projects.remove(project.id),
                 f"Removed {project.name}.", "Remove with its releases", "/projects")}}])
-
-
-def _new_tags(visit: Visit) -> list[str]:
-    """The ids of the tags that the form names, which are created where they are missing. Raises Invalid."""
-    ids = {name.casefold(): id_ for id_, name in visit.tags.items()}
-    names = [read_label(name, TAG_LIMIT, "new_tags") for name in visit.form.text("new_tags").split(",")
-             if name.strip()]
-    if len(names) > 20:
-        raise Invalid(Problem("new_tags", "must be at most 20 names"))
-    return [ids.get(name.casefold()) or visit.store.tags.add(visit.account.id, name).id
-            for name in dict.fromkeys(names)]
 
 
 def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
@@ -14372,7 +14202,7 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
         verdicts = verdicts_on(project, visit.store.releases.known(project.source_id),
                                visit.context.installer.rules_of(project),
                                {release.version for release in releases if release.is_ruled_out})
-    for release in judged(releases, verdicts):
+    for release in judged(releases, verdicts) if verdicts else releases:
         recipients = recipients_of(subscriber, release, now, visit.settings)
         words = ", ".join(names[one.destination_id] for one in recipients)
         words = f"Sent to {words}" if words else "Nobody is notified: " + (
@@ -14511,8 +14341,8 @@ def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Butt
 def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], list[Field]]:
     """What a kind asks for, with the name of the destination; and its optional settings."""
     is_typed = visit.problems or visit.result is not None
-    fields, shown = [], settings_as_given(before, is_shown=True)
-    for setting in KINDS[before.kind].fields:
+    kind, fields, shown = KINDS[before.kind], [], settings_as_given(before, is_shown=True)
+    for setting in kind.fields:
         key, is_repeatable = f"set.{setting.name}", bool(setting.stored_as)
         texts = visit.form.texts(key) if is_typed else [text for name, text in shown if name == setting.name]
         texts = [text for text in texts if text.strip()]
@@ -14527,19 +14357,13 @@ def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], lis
             id=f"set-{setting.name}", boxes=[*texts, "", ""] if is_repeatable else (),
             more={"rows": "1"} if is_repeatable else {
                 "autocomplete": "off", "spellcheck": "false", "placeholder": setting.default or ""}))
-    name = Field("name", "Name", before.name or _unused_name(visit, before.kind),
+    used = {one.name for one in visit.destinations if one.kind == before.kind}
+    titles = itertools.chain([kind.title], (f"{kind.title} {number}" for number in itertools.count(2)))
+    name = Field("name", "Name", before.name or next(one for one in titles if one not in used),
                  hint='Label, e.g. "My phone".', is_required=True)
     # Those of Slack and e-mail are all optional, and the first are what it takes.
-    most = {"slack": 3, "email": 1}.get(before.kind) or sum(
-        setting.default is None for setting in KINDS[before.kind].fields)
+    most = {"slack": 3, "email": 1}.get(before.kind) or sum(one.default is None for one in kind.fields)
     return [*fields[:most], name], fields[most:]
-
-
-def _unused_name(visit: Visit, kind_id: str) -> str:
-    """The name of a kind, with a number where the account has one of that name."""
-    title, used = KINDS[kind_id].title, {one.name for one in visit.destinations if one.kind == kind_id}
-    return next(name for name in itertools.chain(
-        [title], (f"{title} {number}" for number in itertools.count(2))) if name not in used)
 
 
 def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
@@ -14834,9 +14658,7 @@ def account_page(visit: Visit) -> Page:
                            "The feed has a new URL.", "Reset: the old URL stops working"),
             "badges": Button("Reset badge URLs", lambda: store.accounts.reset_badges(account.id),
                              "The badges have new URLs.", "Reset: the old URLs stop working")})
-    second_factor = Entry(path="/account/second-factor", name="Turn off", marks=[("good", "on")])
-    if not account.totp_secret:
-        second_factor = dataclasses.replace(second_factor, name="Turn on", marks=[("plain", "off")])
+    turn, mark = ("Turn off", ("good", "on")) if account.totp_secret else ("Turn on", ("plain", "off"))
     parts = {"profile": "Profile", "security": "Security", "feeds": "Feeds and badges"}
     actions = [(f"/account#{anchor}", name) for anchor, name in parts.items()]
     return visit.show(PAGE, "/account", title="Account", actions=actions, sections=[
@@ -14850,7 +14672,8 @@ def account_page(visit: Visit) -> Page:
                       hint="At least 8 characters. Other sessions end. API keys stay valid, unless you "
                            "revoke them."),
                 check_field("keys", "Revoke all API keys")]},
-        {"heading": "Two-factor authentication", "tag": "h3", "items": [second_factor]},
+        {"heading": "Two-factor authentication", "tag": "h3", "items": [
+            Entry(path="/account/second-factor", name=turn, marks=[mark])]},
         {"heading": "Sessions", "tag": "h3", "fields": [check_field("keys", "Revoke all API keys too")],
          "items": list(map(session_item, store.sessions.of_account(account.id)[:30])),
          "buttons": {"leave": Button(
@@ -14939,7 +14762,17 @@ def second_factor_page(visit: Visit) -> Page:
 @page_at("/accounts", "admin")
 def accounts_page(visit: Visit) -> Page:
     visit.require_password()
-    accounts = visit.store.accounts
+    accounts, form = visit.store.accounts, visit.form
+    address = form.text("email")
+
+    def add() -> None:
+        fields, hashed = Fields({"name": form.text("name") or address, "type": form.text("type")}), ""
+        type_, name = fields.value("type", one_of(ACCOUNT_TYPES)), fields.label("name")
+        with fields.collecting():
+            read_email(address)
+            hashed = _new_password(visit, "password")
+        fields.check()
+        accounts.add(type_ or "user", address, name, hashed, bool(form.text("admin")), machine_time_zone())
 
     def remove(account: Account) -> None:
         if len(accounts.all()) == 1:
@@ -14962,27 +14795,13 @@ def accounts_page(visit: Visit) -> Page:
                                  f"Deleted the account {account.email}.", "Delete with everything it owns")})
     return visit.show(
         PAGE, "/accounts", title="Accounts", **visit.paged(list(map(item, accounts.all()))),
-        legend="Create an account", buttons={"add": Button(
-            "Create", functools.partial(_add_account, visit),
-            f"Created the account {visit.form.text('email')}.")}, fields=[
+        legend="Create an account",
+        buttons={"add": Button("Create", add, f"Created the account {address}.")}, fields=[
                 Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
                 Field("name", "Name (optional)", hint="Without one, the address."),
                 Field("password", "Password", type="password", is_required=True, more=_NEW_PASSWORD),
                 Field("type", "Type", type="select", choices=[(name, name) for name in ACCOUNT_TYPES]),
                 check_field("admin", "Administrator")])
-
-
-def _add_account(visit: Visit) -> None:
-    form, hashed = visit.form, ""
-    fields = Fields({"name": form.text("name") or form.text("email"), "type": form.text("type")})
-    type_, name = fields.value("type", one_of(ACCOUNT_TYPES)), fields.label("name")
-    address = form.text("email")
-    with fields.collecting():
-        read_email(address)
-        hashed = _new_password(visit, "password")
-    fields.check()
-    visit.store.accounts.add(type_ or "user", address, name, hashed, bool(form.text("admin")),
-                             machine_time_zone())
 
 
 @page_at("/settings", "admin")
@@ -15168,7 +14987,7 @@ def _backup(visit: Visit) -> Any:
         os.unlink(path)         # it is there as long as it is being read
     except (OSError, sqlite3.Error) as error:
         raise StoreUnavailable(f"the backup failed: {error}") from error
-    day = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.zone)
+    day = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.account.zone)
     bottle.response.headers.update({
         "Content-Type": "application/vnd.sqlite3", "Cache-Control": "no-store",
         "Content-Length": str(os.fstat(copy.fileno()).st_size),
@@ -16069,7 +15888,7 @@ def _print_rows(rows: Sequence[Any], as_json: bool, columns: str = "") -> None:
     """Rows as JSON; on a terminal as a table; else a line each, with tabs. ``columns``: their members, of
     which a terminal shows those with a "*", and JSON alone those with a "+"; "" for all."""
     names = columns.split() or [*(rows[0] if rows else ())]
-    found = [{name: row[name] if isinstance(row, Mapping) else getattr(row, name)
+    found = [{name: row.get(name) if isinstance(row, Mapping) else getattr(row, name)
               for name in (name.rstrip("*+") for name in names)} for row in rows]
     starred = [name[:-1] for name in names if name[-1:] == "*"]
     if as_json:
@@ -16158,7 +15977,8 @@ class Invocation(contextlib.ExitStack):
         return _one_of("tag", name.lower(), tags)
 
     def destination_at(self, kind: str, name: str) -> Destination:
-        those = self.store.destinations.of_account(self.account.id, _one_of("kind", kind, KINDS) and kind)
+        _one_of("kind", kind, KINDS)
+        those = self.store.destinations.of_account(self.account.id, kind=kind)
         return _one_of(kind, name, {one.name: one for one in those})
 
     def delivery_at(self, id_: str) -> DeliverySummary:
@@ -16173,12 +15993,19 @@ class Invocation(contextlib.ExitStack):
 
     @functools.cached_property
     def call(self) -> Call:
-        """What was typed, for a handler of the API."""
+        """What was typed, for a handler of the API. Raises Invalid."""
         given = self.given(*vars(self.args))
         for name in {"tags", "without_tags"} & given.keys():        # "" names none
             given[name] = [self.tag_at(tag).id for tag in given[name] if tag]
-        if "settings" in given:
-            given["settings"] = _given_settings(given["settings"])
+        pairs = []
+        for name, equals, text in (line.partition("=") for line in given.get("settings", ())):
+            if not equals:
+                raise Invalid(f"--set {name[:60]!r}: expected SETTING=VALUE")
+            if text == "-" and not (text := sys.stdin.readline()):
+                raise Invalid(f"{name}: there is no line left on standard input")
+            pairs.append({"setting": name, "value": text.rstrip("\r\n")})
+        if pairs:
+            given["settings"] = pairs
         return self.service.call(self.account.id, given)
 
     @property
@@ -16203,7 +16030,7 @@ class Invocation(contextlib.ExitStack):
 
 
 @command()
-def serve(settings: Settings, args: argparse.Namespace) -> None:
+def serve(settings: Settings) -> None:
     """Run the web UI, the API and the background workers."""
     trim_memory()
     sys.setswitchinterval(0.001)    # /v1/updates while a tracker compares: p95 24 ms, 105 ms with the default
@@ -16340,7 +16167,6 @@ _NAME = argument("name", "the name there, such as bottlepy/bottle; or the addres
 @command(_PROVIDER, _NAME)
 def project_add(service: Service, account: Account, args: argparse.Namespace) -> str:
     """Track a project, check it, and print its id."""
-    project_at(service.providers, args.provider, args.name, is_typed=True)
     project, source, _ = track(service.call(account.id, {
         "provider": args.provider, "name": args.name, "email_notification": "default"}), is_typed=True)
     service.tracker.check_all([source], lambda *_: None)
@@ -16350,18 +16176,11 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
     return project.id
 
 
-def _project_rows(service: Service, account: Account, projects: Sequence[Project]) -> list[dict[str, Any]]:
-    names = ("checked_at", "succeeded_at", "next_check_at", "quota_left", "missing_since", "error")
-    newest = service.store.releases.newest(account.id, [project.source_id for project in projects])
-    rows = []
-    for project in projects:
-        health = {name: project.health.as_json().get(name) for name in names}
-        if project.provider not in service.providers:
-            health["error"] = unknown_provider(project.provider)
-        latest = newest.get(project.source_id)
-        rows.append({"provider": project.provider, "name": project.name, "id": project.id, **health,
-                     "latest": latest and latest.version, "date": latest and latest.date})
-    return rows
+def _project_rows(call: Call, projects: Sequence[Project]) -> list[dict[str, Any]]:
+    newest = call.store.releases.newest(call.account_id, [project.source_id for project in projects])
+    return [shown | shown.get("source", {}) | {"latest": latest and latest.version,
+                                               "date": latest and latest.date}
+            for shown, latest in ((read_project(call, one), newest.get(one.source_id)) for one in projects)]
 
 
 @command(_PROVIDER, _NAME, _JSON)
@@ -16377,8 +16196,9 @@ def project_show(service: Service, call: Call, project: Project, args: argparse.
         return
     patterns = [f"only {value}" if inverse else value for value, inverse in project.exclude_version_regexp]
     answers = [f"{one} {'follows' if does else 'does not follow'}" for one, does in project.version_answers]
-    _print_facts(facts | _project_rows(service, call.account, [project])[0] | {
-        "exclude_version_regexp": patterns, "version_answers": answers, "source": None, "date": None})
+    _print_facts(_project_rows(call, [project])[0] | facts | {
+        "exclude_version_regexp": patterns, "version_answers": answers,
+        **dict.fromkeys(("source", "is_missing", "date"))})
     print()
     _print_rows(releases, False)
 
@@ -16415,10 +16235,8 @@ _PLACE = argument("--place", "what you call the machine, such as nas", default="
 
 
 def _installed_rows(project: Project) -> list[dict[str, Any]]:
-    names = ("state", "step", "line", "newest", "behind", "cve", "origin")
-    return [{"provider": project.provider, "name": project.name, "place": one.place, "version": one.shown,
-             **{name: getattr(one, name) for name in names}, "seen_at": one.as_json().get("seen_at"),
-             "may_follow": one.may_follow, "is_rebuilt": one.is_rebuilt} for one in project.installed]
+    return [{"provider": project.provider, "name": project.name, **vars(one), "version": one.shown,
+             "seen_at": one.as_json().get("seen_at")} for one in project.installed]
 
 
 @command(_PROVIDER, _NAME, argument("version", "as the provider writes it"), _PLACE)
@@ -16430,8 +16248,8 @@ def installed_set(call: Call, project: Project) -> None:
 
 COMMANDS |= {
     "project list": Command(
-        "List projects, their latest versions, and what fails.", lambda service, account, store:
-        _project_rows(service, account, store.projects.search(account.id, "")),
+        "List projects, their latest versions, and what fails.", lambda call:
+        _project_rows(call, call.store.projects.search(call.account_id, "")),
         columns="provider* name* id checked_at* succeeded_at next_check_at quota_left missing_since error* "
                 "latest* date*"),
     "project remove": Command(
@@ -16636,37 +16454,14 @@ _SELECTION = (
                 dest="without_tags"))
 
 
-def _given_settings(texts: Sequence[str]) -> list[dict[str, str]]:
-    """What --set says, for a handler of the API. Raises Invalid."""
-    pairs = []
-    for name, equals, text in (line.partition("=") for line in texts):
-        if not equals:
-            raise Invalid(f"--set {name[:60]!r}: expected SETTING=VALUE")
-        if text == "-" and not (text := sys.stdin.readline()):
-            raise Invalid(f"{name}: there is no line left on standard input")
-        pairs.append({"setting": name, "value": text.rstrip("\r\n")})
-    return pairs
-
-
 @command(_KIND, argument("name", "the destination's name"), _SET, *_SELECTION)
-def destination_add(settings: Settings, service: Service, call: Call, kind: str) -> str:
+def destination_add(service: Service, call: Call, kind: str) -> str:
     """Create a destination, and print its id. It is for every project unless you select some.
     Of a webhook the signing secret is printed. 'destination test' without a name tries settings before."""
     new = add_destination(call, kind)
     if kind == "email" and not service.settings.smtp_url:
         _complain("there is no mail server yet; name one with 'config set smtp_url -' or serve --smtp-url")
     return new.secret or new.id
-
-
-@command(argument("name", "a label for the webhook"), argument("url", "where requests are sent"),
-         given_often("--header", "a header; - reads it from standard input", "'K: V'", default=[]),
-         given_often("--field", "a field of a custom body", "'K=TEMPLATE'", default=[]))
-def webhook_add(service: Service, account: Account, args: argparse.Namespace) -> str:
-    """Create a webhook, and print its signing secret. 'destination add' has more options."""
-    settings = [f"url={args.url}", *(f"header={line}" for line in args.header),
-                *(f"field={line}" for line in args.field)]
-    return add_destination(service.call(account.id, {
-        "name": args.name, "settings": _given_settings(settings)}), "webhook").secret
 
 
 @command(_KIND, _DESTINATION, _SET, *_SELECTION,
@@ -16719,6 +16514,16 @@ def destination_secret(store: Store, destination: Destination, args: argparse.Na
 
 
 COMMANDS |= {
+    "webhook add": Command(
+        "Create a webhook, and print its signing secret. 'destination add' has more options.",
+        lambda call: add_destination(call, "webhook").secret, (
+            argument("name", "a label for the webhook"),
+            argument("settings", "where requests are sent", read="url={}".format, action="append",
+                     metavar="URL"),
+            given_often("--header", "a header; - reads it from standard input", "'K: V'",
+                        read="header={}".format, dest="settings"),
+            given_often("--field", "a field of a custom body", "'K=TEMPLATE'", read="field={}".format,
+                        dest="settings"))),
     "destination kinds": Command(
         "List the kinds of destination, and their settings, of which some are required.",
         lambda: [{"kind": id_, "setting": field.name,
@@ -16737,6 +16542,10 @@ COMMANDS |= {
             {"name": state.row.name, "source": state.source,
              "value": list(state.texts) if args.json else " ".join(state.texts) or None}
             for state in configuration.rows()], columns="name source value"),
+    "config unset": Command(
+        "Remove a setting from the store.",
+        lambda configuration, args: configuration.unset(args.name, args.id),
+        (argument("name"), argument("id", "of provider, token, quota: only it", nargs="?", default=""))),
 }
 
 
@@ -16751,13 +16560,6 @@ def config_set(configuration: Configuration, args: argparse.Namespace) -> None:
     state, = (state for state in configuration.rows() if state.row.name == args.name)
     if state.source == "serve" and not state.row.is_keyed:
         _complain(f"serve was started with another {args.name}, which overrides this; restart it without")
-
-
-@command(argument("name"), argument("id", "of provider, token, quota: only it", nargs="?", default=""))
-def config_unset(configuration: Configuration, args: argparse.Namespace) -> None:
-    """Remove a setting from the store."""
-    if not configuration.unset(args.name, args.id):
-        raise Invalid(f"{args.name} {args.id}".rstrip() + " is not set; see 'config list'")
 
 
 _RANGE = (
@@ -16826,8 +16628,7 @@ def fetch(completed: Settings, args: argparse.Namespace) -> None:
         releases = {one.version: dataclasses.replace(one, date=one.date or timestamp(time.time()),
                                                      content_id=None) for one in listing.releases}
         mine = compared(Installation("", args.installed), releases, provider.dialect.versions.of(name))
-        _print_rows([{field: getattr(mine, field) for field in (
-            "version", "state", "step", "line", "newest", "behind", "may_follow")}], args.json)
+        _print_rows([mine], args.json, "version state step line newest behind may_follow")
         return
     rows = []
     for one in listing.releases:
