@@ -2494,16 +2494,17 @@ CREATE TABLE second_factor (
     last_step INTEGER NOT NULL, recovery_codes TEXT NOT NULL
 ) STRICT;
 -- An id is never used twice: a check that is under way would record its result under another source.
--- former_name: before it was renamed there.
+-- owner_id: the account in whose turn it is checked, the first that tracks it. former_name: before it was
+-- renamed there.
 CREATE TABLE source (
     id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     next_check_at REAL NOT NULL, checked_at REAL, succeeded_at REAL,
     failures INTEGER NOT NULL DEFAULT 0, failing_since REAL, error TEXT,
     alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)), missing_since REAL,
     is_missing INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)), quota_left INTEGER, etag_url TEXT,
-    etag TEXT, former_name TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)
+    etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)
 ) STRICT;
-CREATE INDEX source_due ON source (provider, next_check_at);
+CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
 -- date is without its Z, so that 10:00:00 sorts before 10:00:00.5. found_at: NULL for history. step: of a
 -- version above the final one below it. place: among the releases of a source, the latest last.
 CREATE TABLE release (
@@ -2525,8 +2526,8 @@ CREATE TABLE read_release (
     release_id INTEGER NOT NULL REFERENCES release ON DELETE CASCADE, PRIMARY KEY (account_id, release_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX read_release_of_release ON read_release (release_id);
--- installed: a JSON list of Installations. update_state, urgency: as of a Project and of its most urgent
--- Installation, which lists of updates sort by.
+-- installed: a JSON list of Installations; places: at which anything is installed, a JSON list. update_state,
+-- urgency: as of a Project and of its most urgent Installation, which lists of updates sort by.
 -- revision: rises when it or, where it has rules, its releases change; judged_revision: as of its rules.
 -- newest_date: of the newest release, so that lists by it do not read the releases of every project.
 -- is_narrow: lists leave out what its rules exclude, such as an image's 300 other tags.
@@ -2541,7 +2542,8 @@ CREATE TABLE project (
     notify_level TEXT NOT NULL DEFAULT 'newer' CHECK (notify_level IN ('newer', 'minor', 'major', 'all')),
     hold_days INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '', newest_date TEXT NOT NULL DEFAULT '',
     is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), installed TEXT NOT NULL DEFAULT '[]',
-    update_state TEXT NOT NULL DEFAULT '', urgency INTEGER NOT NULL DEFAULT 0,
+    places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '',
+    urgency INTEGER NOT NULL DEFAULT 0,
     skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL, added_at REAL NOT NULL,
     version_answers TEXT NOT NULL DEFAULT '[]', UNIQUE (account_id, source_id)
 ) STRICT;
@@ -2549,6 +2551,14 @@ CREATE INDEX project_of_source ON project (source_id);
 CREATE INDEX project_by_newest ON project (account_id, newest_date);
 CREATE INDEX project_snoozed ON project (snoozed_until) WHERE snoozed_until IS NOT NULL;
 CREATE INDEX project_installed ON project (account_id, urgency) WHERE update_state != '';
+CREATE TRIGGER project_added AFTER INSERT ON project BEGIN
+    UPDATE source SET owner_id = NEW.account_id WHERE id = NEW.source_id AND owner_id IS NULL;
+END;
+CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN
+    UPDATE source
+       SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1)
+     WHERE id = OLD.source_id AND owner_id = OLD.account_id;
+END;
 -- A source goes with its last project.
 CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN
     DELETE FROM source
@@ -2655,12 +2665,6 @@ ALTER TABLE project ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE project ADD COLUMN judged_revision INTEGER NOT NULL DEFAULT 0;
 UPDATE project SET revision = 1 WHERE judged_by != exclude_version_regexp OR installed != '[]';
 ALTER TABLE project DROP COLUMN judged_by;
-ALTER TABLE project DROP COLUMN places;
-DROP TRIGGER project_added;
-DROP TRIGGER project_passed_on;
-DROP INDEX source_due_of_owner;
-ALTER TABLE source DROP COLUMN owner_id;
-CREATE INDEX source_due ON source (provider, next_check_at);
 -- A lease belongs to what is served.
 CREATE TABLE lease (id ANY PRIMARY KEY, claimant TEXT NOT NULL, until REAL NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO lease (id, claimant, until)
@@ -2737,9 +2741,10 @@ def _assignments(options: Iterable[Option]) -> str:
 
 _UPDATE_PROJECT = f"""
     UPDATE project SET {_assignments(PROJECT_OPTIONS)}, exclude_version_regexp = :exclude_version_regexp,
-           version_answers = :version_answers, installed = :installed, update_state = :update_state,
-           urgency = :urgency, is_narrow = :installed != '[]' AND :notify_level != 'all',
-           revision = revision + 1, judged_revision = judged_revision + :has_same_rules
+           version_answers = :version_answers, installed = :installed, places = :places,
+           update_state = :update_state, urgency = :urgency, revision = revision + 1,
+           is_narrow = :installed != '[]' AND :notify_level != 'all',
+           judged_revision = judged_revision + :has_same_rules
      WHERE id = :id"""
 _UPDATE_ACCOUNT = f"""
     UPDATE account SET email = :email, name = :name, {_assignments(ACCOUNT_OPTIONS)} WHERE id = :id"""
@@ -3762,6 +3767,7 @@ def _state_of(project: Project) -> dict[str, Any]:
     """What is installed of a project, and how urgent an update is, as they are stored."""
     one = project.most_urgent
     return {"id": project.id, "installed": compact_json(list(map(vars, project.installed))),
+            "places": compact_json(sorted({each.place for each in project.installed})),
             "update_state": project.update_state, "urgency": one.urgency if one else 0}
 
 
@@ -3827,16 +3833,15 @@ class Sources:
         return self.get(source_id)
 
     def due(self, providers: Collection[str], now: float, limit: int) -> list[tuple[int, str, str, str]]:
-        """``(id, account, provider, name)`` of sources that are due and not claimed, longest due first, up to
-        so many of each provider. A check counts for the first account that tracks it."""
-        return [(row["id"], row["account_id"], row["provider"], row["name"]) for row in self._db.rows("""
-            SELECT source.id, provider, name,
-                   (SELECT account_id FROM project WHERE source_id = source.id LIMIT 1) AS account_id
-              FROM json_each(:providers) AS wanted
+        """``(id, account, provider, name)`` of sources that are due and not claimed, longest due first: of
+        each account and provider up to so many, so that the cost does not follow how many are due."""
+        return [(row["id"], row["owner_id"], row["provider"], row["name"]) for row in self._db.rows("""
+            SELECT source.id, owner_id, provider, source.name
+              FROM account CROSS JOIN json_each(:providers) AS wanted
              CROSS JOIN source ON source.id IN (
                    SELECT id FROM source
-                     WHERE provider = wanted.value AND next_check_at <= :now
-                       AND id NOT IN (SELECT id FROM lease)
+                    WHERE owner_id = account.id AND provider = wanted.value AND next_check_at <= :now
+                      AND id NOT IN (SELECT id FROM lease)
                     ORDER BY next_check_at LIMIT :limit)
              ORDER BY next_check_at
             """, {"providers": compact_json(list(providers)), "now": now, "limit": limit})]
@@ -4147,10 +4152,10 @@ class Projects:
                AND (:tag IS NULL OR project.id IN (SELECT project_id FROM project_tag WHERE tag_id = :tag))
                AND (NOT :is_failing OR error IS NOT NULL)
              ORDER BY CASE :order WHEN 'updated' THEN newest_date WHEN 'added' THEN added_at
-                                  WHEN 'latest' THEN coalesce(
+                                  WHEN 'latest' THEN coalesce(iif(is_narrow,
                           (SELECT date FROM project_release_view
-                            WHERE project_id = project.id AND is_narrow AND NOT is_ruled_out
-                            ORDER BY place DESC, date DESC, id DESC LIMIT 1),
+                            WHERE project_id = project.id AND NOT is_ruled_out
+                            ORDER BY place DESC, date DESC, id DESC LIMIT 1), NULL),
                           (SELECT date FROM release WHERE source_id = source.id
                             ORDER BY place DESC, date DESC LIMIT 1)) END DESC,
                       CASE :order WHEN 'name' THEN name END COLLATE NOCASE,
@@ -4204,8 +4209,7 @@ class Projects:
                                      AND snoozed_until > :now THEN 'snoozed' ELSE update_state END AS state
               FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND update_state != ''
-               AND (:place IS NULL OR EXISTS (
-                    SELECT 1 FROM json_each(installed) WHERE json_extract(value, '$.place') = :place))
+               AND (:place IS NULL OR EXISTS (SELECT 1 FROM json_each(places) WHERE value = :place))
                AND (:tag IS NULL OR EXISTS (
                     SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
                AND (:text = '' OR instr(lower(name), lower(:text)))
@@ -4227,9 +4231,9 @@ class Projects:
         return self.of_ids(account_id, list(itertools.chain.from_iterable(wanted)))
 
     def places(self, account_id: str) -> list[str]:
-        return [row["place"] for row in self._db.rows("""
-            SELECT DISTINCT json_extract(value, '$.place') AS place FROM project JOIN json_each(installed)
-             WHERE account_id = ? AND update_state != '' ORDER BY place""", (account_id,))]
+        return sorted({place for row in self._db.rows(
+            "SELECT DISTINCT places FROM project WHERE account_id = ? AND update_state != ''", (account_id,))
+            for place in json.loads(row["places"])})
 
     def ids_by_key(self, account_id: str) -> dict[tuple[str, str], str]:
         """The ids of the account's projects by ``(provider, key)``."""

@@ -706,7 +706,7 @@ def test_no_function_is_longer_than_sixty_lines_and_no_class_than_350():
 
 
 # What patterns that are put together as they run consist of, escaped; those of tables are tried with their rows.
-PARTS_OF_PATTERNS = {"before": "Version ", "spelled": "v", "dash": "  - ", "brand": "Service", "self": argparse.Namespace(_cookie_name=str), "name": "n"}
+PARTS_OF_PATTERNS = {"before": "Version ", "spelled": "v", "version": ".*", "dash": "  - ", "brand": "Service", "self": argparse.Namespace(_cookie_name=str), "name": "n"}
 OF_TABLES = {"pattern", "dialect.pattern", "mark", "origin"}
 SAMPLE_CHARACTERS = "a1A .-_/:,\"'()<>={}[]\n\t@#$&!?*%\\+|;~^`é"
 
@@ -2171,9 +2171,7 @@ def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_
     assert {row["name"]: row["value"] for row in after.pop("setting")} == {"poll-interval": '["3600"]', "serve": '{"port":["8080"]}'}
     before.pop("setting")
     for row in before["project"]:
-        del row["judged_by"], row["places"]
-    for row in before["source"]:
-        del row["owner_id"]
+        del row["judged_by"]
     assert {table: [{name: row[name] for name in old if name in row} for row, old in zip(after[table], rows, strict=True)]
             for table, rows in before.items()} == before, "lost, or changed"
 
@@ -8030,6 +8028,22 @@ def test_hanging_receivers_do_not_delay_others(world, listen):
         world.service.fetcher.stopping.set()
 
 
+def test_due_sources_of_an_account_do_not_hide_another_s(world):
+    """However many are due, also of one provider; who tracks a source first has it in its turn, then who is left."""
+    other, (store, me) = an_account(world.store, "you@example.org"), (world.store, world.account)
+    for number in range(50):
+        store.projects.add(me.id, "github", f"o/{number}", f"o/{number}", {})
+    shared, _ = store.projects.add(me.id, "github", "o/shared", "o/shared", {})
+    store.projects.add(other.id, "github", "o/shared", "o/shared", {})
+    store.projects.add(other.id, "github", "o/theirs", "o/theirs", {})
+
+    def due() -> Counter[str]:
+        return Counter(account_id for _, account_id, _, _ in store.sources.due(["github", "npm"], time.time(), 5))
+    assert due() == {me.id: 5, other.id: 1}
+    store.projects.remove(shared.id)
+    assert due() == {me.id: 5, other.id: 2}
+
+
 def test_what_a_stop_cuts_short_is_as_it_was(world, listen, watch):
     """Neither a fault of the other side's, nor an attempt, nor put off."""
     ends = threading.Event()
@@ -9313,7 +9327,8 @@ def test_excluded_releases_are_marked_and_never_latest(world):
     path = f"/v1/projects/{project.id}"
     for options, excluded, latest in (
             ({"note": "nothing is"},                              [],                    "w4.0"),
-            ({"exclude_version_regexp": [{"value": "^w"}]},       ["w4.0"],              "v3.0-rc1"),
+            ({"skipped_version": "w4.0"},                         ["w4.0"],              "v3.0-rc1"),
+            ({"skipped_version": "", "exclude_version_regexp": [{"value": "^w"}]}, ["w4.0"], "v3.0-rc1"),
             ({"exclude_prereleases": True},                       ["w4.0", "v3.0-rc1"],  "v2.0"),
             ({"exclude_prereleases": False, "exclude_version_regexp": [{"value": "^v[12]", "inverse": True}]}, ["w4.0", "v3.0-rc1"], "v2.0")):
         world.ask("POST", path, options)
@@ -13855,7 +13870,7 @@ def test_on_release_is_called_once_a_release_is_stored(tmp_path, forge):
 def test_program_tracks_checks_and_reads_without_http(tmp_path, forge):
     """Also again at its next start; the setup link gives the account that it made to a person."""
     forge.publish("o/p", "1.0", "1.1")
-    forge.publish("o/q", "1")
+    forge.publish("o/q", *map(str, range(25)))      # more than a page
     heard = list[tuple[str, str]]()
     for start in range(2):
         with rt.Service(rt.Settings(db=tmp_path / "a.db", provider=forge.flag)) as service:
@@ -13866,7 +13881,7 @@ def test_program_tracks_checks_and_reads_without_http(tmp_path, forge):
             made = service.track("o/p", "forge", notify_level="all", tags=[])
             assert (made["name"], made.get("notify_level")) == ("o/p", "all")
             assert service.track("forge:o/q", note=f"start {start}")["note"] == f"start {start}"
-            assert service.check_now() == []
+            assert service.check_now() == [] and len(service.releases("o/q")) == 25 + start
             forge.publish("o/p", f"{start + 2}.0")
             found, = service.check_now()
             assert (found["project"], found["version"], found["provider"]) == ("o/p", f"{start + 2}.0", "forge")
@@ -13878,6 +13893,8 @@ def test_program_tracks_checks_and_reads_without_http(tmp_path, forge):
             with pytest.raises(ValueError):
                 service.remove_listener(print)
             service.remove_listener(listener)
+            forge.publish("o/q", f"9{start}")
+            assert [one["version"] for one in service.check_now()] == [f"9{start}"]
             for wrong, words in [(lambda: service.track("o/none at all"), "provider"), (lambda: service.releases("o/r", "forge"), "does not track"),
                                  (lambda: service.track("o/p", "forge", notify_level="loud"), "notify_level"),
                                  (lambda: service.updates("you@example.org"), "no account you@example.org")]:

@@ -613,7 +613,7 @@ def kept_in(store: Filled) -> dict[str, list[str]]:
             columns = columns_of(db, table)
             found[table] = sorted(repr([
                 value is None if column.endswith("_at") else value for column, value in zip(columns, row)
-                if column not in ("account_id",) and (table, column) != ("project", "id")])
+                if column not in ("account_id", "owner_id") and (table, column) != ("project", "id")])
                 for row in db.execute(f"SELECT {', '.join(columns)} FROM {table}"))
     return found
 
