@@ -2543,9 +2543,8 @@ CREATE TABLE project (
     hold_days INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT '', newest_date TEXT NOT NULL DEFAULT '',
     is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), installed TEXT NOT NULL DEFAULT '[]',
     places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '',
-    urgency INTEGER NOT NULL DEFAULT 0,
-    skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL, added_at REAL NOT NULL,
-    version_answers TEXT NOT NULL DEFAULT '[]', UNIQUE (account_id, source_id)
+    urgency INTEGER NOT NULL DEFAULT 0, skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL,
+    added_at REAL NOT NULL, version_answers TEXT NOT NULL DEFAULT '[]', UNIQUE (account_id, source_id)
 ) STRICT;
 CREATE INDEX project_of_source ON project (source_id);
 CREATE INDEX project_by_newest ON project (account_id, newest_date);
@@ -3193,16 +3192,17 @@ class Accounts:
         without a password, which a program made, nobody can sign in: ``as_first`` is that one, if there is
         one. Raises Invalid when the address has an account, or when it is to be the first and is not."""
         with self._db.transaction() as db, _unique(f"an account {email}"):
-            is_first, now = not self.count(), self._db.clock()
+            is_first, now = not (self.count() if password else self.all()), self._db.clock()
             if as_first and not is_first:
                 raise Invalid("The first account exists already.")
             if password:
                 db.execute("DELETE FROM setting WHERE name = 'setup_token'")
-            if as_first and (made := self._db.one(Account, "SELECT * FROM account_view WHERE password = ''")):
-                account = dataclasses.replace(made, email=email, name=name, password=password)
+            if as_first and (made := self._db.one(Account, """
+                    SELECT * FROM account_view WHERE password = '' ORDER BY number""")):
+                account = dataclasses.replace(made, email=email, name=name, password=password, is_admin=True)
                 db.execute("""
-                    UPDATE account SET email = :email, name = :name, password = :password WHERE id = :id
-                    """, vars(account))
+                    UPDATE account SET email = :email, name = :name, password = :password, is_admin = 1
+                     WHERE id = :id""", vars(account))
                 return account
             account = Account(make_id(), type, email, name, is_admin or is_first, "daily", zone, password,
                               make_id(), make_id())
@@ -13169,7 +13169,7 @@ def login_page(visit: Visit) -> Page:
         visit.sign_in(account)
         raise SeeOther(path)
 
-    def verify() -> None:
+    def enter_code() -> None:
         id_, _, expires = pending.rpartition(".")[0].partition(".")
         account = visit.store.accounts.get(id_)
         if (not account or not signed(pending, visit.context.throttle.secret + account.signing_key, "pending")
@@ -13188,7 +13188,7 @@ def login_page(visit: Visit) -> Page:
     if pending:
         return visit.show(
             PAGE, title="Sign in", hidden=[("pending", pending)], fields=[_CODE_FIELD],
-            buttons={"verify": Button("Sign in", verify)},
+            buttons={"verify": Button("Sign in", enter_code)},
             hint="No phone and no recovery code? On the server, run",
             command=f"{_COMMAND} recover you@example.org")
     return visit.show(
@@ -15395,7 +15395,7 @@ class Service:
         accounts = self.store.accounts
         if not (accounts.by_email(account) if account else accounts.all()):
             email = read_email(account or "program@localhost")
-            accounts.add("user", email, email, "", False, machine_time_zone())
+            accounts.add("user", email, email, password="", is_admin=False, zone=machine_time_zone())
         owner = self.account_of(account)
         call = self.call(owner.id, options | {"name": name, "provider": provider})
         try:

@@ -13903,7 +13903,10 @@ def test_program_tracks_checks_and_reads_without_http(tmp_path, forge):
     assert heard == [("o/p", "2.0"), ("o/p", "3.0")]
     with rt.Service(rt.Settings(db=tmp_path / "a.db")) as service:
         person = service.store.accounts.add("user", "me@example.org", "me", HASHED, True, as_first=True)
-        assert not service.setup_path and service.account_of() == dataclasses.replace(person, is_admin=True)
+        second = service.track("bottlepy/bottle", account="other@example.org")
+        assert second["name"] == "bottlepy/bottle" and not service.account_of("other@example.org").is_admin
+        service.store.accounts.remove(service.account_of("other@example.org").id)
+        assert not service.setup_path and service.account_of() == person and person.is_admin
         assert [one.email for one in service.store.accounts.all()] == ["me@example.org"] and len(service.projects("me@example.org")) == 2
 
 
