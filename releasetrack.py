@@ -121,6 +121,7 @@ __version__ = "1.0.0"
 __all__ = [
     "Service", "Settings", "main", "verify", "releases_of", "pins_in", "version_order", "PROVIDERS",
     "Provider", "Dialect", "ProjectRef", "Listing", "Release", "Note", "Request", "Answer", "Pin", "Fetcher",
+    "Kind", "SettingField", "Message", "utc",
     "ReleasetrackError", "Invalid", "NotFound", "TooMany", "ProviderError", "SettingError", "StoreError"]
 
 log = logging.getLogger("releasetrack")
@@ -1303,14 +1304,19 @@ class Tag:
         return {"id": self.id, "name": self.name}
 
 
+class _FieldsOfKinds(dict[str, str]):
+    def __missing__(self, kind: str) -> str:        # an embedding program's own
+        return f"{kind}_destinations"
+
+
 # Kind of destination -> the field of a project that lists such; with hyphens, the path of the API's list.
-KIND_FIELDS = {
+KIND_FIELDS = _FieldsOfKinds({
     "slack": "slack_channels", "telegram": "telegram_chats", "discord": "discord_channels",
     "hangouts_chat": "hangouts_chat_webhooks", "microsoft_teams": "microsoft_teams_webhooks",
     "mattermost": "mattermost_webhooks", "rocketchat": "rocketchat_webhooks", "matrix": "matrix_rooms",
     "webhook": "webhooks", "ntfy": "ntfy_topics", "gotify": "gotify_applications",
     "pushover": "pushover_users", "apprise": "apprise_urls", "email": "emails",
-}
+})
 ACCOUNT_TYPES = ("user", "organization")
 SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
                   "weekly": "weekly digest"}
@@ -7758,14 +7764,22 @@ def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
             for pin in pins]
 
 
-def pins_in(path_name: str, text: str, env: Mapping[str, str]) -> list[Pin]:
+def reader_named(own: Mapping[str, Reader], path: str) -> Reader | None:
+    """Which of an embedding program's own readers, by patterns of files' names, reads a file."""
+    name = re.split(r"[/\\]", path)[-1]
+    return next((read for pattern, read in own.items() if re.fullmatch(pattern, name, re.IGNORECASE)), None)
+
+
+def pins_in(path_name: str, text: str, env: Mapping[str, str], own: Reader | None = None) -> list[Pin]:
     """What a file pins, each entry once, in the file's order. ``path_name``: "" for what was pasted. ``env``:
-    the variables of the ``.env`` beside it. Raises ValueError, with what to put behind the file's name."""
+    the variables of the ``.env`` beside it. ``own``: its reader, if it is none of ours. Raises ValueError,
+    with what to put behind the file's name."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise ValueError("is not text")
     name = re.split(r"[/\\]", path_name)[-1]
-    named = [read for pattern, read, *_ in READERS if re.fullmatch(pattern, name, re.IGNORECASE)]
+    named = [own] if own else [
+        read for pattern, read, *_ in READERS if re.fullmatch(pattern, name, re.IGNORECASE)]
     likely = (read for _, read, mark in READERS if re.search(mark, text[:200_000], re.MULTILINE))
     found = list(itertools.islice((named or [next(likely)])[0](text, env), ENTRY_LIMIT + 1))
     if len(found) > ENTRY_LIMIT:
@@ -9701,6 +9715,16 @@ class Kind:
     problem: Callable[[Mapping[str, Any]], Problem | None] = lambda settings: None      # of settings together
 
 
+class Kinds(dict[str, Kind]):
+    """By id. One that only another program on this store has can be neither sent to nor changed here."""
+    def __missing__(self, id_: str) -> Kind:
+        problem = Problem("kind", f"{id_} is not known here; the program that has it must be running")
+
+        def reject(_: Message) -> Request | Mail:
+            raise Invalid(problem)
+        return Kind(id_, problem.message, reject, lambda answer: False, (), problem=lambda settings: problem)
+
+
 def _matching(pattern: str, shape: str) -> Callable[[str], str]:
     return text_matching(pattern, f"must be {shape}")
 
@@ -9760,7 +9784,7 @@ _secret_address = functools.partial(SettingField, "url", read=_post_address, is_
 _server = functools.partial(SettingField, "server", "the address, if not the public one", _server_address)
 _THIRTY_LETTERS = _matching("[A-Za-z0-9]{30}", "30 letters and digits")
 # To add a kind, add a row and a line to KIND_FIELDS.
-KINDS = {
+KINDS = Kinds({
     "slack": Kind("Slack", "a channel of a Slack workspace", _slack, _says("ok"), (
         SettingField("url", "an app's webhook: api.slack.com/apps, Webhooks", _post_address, "", True),
         SettingField("token", "or a bot's token with the scope chat:write, xoxb-...", _matching(
@@ -9839,13 +9863,14 @@ KINDS = {
     "email": Kind("Email", "a mail address", _email, lambda answer: True, (
         SettingField("to", "the address, if it is not the account's own", _matching(
             f"(?:{MAIL_ADDRESS.pattern})?", "a mail address, or nothing for the account's own"), ""),)),
-}
+})
 
 
-def notification(batch: Sequence[Delivery], service: Settings, sender: str, now: float) -> Request | Mail:
+def notification(batch: Sequence[Delivery], service: Settings, sender: str, now: float,
+                 kinds: Kinds = KINDS) -> Request | Mail:
     """What is sent of deliveries that go out together: one, or those of a digest."""
     message = Message(batch[0].digest_id or batch[0].id, batch, service, sender, now)
-    return KINDS[batch[0].destination.kind].make(message)
+    return kinds[batch[0].destination.kind].make(message)
 
 
 _ADDRESS = re.compile(r"(https?://)([^/?#]*@)?([^/?#]*)/?", re.IGNORECASE)
@@ -9857,11 +9882,11 @@ def host_only(address: str) -> str:
     return f"{match[1]}{match[3]}/***" if match else "***"
 
 
-def redactor(destination: Destination) -> Callable[[str], str]:
+def redactor(destination: Destination, kinds: Kinds = KINDS) -> Callable[[str], str]:
     """A function that masks the destination's secrets in any text: whole, and each long word of them, for a
     receiver may repeat a part in another spelling."""
     hidden, given = list[str](), [destination.secret, destination.previous_secret or ""]
-    for field in KINDS[destination.kind].fields:
+    for field in kinds[destination.kind].fields:
         if field.is_secret:
             value = destination.settings.get(field.stored_as or field.name, "")
             given += value.values() if isinstance(value, dict) else [value]
@@ -9891,17 +9916,17 @@ def request_text(redact: Callable[[str], str], sent: Request | Mail) -> str:
                             plain.get_content() if plain else "")[:SENT_LIMIT]
 
 
-def transcript(destination: Destination, sent: Request | Mail, answer: Answer | None) -> tuple[str, str]:
+def transcript(redact: Callable[[str], str], sent: Request | Mail, answer: Answer | None) -> tuple[str, str]:
     """What was sent and what was answered, as people read it, without secrets."""
-    redact = redactor(destination)
     answered = answer and _format_exchange(redact, f"answered by {answer.address}: {answer.status}",
                                            answer.headers.items(), answer.text())
     return request_text(redact, sent), (answered or "")[:2 * KIB]
 
 
-def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str]) -> str | None:
+def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str],
+                   kinds: Kinds = KINDS) -> str | None:
     """Why an answer does not mean that the message was delivered; None if it does. ``redact``: of secrets."""
-    if 200 <= answer.status < 300 and KINDS[kind_id].is_accepted(answer):
+    if 200 <= answer.status < 300 and kinds[kind_id].is_accepted(answer):
         return None
     words = "" if kind_id == "webhook" else shortened(redact(_error_text(answer)), 300)
     if not words and answer.status < 300:
@@ -9933,10 +9958,10 @@ class Courier(Worker):
 
     def __init__(self, store: Store, post: Callable[[Request | Mail, bool], Answer], settings: Settings,
                  clock: Callable[[], float] = time.time,
-                 jitter: Callable[[], float] = random.random) -> None:
+                 jitter: Callable[[], float] = random.random, kinds: Kinds = KINDS) -> None:
         super().__init__("courier", self._WORKERS, store, store.database.send_wakeup, 2.0, self._turn, clock,
                          jitter)
-        self.post = post
+        self.post, self._kinds = post, kinds
         self._maintained_at = -math.inf                 # on the monotonic clock
         # By destination, when the next message may be sent to it, and when it was served last.
         self._free_at, self._served_at = Recent[str, float](10_000), Recent[str, float](10_000)
@@ -9963,12 +9988,12 @@ class Courier(Worker):
         """``transcript`` of a test message, and what is wrong if anything is. ``settings``: others than those
         in use, to try before they are saved. Raises Invalid."""
         if settings:
-            other = Courier(self.store, Fetcher(settings).post, settings)
+            other = Courier(self.store, Fetcher(settings).post, settings, kinds=self._kinds)
             return other.try_out(destination, account, body, url)
         now = self._clock()
         test = Delivery(make_id(), destination, account, body, url, "release", 0, now)
         sent, answer, error = self._post([test], now)
-        return *transcript(destination, sent, answer), error
+        return *transcript(redactor(destination, self._kinds), sent, answer), error
 
     def _turn(self) -> float:
         now = time.monotonic()
@@ -10107,7 +10132,7 @@ class Courier(Worker):
     def _attempt(self, batch: Sequence[Delivery], now: float) -> tuple[Attempt, str, float]:
         """``(how it went, what was sent, seconds that the receiver asks to wait)``, secrets masked."""
         destination, began_at, sent, retry_after = batch[0].destination, time.monotonic(), "", 0.0
-        redact = redactor(destination)
+        redact = redactor(destination, self._kinds)
         try:
             request, answer, error = self._post(batch, now)
             sent = request_text(redact, request)
@@ -10121,7 +10146,7 @@ class Courier(Worker):
             retry_after = wait_requested(answer, now)
         # A webhook's Retry-After counts for its delivery alone.
         patience = retry_after if error and destination.kind != "webhook" else 0.0
-        if wait := max(KINDS[destination.kind].every, patience):
+        if wait := max(self._kinds[destination.kind].every, patience):
             self._pause_for(destination.id, wait)
         return attempt, sent, retry_after
 
@@ -10129,7 +10154,8 @@ class Courier(Worker):
               now: float) -> tuple[Request | Mail, Answer | None, str | None]:
         """``(what was sent, the answer if one came, what is wrong if anything is, secrets masked)``."""
         destination = batch[0].destination
-        request = notification(batch, self._settings, self._sender, now)
+        redact = redactor(destination, self._kinds)
+        request = notification(batch, self._settings, self._sender, now, self._kinds)
         try:
             answer = self.post(request, batch[0].account.is_admin)
             if chat := migrated_to(destination.kind, answer):
@@ -10141,8 +10167,8 @@ class Courier(Worker):
                                        self._settings, self._sender, now)
                 answer = self.post(request, batch[0].account.is_admin)
         except Unreachable as error:
-            return request, None, redactor(destination)(str(error))
-        return request, answer, delivery_error(destination.kind, answer, redactor(destination))
+            return request, None, redact(str(error))
+        return request, answer, delivery_error(destination.kind, answer, redact, self._kinds)
 
 
 # == forms =====================================================================
@@ -10540,6 +10566,7 @@ class Installer:
     providers: Mapping[str, Provider]
     waiting: Callable[[str], contextlib.AbstractContextManager[bool]]
     refusal_of: Callable[[str, bool], str | None]       # as Fetcher's
+    kinds: Kinds
 
     def add(self, account_id: str, provider: Provider, key: str, name: str,
             settings: Mapping[str, Any]) -> tuple[Project, Source]:
@@ -10681,7 +10708,7 @@ def project_settings(fields: Fields, installer: Installer, project: Project) -> 
         "version_answers": fields.answers("version_answers", installer.rules_of(project))}
     settings = fields.options(PROJECT_OPTIONS)
     there_are, destinations = store.destinations.of_account(account_id), {}
-    for kind, name in KIND_FIELDS.items():
+    for kind, name in ((kind, KIND_FIELDS[kind]) for kind in installer.kinds):
         known = [one.id for one in there_are if one.kind == kind]
         if (ids := fields.ids(name, f"{kind} destination", known)) is not None:
             destinations[kind] = ids
@@ -10747,10 +10774,11 @@ def _add_setting(settings: dict[str, Any], field: SettingField, text: str, brand
     stored[name] = content
 
 
-def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "Service") -> dict[str, Any]:
+def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "Service",
+                  kinds: Kinds = KINDS) -> dict[str, Any]:
     """The settings of a destination from names and texts; those without a text have their defaults. Raises
     Invalid with every problem, under the name of its setting."""
-    kind, reader = KINDS[kind_id], InputReader()
+    kind, reader = kinds[kind_id], InputReader()
     fields = {field.name: field for field in kind.fields}
     settings: dict[str, Any] = {field.stored_as: {} for field in kind.fields if field.stored_as}
     for name, text in given:
@@ -10773,11 +10801,12 @@ def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "
     return settings | {"shown": kind.shown(settings)}
 
 
-def settings_as_given(destination: Destination, is_shown: bool = False) -> list[tuple[str, str]]:
+def settings_as_given(destination: Destination, is_shown: bool = False,
+                      kinds: Kinds = KINDS) -> list[tuple[str, str]]:
     """The names and texts from which ``read_settings`` makes the settings of a destination again. Where they
     are shown secrets are hidden: of an address its host is shown, of a header its name."""
     found = []
-    for field in KINDS[destination.kind].fields:
+    for field in kinds[destination.kind].fields:
         is_hidden = is_shown and field.is_secret
         if field.stored_as:
             separator = ": " if field.name == "header" else "="
@@ -10788,11 +10817,11 @@ def settings_as_given(destination: Destination, is_shown: bool = False) -> list[
     return found
 
 
-def changed_settings(destination: Destination, given: Sequence[tuple[str, str]],
-                     brand: str) -> dict[str, Any]:
+def changed_settings(destination: Destination, given: Sequence[tuple[str, str]], brand: str,
+                     kinds: Kinds = KINDS) -> dict[str, Any]:
     """The settings of a destination after ``given``; an empty text removes a setting. Raises Invalid."""
-    kept = [pair for pair in settings_as_given(destination) if pair[0] not in dict(given)]
-    return read_settings(destination.kind, [*kept, *given], brand)
+    kept = [pair for pair in settings_as_given(destination, kinds=kinds) if pair[0] not in dict(given)]
+    return read_settings(destination.kind, [*kept, *given], brand, kinds)
 
 
 def changed_account(account: Account, fields: Fields) -> Account:
@@ -10846,9 +10875,9 @@ def sample_event(account: Account, values: Mapping[str, str] | None = None) -> t
     return event_body(Subscriber(project, owner, tags, ()), release), url
 
 
-def sample_destination(kind: str) -> Destination:
+def sample_destination(kind: str, row: Kind) -> Destination:
     """A made-up one, as the API's lists show it."""
-    shown = KINDS[kind].shown({field.name: "example" for field in KINDS[kind].fields})
+    shown = row.shown({field.name: "example" for field in row.fields})
     return Destination("mzxw6ytboi2dqnzxgezdgnbvgy", "", kind, "Releases", {"shown": shown}, "")
 
 
@@ -11004,6 +11033,8 @@ class Context:
     health: Callable[[], dict[str, str]]
     config: Configuration
     tests: RateLimiter              # of test notifications, per hour and account
+    kinds: Kinds
+    own_readers: Mapping[str, Reader]                   # an embedding program's, as of reader_named
 
     def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
         """Whether a request of the account may wait for another server in the block."""
@@ -11019,7 +11050,7 @@ class Context:
 
     @property
     def installer(self) -> Installer:
-        return Installer(self.store, self.judge, self.providers, self.waiting, self.refusal_of)
+        return Installer(self.store, self.judge, self.providers, self.waiting, self.refusal_of, self.kinds)
 
     def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
               versions: Collection[str]) -> tuple[set[str], dict[int, str]]:
@@ -11029,8 +11060,10 @@ class Context:
 
     def pins_in(self, account_id: str, name: str, text: str) -> list[Pin]:
         """As the readers, in the helper process, one text of the account at a time. Raises as Helper does."""
+        own = reader_named(self.own_readers, name)
         with self.turn(account_id, at_once=1):
-            return [Pin(*pin) for pin in self.helper.run(pins_in, name, text, {}, wait=Helper.SECONDS)]
+            return pins_in(name, text, {}, own) if own else [
+                Pin(*pin) for pin in self.helper.run(pins_in, name, text, {}, wait=Helper.SECONDS)]
 
 
 def or_missing(value: V | None) -> V:
@@ -11326,7 +11359,7 @@ def changed_destination(call: Call, before: Destination) -> Destination:
     if fields.has("settings") or not before.settings:
         with fields.collecting():
             changes["settings"] = changed_settings(
-                before, fields.settings("settings"), call.context.settings.brand)
+                before, fields.settings("settings"), call.context.settings.brand, call.context.kinds)
     fields.check()
     after = dataclasses.replace(before, **changes)
     if both := [tags[id_] for id_ in after.tags if id_ in after.without_tags]:
@@ -11418,17 +11451,20 @@ PROJECT_ROUTES: dict[str, dict[str, Route]] = {
 }
 
 
-def _destinations_route(kind: str, *keys: str) -> Route:
-    return Route(lambda call: dict.fromkeys(keys, [
-        one.as_json() for one in call.store.destinations.of_account(call.account_id, kind=kind)]),
-        dict.fromkeys(keys, [sample_destination(kind).as_json()]),
-        "The account's destinations of a kind, under each of the keys.")
+def kind_routes(kinds: Kinds) -> dict[str, dict[str, Route]]:
+    """The lists of destinations. Telegram's and Matrix' stand twice: under the contract's key, and where its
+    public client looks."""
+    def route(kind: str) -> Route:
+        keys = [*{"telegram": ["channels"], "matrix": ["webhooks"]}.get(kind, ()),
+                KIND_FIELDS[kind].rpartition("_")[2]]
+        return Route(lambda call: dict.fromkeys(keys, [
+            one.as_json() for one in call.store.destinations.of_account(call.account_id, kind=kind)]),
+            dict.fromkeys(keys, [sample_destination(kind, kinds[kind]).as_json()]),
+            "The account's destinations of a kind, under each of the keys.")
+    return {KIND_FIELDS[kind].replace("_", "-"): {"GET": route(kind)} for kind in kinds}
 
 
-# Telegram's and Matrix' lists stand twice: under the contract's key, and where its public client looks.
-ROUTES |= {field.replace("_", "-"): {"GET": _destinations_route(
-    kind, *{"telegram": ["channels"], "matrix": ["webhooks"]}.get(kind, ()), field.rpartition("_")[2])}
-           for kind, field in KIND_FIELDS.items()}
+ROUTES |= kind_routes(KINDS)
 
 
 # OpenAPI: https://spec.openapis.org/oas/v3.1.1.html
@@ -11538,9 +11574,10 @@ def read_openapi(call: Call) -> dict[str, Any]:
     """This document, which needs no key."""
     context = call.context      # made of routes, of what their handlers read, and of samples
     routes: dict[str, dict[str, list[Route]]] = {}
-    for path, methods in (*ROUTES.items(), *(
-            (f"{project}/{what}".rstrip("/"), methods) for what, methods in PROJECT_ROUTES.items()
-            for project in ("projects/{id}", "projects/{provider}/{name}"))):
+    project = {**_SAMPLES["Project"], **{KIND_FIELDS[kind]: (_ID,) for kind in context.kinds}}
+    for path, methods in (*(ROUTES | kind_routes(context.kinds)).items(), *(
+            (f"{one}/{what}".rstrip("/"), methods) for what, methods in PROJECT_ROUTES.items()
+            for one in ("projects/{id}", "projects/{provider}/{name}"))):
         place = "projects/{id}" if path == "projects/{provider}" else path      # which OpenAPI takes for one
         for method, route in methods.items():
             routes.setdefault(place, {}).setdefault(method, []).append(route)
@@ -11560,7 +11597,7 @@ def read_openapi(call: Call) -> dict[str, Any]:
                 "key-by-basic": {"type": "http", "scheme": "basic", "description": "The key, as either."},
                 "log-in": {"type": "http", "scheme": "basic", "description": "Email address, password."}},
             "schemas": {name: _schema_of(sample, _ALWAYS.get(name)) | {"examples": [sample]}
-                        for name, sample in _SAMPLES.items()},
+                        for name, sample in (_SAMPLES | {"Project": project}).items()},
             "responses": {str(status): {"description": REASONS[status], "content": message,
                                         "headers": wait if status in (429, 503) else {}}
                           for status in (400, 401, 404, 413, 429, 500, 503)}}}
@@ -11724,6 +11761,8 @@ def find_routes(call: Call) -> tuple[dict[str, Route], dict[str, Any]]:
             return ROUTES["projects/{provider}"], {"provider": provider}
         case ["projects" | "project", *rest] if 1 <= len(rest) < 50:
             return _find_in_project(call, rest)
+        case [_] if path in (own := kind_routes(call.context.kinds)):
+            return own[path], {}
     raise NotFound
 
 
@@ -12202,14 +12241,8 @@ _GLYPH_OF = {name: glyph for glyph, names in {          # of dialects, and of ki
 
 def icon_of(id_: str, title: str = "", dialect: Dialect | None = None) -> tuple[str, str, str]:
     """Glyph, colour and title of the icon of a provider of a dialect, or of a kind of destinations."""
-    glyph = _GLYPH_OF.get(dialect.read.__name__.rstrip("_") if dialect else id_, "projects")
+    glyph = _GLYPH_OF.get(getattr(dialect.read, "__name__", "").rstrip("_") if dialect else id_, "projects")
     return glyph, f"hsl({zlib.crc32(id_.encode()) % 360} 48% 45%)", title
-
-
-def label_of(kind: str, name: str) -> str:
-    """A destination in a list: "Slack team", or its name alone where that is the kind's."""
-    title = KINDS[kind].title
-    return name if name == title else f"{title} {name}"
 
 
 LOGO = """\
@@ -12709,7 +12742,7 @@ class Visit:
     """One request of a browser: who is there, what was sent, and how it is answered."""
     def __init__(self, context: Context, environ: Mapping[str, Any]) -> None:
         self.context, self.environ, self.store = context, environ, context.store
-        self.settings, self.providers = context.settings, context.providers
+        self.settings, self.providers, self.kinds = context.settings, context.providers, context.kinds
         self.root, self.path = root_of(environ), environ["releasetrack.path"]
         self._token = self._cookie(_SESSION)
         self.session = self.store.sessions.find(self._token) if self._token else None
@@ -12910,6 +12943,11 @@ class Visit:
 
     def title_of(self, provider_id: str) -> str:
         return self.providers[provider_id].title if provider_id in self.providers else provider_id
+
+    def label_of(self, kind: str, name: str) -> str:
+        """A destination in a list: "Slack team", or its name alone where that is the kind's."""
+        title = self.kinds[kind].title
+        return name if name == title else f"{title} {name}"
 
     def instant_of(self, release: Release) -> datetime.datetime:
         out_at = datetime.datetime.fromisoformat((release.date or "")[:19] + "+00:00")
@@ -13749,7 +13787,7 @@ def _possible_changes(visit: Visit) -> Mapping[str, Mapping[str, Callable[[Proje
         others = [one for one in project.as_json("").get(field, ()) if one != id_]
         return {field: [*others, id_] if is_added else others}
     tags = {name: ("tags", id_) for id_, name in visit.tags.items()}
-    sent = {label_of(one.kind, one.name): (KIND_FIELDS[one.kind], one.id) for one in visit.destinations}
+    sent = {visit.label_of(one.kind, one.name): (KIND_FIELDS[one.kind], one.id) for one in visit.destinations}
     groups = {group: {name: functools.partial(listed, *place, is_added) for name, place in those.items()}
               for group, those, is_added in (
                   ("Add a tag", tags, True), ("Remove a tag", tags, False),
@@ -14162,8 +14200,8 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
     ], "Notify": [
         *(dataclasses.replace(field, hint=_NO_MAIL_SERVER) if field.name == "email_notification"
           and not visit.settings.smtp_url else field for field in fields_of("Notify")),
-        *(Field(KIND_FIELDS[kind], "Email addresses" if kind == "email" else KINDS[kind].title, type="checks",
-                choices=choices, chosen=project.destinations.get(kind, ()),
+        *(Field(KIND_FIELDS[kind], "Email addresses" if kind == "email" else visit.kinds[kind].title,
+                type="checks", choices=choices, chosen=project.destinations.get(kind, ()),
                 hint="Nothing selected: all of these are notified.")
           for kind, choices in of_kinds.items()),
     ], "Labels": [
@@ -14182,7 +14220,7 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
     rules += [{"value": value, "inverse": True} for value in form.lines("others")]
     fields = Fields(form.options(option for option in PROJECT_OPTIONS if option.group) | {
         "exclude_version_regexp": rules,
-        **{name: form.texts(name) for name in ("tags", *KIND_FIELDS.values())}})
+        **{name: form.texts(name) for name in ("tags", *map(KIND_FIELDS.__getitem__, visit.kinds))}})
     settings = project_settings(fields, visit.context.installer, project)
     for at, problem in enumerate(fields.problems):      # one with a pattern is shown at its box
         name, _, index = problem.field.rstrip("]").partition("[")
@@ -14196,7 +14234,7 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
 def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[str, list[Entry]]:
     """The last known versions, by what is done with them, exceptions first. ``verdicts``: of new patterns."""
     now, destinations = visit.store.database.clock(), tuple(visit.destinations)
-    names = {one.id: label_of(one.kind, one.name) for one in destinations}
+    names = {one.id: visit.label_of(one.kind, one.name) for one in destinations}
     subscriber, found = Subscriber(project, visit.account, (), destinations), dict[str, list[Entry]]()
     yours = ", ".join(dict.fromkeys(one.shown for one in project.installed))
     ruled_out = " or ".join(["pattern"] * bool(project.exclude_version_regexp)
@@ -14241,17 +14279,18 @@ def notifications_page(visit: Visit) -> Page:
     those, has_mail = visit.destinations, bool(visit.settings.smtp_url)
     items = [Entry(
         path=f"/notifications/{one.id}", name=one.name, icon=icon_of(one.kind),
-        marks=[("plain", KINDS[one.kind].title), *(
+        marks=[("plain", visit.kinds[one.kind].title), *(
             [("bad", f"failing since {visit.moment(one.failing_since)}")] if one.failing_since else []), *(
             [("warn", "no mail server")] if one.kind == "email" and not has_mail else [])],
         hints=(f"{_sentence(scope_of(one, visit.tags))}.", one.error or ""),
         end=SCHEDULE_NAMES[one.schedule] if one.kind != "email" else "set per project")
         for one in sorted(those, key=lambda one: one.failing_since or math.inf)]
     working, others = (items, []) if visit.has_destination else ([], items)
+    groups = _KIND_GROUPS | {"More": tuple(visit.kinds)[len(KINDS):]}
     kinds = [{"heading": group, "tag": "h3", "looks": "grid", "items": [Entry(
-        path=f"/notifications/add/{id_}", name=KINDS[id_].title, icon=icon_of(id_),
-        hints=[_sentence(KINDS[id_].about), "" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
-        for id_ in ids]} for group, ids in _KIND_GROUPS.items()]
+        path=f"/notifications/add/{id_}", name=visit.kinds[id_].title, icon=icon_of(id_),
+        hints=[_sentence(visit.kinds[id_].about), "" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
+        for id_ in ids]} for group, ids in groups.items() if ids]
     return visit.show(
         PAGE, "/notifications", title="Notifications", actions=[("/deliveries", "Delivery history")],
         sections=[{"items": working},
@@ -14266,7 +14305,7 @@ def _sentence(words: str) -> str:
 @page_at("/notifications/add/<kind_id>")
 def add_destination_page(visit: Visit, kind_id: str) -> Page:
     """A new destination of a kind; it can be tried before it is saved."""
-    or_missing(KINDS.get(kind_id))
+    or_missing(visit.kinds.get(kind_id))
     empty = new_destination(visit.account.id, kind_id)
 
     def save() -> None:
@@ -14296,7 +14335,7 @@ def _own_destination(visit: Visit, destination_id: str) -> Destination:
 
 def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Button]) -> Page:
     """The form of a destination, as typed or as it is. ``buttons``: what it can do besides a test."""
-    name, live, rendering = KINDS[before.kind].title, "render" if before.kind == "webhook" else "", ""
+    name, live, rendering = visit.kinds[before.kind].title, "render" if before.kind == "webhook" else "", ""
     fields, more = _setting_fields(visit, before)
     tests = {"test": Button("Send a test", lambda: _tried(
         visit, changed_destination(_call_of(visit, before), before), *sample_event(visit.account)))}
@@ -14305,7 +14344,7 @@ def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Butt
         with contextlib.suppress(Invalid):
             rendering = _rendering(visit, more[-1].boxes)
     buttons = {"save": buttons["save"], **tests, **buttons}
-    about = _sentence(KINDS[before.kind].about)
+    about = _sentence(visit.kinds[before.kind].about)
     if before.failing_since:
         about += f". Failing since {visit.moment(before.failing_since)}: {before.error}"
     groups = {"": fields, "Optional settings": more, "Schedule and filters": _selection_fields(visit, before)}
@@ -14345,7 +14384,7 @@ def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Butt
 def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], list[Field]]:
     """What a kind asks for, with the name of the destination; and its optional settings."""
     is_typed = visit.problems or visit.result is not None
-    kind, fields, shown = KINDS[before.kind], [], settings_as_given(before, is_shown=True)
+    kind, fields, shown = visit.kinds[before.kind], [], settings_as_given(before, True, visit.kinds)
     for setting in kind.fields:
         key, is_repeatable = f"set.{setting.name}", bool(setting.stored_as)
         texts = visit.form.texts(key) if is_typed else [text for name, text in shown if name == setting.name]
@@ -14384,10 +14423,11 @@ def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
 def _call_of(visit: Visit, before: Destination) -> Call:
     """What the form of a destination says, as ``changed_destination`` reads it."""
     form = visit.form
-    given = [(setting.name, text if setting.name == "field" else text.strip())
-             for setting in KINDS[before.kind].fields for text in form.texts(f"set.{setting.name}") or [""]]
+    names = [setting.name for setting in visit.kinds[before.kind].fields]
+    given = [(name, text if name == "field" else text.strip())
+             for name in names for text in form.texts(f"set.{name}") or [""]]
     # What is masked stays what it was.
-    kept = dict(zip(settings_as_given(before, is_shown=True), settings_as_given(before)))
+    kept = dict(zip(*(settings_as_given(before, is_shown, visit.kinds) for is_shown in (True, False))))
     if any(pair not in given for pair in kept if pair[0] in ("url", "homeserver_url", "server")):
         kept = {}       # secrets are for the address that they were typed for
     pairs = [kept.get(pair, pair) if pair[1].strip() else (pair[0], "") for pair in given]
@@ -14497,7 +14537,7 @@ def history_page(visit: Visit) -> Page:
             "" if one.project_id else name, f"/projects/{one.project_id}" if one.project_id else "", name,
             icon=visit.icon_of(one.provider) if one.provider else icon_of(one.kind),
             when=visit.when(one.created_at),
-            chips=[(_STATE_MARKS[each.state], f"{label_of(each.kind, each.destination)}: {each.state}",
+            chips=[(_STATE_MARKS[each.state], f"{visit.label_of(each.kind, each.destination)}: {each.state}",
                     f"/deliveries/{each.id}") for each in reversed(deliveries)]))
     here = {those[0].project_id: those[0].project for those in events}
     project = store.projects.get(account_id, project_id) if project_id else None
@@ -14517,7 +14557,7 @@ def history_page(visit: Visit) -> Page:
         crumbs=_TO_HISTORY if project else _TO_NOTIFICATIONS,
         filters=[
             visit.filter("destination", "Destination", {
-                one.id: label_of(one.kind, one.name) for one in visit.destinations}),
+                one.id: visit.label_of(one.kind, one.name) for one in visit.destinations}),
             visit.filter("project", "Project", {id_: name for id_, name in (
                 here | ({project.id: project.name} if project else {})).items() if id_}),
             visit.filter("state", "State", {one: one for one in DELIVERY_STATES})])
@@ -14544,7 +14584,7 @@ def delivery_page(visit: Visit, delivery_id: str) -> Page:
         answer=one.answer or "") for one in store.outbox.attempts(delivery_id)]
     facts = [Entry("State", marks=[(_STATE_MARKS[delivery.state], delivery.state)]),
              Entry("To", f"/notifications/{delivery.destination_id}",
-                   label_of(delivery.kind, delivery.destination)),
+                   visit.label_of(delivery.kind, delivery.destination)),
              *(Entry(title, about=text) for title, text in about.items() if text)]
     sent, is_over = store.outbox.last_sent(delivery_id), delivery.attempts or delivery.state == "failed"
     return visit.show(
@@ -14966,8 +15006,8 @@ def status_page(visit: Visit) -> Any:
             about=f"next check {visit.when(one.next_check_at)[2]}", end="since",
             when=visit.when(one.failing_since)) for one in sources if one.error][:50]},
         {"heading": "Failing destinations", "none": "None.", "items": [Entry(
-            one.name, icon=icon_of(one.kind, KINDS[one.kind].title), hints=[one.error or ""], end="since",
-            about=owner.email if (owner := store.accounts.get(one.account_id)) else "",
+            one.name, icon=icon_of(one.kind, visit.kinds[one.kind].title), hints=[one.error or ""],
+            end="since", about=owner.email if (owner := store.accounts.get(one.account_id)) else "",
             when=visit.when(one.failing_since)) for one in store.destinations.failing()[:50]]},
         {"heading": "Service", "looks": "facts", "form_class": "", "is_main": False,
          "buttons": {"backup": Button("Download a backup", functools.partial(_backup, visit))}, "items": [
@@ -15216,10 +15256,10 @@ def _read_text(path: str) -> str:
         return file.read(_SCAN_LIMIT).decode("utf-8", "replace")
 
 
-def _files_of(path: str) -> Iterator[str]:
+def _files_of(path: str, own: Mapping[str, Reader]) -> Iterator[str]:
     """The files in a folder that readers know by name; not links that lead out of it or hidden folders, but
     for those of pipelines."""
-    root, count = os.path.realpath(path), 0
+    root, count, known = os.path.realpath(path), 0, dict(own) | {row[0]: row[1] for row in READERS}
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(one for one in folders if one in _HIDDEN_FOLDERS
                             or one[0] != "." and one not in _FOLDERS_PASSED_OVER)
@@ -15229,7 +15269,7 @@ def _files_of(path: str) -> Iterator[str]:
                 raise ValueError(f"has more than {_FILES_LIMIT:,} files; name its folders one by one")
             file = os.path.join(folder, name)
             is_inside = os.path.commonpath((root, os.path.realpath(file))) == root
-            if is_inside and any(re.fullmatch(pattern, name, re.IGNORECASE) for pattern, *_ in READERS):
+            if is_inside and reader_named(known, name):
                 yield file
 
 
@@ -15241,28 +15281,28 @@ def _beside(file: str, name: str) -> str:
     return ""
 
 
-def pins_of_file(file: str) -> list[Pin]:
-    """What a file pins, by the variables and the manifest beside it. Raises ValueError."""
+def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
+    """What a file pins, by variables and the manifest beside it. ``own``: as pins_in. Raises ValueError."""
     env = dict[str, str]()
     with contextlib.suppress(ValueError):       # its variables are then not set
         env = read_env(_beside(file, ".env"))
     try:
-        pins = pins_in(file, _read_text(file), env)
+        pins = pins_in(file, _read_text(file), env, own)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
     names = MANIFESTS.get(os.path.basename(file), ())
     return with_directs(pins, "\n".join(_beside(file, name) for name in names)) if names else pins
 
 
-def scan_files(paths: Iterable[str], helper: Helper,
-               complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
+def scan_files(paths: Iterable[str], helper: Helper, complain: Callable[[str], None],
+               own: Mapping[str, Reader]) -> list[tuple[str, Pin]]:
     """``(file, what it pins)`` of files and folders. What cannot be read is complained of, and that nothing
     pins a version. A service in an override of a compose file replaces that beside it, a Kustomization the
-    images beside it, and those without a tag in all files."""
+    images beside it, and those without a tag in all files. ``own``: as of ``Service``."""
     found, end = list[tuple[str, Pin]](), time.monotonic() + 10 * MINUTE
     for path in paths:
         try:
-            files = list(_files_of(path)) if os.path.isdir(path) else [path]
+            files = list(_files_of(path, own)) if os.path.isdir(path) else [path]
         except (OSError, ValueError) as error:
             complain(f"{path} {error}")
             continue
@@ -15271,7 +15311,9 @@ def scan_files(paths: Iterable[str], helper: Helper,
                 complain(f"{file} and what follows was not read: ten minutes are over")
                 break
             try:
-                found += [(file, Pin(*pin)) for pin in helper.run(pins_of_file, os.path.abspath(file))]
+                at, read = os.path.abspath(file), reader_named(own, file)
+                found += [(file, pin) for pin in pins_of_file(at, read)] if read else [
+                    (file, Pin(*pin)) for pin in helper.run(pins_of_file, at)]
             except ValueError as error:
                 complain(f"{file} {error}")
     if not found:
@@ -15301,15 +15343,30 @@ def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, 
 Listener = Callable[[Mapping[str, Any]], None]
 
 
+def _refuse_taken(what: str, own: Sequence[str], known: Collection[str], pattern: str) -> None:
+    """Raises SettingError for an id of an embedding program's that hides another, or is malformed."""
+    for at, id_ in enumerate(own):
+        if id_ in known or id_ in own[:at] or not re.fullmatch(pattern, id_):
+            raise SettingError(f"{what} {id_!r}: expected one that is not there yet, and matches {pattern}")
+
+
 class Service:
     """A release tracker over one database file: ``on_release``, ``start``, mount ``app``, ``stop``; and
     ``track``, ``check_now``, ``releases``, ``updates``, ``install`` for a program that has no pages.
-    ``providers``: more of them than the built-in ones, or others under their ids. ``is_command``: also use
-    what the last ``serve`` on this store was started with. Raises SettingError, StoreError."""
+    This service alone has your ``providers``; your ``kinds`` of destinations by id, which people add on the
+    pages; and your ``readers`` by patterns of files' names, which come before ours and are called in this
+    process, without a limit of time. The setting ``provider`` moves one of ours. ``is_command``: also use
+    what the last ``serve`` on this store was started with. Raises StoreError; SettingError, which is a
+    ValueError, also for an id that is taken."""
     def __init__(self, settings: Settings | None = None, providers: Iterable[Provider] = (), *,
+                 kinds: Mapping[str, Kind] | None = None, readers: Mapping[str, Reader] | None = None,
                  is_command: bool = False) -> None:
         own, more_providers = settings or Settings(), tuple(providers)
+        _refuse_taken("provider", [one.id for one in more_providers], PROVIDERS, "[a-z0-9][a-z0-9-]{0,39}")
+        _refuse_taken("kind", [*(kinds or ())], KINDS, "[a-z][a-z0-9_]{0,39}")
+        _refuse_taken("reader", [*(readers or ())], [row[0] for row in READERS], "(?s).+")
         providers_with(own.provider, more_providers)        # raises, before a file is made
+        every_kind = Kinds(KINDS | dict(kinds or {}))
         self.store = Store(own.db, quota_of=lambda name: self.settings.quota_of(name))
         self._reloading, self._stored = threading.Lock(), self.store.config.all()
         self.config = Configuration(self.store, own, more_providers, is_command)
@@ -15320,7 +15377,7 @@ class Service:
         self.helper, self._own_helper = Helper(), Helper()
         self.tracker = Tracker(self.store, self.fetcher, self.providers, self.settings, self._own_helper,
                                on_turn=self._reload_if_changed)
-        self.courier = Courier(self.store, self.fetcher.post, self.settings)
+        self.courier = Courier(self.store, self.fetcher.post, self.settings, kinds=every_kind)
         self._started_in = 0            # the process; -1 for another one, when that was logged
         self._scanner: threading.Thread | None = None
         self._has_scanned = False       # there was an account to scan for
@@ -15329,7 +15386,7 @@ class Service:
                                 AnswerCache(self.store.database.revision),
                                 ConcurrencyLimit(max(2, own.threads // 2)), self.fetcher.fetch,
                                 self.fetcher.refusal_of, self.fetcher.refused_tokens, self.courier.try_out,
-                                self.health, self.config, RateLimiter(0))
+                                self.health, self.config, RateLimiter(0), every_kind, dict(readers or {}))
         self.config.changed = self.reload
         self._app = make_app(self._context)
 
@@ -15492,7 +15549,7 @@ class Service:
             return
         faults = list[str]()
         pins = scan_docker(self.settings.docker, faults.append) if origin == "container" else scan_files(
-            self.settings.scan, self._own_helper, faults.append)
+            self.settings.scan, self._own_helper, faults.append, self._context.own_readers)
         for fault in faults:
             log.warning("scan: %s", fault)
         rows = self.installer.record_scan(account, self.settings.place, origin, pins, is_whole=not faults)
@@ -16337,7 +16394,7 @@ def scan_(run: Invocation, args: argparse.Namespace) -> int:
         raise SettingError("nothing to scan; expected files, folders, or --docker")
     if args.path:
         with contextlib.closing(Helper()) as helper:
-            found["file"] = scan_files(args.path, helper, faults.append)
+            found["file"] = scan_files(args.path, helper, faults.append, {})
     if args.docker:
         found["container"] = scan_docker(args.docker, faults.append)
     for fault in faults:

@@ -60,7 +60,7 @@ import wsgiref.validate
 import xml.etree.ElementTree
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -400,11 +400,11 @@ def new_destination(store: rt.Store, account_id: str, kind: str, name: str, sett
 class World:
     """A service in this process without threads, an account, its API through WebTest, and its command line."""
 
-    def __init__(self, path: pathlib.Path, name: str = "world.db", **settings: Any) -> None:
+    def __init__(self, path: pathlib.Path, name: str = "world.db", own: Mapping[str, Any] | None = None, **settings: Any) -> None:
         self.db = str(path / name)
         pathlib.Path(self.db).write_bytes(template_store())
         os.chmod(self.db, 0o600)
-        self.service = service = rt.Service(rt.Settings(db=self.db, **settings))
+        self.service = service = rt.Service(rt.Settings(db=self.db, **settings), **(own or {}))
         service.helper = service._own_helper = service._context.helper = service.tracker.helper = HELPER
         self.store = self.service.store
         self.account = self.store.accounts.add("user", "me@example.org", "Me", HASHED, True)
@@ -654,7 +654,7 @@ MAY_USE: dict[str, set[str]] = {
     "notifications": {"security", "providers", "rules"},
     "courier": {"limits", "security", "store", "fetching", "notifications", "rules"},
     "forms": {"versions", "store", "providers", "readers", "notifications", "rules", "security"},
-    "api": {"limits", "security", "store", "providers", "readers", "forms", "rules"},
+    "api": {"limits", "security", "store", "providers", "readers", "forms", "rules", "notifications"},       # the last for the table of kinds
     "pages": {"versions", "limits", "security", "store", "fetching", "providers", "readers", "rules", "notifications", "forms", "api"},
     "service": set(), "cli": set(),     # all above
 }
@@ -1076,6 +1076,7 @@ def test_settings_take_none_for_the_default_a_path_and_no_other_types(tmp_path):
 
 CALLER = """
 import os, pathlib
+from collections.abc import Generator, Iterator, Mapping
 from wsgiref.types import WSGIApplication
 import releasetrack
 chosen = releasetrack.Settings(db=pathlib.Path("a.db"), provider="home=forgejo:https://git.example", poll_interval="60",
@@ -1083,7 +1084,16 @@ chosen = releasetrack.Settings(db=pathlib.Path("a.db"), provider="home=forgejo:h
 releasetrack.Settings(os.environ.get("DB"), trusted_proxy="127.0.0.1", poll_interval=60)
 port: int = chosen.port
 application: WSGIApplication = releasetrack.Service(chosen).app
-with releasetrack.Service(chosen) as service:
+def read(project: releasetrack.ProjectRef) -> Generator[releasetrack.Request, releasetrack.Answer, releasetrack.Listing]:
+    answer = yield releasetrack.Request(f"{project.site}/{project.name}")
+    return releasetrack.Listing([releasetrack.Release(one["tag"], releasetrack.utc(one["date"])) for one in answer.json()])
+def make(message: releasetrack.Message) -> releasetrack.Request:
+    return releasetrack.Request(message.settings["url"], method="POST", body=message.title.encode())
+def pins(text: str, env: Mapping[str, str]) -> Iterator[releasetrack.Pin]:
+    yield releasetrack.Pin(text, env.get("VERSION", ""))
+sms = releasetrack.Kind("SMS", "a phone", make, lambda answer: answer.status == 202, (releasetrack.SettingField("url", "the gateway", str),))
+acme = releasetrack.Provider("acme", "https://acme.example", releasetrack.Dialect(read, "name", "[a-z]+", "{site}/{name}"))
+with releasetrack.Service(chosen, providers=[acme], kinds={"sms": sms}, readers={"versions": pins}) as service:
     @service.on_release
     def listener(event: object) -> None:
         print(event)
@@ -1094,8 +1104,8 @@ with releasetrack.Service(chosen) as service:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("added, says", [
-    ("", "Success: no issues found in 2 source files"), ("releasetrack.Settings(port=b'80')", "caller.py:16: error: Argument \"port\""),
-    ("releasetrack.Settings(pot=80)", 'caller.py:16: error: Unexpected keyword argument "pot"')])
+    ("", "Success: no issues found in 2 source files"), ("releasetrack.Settings(port=b'80')", "caller.py:26: error: Argument \"port\""),
+    ("releasetrack.Settings(pot=80)", 'caller.py:26: error: Unexpected keyword argument "pot"')])
 def test_file_and_its_caller_pass_mypy_strict(tmp_path, added, says):
     api = pytest.importorskip("mypy.api")
     shutil.copy(PROGRAM, tmp_path)
@@ -5180,7 +5190,7 @@ def test_scan_of_a_folder_reads_files_together(tmp_path, files, wanted):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     faults = list[str]()
-    found = rt.scan_files([str(tmp_path)], HELPER, faults.append)
+    found = rt.scan_files([str(tmp_path)], HELPER, faults.append, {})
     rows = {(one.pin, one.file): f"{one.provider.id if one.provider else '?'}/{one.key} {one.pin.version}{'' if one.pin.is_direct else ' +'}" for one in rt.scan_rows(rt.PROVIDERS, {}, found)}
     assert (list(rows.values()), faults) == (wanted, [])
 
@@ -7403,7 +7413,7 @@ def test_redaction_hides_what_a_receiver_repeats_of_a_secret(world, listen):
                        *map(str, sent.headers.values())]
             for text in (" ".join(spelled), json.dumps(spelled), json.dumps(spelled).replace("/", "\\/")):
                 assert not shown_of(one, redact(text)) and not shown_of(urllib.parse.unquote(one), redact(text)), (place, redact(text))
-        for shown in rt.transcript(destination, sent, answer_of((403, {"path": sent.url, "headers": list(sent.headers.values())}))):
+        for shown in rt.transcript(redact, sent, answer_of((403, {"path": sent.url, "headers": list(sent.headers.values())}))):
             assert not [one for one in PLANTED[place] if shown_of(one, shown.replace("-1001234567890", ""))], shown
     listener = listen()
     for length in (280, 290, 1000, 1010):       # where an answer is cut
@@ -11457,6 +11467,7 @@ def test_notifications_page_offers_each_kind(world, visitor):
             assert form.html.select_one(f'label[for="{field["id"]}"]') and form.html.find(id=field["aria-describedby"])
         assert filled_in(form, "name") == [kind.title] and text_of(form, "h1") == f"Add {kind.title}"
     assert "Where should we notify you?" in text_of(shown), "nothing can be sent yet"
+    assert "More" not in text_of(shown)
     new_destination(world.store, world.account.id, "ntfy", "ntfy", rt.read_settings("ntfy", [("topic", "x")]))
     assert filled_in(visitor.get("/notifications/add/ntfy"), "name") == ["ntfy 2"] and "Where should" not in visitor.get("/notifications").text
     for id_ in ("no-such-kind", "Slack", "..%2Fkeys", "%00", "\xe9"):
@@ -13044,6 +13055,13 @@ def test_changes_with_patterns_are_shown_by_one_thread(world_with):
     assert made.ask("GET", f"/v1/projects/{project.id}/changes?since=1.0")["until"] == "2.0"
 
 
+def upload(visitor: Visitor, name: str, text: str) -> webtest.TestResponse:
+    boundary = "----x"
+    body = "".join(f"--{boundary}\r\nContent-Disposition: form-data; name=\"{field}\"{more}\r\n\r\n{value}\r\n" for field, more, value in [
+        ("form_token", "", visitor.form_token), ("do", "", "preview"), ("place", "", "nas"), ("file", f'; filename="{name}"', text)]) + f"--{boundary}--\r\n"
+    return visitor.ask("POST", "/projects/import", body.encode(), Content_Type=f"multipart/form-data; boundary={boundary}")
+
+
 def test_files_are_read_after_a_preview(world, visitor):
     """Pasted into either page, or uploaded."""
     world.track("dockerhub", "postgres", release("16.4"), release("16.5", "2026-04-01T00:00:00Z"))
@@ -13053,10 +13071,7 @@ def test_files_are_read_after_a_preview(world, visitor):
         assert "2 versions found" in shown and "tracked already" in shown and "Not recognized: 1 ./x no provider has it" in shown
     visitor.press(visitor.get("/projects/add"), "add", name="postgres:16.5")        # tracked already
     assert [one["version"] for one in world.ask("GET", "/v1/projects/dockerhub/postgres")["installed"]] == ["16.5"]
-    boundary = "----x"
-    body = "".join(f"--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"{more}\r\n\r\n{value}\r\n" for name, more, value in [
-        ("form_token", "", visitor.form_token), ("do", "", "preview"), ("place", "", "nas"), ("file", '; filename="compose.yaml"', text)]) + f"--{boundary}--\r\n"
-    page = visitor.ask("POST", "/projects/import", body.encode(), Content_Type=f"multipart/form-data; boundary={boundary}")
+    page = upload(visitor, "compose.yaml", text)
     assert page.status_int == 200 and "2 versions found" in page.text
     ticked = [html.unescape(value) for value in re.findall(r'name="project" value="([^"]+)"', page.text)]
     assert [[*json.loads(one).values()] for one in ticked] == [["dockerhub", "library/postgres", "16.4", "", True], ["dockerhub", "library/nginx", "1.27.3", "", True]]
@@ -13908,6 +13923,163 @@ def test_program_tracks_checks_and_reads_without_http(tmp_path, forge):
         service.store.accounts.remove(service.account_of("other@example.org").id)
         assert not service.setup_path and service.account_of() == person and person.is_admin
         assert [one.email for one in service.store.accounts.all()] == ["me@example.org"] and len(service.projects("me@example.org")) == 2
+
+
+def own_provider(id_: str, site: str) -> rt.Provider:
+    """One with a dialect that the module does not have: versions and dates in an object."""
+    def read(project: rt.ProjectRef) -> Generator[rt.Request, rt.Answer, rt.Listing]:
+        answer = yield rt.Request(f"{project.site}/{project.name}.json")
+        return rt.Listing([rt.Release(version, rt.utc(date)) for version, date in answer.json().items()])
+    return rt.Provider(id_, site, rt.Dialect(read, "product", "[a-z]+", "{site}/{name}", pasted=("([a-z]+)",)), name=id_.title())
+
+
+def own_kind(title: str = "Text message") -> rt.Kind:
+    def make(message: rt.Message) -> rt.Request:
+        sent = {"to": message.settings["number"], "text": f"{message.title} {message.link}"}
+        return rt.Request(message.settings["url"], {"X-Pin": message.settings["pin"]}, "POST", json.dumps(sent).encode(), is_user_supplied=True)
+    return rt.Kind(title, "a phone", make, lambda answer: answer.json().get("id"), (
+        rt.SettingField("url", "the gateway", str), rt.SettingField("number", "the phone's", str),
+        rt.SettingField("pin", "the gateway's", str, is_secret=True)), shown=lambda settings: {"number": settings["number"]})
+
+
+def own_reader(text: str, env: Mapping[str, str]) -> Iterator[rt.Pin]:
+    """Reads NAME VERSION, a line each."""
+    for line in text.splitlines():
+        name, version = line.split()
+        yield rt.Pin(name, version, provider="acme")
+
+
+@pytest.fixture
+def extended(tmp_path: pathlib.Path, listen: Callable[..., Listener]) -> Iterator[tuple[World, World, Listener, dict[str, str]]]:
+    """Two worlds in one process that have own providers, kinds and readers, each others; the shelf of what they offer."""
+    shelf = {"1.0": "2026-03-01T10:00:00Z", "1.1": "2026-03-02T12:00:00+02:00"}
+    shop, folder = listen(lambda seen: (200, shelf) if seen.path == "/rocket.json" else 404), tmp_path / "srv"
+    folder.mkdir()
+    (folder / "versions.acme").write_text("rocket 1.0\n")
+    with contextlib.ExitStack() as stack:
+        one, other = (stack.enter_context(contextlib.closing(World(tmp_path, f"{name}.db", own={
+            "providers": iter([own_provider(name, shop.url)]), "kinds": {kind: own_kind(kind.title())}, "readers": {pattern: own_reader}},
+            scan=str(folder), place="nas"))) for name, kind, pattern in (("acme", "sms", r".*\.acme"), ("umbrella", "pager", r".*\.umbrella")))
+        yield one, other, shop, shelf
+
+
+def test_own_provider_is_tracked_checked_and_shown_in_its_service_alone(extended):
+    world, other, shop, shelf = extended
+    browser = world.visitor()
+    assert world.service.track("rocket", "acme")["provider"] == "acme"
+    assert world.service.check_now() == [] and [one["date"] for one in world.service.releases("rocket")] == [
+        "2026-03-02T10:00:00Z", "2026-03-01T10:00:00Z"]
+    shelf["2.0"] = "2026-03-03T10:00:00Z"
+    assert [(one["provider"], one["project"], one["version"]) for one in world.service.check_now()] == [("acme", "rocket", "2.0")]
+    assert world.ask("GET", "/v1/projects/acme/rocket/latest-release")["version"] == "2.0"
+    assert world.ask("GET", "/v1/projects/acme")["projects"][0]["url"] == f"{shop.url}/rocket"
+    for ours, theirs, at in (("acme", "umbrella", world), ("umbrella", "acme", other)):
+        assert ours in (there_are := at.ask("GET", "/v1/providers")["providers"]) and theirs not in there_are and {*rt.PROVIDERS} < {*there_are}
+        choices = text_of(at.visitor().get("/projects/add"), "select[name=provider]")
+        assert f"{ours.title()}: product" in choices and theirs.title() not in choices
+    assert "Acme" in text_of(browser.get("/projects")) and "2.0" in text_of(browser.get("/"))
+    added = add_projects(browser, f"{shop.url}/lander")
+    assert "/projects/add" not in added.request.path and other.faults("POST", "/v1/projects", {"provider": "acme", "name": "rocket"})
+    shop.answer = 500
+    world.service.check_now()
+    assert "Acme answered status 500" in world.ask("GET", "/v1/projects/acme/rocket")["source"]["error"]
+    world.service.config.set("brand", ["Acme"])     # settings are read anew
+    assert "acme" in world.ask("GET", "/v1/providers")["providers"]
+
+
+def test_own_kind_delivers_and_is_shown_in_its_service_alone(extended, listen):
+    world, other, _, shelf = extended
+    browser, gateway = world.visitor(), listen((200, {"id": 7}))
+    project = world.service.track("rocket", "acme")
+    world.service.check_now()
+    typed = {"name": "Me", "set.url": gateway.url, "set.number": "+44", "set.pin": "s3cr3t-pin"}
+    form = browser.get(browser.get("/notifications").html.select_one('a[href$="/notifications/add/sms"]')["href"])
+    assert text_of(form, "h1") == "Add Sms" and "is required" in alert_in(browser.press(form, "save", 400, **typed | {"set.pin": ""}))
+    tried = browser.press(form, "test", **typed)
+    assert "Test delivered" in text_of(tried) and "s3cr3t-pin" not in tried.text.partition("Request and answer")[2].partition("<form")[0]
+    made = browser.press(form, "save", **typed)
+    phone, = world.store.destinations.of_account(world.account.id, kind="sms")
+    assert (phone.kind, phone.settings["pin"]) == ("sms", "s3cr3t-pin") and "s3cr3t-pin" not in made.text
+    browser.press(browser.get(f"/notifications/{phone.id}"), "save", name="Mine")
+    assert world.store.destinations.get(phone.id).settings == phone.settings        # *** stands for what is saved
+    for answer in ((200, {"id": 7}), (200, {"error": "no credit for s3cr3t-pin"})):
+        gateway.answer, version = answer, f"{len(shelf)}.0"
+        shelf[version] = "2026-03-04T10:00:00Z"
+        world.service.check_now()
+        (delivery, outcome), = world.service.courier.send_due()
+        sent = gateway.seen[-1]
+        assert json.loads(sent.body)["text"].startswith(f"rocket {version}") and sent.headers["x-pin"] == "s3cr3t-pin"
+        shown = browser.get(f"/deliveries/{delivery.id}")
+        assert "Sms Mine" in text_of(shown) and "s3cr3t-pin" not in shown.text and "+44" in shown.text
+    assert outcome.error == "it answered 200: no credit for ***" and "no credit" in text_of(browser.get("/status"))
+    assert world.ask("GET", "/v1/sms-destinations") == {"destinations": [{"id": phone.id, "name": "Mine", "number": "+44"}]}
+    path = f"/v1/projects/{project['id']}"
+    assert world.ask("POST", path, {"sms_destinations": [phone.id]})["sms_destinations"] == [phone.id]
+    assert "sms_destinations" in world.faults("POST", path, {"sms_destinations": ["other"]})[0]
+    form = browser.get(f"/projects/{project['id']}/options")
+    assert filled_in(form, "sms_destinations") == [phone.id] and browser.press(form, "save", sms_destinations=[])
+    assert "sms_destinations" not in world.ask("GET", path)
+    rt.update_destination(world.service.call(world.account.id, {"settings": [{"setting": "number", "value": "+49"}]}), phone)
+    assert world.store.destinations.get(phone.id).settings == phone.settings | {"number": "+49", "shown": {"number": "+49"}}
+    for at, ours, theirs in ((world, "sms", "pager"), (other, "pager", "sms")):
+        described = at.ask("GET", "/v1/openapi.json")
+        assert f"/v1/{ours}-destinations" in described["paths"] and f"/v1/{theirs}-destinations" not in described["paths"]
+        body = described["paths"]["/v1/projects"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+        for listed in (body, described["components"]["schemas"]["Project"]["properties"]):
+            assert f"{ours}_destinations" in listed and f"{theirs}_destinations" not in listed
+        at.ask("GET", f"/v1/{theirs}-destinations", status=404)
+        at.visitor().get(f"/notifications/add/{theirs}", 404)
+
+
+def test_own_kind_stays_as_it_is_where_it_is_not_known(extended):
+    """Bug: in another program on the store, pages and commands answered with an error of ours."""
+    world = extended[0]
+    phone = new_destination(world.store, world.account.id, "sms", "Mine", {"url": "http://127.0.0.1:9", "number": "1", "pin": "s3cr3t-pin", "shown": {}})
+    project = world.service.track("rocket", "acme")
+    world.ask("POST", f"/v1/projects/{project['id']}", {"sms_destinations": [phone.id]})
+    world.service = rt.Service(rt.Settings(db=world.db))
+    world.app = webtest.TestApp(world.service.app, extra_environ={"REMOTE_ADDR": "127.0.0.1"})
+    browser = world.visitor()
+    with contextlib.closing(world.service.store):
+        assert world.ask("GET", f"/v1/projects/{project['id']}")["sms_destinations"] == [phone.id]
+        for page in ("/notifications", "/deliveries", "/projects", f"/projects/{project['id']}"):
+            browser.get(page)
+        shown = browser.get(f"/notifications/{phone.id}")
+        for button in ("save", "test"):
+            assert "sms is not known here" in alert_in(browser.press(shown, button, 400))
+        put_event(world, world.store.projects.get(world.account.id, project["id"]), "9.0", phone)
+        (_, outcome), = world.service.courier.send_due()
+        assert "sms is not known here" in outcome.error and outcome.state == "pending"
+        assert world.command("destination", "list")[0] == 0 and world.store.destinations.get(phone.id).settings == phone.settings
+        browser.press(shown, "remove")
+        assert world.store.destinations.of_account(world.account.id, kind="sms") == []
+
+
+def test_own_reader_reads_what_scans_and_uploads_find_in_its_service_alone(extended, caplog):
+    world, other, _, _ = extended
+    for at in (world, other):
+        at.service._record_scan("file")
+    assert "nothing pins a version there" in caplog.text        # in the other
+    tracked = world.service.track("rocket", "acme")
+    world.service._record_scan("file")
+    assert world.service.projects()[0]["installed"][0]["version"] == "1.0" and tracked.get("installed") is None
+    for at, name, content, words in [
+            (world, r"C:\\srv\\versions.ACME", "rocket 1.1", "rocket 1.1"), (other, "a.umbrella", "rocket 1.1", "no provider has it"),
+            (world, "versions.acme", "rocket", "versions.acme not enough values"), (other, "versions.acme", "rocket 1.1", "no provider for the tool rocket")]:
+        assert words in text_of(upload(at.visitor(), name, content)), name
+
+
+def test_own_ids_hide_nothing(tmp_path):
+    acme, sms = own_provider("acme", "https://acme.example"), own_kind()
+    for given, words in [
+        ({"providers": [own_provider("github", "https://acme.example")]}, "provider 'github'"), ({"providers": [acme, acme]}, "provider 'acme'"),
+        ({"providers": [own_provider("A/B", "https://acme.example")]}, "provider 'A/B'"),
+        ({"kinds": {"slack": sms}}, "kind 'slack'"), ({"kinds": {"sms": sms, "text-message": sms}}, "kind 'text-message'"),
+        ({"readers": {r"go\.mod": own_reader}}, "reader"), ({"readers": {"": own_reader}}, "reader ''"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(words)) as refused:
+            rt.Service(rt.Settings(db=tmp_path / "none.db"), **given)
+        assert isinstance(refused.value, rt.SettingError) and not (tmp_path / "none.db").exists()
 
 
 # Against a real registry
