@@ -100,7 +100,6 @@ import tomllib
 import urllib.parse
 import uuid
 import weakref
-import xml.etree.ElementTree
 import zlib
 import zoneinfo
 from collections import Counter, deque
@@ -223,12 +222,6 @@ def read_web_address(value: str) -> str:
         if url.scheme in ("http", "https") and url.hostname and not re.search(r"[\s\x00-\x1f?#]", value):
             return value.rstrip("/")
     raise ValueError("an address such as https://releases.example.org/path")
-
-
-def _proxy(value: str) -> str:
-    if not value.startswith("http://") or not read_web_address(value):
-        raise ValueError("the address of an HTTP proxy, such as http://127.0.0.1:3128")
-    return value
 
 
 def _mail_server(value: str) -> str:
@@ -390,6 +383,11 @@ class Settings:
     retry_first: Chosen[float] = _setting(
         30.0, _seconds(0.01, RETRY_MAX_WAIT), "SECONDS", "seconds to wait after a delivery's first failure; "
         "the wait doubles from there")
+    osv_url: Chosen[str] = _setting(
+        "https://api.osv.dev", lambda text: "" if text in ("", "none") else read_web_address(text), "URL",
+        "who is asked once a day which versions that run are vulnerable, and is sent the names of packages "
+        "and repositories with their versions; endoflife.date is asked how long they are supported, and "
+        "sent names of products. With none, nobody is asked")
     digest_hour: Chosen[int] = _setting(
         8, _whole(0, 23), "HOUR", "the hour of daily and weekly digests, in the account's time zone")
     brand: Chosen[str] = _setting(
@@ -413,7 +411,9 @@ class Settings:
         (), read_network, "CIDR", "a private network that destinations and git repositories of every account "
         "may be in, not only administrators'", is_repeatable=True)
     outgoing_proxy: Chosen[str] = _setting(
-        "", _proxy, "URL", "an HTTP proxy for all outgoing requests but mail; it resolves names, but for "
+        "", only_if(lambda value: value.startswith("http://") and read_web_address(value),
+                    "the address of an HTTP proxy, such as http://127.0.0.1:3128"),
+        "URL", "an HTTP proxy for all outgoing requests but mail; it resolves names, but for "
         "accounts that are no administrators", is_secret=True)
     scan: Chosen[tuple[str, ...]] = _setting(
         (), str, "PATH", "a file or folder to read installed versions from every hour, for the first "
@@ -445,30 +445,27 @@ class Settings:
     @classmethod
     def from_outside(cls, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
         """Settings of the command line: a flag, else the environment variable."""
-        chosen = {}
-        for row in SETTINGS.values():
+        def sources(row: Setting) -> list[tuple[Any, str]]:
             text = environ.get(row.variable) or None
-            value = text.split() if text and row.is_repeatable else text
-            chosen[row.name] = row.first([(flags.get(row.name), row.flag), (value, row.variable)])
-        return cls._of(chosen)
+            return [(flags.get(row.name), row.flag),
+                    (text.split() if text and row.is_repeatable else text, row.variable)]
+        return cls._of(sources)
 
     def merged_with(self, *stored: Mapping[str, Sequence[str]]) -> Settings:
         """These settings, completed from stored ones: texts by name. Of several mappings the first wins."""
-        chosen = {name: getattr(self, name) for name in self.given}
-        for row in (row for row in SETTINGS.values() if row.is_stored):
-            kept = [(values.get(row.name), f"config {row.name}") for values in stored]
-            chosen[row.name] = row.first([(chosen.get(row.name), row.name), *kept])
-        return self._of(chosen)
+        return self._of(lambda row: [
+            (getattr(self, row.name) if row.name in self.given else None, row.name),
+            *((texts.get(row.name), f"config {row.name}") for texts in stored if row.is_stored)])
 
     def quota_of(self, name: str) -> int:
         """How much of something an account may have."""
         return dict(self.quota).get(name, QUOTAS[name])
 
     @classmethod
-    def _of(cls, chosen: Mapping[str, Any]) -> Settings:
-        """Settings of values by name, of which None stands for the default."""
-        values = {name: value for name, value in chosen.items() if value is not None}
-        return cls(**values, given=frozenset(values))
+    def _of(cls, sources: Callable[[Setting], Iterable[tuple[Any, str]]]) -> Settings:
+        """Settings of which each has the first of its sources, as of ``Setting.first``."""
+        found = {name: row.first(sources(row)) for name, row in SETTINGS.items()}
+        return cls(**found, given=frozenset(name for name, value in found.items() if value is not None))
 
 
 SETTINGS: dict[str, Setting] = {
@@ -842,20 +839,16 @@ class VersionRules(NamedTuple):
         return self.is_image and bool(tag) and not self.parts(tag).numbers
 
     def follows(self, mine: VersionParts, other: VersionParts) -> str:
-        """How a version may follow mine, whatever their order: "same" (in all but the numbers), "other base"
-        (a higher one), "doubt", or "" for never."""
-        if self.is_one_family:
-            return "same"
-        answer = self.answer(other) if self.answers else None
+        """Whether a version may follow mine, whatever their order: "yes" (in all but the numbers the same, or
+        on a higher base), "doubt", or "" for never."""
+        answer = True if self.is_one_family else self.answer(other) if self.answers else None
         if answer is not None or not other.numbers or mine.architecture != other.architecture:
-            return "same" if answer else ""
+            return "yes" if answer else ""
         is_far = mine.is_padded is not other.is_padded and mine.scheme != "date" and any(
             abs(one - another) > 5 for one, another in zip(mine.numbers[:1], other.numbers[:1]))
         if mine.family != other.family or is_far:
             return "doubt"
-        if mine.base == other.base:
-            return "same"
-        return "" if any(one > another for one, another in zip(mine.base, other.base)) else "other base"
+        return "" if any(one > another for one, another in zip(mine.base, other.base)) else "yes"
 
 
 GENERIC = VersionRules(version_order, prerelease_by_words)
@@ -1129,13 +1122,6 @@ def read_json(body: bytes | bytearray) -> Any:
         raise ValueError(f"its answer is no JSON ({error})") from None
 
 
-class _PlainTree(xml.etree.ElementTree.TreeBuilder):
-    """Builds the tree of an XML document that has no DTD, and so no entities."""
-    def doctype(self, *declared: str | None) -> None:
-        """As the parser calls it where a DTD begins, in whatever encoding."""
-        raise ValueError("its XML has a document type declaration")
-
-
 @dataclasses.dataclass(frozen=True)
 class Request:
     """A request that a dialect or a notification wants sent."""
@@ -1160,7 +1146,7 @@ class Mail:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A response; of a mail server its last reply. ``json`` and ``xml`` raise ValueError for another body."""
+    """A response; of a mail server its last reply. ``json`` raises ValueError for another body."""
     url: str                        # after redirects
     status: int
     headers: Mapping[str, str]      # names in lower case; repeated ones joined by ", "
@@ -1176,15 +1162,6 @@ class Answer:
         if start.startswith((b"<!doctype", b"<html")):
             raise ValueError("it answered a web page, not JSON")
         return read_json(self.body)
-
-    def xml(self) -> xml.etree.ElementTree.Element:
-        if self.body.count(b"<") + self.body.count(b"=") > VALUE_LIMIT // 2:    # whatever the encoding
-            raise ValueError(f"its XML has more than {VALUE_LIMIT // 2:,} tags and attributes")
-        try:
-            return xml.etree.ElementTree.fromstring(self.body, xml.etree.ElementTree.XMLParser(
-                target=_PlainTree()))
-        except (xml.etree.ElementTree.ParseError, LookupError) as error:
-            raise ValueError(f"its answer is no XML ({error})") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1490,6 +1467,37 @@ class Health:
             is_missing=self.is_missing, error=self.error, quota_left=self.quota_left, **instants)
 
 
+SEVERITIES = ("", "low", "moderate", "high", "critical")       # of an advisory; "": unknown
+# Parts of an urgency, which sorts what is installed: from there on vulnerable, or no longer supported.
+VULNERABLE, ENDED = 10_000_000, 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Advisory:
+    """What is known of a flaw of a version that is installed, under all its ids: https://osv.dev"""
+    id: str                     # the CVE's, else GitHub's, else another
+    aliases: tuple[str, ...] = ()
+    title: str = ""
+    severity: str = ""          # one of SEVERITIES
+    fixed_in: str = ""          # the first version without it, "above X"; "" where none is known
+    is_ended: bool | None = None    # by the update to the newest version; None: there is none, or not known
+    doubt: str = ""             # "possible", of the tag of a repository; or "notice", such as "unmaintained"
+
+    def __str__(self) -> str:
+        fixed = f"fixed in {self.fixed_in}".replace("in above", "above") if self.fixed_in else ""
+        about = ", ".join(filter(None, (self.severity, self.doubt, fixed)))
+        return f"{self.id} ({about})" if about else self.id
+
+    @property
+    def rank(self) -> int:
+        """0 for what is no certain flaw."""
+        return 0 if self.doubt else 1 + SEVERITIES.index(self.severity)
+
+    def as_json(self) -> dict[str, Any]:
+        """Without members that are empty; without ``is_ended`` where that is not known."""
+        return without_empty(**vars(self)) | ({} if self.is_ended is None else {"is_ended": self.is_ended})
+
+
 @dataclasses.dataclass(frozen=True)
 class Installation:
     """A version of a project that runs somewhere, and how it compares with the project's releases."""
@@ -1514,6 +1522,15 @@ class Installation:
     previous_label: str = ""
     is_rebuilt: bool = False        # the tag itself has a new build
     may_follow: str = ""            # a newer version of which nobody knows whether it follows this one
+    advisories: tuple[Advisory, ...] = ()       # the worst first
+    advised_at: float = 0.0         # when OSV was asked last; 0: not yet, or it does not know such projects
+    eol: str = ""                   # the day of its end of life; "ended" for one that is not known
+    eol_days: int | None = None     # until then, when that was asked
+    alerted: tuple[str, ...] = ()   # of what there were notifications for this place: ids with severities
+
+    @property
+    def vulnerabilities(self) -> list[Advisory]:
+        return [one for one in self.advisories if not one.doubt]
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -1537,13 +1554,15 @@ class Installation:
 
     @property
     def urgency(self) -> int:
-        """How urgent an update is: by CVEs, then by its step, then by releases; then a new build, then what
-        is unsure; 0 for none."""
+        """How urgent an update is: by what is vulnerable, then what has ended, then by CVEs, by its step, by
+        releases; then a new build, then what is unsure; 0 for none."""
+        ended = self.eol_days is not None and self.eol_days <= 0
+        first = VULNERABLE * max((one.rank for one in self.advisories), default=0) + ENDED * ended
         if self.state not in OPEN_STATES:
-            return 0
+            return first
         step = ("", "patch", "minor", "major").index(self.step)
-        return 1 if self.state == "unsure" else (
-            2 + min(self.behind, 9999) + 10_000 * step + 100_000 * bool(self.cve))
+        return first + (1 if self.state == "unsure" else (
+            2 + min(self.behind, 9999) + 10_000 * step + 100_000 * bool(self.cve)))
 
     def has_digest(self, known: str) -> bool:
         """Whether its image has a digest: an engine may know several of one image, a registry that of the
@@ -1555,7 +1574,9 @@ class Installation:
         seen_at = timestamp(self.seen_at) if self.seen_at else ""
         return {"version": self.version} | without_empty(**vars(self) | {
             "seen_at": seen_at, "behind": self.behind or None, "first_digest": None, "previous_digest": None,
-            "previous_label": None})
+            "previous_label": None, "alerted": None, "eol_days": None,
+            "advised_at": timestamp(self.advised_at) if self.advised_at else "",
+            "advisories": [one.as_json() for one in self.advisories]})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1595,6 +1616,16 @@ class Project:
         ranks = {state: -at for at, state in enumerate(OPEN_STATES)}
         return max(self.installed, default=None, key=lambda one: (
             ranks.get(self.state_of(one), -9), one.urgency, one.state != "current"))
+
+    @property
+    def urgency(self) -> int:
+        return max((one.urgency for one in self.installed), default=0)
+
+    @property
+    def vulnerabilities(self) -> list[Advisory]:
+        """Of all places, each once, the worst first."""
+        found = {each.id: each for one in self.installed for each in one.vulnerabilities}
+        return sorted(found.values(), key=lambda one: -one.rank)
 
     @property
     def update_state(self) -> str:
@@ -1835,11 +1866,14 @@ class Verdicts:
 
 @dataclasses.dataclass(frozen=True)
 class CheckResult:
-    """The result of a successful check, recorded in one transaction."""
+    """The result of a check, recorded in one transaction."""
     next_check_at: float
     etag_url: str | None = None
     etag: str | None = None
     quota_left: int | None = None
+    error: str | None = None                    # why it brought no releases
+    counts: bool = True                         # as a failure; False: the provider asked to wait
+    is_not_found: bool = False                  # the provider says that there is no such project
     renamed: tuple[str, str] | None = None      # the project's new name and key
     before: Mapping[str, Release] = dataclasses.field(default_factory=dict)    # what was known, by version
     after: Mapping[str, Release] = dataclasses.field(default_factory=dict)     # and is now, as of compare()
@@ -1851,16 +1885,6 @@ class CheckResult:
     def changed(self) -> list[Release]:
         """The releases that are new or other than before, or have another note; new ones oldest first."""
         return [one for version, one in self.after.items() if one is not self.before.get(version)]
-
-
-@dataclasses.dataclass(frozen=True)
-class CheckFailure:
-    """Why a check brought no releases."""
-    error: str
-    next_check_at: float
-    counts: bool = True             # False: the provider asked to wait
-    is_not_found: bool = False      # the provider says that there is no such project
-    quota_left: int | None = None
 
 
 # == limits ====================================================================
@@ -2130,8 +2154,7 @@ class LoginThrottle:
     network together, and by network, so that nobody is locked out from elsewhere."""
     def __init__(self, per_account: int = LOGIN_ATTEMPTS_PER_ACCOUNT,
                  per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS) -> None:
-        self._by_account = RateLimiter(per_account)
-        self._by_address = RateLimiter(per_address)
+        self._by_account, self._by_address = RateLimiter(per_account), RateLimiter(per_address)
         self._waits = ConcurrencyLimit(4)      # log-ins under way, each in a thread that answers
         self._hashing = threading.BoundedSemaphore(2)
         self.secret = secrets.token_urlsafe(32)      # for what does not outlive the process
@@ -2147,16 +2170,14 @@ class LoginThrottle:
         with self._waits.slot("", sys.maxsize) as may_wait:
             if not may_wait:
                 raise TooMany(1, "Too many are signing in just now. Try again in a moment.")
-            return self._count(windows, now, lambda: self._is_password(password, hashed or NO_PASSWORD))
+            with self._hashing:
+                return self._count(windows, now, lambda: is_password(
+                    password[:PASSWORD_LIMIT], hashed or NO_PASSWORD))
 
     def check_code(self, who: str, is_right: Callable[[], bool], now: float) -> bool:
         """Whether a code is right. Raises TooMany. Wrong ones count by ``who`` alone, an account: whoever
         knows the password could try them from many addresses."""
         return self._count([(self._by_account, f"code {who}")], now, is_right)
-
-    def _is_password(self, password: str, hashed: str) -> bool:
-        with self._hashing:
-            return is_password(password[:PASSWORD_LIMIT], hashed)
 
     def _count(self, windows: Sequence[tuple[RateLimiter, str]], now: float,
                is_right: Callable[[], bool]) -> bool:
@@ -2190,18 +2211,6 @@ def match_patterns(rules: Sequence[tuple[str, bool]],
             problems.append((index, f"must be a Python regular expression; {pattern!r} is not: {error}"))
         signal.setitimer(signal.ITIMER_PROF, 0)
     return list(found), problems
-
-
-def _interpreter() -> str:
-    """A Python like this one: uWSGI's sys.executable is none. Raises HelperMissing."""
-    names = (f"python{sys.version_info[0]}.{sys.version_info[1]}", "python3")
-    beside = [os.path.join(folder, "bin", name) for folder in (sys.exec_prefix, sys.base_exec_prefix)
-              for name in names]
-    for path in (sys.executable or "", *beside):
-        if os.path.basename(path).startswith(("python", "pypy")) and os.access(path, os.X_OK):
-            return path
-    raise HelperMissing("Files and patterns cannot be read: this program is no Python interpreter "
-                        f"({sys.executable}), and there is none in {os.path.dirname(beside[0])}.")
 
 
 class Helper:
@@ -2240,15 +2249,11 @@ class Helper:
             kind, answer = "missing", error
         finally:
             self._lock.release()
-        if kind == "killed":
-            raise TooMany(10, "What was sent could not be read: the machine is too busy.")
-        if kind == "missing":
-            raise HelperMissing(f"Files and patterns cannot be read: {answer}")
-        if kind == "failed":
-            raise RuntimeError(f"{function.__name__}: {answer}")
-        if kind == "wrong":
-            raise ValueError(answer)
-        return answer
+        if kind == "done":
+            return answer
+        raise {"killed": TooMany(10, "What was sent could not be read: the machine is too busy."),
+               "missing": HelperMissing(f"Files and patterns cannot be read: {answer}"),
+               "failed": RuntimeError(f"{function.__name__}: {answer}"), "wrong": ValueError(answer)}[kind]
 
     def match(self, rules: Sequence[tuple[str, bool]], versions: Collection[str],
               wait: float = -1) -> tuple[set[str], dict[int, str]]:
@@ -2268,8 +2273,11 @@ class Helper:
         if not process:
             folder, file = os.path.split(os.path.abspath(__file__))
             given = json.dumps([folder, os.path.splitext(file)[0], sys.path])
+            is_python = os.path.basename(sys.executable or "").startswith(("python", "pypy"))  # not uWSGI
+            beside = "python{}.{}".format(*sys.version_info)
+            python = sys.executable if is_python else os.path.join(sys.exec_prefix, "bin", beside)
             process = self._processes[os.getpid()] = subprocess.Popen(
-                [_interpreter(), "-I", "-S", "-c", self._PROGRAM, given],
+                [python, "-I", "-S", "-c", self._PROGRAM, given],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         killer = threading.Timer(self._patience, process.kill)
         killer.start()
@@ -2656,8 +2664,12 @@ CREATE INDEX attempt_of_delivery ON attempt (delivery_id);
 CREATE TABLE lease (id ANY PRIMARY KEY, claimant TEXT NOT NULL, until REAL NOT NULL) STRICT, WITHOUT ROWID;
 -- What the operator has set, a JSON list of texts; and as "serve", what the last serve was started with.
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+-- What others say of versions, as JSON, by its address or id; version: such as its ETag.
+CREATE TABLE document (
+    name TEXT PRIMARY KEY, version TEXT NOT NULL, body TEXT NOT NULL, read_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
 PRAGMA application_id = 1920234091;
-PRAGMA user_version = 8;
+PRAGMA user_version = 9;
 """
 # What brings an empty file to the present schema, and a store of each older one to the next; others are
 # refused. One that has landed is never edited: the tests hold a store of each.
@@ -2690,6 +2702,11 @@ DROP TABLE setting;
 ALTER TABLE setting_8 RENAME TO setting;
 ALTER TABLE project ADD COLUMN is_muted INTEGER NOT NULL DEFAULT 0 CHECK (is_muted IN (0, 1));
 PRAGMA user_version = 8;
+""", 8: """
+CREATE TABLE document (
+    name TEXT PRIMARY KEY, version TEXT NOT NULL, body TEXT NOT NULL, read_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+PRAGMA user_version = 9;
 """}
 # Created again after a migration; one that drops a column of theirs drops them first. They use no functions
 # of JSON, which are "unsafe" there in some versions of SQLite where trusted_schema is off.
@@ -2752,7 +2769,9 @@ _UPDATE_PROJECT = f"""
            judged_revision = judged_revision + :has_same_rules
      WHERE id = :id"""
 _UPDATE_ACCOUNT = f"""
-    UPDATE account SET email = :email, name = :name, {_assignments(ACCOUNT_OPTIONS)} WHERE id = :id"""
+    UPDATE account SET email = :email, name = :name, password = :password, is_admin = :is_admin,
+           feed_secret = :feed_secret, badge_secret = :badge_secret, {_assignments(ACCOUNT_OPTIONS)}
+     WHERE id = :id"""
 _UPDATE_DESTINATION = f"""
     UPDATE destination SET name = :name, settings = :settings, {_assignments(DESTINATION_OPTIONS)},
            reported_at = iif(report = :report, reported_at, :now)
@@ -2783,7 +2802,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {       # of a column, by the type o
     "tuple[str, ...]": lambda text: tuple(json.loads(text)) if text else (),
     "tuple[tuple[str, bool], ...]": lambda text: tuple(map(tuple, json.loads(text))),
     "tuple[Installation, ...]": lambda text: tuple(
-        Installation(**one | {"cve": tuple(one.get("cve", ()))}) for one in json.loads(text)),
+        Installation(**one | {name: tuple(one.get(name, ())) for name in ("cve", "alerted")} | {
+            "advisories": tuple(Advisory(**each | {"aliases": tuple(each["aliases"])})
+                                for each in one.get("advisories", ()))}) for one in json.loads(text)),
     "Mapping[str, tuple[str, ...]]": lambda text: {
         kind: tuple(ids) for kind, ids in json.loads(text).items()},
     "Mapping[str, Any]": json.loads,
@@ -2839,12 +2860,10 @@ def _check_schema(db: sqlite3.Connection, path: str, scripts: Mapping[int, str])
         raise StoreError(f"{path} was made by a newer releasetrack (its schema is {version}, this program "
                          f"knows {known}); run that one, or restore a backup")
     if version not in scripts and version != known or tables and not version:
-        raise StoreError(f"{path} {_TOO_OLD.format(version)}")
+        raise StoreError(f"{path} has schema {version} of a releasetrack from before 24 November 2026, which "
+                         "cannot be upgraded; it is left as it is: name another file with --db, and add your "
+                         "projects again")
     return int(version)
-
-
-_TOO_OLD = ("has schema {} of a releasetrack from before 24 November 2026, which cannot be upgraded; it is "
-            "left as it is: name another file with --db, and add your projects again")
 
 
 def _upgrade(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
@@ -2855,14 +2874,6 @@ def _upgrade(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
     views = db.execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall()
     for statement in (*(f'DROP VIEW "{view[0]}"' for view in views), *_statements(VIEWS)):
         db.execute(statement)
-
-
-def _shape(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """The tables with their columns, the indexes, triggers and views of a database."""
-    return [tuple(row) for row in db.execute("""
-        SELECT part.type, part.name, tbl_name, found.name, found.type, "notnull", dflt_value, pk
-          FROM sqlite_schema AS part LEFT JOIN pragma_table_xinfo(part.name) AS found ON part.type = 'table'
-         ORDER BY 1, 2, 4""")]
 
 
 def _copy_whole(db: sqlite3.Connection, path: str) -> None:
@@ -2889,7 +2900,7 @@ class Database:
         self.path, self.clock, self.quota_of = os.path.abspath(path), clock, quota_of
         # How threads of this process wake each other. What is to be done then, they read from the store.
         self.check_wakeup, self.send_wakeup = threading.Event(), threading.Event()
-        self.has_to_compare = threading.Event()     # something was installed; check_wakeup follows
+        self.has_to_compare = threading.Event()     # something was installed, or found beside that
         self.has_tracker = False                    # in this process
         self._scripts = migrations
         self._inherited: list[Any] = []             # of the process that this one was forked from
@@ -2897,14 +2908,13 @@ class Database:
         self._enter_process()
         try:
             self._open()
-        except (OSError, sqlite3.Error, StoreUnavailable) as error:
+        except (OSError, sqlite3.Error, ReleasetrackError) as error:
             self.close()
+            if isinstance(error, StoreError):
+                raise
             reason = getattr(error, "strerror", None) or str(error)
             raise StoreError(f"{path} cannot be opened as a store: {reason}; the file and its folder must be "
                              "writable; restore a backup, or name another file with --db") from error
-        except StoreError:
-            self.close()
-            raise
 
     def _enter_process(self) -> None:
         """Begin with connections and locks of this process: SQLite's must not be carried over a fork."""
@@ -2913,8 +2923,7 @@ class Database:
         self._connections: weakref.WeakSet[_StoreConnection] = weakref.WeakSet()
         self._writing, self._watching = threading.Lock(), threading.Lock()
         self._watcher: sqlite3.Connection | None = None
-        self._data_version: int | None = None
-        self._revision, self._watched_at = time.monotonic_ns(), 0.0     # another one after a fork
+        self._watched_since = 0                     # in nanoseconds: other revisions after a fork or a fault
 
     def _open(self) -> None:
         if sqlite3.sqlite_version_info < (3, 37):
@@ -2932,11 +2941,8 @@ class Database:
         if version and version in self._scripts:
             self.backup(f"{self.path}.schema-{version}")
         if version in self._scripts:
-            with self.transaction() as db, contextlib.closing(sqlite3.connect(":memory:")) as new:
+            with self.transaction() as db:
                 _upgrade(db, self._scripts)     # another process may have done it meanwhile
-                _upgrade(new, self._scripts)
-                if _shape(db) != _shape(new):   # its schema was changed under one number, in development
-                    raise StoreError(f"{self.path} {_TOO_OLD.format(version)}")
 
     def _follow_fork(self) -> None:
         if self._process != os.getpid():
@@ -3025,16 +3031,9 @@ class Database:
         with self.transaction() as db:
             return db.execute(sql, values).rowcount
 
-    def require_quota(self, name: str, account_id: str) -> None:
+    def require_quota(self, name: str, used: int) -> None:
         """Raise Invalid, in the transaction that adds one more, where an account has all that it may have."""
-        limit, used = self.quota_of(name), self.value("""
-            SELECT CASE :name
-                   WHEN 'projects'     THEN (SELECT count(*) FROM project     WHERE account_id = :account)
-                   WHEN 'tags'         THEN (SELECT count(*) FROM tag         WHERE account_id = :account)
-                   WHEN 'keys'         THEN (SELECT count(*) FROM api_key     WHERE account_id = :account)
-                   WHEN 'destinations' THEN (SELECT count(*) FROM destination WHERE account_id = :account)
-                   END""", {"name": name, "account": account_id})
-        if used >= limit:
+        if used >= (limit := self.quota_of(name)):
             raise Invalid(f"An account may have at most {counted(limit, name[:-1])}; --quota {name}=N raises "
                           "that.")
 
@@ -3047,13 +3046,10 @@ class Database:
             if not self._writing.acquire(timeout=BUSY_TIMEOUT):
                 raise StoreUnavailable("the store cannot be written: other writers take too long")
             try:
-                changes = connection.total_changes
                 with connection as db:      # which commits, or else rolls back
                     db.execute("BEGIN IMMEDIATE")
                     yield db
                     self._check_place()
-                with self._watching:        # without a change SQLite writes nothing, either
-                    self._revision += connection.total_changes != changes
             finally:
                 self._writing.release()
 
@@ -3064,20 +3060,17 @@ class Database:
                                    "restart the service")
 
     def revision(self) -> int:
-        """A number that rises when the store has changed: at once after this process' commits, within 20 ms
-        after others'. Whoever keeps an answer asks before reading the rows that it is made of."""
+        """A number that rises when the store has changed. Whoever keeps an answer asks before reading the
+        rows that it is made of."""
         self._follow_fork()
         with self._watching:
-            if time.monotonic() - self._watched_at >= 0.02:     # each call into SQLite lets other threads run
-                version = None          # SQLite's number for the commits of all other connections
-                try:
-                    self._watcher = self._watcher or self._connect()
-                    version = self._watcher.execute("PRAGMA data_version").fetchone()[0]
-                except sqlite3.Error:
-                    self._watcher = None
-                self._revision += version is None or version != self._data_version
-                self._data_version, self._watched_at = version, time.monotonic()
-            return self._revision
+            try:
+                if self._watcher is None:
+                    self._watcher, self._watched_since = self._connect(), time.monotonic_ns()
+                return self._watched_since + self._watcher.execute("PRAGMA data_version").fetchone()[0]
+            except sqlite3.Error:
+                self._watcher = None
+                return time.monotonic_ns()
 
     def empty_log(self) -> None:
         """Move the write-ahead log into the file, where ``secure_delete`` has overwritten what was deleted.
@@ -3148,11 +3141,14 @@ def page_count(count: int, size: int) -> int:
     return max(1, -(-count // size))
 
 
-@dataclasses.dataclass(eq=False)
-class Config:
-    """What the operator has set; and as "serve" what the last ``serve`` was started with. Unchecked."""
-    _db: Database
+class _Part:
+    """A part of the store. Its methods return values, never rows; each is one statement or transaction."""
+    def __init__(self, store: Store) -> None:
+        self._store, self._db = store, store.database
 
+
+class Config(_Part):
+    """What the operator has set; and as "serve" what the last ``serve`` was started with. Unchecked."""
     def all(self) -> dict[str, Any]:
         """What is stored, by name: the texts of a setting; those of "serve" by name."""
         return {row["name"]: json.loads(row["value"]) for row in self._db.rows(
@@ -3188,10 +3184,7 @@ def _unique(what: str, kind: type[Invalid] = Invalid) -> Iterator[None]:
         raise kind(f"There is {what} already.") from None
 
 
-@dataclasses.dataclass(eq=False)
-class Accounts:
-    _db: Database
-
+class Accounts(_Part):
     def add(self, type: str, email: str, name: str, password: str, is_admin: bool, zone: str = "UTC",
             as_first: bool = False) -> Account:
         """The new account, with its address as a destination; the first of all is an administrator. To one
@@ -3206,9 +3199,7 @@ class Accounts:
             if as_first and (made := self._db.one(Account, """
                     SELECT * FROM account_view WHERE password = '' ORDER BY number""")):
                 account = dataclasses.replace(made, email=email, name=name, password=password, is_admin=True)
-                db.execute("""
-                    UPDATE account SET email = :email, name = :name, password = :password, is_admin = 1
-                     WHERE id = :id""", vars(account))
+                db.execute(_UPDATE_ACCOUNT, vars(account))
                 return account
             account = Account(make_id(), type, email, name, is_admin or is_first, "daily", zone, password,
                               make_id(), make_id())
@@ -3240,50 +3231,30 @@ class Accounts:
         return self._db.all(Account, """
             SELECT * FROM account_view WHERE id IN (SELECT value FROM json_each(?))""", (compact_json(ids),))
 
-    def update(self, account: Account) -> None:
-        """Write what an account may change of itself. Raises Invalid when another has the e-mail address."""
-        with _unique(f"an account {account.email}"):
-            self._db.write(_UPDATE_ACCOUNT, vars(account))
-
-    def set_admin(self, account: Account, is_admin: bool) -> None:
-        """Make an account an administrator, or not. Raises Invalid when no administrator would be left."""
-        with self._db.transaction() as db:
-            db.execute("UPDATE account SET is_admin = ? WHERE id = ?", (is_admin, account.id))
-            self._require_administrator(account)
+    def change(self, account_id: str, values: Mapping[str, Any]) -> None:
+        """Set fields of an account by name; a new password ends its sessions. Raises Invalid when another
+        account has the e-mail address, or when no administrator would be left."""
+        with self._db.transaction() as db, _unique(f"an account {values.get('email')}"):
+            if account := self.get(account_id):
+                db.execute(_UPDATE_ACCOUNT, vars(dataclasses.replace(account, **values)))
+                if "is_admin" in values:
+                    self._require_administrator(account)
+            if "password" in values:
+                db.execute("DELETE FROM session WHERE account_id = ?", (account_id,))
 
     def _require_administrator(self, account: Account) -> None:
         if self.count() and not self._db.value("SELECT 1 FROM account WHERE is_admin LIMIT 1"):
             raise Invalid(f"There would be no administrator without {account.email}; add another first")
 
-    def reset_feed(self, account_id: str, tag_id: str | None = None) -> None:
-        """Give the account's feed, or that of one of its tags, a new address; the old one ends."""
-        if tag_id is None:
-            self._db.write("UPDATE account SET feed_secret = ? WHERE id = ?", (make_id(), account_id))
-        else:
-            self._db.write("UPDATE tag SET feed_secret = ? WHERE id = ? AND account_id = ?",
-                           (make_id(), tag_id, account_id))
-
-    def reset_badges(self, account_id: str) -> None:
-        self._db.write("UPDATE account SET badge_secret = ? WHERE id = ?", (make_id(), account_id))
-
     def by_feed(self, secret: str) -> tuple[str, Tag | None] | None:
         """``(account id, the tag if the feed is a tag's)`` of a feed's secret."""
-        row = self._db.row("""
-            SELECT id AS account_id, NULL AS tag_id, NULL AS name FROM account WHERE feed_secret = :secret
-             UNION ALL
-            SELECT account_id, id, name FROM tag WHERE feed_secret = :secret""", {"secret": secret})
-        if not row:
-            return None
-        return row["account_id"], Tag(row["tag_id"], row["name"]) if row["tag_id"] else None
+        if account_id := self._db.value("SELECT id FROM account WHERE feed_secret = ?", (secret,)):
+            return account_id, None
+        row = self._db.row("SELECT account_id, id, name FROM tag WHERE feed_secret = ?", (secret,))
+        return (row["account_id"], Tag(row["id"], row["name"])) if row else None
 
     def by_badge(self, secret: str) -> str | None:
         return self._db.value("SELECT id FROM account WHERE badge_secret = ?", (secret,))
-
-    def set_password(self, account_id: str, password: str) -> None:
-        """Set the hash of the password, and end the account's sessions."""
-        with self._db.transaction() as db:
-            db.execute("UPDATE account SET password = ? WHERE id = ?", (password, account_id))
-            db.execute("DELETE FROM session WHERE account_id = ?", (account_id,))
 
     def sign_out(self, account_id: str, and_keys: bool) -> None:
         """End all sessions of an account, and revoke its API keys if wanted."""
@@ -3326,10 +3297,7 @@ class Accounts:
         self._db.empty_log()
 
 
-@dataclasses.dataclass(eq=False)
-class Sessions:
-    _db: Database
-
+class Sessions(_Part):
     def add(self, account_id: str, token: str, address: str, agent: str) -> None:
         now = self._db.clock()
         with self._db.transaction() as db:
@@ -3366,18 +3334,17 @@ class Sessions:
         self._db.write("DELETE FROM session WHERE account_id = ? AND id = ?", (account_id, session_id))
 
 
-@dataclasses.dataclass(eq=False)
-class Keys:
-    _db: Database
-    _used_at: Recent[str, float] = dataclasses.field(       # when its last use was written
-        default_factory=lambda: Recent(10_000))
+class Keys(_Part):
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._used_at = Recent[str, float](10_000)      # when the last use of one was written
 
     def add(self, account_id: str, name: str, networks: Sequence[str]) -> Key:
         """A new key. Raises Invalid when the account has one of that name, or too many."""
         secret = "rt_" + secrets.token_hex(32)      # behind a prefix that secret scanners can look for
         key = Key(make_id(), account_id, name, tuple(networks), secret, self._db.clock())
         with self._db.transaction() as db, _unique(f"a key {name}"):
-            self._db.require_quota("keys", account_id)
+            self._db.require_quota("keys", len(self.of_account(account_id)))
             db.execute("""
                 INSERT INTO api_key (id, account_id, name, secret, secret_hash, networks, created_at)
                 VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -3412,10 +3379,7 @@ class Keys:
         return removed > 0
 
 
-@dataclasses.dataclass(eq=False)
-class Tags:
-    _db: Database
-
+class Tags(_Part):
     def of_account(self, *account_ids: str) -> list[Tag]:
         return self._db.all(Tag, """
             SELECT id, name, feed_secret FROM tag WHERE account_id IN (SELECT value FROM json_each(?))
@@ -3428,7 +3392,7 @@ class Tags:
         """The new tag. Raises Invalid when the account has one of that name, or too many."""
         tag = Tag(make_id(), name, make_id())
         with self._db.transaction() as db, _unique(f"a tag {name}"):
-            self._db.require_quota("tags", account_id)
+            self._db.require_quota("tags", len(self.of_account(account_id)))
             db.execute("INSERT INTO tag (id, account_id, name, feed_secret) VALUES (?, ?, ?, ?)",
                        (tag.id, account_id, name, tag.feed_secret))
         return tag
@@ -3445,6 +3409,11 @@ class Tags:
                            (name, tag_id, account_id))
         return self.get(account_id, tag_id)
 
+    def reset_feed(self, account_id: str, tag_id: str) -> None:
+        """Give a tag's feed a new address; the old one ends."""
+        self._db.write("UPDATE tag SET feed_secret = ? WHERE id = ? AND account_id = ?",
+                       (make_id(), tag_id, account_id))
+
     def remove(self, account_id: str, tag_id: str) -> bool:
         """Whether there was such a tag; projects and destinations lose it."""
         with self._db.transaction() as db:
@@ -3458,14 +3427,11 @@ class Tags:
                               (tag_id, account_id)).rowcount > 0
 
 
-@dataclasses.dataclass(eq=False)
-class Destinations:
-    _db: Database
-
+class Destinations(_Part):
     def add(self, new: Destination) -> Destination:
         """The new destination. Raises Invalid when there is one of that kind and name, or too many."""
         with self._db.transaction() as db:
-            self._db.require_quota("destinations", new.account_id)
+            self._db.require_quota("destinations", len(self.of_account(new.account_id)))
             db.execute("""
                 INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
                 VALUES (:id, :account_id, :kind, :id, '', :secret, :now)
@@ -3522,12 +3488,9 @@ class Destinations:
         return self._db.all(Destination, "SELECT * FROM destination_view WHERE report != 'none'")
 
 
-@dataclasses.dataclass(eq=False)
-class Leases:
+class Leases(_Part):
     """Who works at what: a source or a destination has one claimant, for ``LEASE`` seconds unless it renews
     that. What takes ``db`` is part of that transaction."""
-    _db: Database
-
     def take(self, db: sqlite3.Connection, ids: Sequence[Any], claimant: str, now: float) -> list[Any]:
         """Those of the ids that nobody held, and that the claimant holds now."""
         return [row["id"] for row in db.execute("""
@@ -3555,14 +3518,8 @@ class Leases:
             self._db.write("DELETE FROM lease WHERE claimant = ? AND until < ?", (claimant, since))
 
 
-@dataclasses.dataclass(eq=False)
-class Outbox:
+class Outbox(_Part):
     """Deliveries to destinations, and their attempts. What takes ``db`` is part of that transaction."""
-    _db: Database
-    _accounts: Accounts
-    _destinations: Destinations
-    _leases: Leases
-
     def insert(self, db: sqlite3.Connection, event: Event, now: float) -> None:
         if not event.recipients:
             return
@@ -3602,10 +3559,10 @@ class Outbox:
                 self.insert(db, event, now)
         self._db.send_wakeup.set()
 
-    def due_destinations(self, now: float) -> dict[str, tuple[str, bool]]:
-        """The destinations with a delivery due at ``now`` that nobody serves; by id the account, and whether
-        the last attempt there failed. What was held is judged now: skipped where its release is gone. What is
-        due for digests of a destination is bound into one, which stays as it is."""
+    def due_destinations(self, now: float) -> list[Job]:
+        """The destinations with a delivery due at ``now`` that nobody serves. What was held is judged now:
+        skipped where its release is gone. What is due for digests of a destination is bound into one, which
+        stays as it is."""
         with self._db.transaction() as db:
             db.execute("""
                 UPDATE delivery SET is_held = 0, state = iif(is_gone, 'skipped', 'pending'),
@@ -3621,21 +3578,21 @@ class Outbox:
                 UPDATE delivery INDEXED BY delivery_undigested SET digest_id = :id || destination_id
                  WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= :now
                 """, {"id": make_id(), "now": now})
-        return {row["id"]: (row["account_id"], row["failing_since"] is not None) for row in self._db.rows("""
-            SELECT id, account_id, failing_since FROM destination
+        return self._db.all(Job, """
+            SELECT id, account_id, id AS host, failing_since IS NOT NULL AS is_failing FROM destination
              WHERE EXISTS (SELECT 1 FROM delivery
                             WHERE destination_id = destination.id AND state = 'pending'
                               AND next_attempt_at <= :now AND NOT is_held)
-               AND id NOT IN (SELECT id FROM lease WHERE until >= :now)""", {"now": now})}
+               AND id NOT IN (SELECT id FROM lease WHERE until >= :now)""", {"now": now})
 
     def claim(self, destination_id: str, limit: int, claimant: str, now: float) -> list[Delivery]:
         """Up to so many due deliveries of a destination, which the claimant serves now, oldest first; more
         only where a digest is due, which is read whole. None while another serves it."""
         with self._db.transaction() as db:
-            if not self._leases.take(db, [destination_id], claimant, now):
+            if not self._store.leases.take(db, [destination_id], claimant, now):
                 return []
-        destination = self._destinations.get(destination_id)
-        account = self._accounts.get(destination.account_id) if destination else None
+        destination = self._store.destinations.get(destination_id)
+        account = self._store.accounts.get(destination.account_id) if destination else None
         # In a digest long notes are cut off.
         return [_value(Delivery, row, destination=destination, account=account) for row in self._db.rows("""
             WITH due AS MATERIALIZED (
@@ -3675,7 +3632,7 @@ class Outbox:
                        alert_sent = alert_sent AND :error IS NOT NULL
                  WHERE id = (SELECT destination_id FROM delivery WHERE id = :delivery_id)
                    AND (:error IS NOT NULL OR failing_since IS NOT NULL)""", values)
-            self._leases.drop(db, destination_id, claimant)
+            self._store.leases.drop(db, destination_id, claimant)
 
     def seconds_until_due(self, now: float, at_most: float) -> float:
         """Until the next delivery becomes due that is not due yet."""
@@ -3723,10 +3680,8 @@ class Outbox:
 
     def history(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
                 project_id: str | None = None, state: str | None = None, since: float = 0.0,
-                until: float = math.inf, limit: int = -1,
-                places: tuple[int, int] = (0, sys.maxsize)) -> list[DeliverySummary]:
-        """An account's deliveries that were created between two instants, newest first; or one of them.
-        ``places``: the first and the last row to read."""
+                until: float = math.inf, limit: int = -1, offset: int = 0) -> list[DeliverySummary]:
+        """An account's deliveries that were created between two instants, newest first; or one of them."""
         return self._db.all(DeliverySummary, """
             SELECT delivery.id, event_id, destination.kind, destination.name AS destination, destination_id,
                    event, coalesce(json_extract(body, '$.provider'), '') AS provider,
@@ -3742,39 +3697,19 @@ class Outbox:
              WHERE delivery.account_id = :account AND (:id IS NULL OR delivery.id = :id)
                AND (:destination IS NULL OR destination_id = :destination)
                AND (:project IS NULL OR project_id = :project) AND (:state IS NULL OR state = :state)
-               AND delivery.created_at BETWEEN :since AND :until AND place BETWEEN :first AND :last
-             ORDER BY place DESC LIMIT :limit
+               AND delivery.created_at BETWEEN :since AND :until
+             ORDER BY place DESC LIMIT :limit OFFSET :offset
             """, {"account": account_id, "id": delivery_id, "destination": destination_id,
                   "project": project_id, "state": state, "since": since, "until": until, "limit": limit,
-                  "first": places[0], "last": places[1]})
-
-    def by_event(self, account_id: str, number: int, destination_id: str | None, project_id: str | None,
-                 state: str | None) -> tuple[list[list[DeliverySummary]], bool]:
-        """A page of the history with a list for each event, newest first; and whether there are more. An
-        event's deliveries are inserted together, so those of a page stand between two places."""
-        (first, last), = self._db.rows("""
-            SELECT coalesce(min(rowid), 0) AS first, coalesce(max(rowid), -1) AS last
-              FROM delivery WHERE event_id IN (
-                    SELECT id FROM event
-                     WHERE account_id = :account AND (:project IS NULL OR project_id = :project)
-                       AND EXISTS (SELECT 1 FROM delivery_view
-                                    WHERE event_id = event.id AND (:state IS NULL OR state = :state)
-                                      AND (:destination IS NULL OR destination_id = :destination))
-                     ORDER BY id DESC LIMIT :limit OFFSET :offset)
-            """, {"account": account_id, "destination": destination_id, "project": project_id, "state": state,
-                  "limit": PAGE_SIZE + 1, "offset": (number - 1) * PAGE_SIZE})
-        found = self.history(account_id, destination_id=destination_id, project_id=project_id, state=state,
-                             places=(first, last))
-        events = [list(those) for _, those in itertools.groupby(found, lambda one: one.event_id)]
-        return events[:PAGE_SIZE], len(events) > PAGE_SIZE
+                  "offset": offset})
 
 
 def _state_of(project: Project) -> dict[str, Any]:
     """What is installed of a project, and how urgent an update is, as they are stored."""
-    one = project.most_urgent
-    return {"id": project.id, "installed": compact_json(list(map(vars, project.installed))),
+    installed = [vars(one) | {"advisories": list(map(vars, one.advisories))} for one in project.installed]
+    return {"id": project.id, "installed": compact_json(installed),
             "places": compact_json(sorted({each.place for each in project.installed})),
-            "update_state": project.update_state, "urgency": one.urgency if one else 0}
+            "update_state": project.update_state, "urgency": project.urgency}
 
 
 def _write_verdicts(db: sqlite3.Connection, verdicts: Verdicts, revision: int) -> None:
@@ -3812,13 +3747,8 @@ def _write_newest(db: sqlite3.Connection, source_id: int) -> None:
          WHERE source_id = ?""", (source_id,))
 
 
-@dataclasses.dataclass(eq=False)
-class Sources:
+class Sources(_Part):
     """What is checked: projects at their providers, each once for all accounts."""
-    _db: Database
-    _outbox: Outbox
-    _leases: Leases
-
     def get(self, source_id: int) -> Source | None:
         return self._db.one(Source, "SELECT * FROM source_view WHERE id = ?", (source_id,))
 
@@ -3859,14 +3789,14 @@ class Sources:
             due = db.execute("""
                 SELECT id FROM source WHERE id IN (SELECT value FROM json_each(?)) AND next_check_at <= ?
                 """, (compact_json(ids), due_at)).fetchall()
-            claimed = self._leases.take(db, [row["id"] for row in due], claimant, now)
+            claimed = self._store.leases.take(db, [row["id"] for row in due], claimant, now)
         return self._db.all(Source, "SELECT * FROM source_view WHERE id IN (SELECT value FROM json_each(?))",
                             (compact_json(claimed),))
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
         """Sources whose check did not end, as their process did; now claimed. The claimant's own could not be
         recorded, and are free after a minute."""
-        self._leases.drop_all(claimant, now - MINUTE)
+        self._store.leases.drop_all(claimant, now - MINUTE)
         abandoned = self._db.rows(
             "SELECT id FROM lease WHERE claimant != ? AND until < ?", (claimant, now - LEASE))
         return self.claim([row["id"] for row in abandoned], claimant, now)
@@ -3885,15 +3815,26 @@ class Sources:
 
     def record_check(self, source_id: int, claimant: str, found: CheckResult) -> CheckResult | None:
         """What was recorded of a check: releases, notes, events and their deliveries in one transaction.
-        None, and nothing written, when the claim has passed to another or the source is gone."""
+        None, and nothing written, when the claim has passed to another or the source is gone. A project is
+        missing that is not found a day or more after the first time."""
         now = self._db.clock()
         with self._db.transaction() as db:
-            if not self._leases.drop(db, source_id, claimant) or not db.execute("""
-                    UPDATE source SET checked_at = :now, succeeded_at = :now, failures = 0,
-                           failing_since = NULL, alert_sent = 0, error = NULL, is_missing = 0,
-                           missing_since = NULL, quota_left = coalesce(:quota_left, quota_left),
-                           next_check_at = :next_check_at, etag_url = :etag_url, etag = :etag
-                     WHERE id = :id""", vars(found) | {"now": now, "id": source_id}).rowcount:
+            if not self._store.leases.drop(db, source_id, claimant) or not db.execute("""
+                UPDATE source SET checked_at = :now, next_check_at = :next_check_at,
+                       error = substr(:error, 1, 1000), quota_left = coalesce(:quota_left, quota_left),
+                       succeeded_at = iif(:is_success, :now, succeeded_at),
+                       etag_url = iif(:is_success, :etag_url, etag_url), etag = iif(:is_success, :etag, etag),
+                       failures = iif(:is_success, 0, failures + :counts),
+                       failing_since = iif(
+                           :is_success, NULL, coalesce(failing_since, iif(:counts, :now, NULL))),
+                       missing_since = iif(
+                           :is_success, NULL, coalesce(missing_since, iif(:is_not_found, :now, NULL))),
+                       is_missing = NOT :is_success AND (is_missing
+                           OR :is_not_found AND coalesce(:now - missing_since, 0) >= 86400),
+                       alert_sent = NOT :is_success AND (alert_sent OR :has_events)
+                 WHERE id = :id""", vars(found) | {
+                    "now": now, "id": source_id, "has_events": bool(found.events),
+                    "is_success": found.error is None}).rowcount:
                 return None
             if found.renamed:
                 found = self._rename(db, source_id, found, *found.renamed, now)
@@ -3904,7 +3845,7 @@ class Sources:
             if changed or found.verdicts:
                 _write_newest(db, source_id)
             for event in found.events:
-                self._outbox.insert(db, event, now)
+                self._store.outbox.insert(db, event, now)
         if found.events or changed:
             self._db.send_wakeup.set()
         return found
@@ -3947,27 +3888,6 @@ class Sources:
                                 WHERE destination.id = destination_id
                                   AND (kind = 'webhook' OR quiet_from = ''))""", (source_id,))
 
-    def record_failure(self, source_id: int, claimant: str, failure: CheckFailure,
-                       events: Sequence[Event] = ()) -> None:
-        """A project is missing that is not found a day or more after the first time."""
-        now = self._db.clock()
-        with self._db.transaction() as db:
-            kept = self._leases.drop(db, source_id, claimant) and db.execute("""
-                UPDATE source SET checked_at = :now, failures = failures + :counts, error = :error,
-                       failing_since = coalesce(failing_since, iif(:counts, :now, NULL)),
-                       alert_sent = alert_sent OR :has_alert, next_check_at = :next_check_at,
-                       missing_since = coalesce(missing_since, iif(:is_not_found, :now, NULL)),
-                       is_missing = is_missing
-                           OR :is_not_found AND coalesce(:now - missing_since, 0) >= 86400,
-                       quota_left = coalesce(:quota_left, quota_left)
-                 WHERE id = :id
-                """, vars(failure) | {"error": failure.error[:1000], "now": now, "has_alert": bool(events),
-                                      "id": source_id}).rowcount
-            for event in events if kept else ():
-                self._outbox.insert(db, event, now)
-        if events:
-            self._db.send_wakeup.set()
-
     @staticmethod
     def _rename(db: sqlite3.Connection, source_id: int, found: CheckResult, name: str, key: str,
                 now: float) -> CheckResult:
@@ -4002,20 +3922,14 @@ _UPDATE_GROUPS = {      # the states of a project in each
     "unknown": ("unknown", "not compared"), "current": ("current",)}
 
 
-@dataclasses.dataclass(eq=False)
-class Projects:
-    _db: Database
-    _accounts: Accounts
-    _tags: Tags
-    _destinations: Destinations
-    _sources: Sources
-
+class Projects(_Part):
     def add(self, account_id: str, provider: str, key: str, name: str,
             settings: Mapping[str, Any]) -> tuple[Project, Source]:
         """The new project and its source, now due. Raises Invalid when the account has it, or too many."""
         project_id, now = make_id(), self._db.clock()
         with self._db.transaction() as db:
-            self._db.require_quota("projects", account_id)
+            self._db.require_quota("projects", self._db.value(
+                "SELECT count(*) FROM project WHERE account_id = ?", (account_id,)))
             source, = db.execute("""
                 INSERT INTO source (provider, key, name, next_check_at) VALUES (?, ?, ?, ?)
                     ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at
@@ -4027,7 +3941,7 @@ class Projects:
             _write_newest(db, source["id"])
             self._write_settings(db, account_id, project_id, settings)
         self._db.check_wakeup.set()
-        added, its_source = self.get(account_id, project_id), self._sources.get(source["id"])
+        added, its_source = self.get(account_id, project_id), self._store.sources.get(source["id"])
         assert added and its_source
         return added, its_source
 
@@ -4200,18 +4114,32 @@ class Projects:
             _write_verdicts(db, verdicts, verdicts.project.revision)
             _write_newest(db, verdicts.project.source_id)
 
+    def record_advice(self, project: Project,
+                      change: Callable[[Project], tuple[Project, Event | None]]) -> None:
+        """Write what was found out about what is installed of a project, as it is now, with an event."""
+        with self._db.transaction() as db:
+            if before := self.get(project.account_id, project.id):
+                after, event = change(before)
+                db.execute("""
+                    UPDATE project SET installed = :installed, urgency = :urgency, revision = revision + 1,
+                           judged_revision = judged_revision + 1
+                     WHERE id = :id""", _state_of(after))
+                if event:
+                    self._store.outbox.insert(db, event, self._db.clock())
+        self._db.send_wakeup.set()
+
     def versions_installed(self, source_id: int) -> list[str]:
         return [row["version"] for row in self._db.rows("""
             SELECT DISTINCT json_extract(value, '$.version') AS version FROM project JOIN json_each(installed)
              WHERE source_id = ? AND version != ''""", (source_id,))]
 
     def updates(self, account_id: str, place: str | None = None, tag: str | None = None,
-                text: str | None = None) -> dict[str, list[str]]:
+                text: str | None = None, least: int = 0) -> dict[str, list[str]]:
         """The ids of projects of which something is installed, most urgent first, by the groups of
-        ``_UPDATE_GROUPS``. At a place, with a tag, a text."""
+        ``_UPDATE_GROUPS``. At a place, with a tag, a text; of an urgency, such as VULNERABLE, and above."""
         now = self._db.clock()
-        found = [(row["id"], row["state"]) for row in self._db.rows("""
-            SELECT project.id, CASE WHEN update_state IN ('behind', 'new build', 'unsure')
+        found = [(row["id"], row["state"], row["urgency"]) for row in self._db.rows("""
+            SELECT project.id, urgency, CASE WHEN update_state IN ('behind', 'new build', 'unsure')
                                      AND snoozed_until > :now THEN 'snoozed' ELSE update_state END AS state
               FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND update_state != ''
@@ -4222,17 +4150,20 @@ class Projects:
              ORDER BY urgency DESC, name COLLATE NOCASE, project.id
             """, {"account": account_id, "now": now, "place": place, "tag": tag, "text": searchable(text)})]
         if place is not None:       # what other places run does not count
-            narrow = self.of_ids(account_id, [id_ for id_, _ in found], place)
-            narrow.sort(key=lambda one: one.most_urgent.urgency if one.most_urgent else 0, reverse=True)
-            found = [(one.id, one.state(now)) for one in narrow if one.installed]
-        return {group: [id_ for id_, state in found if state in states]
+            narrow = self.of_ids(account_id, [id_ for id_, *_ in found], place)
+            narrow.sort(key=lambda one: one.urgency, reverse=True)
+            found = [(one.id, one.state(now), one.urgency) for one in narrow if one.installed]
+        # What is vulnerable or has ended is no quiet matter, whether there is an update or not.
+        grouped = [(id_, "behind" if urgency >= ENDED and state not in ("skipped", "snoozed") else state)
+                   for id_, state, urgency in found if urgency >= least]
+        return {group: [id_ for id_, state in grouped if state in states]
                 for group, states in _UPDATE_GROUPS.items()}
 
     def with_updates(self, account_id: str, with_all: bool = True, place: str | None = None,
-                     tag: str | None = None) -> list[Project]:
+                     tag: str | None = None, least: int = 0) -> list[Project]:
         """The projects that are behind, the most urgent first, then those that are unsure; or all of which
         something is installed."""
-        groups = self.updates(account_id, place, tag)
+        groups = self.updates(account_id, place, tag, least=least)
         wanted = groups.values() if with_all else [groups["behind"], groups["unsure"]]
         return self.of_ids(account_id, list(itertools.chain.from_iterable(wanted)))
 
@@ -4251,15 +4182,22 @@ class Projects:
         """How many projects, of an account or of all, are behind, and unsure; without skipped and snoozed."""
         row, = self._db.rows("""
             SELECT count(*) FILTER (WHERE update_state IN ('behind', 'new build')) AS behind,
-                   count(*) FILTER (WHERE update_state = 'unsure') AS unsure
+                   count(*) FILTER (WHERE update_state = 'unsure') AS unsure,
+                   count(*) FILTER (WHERE urgency >= :vulnerable) AS vulnerable
               FROM project
              WHERE update_state != '' AND (:account IS NULL OR account_id = :account)
-               AND coalesce(snoozed_until, 0) <= :now""", {"account": account_id, "now": self._db.clock()})
+               AND coalesce(snoozed_until, 0) <= :now
+            """, {"account": account_id, "now": self._db.clock(), "vulnerable": VULNERABLE})
         return dict(row)
 
     def snooze_ended(self, now: float) -> list[Project]:
         return self.of_ids(None, [row["id"] for row in self._db.rows(
             "SELECT id FROM project WHERE snoozed_until <= ?", (now,))])
+
+    def installed(self) -> list[Project]:
+        """The projects of all accounts of which something is installed."""
+        return self.of_ids(None, [row["id"] for row in self._db.rows(
+            "SELECT id FROM project WHERE update_state != '' ORDER BY rowid")])
 
     def with_rules(self, source_id: int, is_unjudged: bool) -> list[Project]:
         """The projects of a source that have rules; or those whose rules have not judged all of it."""
@@ -4272,8 +4210,9 @@ class Projects:
         """The projects that track a source, with their accounts, tags, and the accounts' destinations."""
         projects = self.of_ids(None, [row["id"] for row in self._db.rows(
             "SELECT id FROM project WHERE source_id = ? ORDER BY rowid", (source_id,))])
-        accounts = {one.id: one for one in self._accounts.of_ids([one.account_id for one in projects])}
-        destinations, tags = self._destinations.of_account(*accounts), self._tags.of_account(*accounts)
+        accounts = {one.id: one for one in self._store.accounts.of_ids([one.account_id for one in projects])}
+        destinations = self._store.destinations.of_account(*accounts)
+        tags = self._store.tags.of_account(*accounts)
         return [Subscriber(
             one, accounts[one.account_id], tuple(tag for tag in tags if tag.id in one.tags),
             tuple(each for each in destinations if each.account_id == one.account_id))
@@ -4284,11 +4223,7 @@ def _release(row: sqlite3.Row) -> Release:
     return _value(Release, row, date=f"{row['date']}Z", step=row["step"] or "")
 
 
-@dataclasses.dataclass(eq=False)
-class Releases:
-    _db: Database
-    _projects: Projects
-
+class Releases(_Part):
     def page(self, project: Project, page: int, size: int = PAGE_SIZE, text: str = "",
              is_final: bool = False) -> tuple[list[Release], int]:
         """A page of a project's releases, newest first, without their notes; and how many pages there are.
@@ -4395,7 +4330,7 @@ class Releases:
                   "provider": provider, "tag": tag, "is_security": is_security,
                   "words": compact_json(searchable(text).split()[:WORDS_LIMIT]),
                   "is_unread": is_unread, "start": NOTE_PREVIEW_CHARS})
-        projects = {project.id: project for project in self._projects.of_ids(
+        projects = {project.id: project for project in self._store.projects.of_ids(
             account_id, list(dict.fromkeys(row["project_id"] for row in found)))}
         items = [ReleaseListItem(projects[row["project_id"]], _release(row), row["found_at"],
                                  _value(Note, row) if row["has_note"] else None,
@@ -4454,24 +4389,33 @@ class Releases:
                    (SELECT count(*) FROM destination JOIN delivery ON destination_id = destination.id
                      WHERE destination.account_id = :account AND state = 'pending') AS waiting_deliveries
             """, {"account": account_id, "week": week})
-        return dict(row) | self._projects.count_updates(account_id)
+        return dict(row) | self._store.projects.count_updates(account_id)
+
+
+class Documents(_Part):
+    """What others said of versions, by address or id: with its version there, and when it was read."""
+    def of(self, names: Iterable[str]) -> dict[str, tuple[str, Any, float]]:
+        return {row["name"]: (row["version"], json.loads(row["body"]), row["read_at"])
+                for row in self._db.rows("""
+            SELECT name, version, body, read_at FROM document WHERE name IN (SELECT value FROM json_each(?))
+            """, (compact_json(list(names)),))}
+
+    def put(self, name: str, version: str, body: Any) -> None:
+        self._db.write("INSERT OR REPLACE INTO document (name, version, body, read_at) VALUES (?, ?, ?, ?)",
+                       (name, version, compact_json(body), self._db.clock()))
 
 
 class Store:
-    """All that is remembered. Its parts' methods return values, never rows; each is one statement or one
-    transaction. ``quota_of``: name -> how much of it an account may have."""
+    """All that is remembered. ``quota_of``: name -> how much of it an account may have."""
     def __init__(self, path: str, clock: Callable[[], float] = time.time,
                  migrations: Mapping[int, str] = MIGRATIONS,
                  quota_of: Callable[[str], int] = lambda name: sys.maxsize) -> None:
-        self.database = db = Database(path, clock, migrations, quota_of)
-        self.config, self.accounts, self.sessions = Config(db), Accounts(db), Sessions(db)
-        self.keys, self.tags, self.destinations = Keys(db), Tags(db), Destinations(db)
-        self.leases = Leases(db)
-        self.outbox = Outbox(db, self.accounts, self.destinations, self.leases)
-        self.sources = Sources(db, self.outbox, self.leases)
-        self.projects = Projects(db, self.accounts, self.tags, self.destinations, self.sources)
-        self.releases = Releases(db, self.projects)
-        self.close = db.close
+        self.database = Database(path, clock, migrations, quota_of)
+        self.config, self.accounts, self.sessions = Config(self), Accounts(self), Sessions(self)
+        self.keys, self.tags, self.destinations = Keys(self), Tags(self), Destinations(self)
+        self.leases, self.outbox, self.sources = Leases(self), Outbox(self), Sources(self)
+        self.projects, self.releases, self.documents = Projects(self), Releases(self), Documents(self)
+        self.close = self.database.close
 
     def maintain(self, now: float) -> None:
         """Delete what is too old, and bring back what a wrong clock has put off: only a hold or a digest
@@ -4479,6 +4423,7 @@ class Store:
         values = {"now": now, "expired": now - SESSION_MAX_AGE, "too_far": now + HOUR}
         with self.database.transaction() as db:
             db.execute("DELETE FROM session WHERE created_at < :expired OR created_at > :too_far", values)
+            db.execute("DELETE FROM document WHERE read_at < :expired", values)
             db.execute("""
                 UPDATE destination SET previous_secret = NULL, previous_until = NULL
                  WHERE previous_until < :now""", values)
@@ -4675,6 +4620,7 @@ HOST_LIMITS = {
     "public.ecr.aws":        HostLimit(1,        1.1),
     "repology.org":          HostLimit(1,        1.1),
     "endoflife.date":        HostLimit(1,        1.0,     every=6 * HOUR),
+    "api.osv.dev":           HostLimit(10,       1.0),
 }
 
 
@@ -4784,20 +4730,8 @@ class _SecureSocket(_Socket, ssl.SSLSocket):    # type: ignore[misc]
     """The same over TLS."""
 
 
-class _Response(http.client.HTTPResponse):
-    """The final answer. http.client skips interim answers of status 100 only, but 102 and 103 are not final
-    either: https://www.rfc-editor.org/rfc/rfc9110#section-15.2"""
-    def begin(self) -> None:
-        super().begin()
-        while 101 < self.status < 200:
-            self.headers = None         # type: ignore[assignment]  # as before the first head
-            super().begin()
-
-
 class _Connection(http.client.HTTPConnection):
     """A connection for one request, to its host or to the proxy; with ``tls``, verified against the name."""
-    response_class = _Response
-
     def __init__(self, url: urllib.parse.SplitResult, exchange: _Exchange,
                  tls: ssl.SSLContext | None) -> None:
         self.default_port = 443 if tls else 80      # type: ignore[misc]
@@ -4829,7 +4763,12 @@ class _Connection(http.client.HTTPConnection):
 
     def ask(self, request: Request) -> http.client.HTTPResponse:
         self.request(request.method, self._target, request.body, {**self._headers, **request.headers})
-        return self.getresponse()
+        response = self.getresponse()
+        # Of interim answers http.client skips 100 alone: https://www.rfc-editor.org/rfc/rfc9110#section-15.2
+        while 101 < response.status < 200:
+            response.headers = None     # type: ignore[assignment]  # as before the first head
+            response.begin()
+        return response
 
     def connect(self) -> None:
         super().connect()
@@ -4967,11 +4906,11 @@ def _redirected(request: Request, target: str) -> Request:
 class _MailConnection(smtplib.SMTP):
     """A conversation with a mail server within the time and bytes of an exchange."""
     def __init__(self, exchange: _Exchange, tls: ssl.SSLContext, url: urllib.parse.SplitResult) -> None:
+        self._exchange, self._tls, self._url = exchange, tls, url
         # The name that it greets with is not looked up: that may take half a minute.
         name = socket.gethostname()
-        super().__init__(local_hostname=name if "." in name else "[127.0.0.1]")
-        self._exchange, self._tls, self._url = exchange, tls, url
-        self._host = url.hostname or ""
+        port = url.port or {"smtp": 25, "smtps": 465}.get(url.scheme, 587)
+        super().__init__(url.hostname or "", port, name if "." in name else "[127.0.0.1]")
 
     def _get_socket(self, host: str, port: int, timeout: Any) -> socket.socket:
         """As smtplib calls it to connect."""
@@ -4998,10 +4937,6 @@ class _MailConnection(smtplib.SMTP):
 
     def hand_over(self, mail: Mail, login: tuple[str, str] | None) -> bytes:
         """What the server says when it has accepted a mail. Raises SMTPResponseException if it does not."""
-        code, words = self.connect(
-            self._host, self._url.port or {"smtp": 25, "smtps": 465}.get(self._url.scheme, 587))
-        if code != 220:
-            raise smtplib.SMTPResponseException(code, words)
         if self._url.scheme == "smtp+starttls":
             self.starttls(context=self)     # type: ignore[call-overload]
         if login:
@@ -5034,6 +4969,7 @@ class Fetcher:
             (f"\0{user}\0{password}", f"{user}:{password}", password if len(password) > 5 else "")
             for user, password in logins))
         self.refused_tokens = dict[str, tuple[str, float]]()    # by provider: in words, and until when
+        self.outages = dict[str, str]()         # by what could not be found out about versions: why
         with self._lock:
             for host in self._hosts.values():
                 host.slots = threading.BoundedSemaphore(settings.host_limit)
@@ -5107,16 +5043,16 @@ class Fetcher:
 
     def _apply_rate_limit(self, host: _Host, answer: Answer) -> Answer:
         """The answer. A host that asks for patience, or whose quota is spent, is left alone for as long."""
-        is_spent = requests_left(answer.headers) == 0
+        left, wait = requests_left(answer.headers), requested_wait(answer.headers)
         has_wait = answer.status in (403, 503) and "retry-after" in answer.headers
-        is_refused = answer.status == 429 or has_wait or answer.status == 403 and is_spent
-        if not is_refused and not (is_spent and requested_wait(answer.headers)):
+        is_refused = answer.status == 429 or has_wait or answer.status == 403 and left == 0
+        if not is_refused and (left != 0 or not wait):
             return answer
-        wait = min(max(requested_wait(answer.headers), MINUTE), DAY)
+        wait = min(max(wait, MINUTE), DAY)
         host.free_at = self._clock() + wait
         if is_refused:
             raise Throttled(f"{host.name} is busy or its quota is spent (status {answer.status}); it is "
-                            f"asked again at {timestamp(host.free_at)}", wait, requests_left(answer.headers))
+                            f"asked again at {timestamp(host.free_at)}", wait, left)
         return answer
 
     def _exchange(self, seconds: float, most_bytes: int, is_trusted: bool) -> _Exchange:
@@ -5408,60 +5344,52 @@ def _any_date(text: str) -> str | None:
     return None
 
 
-def _local_name(element: xml.etree.ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-
-
 _ENCODING = re.compile(
     rb"(?i)<\?xml[^<>]{0,200}encoding=[\"']((?:iso|windows|cp|gb|big5|shift|euc|koi8|ks_c)[\w-]{1,20})")
-_AMPERSAND = re.compile(r"&(?:#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]{1,31};)?")
+# An element of a feed's entry, without its prefix, up to the next tag of the same name.
+_ELEMENT = re.compile(
+    r"<(?:[\w.-]++:)?(title|link|pubDate|published|date|updated|content|encoded|description|summary)"
+    r"(?![\w.-])([^<>]*?)(?:/>|>((?:[^<]|<(?!/?(?:[\w.-]++:)?\1(?![\w.-])))*+))")
 
 
-def _loose_xml(answer: Answer) -> xml.etree.ElementTree.Element:
-    """The root of a feed that is not quite XML: without what stands before it, its document type, prefixes
-    and control characters; with HTML's entities, a bare & and other encodings. Raises ValueError."""
-    with contextlib.suppress(ValueError):
-        return answer.xml()
-    body, declared = answer.body[:2 * MIB], _ENCODING.search(answer.body, 0, KIB)
+def _xml_text(body: bytes | bytearray) -> str:
+    """The first 4 MiB of XML in whatever encoding, its data escaped, without comments and controls.
+    Raises LookupError for an unknown encoding."""
+    declared = _ENCODING.search(body, 0, KIB)
     name = declared[1].decode().lower() if declared else "utf-8"
-    with contextlib.suppress(LookupError):      # gb2312 is mostly its successor
-        text = body.decode("gb18030" if name == "gb2312" else name, "replace")
-        start = re.search(r"<(?:\?xml|rss|feed|rdf:RDF)\b", text[:64 * KIB])
-        text = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "", text[start.start() if start else 0:])
-        head = re.sub(r"<\?xml[^<>]{0,500}>|<!DOCTYPE[^<>\[]{0,500}(?:\[[^\]]{0,4000}\]\s{0,20})?>", "",
-                      text[:8 * KIB])
-        first, *others = (head + text[8 * KIB:]).split("<![CDATA[")
-        parts = [("", "", first), *(other.partition("]]>") for other in others)]
-        body = "<![CDATA[".join(data + end + _AMPERSAND.sub(
-            lambda found: html.escape(html.unescape(found[0])),
-            re.sub(r"<(/?)[\w.-]{1,40}:", r"<\1", markup)) for data, end, markup in parts).encode()
-    return dataclasses.replace(answer, body=body).xml()
+    name = "utf-16" if body[:2] in (b"\xff\xfe", b"\xfe\xff") else name
+    name = "gb18030" if name == "gb2312" else name      # mostly its successor
+    text = UNSTORABLE.sub("", body[:4 * MIB].decode(name, "replace"))
+    return re.sub(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)",
+                  lambda part: html.escape(part[1] or ""), text, flags=re.DOTALL)
 
 
 def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]]:
-    """The entries of an Atom or RSS feed with a date: title, link, date, description. ``is_loose``: others,
-    too, and of what is not quite XML, or JSON (https://www.jsonfeed.org/version/1.1/). Raises ValueError."""
+    """The entries of an Atom or RSS feed with a date: title, link, date, description. Its XML need not be
+    well-formed. ``is_loose``: others, too, and of JSON (https://www.jsonfeed.org/version/1.1/). Raises
+    ValueError."""
     if is_loose and answer.body[:200].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return [{"title": one.get("title") or "", "link": urljoin(answer.url, one.get("url") or ""),
                  "date": _any_date(one.get("date_published") or one.get("date_modified") or ""),
                  "description": one.get("content_html") or preformatted(one.get("content_text") or "")}
                 for one in _expect_list(answer.json()["items"])]
-    root, entries = _loose_xml(answer) if is_loose else answer.xml(), []
-    if _local_name(root) not in ("feed", "RDF") and (root.tag != "rss" or root.find("channel") is None):
+    text, entries = _xml_text(answer.body), list[dict[str, Any]]()
+    if not re.search(r"<(?:\w+:)?(?:feed|RDF|rss\b[^<>]*>\s*<channel)(?![\w.-])", text[:64 * KIB]):
         raise ValueError("it answered no feed")
-    for entry in root.iter():
-        if _local_name(entry) not in ("item", "entry"):
-            continue
+    parts = re.split(r"</?(?:[\w.-]++:)?(?:item|entry)(?:\s[^<>]*)?(?<!/)>", text,
+                     maxsplit=2 * RELEASE_LIMIT)
+    for part in parts[1:-1:2]:      # between those are the feed's own elements
         texts = dict[str, str]()
-        for child in entry:
-            name, text = _local_name(child), "".join(child.itertext()).strip()
-            if len(child) and name in ("content", "summary", "description"):        # of type xhtml
-                for element in child.iter():
-                    element.tag = _local_name(element)
-                text = xml.etree.ElementTree.tostring(child, encoding="unicode")
-            if name == "link" and (child.get("href") is None or child.get("rel", "alternate") == "alternate"):
-                text = urljoin(answer.url, child.get("href", text))
-            texts[name] = texts.get(name) or text
+        for element in _ELEMENT.finditer(part):
+            name, markup = element[1], (element[3] or "").strip()
+            value = html.unescape(re.sub("<[^<>]*>", "", markup))
+            if "<" in markup and name in ("content", "summary", "description"):     # of type xhtml
+                value = re.sub(r"<(/?)[\w.-]{1,40}:", r"<\1", markup)
+            if name == "link":
+                link = re.search(r"""\bhref=["']([^"']*)""", element[2])
+                is_other = link and re.search(r"""\brel=["'](?!alternate["'])""", element[2])
+                value = "" if is_other else urljoin(answer.url, html.unescape(link[1]) if link else value)
+            texts[name] = texts.get(name) or value
         date, about = (next(filter(None, map(texts.get, names.split())), "") for names in (
             "pubDate published date updated", "content encoded description summary"))
         entries.append({"title": texts.get("title", ""), "link": texts.get("link", ""),
@@ -5728,11 +5656,10 @@ def _simple_files(page: str) -> list[dict[str, Any]]:
     """The files of an index's HTML page, shaped like the JSON form. Raises ValueError for another page."""
     files = list[dict[str, Any]]()
     for link, text in re.findall(r"<a\s([^<>]{0,4000})>([^<>]{0,1000})", page, re.IGNORECASE):
-        about = {name.lower(): value[1:-1] for name, value in re.findall(
-            r"""([\w-]+)(?:\s*=\s*("[^"<>]*"|'[^'<>]*'))?""", link)}
-        name = unquote(urlsplit(html.unescape(about.get("href", ""))).path.rpartition("/")[2])
+        href = re.search(r"""\bhref\s*=\s*["']([^"'<>]*)""", link, re.IGNORECASE)
+        name = unquote(urlsplit(html.unescape(href[1] if href else "")).path.rpartition("/")[2])
         files.append({"filename": name if _ARCHIVE.search(name) else html.unescape(text).strip(),
-                      "yanked": "data-yanked" in about})
+                      "yanked": "data-yanked" in link.lower()})
     if page.strip() and not any(_ARCHIVE.search(file["filename"]) for file in files):
         raise ValueError("it answered a web page that lists no files")
     return files
@@ -6021,10 +5948,10 @@ def maven(project: ProjectRef) -> Exchange:
     group, _, artifact = project.name.partition(":")
     at = f"{project.site}/{group.replace('.', '/')}/{artifact}"
     answer = yield Request(f"{at}/maven-metadata.xml", project.auth)
-    versioning = answer.xml().find("versioning")
-    if versioning is None:
+    versioning, is_whole, _ = answer.text().partition("<versioning>")[2].partition("</versioning>")
+    if not is_whole:
         raise ValueError("it answered no metadata of an artifact")
-    named = [node.text or "" for node in versioning.iterfind("versions/version")]
+    named = re.findall(r"<version>\s*+([^<>\s]+)", versioning)
     versions = [version for version in named if not version.endswith("-SNAPSHOT")]
     dates: dict[str, str] = {}
     if any(version not in project.known for version in versions):
@@ -6628,6 +6555,35 @@ def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider]
 
 def provider_token(settings: Settings, provider: Provider) -> str | None:
     return os.environ.get(provider.token_variable) or dict(settings.token).get(provider.id)
+
+
+# What OSV knows of, by provider: its ecosystem. https://ossf.github.io/osv-schema/#defined-ecosystems
+_OSV_ECOSYSTEMS = {"pypi": "PyPI", "npm": "npm", "yarn": "npm", "github-npm": "npm", "cargo": "crates.io",
+                   "gems": "RubyGems", "packagist": "Packagist", "maven": "Maven", "nuget": "NuGet",
+                   "hex": "Hex", "pub": "Pub", "hackage": "Hackage", "go": "Go"}
+
+
+def osv_package(provider: Provider, name: str) -> tuple[str, str] | None:
+    """``(ecosystem, name)`` of a project there; of a forge's repository the ecosystem is "GIT", whose answers
+    are not certain. None: OSV does not know such projects, whatever it would answer."""
+    if provider.id in _OSV_ECOSYSTEMS:
+        return _OSV_ECOSYSTEMS[provider.id], name
+    if provider.id in PROVIDERS and provider.dialect.read in (github, gitlab, forgejo):
+        return "GIT", PROVIDERS[provider.id].site.partition("://")[2] + f"/{name}"
+    return None
+
+
+# Products of https://endoflife.date that its list of purls does not have.
+_PRODUCTS = {"pkg:docker/library/nextcloud": "nextcloud", "pkg:github/nextcloud/server": "nextcloud"}
+
+
+def product_of(provider: Provider, name: str, products: Mapping[str, str]) -> str:
+    """The product of endoflife.date that a project is for sure, by ``products`` of purls; else ""."""
+    if provider.id == "endoflife":
+        return name
+    types = [type_ for type_, id_ in PURL_TYPES.items() if id_ == provider.id]
+    purls = [f"pkg:{type_}/{name}" for type_ in types]
+    return next((found for purl in purls if (found := products.get(purl) or _PRODUCTS.get(purl))), "")
 
 
 def unknown_provider(id_: str) -> str:
@@ -7440,11 +7396,9 @@ def _locked(provider: str, default: str = "registry") -> Reader:
     return read
 
 
-# Our providers of what nvchecker calls a source.
+# Our providers of what nvchecker calls a source, if by another name.
 _NVCHECKER = {"cratesio": "cargo", "git": "", "archpkg": "arch", "debianpkg": "debian", "snapcraft": "snap",
-              "ubuntupkg": "ubuntu", **{id_: id_ for id_ in (
-                  "github", "gitlab", "gitea", "bitbucket", "pypi", "npm", "gems", "packagist", "hackage",
-                  "cpan", "go", "aur", "repology", "openvsx", "endoflife")}}
+              "ubuntupkg": "ubuntu"}
 # Where the tools of asdf and mise are released, at GitHub.
 _TOOLS = dict(pair.split("=") for pair in """
     aws-cli=aws/aws-cli awscli=aws/aws-cli bun=oven-sh/bun deno=denoland/deno elixir=elixir-lang/elixir
@@ -7468,9 +7422,9 @@ def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             yield Pin(f"{own.get('group')}:{own.get('artifact')}", service=table, provider="maven")
         elif source == "container":
             yield _image_pin(f"{host}/{name}" if host else name, env, table)
-        elif source in _NVCHECKER:
-            yield Pin(f"https://{host}/{name}" if host else name, service=table,
-                      provider="" if host else _NVCHECKER[source])
+        elif (id_ := _NVCHECKER.get(source, source)) in ("", *PROVIDERS) and source:
+            place = f"https://{host}/{name}" if host else name
+            yield Pin(place, service=table, provider="" if host else id_)
         elif source:
             version = name if source == "manual" else ""
             yield Pin(table, version, service=table, reason=f"no provider for the source {source}")
@@ -7558,16 +7512,14 @@ def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     packages = _of(dict, lock, "packages")
     direct = {name for path, about in packages.items() if "node_modules/" not in path for kind in _NPM_KINDS
               for name in _of(dict, about, kind)}       # of the project itself, and of workspaces
-    found = [(path.count("node_modules/"), path.rpartition("node_modules/")[2], about)
+    found = [(path.count("node_modules/") == 1, path.rpartition("node_modules/")[2], about)
              for path, about in packages.items() if "node_modules/" in path]
-    waiting = [(1, _of(dict, lock, "dependencies"))] if not packages else []
-    for depth, dependencies in waiting:     # version 1 nests them; the list grows meanwhile
-        found += [(depth, name, about) for name, about in dependencies.items()]
-        waiting += [(depth + 1, _of(dict, about, "dependencies")) for about in dependencies.values()]
-    for depth, name, about in found:
+    found += [(path[:2] == ("", ""), path[-1], about) for path, about in _maps(lock)
+              if path[-2] == "dependencies" and not packages]       # version 1 nests them
+    for is_top, name, about in found:
         version, resolved = _of(str, about, "version"), _of(str, about, "resolved")
         alias = re.fullmatch(r"(?:npm:(@?[^@]+)@)?([^:]+)", version)
-        is_direct, source = depth == 1 and (not direct or name in direct), resolved if alias else version
+        is_direct, source = is_top and (not direct or name in direct), resolved if alias else version
         if source.startswith("git"):        # its version is of package.json, and may be none of a tag
             address = source.partition("#")[0].replace("github:", "https://github.com/", 1)
             yield Pin(address, alias[2] if alias else "", is_direct=is_direct)
@@ -7626,46 +7578,39 @@ def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             yield Pin(address) if address else Pin(name, provider=provider or "github")
 
 
-def _cyclonedx(bom: dict[str, Any]) -> Iterator[Pin]:
-    """https://cyclonedx.org/docs/1.6/json/  Direct is what the thing itself, or one without a purl, needs."""
-    root, listed = _of(dict, bom, "metadata", "component"), {"components": _of(list, bom, "components")}
-    components = [one for path, one in _maps(listed)
-                  if path[-2:] == ("components", "-") and one.get("type") != "file"]
-    purls = {_of(str, one, "bom-ref"): _of(str, one, "purl") for one in components}
-    direct = {ref for row in _of(list, bom, "dependencies") for ref in _of(list, row, "dependsOn")
-              if isinstance(ref, str) and purls.get(ref) and not purls.get(_of(str, row, "ref"))}
-    purl, image = _of(str, root, "purl"), _image_pin(_of(str, root, "name"), {})
-    if root.get("type") == "container" and image.provider:
-        digest = re.search(r"sha256:[0-9a-f]{64}", f"{unquote(purl)} {_of(str, root, 'version')}")
-        yield dataclasses.replace(image, digest=image.digest or (digest[0] if digest else ""))
-    for one in components:
-        yield _purl_pin(_of(str, one, "purl"), _of(str, one, "version"),
-                        not direct or _of(str, one, "bom-ref") in direct, _of(str, one, "name"))
-
-
 def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """CycloneDX, or SPDX 2 (https://spdx.github.io/spdx-spec/v2.3/), also in an attestation."""
+    """https://cyclonedx.org/docs/1.6/json/ or https://spdx.github.io/spdx-spec/v2.3/, also in an attestation.
+    Direct is what the thing itself needs, or one without a purl."""
     bom = _json(text)
     for key in ("predicate", "sbom"):
         bom = _of(dict, bom, key) or bom
     if not {"bomFormat", "spdxVersion"} & _of(dict, bom).keys():
         raise ValueError("is neither CycloneDX nor SPDX 2 in JSON")
-    yield from _cyclonedx(bom) if "bomFormat" in bom else ()
-    links = [_texts(one, "spdxElementId", "relationshipType", "relatedSpdxElement")
-             for one in _of(list, bom, "relationships")]
-    roots = {to for _, kind, to in links if kind == "DESCRIBES"}        # what the document is about
-    roots |= set(filter(lambda one: isinstance(one, str), _of(list, bom, "documentDescribes")))
-    direct = {to for one, kind, to in links if kind == "DEPENDS_ON" and one in roots} | {
-        one for one, kind, to in links
-        if kind.endswith(("DEPENDENCY_OF", "PREREQUISITE_FOR")) and to in roots}
+    root, listed = _of(dict, bom, "metadata", "component"), {"components": _of(list, bom, "components")}
+    image = _image_pin(_of(str, root, "name"), {})
+    if root.get("type") == "container" and image.provider:
+        digest = re.search(r"sha256:[0-9a-f]{64}", unquote(" ".join(_texts(root, "purl", "version"))))
+        yield dataclasses.replace(image, digest=image.digest or (digest[0] if digest else ""))
+    things = [_texts(one, "bom-ref", "purl", "version", "name") for path, one in _maps(listed)
+              if path[-2:] == ("components", "-") and one.get("type") != "file"]
+    needs = [(_of(str, row, "ref"), needed) for row in _of(list, bom, "dependencies")
+             for needed in filter(lambda one: isinstance(one, str), _of(list, row, "dependsOn"))]
     for about in _of(list, bom, "packages"):
-        id_ = _of(str, about, "SPDXID")
-        if direct and id_ in roots:
-            continue
         purls = [_of(str, one, "referenceLocator") for one in _of(list, about, "externalRefs")
                  if _of(str, one, "referenceType") == "purl"]       # its category is spelt in several ways
-        yield _purl_pin((*purls, "")[0], _of(str, about, "versionInfo"), not direct or id_ in direct,
-                        _of(str, about, "name"))
+        id_, *version_and_name = _texts(about, "SPDXID", "versionInfo", "name")
+        things.append([id_, (*purls, "")[0], *version_and_name])
+    links = [_texts(one, "spdxElementId", "relationshipType", "relatedSpdxElement")
+             for one in _of(list, bom, "relationships")]
+    needs += [(one, to) for one, kind, to in links if kind == "DEPENDS_ON"]
+    needs += [(to, one) for one, kind, to in links if kind.endswith(("DEPENDENCY_OF", "PREREQUISITE_FOR"))]
+    roots = {to for _, kind, to in links if kind == "DESCRIBES"} | set(
+        filter(lambda one: isinstance(one, str), _of(list, bom, "documentDescribes")))
+    has_purl = {id_ for id_, purl, *_ in things if purl}
+    direct = {to for one, to in needs if one in roots or to in has_purl and one not in has_purl}
+    for id_, purl, version, name in things:
+        if not direct or id_ not in roots:
+            yield _purl_pin(purl, version, not direct or id_ in direct, name)
 
 
 def _entry_pin(entry: str) -> Pin:
@@ -8019,7 +7964,7 @@ def newer_versions(mine: str, releases: Mapping[str, Release], rules: VersionRul
             continue
         one = rules.parts(version)
         if is_below and one.style == own.style or is_moving and one.numbers[:1] == own.numbers or (
-                rules.follows(own, one) not in ("same", "other base")):
+                rules.follows(own, one) != "yes"):
             continue
         orders[version] = rules.order(version)
         is_after = (orders[version] > order if one.scheme == own.scheme else
@@ -8142,7 +8087,7 @@ def _known_as(one: Installation, releases: Mapping[str, Release], rules: Version
 def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> bool:
     own = rules.parts(mine)
     return mine in releases or bool(own.numbers or rules.is_one_family and mine) and any(
-        rules.follows(own, rules.parts(version)) in ("same", "other base") for version in releases)
+        rules.follows(own, rules.parts(version)) == "yes" for version in releases)
 
 
 def _digest_of(release: Release | None) -> str:
@@ -8276,7 +8221,7 @@ def verdicts_on(project: Project, releases: Mapping[str, Release], rules: Versio
     mine = [rules.parts(version) for version in versions]
     allowed = {one.may_follow for one in installed} | ({latest} if known[latest].cve else set())
     others = {version for version in releases if version not in versions | moving | allowed and not any(
-        rules.follows(one, rules.parts(version)) in ("same", "other base") for one in mine)}
+        rules.follows(one, rules.parts(version)) == "yes" for one in mine)}
     newer = {version for one in versions for version in newer_versions(one, known, rules)}
     doubts = {version for version in allowed - {""}
               if known[version].cve or rules.form(rules.parts(version)) not in asked}
@@ -8302,6 +8247,151 @@ def excluded(project: Project, release: Release) -> bool:
             or is_small and not release.cve
             or project.exclude_prereleases and release.is_prerelease
             or project.exclude_updated and release.is_updated)
+
+
+# ---- what is vulnerable, and what ends
+
+OsvQuery = tuple[str, str, str]         # ecosystem, name, version
+_CVSS = {"AV": {"N": .85, "A": .62, "L": .55, "P": .2}, "AC": {"L": .77, "H": .44},
+         "UI": {"N": .85, "R": .62}, "PR": {"N": .85, "L": .62, "H": .27}}
+
+
+def cvss_severity(vector: str) -> str:
+    """The word for the base score of a CVSS 3 vector; "" for what is none.
+    https://www.first.org/cvss/v3-1/specification-document, sections 5 and 7"""
+    found = dict(part.partition(":")[::2] for part in vector.split("/"))
+    try:
+        is_changed = found["S"] == "C"
+        lost = 1 - math.prod(1 - {"H": .56, "L": .22, "N": 0.0}[found[name]] for name in "CIA")
+        rights = {"L": .68, "H": .5} if is_changed else {}
+        ease = 8.22 * math.prod((values | rights if name == "PR" else values)[found[name]]
+                                for name, values in _CVSS.items())
+    except KeyError:
+        return ""
+    impact = 7.52 * (lost - .029) - 3.25 * (lost - .02) ** 15 if is_changed else 6.42 * lost
+    score = min(10.0, (impact + ease) * (1.08 if is_changed else 1)) if impact > 0 else 0.0
+    return next((word for word, least in zip(SEVERITIES[:0:-1], (8.95, 6.95, 3.95, 0.05)) if (
+        math.ceil(score * 10 - 1e-6) / 10 >= least)), "")
+
+
+def osv_matches(url: str, queries: Iterable[OsvQuery],
+                ask: Callable[[Request], Answer]) -> dict[OsvQuery, dict[str, str]]:
+    """``{query: {id of a record: when that was modified}}``, without the queries that could not be answered.
+    https://google.github.io/osv.dev/post-v1-querybatch/: one bad query fails a batch, and is named."""
+    found = {query: dict[str, str]() for query in queries}
+    waiting, wrong = [(query, "") for query in found], list[tuple[OsvQuery, str]]()
+    batches = [waiting[at:at + 1000] for at in range(0, len(waiting), 1000)]
+    for _ in range(len(batches) + 50):          # as many further pages and bad queries
+        if not batches:
+            break
+        batch = batches.pop()
+        body = {"queries": [{"package": {"ecosystem": ecosystem, "name": name}, "version": version}
+                            | ({"page_token": token} if token else {})
+                            for (ecosystem, name, version), token in batch]}
+        answer = ask(Request(f"{url}/v1/querybatch", {"Content-Type": "application/json"}, "POST",
+                             compact_json(body).encode(), accept_statuses=(400,)))
+        if answer.status == 400:
+            named = re.search("query at index ([0-9]{1,4})", answer.text()[:4 * KIB])
+            at = int(named[1]) if named else len(batch) // 2        # else in one of the halves
+            batches += [part for part in (batch[:at], batch[at + bool(named):]) if part and len(batch) > 1]
+            wrong += batch[at:at + 1] if named or len(batch) == 1 else []
+            continue
+        more = list[tuple[OsvQuery, str]]()
+        for (query, _), result in zip(batch, answer.json()["results"], strict=True):
+            found[query] |= {one["id"]: str(one["modified"]) for one in result.get("vulns") or ()}
+            more += [(query, result["next_page_token"])] if result.get("next_page_token") else []
+        batches += [more] if more else []
+    unanswered = {query for query, _ in (*wrong, *itertools.chain(*batches))}
+    return {query: ids for query, ids in found.items() if query not in unanswered}
+
+
+def trimmed_record(record: Any) -> dict[str, Any]:
+    """What is kept of a record: https://ossf.github.io/osv-schema/  Raises what an odd one makes raise."""
+    def text(value: Any) -> str:
+        return UNSTORABLE.sub("\ufffd", value or "")[:NAME_LIMIT]
+    affected = [one for one in record.get("affected") or () if one.get("package")][:200]
+    scores = [one.get("score") or "" for each in (record, *affected) for one in each.get("severity") or ()]
+    word = text((record.get("database_specific") or {}).get("severity")).lower()
+    return {
+        "id": text(record["id"]), "aliases": list(map(text, record.get("aliases") or ()))[:CVE_LIMIT],
+        "withdrawn": bool(record.get("withdrawn")), "title": re.split(r"(?<=[.!?])\s|\n", text(
+            record.get("summary") or record.get("details")).strip())[0],
+        "severity": word if word in SEVERITIES[1:] else next(filter(None, map(cvss_severity, scores)), ""),
+        "is_notice": any((one.get("database_specific") or {}).get("informational") for one in affected),
+        "affected": [{"ecosystem": text(one["package"]["ecosystem"]), "name": text(one["package"]["name"]),
+                      "events": [(kind, text(version)) for event in each["events"]
+                                 for kind, version in event.items()]} for one in affected
+                     for each in one.get("ranges") or () if each.get("type") in ("SEMVER", "ECOSYSTEM")]}
+
+
+def _fixed_in(record: Mapping[str, Any], query: OsvQuery, order: Callable[[str], VersionOrder]) -> list[str]:
+    """The first versions above a query's that are not affected, as the ranges of a record say."""
+    found, mine = list[str](), order(query[2])
+    for one in record["affected"]:
+        names = [pep503(name) if query[0] == "PyPI" else name for name in (one["name"], query[1])]
+        begin: VersionOrder | None = None
+        is_mine = one["ecosystem"] == query[0] and names[0] == names[1]
+        for kind, version in one["events"] if is_mine else ():
+            if kind == "introduced":
+                begin = ((), []) if version == "0" else order(version)
+            elif kind in ("fixed", "last_affected") and begin is not None and begin <= mine and (
+                    mine < order(version) or kind == "last_affected" and mine == order(version)):
+                found.append(version if kind == "fixed" else f"above {version}")
+    return found
+
+
+def advisories_of(query: OsvQuery, records: Sequence[Mapping[str, Any]], left: Collection[str] | None,
+                  order: Callable[[str], VersionOrder]) -> tuple[Advisory, ...]:
+    """What the records say of a version: those that name each other are one, and withdrawn ones none.
+    ``left``: the ids of those that the newest version still has; None: not known."""
+    groups = list[tuple[set[str], list[Mapping[str, Any]]]]()
+    for record in records:
+        if record["withdrawn"]:
+            continue
+        ids, those = {record["id"], *record["aliases"]}, [record]
+        for group in [group for group in groups if group[0] & ids]:
+            groups.remove(group)
+            ids, those = ids | group[0], group[1] + those
+        groups.append((ids, those))
+    found = list[Advisory]()
+    for ids, those in groups:
+        names = sorted(ids, key=lambda id_: (not id_.startswith("CVE-"), not id_.startswith("GHSA-"), id_))
+        fixed = [version for one in those for version in _fixed_in(one, query, order)]
+        found.append(Advisory(
+            names[0], tuple(names[1:]), next((one["title"] for one in those if one["title"]), ""),
+            max((one["severity"] for one in those), key=SEVERITIES.index),
+            max(fixed, key=lambda version: order(version.removeprefix("above ")), default=""),
+            None if left is None else ids.isdisjoint(left),
+            "possible" if query[0] == "GIT" else "notice" if all(one["is_notice"] for one in those) else ""))
+    return tuple(sorted(found, key=lambda one: (-one.rank, one.id)))[:CVE_LIMIT]
+
+
+def end_of_life(version: str, cycles: Iterable[Sequence[Any]], now: float) -> tuple[str, int | None]:
+    """``(day, days until then)`` of the end of life of a version's cycle, the longest whose name its first
+    numbers are: "ended" and 0 where only that is known, "" and None where no end is. ``cycles``: name, day,
+    whether it has ended."""
+    numbers = version_parts(version).numbers
+    names = {".".join(map(str, numbers[:size])): size for size in range(1, len(numbers) + 1)}
+    known = [(names[name], day, has_ended) for name, day, has_ended in cycles if name in names]
+    _, day, has_ended = max(known, default=(0, None, False), key=lambda one: one[0])
+    with contextlib.suppress(ValueError):
+        return str(day), math.ceil((instant_of(f"{day}T00:00:00") - now) / DAY)
+    return ("ended", 0) if has_ended else ("", None)
+
+
+def alerts_of(before: Installation, after: Installation) -> tuple[list[Advisory], str, tuple[str, ...]]:
+    """``(what is to be notified of what was found out about a place, words on its end of life, what there
+    were notifications of then)``: of each flaw once and when it is worse, of an end 90 and 7 days before."""
+    ranks = {id_: int(rank) for id_, _, rank in (one.rpartition(" ") for one in before.alerted)}
+    news = [one for one in after.vulnerabilities
+            if one.rank > max(ranks.get(id_, 0) for id_ in (one.id, *one.aliases))]
+    days, words = after.eol_days, ""
+    step = 2 if days is not None and 0 < days <= 7 else 1 if days is not None and 0 < days <= 90 else 0
+    if step > ranks.get(f"eol {after.eol}", 0):
+        words = f"reaches its end of life on {after.eol}, in {counted(days or 0, 'day')}"
+        ranks[f"eol {after.eol}"] = step
+    ranks |= {one.id: one.rank for one in news}
+    return news, words, tuple(f"{id_} {rank}" for id_, rank in ranks.items())
 
 
 # ---- who is notified, and when
@@ -8357,10 +8447,8 @@ def _hold_until(project: Project, release: Release | None, now: float) -> float:
     where it does not hold them, and security fixes."""
     if not release or not project.hold_days or release.cve:
         return now
-    released_at = now
-    if release.date and not release.is_updated:
-        released_at = min(now, instant_of(release.date))
-    return max(now, released_at + project.hold_days * DAY)
+    released_at = instant_of(release.date) if release.date and not release.is_updated else now
+    return max(now, min(now, released_at) + project.hold_days * DAY)
 
 
 def _recipient(destination: Destination, account: Account, schedule: str, at: float, settings: Settings,
@@ -8478,8 +8566,8 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
 
     def single(receiving: Subscriber, release: Release) -> Event:
         rules = provider.dialect.versions.of(project.name, project.version_answers)
-        mine = tuple(one for one in project.installed if one.may_follow == release.version or rules.follows(
-            rules.parts(one.compared_as), rules.parts(release.version)) in ("same", "other base")
+        mine = tuple(one for one in project.installed if one.may_follow == release.version
+                     or rules.follows(rules.parts(one.compared_as), rules.parts(release.version)) == "yes"
                      or one.state in ("unknown", "not compared") and rules.parts(one.version).numbers)
         about = dataclasses.replace(subscriber, project=dataclasses.replace(project, installed=mine))
         return release_event(about, release, provider, recipients_of(receiving, release, now, settings))
@@ -8529,6 +8617,12 @@ def update_words(project: Project) -> str:
     if one.may_follow and not project.skips(one.may_follow):
         said += ":" if state == "unsure" else "."
         said += f" {one.may_follow} may follow it; the tags may have changed"
+    if flaws := project.vulnerabilities:
+        ended = [one for one in flaws if one.is_ended]
+        said += f". Known: {', '.join(map(str, flaws[:3]))}" + (" and more" if len(flaws) > 3 else "")
+        said += f"; the update ends {len(ended)} of {len(flaws)}" if ended else ""
+    if one.eol_days is not None and one.eol_days <= 90:
+        said += ". Its end of life " + ("has come" if one.eol_days <= 0 else f"is on {one.eol}")
     behind, unsure = places.get("behind", {}) | places.get("new build", {}), places.get("unsure", {})
     return said + "." + "".join(f" {words}: {', '.join(those)}." for words, those in (
         ("Also behind", behind), ("Also unsure" if state == "unsure" else "Unsure", unsure)) if those)
@@ -8542,12 +8636,37 @@ def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
                  "summary")
 
 
+def advice_event(subscriber: Subscriber, found: Iterable[tuple[Installation, Sequence[Advisory], str]],
+                 now: float, settings: Settings) -> Event | None:
+    """What is sent of what ``alerts_of`` found about a project's places; None for nothing."""
+    project, lines, ids = subscriber.project, list[str](), dict[str, str]()
+    for one, news, words in found:
+        name = f"{one.shown} on {one.place}" if one.place else one.shown
+        lines += [f"{name} {words}."] if words else []
+        for advisory in news:
+            ends = f". The update to {one.newest} ends it." if advisory.is_ended else ""
+            lines.append(f"{name}: {advisory} {advisory.title}".rstrip(" .") + ends)
+            ids[advisory.id] = one.shown
+    if not lines:
+        return None
+    heading = f"{project.name} {', '.join(dict.fromkeys(ids.values()))}: " + (
+        f"{len(ids)} known {'vulnerability' if len(ids) == 1 else 'vulnerabilities'}") if ids else (
+        f"{project.name} is near its end of life")
+    people = dataclasses.replace(subscriber, destinations=tuple(
+        one for one in subscriber.destinations if one.kind != "webhook"))
+    about = Release("", None, cve=tuple(ids)) if ids else None
+    body = notice_body(subscriber, now, heading=heading, lines=lines, cve=list(ids)[:CVE_LIMIT])
+    url = f"{settings.base_url}/projects/{project.id}" if settings.base_url else ""
+    return Event(project.id, body, url, recipients_of(people, about, now, settings), "summary")
+
+
 def report_event(destination: Destination, account: Account, projects: Iterable[Project], now: float,
                  settings: Settings) -> Event | None:
     """What is behind or unsure of ``projects``, in order, as a destination chooses; None for nothing."""
     found = [project for project in projects if should_notify(destination, project, None)]
     if destination.is_security_only:
-        found = [project for project in found if project.most_urgent and project.most_urgent.cve]
+        found = [project for project in found if project.urgency >= ENDED
+                 or project.most_urgent and project.most_urgent.cve]
     if not found:
         return None
     unsure = sum(project.update_state == "unsure" for project in found)
@@ -8563,18 +8682,18 @@ def report_event(destination: Destination, account: Account, projects: Iterable[
 # ---- what is tried again
 
 def check_failure(error: Exception, source: Source, now: float, interval: float,
-                  jitter: float) -> CheckFailure:
+                  jitter: float) -> CheckResult:
     """What a failed check records: the interval doubles with each failure, up to six hours, with jitter in
     [0, 1) by up to a tenth. A provider that asks to wait is waited for without it, and that is no failure."""
     if isinstance(error, Throttled):
-        return CheckFailure(str(error), now + error.seconds, counts=False, quota_left=error.quota_left)
+        return CheckResult(now + error.seconds, error=str(error), counts=False, quota_left=error.quota_left)
     wait = min(interval * 2 ** min(source.failures + 1, 20), max(interval, CHECK_MAX_WAIT))
     message = str(error) if isinstance(error, ProviderError) else INTERNAL_ERROR
-    return CheckFailure(message, now + wait * (1 + jitter / 10),
-                        is_not_found=isinstance(error, ProjectMissing))
+    return CheckResult(now + wait * (1 + jitter / 10), error=message,
+                       is_not_found=isinstance(error, ProjectMissing))
 
 
-def should_alert(source: Source, failure: CheckFailure, now: float) -> bool:
+def should_alert(source: Source, failure: CheckResult, now: float) -> bool:
     times, seconds = FAILURE_ALERT_AFTER
     return (failure.counts and not source.alert_sent and source.failures + 1 >= times
             and now - (source.failing_since or now) >= seconds)
@@ -8604,7 +8723,126 @@ HOST_LIMITS.update(dict.fromkeys(
     HostLimit(10, 5.0)))
 
 
-_JUDGING = Job("judging", "", "")         # one at a time
+_RECORD_LIMIT = 2000            # of OSV's that are asked for
+_JUDGING, _ADVISING = Job("judging", "", ""), Job("advising", "", "")        # one at a time
+
+
+class Advisor:
+    """Finds out which versions that run are known to be vulnerable, or near their end of life."""
+    def __init__(self, store: Store, fetcher: Fetcher, clock: Callable[[], float]) -> None:
+        self.store, self._fetcher, self._clock = store, fetcher, clock
+
+    def advise(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
+        """Ask about all that is installed, and record what is known of it, with notifications of what is new.
+        What could not be asked stays as it was, and is an outage of the fetcher."""
+        projects = [(project, provider) for project in self.store.projects.installed()
+                    if (provider := providers.get(project.provider))]
+        if not settings.osv_url or not projects:
+            return
+        queries = dict[OsvQuery, None]()
+        for project, provider in projects:
+            for one in project.installed if osv_package(provider, project.name) else ():
+                queries |= dict.fromkeys(self._queries(provider, project, one))
+        matches, records, cycles = dict[OsvQuery, dict[str, str]](), dict[str, Any](), dict[str, Any]()
+        with self._outage("vulnerabilities"):
+            matches = osv_matches(settings.osv_url, queries, self._ask)
+            if missing := len(queries) - len(matches):
+                raise ProviderError(f"it did not answer for {counted(missing, 'version')}")
+        with self._outage("advisories"):
+            wanted = {id_: modified for found in matches.values() for id_, modified in found.items()}
+            for id_, modified in itertools.islice(wanted.items(), _RECORD_LIMIT):
+                url = f"{settings.osv_url}/v1/vulns/{quote(id_, safe='')}"
+                records[id_] = trimmed_record({"id": id_})
+                with contextlib.suppress(*_UNREADABLE):     # an odd one is a flaw, too
+                    records[id_] = self._kept(url, trimmed_record, modified) or records[id_]
+        with self._outage("end of life"):
+            cycles = self._cycles(projects, providers)
+        for project, provider in projects:
+            with logged(f"project {project.id}: what is vulnerable"):
+                self._record(project, provider, settings, matches, records, cycles.get(project.id) or ())
+
+    @contextlib.contextmanager
+    def _outage(self, what: str) -> Iterator[None]:
+        self._fetcher.outages.pop(what, None)
+        try:
+            yield
+        except (ProviderError, *_UNREADABLE) as error:
+            is_odd = not isinstance(error, ProviderError)
+            self._fetcher.outages[what] = words = f"{'an odd answer: ' * is_odd}{error}"[:200]
+            log.warning("%s: %s", what, words)
+
+    def _ask(self, request: Request) -> Answer:
+        answer = self._fetcher.fetch(request)
+        if answer.status != 200 and answer.status not in request.accept_statuses:
+            raise ProviderError(f"{host_of(request.url)} answered status {answer.status}")
+        return answer
+
+    @staticmethod
+    def _queries(provider: Provider, project: Project, one: Installation) -> list[OsvQuery]:
+        """Of what is installed, then of its newest version."""
+        package = osv_package(provider, project.name) or ("", "")
+        return [(*package, version.removeprefix("v") if package[0] == "Go" else version)
+                for version in (one.compared_as, one.newest) if version]
+
+    def _kept(self, url: str, read: Callable[[Any], Any], version: str = "") -> Any:
+        """What ``read`` makes of the JSON at an address, None for 404; it is asked for again where it has
+        another version than what is kept, or is of yesterday."""
+        known, body, read_at = self.store.documents.of([url]).get(url, ("", None, 0.0))
+        if version != known if version else self._clock() - read_at >= DAY:
+            answer = self._ask(Request(url, {"If-None-Match": known} if known and not version else {},
+                                       accept_statuses=(304, 404)))
+            if answer.status != 304:
+                body = read(answer.json()) if answer.status == 200 else None
+            self.store.documents.put(url, version or answer.headers.get("etag", known), body)
+        return body
+
+    def _cycles(self, projects: Iterable[tuple[Project, Provider]],
+                providers: Mapping[str, Provider]) -> dict[str, Any]:
+        """The cycles of projects that are products of endoflife.date, by project id."""
+        at = re.match("(https?://[^/]*)/api/v1/", providers["endoflife"].site)
+        if not at:
+            return {}
+        ids = {*PURL_TYPES.values(), "endoflife"}
+        projects = [(project, provider) for project, provider in projects if provider.id in ids]
+        products = self._kept(f"{at[0]}identifiers/purl", lambda found: {
+            one["identifier"]: one["product"]["name"] for one in found["result"]}) or {} if projects else {}
+        return {project.id: self._kept(f"{at[0]}products/{quote(product, safe='')}", lambda found: [
+            (one["name"], one.get("eolFrom"), bool(one.get("isEol"))) for one in found["result"]["releases"]])
+                for project, provider in projects
+                if (product := product_of(provider, project.name, products))}
+
+    def _record(self, project: Project, provider: Provider, settings: Settings,
+                matches: Mapping[OsvQuery, Mapping[str, str]], records: Mapping[str, Any],
+                cycles: Sequence[Any]) -> None:
+        now, order = self._clock(), provider.dialect.versions.order
+        has_package = osv_package(provider, project.name) is not None
+
+        def advised(one: Installation) -> Installation:
+            mine, *newest = self._queries(provider, project, one) or [("", "", "")]
+            eol, days = end_of_life(one.compared_as, cycles, now)
+            found = dataclasses.replace(one, eol=eol, eol_days=days) if cycles else one
+            if not has_package or mine not in matches or not matches[mine].keys() <= records.keys():
+                return found        # as it was
+            known = [records[id_] for id_ in matches[mine]]
+            left = matches.get(newest[0]) if newest else None
+            return dataclasses.replace(found, advised_at=now,
+                                       advisories=advisories_of(mine, known, left, order))
+
+        def change(before: Project) -> tuple[Project, Event | None]:
+            pairs = [(one, advised(one)) for one in before.installed]
+            alerts = [(after, *alerts_of(one, after)) for one, after in pairs]
+            project = dataclasses.replace(before, installed=tuple(
+                dataclasses.replace(after, alerted=alerted) for after, *_, alerted in alerts))
+            if not any(news or words for _, news, words, _ in alerts):
+                return project, None
+            return project, next((advice_event(
+                one, [(after, news, words) for after, news, words, _ in alerts], now, settings)
+                for one in self.store.projects.subscribers(project.source_id)
+                if one.project.id == project.id), None)
+        after, event = change(project)
+        if event or any(now - mine.advised_at >= DAY or mine != dataclasses.replace(
+                one, advised_at=mine.advised_at) for mine, one in zip(project.installed, after.installed)):
+            self.store.projects.record_advice(project, change)
 
 
 class Tracker(Worker):
@@ -8618,7 +8856,8 @@ class Tracker(Worker):
                          jitter)
         self.fetcher, self.helper, self.on_turn = fetcher, helper, on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
-        self._tended_at = -math.inf             # on the monotonic clock
+        self._advisor, self._has_to_advise = Advisor(store, fetcher, clock), threading.Event()
+        self._tended_at = self._advised_at = -math.inf      # on the monotonic clock
         self.configure(settings, providers)
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -8651,7 +8890,17 @@ class Tracker(Worker):
         self._hand_out()
         if self.store.database.has_to_compare.is_set() and _JUDGING not in self._busy:
             self._submit(_JUDGING, lambda _: self._judge_waiting(), None)
+        is_due = now - self._advised_at >= (10 * MINUTE if self._has_to_advise.is_set() else DAY)
+        if is_due and self._settings.osv_url and _ADVISING not in self._busy and _JUDGING not in self._busy:
+            self._has_to_advise.clear()
+            self._advised_at = now
+            self._submit(_ADVISING, lambda _: self.advise(), None)
         return self._idle_seconds
+
+    def advise(self) -> None:
+        """Find out about what is installed, now."""
+        with logged("what is vulnerable"):
+            self._advisor.advise(self._settings, self._providers)
 
     def record_abandoned(self) -> None:
         """Record the checks that did not end, as their process did in their midst."""
@@ -8697,6 +8946,7 @@ class Tracker(Worker):
                 self.fetcher.stopping.set()
                 pool.shutdown(cancel_futures=True)
                 raise
+        self._judge_waiting()
 
     def check(self, source: Source) -> list[Release] | None:
         """Check a claimed source and record it: the releases that are news, or None. Never raises."""
@@ -8721,13 +8971,14 @@ class Tracker(Worker):
         else:
             log.error("source %s/%s: check failed", source.provider, source.name, exc_info=error)
         now, interval = self._clock(), self._interval_of(source)
-        failure, alerts = CheckFailure(INTERNAL_ERROR, now + interval), list[Event]()
+        failure = CheckResult(now + interval, error=INTERNAL_ERROR)
         with logged(f"source {source.provider}/{source.name}: failure"):
             failure = check_failure(error, source, now, interval, self._jitter())
             if should_alert(source, failure, now):
-                alerts = self._health_events("failing", source, failure.error)
+                failure = dataclasses.replace(failure, events=self._health_events(
+                    "failing", source, failure.error or ""))
         with logged(f"source {source.provider}/{source.name}: failure"):
-            self.store.sources.record_failure(source.id, self._claimant, failure, alerts)
+            self.store.sources.record_check(source.id, self._claimant, failure)
             return []
         return None
 
@@ -8847,22 +9098,20 @@ class Tracker(Worker):
         return verdicts_on(project, releases, provider.dialect.versions, ruled_out)
 
     def _judge_waiting(self) -> None:
-        """Judge what waits for it, until more does: accounts take turns."""
+        """Judge what no check did, until more waits for it: a store that was upgraded, or what was installed
+        beside a check. Accounts take turns."""
+        self.store.database.has_to_compare.clear()
         with logged("comparing what is installed"):
-            self.store.database.has_to_compare.clear()
-            self._judge_rest(filter(None, itertools.starmap(
-                self.store.projects.get, self.store.projects.unjudged())))
-
-    def _judge_rest(self, projects: Iterable[Project]) -> None:
-        """Judge what a check did not: a store that was upgraded, or what was installed during the check."""
-        for project in projects:
-            provider = self._providers.get(project.provider)
-            with logged(f"project {project.id}: rules"):
-                known = self.store.releases.known(project.source_id)
-                if provider:
-                    self.store.projects.record_verdicts(self._verdicts(project, provider, known))
-            if self._stopping.is_set() or self.store.database.has_to_compare.is_set():
-                break
+            for project in filter(None, itertools.starmap(
+                    self.store.projects.get, self.store.projects.unjudged())):
+                provider = self._providers.get(project.provider)
+                with logged(f"project {project.id}: rules"):
+                    known = self.store.releases.known(project.source_id)
+                    if provider:
+                        self.store.projects.record_verdicts(self._verdicts(project, provider, known))
+                        self._has_to_advise.set()
+                if self._stopping.is_set() or self.store.database.has_to_compare.is_set():
+                    break
 
     def _record(self, source: Source, result: CheckResult,
                 news: list[Release]) -> tuple[list[Event], list[Release]]:
@@ -8873,9 +9122,11 @@ class Tracker(Worker):
         recorded = self.store.sources.record_check(source.id, self._claimant, result)
         if recorded is None:
             return [], []
-        if result.changed or result.verdicts:
-            with logged(f"source {source.id}: rules"):
-                self._judge_rest(self.store.projects.with_rules(source.id, is_unjudged=True))
+        if result.changed and result.verdicts:
+            self._has_to_advise.set()
+        if (result.changed or result.verdicts) and self.store.projects.with_rules(
+                source.id, is_unjudged=True):
+            self.store.database.has_to_compare.set()
         for release in news:
             log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
                      "updated" if release.is_updated else "new")
@@ -8992,35 +9243,27 @@ _BOT_LINE = re.compile(r"\b(?:dependabot|renovate)\b|^\W*(?:(?:chore|build|fix)\
                        re.IGNORECASE)
 
 
-def note_changes(message: str, seen: set[str]) -> list[Line]:
-    """What a note says, for a list of several: without links to changelogs, without what is in ``seen``, the
-    lines of the notes before it, which it is added to; what bots did is counted."""
-    kept, bots, texts, is_emptied = list[Line](), 0, set[str](), False
-    for line in lines_of(message[:CHANGES_NOTE]):
-        text = without_controls(line.text).strip()
-        is_heading = line.kind == "heading"
-        if _BOT_LINE.search(text):
-            bots, is_emptied = bots + 1, True
-        elif text and not _DROPPED_LINE.fullmatch(text):
-            if is_heading and is_emptied and kept and kept[-1].kind == "heading":
-                kept.pop()      # what stood below it stands above
-            is_emptied = not is_heading and line.kind != "code" and len(text) > 30 and text in seen
-            if not is_emptied:
-                runs = [run._replace(text=without_controls(run.text), href=_web_address(run.href))
-                        for run in line.runs]
-                kept.append(line._replace(runs=runs))
-            texts.update(() if is_heading else (text,))
-    while kept and kept[-1].kind == "heading":
-        kept.pop()
-    kept = kept if texts - seen else []
-    seen |= texts
-    return kept + ([Line("item", [Run(counted(bots, "dependency update"))])] if bots else [])
-
-
 def changes_in_notes(messages: Iterable[str]) -> list[list[Line]]:
-    """``note_changes`` of several notes, each without what those before it say."""
-    seen = set[str]()
-    return [note_changes(message, seen) for message in messages]
+    """What several notes say, for one list: without links to changelogs, without what the notes before them
+    say, and without headings that stand above nothing; what bots did is counted."""
+    found, seen = list[list[Line]](), set[str]()
+    for message in messages:
+        kept, bots, texts = list[Line](), 0, set[str]()
+        for line in reversed(lines_of(message[:CHANGES_NOTE])):
+            text, is_heading = without_controls(line.text).strip(), line.kind == "heading"
+            if _BOT_LINE.search(text):
+                bots += 1
+            elif text and not _DROPPED_LINE.fullmatch(text):
+                texts.update(() if is_heading else (text,))
+                is_known = line.kind != "code" and len(text) > 30 and text in seen
+                if not (is_known or is_heading and (not kept or kept[-1].kind == "heading")):
+                    runs = [run._replace(text=without_controls(run.text), href=_web_address(run.href))
+                            for run in line.runs]
+                    kept.append(line._replace(runs=runs))
+        lines = kept[::-1] if texts - seen else []
+        found.append(lines + ([Line("item", [Run(counted(bots, "dependency update"))])] if bots else []))
+        seen |= texts
+    return found
 
 
 def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> Item:
@@ -9035,7 +9278,7 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
                      "Released on {}, without a note.")
             lines = [Line("", [Run(words.format(body["time"][:10]))])]
     elif "heading" in body:         # a report
-        body |= {"provider": "", "project": ""}
+        body, (short_marks, marks) = {"provider": "", "project": ""} | body, ((), Line("", ()))
         heading = body["heading"]
         lines = [Line("item", [Run(without_controls(line))]) for line in body["lines"]]
     elif "destination" in body:
@@ -9117,13 +9360,12 @@ def json_bytes(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def shortened(text: str, room: int, escape: Callable[[str], str] = str,
-              size: Callable[[str], int] = len) -> str:
+def shortened(text: str, room: int, escape: Callable[[str], str] = str) -> str:
     """As much of the text, escaped, as there is room for, cut at a space if possible, with an ellipsis."""
-    if len(text) <= room and size(escape(text)) <= room:
+    if len(text) <= room and len(escape(text)) <= room:
         return escape(text)
     lengths = range(1, min(len(text), max(room, 0)) + 1)
-    fitting = bisect.bisect_right(lengths, room - size("…"), key=lambda length: size(escape(text[:length])))
+    fitting = bisect.bisect_right(lengths, room - 1, key=lambda length: len(escape(text[:length])))
     cut = text[:fitting]        # the longest beginning that fits
     last_blank = max(cut.rfind(" "), cut.rfind("\n"))
     if last_blank > fitting * 0.8:
@@ -9145,8 +9387,7 @@ class Markup:
     size: Callable[[str], int] = utf16_units
     line_end: str = "\n"
     bullet: str = "- "
-    is_plain: bool = False      # an item's links stand in lines of their own
-    has_links: bool = True      # else those are shown elsewhere
+    has_links: bool = True      # an item's; else those are shown elsewhere
 
     def run(self, run: Run, is_bold: bool = False) -> str:
         core = run.text.strip()
@@ -9186,22 +9427,17 @@ def truncate_lines(item: Item, room: int) -> list[Line]:
 def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bool) -> str:
     """An item with so much of its note, under its heading where that is not shown elsewhere."""
     head = markup.escape(shortened(item.heading, 250))
-    links = list(item.links.items()) if markup.has_links else []
-    if markup.is_plain:
-        ends = [f"{name}: {url}" for name, url in links[:1 if is_digest else 2]]
-    else:
-        if item.url and markup.link and not has_title:
-            head = markup.link(head, item.url)
-            links = links[1:]
-        head = markup.bold(head)
-        links = [] if is_digest else links
-        ends = [" · ".join(itertools.starmap(markup.link, links))] if markup.link and links else []
+    links = list(item.links.items()) if markup.link and markup.has_links else []
+    if markup.link and item.url and not has_title:
+        head = markup.link(head, item.url)
+        links = links[1:]
+    top = [] if has_title else [markup.bold(head)]
+    if item.is_security or not has_title and item.marks.runs:
+        top.append(markup.line(item.marks))
     body = [markup.line(line) for line in truncate_lines(item, note)]
-    top = ["" if has_title else head, markup.line(item.marks) if item.is_security or not has_title else ""]
-    parts = [list(filter(None, top)), body, ends]
-    if not markup.is_plain or is_digest:
-        parts = [parts[0] + body + ends] if markup.is_plain else [parts[0] + body, ends]
-    return (markup.line_end * 2).join(markup.line_end.join(part) for part in parts if part)
+    ends = [" · ".join(itertools.starmap(markup.link, links))] if markup.link and not is_digest else []
+    parts = [[*top, *body], ends]
+    return (markup.line_end * 2).join(markup.line_end.join(part) for part in parts if any(part))
 
 
 def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callable[[_Block], int], limit: int,
@@ -9236,8 +9472,7 @@ def blocks_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NO
     title = markup.bold(markup.escape(message.title)) if message.is_digest and not has_title else ""
     ends = [markup.escape(rest)]
     if message.is_digest and message.link and markup.has_links:
-        ends.append(markup.link("See all releases", message.link) if markup.link else
-                    f"See all releases: {message.link}" if markup.is_plain else "")
+        ends.append(markup.link("See all releases", message.link) if markup.link else "")
     return list(filter(None, [title, *blocks, *ends]))
 
 
@@ -9269,8 +9504,8 @@ def _markdown_link(text: str, url: str) -> str:
     return text if re.match("https?:", text) else f"[{text}]({url})"
 
 
-def _html_link(text: str, url: str, looks: str = "") -> str:
-    return f'<a href="{html.escape(url)}"{looks}>{text}</a>'
+def _html_link(text: str, url: str) -> str:
+    return f'<a href="{html.escape(url)}">{text}</a>'
 
 
 def _markdown(escape: Callable[[str], str], start: Callable[[str], str] = _escape_start,
@@ -9299,9 +9534,8 @@ _NTFY = dataclasses.replace(_GOTIFY, has_links=False)
 _HTML = Markup(html.escape, str, "<b>{}</b>".format, lambda text: f"<code>{html.escape(text)}</code>",
                _html_link, json_bytes, bullet="• ")
 _FEW_TAGS = dataclasses.replace(_HTML, code=None)
-_PLAIN = Markup(size=json_bytes, is_plain=True)
-_MAIL_TEXT = dataclasses.replace(
-    _PLAIN, link=lambda text, url: text if re.match("https?:", text) else f"{text} ({url})")
+_PLAIN = Markup(
+    link=lambda text, url: text if re.match("https?:", text) else f"{text} ({url})", size=json_bytes)
 
 
 def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
@@ -9424,28 +9658,26 @@ def _card_line(line: Line) -> dict[str, Any]:
         for run in runs]}
 
 
-def _card_elements(is_alone: bool, item: Item, note: int) -> list[dict[str, Any]]:
-    elements = [_card_line(Line("heading", [Run(shortened(item.heading, 250))])) | {"separator": True}]
+def _card_elements(item: Item, note: int) -> list[dict[str, Any]]:
+    links = [Run(f"{name}  ", href=url) for name, url in item.links.items()]
+    elements = [_card_line(line) for line in (
+        Line("heading", [Run(shortened(item.heading, 250))]), item.marks, *truncate_lines(item, note),
+        Line("", links)) if line.runs]
+    elements[0]["separator"] = True
     if item.is_security:
         elements[0]["inlines"][0]["color"] = "attention"
-    elements += [_card_line(line) for line in [item.marks, *truncate_lines(item, note)] if line.runs]
-    if links := dict(list(item.links.items())[:2 if is_alone else 1]):
-        elements.append({"type": "TextBlock", "wrap": True, "text": " · ".join(
-            itertools.starmap(_markdown_link, links.items()))})
     return elements
 
 
 def _microsoft_teams(message: Message) -> Request:
     """https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using: an
     Adaptive Card, 28 KB."""
-    make = functools.partial(_card_elements, not message.is_digest)
-    blocks, rest = _fitted(message, make, json_bytes, 18_000, _CHAT_NOTE)
-    elements = [element for block in blocks for element in block]
+    blocks, rest = _fitted(message, _card_elements, json_bytes, 18_000, _CHAT_NOTE)
+    ends = [Run(f"{rest}  ")] if rest else []
     if message.is_digest:
-        elements.insert(0, _card_line(Line("heading", [Run(message.title)])))
-    elements += [_card_line(Line("", [Run(rest)]))] if rest else []
-    if message.is_digest and message.link:
-        elements.append({"type": "TextBlock", "text": _markdown_link("See all releases", message.link)})
+        blocks.insert(0, [_card_line(Line("heading", [Run(message.title)]))])
+        ends += [Run("See all releases", href=message.link)] if message.link else []
+    elements = [*itertools.chain.from_iterable(blocks), *([_card_line(Line("", ends))] if ends else [])]
     card = {"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard",
             "version": "1.4", "fallbackText": shortened(message.title, 250), "msteams": {"width": "Full"},
             "body": elements}
@@ -9520,59 +9752,32 @@ def _apprise(message: Message) -> Request:
     return _json_request(message.settings["url"], content)
 
 
+# Its colours are readable on a light and on a dark background.
 _MAIL_PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
 <head>
 <meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark">
-<style>
-:root { color-scheme: light dark; }
-@media (prefers-color-scheme: dark) {
-  .page { background: #14181c !important; color: #e4e8ec !important; }
-  .card { background: #1e2429 !important; border-color: #3a434b !important; }
-  .soft { color: #a9b2ba !important; }
-  .code { background: #2b333a !important; }
-  .link { color: #7db4ff !important; }
-}
-</style>
 </head>
-<body style="margin:0">
-<div class="page" style="padding:16px 8px;background:#f2f4f6;color:#1c2227;%(font)s">
-<div style="max-width:600px;margin:0 auto">
+<body style="max-width:600px;margin:0 auto;padding:16px 8px;%(font)s">
 %(content)s
-<p class="soft" style="margin:16px 8px;font-size:13px;color:#59636c">%(footer)s</p>
-</div>
-</div>
+<p style="margin:16px 8px;font-size:13px;color:#808080">%(footer)s</p>
 </body>
 </html>
 """
 _MAIL_FONT = "font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;overflow-wrap:anywhere"
-_MAIL_CARD = ('<div class="card" style="margin:0 0 16px;padding:20px;background:#fff;'
-              'border:1px solid #dce1e6;border-radius:8px">\n{}\n</div>')
+_MAIL_CARD = ('<div style="margin:0 0 16px;padding:20px;border:1px solid #808080;border-radius:8px">\n'
+              "{}\n</div>")
 _MAIL_BUTTON = ('<a href="{}" style="display:inline-block;margin:4px 16px 4px 0;padding:8px 16px;'
                 'border-radius:6px;background:#1d5fae;color:#fff;text-decoration:none">{}</a>')
 _MAIL_BADGE = ('<span style="display:inline-block;margin:0 6px 4px 0;padding:1px 10px;border-radius:10px;'
                'background:{};color:#fff;font-size:13px">{}</span>')
-_mail_link = functools.partial(_html_link, looks=' class="link" style="color:#1d5fae"')
-_MAIL = dataclasses.replace(_HTML, link=_mail_link, code=lambda text: (
-    '<code class="code" style="padding:1px 4px;background:#eef1f4;font-size:14px">'
-    f"{html.escape(text)}</code>"))
-
-
-def _mail_note(lines: Sequence[Line]) -> Iterator[str]:
-    for (kind, _), group in itertools.groupby(lines, lambda line: (line.kind, bool(line.runs))):
-        texts = ["".join(_MAIL.run(run) for run in line.runs) for line in group]
-        if kind == "heading":
-            yield from (f'<h3 style="margin:16px 0 4px;font-size:16px">{text}</h3>' for text in texts)
-        elif kind == "item":
-            items = "".join(f"<li>{text}</li>\n" for text in texts)
-            yield f'<ul style="margin:0 0 12px;padding-left:20px">\n{items}</ul>'
-        elif kind == "code":
-            yield ('<pre class="code" style="margin:0 0 12px;padding:8px;background:#eef1f4;font-size:14px;'
-                   'white-space:pre-wrap">' + "\n".join(texts) + "</pre>")
-        elif any(texts):
-            yield '<p style="margin:0 0 12px">' + "<br>\n".join(texts) + "</p>"
+_MAIL_LINES = {     # by their kind
+    "heading": '<h3 style="margin:16px 0 4px;font-size:16px">{}</h3>',
+    "item": '<div style="padding-left:20px;text-indent:-12px">• {}</div>',
+    "code": '<pre style="margin:0 0 0 20px;font-size:14px;white-space:pre-wrap">{}</pre>',
+    "": '<div style="min-height:12px">{}</div>'}
 
 
 def _mail_item(item: Item, note: int) -> str:
@@ -9581,34 +9786,33 @@ def _mail_item(item: Item, note: int) -> str:
     parts = [f'<h2 style="margin:0 0 4px;font-size:20px">{html.escape(item.heading)}</h2>', "".join(badges)]
     if item.is_security:
         fixes = [run for run in item.marks.runs if not run.text.startswith(" · ")]
-        parts.append(f'<p style="margin:4px 0 12px">{_MAIL.line(Line("", fixes))}</p>')
-    parts += _mail_note(truncate_lines(item, note))
+        parts.append(f'<p style="margin:4px 0 12px">{_HTML.line(Line("", fixes))}</p>')
+    parts += [_MAIL_LINES[line.kind].format("".join(map(_HTML.run, line.runs)))
+              for line in truncate_lines(item, note)]
     is_cut = sum(len(line.text) for line in item.lines) > note
     links = [_MAIL_BUTTON.format(html.escape(url), "Read all" if is_cut else name) if url == item.url
-             else _mail_link(name, url) for name, url in item.links.items()]
+             else _html_link(name, url) for name, url in item.links.items()]
     return _MAIL_CARD.format("\n".join(filter(None, [*parts, "\n".join(links)])))
 
 
 def _mail_parts(message: Message) -> tuple[str, str]:
     """The text and the HTML; a digest begins with a list of what it has."""
-    def made(make: Callable[[Item, int], str], each: str) -> tuple[str, list[str]]:
-        pairs, rest = _fitted(message, lambda item, note: (item.title, make(item, note)),
-                              lambda pair: sum(map(json_bytes, pair)), 500_000, _MAIL_NOTE)
-        contents = "\n".join(each.format(html.escape(title) if "<" in each else title) for title, _ in pairs)
-        return contents, [*(block for _, block in pairs), *([rest] if rest else [])]
-    contents, blocks = made(lambda item, note: _block(item, _MAIL_TEXT, note, False, False), "- {}")
-    items, cards = made(_mail_item, "<li>{}</li>")
+    texts, rest = _fitted(message, lambda item, note: _block(item, _PLAIN, note, False, False), json_bytes,
+                          500_000, _MAIL_NOTE)
+    cards, others = _fitted(message, _mail_item, json_bytes, 500_000, _MAIL_NOTE)
     if message.is_digest:
-        blocks.insert(0, f"{message.title}\n\n{contents}")
+        titles = [item.title for item, _ in zip(message.items, texts)]
+        texts.insert(0, "\n".join([message.title, "", *(f"- {title}" for title in titles)]))
+        items = "\n".join(f"<li>{html.escape(title)}</li>" for title in titles)
         cards.insert(0, _MAIL_CARD.format(
             f'<h1 style="margin:0 0 8px;font-size:20px">{html.escape(message.title)}</h1>\n'
             f'<ul style="margin:0;padding-left:20px">\n{items}\n</ul>'))
     base, destination = message.service.base_url, message.batch[0].destination
     about, place = "Sent by releasetrack.", _web_address(f"{base}/notifications/{destination.id}")
-    footer = f"{about} {_mail_link('Change or stop these mails', place)}" if place else about
+    footer = f"{about} {_html_link('Change or stop these mails', place)}" if place else about
     ends = f"{about} Change or stop these mails: {place}" if place else about
-    page = {"font": _MAIL_FONT, "content": "\n".join(cards), "footer": footer}
-    return "\n\n\n".join(blocks) + f"\n\n-- \n{ends}\n", _MAIL_PAGE % page
+    page = {"font": _MAIL_FONT, "content": "\n".join([*cards, others]), "footer": footer}
+    return "\n\n\n".join(filter(None, [*texts, rest])) + f"\n\n-- \n{ends}\n", _MAIL_PAGE % page
 
 
 def _email(message: Message) -> Mail:
@@ -9905,22 +10109,19 @@ def _format_exchange(redact: Callable[[str], str], first: str, headers: Iterable
     return "\n\n".join(redact(part.replace("\r\n", "\n")) for part in (head, body)).rstrip()
 
 
-def request_text(redact: Callable[[str], str], sent: Request | Mail) -> str:
-    """What was sent, as people read it, without secrets; its beginning."""
+def transcript(redact: Callable[[str], str], sent: Request | Mail, answer: Answer | None) -> tuple[str, str]:
+    """The beginnings of what was sent and of what was answered, as people read them, without secrets."""
     if isinstance(sent, Request):
         body = (sent.body or b"")[:2 * SENT_LIMIT].decode("utf-8", "replace")
-        return _format_exchange(redact, f"{sent.method} {sent.url}", sent.headers.items(), body)[:SENT_LIMIT]
-    mail = email.message_from_bytes(sent.content, policy=email.policy.default)
-    plain = mail.get_body(("plain",))
-    return _format_exchange(redact, f"from {sent.sender} to {sent.recipient}\n", mail.items(),
-                            plain.get_content() if plain else "")[:SENT_LIMIT]
-
-
-def transcript(redact: Callable[[str], str], sent: Request | Mail, answer: Answer | None) -> tuple[str, str]:
-    """What was sent and what was answered, as people read it, without secrets."""
+        text = _format_exchange(redact, f"{sent.method} {sent.url}", sent.headers.items(), body)
+    else:
+        mail = email.message_from_bytes(sent.content, policy=email.policy.default)
+        plain = mail.get_body(("plain",))
+        text = _format_exchange(redact, f"from {sent.sender} to {sent.recipient}\n", mail.items(),
+                                plain.get_content() if plain else "")
     answered = answer and _format_exchange(redact, f"answered by {answer.address}: {answer.status}",
                                            answer.headers.items(), answer.text())
-    return request_text(redact, sent), (answered or "")[:2 * KIB]
+    return text[:SENT_LIMIT], (answered or "")[:2 * KIB]
 
 
 def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str],
@@ -9975,7 +10176,7 @@ class Courier(Worker):
         made: list[tuple[Delivery, Outcome]] = []
         self._report()
         while not self._stopping.is_set() and (due := self.store.outbox.due_destinations(self._clock())):
-            first = min(due, key=self._pause)
+            first = min((job.id for job in due), key=self._pause)
             if self._pause(first) > 10:         # longer than any kind's spacing: a receiver asks for patience
                 break
             self._stopping.wait(self._pause(first))
@@ -10041,9 +10242,8 @@ class Courier(Worker):
             return self._idle_seconds
         wait = self.store.outbox.seconds_until_due(self._clock(), self._idle_seconds)
         due = self.store.outbox.due_destinations(self._clock())
-        pauses = {id_: pause for id_ in due if (pause := self._pause(id_))}
-        waiting = sorted((Job(id_, account_id, id_, is_failing)
-                          for id_, (account_id, is_failing) in due.items() if id_ not in pauses),
+        pauses = {job.id: pause for job in due if (pause := self._pause(job.id))}
+        waiting = sorted((job for job in due if job.id not in pauses),
                          key=lambda job: self._served_at.get(job.id, 0.0))
         failing = schedule_jobs([job for job in waiting if job.is_failing],
                                 [job for job in self._busy if job.is_failing], self._WORKERS // 2, 1)
@@ -10135,7 +10335,7 @@ class Courier(Worker):
         redact = redactor(destination, self._kinds)
         try:
             request, answer, error = self._post(batch, now)
-            sent = request_text(redact, request)
+            sent, _ = transcript(redact, request, None)
         except Invalid as problem:      # such as an account's mail address
             answer, error = None, str(problem)
         error, duration = error and without_controls(error), time.monotonic() - began_at
@@ -10549,12 +10749,14 @@ def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Inst
     """What is installed, each once; what a project has already as it was compared and seen before."""
     before = {one.identity: one for one in project.installed}
     builds = {(one.place, one.version): one.first_digest for one in project.installed}
+    alerted = {one.place: one.alerted for one in project.installed}
     after: dict[str, Installation] = {}
     for one in installed:
         same = before.get(one.identity)
         after.setdefault(one.id, dataclasses.replace(
             same, seen_at=one.seen_at, previous=one.previous) if same else dataclasses.replace(
-            one, first_digest="" if one.digest else builds.get((one.place, one.version), "")))
+            one, first_digest="" if one.digest else builds.get((one.place, one.version), ""),
+            alerted=alerted.get(one.place, ())))
     return tuple(after.values())
 
 
@@ -10824,8 +11026,8 @@ def changed_settings(destination: Destination, given: Sequence[tuple[str, str]],
     return read_settings(destination.kind, [*kept, *given], brand, kinds)
 
 
-def changed_account(account: Account, fields: Fields) -> Account:
-    """An account after what ``fields`` say of its name and its options. Raises Invalid with every problem."""
+def account_changes(account: Account, fields: Fields) -> dict[str, Any]:
+    """What ``fields`` say of an account's name and its options. Raises Invalid with every problem."""
     changes = fields.options(ACCOUNT_OPTIONS)
     if fields.has("name"):
         changes["name"] = fields.label("name")
@@ -10835,7 +11037,7 @@ def changed_account(account: Account, fields: Fields) -> Account:
     if any(hours) and (hours[0] == hours[1] or not all(map(is_time, hours))):
         fields.add_problem("quiet_from", "and the end of quiet hours must be two times such as 22:00")
     fields.check()
-    return after
+    return changes
 
 
 def sample_values(account: Account) -> dict[str, str]:
@@ -10986,9 +11188,9 @@ class Configuration:
 
 class AnswerCache:
     """Answers to GETs of the API, and the account of each key, while nothing in the store has changed.
-    Everything is dropped when the store's revision has moved: at once after a commit of this process, within
-    20 ms after another's. Networks and limits are judged for each request. A page of 20 projects is
-    answered 7 times as fast with it, one of 20 releases 3.6 times, a project by its id 2.3 times."""
+    Everything is dropped when the store's revision has moved. Networks and limits are judged for each
+    request. A page of 20 projects is answered 7 times as fast with it, one of 20 releases 3.6 times, a
+    project by its id 2.3 times."""
     _LIMIT = 16 * MIB       # of all names and values together; a full cache starts empty again
 
     def __init__(self, revision: Callable[[], int]) -> None:
@@ -11029,6 +11231,7 @@ class Context:
     ask: Callable[[Request], Answer]                    # Fetcher's fetch, and the next
     refusal_of: Callable[[str, bool], str | None]
     refused_tokens: Mapping[str, tuple[str, float]]
+    outages: Mapping[str, str]
     try_out: Callable[..., tuple[str, str, str | None]]        # as Courier's
     health: Callable[[], dict[str, str]]
     config: Configuration
@@ -11261,13 +11464,15 @@ def remove_tag(call: Call, tag_id: str) -> dict[str, Any]:
 def list_updates(call: Call) -> dict[str, Any]:
     """A page of the projects of which something is installed that is behind, the most urgent first, then of
     those that are unsure, of which a newer version may follow what is installed (``may_follow``); with
-    ``all`` also those that are up to date, skipped or snoozed. 400: an unknown ``tag``."""
+    ``all`` also those that are up to date, skipped or snoozed; with ``vulnerable`` only those of which a
+    vulnerability is known. 400: an unknown ``tag``."""
     query, store = call.query, call.store
     place, tag, with_all, page = query.text("place"), query.text("tag"), query.flag("all"), query.page()
     if tag and not store.tags.get(call.account_id, tag):
         query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
     query.check()
-    now, groups = store.database.clock(), store.projects.updates(call.account_id, place, tag)
+    least = VULNERABLE if query.flag("vulnerable") else 0
+    now, groups = store.database.clock(), store.projects.updates(call.account_id, place, tag, least=least)
     ids = list(itertools.chain(*(groups.values() if with_all else [groups["behind"], groups["unsure"]])))
     found = store.projects.of_ids(call.account_id, ids[(page - 1) * PAGE_SIZE:page * PAGE_SIZE])
     return {"updates": [read_project(call, one) | {"state": (one.at(place) if place else one).state(now)}
@@ -11476,7 +11681,9 @@ _PROJECT = Project(
     Health(1.77e9, 1.77e9, 1.77e9, "no answer in time", 1.77e9, True, 42), "major", installed=(Installation(
         "nas", "latest", "sha256:1f3a", "container", 1.77e9, "0.13.3", "0.13.3", "behind", "minor", "0.13.4",
         "0.14.0", 2, "2026-01-31T08:00:00Z", ("CVE-2026-12345",), True, is_rebuilt=True,
-        may_follow="v2-1.0"),),
+        may_follow="v2-1.0", advised_at=1.77e9, eol="2026-11-12", advisories=(Advisory(
+            "CVE-2026-12345", ("GHSA-fxg5-wq6x-vr4w",), "Request smuggling", "high", "0.13.4", True,
+            "possible"),)),),
     skipped_version="0.14.0", snoozed_until=1.77e9, version_answers=(("v2-1.0", True),))
 _BARE_PROJECT = dataclasses.replace(Project.blank("", "github", "bottlepy/bottle"), id=_ID)
 _BARE_RELEASE = Release("0.13.4", "2026-01-31T08:00:00Z")
@@ -11494,7 +11701,7 @@ _SAMPLES: dict[str, Mapping[str, Any]] = {
              "direct": True, "service": "db", "file": "compose.yaml", "outcome": "recorded",
              "reason": "built here"},
     "Summary": {"projects": 60, "new_this_week": 7, "failing": 1, "unread": 5, "waiting_deliveries": 0,
-                "behind": 4, "unsure": 1},
+                "behind": 4, "unsure": 1, "vulnerable": 2},
     "Message": _OK | {"errors": ["Project name is required."]},
 }
 # The members that are always there, of those that may lack some.
@@ -11883,7 +12090,7 @@ pre {
 table, td, th { border: var(--rule); border-collapse: collapse; padding: .2rem .5rem; text-align: left; }
 header { background: var(--card); border-bottom: var(--rule); }
 header > div, main { max-width: 64rem; margin: 0 auto; padding: 0 1rem; }
-header nav, .row, .line { display: flex; flex-wrap: wrap; align-items: center; gap: .4rem .6rem; }
+header nav, .row, .line, .bulk { display: flex; flex-wrap: wrap; align-items: center; gap: .4rem .6rem; }
 header > div { display: flex; align-items: center; gap: 1rem; min-height: 3rem; }
 header nav { flex: 1; gap: .15rem; }
 header nav a, .menu > summary, nav small { padding: .3rem .65rem; border-radius: .4rem; color: var(--soft); }
@@ -11893,11 +12100,11 @@ header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 6
 .brand { display: flex; align-items: center; gap: .5rem; font-weight: 700; color: var(--text); }
 .brand img { width: 1.5rem; height: 1.5rem; }
 .menu, .list > li { position: relative; }
-.menu, .row > .end, .line > .end { margin-left: auto; }
+.menu, .line > .end { margin-left: auto; }
 .menu > summary { display: flex; align-items: center; gap: .5rem; cursor: pointer; }
 .menu > summary, .button { list-style: none; }
 :is(.menu > summary, .button)::-webkit-details-marker { display: none; }
-.card, .list, .tiles > li, .grid > li { background: var(--card); border: var(--rule); border-radius: .6rem; }
+.card, .list, .grid > li { background: var(--card); border: var(--rule); border-radius: .6rem; }
 .menu > div {
   position: absolute; right: 0; top: 100%; z-index: 3; min-width: 14rem; margin: .4rem 0 0; padding: .4rem;
 }
@@ -11906,7 +12113,7 @@ header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 6
 .skip { position: fixed; top: .4rem; left: -99rem; padding: .5rem 1rem; background: var(--card); z-index: 9; }
 .skip:focus { left: 1rem; }
 main { padding: 1.25rem 1rem 4rem; }
-main > .line, #above > .line { margin: 0 0 1rem; }
+main > .line { margin: 0 0 1rem; }
 .crumbs { margin: 0 0 .3rem; }
 .crumbs a { color: inherit; }
 .narrow { max-width: 26rem; padding-top: 9vh; }
@@ -11928,7 +12135,7 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .main:hover { filter: brightness(1.08); }
 .quiet { background: none; border-color: transparent; color: var(--soft); }
 .danger { color: var(--bad); }
-.small, .bar button { padding: .1rem .5rem; min-height: 1.75rem; font-size: .8125rem; }
+.small, .bar .row > button { padding: .1rem .5rem; min-height: 1.75rem; font-size: .8125rem; }
 [role=alert], [role=status] { padding: .7rem 1rem; border-radius: .5rem; margin: 0 0 1rem; }
 [role=alert], .mark.bad { background: var(--bad-tint); color: var(--bad); }
 [role=status] { background: var(--good-tint); }
@@ -11940,7 +12147,6 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 }
 .icon { width: 1.25rem; height: 1.25rem; padding: .18rem; border-radius: .35rem; background: currentColor; }
 .icon > use { color: #fff; }
-.icon.big { width: 2rem; height: 2rem; padding: .35rem; border-radius: .5rem; }
 .card { padding: 1.25rem; margin: 0 0 1.25rem; }
 .card > h2:first-child, .of-note > :first-child { margin-top: 0; }
 .card > :last-child, .list > li > :last-child, .field:last-child { margin-bottom: 0; }
@@ -11948,10 +12154,7 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .changes h3 { font-size: 1em; margin: .6rem 0 0; }
 .changes ul { margin: 0; padding-left: 1.2rem; }
 .empty { text-align: center; padding: 2.6rem 1.2rem; color: var(--soft); }
-.empty > .glyph {
-  width: 5rem; height: 5rem; padding: 1.2rem; border-radius: 50%; stroke-width: 1;
-  background: var(--tint); color: var(--accent); margin-bottom: .8rem;
-}
+.empty > .glyph { width: 3rem; height: 3rem; stroke-width: 1; color: var(--accent); margin-bottom: .8rem; }
 .fold, .fold[open] > summary { margin-bottom: 1rem; }
 .fold > summary { cursor: pointer; font-weight: 600; }
 .card.fold { padding: .7rem 1.25rem; }
@@ -11960,7 +12163,8 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .list + .card, :not(.columns) > form + .card { margin-top: 1.25rem; }
 .bar ~ h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; }
 .bar + h2 { margin-top: .3rem; }
-.bar { margin: 0 0 .6rem; gap: .4rem 1rem; }
+.bar { margin: 0 0 .6rem; }
+.bar .soft { margin-right: auto; }
 fieldset { border: 0; padding: 0; margin: 0 0 1.5rem; min-width: 0; }
 fieldset + fieldset { border-top: var(--rule); padding-top: 1.5rem; }
 legend { float: left; width: 100%; padding: 0; margin: 0 0 .8rem; font-size: 1rem; }
@@ -11968,23 +12172,21 @@ legend + * { clear: both; }
 .field { margin: 0 0 1rem; min-width: 0; }
 .field > label:not(.check), .field > b { display: block; margin-bottom: .375rem; font-weight: 600; }
 .field > .hint { margin-top: .3rem; max-width: 36rem; }
+.field > textarea { vertical-align: top; }
 .field > textarea + textarea { margin-top: .4rem; }
 .field > [readonly] { max-width: min(36rem, 100% - 6rem); margin-right: .4rem; }
 .check { font-weight: 400; display: inline-flex; gap: .5rem; align-items: center; margin: 0 1rem .2rem 0; }
 .form > .row { margin: 1.25rem -1.25rem -1.25rem; padding: .8rem 1.25rem; border-top: var(--rule); }
 .filters { margin: 0 0 1rem; gap: .5rem; }
-.filters .field { margin: 0; flex: 0 1 9.5rem; }
+.filters .field { margin: 0; flex: 0 1 10.5rem; }
 .filters .field:has([type=search]) { flex: 1 1 16rem; }
 .filters input, .filters select { max-width: none; }
 .filters label:not(.check) { position: absolute; width: 1px; height: 1px; clip-path: inset(50%); }
-.filters .check, .chip {
+.filters .check {
   border: var(--rule); border-radius: 2rem; background: var(--card); margin: 0;
-  padding: .3rem .8rem; cursor: pointer; text-decoration: none; color: inherit; font-size: .875rem;
+  padding: .3rem .8rem; cursor: pointer; font-size: .875rem;
 }
 .filters .check:has(:checked) { background: var(--tint); color: var(--accent); border-color: var(--accent); }
-.chip { padding: .05rem .6rem; }
-.chips { min-width: 0; max-width: 100%; display: flex; flex-wrap: wrap; gap: .35rem; }
-.chips:has(:nth-child(2)) { flex-basis: 100%; }
 .mark {
   background: var(--tint); color: var(--accent); font-size: .75rem; line-height: 1.35rem; font-weight: 500;
   padding: 0 .5rem; border-radius: 1rem; max-width: 100%; text-decoration: none; white-space: nowrap;
@@ -12016,20 +12218,17 @@ a.mark:hover, .name:hover { text-decoration: underline; }
   .columns > section { position: sticky; top: 1rem; }
   .updates > li { grid-template-columns: minmax(0, 1fr) 7.5rem; }
   .updates > li > .line {
-    display: grid; grid-template-columns: 1.25rem 14rem 12rem 1fr auto; gap: .1rem .6rem; align-items: start;
+    display: grid; grid-template-columns: 1.25rem 14rem 12rem 1fr; gap: .1rem .6rem; align-items: start;
   }
   .updates .line > .icon + .name { max-width: 100%; }
   .updates .marks { display: flex; flex-wrap: wrap; gap: .35rem; grid-column: 4; }
-  .updates .about { grid-row: 2; grid-column: 2 / 5; }
-  .updates .chips { grid-row: 1; grid-column: 5; }
+  .updates .about { grid-row: 2; grid-column: 2 / -1; }
 }
-.grid, .tiles { display: grid; gap: .6rem; background: none; border: 0; }
+.grid { display: grid; gap: .6rem; background: none; border: 0; }
 .grid { grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
-.grid > li, .tiles > li { align-content: start; }
-.tiles { grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); }
-.tiles b { flex: 0 0 100%; font-size: 1.5rem; line-height: 1.2; }
+.grid > li { align-content: start; }
 .facts > li { padding: .45rem 1rem; }
-.facts b { min-width: min(11rem, 40%); font-weight: 400; color: var(--soft); }
+.facts b { min-width: min(12rem, 50%); font-weight: 400; color: var(--soft); }
 .facts .name { order: 1; font-weight: 400; text-decoration: underline; }
 .rows > li { padding: .22rem 1rem; grid-template-columns: auto 1fr max-content; align-items: start; }
 .rows > li:hover, .rows > li:focus-within { background: light-dark(#fafbfc, #1b2029); }
@@ -12039,8 +12238,6 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .rows :is(.line > b, .mark), .filters .field:has(.check) { flex: none; }
 .rows .line > b { font: 400 .8125rem ui-monospace, monospace; max-width: 100%; }
 .rows > .unseen .name { font-weight: 700; }
-.rows:not(.projects) .icon { position: absolute; left: 1rem; top: .4rem; }
-.rows:not(.projects) > li > .line:has(> .icon) { padding-left: 1.85rem; }
 .dot {
   position: absolute; left: .3rem; top: .8rem; padding: .25rem; border-radius: 50%; background: var(--accent);
 }
@@ -12059,32 +12256,22 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .of-note ul, .of-note ol { padding-left: 1.4rem; }
 .of-note blockquote { padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft); }
 .keys { color: inherit; margin: auto; }
-.heads, .projects .line { display: grid; align-items: center; gap: 0 .6rem; }
-.heads { grid-template-columns: 1rem minmax(0, 1fr) auto 6.5rem; padding: 0 1rem .4rem; font-size: .8125rem; }
-.heads > a { color: var(--soft); text-decoration: none; }
-.heads > a[aria-current] { color: var(--text); }
-.by-updated { grid-column: 4; grid-row: 1; text-align: right; }
+.check.hint { padding: 0 1rem .3rem; }
 .projects > li { grid-template-columns: minmax(0, 1fr) 6.5rem; }
-.projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 2fr) minmax(0, 1fr) minmax(0, 1.3fr); }
+.projects .line { display: grid; grid-template-columns: 1rem 1.25rem minmax(0, 2fr) 1fr 1fr; }
 .projects .name { justify-self: start; max-width: 100%; }
 .projects .line > b { white-space: normal; }
 .projects .marks { grid-column: 5; display: flex; gap: .35rem; min-width: 0; }
 .projects .hint { padding-left: 4rem; }
-.bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; gap: .6rem; }
-.bulk select, .bulk input[name=place] { max-width: 16rem; }
-.bulk .field { display: flex; align-items: center; gap: .6rem; margin: 0; }
-form:not(:has([name=project]:checked)) > .bulk, header nav .glyph, .of-note img { display: none; }
-.form { container-type: inline-size; }
-@container (min-width: 52rem) {
-  .field:has(> .hint) { display: grid; grid-template-columns: minmax(0, 36rem) 1fr; gap: 0 1.5rem; }
-  .field > * { grid-column: 1; }
-  .field > input { align-self: start; }
-  .field > .hint { grid-column: 2; grid-row: 2; margin: 0; align-self: center; }
-}
+.bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; }
+.bulk fieldset { margin: 0; }
+.bulk .field { display: flex; align-items: center; gap: .6rem; }
+.bulk .field > label { margin: 0; flex: none; }
+.bulk select, .bulk input { max-width: 16rem; }
+html:not(:has([name=project]:checked)) .bulk, header nav .glyph, .of-note img { display: none; }
 @media (max-width: 44rem) {
   html { scroll-padding-bottom: 7rem; }
   html:has([name=project]:checked) { scroll-padding-bottom: 16rem; }
-  header > div { min-height: 2.75rem; }
   header nav {
     position: fixed; inset: auto 0 0; z-index: 4; display: grid; grid-auto-flow: column;
     grid-auto-columns: minmax(0, 1fr); gap: 0; background: var(--card); border-top: var(--rule);
@@ -12094,24 +12281,20 @@ form:not(:has([name=project]:checked)) > .bulk, header nav .glyph, .of-note img 
     font-size: .75rem; display: grid; justify-items: center; gap: .1rem; padding: .4rem 0;
   }
   header nav .glyph { display: block; }
-  .grid .hint { display: none; }
   .menu { position: static; margin: 0; }
   .menu > div { position: fixed; inset: auto .6rem calc(3.7rem + env(safe-area-inset-bottom)) auto; }
   .menu a, .menu button { font-size: .9375rem; padding: .5rem .65rem; }
   main { padding: 1rem .75rem 6rem; }
   .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
   .note iframe.tall { height: 75vh; }
-  .form { padding: 1rem; }
-  .form > .row { margin: 1rem -1rem -1rem; padding: .8rem 1rem; }
   .filters .field { flex: 1 1 7rem; }
   .filters:has(.field ~ .field ~ .field ~ .field ~ .field) .field:has(select) { flex-basis: 40%; }
   .list:not(.rows, .updates) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
   .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding: .22rem 1rem .22rem 1.2rem; }
   .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; }
   .rows > li > .note { grid-column: 1 / -1; }
-  .rows:not(.projects) .icon { left: 1.2rem; top: .6rem; }
   .rows > li > a.hint { grid-column: 1 / -1; text-align: right; }
-  .rows:not(.projects) .name { flex: 0 0 100%; max-width: 100%; }
+  .rows:not(.projects) .name { flex: 0 0 calc(100% - 1.85rem); max-width: none; }
   .projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 1fr); min-width: 0; }
   .projects .line > :is(b, .marks) { grid-column: 3; }
 }
@@ -12214,29 +12397,21 @@ _GLYPHS = {
     "fork": "M4 2a1.5 1.5 0 1 0 0 3a1.5 1.5 0 1 0 0-3M12 2a1.5 1.5 0 1 0 0 3a1.5 1.5 0 1 0 0-3"
             "M8 11a1.5 1.5 0 1 0 0 3a1.5 1.5 0 1 0 0-3M4 5v1a2 2 0 0 0 2 2h4a2 2 0 0 0 2-2V5M8 8v3",
     "container": "M1.8 4h12.4v8.5H1.8zM5 6.2v4M8 6.2v4M11 6.2v4",
-    "commit": "M1.5 8h4M10.5 8h4M8 5.5a2.5 2.5 0 1 0 0 5a2.5 2.5 0 1 0 0-5",
-    "layers": "M8 2 14 5 8 8 2 5zM2 8l6 3 6-3M2 11l6 3 6-3",
-    "archive": "M2 3h12v3H2zM3 6v7h10V6M6.5 8.8h3",
     "chat": "M2.5 3h11v8H7l-3 2.5V11H2.5z",
     "plane": "M14 2.2 2 7.4l4.6 1.8L14 2.2 9.2 13.6 6.6 9.2",
     "envelope": "M2 3.5h12v9H2zM2.3 4.5 8 9l5.7-4.5",
     "phone": "M5 1.8h6v12.4H5zM7.3 12h1.4",
     "hook": "M9.5 5v6a2.9 2.9 0 0 1-5.8 0V9.2M9.5 5a1.5 1.5 0 1 0 0-3a1.5 1.5 0 1 0 0 3",
-    "room": "M6.5 2.5 5 13.5M11 2.5 9.5 13.5M2.5 6h11.2M2.2 10h11.2",
-    "people": "M6 7.5a2.3 2.3 0 1 0 0-4.6a2.3 2.3 0 1 0 0 4.6M2 13c0-5 8-5 8 0"
-              "M10.6 3.2a2 2 0 1 1 .4 4M11.6 9.3c1.6.3 2.6 1.6 2.6 3.7",
-    "fan": "M2 8h4.5L13 3.5M6.5 8H14M6.5 8l6.5 4.5",
 }
 ICONS = '<svg xmlns="http://www.w3.org/2000/svg">' + "".join(
     f'<symbol id="{name}" viewBox="0 0 16 16"><path d="{path}"/></symbol>'
     for name, path in _GLYPHS.items()) + "</svg>"
 
 _GLYPH_OF = {name: glyph for glyph, names in {          # of dialects, and of kinds of destinations
-    "fork": "github gitlab forgejo bitbucket", "container": "dockerhub oci quay", "releases": "page feed",
-    "layers": "artifacthub helm", "commit": "git sourcehut", "archive": "savannah sourceforge",
-    "chat": "slack discord hangouts_chat mattermost rocketchat", "plane": "telegram", "room": "matrix",
-    "people": "microsoft_teams", "hook": "webhook", "notifications": "ntfy gotify", "phone": "pushover",
-    "fan": "apprise", "envelope": "email"}.items() for name in names.split()}
+    "fork": "github gitlab forgejo bitbucket git sourcehut", "container": "dockerhub oci quay",
+    "chat": "slack discord hangouts_chat mattermost rocketchat matrix microsoft_teams", "plane": "telegram",
+    "releases": "page feed", "hook": "webhook", "notifications": "ntfy gotify apprise", "phone": "pushover",
+    "envelope": "email"}.items() for name in names.split()}
 
 
 def icon_of(id_: str, title: str = "", dialect: Dialect | None = None) -> tuple[str, str, str]:
@@ -12363,43 +12538,36 @@ template_of("""\
 </html>
 """, "layout")
 template_of("""\
-% if pages:
-<nav class="row" aria-label="More">
-  % for rel, name, path in pages:
-  <a class="button" rel="{{rel}}" href="{{root}}{{path}}">{{name}}</a>
-  % end
-</nav>
-% end
-""", "pager")
-template_of("""\
-<svg class="icon {{get("size", "")}}" color="{{icon[1]}}" role="img" aria-label="{{icon[2]}}"
-  {{"" if icon[2] else "aria-hidden=true"}}><title>{{icon[2]}}</title>
-  <use href="{{root}}/icons.svg#{{icon[0]}}"/></svg>
-""", "icon")
-template_of("""\
-% for style, text in marks:
-% if text.startswith("CVE-"):
-<a class="mark {{style}}" href="https://www.cve.org/CVERecord?id={{text}}" rel="noreferrer">{{text}}</a>
+% for style, text, path, why in ((*mark, "", "")[:4] for mark in marks):
+% if path or text.startswith("CVE-"):
+<a class="mark {{style}}" rel="noreferrer" title="{{why}}"
+  href="{{root + path if path else "https://www.cve.org/CVERecord?id=" + text}}">{{text}}</a>
 % else:
-<span class="mark {{style}}">{{text}}</span>
+<span class="mark {{style}}" title="{{why}}">{{text}}</span>
 % end
 % end
 """, "marks")
 template_of("""\
 % if get("items"):
+% if items[0].box:
+<label class="check hint scripted"><input type="checkbox" data-all="project"> All on this page</label>
+% end
 <ul class="list {{get("looks", "")}}">
   % for item in items:
   <li {{"class=unseen" if item.is_new else ""}}>
     <div class="line">
       % if item.box:
-      <input type="checkbox" name="project" value="{{item.box}}" aria-label="{{item.name}}"
+      <input type="checkbox" form="bulk" name="project" value="{{item.box}}" aria-label="{{item.name}}"
         {{"checked" if item.is_chosen else ""}}>
       % end
       % if item.is_new:
       <span class="dot" role="img" aria-label="Unread"></span>
       % end
       % if item.icon:
-      % include("icon", icon=item.icon)
+      % glyph, colour, title = item.icon
+      <svg class="icon" color="{{colour}}" role="img" aria-label="{{title}}"
+        {{"" if title else "aria-hidden=true"}}><title>{{title}}</title>
+        <use href="{{root}}/icons.svg#{{glyph}}"/></svg>
       % end
       % if item.path:
       <a class="name" href="{{root}}{{item.path}}"><bdi>{{item.name}}</bdi></a>
@@ -12407,20 +12575,11 @@ template_of("""\
       % if item.title:
       <b>{{item.title}}</b>
       % end
-      % if item.marks:
       <span class="marks">
         % include("marks", marks=item.marks)
       </span>
-      % end
       % if item.about:
       <span class="soft about">{{item.about}}</span>
-      % end
-      % if item.chips:
-      <span class="chips">
-        % for style, text, path in item.chips:
-        <a class="mark {{style}}" href="{{root}}{{path}}">{{text}}</a>
-        % end
-      </span>
       % end
     </div>
     % if item.end or item.when or item.read:
@@ -12486,20 +12645,6 @@ template_of("""\
 <p class="soft">{{none}}</p>
 % end
 """, "list")
-template_of("""\
-% for at, (name, button) in enumerate(buttons.items()):
-% look = "class=main" if at == 0 and get("is_main") else ""
-% if button.sure:
-<details>
-  <summary class="button">{{button.label}}</summary>
-  <button name="do" value="{{name}}" class="danger">{{button.sure}}</button>
-</details>
-% elif button.label:
-<button {{look}} name="do" value="{{name}}">{{button.label}}</button>
-% end
-% end
-""", "buttons")
-
 # Items of lists, and fields of forms
 
 
@@ -12523,14 +12668,6 @@ class Field:
     @property
     def key(self) -> str:
         return self.id or self.name
-
-    @property
-    def is_set(self) -> bool:
-        """Whether it has more to show than a default: its first choice, or its placeholder."""
-        default = self.choices[0][0] if self.type == "select" else self.more.get("placeholder")
-        if self.type == "checks" or self.boxes:
-            return self.is_wrong or bool(any(self.boxes) or self.type == "checks" and self.chosen)
-        return self.is_wrong or self.value not in ("", default)
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -12583,8 +12720,7 @@ class Entry:
     name: str = ""
     box: str = ""                   # the project that is chosen by the box before the name
     is_chosen: bool = False
-    marks: Sequence[tuple[str, str]] = ()           # looks and text of each
-    chips: Sequence[tuple[str, str, str]] = ()      # looks, text and path of each
+    marks: Sequence[tuple[str, ...]] = ()   # looks and text of each; the path where it is a link; its title
     about: str = ""
     end: str = ""                   # at the right
     url: str = ""                   # at the provider
@@ -12679,13 +12815,14 @@ template_of("""\
 """, "fields")
 template_of("""\
 <form method="post" action="{{page}}" class="{{get("form_class", "card form")}}"
+  {{"id=" + form_id if get("form_id") else ""}}
   {{"data-live=" + live if get("live") else ""}} {{"enctype=multipart/form-data" if get("has_file") else ""}}>
   % for name, value in get("hidden", ()):
   <input type="hidden" name="{{name}}" value="{{value}}">
   % end
   % for legend, fields in (get("groups") or {"": get("fields", ())}).items():
-  % if fields and legend in get("folded", ()):
-  <details class="fold" {{"open" if any(field.is_set for field in fields) else ""}}>
+  % if fields and legend and get("is_folded"):
+  <details class="fold">
     <summary>{{legend}}</summary>
     % include("fields")
   </details>
@@ -12699,7 +12836,20 @@ template_of("""\
   % end
   % end
   <div class="row">
-    % include("buttons", is_main=get("is_main", True))
+    % if get("note"):
+    <span class="soft">{{note}}</span>
+    % end
+    % for at, (name, button) in enumerate(buttons.items()):
+    % if button.sure:
+    <details>
+      <summary class="button">{{button.label}}</summary>
+      <button name="do" value="{{name}}" class="danger">{{button.sure}}</button>
+    </details>
+    % elif button.label:
+    <button name="do" value="{{name}}" {{"class=main" if at == 0 and get("is_main", True) else ""}}>
+      {{button.label}}</button>
+    % end
+    % end
   </div>
 </form>
 """, "form")
@@ -13095,9 +13245,12 @@ template_of("""\
 <p>{{intro}}</p>
 % end
 % include("list")
-% include("pager", pages=get("pages"))
-% if get("legend"):
-<h2>{{legend}}</h2>
+% if get("pages"):
+<nav class="row" aria-label="More">
+  % for rel, name, path in pages:
+  <a class="button" rel="{{rel}}" href="{{root}}{{path}}">{{name}}</a>
+  % end
+</nav>
 % end
 % if get("buttons"):
 % include("form")
@@ -13105,11 +13258,7 @@ template_of("""\
 % include("fields")
 % end
 % if get("hint"):
-<p class="hint">{{hint}}
-  % if get("command"):
-  <code>{{command}}</code>
-  % end
-</p>
+<p class="hint">{{hint}}</p>
 % end
 % if get("text"):
 <pre tabindex="0">{{text}}</pre>
@@ -13140,9 +13289,6 @@ PAGE = template_of("""\
 </div>
 % if get("filters"):
 <form class="row filters" method="get" action="{{page.partition("?")[0]}}" data-live="found" role="search">
-  % for name, value in get("hidden", ()):
-  <input type="hidden" name="{{name}}" value="{{value}}">
-  % end
   % include("fields", fields=filters)
   <button class="unscripted">Search</button>
 </form>
@@ -13176,7 +13322,7 @@ def setup_page(visit: Visit) -> Page:
     if not is_open:
         return visit.show(
             PAGE, title="Welcome", hint="Open the setup link from the server's terminal or log. Or create an "
-            "account on the server:", command=f"{_COMMAND} add you@example.org",
+            f"account on the server: {_COMMAND} add you@example.org",
             faults=["This link has expired. Use the newest one in the log."] if given else [])
     return visit.show(
         PAGE, title="Welcome", intro="Create your admin account.", hidden=[("token", given)],
@@ -13227,12 +13373,11 @@ def login_page(visit: Visit) -> Page:
         return visit.show(
             PAGE, title="Sign in", hidden=[("pending", pending)], fields=[_CODE_FIELD],
             buttons={"verify": Button("Sign in", enter_code)},
-            hint="No phone and no recovery code? On the server, run",
-            command=f"{_COMMAND} recover you@example.org")
+            hint=f"No phone and no recovery code? On the server, run {_COMMAND} recover you@example.org")
     return visit.show(
         PAGE, title="Sign in", fields=[_EMAIL_FIELD, _PASSWORD_FIELD], buttons={
             "enter": Button("Sign in", enter), "": Button("", enter)},      # as some password managers do
-        hint="Forgot your password? On the server, run", command=f"{_COMMAND} passwd you@example.org")
+        hint=f"Forgot your password? On the server, run {_COMMAND} passwd you@example.org")
 
 
 def _next_path(visit: Visit) -> str:
@@ -13268,27 +13413,6 @@ def confirm_page(visit: Visit) -> Page:
 # Releases
 
 
-template_of("""\
-<div class="row bar">
-  % if count:
-  <span class="soft">{{count}}</span>
-  % end
-  % for label, path in chips:
-  <a class="chip" href="{{root}}{{path}}" title="Remove this filter" aria-label="Remove the filter {{label}}">
-    {{label}} \u00d7</a>
-  % end
-  % if get("failing"):
-  <a class="danger" href="{{root}}/projects?failing=yes">{{failing}}</a>
-  % end
-  % if get("buttons"):
-  <form class="end" id="marks" method="post" action="{{page}}">
-    % include("buttons")
-  </form>
-  % end
-</div>
-""", "bar")
-
-
 @page_at("/")
 def releases_page(visit: Visit) -> Page:
     """The latest releases of all projects, newest first; and what of them is read."""
@@ -13320,7 +13444,7 @@ def releases_page(visit: Visit) -> Page:
                                  for day, items in _release_items(visit, found).items()],
         pages=visit.pager(has_more, number), actions=_ADD_PROJECTS, drawing="releases",
         needs_destination=bool(found) and not visit.has_destination, feeds=visit.feeds(tag), unread=unread,
-        bar={"count": count, "buttons": buttons},
+        bar={"note": count, "buttons": buttons, "form_class": "bar", "form_id": "marks", "is_main": False},
         **_filters(visit, "Search releases and notes", "No release found.",
                    check_field("unread", "Unread", is_unread),
                    check_field("security", "Security", is_security)))
@@ -13335,7 +13459,7 @@ def _show_lists(visit: Visit, here: str, title: str, lists: Sequence[dict[str, A
                 below: Sequence[dict[str, Any]] = (), **values: Any) -> Page:
     """A page of lists that can be narrowed; ``nothing``: what it says where they are empty; ``bar``: what
     stands above them."""
-    top = [{"template": "bar", **bar}] if bar else []
+    top = [bar] if bar else []
     end = {"pages": pages, "empty": "" if any(one["items"] for one in lists) else nothing}
     return visit.show(PAGE, here, title=title, sections=[*top, *lists, end, *below], **values)
 
@@ -13351,12 +13475,9 @@ def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str
 
 
 def _search(visit: Visit, label: str, *others: Field) -> dict[str, Any]:
-    """Fields that narrow a list, a box for words first, and chips that remove what is chosen."""
-    names = {"q": {}, **{one.name: dict(one.choices) for one in others}}
+    """Fields that narrow a list, a box for words first."""
     return {"filters": [Field("q", label, visit.query.text("q") or "", type="search",
-                              more={"placeholder": label}), *others],
-            "chips": [(choices.get(value, value), visit.link(page="", **{name: ""}))
-                      for name, choices in names.items() if (value := visit.query.text(name))]}
+                              more={"placeholder": label}), *others]}
 
 
 def _release_item(visit: Visit, project: Project, release: Release, note: Note | None, **more: Any) -> Entry:
@@ -13421,16 +13542,18 @@ def updates_page(visit: Visit) -> Page:
     """What is installed and behind, the most urgent first, and what is unsure."""
     query, projects, account_id = visit.query, visit.store.projects, visit.account.id
     text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
-    number = query.page()
+    number, is_vulnerable = query.page(), query.flag("vulnerable")
     query.check()
-    ids, places = projects.updates(account_id, place, tag, text), projects.places(account_id)
+    ids = projects.updates(account_id, place, tag, text, VULNERABLE if is_vulnerable else 0)
+    places = projects.places(account_id)
     groups = {name: [_update_item(visit, project) for project in projects.of_ids(
         account_id, those[(number - 1) * PAGE_SIZE:number * PAGE_SIZE], place) if project.installed]
               for name, those in ids.items()}
-    nothing = "Nothing that matches is behind." if text or place or tag else (
+    nothing = "Nothing that matches is behind." if text or place or tag or is_vulnerable else (
         "Nothing that is compared is behind." if ids["unknown"] else "Everything is up to date.")
     narrowing = _search(visit, "Search", visit.filter("place", "Place", {one: one for one in places if one}),
-                        visit.filter("tag", "Tag", visit.tags))
+                        visit.filter("tag", "Tag", visit.tags),
+                        check_field("vulnerable", "Vulnerable", is_vulnerable))
     if not places:
         narrowing["filters"] = ()
         nothing = "Which versions do you run? Say it on a project's page, or have releasetrack read your " \
@@ -13443,8 +13566,10 @@ def updates_page(visit: Visit) -> Page:
         below=[{"fold": f"{words}: {len(ids[name])}", "items": groups[name], "looks": "updates"}
                for name, words in folded.items() if groups[name]],
         pages=visit.pager(number * PAGE_SIZE < max(map(len, ids.values())), number),
-        bar={"count": f"{counted(len(ids['behind']), 'project')} behind" + (
-            f", {len(ids['unsure'])} unsure" if ids["unsure"] else "") if places else ""},
+        bar={"hint": f"{counted(len(ids['behind']), 'project')} behind" + (
+            f", {len(ids['unsure'])} unsure" if ids["unsure"] else "") + (
+            f", {risky} vulnerable" if (risky := projects.count_updates(account_id)["vulnerable"]) else "")
+             if places else ""},
         nothing="" if ids["behind"] or ids["unsure"] else nothing, drawing="updates",
         actions=_FROM_FILE if places else [], next_step=None if places else _FROM_FILE[0], **narrowing)
 
@@ -13453,8 +13578,35 @@ def _doubt(one: Installation) -> list[str]:
     return [f"{one.may_follow} may follow what you run; the tags may have changed."] if one.may_follow else []
 
 
+def _risk_marks(those: Sequence[Installation]) -> list[tuple[str, ...]]:
+    """What is vulnerable, and what is near its end of life, of what is installed."""
+    flaws = {each.id: each for one in those for each in one.vulnerabilities}
+    worst = max((one.rank for one in flaws.values()), default=0)
+    marks: list[tuple[str, ...]] = [(
+        "bad" if worst > 3 else "warn", f"vulnerable: {SEVERITIES[worst - 1] or counted(len(flaws), 'flaw')}",
+        "", f"By osv.dev: {', '.join(map(str, flaws.values()))}")] if flaws else []
+    ends = [(one.eol, one.eol_days) for one in those if one.eol_days is not None and one.eol_days <= 90]
+    return marks + [("bad" if days <= 0 else "warn", f"end of life {day}".replace(" ended", ""), "",
+                     "By endoflife.date") for day, days in ends]
+
+
+def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str]:
+    """What is known of the flaws of a version; and where nothing is, why."""
+    provider = visit.providers.get(project.provider)
+    if not visit.settings.osv_url or not provider or not osv_package(provider, project.name):
+        return [f"Vulnerabilities: not covered. {_NOT_COVERED}"]
+    if not one.advised_at:
+        return ["Vulnerabilities: not asked about yet."]
+    ends = {True: ". The update ends it.", False: ". The update does not end it.", None: "."}
+    return [f"{each} {each.title}".rstrip(" .") + ends[each.is_ended] for each in one.advisories[:20]] or [
+        f"No vulnerability of {one.shown} is known to osv.dev, asked {visit.when(one.advised_at)[2]}."]
+
+
+_NOT_COVERED = "osv.dev knows packages of registries and repositories of public forges, but no images."
+
+
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
-    marks, hints = list[tuple[str, str]](), list[str]()
+    marks, hints = list[tuple[str, ...]](), list[str]()
     if one.state == "behind":
         marks.append(("warn" if one.step == "major" else "", f"{one.step}, {one.behind} behind"))
         marks += [("plain", "another base")] if one.is_other_base else []
@@ -13473,9 +13625,9 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
     newer = f" \u2192 {one.newest}" if one.newest else ""
     newer += f" or {one.line}" if one.line not in ("", one.newest) else ""
     changes = f"/projects/{project.id}/changes?since={quote(one.compared_as, safe='')}"
+    marks += [("", "What changed", changes)] if one.newest else []
     return Entry(
-        one.shown + newer, marks=marks, hints=hints,
-        key=project.id, chips=[("", "What changed", changes)] if one.newest else (),
+        one.shown + newer, marks=marks, hints=hints, key=project.id,
         end="since" if one.since else "", when=visit.when(instant_of(one.since)) if one.since else ())
 
 
@@ -13557,25 +13709,17 @@ def _update_item(visit: Visit, project: Project) -> Entry:
         hints += [f"{version} is skipped." for version in skipped]
         buttons |= {"undo": _show_again(visit, project, "Show again")}
     names = [f"{each.place or 'here'}: {each.shown}" for each in project.installed]
-    about = one.place if len(names) == 1 else ", ".join(names[:4]) + (
+    about = one.place or "here" if len(names) == 1 else ", ".join(names[:4]) + (
         f" and {len(names) - 4} more" if len(names) > 4 else "")
     item = _installation_item(visit, project, one)
     return dataclasses.replace(
         item, path=f"/projects/{project.id}", name=project.name, icon=visit.icon_of(project.provider),
+        marks=[*_risk_marks(project.installed), *item.marks],
         about=about, hints=[*hints, *item.hints], buttons=buttons, fold="Actions" if len(buttons) > 1 else "",
         is_open=state == "unsure")
 
 
-CHANGES_PAGE = template_of("""\
-% crumbs = [("/updates", "Updates"), ("/projects/" + project.id, project.name)]
-% rebase("layout", title="What changed in " + project.name, crumbs=crumbs)
-<p>{{count}}</p>
-% if span.cve:
-<p class="line">Fixes
-  % include("marks", marks=[("bad", cve) for cve in span.cve])
-</p>
-% end
-% for release, blocks, marks, url, hint in shown:
+template_of("""\
 <section class="card changes">
   <div class="line">
     <h2>{{release.version}}</h2>
@@ -13607,14 +13751,7 @@ CHANGES_PAGE = template_of("""\
   <p class="soft">{{hint}}</p>
   % end
 </section>
-% end
-% for words, versions in (("Without notes", without), ("Pre-releases", folded)):
-% if versions:
-<p class="soft">{{words}}: {{", ".join(versions)}}</p>
-% end
-% end
-% include("pager")
-""")
+""", "changes")
 
 
 def _note_blocks(visit: Visit, releases: Sequence[Release],
@@ -13652,7 +13789,7 @@ def changes_page(visit: Visit, project_id: str) -> Page:
     query.check()
     if not since and not project.installed:
         raise SeeOther(f"/projects/{project.id}", "Say first which version you run.")
-    shown, without = list[tuple[Any, ...]](), list[str]()
+    sections, without = list[dict[str, Any]](), list[str]()
     with visit.context.turn(f"changes {visit.account.id}", at_once=1):
         span, found, total = visit.context.installer.changes(project, since, until, number)
         listed = span.unfolded(found)
@@ -13663,56 +13800,32 @@ def changes_page(visit: Visit, project_id: str) -> Page:
             marks += _cve_marks(release.cve)
             if blocks or marks or hint:
                 url = release.note.url if release.note else ""
-                shown.append((release, blocks, marks, url or visit.page_of(project, release.version), hint))
+                sections.append({
+                    "template": "changes", "release": release, "blocks": blocks, "marks": marks, "hint": hint,
+                    "url": url or visit.page_of(project, release.version)})
             else:
                 without.append(release.version)
     count = len(span.unfolded(span.releases))
     words = f"{counted(count, 'release')} after {span.since}, up to {span.until}."
     words += f" The newest {CHANGES_LIMIT:,} are listed." if len(span.releases) > CHANGES_LIMIT else ""
     nothing = f"No release is newer than {span.since}" + (f", up to {until}." if until else ".")
+    folded = [one.version for one in found if one not in listed]
+    sections += [{"hint": f"{name}: {', '.join(versions)}"} for name, versions in (
+        ("Without notes", without), ("Pre-releases", folded)) if versions]
     return visit.show(
-        CHANGES_PAGE, "/updates", project=project, span=span, shown=shown, without=without,
-        count=words if count else nothing, folded=[one.version for one in found if one not in listed],
-        pages=visit.pager(number < total, number, total))
+        PAGE, "/updates", title=f"What changed in {project.name}",
+        crumbs=[("/updates", "Updates"), (f"/projects/{project.id}", project.name)], sections=[
+            {"intro": words if count else nothing, "items": [
+                Entry("Fixes", marks=[("bad", cve) for cve in span.cve])] if span.cve else ()},
+            *sections, {"pages": visit.pager(number < total, number, total)}])
 
 
 # Projects
 
 
-_SORTS = {"name": "Project", "updated": "Released", "added": "Added"}
-
-template_of("""\
-<form method="post" action="{{page}}">
-  % for value in get("rows", ()):
-  <input type="hidden" name="row" value="{{value}}">
-  % end
-  <div class="heads">
-    <span><input type="checkbox" class="scripted" data-all="project" aria-label="All on this page"></span>
-    % for order, (name, path, arrow) in get("sorts", {}).items():
-    <a class="by-{{order}}" href="{{root}}{{path}}" {{"aria-current=true" if arrow else ""}}>
-      {{name}} {{arrow}}</a>
-    % end
-  </div>
-  % include("list", looks="rows projects")
-  <div class="row card bulk">
-    % if get("changes"):
-    <select name="change" aria-label="Change of the selected projects">
-      <option value="">With selected...</option>
-      % for group, those in changes.items():
-      <optgroup label="{{group}}">
-        % for name in those:
-        % value = f"{group}: {name}"
-        <option value="{{value}}" {{"selected" if value == change else ""}}>{{name}}</option>
-        % end
-      </optgroup>
-      % end
-    </select>
-    % end
-    % include("fields", fields=get("fields", ()))
-    % include("buttons")
-  </div>
-</form>
-""", "bulk")
+_SORTS = {"updated": "Newest release", "updated-reverse": "Oldest release", "added": "Last added",
+          "added-reverse": "First added", "name": "Name", "name-reverse": "Name, Z to A"}
+_BULK = {"looks": "rows projects", "form_class": "card bulk", "form_id": "bulk", "is_main": False}
 
 
 @page_at("/projects")
@@ -13720,7 +13833,7 @@ def projects_page(visit: Visit) -> Page:
     store, account_id, query = visit.store, visit.account.id, visit.query
     text, tag, provider = query.text("q"), query.text("tag"), query.text("provider")
     number, is_failing = query.page(), query.flag("failing")
-    sort = query.one_of("sort", "updated", *(f"{order}{end}" for order in _SORTS for end in ("", "-reverse")))
+    sort = query.one_of("sort", *_SORTS)
     query.check()
     order, _, reverse = sort.partition("-")
     projects, count = store.projects.page(
@@ -13732,7 +13845,9 @@ def projects_page(visit: Visit) -> Page:
 
     def button(label: str, act: Callable[[Project], None], done: str, sure: str = "") -> Button:
         return Button(label, functools.partial(_for_each_selected, visit, act, done), sure=sure)
-    items = {"template": "bulk", "items": _project_items(visit, projects), "buttons": {
+    choices = [("", "No change"), *((one, one) for one in _possible_changes(visit))]
+    items = {**_BULK, "items": _project_items(visit, projects), "fields": [
+        Field("change", "With selected", type="select", choices=choices)], "buttons": {
         "change": button("Apply", functools.partial(_change_project, visit), "Changed"),
         "check": button("Check now", lambda one: store.projects.check_soon(account_id, [one.id]), "Checking"),
         "remove": button("Remove", lambda one: store.projects.remove(one.id), "Removed",
@@ -13740,16 +13855,13 @@ def projects_page(visit: Visit) -> Page:
     return _show_lists(
         visit, "/projects", "Projects", [items] if projects else [],
         actions=_ADD_PROJECTS,
-        hidden=[("sort", sort)], drawing="projects", feeds=visit.feeds(tag),
+        drawing="projects", feeds=visit.feeds(tag),
         needs_destination=bool(projects) and not visit.has_destination,
-        changes=_possible_changes(visit), change=visit.form.text("change"),
-        sorts={one: (name, visit.link(sort=f"{one}-reverse" if sort == one else one, page=""),
-                     "" if one != order else "\u2191" if bool(reverse) == (one != "name") else "\u2193")
-               for one, name in _SORTS.items()},
-        bar={"count": counted(count, "project"),
-             "failing": f"{failing} failing" if failing and not is_failing else ""},
+        bar={"hint": counted(count, "project") + (
+            f", {failing} failing" if failing and not is_failing else "")},
         pages=visit.pager(number * PAGE_SIZE < count, number),
         **_filters(visit, "Search projects", "No matching projects.",
+                   Field("sort", "Sort", sort, "select", choices=list(_SORTS.items())),
                    check_field("failing", "Failing", is_failing)))
 
 
@@ -13780,28 +13892,26 @@ def _error_of(visit: Visit, project: Project) -> str:
     return project.health.error or ""
 
 
-def _possible_changes(visit: Visit) -> Mapping[str, Mapping[str, Callable[[Project], dict[str, Any]]]]:
-    """What can be changed of several projects at once, in groups, by name: what returns a member of the
-    project after the change, as JSON."""
+def _possible_changes(visit: Visit) -> Mapping[str, Callable[[Project], dict[str, Any]]]:
+    """What can be changed of several projects at once, by its words: what returns a member of the project
+    after the change, as JSON."""
     def listed(field: str, id_: str, is_added: bool, project: Project) -> dict[str, Any]:
         others = [one for one in project.as_json("").get(field, ()) if one != id_]
         return {field: [*others, id_] if is_added else others}
-    tags = {name: ("tags", id_) for id_, name in visit.tags.items()}
-    sent = {visit.label_of(one.kind, one.name): (KIND_FIELDS[one.kind], one.id) for one in visit.destinations}
-    groups = {group: {name: functools.partial(listed, *place, is_added) for name, place in those.items()}
-              for group, those, is_added in (
-                  ("Add a tag", tags, True), ("Remove a tag", tags, False),
-                  ("Notify only this destination", sent, True),
-                  ("No longer only this destination", sent, False)) if those}
-    return groups | {option.label: {
-        _sentence(words or text): functools.partial(lambda given, _: given, {
-            option.name: option.type.from_text(text)}) for text, words in option.type.choices.items()}
-        for option in PROJECT_OPTIONS if option.type.choices}
+    tags = [(name, "tags", id_) for id_, name in visit.tags.items()]
+    sent = [(visit.label_of(one.kind, one.name), KIND_FIELDS[one.kind], one.id) for one in visit.destinations]
+    lists = {f"{words}: {name}": functools.partial(listed, field, id_, is_added)
+             for words, those, is_added in (
+                 ("Add a tag", tags, True), ("Remove a tag", tags, False),
+                 ("Notify only this destination", sent, True),
+                 ("No longer only this destination", sent, False)) for name, field, id_ in those}
+    return lists | {f"{option.label}: {_sentence(words or text)}": functools.partial(
+        lambda given, _: given, {option.name: option.type.from_text(text)})
+        for option in PROJECT_OPTIONS for text, words in option.type.choices.items()}
 
 
 def _change_project(visit: Visit, project: Project) -> None:
-    group, _, name = visit.form.text("change").partition(": ")
-    change = _possible_changes(visit).get(group, {}).get(name)
+    change = _possible_changes(visit).get(visit.form.text("change"))
     if change is None:
         raise Invalid("Choose what to change.")
     visit.store.projects.update(project.account_id, [project.id], project_settings(
@@ -13932,7 +14042,7 @@ def import_page(visit: Visit) -> Page:
             if len(items) > _PREVIEW_LIMIT else "")
         shown = list(items.values())[:_PREVIEW_LIMIT]
         sections = [{"intro": count}, {
-            "template": "bulk", "items": shown, "rows": [item.box for item in shown],
+            **_BULK, "items": shown, "hidden": [("row", item.box) for item in shown],
             "page": f"{visit.root}/projects/import", "is_main": True,
             "fields": [dataclasses.replace(_place_field(""), value=form.text("place"))],
             "buttons": {"record": Button(
@@ -14033,38 +14143,30 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
 # One project
 
 
-template_of("""\
-% health = project.health
-<div class="line">
-  % include("icon", icon=icon, size="big")
-  % if url:
-  <a href="{{url}}" rel="noreferrer">{{provider}}</a>
-  % else:
-  {{provider}}
-  % end
-  % if project.former_name:
-  <span class="soft">formerly {{project.former_name}}</span>
-  % end
-  % include("marks", marks=[("plain", name) for name in tags])
-  % if is_checking:
-  <span class="soft end" role="status">Checking...</span>
-  % else:
-  <small class="end">Last checked <time title="{{checked[1]}}">{{checked[2]}}</time>
-    · next <time title="{{next_check[1]}}">{{next_check[2]}}</time></small>
-  % include("form", groups={"": ()}, form_class="", is_main=False)
-  % end
-</div>
-% if project.note:
-<p>{{project.note}}</p>
-% end
-% if error:
-<p role="alert">Check failed: {{error.rstrip(".")}}.
-  % if health.missing_since:
-  Missing since {{moment(health.missing_since)}}; next try {{next_check[2]}}.
-  % end
-</p>
-% end
-""", "health")
+def _health_item(visit: Visit, project: Project) -> Entry:
+    """Where a project is, and when it is checked. While it is, the page comes again by itself."""
+    health, projects, hint = project.health, visit.store.projects, "Checking..."
+    checked, next_check = visit.when(health.checked_at)[2], visit.when(health.next_check_at)[2]
+    if (health.next_check_at <= visit.store.database.clock() and project.provider in visit.providers
+            and visit.store.database.has_tracker):
+        bottle.response.set_header("Refresh", "2")
+    else:
+        hint = f"Last checked {checked}, next {next_check}."
+    title = visit.title_of(project.provider)
+    return Entry(
+        title, icon=visit.icon_of(project.provider), url=visit.page_of(project), at=f"View at {title}",
+        marks=[("plain", name) for id_, name in visit.tags.items() if id_ in project.tags],
+        about=f"formerly {project.former_name}" if project.former_name else "", hints=[hint, project.note],
+        buttons={"check": Button("Check now", lambda: projects.check_soon(visit.account.id, [project.id]),
+                                 "Checking now.")})
+
+
+def _failure_of(visit: Visit, project: Project) -> list[str]:
+    """What the page of a project says where it cannot be checked."""
+    error, health = _error_of(visit, project), project.health
+    missing = f" Missing since {visit.moment(health.missing_since)}; next try " \
+              f"{visit.when(health.next_check_at)[2]}." if health.missing_since else ""
+    return [f"Check failed: {error.rstrip('.')}.{missing}"] if error else []
 
 
 @page_at("/projects/<project_id>")
@@ -14074,19 +14176,6 @@ def project_page(visit: Visit, project_id: str) -> Page:
     query.check()
     releases, total = store.releases.page(project, number, text=text, is_final=is_final)
     notes = store.releases.notes(project.source_id, [one.version for one in releases], NOTE_PREVIEW_CHARS)
-    provider, health = visit.providers.get(project.provider), project.health
-    is_checking = (health.next_check_at <= store.database.clock() and provider is not None
-                   and store.database.has_tracker)
-    if is_checking:
-        bottle.response.set_header("Refresh", "2")
-    about = {
-        "template": "health", "project": project, "icon": visit.icon_of(project.provider), "buttons": {
-            "check": Button("Check now", lambda: store.projects.check_soon(visit.account.id, [project.id]),
-                            "Checking now.")},
-        "error": _error_of(visit, project), "url": visit.page_of(project), "is_checking": is_checking,
-        "provider": visit.title_of(project.provider), "checked": visit.when(health.checked_at),
-        "next_check": visit.when(health.next_check_at),
-        "tags": [name for id_, name in visit.tags.items() if id_ in project.tags]}
 
     def save() -> None:
         given = {name: visit.form.text(name) for name in ("version", "place")}
@@ -14107,9 +14196,11 @@ def project_page(visit: Visit, project_id: str) -> Page:
     return visit.show(
         PAGE, "/projects", title=project.name, crumbs=_TO_PROJECTS,
         needs_destination=not visit.has_destination,
+        **{} if visit.problems else {"faults": _failure_of(visit, project)},
         actions=[(f"{visit.path}/options", "Options"),
                  (f"/deliveries?project={project.id}", "Delivery history")], above=[
-            about, {"heading": "Installed" if installed else "", "items": installed},
+            {"items": [_health_item(visit, project)]},
+            {"heading": "Installed" if installed else "", "items": installed},
             {"heading": "Your answers" if answers else "", "items": answers},
             {"fold": "Another installed version" if installed else "Which version do you run?",
              "is_open": bool(visit.problems), "fields": mine, "form_class": "",
@@ -14120,7 +14211,7 @@ def project_page(visit: Visit, project_id: str) -> Page:
                 for at, release in enumerate(releases)],
              "pages": visit.pager(number < total, number, total),
              "empty": "No matching release." if text or is_final else
-             "The provider lists none." if health.succeeded_at else "No release is known yet."},
+             "The provider lists none." if project.health.succeeded_at else "No release is known yet."},
             {"fold": "Badge", "fields": [badge]}],
         **_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)))
 
@@ -14135,7 +14226,8 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
         buttons |= _update_buttons(visit, project, one)
         item = _installation_item(visit, project, one)
         items.append(dataclasses.replace(
-            item, marks=[("plain", one.place or "here"), *item.marks], fold="Change",
+            item, marks=[("plain", one.place or "here"), *_risk_marks([one]), *item.marks], fold="Change",
+            hints=[*item.hints, *_advice_hints(visit, project, one)],
             about="up to date" if one.state == "current" else "", buttons=buttons))
     return items + ([Entry(f"and {left_out} more; the API lists all")] if left_out > 0 else [])
 
@@ -14350,7 +14442,8 @@ def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Butt
     groups = {"": fields, "Optional settings": more, "Schedule and filters": _selection_fields(visit, before)}
     sections: list[dict[str, Any]] = [
         {"intro": f"{about}."},
-        {"groups": groups, "folded": [*groups][1:], "live": live, "buttons": buttons}]
+        {"groups": groups, "is_folded": not before.name and not visit.is_post, "live": live,
+         "buttons": buttons}]
     if before.kind == "email" and not visit.settings.smtp_url:
         words, link = "There is no mail server yet, so nothing is sent.", Entry(
             path="/settings#smtp_url", name="Set an SMTP server and send a test")
@@ -14488,21 +14581,14 @@ def _rendering(visit: Visit, lines: Sequence[str]) -> str:
     return json.dumps(body, ensure_ascii=False, indent=2)
 
 
-_TEST_WORDS = {         # label and hint of some variables
-    "time": ("Time", "Such as 2026-01-31T08:00:00Z."), "cve": ("CVE", "With commas between."),
-    "is_prerelease": ("Pre-release", ""), "is_updated": ("Re-published", ""),
-    "tags": ("Tags", "Names, with commas between."), "note_message": ("Note message", "HTML.")}
-
-
 @page_at("/notifications/<destination_id>/test")
 def test_page(visit: Visit, destination_id: str) -> Page:
     """A test of a destination, with every member of the body as typed."""
     destination = _own_destination(visit, destination_id)
     values = {name: visit.form.text(name, value) for name, value in sample_values(visit.account).items()}
     test = Button("Send the test", lambda: _tried(visit, destination, *sample_event(visit.account, values)))
-    words = {name: _TEST_WORDS.get(name, (name.replace("_", " ").capitalize(), "")) for name in values}
     fields = [Field(
-        name, words[name][0], values[name], hint=words[name][1], more={"placeholder": default},
+        name, name.replace("_", " ").capitalize(), values[name], more={"placeholder": default},
         type="select" if name.startswith("is_") else "textarea" if name == "note_message" else "text",
         choices=[("false", "false"), ("true", "true")])
         for name, default in sample_values(visit.account).items()]
@@ -14516,7 +14602,7 @@ def test_page(visit: Visit, destination_id: str) -> Page:
 # Delivery history
 
 
-_EVENT_NAMES = {"release": "", "summary": "more releases", "failing": "keeps failing",
+_EVENT_NAMES = {"release": "", "summary": "notice", "failing": "keeps failing",
                 "recovered": "works again"}     # beside a name, where there is no version
 _STATE_MARKS = dict(zip(DELIVERY_STATES, ("plain", "warn", "good", "bad", "plain")))
 
@@ -14528,8 +14614,10 @@ def history_page(visit: Visit) -> Page:
     destination, project_id = query.text("destination"), query.text("project")
     state, number = query.one_of("state", "", *DELIVERY_STATES) or None, query.page()
     query.check()
-    events, has_more = store.outbox.by_event(account_id, number, destination, project_id, state)
-    items = []
+    size, items = 2 * PAGE_SIZE, []
+    found = store.outbox.history(account_id, destination_id=destination, project_id=project_id, state=state,
+                                 limit=size + 1, offset=(number - 1) * size)
+    events = [list(those) for _, those in itertools.groupby(found[:size], lambda one: one.event_id)]
     for deliveries in events:
         one = deliveries[0]
         name = f"{one.project} {one.version or _EVENT_NAMES[one.event]}"
@@ -14537,7 +14625,7 @@ def history_page(visit: Visit) -> Page:
             "" if one.project_id else name, f"/projects/{one.project_id}" if one.project_id else "", name,
             icon=visit.icon_of(one.provider) if one.provider else icon_of(one.kind),
             when=visit.when(one.created_at),
-            chips=[(_STATE_MARKS[each.state], f"{visit.label_of(each.kind, each.destination)}: {each.state}",
+            marks=[(_STATE_MARKS[each.state], f"{visit.label_of(each.kind, each.destination)}: {each.state}",
                     f"/deliveries/{each.id}") for each in reversed(deliveries)]))
     here = {those[0].project_id: those[0].project for those in events}
     project = store.projects.get(account_id, project_id) if project_id else None
@@ -14552,7 +14640,7 @@ def history_page(visit: Visit) -> Page:
          {"items": (), "form_class": "", "buttons": {"resend": Button(
              "Send again all that failed there", resend, "All that failed there will be sent again.")}
           if can_resend else {}}],
-        pages=visit.pager(has_more, number), drawing="notifications",
+        pages=visit.pager(len(found) > size, number), drawing="notifications",
         nothing="No matching deliveries." if destination or project_id or state else "Nothing was sent yet.",
         crumbs=_TO_HISTORY if project else _TO_NOTIFICATIONS,
         filters=[
@@ -14617,18 +14705,18 @@ def tags_page(visit: Visit) -> Page:
     def item(tag: Tag) -> Entry:
         return Entry(
             path=f"/projects?tag={tag.id}", name=tag.name, about=counted(counts.get(tag.id, 0), "project"),
-            chips=[("", "Feed", f"/feeds/{tag.feed_secret}.atom")], key=tag.id, fold="Edit", fields=[
+            marks=[("", "Feed", f"/feeds/{tag.feed_secret}.atom")], key=tag.id, fold="Edit", fields=[
                 Field("name", "Name", tag.name, id=f"name-{tag.id}"),
                 copied_field(tag.id, "Feed URL", f"{visit.base}/feeds/{tag.feed_secret}.atom")],
             buttons={
                 "rename": Button(
                     "Rename", lambda: store.tags.rename(account_id, tag.id, label()), "Renamed."),
-                "renew": Button("Reset feed URL", lambda: store.accounts.reset_feed(account_id, tag.id),
+                "renew": Button("Reset feed URL", lambda: store.tags.reset_feed(account_id, tag.id),
                                 "The feed has a new URL.", "Reset: the old URL stops working"),
                 "remove": Button("Delete", functools.partial(remove, tag), sure="Delete the tag")})
     return visit.show(
         PAGE, "/tags", title="Tags", **visit.paged(list(map(item, store.tags.of_account(account_id)))),
-        legend="Create a tag", drawing="releases", fields=[Field("name", "Name", is_required=True)],
+        groups={"Create a tag": [Field("name", "Name", is_required=True)]}, drawing="releases",
         buttons={"add": add},
         empty="No tags yet. Tags choose what lists show, and which destinations are notified.")
 
@@ -14654,13 +14742,13 @@ def keys_page(visit: Visit) -> Page:
                     f"Revoked the key {key.name[:100]}.", "Revoke this key")})
     return visit.show(
         PAGE, "/keys", title="API keys", **visit.paged(list(map(item, store.keys.of_account(account_id)))),
-        legend="Create a key", actions=[("/v1/openapi.json", "OpenAPI document")],
-        buttons={"add": Button("Create", add)}, fields=[
+        actions=[("/v1/openapi.json", "OpenAPI document")],
+        buttons={"add": Button("Create", add)}, groups={"Create a key": [
             Field("name", "Name", is_required=True,
                   hint=f'Send the key as a header: curl -H "X-Key: $KEY" {visit.base}/v1/projects'),
             Field("networks", "Networks (one per line)", type="textarea",
                   hint="Where the key is accepted from. Empty: from anywhere.",
-                  more={"rows": "2", "placeholder": "192.168.0.0/16"})])
+                  more={"rows": "2", "placeholder": "192.168.0.0/16"})]})
 
 
 @functools.cache
@@ -14677,7 +14765,7 @@ def account_page(visit: Visit) -> Page:
 
     def password() -> None:
         _confirm_password(visit, "old")
-        store.accounts.set_password(account.id, _new_password(visit, "new"))
+        store.accounts.change(account.id, {"password": _new_password(visit, "new")})
         store.accounts.sign_out(account.id, revokes_keys)
         visit.sign_in(or_missing(store.accounts.get(account.id)))
 
@@ -14690,7 +14778,7 @@ def account_page(visit: Visit) -> Page:
             hints=[f"From {session.address or 'somewhere'}, since {visit.moment(session.created_at)}, last "
                    f"seen {visit.when(session.seen_at)[2]}"])
     addresses = Entry(
-        chips=[("", "Feeds of tags", "/tags")], hints=[
+        marks=[("", "Feeds of tags", "/tags")], hints=[
             "Whoever knows these URLs can read them. Tags have feeds of their own, on the page Tags. PROJECT "
             "is a project's id, as in the URL of its page."],
         fields=[
@@ -14698,9 +14786,11 @@ def account_page(visit: Visit) -> Page:
             copied_field("badge", "Badge with the latest version of a project",
                          f"{visit.base}/badge/{account.badge_secret}/PROJECT.svg")],
         buttons={
-            "feed": Button("Reset feed URL", lambda: store.accounts.reset_feed(account.id),
+            "feed": Button("Reset feed URL", lambda: store.accounts.change(
+                account.id, {"feed_secret": make_id()}),
                            "The feed has a new URL.", "Reset: the old URL stops working"),
-            "badges": Button("Reset badge URLs", lambda: store.accounts.reset_badges(account.id),
+            "badges": Button("Reset badge URLs", lambda: store.accounts.change(
+                account.id, {"badge_secret": make_id()}),
                              "The badges have new URLs.", "Reset: the old URLs stop working")})
     turn, mark = ("Turn off", ("good", "on")) if account.totp_secret else ("Turn on", ("plain", "off"))
     parts = {"profile": "Profile", "security": "Security", "feeds": "Feeds and badges"}
@@ -14743,12 +14833,12 @@ def _save_profile(visit: Visit) -> None:
     fields = Fields({"name": visit.form.text("name")} | visit.form.options(ACCOUNT_OPTIONS))
     with fields.collecting():
         read_email(email)
-    after = changed_account(dataclasses.replace(account, email=email), fields)
+    changes = account_changes(account, fields) | {"email": email}
     if email != account.email:
         if visit.settings.auth_header:      # else somebody could take the address of who has not come yet
             raise Invalid(Problem("email", "cannot be changed while a proxy signs people in by it"))
         _confirm_password(visit, "present")
-    visit.store.accounts.update(after)
+    visit.store.accounts.change(account.id, changes)
 
 
 def _confirm_password(visit: Visit, field: str) -> None:
@@ -14830,22 +14920,23 @@ def accounts_page(visit: Visit) -> Page:
                 Field("password", "New password", type="password", more=_NEW_PASSWORD,
                       id=f"password-{account.id}")],
             buttons={
-                "password": Button("Set password", lambda: accounts.set_password(
-                    account.id, _new_password(visit, "password")),
+                "password": Button("Set password", lambda: accounts.change(
+                    account.id, {"password": _new_password(visit, "password")}),
                     "Password set. The account is signed out everywhere."),
                 "admin": Button(f"{'Remove' if account.is_admin else 'Grant'} admin rights",
-                                lambda: accounts.set_admin(account, not account.is_admin), "Changed."),
+                                lambda: accounts.change(account.id, {"is_admin": not account.is_admin}),
+                                "Changed."),
                 "remove": Button("Delete", functools.partial(remove, account),
                                  f"Deleted the account {account.email}.", "Delete with everything it owns")})
     return visit.show(
         PAGE, "/accounts", title="Accounts", **visit.paged(list(map(item, accounts.all()))),
-        legend="Create an account",
-        buttons={"add": Button("Create", add, f"Created the account {address}.")}, fields=[
+        buttons={"add": Button("Create", add, f"Created the account {address}.")},
+        groups={"Create an account": [
                 Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
                 Field("name", "Name (optional)", hint="Without one, the address."),
                 Field("password", "Password", type="password", is_required=True, more=_NEW_PASSWORD),
                 Field("type", "Type", type="select", choices=[(name, name) for name in ACCOUNT_TYPES]),
-                check_field("admin", "Administrator")])
+                check_field("admin", "Administrator")]})
 
 
 @page_at("/settings", "admin")
@@ -14996,8 +15087,8 @@ def status_page(visit: Visit) -> Any:
               "version": __version__}
     tracked = store.projects.ids_by_key(visit.account.id)
     return visit.show(PAGE, "/status", title="Status", sections=[
-        {"heading": "The last 24 hours", "looks": "tiles", "items": [
-            Entry(f"{count:,}", about=name.replace("_", " "))
+        {"heading": "The last 24 hours", "looks": "facts", "items": [
+            Entry(name.replace("_", " ").capitalize(), about=f"{count:,}")
             for name, count in store.activity(database.clock() - DAY).items()]},
         {"heading": "Failing sources", "none": "None.", "items": [Entry(
             "" if (one.provider, one.key) in tracked else one.name, name=one.name,
@@ -15013,7 +15104,9 @@ def status_page(visit: Visit) -> Any:
          "buttons": {"backup": Button("Download a backup", functools.partial(_backup, visit))}, "items": [
              *(Entry(_HEALTH_NAMES[name], marks=[("good" if state == "ok" else "bad", state)])
                for name, state in visit.context.health().items()),
-             *(Entry(name.capitalize(), about=text) for name, text in facts.items())]},
+             *(Entry(name.capitalize(), about=text) for name, text in facts.items()),
+             *(Entry(what.capitalize(), marks=[("bad", "not asked")], hints=[words])
+               for what, words in visit.context.outages.items())]},
         {"heading": "Provider quotas", "none": "No rate-limit data yet.", "items": [Entry(
             visit.title_of(one.provider), icon=visit.icon_of(one.provider),
             about=f"{counted(one.quota_left or 0, 'request')} left",
@@ -15350,7 +15443,7 @@ def _refuse_taken(what: str, own: Sequence[str], known: Collection[str], pattern
             raise SettingError(f"{what} {id_!r}: expected one that is not there yet, and matches {pattern}")
 
 
-class Service:
+class Service(contextlib.AbstractContextManager["Service"]):
     """A release tracker over one database file: ``on_release``, ``start``, mount ``app``, ``stop``; and
     ``track``, ``check_now``, ``releases``, ``updates``, ``install`` for a program that has no pages.
     This service alone has your ``providers``; your ``kinds`` of destinations by id, which people add on the
@@ -15380,13 +15473,13 @@ class Service:
         self.courier = Courier(self.store, self.fetcher.post, self.settings, kinds=every_kind)
         self._started_in = 0            # the process; -1 for another one, when that was logged
         self._scanner: threading.Thread | None = None
-        self._has_scanned = False       # there was an account to scan for
         self._context = Context(self.store, self.settings, self.providers, self.helper,
                                 RateLimiter(self.settings.rate_limit), LoginThrottle(),
                                 AnswerCache(self.store.database.revision),
                                 ConcurrencyLimit(max(2, own.threads // 2)), self.fetcher.fetch,
-                                self.fetcher.refusal_of, self.fetcher.refused_tokens, self.courier.try_out,
-                                self.health, self.config, RateLimiter(0), every_kind, dict(readers or {}))
+                                self.fetcher.refusal_of, self.fetcher.refused_tokens, self.fetcher.outages,
+                                self.courier.try_out, self.health, self.config, RateLimiter(0), every_kind,
+                                dict(readers or {}))
         self.config.changed = self.reload
         self._app = make_app(self._context)
 
@@ -15514,9 +15607,6 @@ class Service:
         """End what ``on_release`` began. Raises ValueError for one that was not added."""
         self.tracker.listeners.remove(listener)
 
-    def __enter__(self) -> Service:
-        return self
-
     def __exit__(self, *_: Any) -> None:
         self.stop()
 
@@ -15534,19 +15624,18 @@ class Service:
             self._scanner.start()
 
     def _scan(self) -> None:
-        """Every hour record what is installed here, as the settings scan and docker say."""
+        """Every hour record what is installed here, as the settings scan and docker say, for the first
+        administrator; what could not be read keeps what it had."""
         while not self.fetcher.stopping.is_set():
-            for origin in ("file", "container"):
+            account = None
+            for origin, given in (("file", self.settings.scan), ("container", self.settings.docker)):
                 with logged("scan"):        # a bug costs this scan, not those to come
-                    self._record_scan(origin)
-            self.fetcher.stopping.wait(HOUR if self._has_scanned else MINUTE)
+                    account = next((one for one in self.store.accounts.all() if one.is_admin), None)
+                    if account and given:
+                        self._record_scan(account, origin)
+            self.fetcher.stopping.wait(HOUR if account else MINUTE)
 
-    def _record_scan(self, origin: str) -> None:
-        """Record what runs here by one origin; what could not be read keeps what it had."""
-        account = next((one for one in self.store.accounts.all() if one.is_admin), None)
-        self._has_scanned = account is not None
-        if not account or not (self.settings.scan if origin == "file" else self.settings.docker):
-            return
+    def _record_scan(self, account: Account, origin: str) -> None:
         faults = list[str]()
         pins = scan_docker(self.settings.docker, faults.append) if origin == "container" else scan_files(
             self.settings.scan, self._own_helper, faults.append, self._context.own_readers)
@@ -15601,11 +15690,9 @@ class Service:
 
     def health(self) -> dict[str, str]:
         """The state of the store and of the two threads: "ok", "not started" or what is wrong."""
-        health = {"store": self.store.database.problem() or "ok"}
-        for name, worker in (("tracker", self.tracker), ("courier", self.courier)):
-            state = "ok" if worker.is_alive() else "does not run"
-            health[name] = state if self._started_in else "not started"
-        return health
+        return {"store": self.store.database.problem() or "ok"} | {
+            name: "not started" if not self._started_in else "ok" if worker.is_alive() else "does not run"
+            for name, worker in (("tracker", self.tracker), ("courier", self.courier))}
 
 
 def trim_memory() -> None:
@@ -15643,7 +15730,8 @@ def _request_classes() -> tuple[Any, Any]:
             errors = [f"The request could not be understood: {error.body}."] if error.code == 400 else []
             is_head = getattr(self.request, "command", "") == "HEAD"    # it may have no readable first line
             kind, body = "application/json", status_message(error.code, *errors)
-            if error.code == 413 and "text/html" in self.request.headers.get("ACCEPT", ""):
+            accepted = self.request.headers.get("ACCEPT", "")
+            if error.code == 413 and "text/html" in accepted and "/v1/" not in self.request.path:
                 kind, body = "text/html", _TOO_LARGE
             answer = (f"{error.code} {REASONS.get(error.code, error.reason)}", [("Content-Type", kind)],
                       b"" if is_head else body)
@@ -15701,12 +15789,10 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
             return not is_working and now > self.last_activity + IDLE_TIMEOUT
 
         def readable(self) -> bool:
-            return not (self.rest or self.requests or self.total_outbufs_len or self.will_close
-                        or self.close_when_flushed)
+            return not self.rest and bool(super().readable())
 
         def writable(self) -> bool:
-            return bool(self.total_outbufs_len or self.will_close or self.close_when_flushed
-                        or self.rest and not self.requests)
+            return bool(super().writable() or self.rest and not self.requests)
 
         def handle_write(self) -> None:
             super().handle_write()
@@ -15828,19 +15914,15 @@ _YES = switch("--yes", "do not ask for confirmation, as is done on a terminal")
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command. ``function``: of the attributes of an Invocation that its parameters name. A text that it
-    returns is printed, and so are rows, and a number is the exit status."""
+    """A command. ``function``: of the attributes of an Invocation that its parameters name. What it returns
+    is printed by ``_show``."""
     about: str
     function: Callable[..., Any]
     own: tuple[Argument, ...] = ()
-    columns: str | None = None  # as of _print_rows, if it returns rows
+    columns: str | None = None  # as of _show_rows, if it returns rows
     said: str = ""              # what is printed instead, of its Invocation and what it returned, as "answer"
     sure: str = ""              # what is asked before
-
-    @property
-    def help(self) -> str:
-        names = ", ".join(name.rstrip("*") for name in (self.columns or "").split() if name[-1] != "+")
-        return " ".join(f"{self.about} {f'Prints {names}.' if names else ''}".split())
+    example: str = ""           # of its own flags, of which it needs one at least
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -15850,15 +15932,21 @@ class Command:
         more = [_ACCOUNT] if is_of_account else []
         return (*more, *self.own, *([] if self.columns is None else [_JSON]), *([_YES] if self.sure else []))
 
+    @property
+    def flags(self) -> dict[str, str]:
+        """Its own flags by the names that its Invocation has what they give under."""
+        return {options.get("dest") or name[2:].replace("-", "_"): name
+                for (name,), options in reversed(self.own) if name.startswith("--")}
+
 
 COMMANDS: dict[str, Command] = {}
 
 
-def command(*arguments: Argument, columns: str | None = None) -> Callable[[Handler], Handler]:
+def command(*arguments: Argument, **more: str) -> Callable[[Handler], Handler]:
     """Enter a command under the function's name, ``account_add`` as ``account add``."""
     def enter(function: Handler) -> Handler:
         COMMANDS[function.__name__.rstrip("_").replace("_", " ")] = Command(
-            function.__doc__ or "", function, arguments, columns)
+            function.__doc__ or "", function, arguments, **more)
         return function
     return enter
 
@@ -15866,8 +15954,9 @@ def command(*arguments: Argument, columns: str | None = None) -> Callable[[Handl
 def _one_of(what: str, name: str, known: Mapping[str, Any]) -> Any:
     """What is known under the name. Raises Invalid."""
     if name not in known:
-        raise Invalid(f"there is no {what} {name}"
-                      + (did_you_mean(name, known) or f"; there are {', '.join(known) or 'none yet'}"))
+        there_are = ", ".join(one or "''" for one in known) or "none yet"
+        raise Invalid(f"there is no {what} {name or repr(name)}"
+                      + (did_you_mean(name, known) or f"; there are {there_are}"))
     return known[name]
 
 
@@ -15898,17 +15987,16 @@ def _instant(text: str) -> float:
                      "or a time ago such as 30m, 24h or 7d")
 
 
-# What stands out on a terminal: values of these columns, and these words.
-_COLOURS = {"error": 31, "cve": 31, "missing_since": 31, "failing_since": 31, "failed": 31, "new": 32,
-            "is_unread": 32}
-
-
 def _title(name: str) -> str:
     return name.removesuffix("_at").removeprefix("is_").replace("_", " ")
 
 
-def _text(value: Any) -> str:
-    """A value as it is printed: "yes", "-" for no and for none, a list's with commas between."""
+def _text(value: Any, name: str = "") -> str:
+    """A value as it is printed: "yes", "-" for no and for none, a list's with commas between; what has the
+    ``name`` of a time, as how long ago that is."""
+    if value and (name == "date" or name.endswith(("_at", "_since"))):
+        with contextlib.suppress(ValueError):
+            return relative_time(_instant(str(value)), time.time())
     if isinstance(value, (list, tuple)):
         value = ", ".join(map(str, value))
     if isinstance(value, bool):
@@ -15916,36 +16004,22 @@ def _text(value: Any) -> str:
     return "-" if value in (None, "") else _printable(str(value))
 
 
-def _cell(name: str, value: Any) -> str:
-    if value and (name == "date" or name.endswith(("_at", "_since"))):
-        with contextlib.suppress(ValueError):
-            return relative_time(_instant(str(value)), time.time())
-    return _text(value)
-
-
-def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+def _show_table(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows below their headings, without empty columns; the widest are cut to the width of the terminal."""
     names = [name for name in rows[0] if any(row[name] not in (None, "", (), []) for row in rows)]
     lines = [[_title(name).upper() for name in names],
-             *([_cell(name, row[name]) for name in names] for row in rows)]
+             *([_text(row[name], name) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines)]
     others = [at for at, name in enumerate(names) if name != "id"] or [0]       # an id is of no use if cut
-    while sum(widths) + 2 * len(widths) - 2 > shutil.get_terminal_size().columns:
-        widest = max(others, key=widths.__getitem__)
-        if widths[widest] <= 8:
-            break
-        widths[widest] -= 1
-    for at, line in enumerate(lines):
-        cells = []
-        for name, text, width in zip(names, line, widths):
-            is_plain = not at or text == "-" or os.environ.get("NO_COLOR")
-            colour = None if is_plain else _COLOURS.get(text, _COLOURS.get(name))
-            cell = (text if len(text) <= width else f"{text[:width - 1]}…").ljust(width)
-            cells.append(f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell)
-        print("  ".join(cells).rstrip())
+    room = shutil.get_terminal_size().columns - 2 * len(widths) + 2
+    while sum(widths) > room and max(widths[at] for at in others) > 8:
+        widths[max(others, key=widths.__getitem__)] -= 1
+    for line in lines:
+        print("  ".join((text if len(text) <= width else f"{text[:width - 1]}…").ljust(width)
+                        for text, width in zip(line, widths)).rstrip())
 
 
-def _print_rows(rows: Sequence[Any], as_json: bool, columns: str = "") -> None:
+def _show_rows(rows: Sequence[Any], as_json: bool, columns: str = "") -> None:
     """Rows as JSON; on a terminal as a table; else a line each, with tabs. ``columns``: their members, of
     which a terminal shows those with a "*", and JSON alone those with a "+"; "" for all."""
     names = columns.split() or [*(rows[0] if rows else ())]
@@ -15957,36 +16031,29 @@ def _print_rows(rows: Sequence[Any], as_json: bool, columns: str = "") -> None:
     elif not rows and sys.stdout.isatty():
         print("none", file=sys.stderr)
     elif sys.stdout.isatty():
-        _print_table([{name: row[name] for name in starred or row} for row in found])
+        _show_table([{name: row[name] for name in starred or row} for row in found])
     else:
         for row in found:
             print(*(_text(row[name.rstrip("*")]) for name in names if name[-1:] != "+"), sep="\t")
 
 
-def _print_facts(facts: Mapping[str, Any]) -> None:
-    """Names and values, a line each; aligned on a terminal."""
-    is_terminal, width = sys.stdout.isatty(), max(map(len, facts))
-    for name, value in facts.items():
-        if value in (None, "", (), []):
-            continue
-        if is_terminal:
-            print(_title(name).ljust(width), _cell(name, value), sep="  ")
-        else:
-            print(name, _text(value), sep="\t")
-
-
-def _confirm(args: argparse.Namespace, what: str) -> None:
-    """Ask on a terminal whether to go on; without one go on, for scripts. Raises Invalid."""
-    if args.yes or not sys.stdin.isatty():
-        return
-    print(f"{_printable(what)} [y/N]", end=" ", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Invalid("nothing was changed")
-
-
-def _require_change(given: Mapping[str, Any], example: str) -> None:
-    if not given:
-        raise SettingError(f"nothing to change; expected a flag such as {example}")
+def _show(answer: Any, as_json: bool = False, columns: str = "") -> None:
+    """Print what a command returned: a text; a mapping, as names and values; a list, as rows; or a tuple of
+    such parts, of which the first is all of them as JSON."""
+    if isinstance(answer, tuple) and as_json:
+        print(json.dumps(answer[0], ensure_ascii=False, indent=2))
+    elif isinstance(answer, tuple):
+        for part in answer[1:]:
+            _show(part)
+    elif isinstance(answer, list):
+        _show_rows(answer, as_json, columns)
+    elif isinstance(answer, Mapping):
+        facts, is_terminal, width = without_empty(**answer), sys.stdout.isatty(), max(map(len, answer))
+        for name, value in facts.items():
+            words = (_title(name).ljust(width), _text(value, name)) if is_terminal else (name, _text(value))
+            print(*words, sep="  " if is_terminal else "\t")
+    elif isinstance(answer, str):
+        print(answer)
 
 
 class Invocation(contextlib.ExitStack):
@@ -15994,19 +16061,20 @@ class Invocation(contextlib.ExitStack):
     closed at the end of the context. Raises Invalid, SettingError for what cannot be found."""
     def __init__(self, settings: Settings, args: argparse.Namespace) -> None:
         super().__init__()
-        self.run, self.settings, self.args = self, settings, args
+        self.run, self.settings, self.args, self.status = self, settings, args, 0
 
-    service = functools.cached_property(lambda run: run.open())
     store = property(lambda run: run.service.store)
-    project = functools.cached_property(lambda run: run.project_at(run.args.provider, run.args.name))
+    project = functools.cached_property(
+        lambda run: run.service.project_of(run.account, run.args.name, run.args.provider))
     tag = functools.cached_property(lambda run: run.tag_at(run.args.name))
     tag_id = property(lambda run: run.tag.id)
     kind = property(lambda run: run.args.kind)
     destination = functools.cached_property(lambda run: run.destination_at(run.kind, run.args.destination))
 
-    def open(self, may_create: bool = False) -> Service:
+    @functools.cached_property
+    def service(self) -> Service:
         """A service for one command: its store and providers, without its threads."""
-        if not may_create:
+        if self.args.command != "account add":
             self.require_store()
         opened = Service(self.settings, is_command=True)
         self.callback(opened.stop)
@@ -16030,9 +16098,6 @@ class Invocation(contextlib.ExitStack):
 
     account = functools.cached_property(lambda run: run.service.account_of(run.args.account))
 
-    def project_at(self, id_: str | None, name: str) -> Project:
-        return self.service.project_of(self.account, name, id_)
-
     def tag_at(self, name: str) -> Tag:
         tags = {tag.name.lower(): tag for tag in self.store.tags.of_account(self.account.id)}
         return _one_of("tag", name.lower(), tags)
@@ -16049,13 +16114,10 @@ class Invocation(contextlib.ExitStack):
                           "days")
         return found[0]
 
-    def given(self, *names: str) -> dict[str, Any]:
-        return {name: value for name in names if (value := getattr(self.args, name, None)) is not None}
-
     @functools.cached_property
-    def call(self) -> Call:
-        """What was typed, for a handler of the API. Raises Invalid."""
-        given = self.given(*vars(self.args))
+    def given(self) -> dict[str, Any]:
+        """What was typed, as in a body of the API. Raises Invalid."""
+        given = {name: value for name, value in vars(self.args).items() if value is not None}
         for name in {"tags", "without_tags"} & given.keys():        # "" names none
             given[name] = [self.tag_at(tag).id for tag in given[name] if tag]
         pairs = []
@@ -16067,7 +16129,9 @@ class Invocation(contextlib.ExitStack):
             pairs.append({"setting": name, "value": text.rstrip("\r\n")})
         if pairs:
             given["settings"] = pairs
-        return self.service.call(self.account.id, given)
+        return given
+
+    call = functools.cached_property(lambda run: run.service.call(run.account.id, run.given))
 
     @property
     def range(self) -> dict[str, Any]:
@@ -16075,19 +16139,25 @@ class Invocation(contextlib.ExitStack):
         id_ = self.destination_at(*self.args.destination).id if self.args.destination else None
         return {"destination_id": id_, "since": self.args.since, "until": self.args.until}
 
+    def complain(self, fault: str) -> None:
+        """Say what failed, unless it shall be quiet; the exit status is then 3."""
+        self.status = 3
+        if not getattr(self.args, "quiet", False):
+            _complain(fault)
+
     def execute(self, row: Command) -> int:
         """Run a command; its exit status. Raises what that raises."""
+        if row.example and all(getattr(self.args, name) in (None, []) for name in row.flags):
+            raise SettingError(f"nothing to change; expected a flag such as {row.example}")
         values = {name: getattr(self, name) for name in inspect.signature(row.function).parameters}
-        if row.sure:
-            _confirm(self.args, row.sure.format(run=self))
+        if row.sure and not self.args.yes and sys.stdin.isatty():       # else it goes on, for scripts
+            print(_printable(row.sure.format(run=self)), "[y/N]", end=" ", file=sys.stderr, flush=True)
+            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                raise Invalid("nothing was changed")
         answer = row.function(**values)
-        if row.said:
-            answer = row.said.format(run=self, answer=answer)
-        if isinstance(answer, str):
-            print(answer)
-        elif isinstance(answer, list):
-            _print_rows(answer, self.args.json, row.columns or "")
-        return answer if isinstance(answer, int) else 0
+        _show(row.said.format(run=self, answer=answer) if row.said else answer,
+              getattr(self.args, "json", False), row.columns or "")
+        return self.status
 
 
 @command()
@@ -16146,7 +16216,7 @@ _PASSWORD_STDIN = switch("--password-stdin", "read the password from standard in
 def account_add(run: Invocation, args: argparse.Namespace) -> str:
     """Create an account. The password is asked for. Its time zone is at first this machine's."""
     read_email(args.account)
-    accounts = run.open(may_create=True).store.accounts
+    accounts = run.store.accounts
     if accounts.by_email(args.account):
         raise Invalid(f"there is an account {args.account} already")
     name, password = read_label(args.name or args.account), hash_password(_read_password(args))
@@ -16158,14 +16228,12 @@ def account_add(run: Invocation, args: argparse.Namespace) -> str:
 @command(argument("--name", "the account's name"),
          *flags_of(option for option in ACCOUNT_OPTIONS if not option.name.startswith("quiet")),
          argument("--quiet", "hours in which only security fixes are sent: 22:00-07:00, or none",
-                  "FROM-UNTIL"))
-def account_change(run: Invocation, store: Store, account: Account, args: argparse.Namespace) -> None:
+                  "FROM-UNTIL"), example="--time-zone Europe/Berlin")
+def account_change(store: Store, account: Account, given: dict[str, Any]) -> None:
     """Change an account. What you do not name stays."""
-    given = run.given("name", *(option.name for option in ACCOUNT_OPTIONS))
-    if args.quiet:
-        given["quiet_from"], _, given["quiet_until"] = args.quiet.removesuffix("none").partition("-")
-    _require_change(given, "--time-zone Europe/Berlin")
-    store.accounts.update(changed_account(account, Fields(given)))
+    if quiet := given.get("quiet"):
+        given["quiet_from"], _, given["quiet_until"] = quiet.removesuffix("none").partition("-")
+    store.accounts.change(account.id, account_changes(account, Fields(given)))
 
 
 @command()
@@ -16176,48 +16244,6 @@ def account_recover(service: Service, account: Account) -> str:
         raise Invalid(f"{account.email} has no second factor")
     log.warning("account %s: second factor turned off by the operator", account.id)
     return f"second factor of {account.email} turned off"
-
-
-COMMANDS |= {
-    "account list": Command(
-        "List the accounts.", lambda store: store.accounts.all(),
-        columns="email name type is_admin time_zone email_notification"),
-    "account passwd": Command(
-        "Set an account's password, and end its sessions.",
-        lambda store, account, args: store.accounts.set_password(
-            account.id, hash_password(_read_password(args))), (_PASSWORD_STDIN,)),
-    "account remove": Command(
-        "Delete an account with everything that it owns.",
-        lambda store, account: store.accounts.remove(account.id), (_EMAIL,),
-        said="account {run.account.email} removed",
-        sure="Delete the account {run.account.email} with its projects, destinations and keys?"),
-    "key add": Command(
-        "Create an API key, and print it.",
-        lambda store, account, args: store.keys.add(
-            account.id, read_label(args.name), read_networks(args.network)).secret,
-        (argument("name", "a label for the key"),
-         given_often("--network", "a network that the key is accepted from", "CIDR", default=[]))),
-    "key list": Command(
-        "List an account's keys. Secrets are not shown.", lambda store, account: [
-            {"name": key.name, "networks": " ".join(key.networks),
-             "used_at": key.used_at and timestamp(key.used_at)}
-            for key in store.keys.of_account(account.id)], columns="name networks used_at"),
-    "key remove": Command(
-        "Delete an API key. Requests with it are refused from then on.",
-        lambda store, account, args: store.keys.remove(account.id, _one_of("key", args.name, {
-            key.name: key for key in store.keys.of_account(account.id)}).name),
-        (argument("name"),), said="key {run.args.name} removed",
-        sure="Delete the key {run.args.name} of {run.account.email}?"),
-    "tag add": Command(
-        "Create a tag, and print its id.", add_tag, (argument("name", "what you call it"),),
-        said="{answer[id]}"),
-    "tag list": Command(
-        "List an account's tags.", lambda store, account: store.tags.of_account(account.id),
-        columns="name id"),
-    "tag remove": Command(
-        "Delete a tag; projects and destinations lose it.", remove_tag, (argument("name"),),
-        said="tag {run.tag.name} removed", sure="Delete the tag {run.tag.name}?"),
-}
 
 
 _PROVIDER = argument("provider", "a provider's id; not needed for an address, or owner/repository of GitHub",
@@ -16245,51 +16271,45 @@ def _project_rows(call: Call, projects: Sequence[Project]) -> list[dict[str, Any
 
 
 @command(_PROVIDER, _NAME, _JSON)
-def project_show(service: Service, call: Call, project: Project, args: argparse.Namespace) -> None:
+def project_show(call: Call, project: Project) -> tuple[Any, ...]:
     """Show a project with its options and latest releases."""
     facts = read_project(call, project) | {
         "tags": [name for id_, name in call.tags.items() if id_ in project.tags]}
     releases = [{"version": one.version, "date": one.date, "cve": one.cve, "is_prerelease": one.is_prerelease,
                  "is_ignored": excluded(project, one)}
-                for one in service.store.releases.page(project, 1, 10)[0]]
-    if args.json:
-        print(json.dumps(facts | {"releases": releases}, ensure_ascii=False, indent=2))
-        return
+                for one in call.store.releases.page(project, 1, 10)[0]]
     patterns = [f"only {value}" if inverse else value for value, inverse in project.exclude_version_regexp]
     answers = [f"{one} {'follows' if does else 'does not follow'}" for one, does in project.version_answers]
-    _print_facts(_project_rows(call, [project])[0] | facts | {
+    return facts | {"releases": releases}, _project_rows(call, [project])[0] | facts | {
         "exclude_version_regexp": patterns, "version_answers": answers,
-        **dict.fromkeys(("source", "is_missing", "date"))})
-    print()
-    _print_rows(releases, False)
+        **dict.fromkeys(("source", "is_missing", "date"))}, "", releases
 
 
 @command(
     _PROVIDER, _NAME, *flags_of(PROJECT_OPTIONS),
     given_often("--follows", "this version, and those called like it, follow what is installed; '' removes "
-                "all answers", "VERSION"),
-    given_often("--follows-not", "they do not", "VERSION"),
-    given_often("--pattern", "ignore versions in which it is found; '' removes all patterns", "REGEX"),
-    given_often("--only-pattern", "ignore versions in which it is not found", "REGEX"),
-    given_often("--tag", "add a tag", "TAG", default=[]),
-    given_often("--untag", "take a tag away", "TAG", default=[]))
-def project_set(run: Invocation, account: Account, project: Project, args: argparse.Namespace) -> None:
+                "all answers", "VERSION", dest="version_answers", read=lambda text: (text, True)),
+    given_often("--follows-not", "they do not", "VERSION", dest="version_answers",
+                read=lambda text: (text, False)),
+    given_often("--pattern", "ignore versions in which it is found; '' removes all patterns", "REGEX",
+                dest="exclude_version_regexp", read=lambda text: (text, False)),
+    given_often("--only-pattern", "ignore versions in which it is not found", "REGEX",
+                dest="exclude_version_regexp", read=lambda text: (text, True)),
+    given_often("--tag", "add a tag", "TAG", dest="tags"),
+    given_often("--untag", "take a tag away", "TAG"), example="--exclude-prereleases yes")
+def project_set(run: Invocation, call: Call, given: dict[str, Any], project: Project) -> None:
     """Change a project's options. What you do not name stays; patterns replace all earlier ones."""
-    given = run.given(*(option.name for option in PROJECT_OPTIONS))
-    if args.pattern is not None or args.only_pattern is not None:
+    if patterns := given.get("exclude_version_regexp"):
         given["exclude_version_regexp"] = [
-            *({"value": text} for text in args.pattern or () if text),
-            *({"value": text, "inverse": True} for text in args.only_pattern or () if text)]
-    if args.follows is not None or args.follows_not is not None:
-        kept = () if "" in (args.follows or ()) else project.version_answers
-        said = [*((one, True) for one in args.follows or () if one),
-                *((one, False) for one in args.follows_not or ())]
-        given["version_answers"] = [{"version": one, "follows": does} for one, does in (*kept, *said)]
-    if args.tag or args.untag:
-        added, taken = ([run.tag_at(name).id for name in names] for names in (args.tag, args.untag))
-        given["tags"] = [id_ for id_ in (*project.tags, *added) if id_ not in taken]
-    _require_change(given, "--exclude-prereleases yes")
-    update_project(run.service.call(account.id, given), project)
+            {"value": text, "inverse": is_inverse} for text, is_inverse in patterns if text]
+    if answers := given.get("version_answers"):
+        kept = () if ("", True) in answers else project.version_answers
+        given["version_answers"] = [
+            {"version": one, "follows": does} for one, does in (*kept, *answers) if one]
+    taken = [run.tag_at(name).id for name in given.get("untag", ())]
+    if taken or "tags" in given:
+        given["tags"] = [id_ for id_ in (*project.tags, *given.get("tags", ())) if id_ not in taken]
+    update_project(call, project)
 
 
 _PLACE = argument("--place", "what you call the machine, such as nas", default="")
@@ -16297,7 +16317,8 @@ _PLACE = argument("--place", "what you call the machine, such as nas", default="
 
 def _installed_rows(project: Project) -> list[dict[str, Any]]:
     return [{"provider": project.provider, "name": project.name, **vars(one), "version": one.shown,
-             "seen_at": one.as_json().get("seen_at")} for one in project.installed]
+             "seen_at": one.as_json().get("seen_at"), "advisories": list(map(str, one.advisories))}
+            for one in project.installed]
 
 
 @command(_PROVIDER, _NAME, argument("version", "as the provider writes it"), _PLACE)
@@ -16307,32 +16328,10 @@ def installed_set(call: Call, project: Project) -> None:
         _complain(f"recorded.{doubt}")
 
 
-COMMANDS |= {
-    "project list": Command(
-        "List projects, their latest versions, and what fails.", lambda call:
-        _project_rows(call, call.store.projects.search(call.account_id, "")),
-        columns="provider* name* id checked_at* succeeded_at next_check_at quota_left missing_since error* "
-                "latest* date*"),
-    "project remove": Command(
-        "Stop tracking a project. Its options and its history are deleted.", remove_project,
-        (_PROVIDER, _NAME), said="project {run.project.provider} {run.project.name} removed",
-        sure="Stop tracking {run.project.provider} {run.project.name} for {run.account.email}?"),
-    "installed list": Command(
-        "List what is installed.", lambda store, account: [
-            row for project in store.projects.with_updates(account.id) for row in _installed_rows(project)],
-        columns="provider name* place* version* state* step* line* newest* behind* cve origin seen_at "
-                "may_follow* is_rebuilt*"),
-}
-
-
 @command(_PROVIDER, _NAME, _PLACE)
 def installed_remove(service: Service, account: Account, project: Project, args: argparse.Namespace) -> None:
     """Forget what is installed of a project at a place."""
-    kept = [one for one in project.installed if one.place != args.place]
-    if len(kept) == len(project.installed):
-        places = ", ".join(dict.fromkeys(one.place or "''" for one in project.installed))
-        raise Invalid(f"{project.name} is not installed at {args.place or 'a place without a name'}"
-                      + (f"; expected --place {places}" if places else ""))
+    _one_of("installation at", args.place, {one.place: one for one in project.installed})
     service.installer.change(account.id, [project.id], lambda now: [
         one for one in now.installed if one.place != args.place])
 
@@ -16340,16 +16339,19 @@ def installed_remove(service: Service, account: Account, project: Project, args:
 @command(switch("--all", "also what is up to date, skipped or snoozed"),
          argument("--place", "only what runs there"),
          argument("--tag", "only projects that have the tag"),
+         switch("--vulnerable", "only those of which a vulnerability is known"),
          columns="provider name* place* version* state* step* line newest* behind* cve* may_follow* "
-                 "is_rebuilt*")
+                 "is_rebuilt* advisories* eol*")
 def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> list[dict[str, Any]]:
     """List what is installed and behind, then what is unsure."""
     now, rows = run.store.database.clock(), list[dict[str, Any]]()
     tag = run.tag_at(args.tag).id if args.tag else None
-    for project in run.store.projects.with_updates(account.id, args.all, args.place, tag):
+    for project in run.store.projects.with_updates(account.id, args.all, args.place, tag,
+                                                   VULNERABLE if args.vulnerable else 0):
         shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
         rows += [row | shown for row, one in zip(_installed_rows(project), project.installed)
-                 if args.place in (None, one.place) and (args.all or project.state_of(one) in OPEN_STATES)]
+                 if args.place in (None, one.place) and (
+                     args.all or one.urgency >= ENDED or project.state_of(one) in OPEN_STATES)]
     if not args.all:
         rows.sort(key=lambda row: row["state"] == "unsure")
     return rows
@@ -16358,21 +16360,18 @@ def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> lis
 @command(_PROVIDER, _NAME,
          argument("--since", "the version that you run, if none is recorded", "VERSION"),
          argument("--until", "up to this version; else the newest", "VERSION"), _JSON)
-def changes_(service: Service, project: Project, args: argparse.Namespace) -> None:
+def changes_(service: Service, project: Project, args: argparse.Namespace) -> tuple[Any, ...]:
     """Print the notes of all releases since yours, newest first."""
     span, noted, _ = service.installer.changes(project, args.since, args.until)
-    if args.json:
-        print(json.dumps(span.as_json(noted), ensure_ascii=False, indent=2))
-        return
-    print(f"{project.name}: {counted(len(span.unfolded(span.releases)), 'release')} after {span.since}")
     shown = span.unfolded(noted)
+    lines = [f"{project.name}: {counted(len(span.unfolded(span.releases)), 'release')} after {span.since}"]
     notes = changes_in_notes(one.note.message if one.note else "" for one in shown)
-    for release, lines in zip(shown, notes):
-        print(f"\n{release.version}  {(release.date or '')[:10]}", *release.cve)
-        for line in lines:
-            print("  " + ("- " if line.kind == "item" else "") + _printable(line.text))
+    for release, found in zip(shown, notes):
+        lines.append(" ".join([f"\n{release.version}  {(release.date or '')[:10]}", *release.cve]))
+        lines += ["  " + ("- " if line.kind == "item" else "") + _printable(line.text) for line in found]
     if len(span.releases) > CHANGES_LIMIT:
-        print(f"\nThe newest {CHANGES_LIMIT:,} are listed.")
+        lines.append(f"\nThe newest {CHANGES_LIMIT:,} are listed.")
+    return span.as_json(noted), *lines
 
 
 @command(_ACCOUNT,
@@ -16385,53 +16384,44 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> No
          switch("--dry-run", "only show what is found"),
          argument("--to", "record it at the releasetrack there, whose API key is in the variable "
                   "RELEASETRACK_KEY", "URL"), _JSON)
-def scan_(run: Invocation, args: argparse.Namespace) -> int:
+def scan_(run: Invocation, args: argparse.Namespace) -> None:
     """Find out which versions run here, and record them.
     Prints file, provider, name, version, digest, direct (whether it is needed so), service, outcome, reason.
     Exit status: 0 all was read, 1 it could not run, 3 something could not be read, or not added."""
-    faults, found = list[str](), dict[str, list[tuple[str, Pin]]]()
+    found, rows, place = dict[str, list[tuple[str, Pin]]](), list[ScanRow](), read_place(args.place)
     if not args.path and not args.docker:
         raise SettingError("nothing to scan; expected files, folders, or --docker")
     if args.path:
         with contextlib.closing(Helper()) as helper:
-            found["file"] = scan_files(args.path, helper, faults.append, {})
+            found["file"] = scan_files(args.path, helper, run.complain, {})
     if args.docker:
-        found["container"] = scan_docker(args.docker, faults.append)
-    for fault in faults:
-        _complain(fault)
-    rows = [row.as_json() for origin, pins in found.items()
-            for row in _scanned(run, args, origin, pins, is_whole=not faults)]
-    _print_rows(rows, args.json,
-                "file provider* name* version* digest direct service outcome* reason*")
-    left = [row for row in rows if args.track and not args.dry_run and row["outcome"] == "not tracked"
-            and row["provider"] and (row["direct"] or args.all)]
-    if left:
-        faults.append(f"{counted(len(left), 'row')} not added: {left[0]['reason']}")
-        _complain(faults[-1])
-    return 3 if faults else 0
-
-
-def _scanned(run: Invocation, args: argparse.Namespace, origin: str, pins: Sequence[tuple[str, Pin]],
-             is_whole: bool) -> list[ScanRow]:
-    """What became of what was found, here or at --to, which is sent no part. Raises ReleasetrackError."""
-    place = read_place(args.place)
+        found["container"] = scan_docker(args.docker, run.complain)
+    is_whole = not run.status
     if args.to and not is_whole and not args.dry_run:
         raise Invalid("nothing was sent, as something could not be read; see above")
-    if args.to or args.dry_run and not os.path.exists(run.settings.db):
-        rows = scan_rows(providers_with(run.completed.provider), {}, pins)
-        return rows if args.dry_run else _sent(run.settings, args, place, origin, rows)
-    if args.dry_run:
-        return scan_rows(run.service.providers, run.store.projects.ids_by_key(run.account.id), pins)
-    return run.service.installer.record_scan(
-        run.account, place, origin, pins, is_tracking=args.track, with_indirect=args.all, is_whole=is_whole)
+    for origin, pins in found.items():
+        if args.to or args.dry_run:
+            is_here = not args.to and os.path.exists(run.settings.db)
+            tracked = run.store.projects.ids_by_key(run.account.id) if is_here else {}
+            made = scan_rows(providers_with(run.completed.provider), tracked, pins)
+            rows += made if args.dry_run else _sent(run.settings, args, place, origin, made)
+        else:
+            rows += run.service.installer.record_scan(
+                run.account, place, origin, pins, is_tracking=args.track, with_indirect=args.all,
+                is_whole=is_whole)
+    _show_rows([row.as_json() for row in rows], args.json,
+               "file provider* name* version* digest direct service outcome* reason*")
+    left = [row for row in rows if args.track and not args.dry_run and row.outcome == "not tracked"
+            and (row.pin.is_direct or args.all)]
+    if left:
+        run.complain(f"{counted(len(left), 'row')} not added: {left[0].reason}")
 
 
 def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
           rows: Sequence[ScanRow]) -> list[ScanRow]:
     """What another server made of the rows that have a provider. Raises Invalid."""
     wanted = [row for row in rows if row.provider]
-    items = [without_empty(provider=row.provider and row.provider.id, name=row.name, version=row.pin.version,
-                           digest=row.pin.digest, label=row.pin.label, service=row.pin.service)
+    items = [without_empty(**row.as_json() | {"file": None, "label": row.pin.label})
              | {"direct": row.pin.is_direct} for row in wanted]
     body = {"place": place, "origin": origin, "track": args.track, "all": args.all, "items": items}
     headers = {"X-Key": os.environ.get("RELEASETRACK_KEY", ""), "Content-Type": "application/json"}
@@ -16447,13 +16437,11 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
         said = answer.json() if answer.status in (200, 400, 401, 413, 429, 503) else {}
     except (ProviderError, ValueError) as error:
         raise Invalid(f"--to {args.to}: {error}") from None
-    if answer.status != 200 and isinstance(said, dict):
-        words = " ".join(map(str, _of(list, said, "errors"))) or said.get("message", "it is no releasetrack")
-        key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
-        raise Invalid(f"--to {args.to}: {words} (status {answer.status}){key}")
     outcomes = [one for one in _of(list, said, "items") if isinstance(one, dict)]
-    if len(outcomes) != len(wanted):
-        raise Invalid(f"--to {args.to}: it is no releasetrack")
+    if answer.status != 200 or len(outcomes) != len(wanted):
+        errors = _of(list, said, "errors") or [_of(str, said, "message") or "it is no releasetrack"]
+        key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
+        raise Invalid(f"--to {args.to}: {' '.join(map(str, errors))} (status {answer.status}){key}")
     made = [dataclasses.replace(row, outcome=str(one.get("outcome")), reason=str(one.get("reason") or ""))
             for row, one in zip(wanted, outcomes)]
     return made + [row for row in rows if not row.provider]
@@ -16463,22 +16451,8 @@ _SINCE = argument("--since", "only those since a time in UTC, or since 24h or 7d
                   default=0.0)
 
 
-def _limit(default: int) -> Argument:
-    about = f"at most so many (default {default})"
-    return argument("--limit", about, "N", _whole(1, 999_999), default=default)
-
-
-COMMANDS |= {"releases": Command(
-    "List the newest releases of all your projects.",
-    lambda call, args: latest_releases(call, args.limit, args.since, text=args.search,
-                                       is_security=args.security, is_unread=args.unread),
-    (_SINCE, switch("--unread", "only unread ones"), switch("--security", "only those that name a CVE"),
-     argument("--search", "only with these words in name, version or note", "TEXT"), _limit(20)),
-    columns="date provider project version cve is_prerelease is_unread")}
-
-
 @command(_JSON)
-def status_(run: Invocation, settings: Settings, args: argparse.Namespace) -> int:
+def status_(run: Invocation, settings: Settings) -> tuple[Any, ...]:
     """Show whether serve runs, what fails and what waits.
     Exit status: 0 serve runs, 1 it does not, 3 it runs, but something fails."""
     run.require_store()
@@ -16494,13 +16468,9 @@ def status_(run: Invocation, settings: Settings, args: argparse.Namespace) -> in
                for source in sources if source.error]
     unsent = [{"destination": one.kind, "name": one.name, "error": one.error or ""}
               for one in run.store.destinations.failing()]
-    if args.json:
-        print(json.dumps(facts | {"failing": failing + unsent}, ensure_ascii=False, indent=2))
-    else:
-        _print_facts(facts | {"size": f"{facts['size'] // KIB:,} KiB"})
-        for those in filter(None, (failing, unsent)):
-            _print_rows([{"state": "failing", **one} for one in those], False)
-    return 1 if not is_running else 3 if failing or unsent else 0
+    run.status = 1 if not is_running else 3 if failing or unsent else 0
+    return facts | {"failing": failing + unsent}, facts | {"size": f"{facts['size'] // KIB:,} KiB"}, *(
+        [{"state": "failing", **one} for one in those] for those in (failing, unsent) if those)
 
 
 _KIND = argument("kind", f"one of {', '.join(KINDS)}", choices=list(KINDS))
@@ -16525,29 +16495,18 @@ def destination_add(service: Service, call: Call, kind: str) -> str:
     return new.secret or new.id
 
 
-@command(_KIND, _DESTINATION, _SET, *_SELECTION,
-         argument("--rename", "the destination's new name", "NAME", dest="name"))
-def destination_change(run: Invocation, call: Call, destination: Destination) -> None:
-    """Change a destination. What you do not name stays; --set NAME= removes a setting, --tag '' the tags."""
-    options = (option.name for option in DESTINATION_OPTIONS)
-    _require_change(run.given("name", "settings", "tags", "without_tags", *options), "--schedule daily")
-    update_destination(call, destination)
-
-
-@command(columns="")
-def destination_list(call: Call, args: argparse.Namespace) -> list[dict[str, Any]]:
+@command(_JSON)
+def destination_list(call: Call) -> tuple[Any, ...]:
     """List an account's destinations: kind, name, schedule, id, scope, settings without secrets."""
-    rows = []
+    listed, rows = [], []
     for one in call.store.destinations.of_account(call.account_id):
-        row = destination_as_json(one, call.tags)
-        row["schedule"] = "by project" if one.kind == "email" else one.schedule
-        if not args.json:
-            report = f", {one.report} report" if one.report != "none" else ""
-            row = {"kind": one.kind, "name": one.name, "schedule": row["schedule"] + report, "id": one.id,
-                   "scope": scope_of(one, call.tags),
-                   "settings": " ".join(f"{name}={text}" for name, text in settings_as_given(one, True))}
-        rows.append(row)
-    return rows
+        schedule = "by project" if one.kind == "email" else one.schedule
+        report = f", {one.report} report" if one.report != "none" else ""
+        listed.append(destination_as_json(one, call.tags) | {"schedule": schedule})
+        rows.append({"kind": one.kind, "name": one.name, "schedule": schedule + report, "id": one.id,
+                     "scope": scope_of(one, call.tags),
+                     "settings": " ".join(f"{name}={text}" for name, text in settings_as_given(one, True))})
+    return listed, rows
 
 
 @command(_KIND, _SET,
@@ -16574,42 +16533,6 @@ def destination_secret(store: Store, destination: Destination, args: argparse.Na
     return store.destinations.reset_secret(destination.id) if args.reset else destination.secret
 
 
-COMMANDS |= {
-    "webhook add": Command(
-        "Create a webhook, and print its signing secret. 'destination add' has more options.",
-        lambda call: add_destination(call, "webhook").secret, (
-            argument("name", "a label for the webhook"),
-            argument("settings", "where requests are sent", read="url={}".format, action="append",
-                     metavar="URL"),
-            given_often("--header", "a header; - reads it from standard input", "'K: V'",
-                        read="header={}".format, dest="settings"),
-            given_often("--field", "a field of a custom body", "'K=TEMPLATE'", read="field={}".format,
-                        dest="settings"))),
-    "destination kinds": Command(
-        "List the kinds of destination, and their settings, of which some are required.",
-        lambda: [{"kind": id_, "setting": field.name,
-                  "default": "required" if field.default is None else field.default, "about": field.about}
-                 for id_, kind in KINDS.items() for field in kind.fields],
-        columns="kind setting default about"),
-    "destination remove": Command(
-        "Delete a destination with its deliveries.",
-        lambda store, destination: store.destinations.remove(destination.id), (_KIND, _DESTINATION),
-        said="destination {run.kind} {run.destination.name} removed",
-        sure="Delete the destination {run.kind} {run.destination.name} with its deliveries?"),
-    "config list": Command(
-        """List the stored settings, with the source of each value.
-        Sources: flag (or variable), serve (the last), operator (config set), default. Secrets are masked.""",
-        lambda configuration, args: [
-            {"name": state.row.name, "source": state.source,
-             "value": list(state.texts) if args.json else " ".join(state.texts) or None}
-            for state in configuration.rows()], columns="name source value"),
-    "config unset": Command(
-        "Remove a setting from the store.",
-        lambda configuration, args: configuration.unset(args.name, args.id),
-        (argument("name"), argument("id", "of provider, token, quota: only it", nargs="?", default=""))),
-}
-
-
 @command(argument("name", "the setting's name in 'config list'"),
          argument("value", "one, or several of a repeatable setting; - reads them from standard input, one "
                   "per line, as is best for secrets", nargs="+"))
@@ -16631,29 +16554,26 @@ _RANGE = (
 
 @command(*_RANGE,
          argument("--project", "about this project", nargs=2, metavar=("PROVIDER", "NAME")),
-         argument("--state", choices=DELIVERY_STATES), _limit(50),
+         argument("--state", choices=DELIVERY_STATES),
+         argument("--limit", "at most so many (default 50)", "N", _whole(1, 999_999), default=50),
          columns="id* created_at* state* next_attempt_at attempts kind* destination* provider project* "
                  "version* error* event+ event_id+ destination_id+ project_id+ digest_id+ settled_at+")
 def deliveries_list(run: Invocation, account: Account, args: argparse.Namespace) -> list[dict[str, Any]]:
     """List an account's deliveries of 30 days, newest first.
     Instead of a version an event may be summary, failing, or recovered."""
-    project_id = run.project_at(*args.project).id if args.project else None
-    found = run.store.outbox.history(account.id, state=args.state, limit=args.limit, project_id=project_id,
-                                     **run.range)
+    project = run.service.project_of(account, args.project[1], args.project[0]) if args.project else None
+    found = run.store.outbox.history(account.id, state=args.state, limit=args.limit,
+                                     project_id=project and project.id, **run.range)
     return [entry.as_json() | {"version": entry.version or entry.event} for entry in found]
 
 
 @command(_ACCOUNT, argument("id"), _JSON)
-def deliveries_show(run: Invocation, args: argparse.Namespace) -> None:
+def deliveries_show(run: Invocation, args: argparse.Namespace) -> tuple[Any, ...]:
     """Show a delivery with its attempts and the last request."""
     entry, outbox = run.delivery_at(args.id).as_json(), run.store.outbox
     attempts, sent = [attempt.as_json() for attempt in outbox.attempts(args.id)], outbox.last_sent(args.id)
-    if args.json:
-        print(json.dumps(entry | {"attempts": attempts, "sent": sent}, ensure_ascii=False, indent=2))
-        return
-    _print_facts(entry)
-    _print_rows([{"": "attempt"} | attempt for attempt in attempts], False)
-    print(_printable(f"\n{sent}", "\n"))
+    return (entry | {"attempts": attempts, "sent": sent}, entry,
+            [{"": "attempt"} | attempt for attempt in attempts], _printable(f"\n{sent}", "\n"))
 
 
 @command(argument("id", "one, and what was sent together with it", nargs="?"),
@@ -16673,7 +16593,7 @@ def deliveries_resend(run: Invocation, account: Account, args: argparse.Namespac
 @command(_PROVIDER, _NAME, _JSON, argument(
     "--installed", "print only the newest versions after this one: with the same first number (its line), "
     "of all, and what may follow it", "VERSION"))
-def fetch(completed: Settings, args: argparse.Namespace) -> None:
+def fetch(completed: Settings, args: argparse.Namespace) -> tuple[Any, ...] | None:
     """Print a provider's releases of a project, newest first. Nothing is stored."""
     provider, name, _ = project_at(
         providers_with(completed.provider), args.provider, args.name, is_typed=True)
@@ -16689,18 +16609,16 @@ def fetch(completed: Settings, args: argparse.Namespace) -> None:
         releases = {one.version: dataclasses.replace(one, date=one.date or timestamp(time.time()),
                                                      content_id=None) for one in listing.releases}
         mine = compared(Installation("", args.installed), releases, provider.dialect.versions.of(name))
-        _print_rows([mine], args.json, "version state step line newest behind may_follow")
-        return
-    rows = []
+        _show_rows([mine], args.json, "version state step line newest behind may_follow")
+        return None
+    facts, rows = list[dict[str, Any]](), list[dict[str, Any]]()
     for one in listing.releases:
-        if args.json:
-            note = one.note or Note("", "", page_of(provider, name, one.version))
-            rows.append({"version": one.version, "date": one.date, "is_prerelease": one.is_prerelease,
-                         "cve": one.cve, "note": note.as_json()})
-        else:
-            marks = ["pre-release"] * one.is_prerelease + list(one.cve)
-            rows.append({"date": one.date, "version": one.version, "marks": " ".join(marks)})
-    _print_rows(rows, args.json)
+        note = one.note or Note("", "", page_of(provider, name, one.version))
+        facts.append({"version": one.version, "date": one.date, "is_prerelease": one.is_prerelease,
+                      "cve": one.cve, "note": note.as_json()})
+        marks = ["pre-release"] * one.is_prerelease + list(one.cve)
+        rows.append({"date": one.date, "version": one.version, "marks": " ".join(marks)})
+    return facts, rows
 
 
 def _cost_of(provider: Provider, settings: Settings) -> dict[str, Any]:
@@ -16733,62 +16651,55 @@ def providers_(completed: Settings, args: argparse.Namespace) -> list[dict[str, 
              "dialect": dialects.get(provider.dialect.read), "site": provider.site} for provider in providers]
 
 
-def _sources_named(run: Invocation, args: argparse.Namespace) -> list[Source]:
-    """All sources, an account's, or the one that the arguments name. Raises Invalid, SettingError."""
-    if args.provider in run.service.providers and not args.name:
-        raise SettingError("PROVIDER: expected a NAME after it")
-    if not args.provider:
-        return run.store.sources.all(run.account.id if args.account else None)
-    project = run.project_at(*((args.provider, args.name) if args.name else (None, args.provider)))
-    return [source for source in run.store.sources.all(run.account.id) if source.id == project.source_id]
-
-
 @command(_ACCOUNT, argument("provider", "only this project, as in 'project add'", nargs="?"),
          argument("name", nargs="?"),
          switch("--send", "then send the notifications that are due"),
          switch("--quiet", "print what is new, but not what fails"), _JSON)
-def check_(run: Invocation, service: Service, args: argparse.Namespace) -> int:
+def check_(run: Invocation, service: Service, args: argparse.Namespace) -> None:
     """Check projects now, and print what is new: provider, name, version, new or updated.
     For cron, without serve. Exit status: 0 all is well, 1 it could not run, 2 wrong usage, 3 it ran, but
     projects or notifications fail, which will be retried."""
-    faults, rows, wanted, ended = list[str](), list[dict[str, Any]](), list[Source](), itertools.count(1)
-
-    def complain(text: str) -> None:
-        faults.append(text)
-        if not args.quiet:
-            _complain(text)
+    rows, wanted, ended = list[dict[str, Any]](), list[Source](), itertools.count(1)
 
     def report(source: Source, news: list[Release] | None) -> None:
         if news is None:
-            complain(f"{source.provider} {source.name}: not checked, as another process is checking it, or "
-                     "the store is busy")
+            run.complain(f"{source.provider} {source.name}: not checked, as another process is checking it, "
+                         "or the store is busy")
         elif source.error:
-            complain(f"{source.provider} {source.name}: {source.error}")
+            run.complain(f"{source.provider} {source.name}: {source.error}")
         rows.extend({"provider": source.provider, "name": source.name, "version": one.version,
                      "state": "updated" if one.is_updated else "new"} for one in news or ())
         left = len(wanted) - next(ended)
         _progress(f"{left} left to check" if left else "")
+    if args.provider in service.providers and not args.name:
+        raise SettingError("PROVIDER: expected a NAME after it")
     service.tracker.record_abandoned()
-    for source in _sources_named(run, args):
+    sources = run.store.sources.all(run.account.id if args.account or args.provider else None)
+    if args.provider:
+        name, provider = (args.name, args.provider) if args.name else (args.provider, None)
+        id_ = service.project_of(run.account, name, provider).source_id
+        sources = [source for source in sources if source.id == id_]
+    for source in sources:
         # Of a host that asked to wait, or whose last check did not end.
         is_put_off = source.error and (not source.failures or source.error == ABANDONED)
         if source.provider not in service.providers:
-            complain(f"{source.provider} {source.name}: {unknown_provider(source.provider)}")
+            run.complain(f"{source.provider} {source.name}: {unknown_provider(source.provider)}")
         elif is_put_off and source.next_check_at > time.time() and not args.provider:
-            complain(f"{source.provider} {source.name}: {source.error}")
+            run.complain(f"{source.provider} {source.name}: {source.error}")
         else:
             wanted.append(source)
     service.tracker.check_all(wanted, report)
-    for words, _ in service.fetcher.refused_tokens.values():
-        complain(words)
-    _print_rows(sorted(rows, key=lambda row: (row["provider"], row["name"])), args.json)
+    service.tracker.advise()
+    for words in (*(one for one, _ in service.fetcher.refused_tokens.values()),
+                  *service.fetcher.outages.values()):
+        run.complain(words)
+    _show_rows(sorted(rows, key=lambda row: (row["provider"], row["name"])), args.json)
     for one, attempt in service.courier.send_due() if args.send else ():
         if attempt.error:
             later = "; it will be retried later" if attempt.state == "pending" else ""
-            complain(f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
-                     f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
+            run.complain(f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
+                         f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
     service.store.maintain(time.time())     # no serve may run that would
-    return 3 if faults else 0
 
 
 @command(argument("file", "where the copy goes; an older one there is replaced"))
@@ -16805,13 +16716,112 @@ def backup(settings: Settings, service: Service, args: argparse.Namespace) -> st
     return f"{settings.db} copied to {args.file}, {size:,} bytes"
 
 
-@command(argument("file", "a copy that 'backup' wrote"), _YES)
+@command(argument("file", "a copy that 'backup' wrote"),
+         sure="Put {run.args.file} in the place of {run.settings.db}?")
 def restore_(settings: Settings, args: argparse.Namespace) -> str:
     """Replace the store by a backup. Refused while the store is in use."""
-    if os.path.exists(settings.db):
-        _confirm(args, f"Replace {settings.db} by {args.file}?")
     restore(args.file, settings.db)
     return f"{settings.db} restored from {args.file}, {os.path.getsize(settings.db):,} bytes"
+
+
+COMMANDS |= {
+    "account list": Command(
+        "List the accounts.", lambda store: store.accounts.all(),
+        columns="email name type is_admin time_zone email_notification"),
+    "account passwd": Command(
+        "Set an account's password, and end its sessions.",
+        lambda store, account, args: store.accounts.change(
+            account.id, {"password": hash_password(_read_password(args))}), (_PASSWORD_STDIN,)),
+    "account remove": Command(
+        "Delete an account with everything that it owns.",
+        lambda store, account: store.accounts.remove(account.id), (_EMAIL,),
+        said="account {run.account.email} removed",
+        sure="Delete the account {run.account.email} with its projects, destinations and keys?"),
+    "key add": Command(
+        "Create an API key, and print it.",
+        lambda store, account, args: store.keys.add(
+            account.id, read_label(args.name), read_networks(args.networks)).secret,
+        (argument("name", "a label for the key"), given_often(
+            "--network", "a network that the key is accepted from", "CIDR", default=[], dest="networks"))),
+    "key list": Command(
+        "List an account's keys. Secrets are not shown.", lambda store, account: [
+            {"name": key.name, "networks": " ".join(key.networks),
+             "used_at": key.used_at and timestamp(key.used_at)}
+            for key in store.keys.of_account(account.id)], columns="name networks used_at"),
+    "key remove": Command(
+        "Delete an API key. Requests with it are refused from then on.",
+        lambda store, account, args: store.keys.remove(account.id, _one_of("key", args.name, {
+            key.name: key for key in store.keys.of_account(account.id)}).name),
+        (argument("name"),), said="key {run.args.name} removed",
+        sure="Delete the key {run.args.name} of {run.account.email}?"),
+    "tag add": Command(
+        "Create a tag, and print its id.", add_tag, (argument("name", "what you call it"),),
+        said="{answer[id]}"),
+    "tag list": Command(
+        "List an account's tags.", lambda store, account: store.tags.of_account(account.id),
+        columns="name id"),
+    "tag remove": Command(
+        "Delete a tag; projects and destinations lose it.", remove_tag, (argument("name"),),
+        said="tag {run.tag.name} removed", sure="Delete the tag {run.tag.name}?"),
+    "project list": Command(
+        "List projects, their latest versions, and what fails.", lambda call:
+        _project_rows(call, call.store.projects.search(call.account_id, "")),
+        columns="provider* name* id checked_at* succeeded_at next_check_at quota_left missing_since error* "
+                "latest* date*"),
+    "project remove": Command(
+        "Stop tracking a project. Its options and its history are deleted.", remove_project,
+        (_PROVIDER, _NAME), said="project {run.project.provider} {run.project.name} removed",
+        sure="Stop tracking {run.project.provider} {run.project.name} for {run.account.email}?"),
+    "installed list": Command(
+        "List what is installed.", lambda store, account: [
+            row for project in store.projects.with_updates(account.id) for row in _installed_rows(project)],
+        columns="provider name* place* version* state* step* line* newest* behind* cve origin seen_at "
+                "may_follow* is_rebuilt*"),
+    "releases": Command(
+        "List the newest releases of all your projects.",
+        lambda call, args: latest_releases(call, args.limit, args.since, text=args.search,
+                                           is_security=args.security, is_unread=args.unread),
+        (_SINCE, switch("--unread", "only unread ones"), switch("--security", "only those that name a CVE"),
+         argument("--search", "only with these words in name, version or note", "TEXT"),
+         argument("--limit", "at most so many (default 20)", "N", _whole(1, 999_999), default=20)),
+        columns="date provider project version cve is_prerelease is_unread"),
+    "webhook add": Command(
+        "Create a webhook, and print its signing secret. 'destination add' has more options.",
+        lambda call: add_destination(call, "webhook").secret, (
+            argument("name", "a label for the webhook"),
+            argument("settings", "where requests are sent", read="url={}".format, action="append",
+                     metavar="URL"),
+            given_often("--header", "a header; - reads it from standard input", "'K: V'",
+                        read="header={}".format, dest="settings"),
+            given_often("--field", "a field of a custom body", "'K=TEMPLATE'", read="field={}".format,
+                        dest="settings"))),
+    "destination kinds": Command(
+        "List the kinds of destination, and their settings, of which some are required.",
+        lambda: [{"kind": id_, "setting": field.name,
+                  "default": "required" if field.default is None else field.default, "about": field.about}
+                 for id_, kind in KINDS.items() for field in kind.fields],
+        columns="kind setting default about"),
+    "destination change": Command(
+        "Change a destination. What you do not name stays; --set NAME= removes a setting, --tag '' the tags.",
+        update_destination, (_KIND, _DESTINATION, _SET, *_SELECTION, argument(
+            "--rename", "the destination's new name", "NAME", dest="name")), example="--schedule daily"),
+    "destination remove": Command(
+        "Delete a destination with its deliveries.",
+        lambda store, destination: store.destinations.remove(destination.id), (_KIND, _DESTINATION),
+        said="destination {run.kind} {run.destination.name} removed",
+        sure="Delete the destination {run.kind} {run.destination.name} with its deliveries?"),
+    "config list": Command(
+        """List the stored settings, with the source of each value.
+        Sources: flag (or variable), serve (the last), operator (config set), default. Secrets are masked.""",
+        lambda configuration, args: [
+            {"name": state.row.name, "source": state.source,
+             "value": list(state.texts) if args.json else " ".join(state.texts) or None}
+            for state in configuration.rows()], columns="name source value"),
+    "config unset": Command(
+        "Remove a setting from the store.",
+        lambda configuration, args: configuration.unset(args.name, args.id),
+        (argument("name"), argument("id", "of provider, token, quota: only it", nargs="?", default=""))),
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -16861,8 +16871,10 @@ def make_parser() -> argparse.ArgumentParser:
                      epilog="COMMAND --help shows a command's arguments, and serve --help all settings.")
     parser.add_argument("--version", action="version", version=f"releasetrack {__version__}")
     groups = {"": parser.add_subparsers(title="commands", metavar="COMMAND")}
-    for name in sorted(COMMANDS, key=lambda name: " " in name):
-        about = COMMANDS[name].help
+    for name in sorted(COMMANDS, key=lambda name: (" " in name, name)):
+        row = COMMANDS[name]
+        printed = ", ".join(one.rstrip("*") for one in (row.columns or "").split() if one[-1] != "+")
+        about = " ".join(f"{row.about} {f'Prints {printed}.' if printed else ''}".split())
         brief, (group, _, word) = re.split("[.:] |[.]$", about)[0], name.rpartition(" ")
         if group:
             groups[""].add_parser(name, help=brief)     # so that the list of all has it
@@ -16891,11 +16903,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         said = str(error)
         if isinstance(error, Invalid):
             kind = KINDS.get(getattr(args, "kind", ""))
-            labels = {
-                "networks": "--network", "header": "--header", "field": "--field", "url": "URL",
-                "exclude_version_regexp": "--pattern" if getattr(args, "pattern", 0) else "--only-pattern",
-                **{option.name: option.all_flags[0] for option in (*PROJECT_OPTIONS, *DESTINATION_OPTIONS)},
-                **{field.name: f"--set {field.name}" for field in (kind.fields if kind else ())}}
+            labels = {"header": "--header", "field": "--field", "url": "URL", **COMMANDS[args.command].flags,
+                      **{field.name: f"--set {field.name}" for field in (kind.fields if kind else ())}}
             said = "; ".join(problem.named(labels).rstrip(".") for problem in error.problems)
         _complain(said)
         return 2 if isinstance(error, SettingError) else 1

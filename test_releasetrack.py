@@ -55,7 +55,6 @@ import threading
 import time
 import tracemalloc
 import urllib.parse
-import wsgiref.simple_server
 import wsgiref.validate
 import xml.etree.ElementTree
 import zipfile
@@ -74,7 +73,9 @@ import releasetrack as rt
 PROGRAM = pathlib.Path(rt.__file__)
 SOURCE = PROGRAM.read_text("utf-8")
 README = PROGRAM.with_name("README.md").read_text("utf-8")
+os.environ["RELEASETRACK_OSV_URL"] = "none"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)     # else each process that a test starts compiles the module anew
+os.environ["LANGUAGE"] = "C"        # else argparse looks for translations of its words on the disk, again and again
 PASSWORD = "correct horse battery"
 HASHED = rt.hash_password(PASSWORD)     # once: it takes 0.2 s
 
@@ -100,9 +101,9 @@ Answering = Callable[[Seen], Any]   # -> status, or (status, body), or (status, 
 
 
 class Listener:
-    """A real HTTP server on loopback: keeps what it gets, answers what ``answer`` says."""
+    """A real HTTP server on loopback, or at a Unix socket's path: keeps what it gets, answers what ``answer`` says."""
 
-    def __init__(self, answer: Answering | int | tuple[Any, ...] = 204) -> None:
+    def __init__(self, answer: Answering | int | tuple[Any, ...] = 204, path: pathlib.Path | None = None) -> None:
         self.answer = answer
         self.seen: list[Seen] = []
         self._changed = threading.Condition()
@@ -110,7 +111,7 @@ class Listener:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True      # else an answer's body may wait 40 ms
+            disable_nagle_algorithm = not path      # else an answer's body may wait 40 ms
 
             def handle_any(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
@@ -139,15 +140,15 @@ class Listener:
             def log_message(self, *args: Any) -> None:
                 pass
 
-        class Server(ThreadingHTTPServer):
+        class Server(socketserver.ThreadingUnixStreamServer if path else ThreadingHTTPServer):      # type: ignore[misc]
             request_queue_size = 1024
             daemon_threads = True
 
             def handle_error(self, *args: Any) -> None:
                 pass        # a client that went away is what some tests are about
 
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_port
+        self._server = Server(str(path) if path else ("127.0.0.1", 0), Handler)
+        self.port = 0 if path else self._server.server_port
         self.url = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
@@ -227,6 +228,20 @@ def seconds_of(ask: Callable[[], Any]) -> float:
     began = time.monotonic()
     ask()
     return time.monotonic() - began
+
+
+@contextlib.contextmanager
+def at_most(seconds: float, memory: float = math.inf, about: Any = "") -> Iterator[None]:
+    """Fails where what is done meanwhile takes more of the processor's time, or more bytes at once if that is measured."""
+    if memory < math.inf:
+        tracemalloc.start()
+    began = time.process_time()
+    try:
+        yield
+        assert time.process_time() - began < seconds, about
+        assert not tracemalloc.is_tracing() or tracemalloc.get_traced_memory()[1] < memory, about
+    finally:
+        tracemalloc.stop()
 
 
 def assert_prompt(seconds: Sequence[float], most: float = 0.5) -> None:
@@ -385,12 +400,23 @@ class KeptHelper(rt.Helper):
 
 
 HELPER = KeptHelper()
+OwnHelper = rt.Helper
+
+
+class SharedHelper(rt.Helper):
+    """What a service, or a command, in this process makes for itself is the one of all."""
+
+    def __new__(cls) -> Any:
+        return HELPER
+
+
+rt.Helper = SharedHelper
 
 
 @pytest.fixture(scope="session", autouse=True)
 def helper_of_all() -> Iterator[None]:
     yield
-    rt.Helper.close(HELPER)
+    OwnHelper.close(HELPER)
 
 
 def new_destination(store: rt.Store, account_id: str, kind: str, name: str, settings: Any, secret: str = "", **about: Any) -> rt.Destination:
@@ -404,8 +430,7 @@ class World:
         self.db = str(path / name)
         pathlib.Path(self.db).write_bytes(template_store())
         os.chmod(self.db, 0o600)
-        self.service = service = rt.Service(rt.Settings(db=self.db, **settings), **(own or {}))
-        service.helper = service._own_helper = service._context.helper = service.tracker.helper = HELPER
+        self.service = rt.Service(rt.Settings(db=self.db, **{"osv_url": "none"} | settings), **(own or {}))
         self.store = self.service.store
         self.account = self.store.accounts.add("user", "me@example.org", "Me", HASHED, True)
         self.key = self.store.keys.add(self.account.id, "test", ["0.0.0.0/0", "::/0"]).secret
@@ -428,6 +453,7 @@ class World:
 
     def tracker(self, settings: rt.Settings, clock: Callable[[], float] = time.time) -> rt.Tracker:
         """A tracker of its own on this store, with the providers of ``settings``."""
+        settings = settings if "osv_url" in settings.given else dataclasses.replace(settings, osv_url="none")
         return rt.Tracker(self.store, rt.Fetcher(settings, clock), rt.providers_with(settings.provider), settings,
                           self.service.helper, clock=clock, jitter=lambda: 0.0)
 
@@ -475,7 +501,7 @@ class World:
         """A check that failed."""
         now = self.store.database.clock()
         assert self.store.sources.claim([source_id], "test", now)
-        self.store.sources.record_failure(source_id, "test", rt.CheckFailure(error, now + rt.HOUR, **about))
+        self.store.sources.record_check(source_id, "test", rt.CheckResult(now + rt.HOUR, error=error, **about))
 
     def webhook(self, url: str, name: str = "hook", **settings: Any) -> rt.Destination:
         about = {"url": url, "headers": {}, "fields": {}, **settings}
@@ -496,7 +522,7 @@ class World:
         when it says so."""
         self.forge, self.clock = forge, Clock(moment(at))
         self.store.database.clock = self.clock
-        self.store.accounts.update(dataclasses.replace(self.account, time_zone=zone))
+        self.store.accounts.change(self.account.id, {"time_zone": zone})
         chosen = dataclasses.replace(self.service.settings, **{"provider": (forge.flag,), **settings})
         self.checking, self.sending = self.tracker(chosen, self.clock), self.courier(self.clock, post=post, settings=chosen)
         self.projects: dict[str, rt.Project] = {}
@@ -542,6 +568,22 @@ class World:
 FORM_TOKEN = r'name="form_token" value="(\w+)"'
 
 
+class ShownPage(webtest.TestResponse):
+    """An answer that is parsed once, however often a test looks at it."""
+
+    @functools.cached_property
+    def html(self) -> bs4.BeautifulSoup:
+        return super().html
+
+
+class PageRequest(webtest.TestRequest):
+    ResponseClass = ShownPage
+
+
+class PageApp(webtest.TestApp):
+    RequestClass = PageRequest
+
+
 class Visitor:
     """A browser without scripts at a world's pages: it keeps cookies, and fills in and sends forms as they stand."""
 
@@ -553,8 +595,8 @@ class Visitor:
         self.cookie = cookie            # the name of the session's
         self._form_tokens: dict[str, str] = {}      # by the session's
         # a copy, for bottle decodes the path in place, which WebTest then takes for what it has sent
-        self.app = webtest.TestApp(lambda given, start: world.service.app(dict(given), start),
-                                   extra_environ={"REMOTE_ADDR": "127.0.0.1", **environ})
+        self.app = PageApp(lambda given, start: world.service.app(dict(given), start),
+                           extra_environ={"REMOTE_ADDR": "127.0.0.1", **environ})
         if email:
             account = world.store.accounts.by_email(email)
             assert account
@@ -601,8 +643,14 @@ class Visitor:
     def press(self, shown: webtest.TestResponse, button: str, status: int = 200, *, at: int = 0, **fields: Any) -> webtest.TestResponse:
         """What follows when a form of a page is sent by its button (its ``do``), with some fields filled in; redirects
         are followed. ``at``: which of several such forms. A list fills in all fields of a name, or ticks those boxes."""
-        chosen = shown.html.find_all("button", {"name": "do", "value": re.compile(rf"(?:^|.* ){re.escape(button)}$")})[at]
-        form = webtest.forms.Form(shown, str(chosen.find_parent("form")))       # this one alone, for reading all of them takes long
+        found = []
+        for text in re.findall(r"<form\b.*?</form>", shown.text, re.DOTALL):
+            if button in html.unescape(text):       # those alone, for reading the whole page takes long
+                name = re.search(r'<form[^<>]* id="([^"]*)"', text)
+                boxes = re.findall(rf'<input\b[^<>]* form="{name[1]}"[^<>]*>', shown.text) if name else []
+                form = webtest.forms.Form(shown, text + "".join(boxes))
+                found += [(form, one) for one in form.html.find_all("button", {"name": "do", "value": re.compile(rf"(?:^|.* ){re.escape(button)}$")})]
+        form, chosen = found[at]
         for name, value in fields.items():
             those, values = form.fields[name], value if isinstance(value, list) else [value]
             if isinstance(those[0], webtest.forms.Checkbox):
@@ -837,13 +885,6 @@ def test_no_pattern_of_the_module_takes_longer_than_its_text():
     assert not {key: attack for key in used if (attack := attack_on(*key))}
 
 
-def test_classes_of_the_store_do_not_inherit_from_each_other():
-    classes = {node.name: node for node in TREE.body if isinstance(node, ast.ClassDef) and room_at(node.lineno) == "store"}
-    for name, node in classes.items():
-        bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
-        assert not bases & set(classes) or issubclass(getattr(rt, name), Exception), name
-
-
 def test_no_local_variable_takes_the_name_of_a_top_level_one():
     for function in (node for node in ast.walk(TREE) if isinstance(node, ast.FunctionDef)):
         bound = {name.id for name in ast.walk(function) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
@@ -954,6 +995,7 @@ SETTING_ROWS = [
     ("host_limit",     "1",                       1,                                       2,                 "3"),
     ("contact",        "me@example.org",          "me@example.org",                        "",                "b@b.lan"),
     ("retry_first",    "0.5",                     0.5,                                     30.0,              "2"),
+    ("osv_url",        "http://osv.lan/",         "http://osv.lan",                        "https://api.osv.dev", "none"),
     ("digest_hour",    "0",                       0,                                       8,                 "23"),
     ("brand",          "Acme-Two",                "Acme-Two",                              "Service",         "B"),
     ("provider",       "a=forgejo:http://g.lan",  (("a", "forgejo", "http://g.lan"),),     (),                "a=npm:http://b"),
@@ -1254,25 +1296,16 @@ def test_cves_are_found_once_each_in_order():
     assert rt.cves_in(" ".join(f"CVE-2026-{number:05}" for number in range(16_000)))[-1:] == ("CVE-2026-00099",)      # F15
 
 
-def utf_16_bomb(inside: str = "x" * 65_000) -> bytes:
-    """An XML document that entities make 10,000 times as large; a search for them in the bytes finds nothing."""
-    return (f'<?xml version="1.0" encoding="UTF-16"?><!DOCTYPE r [<!ENTITY e "{inside}">]><r>{"&e;" * 10_000}</r>').encode("utf-16")
-
-
 def test_answer_that_would_take_much_memory_is_refused_in_words():
-    """F3: 20 KB of gzip became 521 MiB as JSON, and 1,205 MiB as XML."""
+    """F3: 20 KB of gzip became 521 MiB."""
     many = b"[" + b"[]," * (rt.VALUE_LIMIT // 2 - 5) + b"0]"
     assert len(rt.Answer("", 200, {}, many).json()) == rt.VALUE_LIMIT // 2 - 4
-    assert rt.Answer("", 200, {}, '<?xml version="1.0" encoding="iso-8859-1"?><r xmlns="u">ä</r>'.encode("latin-1")).xml().tag == "{u}r"
     for kind, body, words in [
         ("json", b"[" + b"[]," * 300_000 + b"0]",                 "more than 400,000 values"),
         ("json", b'[{"a":"b"}' + b',{"a":"b"}' * 200_000 + b"]",   "more than 400,000 values"),
         ("json", b'["' + b"x" * rt.JSON_LIMIT + b'"]',             "larger than 10 MiB"),
         ("json", b"[" * 100_000 + b"]" * 100_000,                  "nested too deeply"),
         ("json", b'{"a":' * 50_000 + b"1" + b"}" * 50_000,         "nested too deeply"),
-        ("xml",  utf_16_bomb(),                                    "document type"),
-        ("xml",  b'<!DOCTYPE r [<!ENTITY e "x">]><r>&e;</r>',       "document type"),
-        ("xml",  ("<r>" + "<a b=''/>" * 130_000 + "</r>").encode("utf-16"), "more than 200,000 tags and attributes"),
     ]:
         with pytest.raises(ValueError, match=words):
             getattr(rt.Answer("", 200, {}, body), kind)()
@@ -1393,7 +1426,7 @@ def test_one_time_codes_are_those_of_rfc_6238():
 
 @pytest.fixture
 def patterns() -> Iterator[rt.Helper]:
-    with contextlib.closing(rt.Helper()) as made:
+    with contextlib.closing(OwnHelper()) as made:
         yield made
 
 
@@ -1407,7 +1440,7 @@ def ruled_out(patterns: rt.Helper, rules: Any, versions: Sequence[str] = VERSION
     return [version in found for version in versions]
 
 
-def test_pattern_excludes_matches_and_inverse_the_rest_of_versions_as_they_are(patterns):
+def test_pattern_excludes_matches_and_inverse_the_rest_of_versions_as_they_are():
     for rules, excluded in (
         ([],                                  [False, False, False]),
         ([("rc", False)],                     [False, True,  False]),
@@ -1417,14 +1450,14 @@ def test_pattern_excludes_matches_and_inverse_the_rest_of_versions_as_they_are(p
         ([("RC", False)],                     [False, False, False]),
         ([("(?i)RC", False)],                 [False, True,  False]),
     ):
-        assert ruled_out(patterns, rules) == excluded
+        assert ruled_out(HELPER, rules) == excluded
     odd = ["line\nbreak", '"quoted"', "é", "\ud800", "x" * 200, ""]
-    assert ruled_out(patterns, [("^line\nbreak$|^\"quoted\"$|^é$|^\ud800$|^x{200}$|^$", False)], odd) == [True] * 6
+    assert ruled_out(HELPER, [("^line\nbreak$|^\"quoted\"$|^é$|^\ud800$|^x{200}$|^$", False)], odd) == [True] * 6
 
 
-def test_pattern_that_takes_too_long_excludes_nothing(patterns):
+def test_pattern_that_takes_too_long_excludes_nothing():
     for evil in ((BACKTRACKING, False), (SLOW_TO_COMPILE + "[!-\uffff]" * 300, True)):
-        found, wrong = patterns.match([evil, ("(", True), ("rc", False)], ["a" * 40 + "!", "1-rc"])
+        found, wrong = HELPER.match([evil, ("(", True), ("rc", False)], ["a" * 40 + "!", "1-rc"])
         assert found == {"1-rc"} and "takes longer" in wrong[0] and "'(' is not" in wrong[1] and len(wrong) == 2
 
 
@@ -1450,42 +1483,27 @@ HEAVY = "services:\n  a: &a\n    image: x:1\n" + "".join(f"    k{at}: 1\n" for a
     f"  s{at}:\n    <<: *a\n" for at in range(12_000))
 
 
-def test_helper_says_what_is_wrong_with_a_text_and_reads_the_next(patterns):
+def test_helper_says_what_is_wrong_with_a_text_and_reads_the_next():
     for text, said in (("[" * 900_000, "is nested too deep"), ("[", "is not JSON")):
         with pytest.raises(ValueError, match=said):
-            patterns.run(rt.pins_in, "bom.json", text, {})
-    assert [rt.Pin(*pin).name for pin in patterns.run(rt.pins_in, "requirements.txt", "flask==3.0\n", {})] == ["flask"]
+            HELPER.run(rt.pins_in, "bom.json", text, {})
+    assert [rt.Pin(*pin).name for pin in HELPER.run(rt.pins_in, "requirements.txt", "flask==3.0\n", {})] == ["flask"]
 
 
 @pytest.mark.slow
 def test_helper_does_not_stop_this_process(patterns):
     """Nor does it take this one's time or memory."""
-    began, (used, _) = time.process_time(), tracemalloc.start() or tracemalloc.get_traced_memory()
-    with pytest.raises(ValueError, match="takes (longer than 5 s|more than 1024 MiB of memory) to read"):
+    with at_most(0.5, 8 * len(HEAVY)), pytest.raises(ValueError, match="takes (longer than 5 s|more than 1024 MiB of memory) to read"):
         patterns.run(rt.pins_in, "c.yaml", HEAVY, {})
-    (_, peak), _ = tracemalloc.get_traced_memory(), tracemalloc.stop()
-    assert time.process_time() - began < 0.5 and peak - used < 8 * len(HEAVY)
-
-
-@pytest.mark.parametrize("lock, found", [
-    ({"packages": {"": {"dependencies": {"a": "github:o/a"}}, "node_modules/a": {"version": "2.1.0", "resolved": "git+ssh://git@github.com/o/a.git#0a1b"},
-                   "node_modules/b": {"version": "1.0.0", "resolved": "git+https://gitlab.com/g/b.git#0a1b"}, "node_modules/l": {"version": "1.0.0", "resolved": "file:../l"}}},
-     [("github", "o/a", "2.1.0", True), ("gitlab", "g/b", "1.0.0", False)]),
-    ({"dependencies": {"c": {"version": "github:o/c#0a1b"}, "d": {"version": "git+ssh://git@github.com/o/d.git#0a1b"}, "e": {"version": "file:e.tgz"}}},
-     [("github", "o/c", "", True), ("github", "o/d", "", True)])])
-def test_package_of_npm_from_a_repository_is_that_project(lock, found):
-    rows = rt.scan_rows(rt.PROVIDERS, {}, [("f", pin) for pin in rt.pins_in("package-lock.json", json.dumps({"lockfileVersion": 3} | lock), {})])
-    assert [(row.provider.id, row.name, row.pin.version, row.pin.is_direct) for row in rows] == found
 
 
 def test_lock_file_of_version_1_that_is_nested_takes_little_memory():
     """Each of its packages had its whole path: 878 KiB took 250 MiB."""
     many = ",".join(f'"p{number}":{{"version":"1"}}' for number in range(5000))
     text = f'{{"lockfileVersion":1,"dependencies":{{"{"x" * 990}":{{"version":"1","dependencies":{{{many}}}}}}}}}'
-    tracemalloc.start()
-    found = rt.pins_in("package-lock.json", text, {})
-    (_, peak), _ = tracemalloc.get_traced_memory(), tracemalloc.stop()
-    assert len(found) == 5001 and not found[1].is_direct and peak < 6 * rt.MIB, peak
+    with at_most(5, 6 * rt.MIB):
+        found = rt.pins_in("package-lock.json", text, {})
+    assert len(found) == 5001 and not found[1].is_direct
 
 
 def test_helper_that_ended_is_started_again(patterns):
@@ -1514,30 +1532,38 @@ def program(code: str, *argv: str, folder: str = str(PROGRAM.parent)) -> str:
 
 TRIED = """
 import releasetrack
-helper = releasetrack.Helper()
-try:
-    print(helper.match([("rc", False)], ["1", "1-rc"]))
-except releasetrack.HelperMissing as error:
-    print(error)
-helper.close()
+def tried():
+    helper = releasetrack.Helper()
+    try:
+        print(helper.match([("rc", False)], ["1", "1-rc"]))
+    except releasetrack.HelperMissing as error:
+        print(error)
+    helper.close()
+"""
+ELSEWHERE = """
+import os
+for sys.executable in (None, "", sys.argv[1]):
+    tried()
+sys.exec_prefix = sys.base_exec_prefix = os.path.dirname(sys.argv[1])
+tried()
 """
 
 
 def test_helper_runs_where_this_program_is_no_python(tmp_path):
     """As under uWSGI, whose sys.executable is itself; where there is no Python at all, an error says so."""
-    works, is_own = "({'1-rc'}, {})\n", f"sys.executable = {str(tmp_path / 'uwsgi')!r}"
-    (tmp_path / "uwsgi").write_text("#!/bin/sh\ntouch \"$0.was-run\"\n")
-    (tmp_path / "uwsgi").chmod(0o755)
-    for before in ("", is_own, "sys.executable = None", "sys.executable = ''"):
-        assert program(f"{before}\n{TRIED}") == works
-    none = program(f"{is_own}\nsys.exec_prefix = sys.base_exec_prefix = {str(tmp_path)!r}\n{TRIED}")
-    assert "no Python interpreter" in none and str(tmp_path / "uwsgi") in none and not (tmp_path / "uwsgi.was-run").exists()
+    own = tmp_path / "uwsgi"
+    own.write_text("#!/bin/sh\ntouch \"$0.was-run\"\n")
+    own.chmod(0o755)
+    *works, none = program(TRIED + ELSEWHERE, str(own)).splitlines()
+    assert works == ["({'1-rc'}, {})"] * 3
+    assert none.startswith("Files and patterns cannot be read: ") and str(tmp_path / "bin" / "python3.") in none
+    assert not (tmp_path / "uwsgi.was-run").exists()
 
 
 def test_helper_runs_where_the_module_is_in_a_zip_file(tmp_path):
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as packed:
         packed.write(PROGRAM, "releasetrack.py")
-    assert program(TRIED, folder=str(tmp_path / "all.zip")) == "({'1-rc'}, {})\n"
+    assert program(f"{TRIED}\ntried()", folder=str(tmp_path / "all.zip")) == "({'1-rc'}, {})\n"
 
 
 def test_pace_allows_so_many_in_any_so_many_seconds():
@@ -1633,9 +1659,8 @@ def test_hostile_notes_are_read_fast():
     for before, piece, end in itertools.product(("", "<a ", '<a href="'), pieces, ("", ">")):
         markup = before + piece * (32 * rt.KIB // len(piece)) + end
         for read in (rt.plain_text, lambda text: rt.absolute_links(text, BASE)):
-            began = time.process_time()
-            read(markup)
-            assert time.process_time() - began < 0.5, markup[:40]
+            with at_most(0.5, about=markup[:40]):
+                read(markup)
 
 
 # == store =====================================================================
@@ -1647,7 +1672,10 @@ PRESENT_SCHEMA = max(rt.MIGRATIONS) + 1
 
 @pytest.fixture
 def empty_store(tmp_path: pathlib.Path) -> Iterator[rt.Store]:
-    made = rt.Store(str(tmp_path / "stored.db"), clock=lambda: NOW)
+    path = tmp_path / "stored.db"
+    path.write_bytes(template_store())
+    path.chmod(0o600)
+    made = rt.Store(str(path), clock=lambda: NOW)
     yield made
     with contextlib.suppress(rt.StoreUnavailable):
         assert sql(made, WRONG_DATES) == []
@@ -1758,7 +1786,7 @@ def test_store_is_created_by_several_threads_at_once(tmp_path):
         rt.Store(str(tmp_path / f"{number}.db")).close()
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for number in range(10):
+        for number in range(6):
             for made in [pool.submit(make, number) for _ in range(4)]:
                 made.result()
 
@@ -1777,8 +1805,6 @@ def test_store_at_a_relative_path_is_found_after_chdir(tmp_path, monkeypatch):
 
 def test_revision_rises_with_each_commit_of_any_thread_or_process(empty_store):
     account = an_account(empty_store)
-    empty_store.database.revision()
-    time.sleep(0.03)        # others' commits are looked for every 20 ms, and ours count as such once more
     seen = empty_store.database.revision()
     assert empty_store.accounts.all() and empty_store.database.revision() == seen
     empty_store.tags.add(account.id, "mine")
@@ -1791,7 +1817,6 @@ def test_revision_rises_with_each_commit_of_any_thread_or_process(empty_store):
     seen = empty_store.database.revision()
     with contextlib.closing(sqlite3.connect(empty_store.database.path)) as other, other:
         other.execute("UPDATE tag SET name = 'theirs' WHERE name = 'mine'")
-    time.sleep(0.03)
     with concurrent.futures.ThreadPoolExecutor(8) as crowd:     # from several threads at once
         now, = set(crowd.map(lambda _: empty_store.database.revision(), range(2000)))
     assert now > seen
@@ -1880,7 +1905,7 @@ HOT_QUERIES = {
     "attempts":                   (False, lambda b: b.store.outbox.record_attempts(b.hook.id, "me", [an_outcome("x")])),
     "what is past keeping":       (False, lambda b: b.store.maintain(NOW)),
     "an event":                   (True, lambda b: put_digest(b.store, b.project, [b.hook], ["1"], NOW)),
-    "a failure":                  (False, lambda b: b.store.sources.record_failure(b.project.source_id, "me", rt.CheckFailure("no", NOW))),
+    "a failure":                  (False, lambda b: b.store.sources.record_check(b.project.source_id, "me", rt.CheckResult(NOW, error="no"))),
     "an account's removal":       (True, lambda b: b.store.accounts.remove(b.account.id)),
     "a project's removal":        (False, lambda b: b.store.projects.remove(b.project.id)),
     "a browser's session":        (True, lambda b: b.store.sessions.find("x" * 43)),
@@ -1918,8 +1943,7 @@ def test_lists_by_newest_release_follow_what_is_recorded(empty_store):
         return [project.name for project in empty_store.projects.page(account.id, "updated", False)[0]]
 
     shared = empty_store.projects.add(other.id, "forge", "b/old", "b/old", {})[0]
-    assert newest() == ["c/new", "b/old", "a/empty"] and shared.source_id == old.source_id
-    assert sql(empty_store, "SELECT newest_date FROM project WHERE id = ?", shared.id) == [("2026-03-01T10:01:00",)]
+    assert newest() == ["c/new", "b/old", "a/empty"] and shared.source_id == old.source_id and sql(empty_store, WRONG_DATES) == []
     for project, found, names in (
             (empty, {"after": by_version([a_release("3.0", 3)])}, ["a/empty", "c/new", "b/old"]),
             (old, {"after": by_version([a_release("2.0", 0)])}, ["a/empty", "c/new", "b/old"]),
@@ -1943,17 +1967,17 @@ SEARCHES = {
     "b\u00fccher": "vue 1.0", **dict.fromkeys(['"', "'", "* OR NEAR(", "-x", "a\0b", "x" * 10_000, "%_" * 30_000, "x " * 5_000, "\ud800"], "")}
 
 
-@pytest.mark.parametrize("text", SEARCHES)
-def test_search_finds_words_of_names_versions_and_notes(empty_store, text):
+def test_search_finds_words_of_names_versions_and_notes(empty_store):
     note = functools.partial(rt.Note, url="https://forge.example")
     mine, other = an_account(empty_store), an_account(empty_store, "you@example.org")
     a_project(empty_store, mine, "react", a_release("19.0", 1), a_release("19.1", 3, note=note("", "<p>New Hooks</p>")))
     a_project(empty_store, mine, "vue", a_release("1.0", 2, note=note("One title", "<p>B\u00fccher, 50% off</p>")))
     a_project(empty_store, other, "theirs", a_release("1.0", note=note("theirs", "<p>hooks</p>")))
-    found: list[str] = []
-    for one in empty_store.releases.latest(mine.id, text=text)[0]:
-        found += [one.release.version] if one.project.name in found[-2:-1] else [one.project.name, one.release.version]
-    assert " ".join(found) == SEARCHES[text]
+    for text, expected in SEARCHES.items():
+        found: list[str] = []
+        for one in empty_store.releases.latest(mine.id, text=text)[0]:
+            found += [one.release.version] if one.project.name in found[-2:-1] else [one.project.name, one.release.version]
+        assert " ".join(found) == expected, text[:40]
 
 
 def test_query_cost_does_not_grow_with_projects(empty_store):
@@ -1988,7 +2012,7 @@ def test_source_claims_longest_due_first_by_provider(empty_store):
     for number, provider in enumerate(["npm", "forge", "npm", "npm", "forge", "git"]):
         _, source = empty_store.projects.add(account.id, provider, f"p{number}", f"p{number}", {})
         assert empty_store.sources.claim([source.id], "test", NOW)
-        empty_store.sources.record_failure(source.id, "test", rt.CheckFailure("no", NOW - number))
+        empty_store.sources.record_check(source.id, "test", rt.CheckResult(NOW - number, error="no"))
     assert due_names(empty_store, NOW, "npm", "forge", "hex", limit=2) == ["forge p4", "npm p3", "npm p2", "forge p1"]
     assert [source.name for source in claim_due(empty_store, "me", NOW)] == ["p1", "p4"]
     assert due_names(empty_store, NOW, "forge", "git") == ["git p5"]
@@ -2012,7 +2036,7 @@ def test_claim_lasts_a_lease_unless_renewed(busy, claimed_at, renewed_at, asked_
     if renewed_at is not None:
         store.leases.renew([source.id, busy.hook.id], "a", NOW + renewed_at)
     asked = NOW + asked_at
-    assert list(store.outbox.due_destinations(asked)) == [busy.hook.id] * is_free
+    assert [job.id for job in store.outbox.due_destinations(asked)] == [busy.hook.id] * is_free
     assert bool(store.outbox.claim(busy.hook.id, 1, "b", asked)) is is_free
     assert is_free or not store.sources.claim([busy.project.source_id], "c", asked)
     assert not due_names(store, asked, "forge")
@@ -2038,7 +2062,7 @@ def test_destination_is_claimed_by_one_claimant(busy):
 
 @pytest.mark.parametrize("record", [
     lambda store, id_: store.sources.record_check(id_, "a", rt.CheckResult(NOW + 9, after=by_version([a_release("2.0")]))),
-    lambda store, id_: store.sources.record_failure(id_, "a", rt.CheckFailure("it is gone", NOW + 9, is_not_found=True)),
+    lambda store, id_: store.sources.record_check(id_, "a", rt.CheckResult(NOW + 9, error="it is gone", is_not_found=True)),
 ], ids=["found", "failed"])
 def test_source_claim_that_was_lost_writes_nothing(busy, record):
     store, source_id = busy.store, busy.project.source_id
@@ -2146,6 +2170,9 @@ PRAGMA user_version = 7;
 }
 
 
+STORES[8] = STORES[7] + rt.MIGRATIONS[7]
+
+
 def old_store(path: pathlib.Path, script: str) -> str:
     with contextlib.closing(sqlite3.connect(path)) as old:
         old.executescript(script)
@@ -2177,11 +2204,12 @@ def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_
     assert rows_of(f"{path}.schema-{number}") == before
     assert after["lease"] == [{"id": 5, "claimant": "claimant", "until": 95.0}]
     for row in (*before["source"], *before["delivery"]):
-        del row["claimed_by"], row["claimed_until"]
+        for name in ("claimed_by", "claimed_until"):        # until schema 7
+            row.pop(name, None)
     assert {row["name"]: row["value"] for row in after.pop("setting")} == {"poll-interval": '["3600"]', "serve": '{"port":["8080"]}'}
     before.pop("setting")
     for row in before["project"]:
-        del row["judged_by"]
+        row.pop("judged_by", None)
     assert {table: [{name: row[name] for name in old if name in row} for row, old in zip(after[table], rows, strict=True)]
             for table, rows in before.items()} == before, "lost, or changed"
 
@@ -2202,16 +2230,13 @@ def test_store_of_schema_7_is_used_as_it_was(tmp_path, script):
 
 
 @pytest.mark.parametrize("script", [
-    *(f"CREATE TABLE account (id TEXT); PRAGMA application_id = 1920234091; PRAGMA user_version = {n}" for n in range(7)),
-    STORES[7].replace("places TEXT NOT NULL DEFAULT '[]', ", "").replace(""", '["näs"]', 'behind', 3""", ", 'behind', 3").replace(
-        ", '[]', '', 0)", ", '', 0)"),        # schema 7 as it first was
-])
+    f"CREATE TABLE account (id TEXT); PRAGMA application_id = 1920234091; PRAGMA user_version = {n}" for n in range(7)])
 def test_store_of_a_schema_that_cannot_be_upgraded_is_refused_in_one_line(tmp_path, script):
     path = old_store(tmp_path / "old.db", script)
     before = rows_of(path)
     with pytest.raises(rt.StoreError) as refused:
         rt.Store(path)
-    assert re.fullmatch(r".*/old\.db (has schema [0-7] of .*, which cannot be upgraded; it is left as it is|cannot be opened as a store): .*--db.*", str(refused.value))
+    assert re.fullmatch(r".*/old\.db has schema [0-6] of .*, which cannot be upgraded; it is left as it is: .*--db.*", str(refused.value))
     assert rows_of(path) == before
 
 
@@ -2236,7 +2261,7 @@ def test_source_is_missing_after_a_day(tmp_path):
             if is_not_found is None:
                 store.sources.record_check(source.id, "a", rt.CheckResult(now[0]))
             else:
-                store.sources.record_failure(source.id, "a", rt.CheckFailure("no", now[0], is_not_found=is_not_found))
+                store.sources.record_check(source.id, "a", rt.CheckResult(now[0], error="no", is_not_found=is_not_found))
             found = store.sources.get(source.id)
             return found.is_missing, found.missing_since
 
@@ -2257,7 +2282,7 @@ def test_source_waits_no_longer_than_its_interval_and_a_failing_one_up_to_a_day(
     for error, hours, own, stays in ((None, 20, {}, False), ("no", 20, {}, True), ("no", 30, {}, False), (None, 20, {"forge": 30 * rt.HOUR}, True)):
         assert busy.store.sources.claim([id_], "a", NOW)
         if error:
-            busy.store.sources.record_failure(id_, "a", rt.CheckFailure(error, NOW + hours * rt.HOUR))
+            busy.store.sources.record_check(id_, "a", rt.CheckResult(NOW + hours * rt.HOUR, error=error))
         else:
             busy.store.sources.record_check(id_, "a", rt.CheckResult(NOW + hours * rt.HOUR))
         busy.store.sources.bring_forward(NOW, rt.HOUR, own)
@@ -2291,7 +2316,7 @@ def test_clock_a_year_fast_delays_no_check_for_a_year_and_keeps_no_session(busy)
     # Nothing waits longer than a day and its jitter. Bug: a session lived until that date and 90 days more
     store, fast = busy.store, NOW + 365 * rt.DAY
     assert store.sources.claim([busy.project.source_id], "a", fast)
-    store.sources.record_failure(busy.project.source_id, "a", rt.CheckFailure("no", fast + rt.HOUR))
+    store.sources.record_check(busy.project.source_id, "a", rt.CheckResult(fast + rt.HOUR, error="no"))
     assert store.sources.claim([a_project(store, busy.account, "acme/claimed").source_id], "a", fast)
     assert store.outbox.claim(busy.hook.id, 1, "a", fast)
     store.database.clock = lambda: fast
@@ -2353,7 +2378,7 @@ def test_account_removal_leaves_nothing_in_any_table(empty_store):
     before = everything(empty_store)
     goes = fill("goes@example.org", "acme/shared", "acme/own")
     filled = everything(empty_store)
-    assert all(len(rows) > len(before[table]) for table, rows in filled.items() if table not in ("setting", "lease")), "a table was not filled"
+    assert all(len(rows) > len(before[table]) for table, rows in filled.items() if table not in ("setting", "lease", "document")), "a table was not filled"
     empty_store.accounts.remove(goes.id)
     assert everything(empty_store) == before
     assert sql(empty_store, "PRAGMA foreign_key_check") == []
@@ -3014,12 +3039,8 @@ def test_gzip_is_requested_and_undone_within_the_limit(listen):
     assert re.match(r"releasetrack/\d", receiver.seen[0].headers["user-agent"])
     bomb = gzip.compress(bytes(8 * rt.MIB))
     receiver.answer = 200, bomb, {"Content-Encoding": "gzip"}
-    tracemalloc.start()
-    try:
+    with at_most(5, 4 * rt.MIB):
         assert "larger than 256 KiB" in failure_of(lambda: fetcher.fetch(rt.Request(receiver.url)))
-        assert tracemalloc.get_traced_memory()[1] < 4 * rt.MIB
-    finally:
-        tracemalloc.stop()
 
 
 def test_redirects_of_providers_are_followed_five_times(listen):
@@ -3806,7 +3827,7 @@ def test_projects_that_are_addresses(listen):
         ("page", "/new#header:Location /foo/{version}", ["3.1.0"]), ("page", "/a#Release {version}", "has nothing like Release"),
         ("helm", "#app", ["1.1.0-rc.1", "1.0.0"]), ("helm", "/#app-other", ["5.0.0"]), ("helm", "#ap", "has no chart ap"), ("helm", "", "form"),
         ("feed", "/f", ["2.0-rc1", "1.10"]), ("feed", "/f#Foo v{version} is", ["2.0-rc1"]), ("feed", "/f#Bar {version}", "no title"),
-        ("feed", "/a", "is no XML"),
+        ("feed", "/a", "answered no feed"),
     ]:
         try:
             provider, text, key = rt.project_at(rt.PROVIDERS, id_, f"{seen.url.replace('http', 'HTTP')}{name}")
@@ -3886,10 +3907,15 @@ def test_feeds_of_all_kinds_are_read(listen):
             'xmlns="http://www.w3.org/1999/xhtml"><p>Fixes CVE-2026-1234</p></div></content></entry></feed>')
     odd = ('<rss><channel><item><title>foo_1.3</title></item><item><title>Foo1.4</title><pubDate>bad</pubDate></item>'
            f'<item><title>News of 12.03.2025</title></item><item><title>1.5 of 12.03.2025</title><pubDate>{MAY}</pubDate></item></channel></rss>')
-    server = listen(by_path({"/rdf": rdf, "/blog/atom": atom, "/odd": odd, "/page": "<rss/>"}))
+    data = ('<rss><channel><image><title>Logo 9.9</title></image><!-- <item> --><item><title><![CDATA[App 1.6 <b>]]></title><link>/d</link>'
+            f'<pubDate>{MAY}</pubDate><description/><x:encoded><![CDATA[<p><item>1.7</item></p>]]></x:encoded></item></channel></rss>')
+    prefixed = f'<a:feed xmlns:a="x"><a:entry><a:title>1.8</a:title><a:updated>{MAY}</a:updated><a:link href="/p"/></a:entry></a:feed>'
+    server = listen(by_path({"/rdf": rdf, "/blog/atom": atom, "/odd": odd, "/data": data, "/prefixed": prefixed, "/page": "<rss/>",
+                             "/html": "<html><feed-card>1.9</feed-card></html>"}))
     for path, expected in [
-            ("rdf", "1.2 May App 1.2: x {site}/n"), ("odd", "1.5 May | 1.4 | 1.3"), ("page", "it answered no feed"),
-            ("blog/atom", "2.0 June CVE-2026-1234 App 2.0: <content type=\"xhtml\"><div><p>Fixes CVE-2026-1234</p></div></content> {site}/blog/n/2")]:
+            ("rdf", "1.2 May App 1.2: x {site}/n"), ("odd", "1.5 May | 1.4 | 1.3"), ("page", "it answered no feed"), ("html", "it answered no feed"),
+            ("data", "1.6 May App 1.6 <b>: <p><item>1.7</item></p> {site}/d"), ("prefixed", "1.8 May"),
+            ("blog/atom", "2.0 June CVE-2026-1234 App 2.0: <div xmlns=\"http://www.w3.org/1999/xhtml\"><p>Fixes CVE-2026-1234</p></div> {site}/blog/n/2")]:
         assert expected in read_at(server, "feed", path), path
 
 
@@ -3909,11 +3935,8 @@ def test_chart_index_of_blanks_takes_no_memory(listen):
     blanks = " " * (5 * rt.MIB)
     for index in (f"entries:\n{blanks}app:\n", f"entries:\n  app:\n{blanks}- version: 1.0.0\n", f"entries:\n  app:\n  - {blanks}version: 1.0.0\n"):
         server = listen(lambda seen: (200, index.encode()))
-        tracemalloc.start()
-        with pytest.raises(rt.ProviderError):
+        with at_most(5, 40 * rt.MIB), pytest.raises(rt.ProviderError):
             read_from("helm", server.url, "app")
-        (_, peak), _ = tracemalloc.get_traced_memory(), tracemalloc.stop()
-        assert peak < 40 * rt.MIB
 
 
 def test_metacpan_module_leads_to_its_distribution(listen):
@@ -4265,10 +4288,9 @@ def test_tags_of_builds_are_no_releases():
         assert not rt.is_left_out(tag, ()), tag
     for tag, is_prerelease in [("develop-version-4.0.12", True), ("nightly-1.2", True), ("12.6.0-devel-ubuntu22.04", False), ("1.2-rc1", True), ("1.2-alpine", False)]:
         assert rt.IMAGES.is_prerelease(tag) is is_prerelease, tag
-    began = time.process_time()
-    for text in ("a-", "0a", "a-0", "arm-", "-", "a_", "a", "0"):
-        rt.is_left_out(text * 50_000, ())
-    assert time.process_time() - began < 2
+    with at_most(2):
+        for text in ("a-", "0a", "a-0", "arm-", "-", "a_", "a", "0"):
+            rt.is_left_out(text * 50_000, ())
 
 
 def test_oci_check_reads_few_manifests(listen):
@@ -4462,12 +4484,11 @@ def test_pasted_address_finds_project():
     "pkg:oci/x?repository_url=" * 4_000, "pkg:" * 30_000, "ghcr.io/" + "a-" * 50_000, "#" * 100_000, "%" * 100_000,
     "\0" * 100_000, "https://github.com/" + "\ud800" * 400], ids=lambda text: ascii(text[:40]))
 def test_pasted_text_that_is_no_address_is_none_and_fast(text):
-    began = time.process_time()
-    assert rt.project_in(rt.PROVIDERS, text) is None
-    for id_ in (None, "github", "git", "npm"):
-        with contextlib.suppress(rt.Invalid):
-            rt.project_at(rt.PROVIDERS, id_, text)
-    assert time.process_time() - began < 0.5
+    with at_most(0.5):
+        assert rt.project_in(rt.PROVIDERS, text) is None
+        for id_ in (None, "github", "git", "npm"):
+            with contextlib.suppress(rt.Invalid):
+                rt.project_at(rt.PROVIDERS, id_, text)
 
 
 def test_pasted_address_finds_project_of_operator_provider():
@@ -4794,14 +4815,10 @@ def test_registry_answers_are_bounded_by_their_kind():
         request.url.split("/")[-2], request.max_response_bytes) and None or canned.fetch(request))
     assert asked == {"manifests": 2 * rt.MIB, "blobs": 2 * rt.MIB, "tags": 20 * rt.MIB}
     fat = {"version": "1.0.0", "time": MAY, **{f"k{number}": 0 for number in range(4000)}}
-    packages = {"packages": {"v/p": [fat, *({"version": f"1.0.{number}"} for number in range(1, 1500))]}}
+    packages = {"minified": "composer/2.0", "packages": {"v/p": [fat, *({"version": f"1.0.{number}"} for number in range(1, 1500))]}}
     canned = Canned("packagist", {"/p2/v/p.json": packages})
-    tracemalloc.start()
-    try:
+    with at_most(5, 40 * rt.MIB):       # it was 1,500 times all that the first one has
         assert len(canned_versions(canned, "v/p", None) or ()) == 1500
-        assert tracemalloc.get_traced_memory()[1] < 40 * rt.MIB         # it was 1,500 times all that the first one has
-    finally:
-        tracemalloc.stop()
 
 
 def test_npm_dates_are_found_in_a_document_too_large_to_be_parsed():
@@ -4887,9 +4904,8 @@ def test_hostile_answer_is_read_fast():
     for (case, path), answers in listed.items():
         dialect, name, token, answers_by_path, _ = LISTED[case]
         for answer in answers:
-            canned, began = Canned(dialect, {**answers_by_path, path: answer}), time.process_time()
-            canned_versions(canned, name, token)
-            assert time.process_time() - began < 2, (case, str(answer)[:80])
+            with at_most(2, about=(case, str(answer)[:80])):
+                canned_versions(Canned(dialect, {**answers_by_path, path: answer}), name, token)
 
 
 # == readers ===================================================================
@@ -4998,7 +5014,7 @@ READ = [
      '{"name": "e", "version": "3"}}, "dependencies": {"z": {"version": "1"}}}',
      ["npm/@a/b 1.1", "npm/c 2 +", "npm/e 3 +"]),
     ("package-lock.json", '{"lockfileVersion": 1, "dependencies": {"a": {"version": "1", "dependencies": {"b": {"version": "2"}}},'
-     '"g": {"version": "git+ssh://x"}, "k": {"version": "npm:r@3"}}}', ["npm/a 1", "?git+ssh://x", "npm/r 3", "npm/b 2 +"]),
+     '"g": {"version": "git+ssh://x"}, "k": {"version": "npm:r@3"}}}', ["npm/a 1", "npm/b 2 +", "?git+ssh://x", "npm/r 3"]),
     ("mise.toml", '[tools]\nnode = { version = "22", x = "1" }\nterraform = ["1.5", "latest"]\nfoo = "3"\n[env]\na = "1"\n',
      ["github/nodejs/node 22", "github/hashicorp/terraform 1.5", "?foo 3"]),
     (".tool-versions", "nodejs 24.04 21 system file:/x ref:1 # 9\n", ["github/nodejs/node 24.04", "github/nodejs/node 21"]),
@@ -5176,6 +5192,11 @@ def test_reader_says_where_in_the_file(name, text, wanted):
      ["npm/react 17", "npm/loose 1 +", "npm/real 2"]),
     ({"package-lock.json": '{"lockfileVersion": 3, "packages": {"": {"dependencies": {"a": "1"}}, "w": {"dependencies": {"b": "1"}}, "node_modules/a": {"version": "1"}, "node_modules/b": {"version": "2"}}}', "package.json": '{"dependencies": {"a": "1"}}'},
      ["npm/a 1", "npm/b 2"]),
+    # from a repository: it is that project
+    ({"package-lock.json": json.dumps({"lockfileVersion": 3, "packages": {"": {"dependencies": {"a": "github:o/a"}}, **{f"node_modules/{name}": {"version": version, "resolved": of} for name, version, of in [
+        ("a", "2.1.0", "git+ssh://git@github.com/o/a.git#0a1b"), ("b", "1.0.0", "git+https://gitlab.com/g/b.git#0a1b"), ("l", "1.0.0", "file:../l")]}}})}, ["github/o/a 2.1.0", "gitlab/g/b 1.0.0 +"]),
+    ({"package-lock.json": json.dumps({"lockfileVersion": 3, "dependencies": {name: {"version": of} for name, of in [
+        ("c", "github:o/c#0a1b"), ("d", "git+ssh://git@github.com/o/d.git#0a1b"), ("e", "file:e.tgz")]}})}, ["github/o/c ", "github/o/d "]),
     ({"mix.lock": '%{\n  "plug": {:hex, :plug, "1.1", "aa"},\n  "mime": {:hex, :mime, "2.0", "aa"},\n}\n', "mix.exs": "defp deps do\n  [{:plug, \"~> 1\"}]\nend\n"}, ["hex/plug 1.1", "hex/mime 2.0 +"]),
     ({"gradle.lockfile": "a.b:c:1=x\na.b:d:2=x\n", "build.gradle.kts": 'dependencies { implementation("a.b:c:1") }\n'}, ["maven/a.b:c 1", "maven/a.b:d 2 +"]),
     ({"gradle.lockfile": "a.b:c:1=x\na.b:d:2=x\n"}, ["maven/a.b:c 1", "maven/a.b:d 2"]),
@@ -5270,9 +5291,9 @@ def test_reader_says_what_it_cannot_read(name, text, problem):
 
 def test_yaml_never_expands_aliases():
     bomb = "a0: &a0 lol\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
-    began = time.process_time()
-    one, = rt.pins_in("compose.yml", bomb + "services:\n  a:\n    image: *a29\n    <<: *a29\n", {})
-    assert one.reason and len(one.name) < 500 and time.process_time() - began < 0.5
+    with at_most(0.5):
+        one, = rt.pins_in("compose.yml", bomb + "services:\n  a:\n    image: *a29\n    <<: *a29\n", {})
+    assert one.reason and len(one.name) < 500
 
 
 def test_env_file_is_read():
@@ -5292,10 +5313,8 @@ UNITS = ["a" + " " * 9000 + "x\n", "a", " ", "\t", "-", "- ", "#", ":", "\"", "'
 def test_reader_is_fast_with_hostile_texts(name):
     """What a page takes, 1 MiB, in less than the five seconds after which the helper process ends a text."""
     for unit in UNITS:
-        text, began = unit * (2 ** 20 // len(unit)), time.process_time()
-        with contextlib.suppress(ValueError):
-            rt.pins_in(name, text, {})
-        assert time.process_time() - began < 5, unit
+        with at_most(5, about=unit), contextlib.suppress(ValueError):
+            rt.pins_in(name, unit * (2 ** 20 // len(unit)), {})
 
 
 def mutated(text: str, chance: random.Random) -> str:
@@ -5317,12 +5336,10 @@ def test_readers_survive_mutations():
         name, text = chance.choice(samples)
         for _ in range(chance.randrange(1, 4)):
             text = mutated(text, chance)
-        began = time.process_time()
-        with contextlib.suppress(ValueError):
+        with at_most(5, about=(name, text)), contextlib.suppress(ValueError):
             for one in rt.pins_in(chance.choice([name, ""]), text, {"A": "1"}):
                 json.dumps(one.name).encode()
                 rt.project_of_pin(rt.PROVIDERS, one)
-        assert time.process_time() - began < 5, (name, text)
 
 
 # == rules =====================================================================
@@ -5510,35 +5527,6 @@ def test_history_is_rewritten_when_more_than_half_of_it_changes():
         assert rt.is_history_rewritten(before, rt.compare(before, listing, MONDAY)[1]) is is_rewritten
 
 
-# mine | the newest with its first number | the newest of all; "=" the same, "-" none | others; with dates behind an "@"
-FAMILIES = """
-7.2.4-alpine3.19 | 7.4.0-alpine3.20 | 8.2.1-alpine3.22 | 7.2.5-alpine3.19 7.2.5
-2025.2.4 | 2025.10.1 | = | 2025.6.0-rc1
-v2.11.9 | v2.11.29 | v3.5.3 | 3.5.3 v3.6.0-rc1
-RELEASE.2024-08-29T01-40-52Z | - | RELEASE.2025-09-07T16-13-09Z | RELEASE.2025-09-07T16-13-09Z.hotfix.1
-22.04 | - | 26.04 | 20250101 24.10 25.04
-4.0.9.2244-ls257 | 4.0.19.2979-ls322 | = | 4.0.14.2938-develop
-8.0.0-debian-12-r3 | 8.2.1-debian-12-r0 | = | 8.2.1-photon-5-r1
-pg14-v0.2.0 | pg14-v0.3.0 | = | pg16-v0.4.0
-14-vectorchord0.4.3-pgvectors0.2.0 | 14-vectorchord0.5.3-pgvectors0.2.0 | 16-vectorchord0.5.3-pgvectors0.2.0 |
-2.0.0-rc.1 | 2.0.0 | = | 2.1.0-beta.1 2.0.0-rc.10
-1.10.0 | 1.10.1 | = | a1b2c3d sha-1a2b3c4 1.11.0.sig
-version-6.13.7 | version-6.14.0 | = | 6.14.0-ls300
-4.9.0.9 | 4.9.0.12 | = | 4.9.0.10
-1.2.2@2025-01-01 | 1.3.2 | = | 1.8.1259@2021-04-01
-"""
-
-
-@pytest.mark.parametrize("row", FAMILIES.strip().splitlines())
-def test_newest_of_an_image_is_of_its_tag_s_family(row):
-    mine, line, newest, others = (cell.split() for cell in row.split("|"))
-    known = {tag: was(f"{date or '2026-01-01'}T00:00:00Z", is_prerelease=rt.IMAGES.is_prerelease(tag))
-             for text in [*mine, *line, *newest, *others] for tag, _, date in [text.partition("@")]}
-    found = rt.compared(rt.Installation("", mine[0].partition("@")[0]), known, rt.IMAGES)
-    assert [found.line or "-", found.newest or "-"] == [*line, *(line if newest == ["="] else newest)]
-    assert found.is_other_base is (mine[0] in ("7.2.4-alpine3.19", "7.2.5-alpine3.19"))
-
-
 # All tags of official images at one time: numbers, and what stands behind each of them.
 OFFICIAL: dict[str, tuple[str, str]] = {
     "python": ("3.15.0a2 3.15-rc 3.14.0 3.14 3 3.13.9 3.13 3.12.12 3.12 3.11.14 3.11 3.10.19 3.10",
@@ -5578,11 +5566,9 @@ def test_newest_of_an_official_image_is_of_its_tag_s_family(image, mine, line, n
     assert (found.line or "-", found.newest or "-") == (line, line if newest == "=" else newest)
 
 
-# What is installed
-
-
 # What is installed | what follows ("~": may follow) | the newest with its first number, if another ("-": none) | all versions, a day apart, the
-# oldest first; of images, unless a row says which rules are its own. By kinds of ways in which real tags change.
+# oldest first; of images, unless a row says which rules are its own; BASE: what it stands on is another one. By kinds of ways in which real
+# tags change.
 CHANGES = """
 # the "v" and generic words before the version
 1.9.0 | v2.1.0 | - | 1.8.0 1.9.0 v2.0.0 v2.1.0
@@ -5618,24 +5604,25 @@ v257 | v257.1 | = | v256 v257 v257.1 | GENERIC
 v4 | = | | v3.9.0 v4.1.7 v4.2.0 | GENERIC
 v4 | v5.0.1 | - | v4.1.7 v4.2.0 v5.0.1 | GENERIC
 # bases: equal ones are preferred, higher ones said, lower ones never
-16-alpine3.21 | 18-alpine3.22 | - | 16-alpine3.21 17-alpine3.22 18-alpine3.22 18.1-alpine3.22
+16-alpine3.21 | 18-alpine3.22 | - | 16-alpine3.21 17-alpine3.22 18-alpine3.22 18.1-alpine3.22 | BASE
 3.1-php8.2 | 3.2-php8.2 | = | 3.1-php8.2 3.1-php8.3 3.2-php8.2 3.2-php8.3
-3.1-php8.2 | 3.3-php8.4 | = | 3.1-php8.2 3.2-php8.2 3.3-php8.3 3.3-php8.4
-16.4-alpine3.20 | 18.1-alpine3.22 | 16.11-alpine3.22 | 16.4-alpine3.20 17.0-alpine3.20 16.11-alpine3.22 18.1-alpine3.22
+3.1-php8.2 | 3.3-php8.4 | = | 3.1-php8.2 3.2-php8.2 3.3-php8.3 3.3-php8.4 | BASE
+16.4-alpine3.20 | 18.1-alpine3.22 | 16.11-alpine3.22 | 16.4-alpine3.20 17.0-alpine3.20 16.11-alpine3.22 18.1-alpine3.22 | BASE
 18.1-alpine3.22 | = | | 17-alpine3.22 18.0-alpine3.22 18.1-alpine3.21 18.1-alpine3.22
-3.13.0-slim-bookworm | 3.14.0-slim-trixie | = | 3.13.0-slim-bookworm 3.13.1-slim-trixie 3.14.0-slim-trixie
-1.2-jammy | 1.3-noble | = | 1.2-jammy 1.3-noble
-1.2-bullseye | 1.4-trixie | = | 1.2-bullseye 1.3-bookworm 1.4-trixie
+3.13.0-slim-bookworm | 3.14.0-slim-trixie | = | 3.13.0-slim-bookworm 3.13.1-slim-trixie 3.14.0-slim-trixie | BASE
+1.2-jammy | 1.3-noble | = | 1.2-jammy 1.3-noble | BASE
+alpine-3.20-1.5.0 | alpine-3.20-1.6.0 | = | alpine-3.20-1.5.0 alpine-3.20-1.6.0 alpine-3.22-1.6.0
+1.2-bullseye | 1.4-trixie | = | 1.2-bullseye 1.3-bookworm 1.4-trixie | BASE
 1.2-noble | = | | 1.2-noble 1.3-jammy
 10.6.16-focal | 10.6.22-focal | = | 10.6.16-focal 10.6.22-focal 10.6.23-jammy
-1.5-ubuntu22.04 | 1.6-ubuntu24.04 | = | 1.5-ubuntu22.04 1.6-ubuntu24.04
-4.8.1-windowsservercore-ltsc2019 | 4.8.2-windowsservercore-ltsc2022 | = | 4.8.1-windowsservercore-ltsc2019 4.8.2-windowsservercore-ltsc2022
-2.5.1-cuda12.4-cudnn9-devel | 2.6.0-cuda12.6-cudnn9-devel | = | 2.5.1-cuda12.4-cudnn9-devel 2.6.0-cuda12.6-cudnn9-devel 2.6.0-cuda12.6-cudnn9-runtime
+1.5-ubuntu22.04 | 1.6-ubuntu24.04 | = | 1.5-ubuntu22.04 1.6-ubuntu24.04 | BASE
+4.8.1-windowsservercore-ltsc2019 | 4.8.2-windowsservercore-ltsc2022 | = | 4.8.1-windowsservercore-ltsc2019 4.8.2-windowsservercore-ltsc2022 | BASE
+2.5.1-cuda12.4-cudnn9-devel | 2.6.0-cuda12.6-cudnn9-devel | = | 2.5.1-cuda12.4-cudnn9-devel 2.6.0-cuda12.6-cudnn9-devel 2.6.0-cuda12.6-cudnn9-runtime | BASE
 2022-CU15-ubuntu-22.04 | 2022-CU16-ubuntu-22.04 | = | 2022-CU14-ubuntu-22.04 2022-CU15-ubuntu-22.04 2022-CU16-ubuntu-22.04
 jammy-20240911.1 | jammy-20251013 | - | jammy-20240911.1 noble-20251013 jammy-20251013
 9.1.0.jre8 | 9.2.0.jre8 | = | 9.1.0.jre8 9.1.0.jre11 9.2.0.jre8 9.2.0.jre11 | MAVEN
 2.8.1-java8 | 2.8.2-java8 | = | 2.8.1-java8 2.8.2-java8 2.8.2-java17 2.8.3-java17 | MAVEN
-2.8.2-java8 | 2.8.3-java17 | = | 2.8.1-java8 2.8.2-java8 2.8.3-java17 | MAVEN
+2.8.2-java8 | 2.8.3-java17 | = | 2.8.1-java8 2.8.2-java8 2.8.3-java17 | MAVEN BASE
 9.1.0.jre11 | = | | 9.1.0.jre8 9.1.0.jre11 9.2.0.jre8 | MAVEN
 # counters decide at the same version, may fall when it rises, may come or go
 v8.9.0-ls99 | v8.10.0-ls5 | = | v8.9.0-ls99 v8.10.0-ls5
@@ -5693,7 +5680,7 @@ rel-1700000000 | rel-1700086400 | - | rel-1700000000 rel-1700086400
 17.1.0-ce | ~17.2.0 | | 17.0.0-ce 17.1.0-ce 17.2.0
 1.1-slim | ~1.3 | | 1.0 1.0-slim 1.1 1.1-slim 1.2 1.3
 1.1-slim | = | | 1.0 1.0-slim 1.1 1.1-slim 1.2
-1.4-java8 | 1.5-java11 | = | 1.3-java8 1.4-java8 1.5-java11
+1.4-java8 | 1.5-java11 | = | 1.3-java8 1.4-java8 1.5-java11 | BASE
 v1.7.34-alpine | ~v2.11.0 | | v1.7.34 v1.7.34-alpine v2.10.0 v2.11.0
 2.0-management | ~2.1-management-alpine | | 2.0-management 2.1-management-alpine
 # an architecture must be equal
@@ -5705,6 +5692,20 @@ log4j-2.16.0 | log4j-2.17.1 | = | log4j-2.16.0 log4j-2.17.1 | GENERIC
 3d-slicer-5.6.1 | 3d-slicer-5.6.2 | = | 3d-slicer-5.6.1 3d-slicer-5.6.2 | GENERIC
 go1.23rc1 | go1.23.1 | = | go1.22 go1.23rc1 go1.23.1 | GENERIC
 php-8.3.1 | php-8.4.2 | = | php-8.3.1 php-8.4.0alpha1 php-8.4.2 | GENERIC
+# among others: those of another family, of no version, before and behind it
+7.2.4-alpine3.19 | 8.2.1-alpine3.22 | 7.4.0-alpine3.20 | 7.2.5-alpine3.19 7.2.5 7.2.4-alpine3.19 7.4.0-alpine3.20 8.2.1-alpine3.22 | BASE
+2025.2.4 | 2025.10.1 | = | 2025.6.0-rc1 2025.2.4 2025.10.1
+v2.11.9 | v3.5.3 | v2.11.29 | 3.5.3 v3.6.0-rc1 v2.11.9 v2.11.29 v3.5.3
+RELEASE.2024-08-29T01-40-52Z | RELEASE.2025-09-07T16-13-09Z | - | RELEASE.2025-09-07T16-13-09Z.hotfix.1 RELEASE.2024-08-29T01-40-52Z RELEASE.2025-09-07T16-13-09Z
+22.04 | 26.04 | - | 20250101 24.10 25.04 22.04 26.04
+4.0.9.2244-ls257 | 4.0.19.2979-ls322 | = | 4.0.14.2938-develop 4.0.9.2244-ls257 4.0.19.2979-ls322
+8.0.0-debian-12-r3 | 8.2.1-debian-12-r0 | = | 8.2.1-photon-5-r1 8.0.0-debian-12-r3 8.2.1-debian-12-r0
+pg14-v0.2.0 | pg14-v0.3.0 | = | pg16-v0.4.0 pg14-v0.2.0 pg14-v0.3.0
+14-vectorchord0.4.3-pgvectors0.2.0 | 16-vectorchord0.5.3-pgvectors0.2.0 | 14-vectorchord0.5.3-pgvectors0.2.0 | 14-vectorchord0.4.3-pgvectors0.2.0 14-vectorchord0.5.3-pgvectors0.2.0 16-vectorchord0.5.3-pgvectors0.2.0
+2.0.0-rc.1 | 2.0.0 | = | 2.1.0-beta.1 2.0.0-rc.10 2.0.0-rc.1 2.0.0
+1.10.0 | 1.10.1 | = | a1b2c3d sha-1a2b3c4 1.11.0.sig 1.10.0 1.10.1
+version-6.13.7 | version-6.14.0 | = | 6.14.0-ls300 version-6.13.7 version-6.14.0
+4.9.0.9 | 4.9.0.12 | = | 4.9.0.10 4.9.0.9 4.9.0.12
 # what names no version moves
 lts-jdk17 | - | | lts lts-jdk17 lts-jdk21 2.528.2-lts-jdk17
 latest-pg16 | - | | latest-pg16 latest-pg18 2.23.1-pg16
@@ -5720,6 +5721,7 @@ def test_version_follows_or_doubt_is_said(row):
     rules = next((getattr(rt, name) for name in ("GENERIC", "MAVEN", "PEP440") if name in about), rt.IMAGES)
     rules = rules.of(about.partition("own=")[2])
     found = rt.compared(rt.Installation("", mine), known_of(*versions.split(), rules=rules), rules)
+    assert found.is_other_base is ("BASE" in about)
     if newest[0] in "~=-":
         assert (found.state, found.may_follow, found.newest) == (
             {"~": "unsure", "=": "current", "-": "unknown"}[newest[0]], newest.lstrip("~=-"), "")
@@ -5865,7 +5867,7 @@ def test_failing_source_alerts_once_after_ten_checks_and_three_days():
         (9, 4, False, False, False),
     ]:
         source = dataclasses.replace(SOURCE_ROW, failures=failures, failing_since=MONDAY - days * rt.DAY, alert_sent=alert_sent)
-        assert rt.should_alert(source, rt.CheckFailure("x", MONDAY, counts=counts), MONDAY) is is_alert
+        assert rt.should_alert(source, rt.CheckResult(MONDAY, error="x", counts=counts), MONDAY) is is_alert
 
 
 def test_digest_that_is_due_within_seconds_leaves_a_release_to_the_next_one():
@@ -6118,20 +6120,10 @@ def test_release_during_a_rename_notifies_each_account_once(watch):
     watch.check()                                               # and I of 2.0, as the names are joined
     assert [(event["project"], event["version"]) for event in watch.heard] == [("o/r", "2.0")]
     assert sorted(store.releases.known(there.id)) == ["1.0", "1.1", "2.0"]
-    watch.heard.clear()
+    watch.heard.clear(), forge.listener.seen.clear()
     check_now(watch.tracker, there.id)
-    assert sorted((event["project"], event["version"]) for event in watch.heard) == [("new/name", "3.0")] * 2
-
-
-def test_listener_that_checks_and_raises_stops_no_other(watch, caplog):
-    other = watch.world.store.projects.add(watch.world.account.id, "forge", "o/other", "o/other", {})[1]
-    watch.forge.publish("o/other", "1.0")
-    watch.check()
-    watch.tracker.listeners.insert(0, lambda event: check_now(watch.tracker, other.id))
-    watch.tracker.listeners.insert(1, lambda event: 1 // 0)
-    watch.forge.publish("o/r", "2.0")
-    assert watch.check() == ["2.0"] == [event["version"] for event in watch.heard]
-    assert watch.world.store.releases.known(other.id) and "ZeroDivisionError" in caplog.text
+    assert sorted((event["account"]["name"], event["version"]) for event in watch.heard) == [("Me", "3.0"), ("you", "3.0")]
+    assert len([seen for seen in forge.listener.seen if "/releases?" in seen.path]) == 1, "one check for both"
 
 
 def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world):
@@ -6373,7 +6365,7 @@ def test_claimed_source_is_left_to_its_claimant(watch, monkeypatch, caplog):
     assert watch.check() == [] and watch.versions == ["1.0", "1.1"]
     # Where a failure cannot be recorded, the lease is the back-off: nobody may claim the source before it ends.
     watch.forge.fault = 500
-    monkeypatch.setattr(sources, "record_failure", lambda *args, **about: 1 // 0)
+    monkeypatch.setattr(sources, "record_check", lambda *args, **about: 1 // 0)
     assert check_now(watch.tracker, watch.id) is None and "ZeroDivisionError" in caplog.text
     assert sources.claim([watch.id], "another", watch.now) == [] and sources.claim([watch.id], "another", watch.now + rt.LEASE + 1)
 
@@ -6443,8 +6435,7 @@ def test_check_that_cannot_be_recorded_is_repeated_after_a_minute(world, forge):
 def test_fault_of_the_judging_at_the_start_is_logged(world, caplog):
     """Review: what it raised was dropped."""
     project = world.track("github", "o/p")
-    with contextlib.closing(sqlite3.connect(world.db)) as db, db:
-        db.execute("UPDATE project SET installed = '{', revision = 1 WHERE id = ?", (project.id,))
+    sql(world.store, "UPDATE project SET installed = '{', revision = 1 WHERE id = ?", project.id)
     with at_work(world.tracker(world.service.settings)):
         until(lambda: "comparing what is installed: failed" in caplog.text, 10)
     assert "Traceback" in caplog.text
@@ -6515,17 +6506,6 @@ def test_newest_ten_thousand_releases_are_kept(world, listen):
     assert world.store.releases.get(world.store.projects.search(world.account.id, "r")[0], ["v0.21"])
 
 
-def test_two_accounts_share_one_check(watch):
-    other = add_account(watch.world)
-    watch.world.store.projects.add(other.id, "forge", "o/r", "o/r", {})
-    watch.check()
-    watch.forge.listener.seen.clear()
-    watch.forge.publish("o/r", "2.0")
-    assert watch.check() == ["2.0"]
-    assert [(event["version"], event["account"]["name"]) for event in watch.heard] == [("2.0", "Me"), ("2.0", "other")]
-    assert len([seen for seen in watch.forge.listener.seen if "/releases?" in seen.path]) == 1
-
-
 def test_check_that_raises_is_recorded_with_backoff(watch, monkeypatch, caplog):
     """Whatever raises after the claim, one check is recorded, and the source is not due again at once."""
     watch.check()
@@ -6533,7 +6513,7 @@ def test_check_that_raises_is_recorded_with_backoff(watch, monkeypatch, caplog):
     store, tracker = watch.world.store, watch.tracker
     for count, step in enumerate([
             "releases_of", "compare", "name_at", "excluded", "event_body", "recipients_of", "page_of", "release_events",
-            "check_failure", "should_alert", "subscribers", "known", "record_check", "fetch", "requests_left"]):
+            "check_failure", "should_alert", "subscribers", "known", "_write_newest", "fetch", "requests_left"]):
         watch.forge.publish("o/r", f"2.{count}", html_url="")
         watch.forge.fault = 500 if step in ("check_failure", "should_alert") else None
         calls: list[str] = []
@@ -6552,6 +6532,276 @@ def test_check_that_raises_is_recorded_with_backoff(watch, monkeypatch, caplog):
         monkeypatch.undo()
         watch.forge.fault = None
         assert watch.check() == [f"2.{count}"] and watch.source.failures == 0, step
+
+
+class Flaws:
+    """OSV and endoflife.date in one server: ``flaws`` by package and version, ``records`` by id, ``cycles`` by product."""
+
+    def __init__(self, listen: Callable[..., Listener]) -> None:
+        self.flaws: dict[tuple[str, str, str], list[str]] = {}
+        self.records: dict[str, dict[str, Any]] = {}
+        self.cycles: dict[str, list[dict[str, Any]]] = {}
+        self.products: dict[str, str] = {}
+        self.wrong: tuple[Any, ...] = ()        # queries that fail their batch
+        self.fault: Any = None
+        self.page = 1000
+        self.listener = listen(self._answer)
+        self.settings = {"osv_url": self.listener.url, "provider": (
+            f"endoflife=json:{self.listener.url}/api/v1/products/{{name}}/#entries=result.releases&version=latest.name",)}
+
+    def _answer(self, seen: Seen) -> Any:
+        if self.fault is not None:
+            return self.fault
+        if seen.path == "/v1/querybatch":
+            queries = [(one["package"]["ecosystem"], one["package"]["name"], one["version"]) for one in seen.json()["queries"]]
+            bad = next((at for at, query in enumerate(queries) if query in self.wrong), None)
+            if bad is not None:
+                return 400, {"code": 3, "message": f"error in query at index {bad}: Invalid ecosystem."}
+            results = []
+            for query, asked in zip(queries, seen.json()["queries"]):
+                start = int(asked.get("page_token") or 0)
+                ids = self.flaws.get(query, [])
+                found = [{"id": id_, "modified": self.records.get(id_, {}).get("modified", "2026")} for id_ in ids[start:start + self.page]]
+                results.append(({"vulns": found} if found else {}) | (
+                    {"next_page_token": str(start + self.page)} if start + self.page < len(ids) else {}))
+            return 200, {"results": results}
+        if seen.path.startswith("/v1/vulns/"):
+            record = self.records.get(seen.path.rpartition("/")[2])
+            return (200, record) if record else (404, {"code": 5})
+        if seen.path == "/api/v1/identifiers/purl":
+            return 200, {"result": [{"identifier": purl, "product": {"name": name}} for purl, name in self.products.items()]}, {"ETag": '"map"'}
+        cycles = self.cycles.get(seen.path.removeprefix("/api/v1/products/"))
+        if seen.headers.get("if-none-match") == '"p1"':
+            return 304
+        return (200, {"result": {"releases": cycles}}, {"ETag": '"p1"'}) if cycles else (404, "<html>no")
+
+    def asked(self) -> list[str]:
+        paths = [seen.path for seen in self.listener.seen]
+        self.listener.seen.clear()
+        return paths
+
+
+def a_flaw(id_: str, fixed: str, *aliases: str, name: str = "jinja2", ecosystem: str = "PyPI", **about: Any) -> dict[str, Any]:
+    return {"id": id_, "aliases": aliases, "modified": "2026-01-01T00:00:00Z", "summary": f"Flaw {id_}", "affected": [{
+        "package": {"ecosystem": ecosystem, "name": name}, "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": fixed}]}]}]} | about
+
+
+HIGH = {"database_specific": {"severity": "HIGH"}}
+
+
+@pytest.fixture
+def flaws(listen: Callable[..., Listener]) -> Flaws:
+    return Flaws(listen)
+
+
+def runs(world: World, provider: str, name: str, mine: str, *versions: str, place: str = "") -> rt.Project:
+    """A project of which one version is installed, which is compared."""
+    project = world.track(provider, name, *(rt.Release(one, f"2026-01-{at + 1:02}T00:00:00Z") for at, one in enumerate((mine, *versions))))
+    install(world, project, mine, place)
+    return world.store.projects.get(world.account.id, project.id)
+
+
+def install(world: World, project: rt.Project, version: str, place: str = "") -> None:
+    rt.install(world.service.call(world.account.id, {"version": version, "place": place}), project)
+
+
+def mine_of(world: World, project: rt.Project) -> rt.Installation:
+    return world.store.projects.get(world.account.id, project.id).installed[0]
+
+
+def advice_sent(world: World) -> list[dict[str, Any]]:
+    return [json.loads(row["body"]) for row in world.store.database.rows("SELECT body FROM event ORDER BY id")]
+
+
+def test_what_runs_is_asked_about_once(world_with: Callable[..., World], flaws: Flaws):
+    """Records that name each other are one flaw, the CVE first; withdrawn ones are none; the update ends some of them. One
+    batch for all, one request for each record that is new or modified."""
+    world = world_with(**flaws.settings)
+    project = runs(world, "pypi", "jinja2", "2.4.1", "2.11.3", "3.0.0", place="nas")
+    runs(world, "npm", "react", "18.0.0", "18.2.0")
+    flaws.flaws = {("PyPI", "jinja2", "2.4.1"): ["GHSA-a", "PYSEC-1", "GHSA-b", "PYSEC-w", "PYSEC-lost"], ("PyPI", "jinja2", "3.0.0"): ["GHSA-b"]}
+    flaws.records = {one["id"]: one for one in (
+        a_flaw("GHSA-a", "2.11.3", "CVE-2026-1", **HIGH), a_flaw("PYSEC-1", "2.10", "CVE-2026-1", summary=None, details="First one. More."),
+        a_flaw("GHSA-b", "3.1", **{"severity": [{"type": "CVSS_V3", "score": "CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:C/C:H/I:H/A:H"}]}),
+        a_flaw("PYSEC-w", "9", withdrawn="2021-02-10T20:15:00Z"))}
+    world.service.tracker.advise()
+    assert flaws.asked() == ["/v1/querybatch", *(f"/v1/vulns/{id_}" for id_ in ("GHSA-a", "PYSEC-1", "GHSA-b", "PYSEC-w", "PYSEC-lost")),
+                             "/api/v1/identifiers/purl"]
+    assert mine_of(world, project).advisories == (
+        rt.Advisory("GHSA-b", (), "Flaw GHSA-b", "critical", "3.1", False), rt.Advisory("CVE-2026-1", ("GHSA-a", "PYSEC-1"), "Flaw GHSA-a", "high", "2.11.3", True),
+        rt.Advisory("PYSEC-lost", (), "", "", "", True))
+    first, = world.ask("GET", "/v1/updates?vulnerable")["updates"]
+    assert first["installed"][0]["advisories"][1] == {
+        "id": "CVE-2026-1", "aliases": ["GHSA-a", "PYSEC-1"], "title": "Flaw GHSA-a", "severity": "high", "fixed_in": "2.11.3", "is_ended": True}
+    assert world.ask("GET", "/v1/summary")["vulnerable"] == 1
+    world.service.tracker.advise()
+    assert flaws.asked() == ["/v1/querybatch"]          # the map was read today
+    flaws.records["GHSA-b"]["modified"] = "2026-02"
+    world.service.tracker.advise()
+    assert flaws.asked() == ["/v1/querybatch", "/v1/vulns/GHSA-b"]
+
+
+def test_a_flaw_is_notified_once_a_place(world_with: Callable[..., World], flaws: Flaws):
+    """Once for each flaw and place, again when it is worse, never again after an update that does not end it; also to who wants
+    security releases alone, but not to webhooks. What OSV only thinks possible, and what is no flaw, is shown alone."""
+    world = world_with(**flaws.settings)
+    new_destination(world.store, world.account.id, "ntfy", "phone", {"topic": "t", "server": "https://ntfy.example"}, is_security_only=True)
+    new_destination(world.store, world.account.id, "webhook", "hook", {"url": "https://hook.example"}, "whsec_" + "a" * 44)
+    project = runs(world, "pypi", "jinja2", "1.0", "1.5", "2.0", place="nas")
+    forge = runs(world, "github", "owner/app", "v1")
+    flaws.flaws = {("PyPI", "jinja2", "1.0"): ["GHSA-a", "GHSA-n"], ("PyPI", "jinja2", "1.5"): ["GHSA-a"], ("PyPI", "jinja2", "2.0"): [],
+                   ("GIT", "github.com/owner/app", "v1"): ["CVE-2026-9"]}
+    flaws.records = {one["id"]: one for one in (
+        a_flaw("GHSA-a", "2.0", "CVE-2026-1", database_specific={"severity": "LOW"}), a_flaw("CVE-2026-9", "2"),
+        a_flaw("GHSA-n", "9", affected=[{"package": {"ecosystem": "PyPI", "name": "jinja2"}, "database_specific": {"informational": "unmaintained"}}]))}
+    advise = world.service.tracker.advise
+    advise()
+    told = ["1.0 on nas: CVE-2026-1 (low, fixed in 2.0) Flaw GHSA-a. The update to 2.0 ends it."]
+    event, = advice_sent(world)
+    assert (event["heading"], event["lines"], event["cve"]) == ("jinja2 1.0: 1 known vulnerability", told, ["CVE-2026-1"])
+    assert {row["destination"] for row in map(vars, world.store.outbox.history(world.account.id))} == {"phone", "account"} - {"account"}
+    assert [(one.id, one.doubt) for one in mine_of(world, project).advisories] == [("CVE-2026-1", ""), ("GHSA-n", "notice")]
+    assert [(one.id, one.doubt) for one in mine_of(world, forge).advisories] == [("CVE-2026-9", "possible")]
+    advise()
+    install(world, project, "1.5", "nas")
+    advise()
+    assert len(advice_sent(world)) == 1
+    flaws.records["GHSA-a"] |= {"modified": "2027", "aliases": [], "database_specific": {"severity": "CRITICAL"}}
+    advise()
+    install(world, project, "1.5", "vps")
+    advise()
+    assert [one["lines"] for one in advice_sent(world)[1:]] == [
+        [f"1.5 on {place}: GHSA-a (critical, fixed in 2.0) Flaw GHSA-a. The update to 2.0 ends it."] for place in ("nas", "vps")]
+
+
+@pytest.mark.parametrize("fault", [
+    500, (200, "<html>"), (200, {"results": []}), (200, {"results": [{"vulns": 3}]}), (200, {"results": [{"vulns": [{"id": 1}]}]}), (400, "no"),
+    (200, {"results": [{"next_page_token": "again"}]})])
+def test_osv_may_fail_as_it_likes(world_with: Callable[..., World], flaws: Flaws, fault: Any):
+    """It costs a line on Status and nothing else: what was known stays."""
+    world = world_with(**flaws.settings)
+    project = runs(world, "pypi", "jinja2", "1.0")
+    flaws.flaws, flaws.records = {("PyPI", "jinja2", "1.0"): ["GHSA-a"]}, {"GHSA-a": a_flaw("GHSA-a", "2")}
+    world.service.tracker.advise()
+    before, flaws.fault = mine_of(world, project), fault
+    world.service.tracker.advise()
+    assert len(flaws.asked()) < 70
+    assert mine_of(world, project).advisories == before.advisories
+    assert "not asked" in world.visitor().get("/status").text
+    flaws.fault = None
+    world.service.tracker.advise()
+    assert "not asked" not in world.visitor().get("/status").text
+
+
+def test_one_bad_query_does_not_lose_the_rest(world_with: Callable[..., World], flaws: Flaws):
+    """Nor does one whose pages are many. Of what could not be answered nothing is said."""
+    world = world_with(**flaws.settings)
+    good, bad, long = (runs(world, "pypi", name, "1.0") for name in ("good", "bad", "long"))
+    flaws.flaws = {("PyPI", "good", "1.0"): ["GHSA-a"], ("PyPI", "long", "1.0"): [f"GHSA-{at}" for at in range(7)]}
+    flaws.wrong, flaws.page = (("PyPI", "bad", "1.0"),), 2
+    world.service.tracker.advise()
+    assert [len(mine_of(world, one).advisories) for one in (good, bad, long)] == [1, 0, 7]
+    assert [bool(mine_of(world, one).advised_at) for one in (good, bad, long)] == [True, False, True]
+    page = world.visitor().get(f"/projects/{bad.id}").text
+    assert "not asked about yet" in page and "is known to osv.dev" not in page
+
+
+def test_odd_records_are_flaws_without_details(world_with: Callable[..., World], flaws: Flaws):
+    """Nothing in one of them costs another project its own, or a page."""
+    world = world_with(**flaws.settings)
+    odd, good = runs(world, "pypi", "odd", "1.0"), runs(world, "pypi", "good", "1.0")
+    ends = [{"introduced": "0", "fixed": "9" * 5000}, {"introduced": "x\ud800"}, {"limit": 3}]
+    shapes = [{"id": 5}, {"affected": "x"}, {"affected": [{"package": {}}]}, {"aliases": 7}, {"aliases": [{}]}, {"summary": "a\ud800\0<b>" * 999}, {
+        "severity": 3}, {"severity": [{"score": "CVSS:3.1/AV:N"}]}, {"affected": [{"package": {"ecosystem": "PyPI", "name": "odd"}, "ranges": [
+            {"type": "ECOSYSTEM", "events": ends}]}]}, {"modified": {}}, {"database_specific": []}, {"withdrawn": {}}]
+    flaws.records = {f"GHSA-{at}": {"id": f"GHSA-{at}", **shape} for at, shape in enumerate(shapes)} | {"GHSA-g": a_flaw("GHSA-g", "2", name="good", **HIGH)}
+    flaws.flaws = {("PyPI", "odd", "1.0"): [f"GHSA-{at}" for at in range(len(shapes))], ("PyPI", "good", "1.0"): ["GHSA-g"]}
+    world.service.tracker.advise()
+    assert {one.id for one in mine_of(world, odd).advisories} == set(flaws.records) - {"GHSA-g"}
+    assert [str(one) for one in mine_of(world, good).advisories] == ["GHSA-g (high, fixed in 2)"]
+    world.visitor().get(f"/projects/{odd.id}", status=200)
+
+
+def test_end_of_life_is_notified_twice(world_with: Callable[..., World], flaws: Flaws):
+    """90 and 7 days before, of what runs; only where product and cycle are certain. Products are asked for once a day."""
+    world, clock = world_with(**flaws.settings), Clock(moment("2026-07-01T00:00:00Z"))
+    world.store.database.clock = clock
+    advisor = world.tracker(world.service.settings, clock)
+    new_destination(world.store, world.account.id, "ntfy", "phone", {"topic": "t", "server": "https://ntfy.example"})
+    flaws.products = {"pkg:docker/library/postgres": "postgresql"}
+    flaws.cycles = {"postgresql": [{"name": "16", "eolFrom": "2026-11-12", "isEol": False}, {"name": "9.6", "eolFrom": None, "isEol": True},
+                                   {"name": "1", "eolFrom": "2020-01-01"}]}
+    project = runs(world, "dockerhub", "library/postgres", "16.4-alpine", place="nas")
+    old, other = runs(world, "dockerhub", "library/redis", "16.4"), runs(world, "dockerhub", "library/nextcloud", "16.4")
+    seen = []
+    for day, date in (("", "2026-07-01"), ("90", "2026-08-14"), ("", "2026-08-15"), ("7", "2026-11-05"), ("", "2026-11-06"), ("", "2026-11-13")):
+        clock.now = moment(f"{date}T00:00:00Z")
+        before = len(advice_sent(world))
+        advisor.advise()
+        advisor.advise()
+        seen.append([one["lines"] for one in advice_sent(world)[before:]])
+        assert seen[-1] == ([[f"16.4-alpine on nas reaches its end of life on 2026-11-12, in {day} days."]] if day else []), date
+    assert flaws.asked().count("/api/v1/products/postgresql") == 6
+    assert mine_of(world, project).eol == "2026-11-12" and not mine_of(world, old).eol and not mine_of(world, other).eol
+    page = world.visitor().get("/updates").text
+    assert "end of life 2026-11-12" in page and page.count("end of life") == 1
+
+
+@pytest.mark.parametrize("version, found", [
+    ("18.1", ("", None)), ("16.4-alpine", ("2026-11-12", 1)), ("v16", ("2026-11-12", 1)), ("9.6.24", ("ended", 0)), ("9.5", ("", None)), ("160", ("", None)), ("latest", ("", None)),
+    ("17.1", ("", None))])
+def test_end_of_life_of_a_version(version: str, found: tuple[str, int | None]):
+    cycles = [("16", "2026-11-12", False), ("9.6", None, True), ("17", None, False), ("trixie", "2030-01-01", False), ("18", "2026-13-41", False)]
+    assert rt.end_of_life(version, cycles, moment("2026-11-11T12:00:00Z")) == found
+
+
+@pytest.mark.parametrize("vector, word", [
+    ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:H", "high"), ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:C/C:H/I:H/A:H", "critical"),
+    ("CVSS:3.0/AV:N/AC:L/PR:N/UI:R/S:C/C:L/I:L/A:N", "moderate"), ("CVSS:3.1/AV:P/AC:H/PR:H/UI:R/S:U/C:L/I:N/A:N", "low"),
+    ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:N", ""), ("CVSS:4.0/AV:N/AC:L/AT:N/PR:N/UI:N/VC:H/VI:H/VA:H/SC:N/SI:N/SA:N", ""), ("", "")])
+def test_severity_of_a_vector(vector: str, word: str):
+    """As https://www.first.org/cvss/calculator/3.1 computes them: 7.5, 10.0, 6.1, 1.6, 0."""
+    assert rt.cvss_severity(vector) == word
+
+
+def test_nobody_is_asked(world_with: Callable[..., World], flaws: Flaws):
+    """With none; and where nothing is installed, or nothing that OSV knows of. Settings say whom it sends what."""
+    world = world_with(**flaws.settings)
+    world.service.tracker.advise()
+    image = runs(world, "quay", "coreos/etcd", "v3.5.0")
+    world.service.tracker.advise()
+    assert not [path for path in flaws.asked() if path.startswith("/v1/")]
+    assert "Vulnerabilities: not covered." in world.visitor().get(f"/projects/{image.id}").text
+    assert "sent the names of packages" in world.visitor().get("/settings").text.replace("\n", " ")
+    quiet = world_with(**flaws.settings | {"osv_url": "none"})
+    runs(quiet, "pypi", "jinja2", "1.0")
+    flaws.asked()
+    quiet.service.tracker.advise()
+    assert not flaws.asked()
+
+
+def test_what_is_vulnerable_comes_first(world_with: Callable[..., World], flaws: Flaws):
+    """On Updates, in reports and in the command, also where there is no update."""
+    world = world_with(**flaws.settings)
+    runs(world, "npm", "major", "1.0.0", "2.0.0")
+    _, low, _ = runs(world, "dockerhub", "library/ended", "9.6"), runs(world, "npm", "low", "1.0.0", "1.0.1"), runs(world, "npm", "worst", "1.0.0")
+    runs(world, "npm", "well", "1.0.0")
+    flaws.products, flaws.cycles = {"pkg:docker/library/ended": "ended"}, {"ended": [{"name": "9.6", "isEol": True}]}
+    flaws.flaws = {("npm", "low", "1.0.0"): ["GHSA-l"], ("npm", "worst", "1.0.0"): ["GHSA-w"]}
+    flaws.records = {"GHSA-l": a_flaw("GHSA-l", "1.0.1", name="low", ecosystem="npm", database_specific={"severity": "LOW"}),
+                     "GHSA-w": a_flaw("GHSA-w", "", name="worst", ecosystem="npm", **HIGH, affected=[])}
+    world.service.tracker.advise()
+    names = ["worst", "low", "library/ended", "major"]
+    assert [one["name"] for one in world.ask("GET", "/v1/updates")["updates"]] == names
+    page = world.visitor().get("/updates").text
+    assert [page.index(f"<bdi>{name}</bdi>") for name in names] == sorted(page.index(f"<bdi>{name}</bdi>") for name in names)
+    assert "vulnerable: high" in page and "Up to date: 1" in page
+    assert [line.split("\t")[1] for line in world.command("updates")[1].splitlines()] == names
+    assert [line.split("\t")[1] for line in world.command("updates", "--vulnerable")[1].splitlines()] == names[:2]
+    assert "/v1/updates" and [one["name"] for one in world.ask("GET", "/v1/updates?vulnerable")["updates"]] == names[:2]
+    words = rt.update_words(world.store.projects.get(world.account.id, low.id))
+    assert words.endswith("Known: GHSA-l (low, fixed in 1.0.1); the update ends 1 of 1.")
+    assert "releasetrack_vulnerable_projects 2" in world.app.get("/metrics", headers={"X-Key": world.key}).text
 
 
 # == notifications =============================================================
@@ -7139,10 +7389,13 @@ def test_answers_mean_success_or_say_what_failed(world, listen):
     for place, answer, words in FAILURES:
         error = rt.delivery_error(place, answer_of(answer), str)
         assert error and words in error and "<" not in error and len(error) < 500, (place, answer, error)
-    for place in ("telegram", "webhook"):       # and what becomes of it
-        for status in (200 if place != "webhook" else 302, 403, 503):
-            entry, attempt, wait = exchanged(world, listener, place, (status, b"", {"Location": "http://127.0.0.1:9/"}))
+    for status in (*range(200, 207), 299, *range(300, 309), *range(400, 430), *range(500, 512), 599):
+        assert rt.delivery_error("webhook", answer_of((status, b"")), str) == (None if status < 300 else f"it answered {status}")
+    for place, statuses in (("telegram", (200, 403, 503)), ("webhook", (301, 302, 307, 308, 403, 503))):     # and what becomes of it
+        for status in statuses:
+            entry, attempt, wait = exchanged(world, listener, place, (status, b"", {"Location": f"{listener.url}/elsewhere"}))
             assert (entry.state, wait, attempt.status) == ("retrying", 30.0, status) and str(status) in entry.error
+            assert "/elsewhere" not in listener.seen[-1].path, "no redirect is followed"
 
 
 @pytest.mark.parametrize("chat, is_sent", [(-1001557912345, True), ("-1001557912345", True), (-42, False), ("@other", False), (None, False), ([1], False)])
@@ -7320,7 +7573,7 @@ IN_MARKUP = {
     "microsoft_teams": "News\nRead \nmore\n of \nrun_it\n.\n• \none\n <b>\n• \n2 * 3\nmake -j\n# no heading",
     "mattermost": f"**News**\nRead [more]({LINK}) of `run_it`.\n\n- **one** &lt;b>\n- 2 \\* 3\n\n`make -j`\n\n\\# no heading",
     "rocketchat": f"*News*\nRead [more]({LINK}) of `run_it`.\n\n- *one* <\u200bb>\n- 2 * 3\n\n`make -j`\n\n# no heading",
-    "matrix": "News\nRead more of run_it.\n\n- one <b>\n- 2 * 3\n\nmake -j\n\n# no heading",
+    "matrix": f"News\nRead more ({LINK}) of run_it.\n\n- one <b>\n- 2 * 3\n\nmake -j\n\n# no heading",
     "ntfy": f"**News**  \nRead [more]({LINK}) of `run_it`.  \n  \n- **one** \\<b>  \n- 2 \\* 3  \n  \n`make -j`  \n  \n\\# no heading",
     "gotify": f"**News**  \nRead [more]({LINK}) of `run_it`.  \n  \n- **one** \\<b>  \n- 2 \\* 3",
     "pushover": f'<b>News</b>\nRead <a href="{LINK}">more</a> of run_it.\n\n• <b>one</b> &lt;b&gt;\n• 2 * 3\n\nmake -j\n\n# no heading',
@@ -7385,13 +7638,6 @@ def test_events_that_are_no_release_are_sent_in_words():
             assert all(f"The destination {name} (ntfy) has failed since 2026-03-01" in text.replace("\\", "") for name in names), place
             assert len(names) > 1 or "it answered 500: @" in text, place
             assert "/notifications/x" in text or len(names) > 1 and place == "pushover", "digests there have no room for links"
-
-
-def test_ids_of_matrix_and_mail_are_stable_over_attempts():
-    for place, id_of in (("matrix", lambda sent: (sent.url, sent.body)), ("email", lambda sent: raw_header(sent.content, "Message-ID"))):
-        first, again, other = (id_of(request_of(a_delivery(made_at(place), release_body(), id=id_), now=now))
-                               for id_, now in (("one", 1e9), ("one", 2e9), ("two", 2e9)))
-        assert first == again and str(first) != str(other)
 
 
 PLANTED = {place: re.findall(r"[\w:.%-]*planted[\w:.%-]*", " ".join(text for _, text in given), re.IGNORECASE)
@@ -7492,44 +7738,24 @@ def test_sample_event_is_an_event_of_the_values_given():
     assert rt.sample_event(account, bare) == ({
         "provider": "github", "project": "octocat/hello-world", "version": "1.2.3", "time": "2026-01-31T08:00:00Z",
         "account": {"type": "organization", "id": "a1", "name": "Team"}}, "")
-    body, url = rt.sample_event(account, {
-        "provider": "npm", "project": "@a/b=c", "version": "1=2", "time": "2026-03-01T10:00:00.5Z", "cve": "CVE-2026-0001, CVE-2026-0002",
-        "is_prerelease": "true", "is_updated": "true", "note_title": "T", "note_message": "<b>M</b>", "account_type": "user", "account_id": "i",
-        "account_name": "N", "tags": "a, b c,", "project_note": "mine", "url": "https://forge.example/x"})
-    assert [tag["name"] for tag in body.pop("tags")] == ["a", "b c"] and url == "https://forge.example/x"
-    assert body == {
-        "provider": "npm", "project": "@a/b=c", "version": "1=2", "time": "2026-03-01T10:00:00.500000Z", "cve": ["CVE-2026-0001", "CVE-2026-0002"],
-        "is_prerelease": True, "is_updated": True, "note": {"title": "T", "message": "<b>M</b>"},
-        "account": {"type": "user", "id": "i", "name": "N"}, "project_note": "mine"}
-    for wrong in ({"version": " "}, {"time": "yesterday"}, {"time": "2026-99-99T99:99:99Z"}, {"version": "", "account_type": "robot", "time": "x"}):
-        with pytest.raises(rt.Invalid) as caught:
-            rt.sample_event(account, values | wrong)
-        assert {problem.field for problem in caught.value.problems} == set(wrong)
+    body, url = rt.sample_event(account, values | {"url": "https://forge.example/x", "is_updated": "true", "time": "2026-03-01T10:00:00.5Z"})
+    assert (body["is_updated"], body["time"], url) == (True, "2026-03-01T10:00:00.500000Z", "https://forge.example/x")
 
 
 def test_shortened_text_fits_and_is_a_beginning_with_an_ellipsis():
     for text in ("", "short", "a" * 500, "word " * 100, "😀" * 200, "&<>\"'" * 60, "*_\\" * 100, "语言 " * 90, "a" * 90 + " " + "b" * 400):
         for escape in (str, html.escape, lambda text: re.sub(r"([*_\\])", r"\\\1", text)):
             beginnings = {escape(text[:at]) for at in range(len(text))}
-            for size in (len, rt.utf16_units, rt.json_bytes):
-                for room in (*range(12), 50, 99, 100, 101, 200, 10_000):
-                    cut = rt.shortened(text, room, escape, size)
-                    assert size(cut) <= room or not cut
-                    if size(escape(text)) <= room:
-                        assert cut == escape(text)
-                    elif cut:
-                        assert cut.endswith("…") and cut[:-1] in beginnings, "an escape was cut in two"
+            for room in (*range(12), 50, 99, 100, 101, 200, 10_000):
+                cut = rt.shortened(text, room, escape)
+                assert len(cut) <= room or not cut
+                if len(escape(text)) <= room:
+                    assert cut == escape(text)
+                elif cut:
+                    assert cut.endswith("…") and cut[:-1] in beginnings, "an escape was cut in two"
 
 
-@dataclasses.dataclass
-class AcceptedMail:
-    """A message that a mail server accepted, without what was stuffed into it."""
-
-    sender: str
-    recipient: str
-    content: bytes
-    is_secured: bool
-    user: str | None
+AcceptedMail = collections.namedtuple("AcceptedMail", "sender recipient content is_secured user")      # without what was stuffed into it
 
 
 class MailServer:
@@ -7776,6 +8002,9 @@ def test_mail_headers_are_those_of_a_list():
     assert raw_header(made.content, "List-Unsubscribe").split(", ") == [
         "<https://releases.example.org/>", "<mailto:releases@example.org?subject=unsubscribe>"]
     assert raw_header(made.content, "Auto-Submitted") == "auto-generated"
+    ids = [raw_header(request_of(a_delivery(made_at("email"), id=id_), now=now).content, "Message-ID")
+           for id_, now in (("one", 1e9), ("one", 2e9), ("two", 2e9))]
+    assert ids[0] == ids[1] != ids[2], "stable over attempts"
     assert "List-Unsubscribe" in a_mail(base_url="").content.decode()
 
 
@@ -7785,7 +8014,7 @@ def test_mail_has_text_and_html_sums_up_a_digest_and_cuts_notes():
     text, page = parts_of(made.content)
     for shown in (text, shown_by(page)):
         assert all(words in shown for words in ("ours: Größe <3", "Öne", "first & second", "日本語")) and "&amp;" not in shown
-    assert "- first & second" in text and "<li>first &amp; second</li>" in page
+    assert "- first & second" in text and "• first &amp; second</div>" in page
     text, page = parts_of(a_mail(note={"title": "", "message": "<p>" + "word " * 50_000 + "</p>"}).content)
     for shown in (text, shown_by(page)):
         assert 3500 < shown.count("word") * 5 <= 4000 and "word…" in shown
@@ -7858,18 +8087,18 @@ def test_mail_addresses_are_plain_ones_and_stand_in_envelope_and_headers_as_they
 
 
 def test_changes_of_a_note_leave_out_links_repeats_and_bots():
-    seen: set[str] = set()
     note = ("<h2>What's Changed</h2><ul><li>Add a long and useful thing to the program</li><li>Bump x from 1 to 2 by @dependabot</li>"
             "<li>chore(deps): update y</li></ul><h3>Breaking</h3><p><a href='javascript:x()'>no</a> <a href='https://x.example/1'>yes</a></p>"
             "<p>Full Changelog: https://x.example/compare</p><h3>Empty</h3>")
-    first, again = rt.note_changes(note, seen), rt.note_changes(note, seen)
-    assert [line.text for line in first] == ["Add a long and useful thing to the program", "Breaking", "no yes", "2 dependency updates"]
-    assert [run.href for line in first for run in line.runs if run.href] == ["https://x.example/1"]
-    assert [line.text for line in again] == ["2 dependency updates"], "it says nothing new"
-    more = rt.note_changes(note.replace("Empty</h3>", "New</h3><p>One</p><h3>Code</h3><pre>a\n\nb</pre>"), seen)
-    assert [line.text for line in more] == ["Breaking", "no yes", "New", "One", "Code", "a", "b", "2 dependency updates"]
+    more = note.replace("Empty</h3>", "New</h3><p>One</p><h3>Code</h3><pre>a\n\nb</pre>")
     parts = "<h2>All</h2><h3>Fixes</h3><ul><li>Add a long and useful thing to the program</li></ul><h3>Docs</h3><p>Two</p>"
-    assert [line.text for line in rt.note_changes(parts, seen)] == ["All", "Docs", "Two"]      # nothing is left of the fixes
+    found = rt.changes_in_notes([note, note, more, parts])
+    assert [run.href for line in found[0] for run in line.runs if run.href] == ["https://x.example/1"]
+    assert [[line.text for line in lines] for lines in found] == [
+        ["Add a long and useful thing to the program", "Breaking", "no yes", "2 dependency updates"],
+        ["2 dependency updates"],               # it says nothing new
+        ["Breaking", "no yes", "New", "One", "Code", "a", "b", "2 dependency updates"],
+        ["Docs", "Two"]]                        # nothing is left of the fixes, and nothing stands directly below "All"
 
 
 def test_mail_sender_follows_from_the_settings():
@@ -7939,21 +8168,6 @@ def at_work(*couriers: rt.Worker) -> Iterator[None]:
             courier.join()
 
 
-def test_delivery_retries_until_accepted(world, listen):
-    clock, statuses, target = Clock(), [500, 301, 307, 308, 404, 202], listen(200)
-    left = list(statuses)
-    receiver = listen(lambda seen: (left.pop(0), b"", {"Location": target.url}))
-    courier = world.courier(clock)
-    put_event(world, world.track("github", "o/p"), "1.0", world.webhook(receiver.url))
-    while left:
-        if not courier.send_due():
-            clock.now += world.store.outbox.seconds_until_due(clock.now, rt.DAY)
-    assert len({seen.body for seen in receiver.seen}) == len({seen.headers["webhook-id"] for seen in receiver.seen}) == 1
-    entry, = world.store.outbox.history(world.account.id)
-    assert (entry.state, entry.attempts, target.seen) == ("delivered", len(statuses), [])
-    assert [attempt.status for attempt in world.store.outbox.attempts(entry.id)] == statuses
-
-
 def test_delivery_retries_with_backoff_for_three_days(world):
     """And once more, with as many attempts, when it is sent again by hand."""
     clock, times = Clock(), []
@@ -7978,27 +8192,6 @@ def test_delivery_retries_with_backoff_for_three_days(world):
         assert (entry.state, entry.attempts) == ("failed", round_ * len(times))
         assert {attempt.error for attempt in world.store.outbox.attempts(entry.id)} == {"it refused the connection"}
         world.store.outbox.resend(world.account.id, delivery_id=entry.id)
-
-
-def test_deliveries_of_a_destination_are_serial_and_ordered(world, listen):
-    under_way: list[int] = []
-
-    def answer(seen: Seen) -> int:
-        under_way.append(1)
-        assert len(under_way) == 1, "two requests at once to one destination"
-        time.sleep(0.002)
-        under_way.pop()
-        return 204
-
-    receiver = listen(answer)
-    hook, project = world.webhook(receiver.url), world.track("github", "o/p")
-    versions = [f"1.{n}" for n in range(20)]
-    for version in versions:
-        put_event(world, project, version, hook)
-    with at_work(world.courier()):
-        receiver.wait(20)
-    assert [seen.json()["version"] for seen in receiver.seen] == versions
-    assert {entry.state for entry in world.store.outbox.history(world.account.id)} == {"delivered"}
 
 
 def test_destinations_take_turns(world, listen):
@@ -8153,8 +8346,7 @@ def test_delivery_fault_of_ours_is_recorded_and_backed_off(world, caplog):
         project, kinds = world.track("github", f"o/{step}"), {"formatter": ["webhook"], "quiet-hours": set(rt.KINDS) - {"webhook"}}.get(step, rt.KINDS)
         put_event(world, project, "1.0", *(new_destination(world.store, world.account.id, kind, step, rt.read_settings(kind, given_for(kind)), SECRET)
                                            for kind in kinds))
-        with contextlib.closing(sqlite3.connect(world.store.database.path)) as db, db:
-            db.execute(change)
+        sql(world.store, change)
         with at_work(world.courier(clock, fails if step == "outcome" else lambda: 0.0, counted)):
             entries = until(lambda: [one for one in world.store.outbox.history(world.account.id, project_id=project.id) if one.attempts] * (
                 len(world.store.outbox.history(world.account.id, project_id=project.id, state="retrying")) == len(kinds)))
@@ -8182,8 +8374,7 @@ def test_courier_with_many_reports_stays_alive(world):
     """Review: 500 reports on a slow disk take longer than three leases, in one turn, and /healthz said that it hung."""
     for number in range(6):
         world.topic(name=str(number), report="weekly")
-    with contextlib.closing(sqlite3.connect(world.db)) as db, db:
-        db.execute("UPDATE destination SET reported_at = 0 WHERE report = 'weekly'")
+    sql(world.store, "UPDATE destination SET reported_at = 0 WHERE report = 'weekly'")
     courier, ends, waited = world.courier(), threading.Event(), list[bool]()
 
     def slow() -> None:
@@ -8237,11 +8428,9 @@ def test_claim_is_renewed_until_its_message_is_sent(world, listen, caplog):
     renewal = "CREATE TRIGGER t BEFORE UPDATE ON lease BEGIN SELECT RAISE(ABORT, 'no'); END"
     with at_work(courier):
         receiver.wait(1)
-        with contextlib.closing(sqlite3.connect(world.db)) as db, db:
-            db.execute(renewal)
+        sql(world.store, renewal)
         until(lambda: "no" in caplog.text, 2 * rt.LEASE)
-        with contextlib.closing(sqlite3.connect(world.db)) as db, db:
-            db.execute("DROP TRIGGER t")
+        sql(world.store, "DROP TRIGGER t")
         ends = time.monotonic() + 3 * rt.LEASE
         while world.states() != {"1.0": "delivered"} and time.monotonic() < ends:
             other.send_due()
@@ -8362,7 +8551,7 @@ def test_quiet_hours_hold_what_is_no_security_fix_and_retries(world, forge, list
     room, hook, daily = listen(HOMESERVER), listen(204), listen(HOMESERVER)
     world.observe(forge, "2026-06-10T20:00:00+02:00")
     account = world.store.accounts.get(world.account.id)
-    world.store.accounts.update(dataclasses.replace(account, digest_hour=23, quiet_from="22:00", quiet_until="07:00"))
+    world.store.accounts.change(account.id, {"digest_hour": 23, "quiet_from": "22:00", "quiet_until": "07:00"})
     world.room(room.url), world.room(daily.url, name="daily", schedule="daily")
     new_destination(world.store, world.account.id, "webhook", "hook", rt.read_settings("webhook", [("url", hook.url)]), SECRET)
     room.answer = 503
@@ -8433,40 +8622,34 @@ def test_webhook_ignores_schedules(world, forge, listen):
     assert [seen.json()["version"] for seen in hook.seen] == ["2.0", "2.1"]
 
 
-def mail_observed(world: World, forge: Forge, at: str, *names: str) -> Callable[[], list[tuple[str, list[str]]]]:
-    """Observes projects with a mail server; what gives the hour of each mail, in UTC, and what it is about."""
-    mails: list[tuple[str, list[str]]] = []
+def test_mail_schedule_is_set_by_project(world, forge):
+    names = ("o/none", "o/instant", "o/hourly", "o/daily", "o/weekly", "o/unset", "o/default")
+    mails: list[tuple[str, list[str]]] = []         # when, and about what
 
     def post(mail: rt.Mail, is_trusted: bool) -> rt.Answer:
         text = email.message_from_bytes(mail.content, policy=email.policy.default).get_body(("plain",)).get_content()
-        mails.append((rt.timestamp(world.clock.now), sorted(re.findall(r"^(o/\w+) [0-9.]+\r?$", text, re.MULTILINE))))
+        mails.append((rt.timestamp(world.clock.now), sorted(re.findall(r"^(o/\w+) [0-9.]+(?: \(|\r?$)", text, re.MULTILINE))))
         return rt.Answer("", 250, {})
 
-    world.observe(forge, at, *names, zone="UTC", post=post, smtp_url="smtp://127.0.0.1:9")
-    return lambda: mails
-
-
-def test_mail_schedule_is_set_by_project(world, forge):
-    names = ("o/none", "o/instant", "o/hourly", "o/daily", "o/weekly", "o/unset", "o/default")
-    mails = mail_observed(world, forge, "2026-06-13T09:30:00Z", *names)
+    world.observe(forge, "2026-06-13T09:30:00Z", *names, zone="UTC", post=post, smtp_url="smtp://127.0.0.1:9")
     account = world.store.accounts.get(world.account.id)
     for name in names[:5]:
         assert world.set(name, email_notification=name[2:])["email_notification"] == name[2:]
     assert world.ask("GET", f"/v1/projects/{world.projects['o/unset'].id}")["email_notification"] == "daily"
-    world.store.accounts.update(dataclasses.replace(account, email_notification="hourly"))
+    world.store.accounts.change(account.id, {"email_notification": "hourly"})
     assert world.set("o/default", email_notification="default")["email_notification"] == "hourly"
-    world.store.accounts.update(dataclasses.replace(account, email_notification="weekly"))
+    world.store.accounts.change(account.id, {"email_notification": "weekly"})
     for name in names:
         world.find(name, "2.0")
     for at in ("13T09:31", "13T10:00", "13T23:00", "14T08:00", "14T20:00", "15T08:00", "22T08:00"):
         world.send(f"2026-06-{at}:00Z")
-    assert mails() == [("2026-06-13T09:31:00Z", ["o/instant"]), ("2026-06-13T10:00:00Z", ["o/default", "o/hourly"]),
-                       ("2026-06-14T08:00:00Z", ["o/daily", "o/unset"]), ("2026-06-15T08:00:00Z", ["o/weekly"])]
+    assert mails == [("2026-06-13T09:31:00Z", ["o/instant"]), ("2026-06-13T10:00:00Z", ["o/default", "o/hourly"]),
+                     ("2026-06-14T08:00:00Z", ["o/daily", "o/unset"]), ("2026-06-15T08:00:00Z", ["o/weekly"])]
     world.clock.now = moment("2026-06-29T07:10:00Z")
     for name in ("o/daily", "o/hourly", "o/weekly"):
         world.find(name, "2.1")
     world.send("2026-06-29T08:00:00Z")          # what is due at one moment is one message
-    assert mails()[4:] == [("2026-06-29T08:00:00Z", ["o/daily", "o/hourly", "o/weekly"])]
+    assert mails[4:] == [("2026-06-29T08:00:00Z", ["o/daily", "o/hourly", "o/weekly"])]
 
 
 def test_mail_to_an_address_comes_once_however_many_destinations_have_it(world, forge):
@@ -8547,10 +8730,19 @@ def test_claim_takes_whole_digests(world):
         assert world.store.outbox.claim(topic.id, limit, "other", now) == []
 
 
-def test_two_couriers_send_no_duplicates_and_whole_digests(world, listen):
-    receiver, hooked, other = listen(HOMESERVER), listen(204), rt.Store(world.store.database.path)
+def test_two_couriers_send_no_duplicates_each_destination_s_in_order_and_whole_digests(world, listen):
+    under_way = Counter[str]()
+
+    def answer(seen: Seen) -> int:
+        under_way[seen.path] += 1
+        assert under_way[seen.path] == 1, "two requests at once to one destination"
+        time.sleep(0.002)
+        under_way[seen.path] -= 1
+        return 204
+
+    receiver, hooked, other = listen(HOMESERVER), listen(answer), rt.Store(world.store.database.path)
     rooms = [world.room(receiver.url, f"r{n}") for n in range(10)]
-    hooks = [world.webhook(hooked.url, f"hook {n}") for n in range(5)]
+    hooks = [world.webhook(f"{hooked.url}/{n}", f"hook {n}") for n in range(5)]
     due_at = world.store.database.clock() + 0.3
     for n in range(3):
         project = world.track("github", f"o/p{n}")
@@ -8563,6 +8755,9 @@ def test_two_couriers_send_no_duplicates_and_whole_digests(world, listen):
     assert len({id_of(seen) for seen in receiver.seen}) == len(receiver.seen) == 10
     assert all(len(versions_in(seen)) == 6 for seen in receiver.seen)
     assert len({seen.headers["webhook-id"] for seen in hooked.seen}) == len(hooked.seen) == 120
+    for n in range(5):
+        assert [(seen.json()["project"], seen.json()["version"]) for seen in hooked.seen if seen.path == f"/{n}"] == [
+            (f"o/p{n}", f"3.{k}") for n in range(3) for k in range(8)]
 
 
 @pytest.mark.slow
@@ -8633,7 +8828,7 @@ def test_hold_ends_when_the_release_is_old_enough_or_names_a_cve(world, forge, p
 
 def test_hold_skips_only_what_vanished(world, forge, pager):
     """A feed shows the newest ten: what is no longer in it has not vanished. A registry removes a malicious package whole."""
-    hold(world, forge, pager, 7, "o/kept", "o/gone", "o/back", "o/missing", "o/failing", "o/window")
+    hold(world, forge, pager, 7, "o/kept", "o/gone", "o/back", "o/missing", "o/failing", "o/window", "o/pushed")
     for name in world.projects:
         world.find(name, "2.0")
     whole = forge.releases["o/back"]
@@ -8642,6 +8837,8 @@ def test_hold_skips_only_what_vanished(world, forge, pager):
     del forge.releases["o/missing"]
     forge.publish("o/window", *(f"3.{n}" for n in range(10)), published_at=rt.timestamp(world.clock.now + rt.HOUR))
     del forge.releases["o/window"][10:]
+    # As Docker Hub lists what was pushed last: an old tag that is rebuilt, and not what was pushed before it
+    forge.releases["o/pushed"] = [forge.releases["o/pushed"][1] | {"published_at": rt.timestamp(world.clock.now + rt.HOUR)}]
     for name in world.projects:
         forge.fault = 500 if name == "o/failing" else None
         for _ in range(6 if name == "o/missing" else 1):
@@ -8654,10 +8851,10 @@ def test_hold_skips_only_what_vanished(world, forge, pager):
     entries = {entry.project: entry for entry in world.store.outbox.history(world.account.id, limit=99) if entry.version == "2.0"}
     assert {name: entry.state for name, entry in entries.items()} == {
         "o/kept": "delivered", "o/gone": "skipped", "o/back": "delivered", "o/missing": "skipped", "o/failing": "delivered",
-        "o/window": "delivered"}
+        "o/window": "delivered", "o/pushed": "delivered"}
     assert entries["o/gone"].attempts == 0 and world.store.outbox.attempts(entries["o/gone"].id) == []
     assert sorted(version for seen in pager.seen for version in versions_in(seen) if version.endswith("2.0")) == [
-        "o/back 2.0", "o/failing 2.0", "o/kept 2.0", "o/window 2.0"]
+        "o/back 2.0", "o/failing 2.0", "o/kept 2.0", "o/pushed 2.0", "o/window 2.0"]
 
 
 def test_hold_keeps_what_a_person_skipped_or_snoozed(world, forge, pager):
@@ -8705,36 +8902,6 @@ def test_digest_includes_releases_after_their_hold(world, forge, pager):
     assert len(world.send("2026-06-12T08:00:00+02:00")) == 1 and versions_in(pager.seen[0]) == ["o/a 2.1"]
     assert world.send("2026-06-12T09:00:00+02:00") == []
     assert len(world.send("2026-06-13T08:00:00+02:00")) == 1 and versions_in(pager.seen[1]) == ["o/a 2.0"]
-
-
-def test_hold_sends_an_image_off_the_first_page(world, forge, pager, listen):
-    """Docker Hub lists what was pushed last first, and a page on which nothing is new is the last one read."""
-    tags: list[dict[str, Any]] = []         # of the last push first; four to a page
-
-    def push(name: str, at: float) -> None:
-        tags[:] = [{"name": name, "last_updated": rt.timestamp(at), "tag_last_pushed": rt.timestamp(at),
-                    "digest": f"sha256:{name}{at}"}] + [one for one in tags if one["name"] != name]
-
-    def answer(seen: Seen) -> Any:
-        page = int((re.search(r"[?&]page=(\d+)", seen.path) or [0, 1])[1])
-        more = f"{hub.url}{seen.path.partition('?')[0]}?page={page + 1}" if len(tags) > 4 * page else None
-        return 200, {"next": more, "results": tags[4 * page - 4:4 * page]}
-
-    hub = listen(answer)
-    for n, name in enumerate(("2025", "stable", "edge", "latest")):
-        push(name, moment("2025-01-01T00:00:00Z") + n * rt.DAY)
-    world.observe(forge, "2026-06-10T09:00:00+02:00", "o/image", provider=(f"hub=dockerhub:{hub.url}",))
-    world.topic(pager.url)
-    world.set("o/image", hold_days=7, exclude_updated=True)
-    push("2.0", world.clock.now)
-    assert world.check() == ["2.0"]
-    world.clock.now += rt.DAY
-    for name in ("2025", "stable", "edge", "latest"):       # rebuilt on a new base
-        push(name, world.clock.now)
-    assert len(world.check()) == 4
-    assert world.check() == []
-    world.send("2026-06-17T09:00:00+02:00")
-    assert world.states() == {"2.0": "delivered"}
 
 
 def test_removed_project_only_finishes_attempted_deliveries(world, forge, listen):
@@ -8820,12 +8987,6 @@ def test_resend_of_hundreds_is_spaced_in_their_order(world, listen):
         assert len(courier.send_due()) <= 11
         clock.now += 10 * rt.RESEND_SPACING
     assert [seen.headers["webhook-id"] for seen in receiver.seen] == list(before)[:31]
-
-
-def test_webhook_status_decides():
-    for status in (*range(200, 207), 299, *range(300, 309), *range(400, 430), *range(500, 512), 599):
-        error = rt.delivery_error("webhook", rt.Answer("", status, {}, b""), str)
-        assert error == (None if status < 300 else f"it answered {status}")
 
 
 @pytest.mark.parametrize("jump", [-365 * rt.DAY, -rt.HOUR, 365 * rt.DAY])
@@ -8946,17 +9107,6 @@ def test_key_is_required_in_one_of_three_places(world):
     assert answer.headers["WWW-Authenticate"].startswith("Basic ") and answer.json == {"message": "Unauthorized", "code": 401}
 
 
-def test_key_is_accepted_from_its_networks_only(world):
-    for networks, address, is_accepted in (
-        (["10.0.0.0/8"],        "::ffff:10.1.2.3",      True),
-        (["10.0.0.0/8"],        "",                     False),
-        (["0.0.0.0/0"],         "2001:db8::1",          False),
-        (["10.0.0.0/8", "::1"], "::1",                  True),
-    ):
-        secret = world.store.keys.add(world.account.id, f"narrow {address} {networks}", [rt.read_network(one) for one in networks]).secret
-        assert api_status(world, secret, address) == (200 if is_accepted else 401)
-
-
 def test_forwarded_address_counts_behind_a_trusted_proxy_alone():
     for said, address in [      # what the proxy says, at 10.0.0.1 or a unix socket, and who asks
         ("192.0.2.7",                       "192.0.2.7"),
@@ -8991,19 +9141,15 @@ def test_client_at_a_unix_socket_is_known_by_what_its_proxy_says(world_with, tru
     assert trusted or "--trusted-proxy" in answers[1].json["errors"][0]
 
 
-def test_login_without_any_address_is_not_locked_by_others(cheap_world):
-    def status(email, password):
-        return cheap_world.app.get("/v1/auth/keys", headers=basic(email, password), extra_environ={"REMOTE_ADDR": ""}, expect_errors=True).status_int
-
-    assert {status(f"{number}@example.org", "wrong") for number in range(40)} == {401}
-    assert status("me@example.org", PASSWORD) == 200
-    assert [status("me@example.org", "wrong") for _ in range(11)] == [401] * 10 + [429], "of one account they count"
-
-
-def test_login_opens_only_the_list_of_keys_and_is_throttled_by_account_and_address(world):
+def test_login_opens_only_the_list_of_keys_and_is_throttled_by_account_and_address(cheap_world):
     """Bug: wrong passwords from elsewhere kept the owner out, here as on the page."""
+    world = cheap_world
+
     def ask(path, user, password, address="127.0.0.1"):
         return world.app.get(path, headers=basic(user, password), extra_environ={"REMOTE_ADDR": address}, expect_errors=True)
+
+    def statuses(*passwords, address="127.0.0.1"):
+        return [ask("/v1/auth/keys", "me@example.org", password, address).status_int for password in passwords]
 
     answer = ask("/v1/auth/keys", "ME@example.org", PASSWORD)
     assert answer.json == {"keys": [{"name": "test", "secret": world.key, "authorized_networks": ["0.0.0.0/0", "::/0"]}]}
@@ -9012,20 +9158,21 @@ def test_login_opens_only_the_list_of_keys_and_is_throttled_by_account_and_addre
                                  ("/v1/auth/keys", world.key, ""), ("/v1/tags", "me@example.org", PASSWORD)):
         assert ask(path, user, password).status_int == 401
     world.ask("GET", "/v1/auth/keys", status=401)
-    world.service._context.throttle = rt.LoginThrottle(per_account=1, per_address=2)
-    assert [ask("/v1/auth/keys", "me@example.org", password, address).status_int for password, address in (
-        ("wrong", "198.51.100.1"), (PASSWORD, "198.51.100.1"), (PASSWORD, "192.0.2.1"))] == [401, 429, 200]
+    assert statuses(*["wrong"] * 10, PASSWORD, address="198.51.100.1") == [401] * 10 + [429] and statuses(PASSWORD) == [200]
+    # Those who have no address do not count together, but for one account they do.
+    assert {ask("/v1/auth/keys", f"{number}@example.org", "wrong", "").status_int for number in range(40)} == {401}
+    assert statuses(PASSWORD, *["wrong"] * 11, address="") == [200] + [401] * 10 + [429]
 
 
 def test_login_by_basic_takes_password_and_code_with_a_second_factor(cheap_world):
-    def ask(password):
-        return cheap_world.app.get("/v1/auth/keys", headers=basic("me@example.org", password), expect_errors=True).status_int
+    def statuses(*passwords):
+        return [cheap_world.app.get("/v1/auth/keys", headers=basic("me@example.org", password), expect_errors=True).status_int for password in passwords]
 
     phone = Phone(cheap_world)
     code = phone.code()
-    assert [ask(password) for password in (PASSWORD, code, f"wrong{code}", f"{PASSWORD}{code[:5]}", f"{PASSWORD}{code}", f"{PASSWORD}{code}",
-                                           PASSWORD + phone.recovery)] == [401] * 4 + [200, 401, 401]
-    assert [ask(f"{PASSWORD}000000") for _ in range(10)] == [401] * 9 + [429], "and so do wrong codes count"
+    assert statuses(PASSWORD, code, f"wrong{code}", f"{PASSWORD}{code[:5]}", f"{PASSWORD}{code}", f"{PASSWORD}{code}",
+                    PASSWORD + phone.recovery) == [401] * 4 + [200, 401, 401]
+    assert statuses(*[f"{PASSWORD}000000"] * 10) == [401] * 9 + [429], "and so do wrong codes count"
 
 
 def test_rate_limit_counts_by_key_and_wrong_keys_by_address(world_with):
@@ -9068,10 +9215,6 @@ def test_unknown_paths_and_methods_are_messages(world):
     world.track("github", "a/b")
     for method, path, status, allow in (
         ("GET",     "/v1/nothing",                      404, None),
-        ("GET",     "/v1/projects/unknownid",           404, None),
-        ("GET",     "/v1/projects/github/no/such",      404, None),
-        ("GET",     "/v1/project/github",               404, None),
-        ("GET",     "/v1/projects/../tags",             404, None),
         ("PUT",     "/v1/tags",                         405, "GET, HEAD, POST"),
         ("OPTIONS", "/v1/projects",                     405, "GET, HEAD, POST"),
         ("TRACE",   "/v1/webhooks",                     405, "GET, HEAD"),
@@ -9109,22 +9252,60 @@ def test_project_is_added_with_defaults(world):
         assert world.ask("GET", path) == project
 
 
-def test_project_that_is_invalid_names_every_problem(world):
-    for body, errors in (
-        ({"provider": "github"},                    ["Project name is required."]),
-        ({"provider": "github", "name": "  "},      ["Project name is required."]),
+BOM = {"bomFormat": "CycloneDX", "components": [{"purl": "pkg:npm/react@18.2.0"}]}
+PATTERNS, ANSWERS = "exclude_version_regexp", "version_answers"
+INVALID: dict[str, list[tuple[Any, list[str]]]] = {
+    # path: what is sent, how each problem begins
+    "projects": [
+        *(({"provider": "github"} | more, ["Project name is required."]) for more in ({}, {"name": "  "})),
         ({"name": "a/b"},                           ["Provider is required, unless"]),
         ({"provider": "nope", "name": "a/b"},       ["Provider 'nope' is unknown"]),
         ({"provider": 3, "name": []},               ["Provider must be a string of", "Project name must be a string."]),
         ({"provider": "github", "name": "a"},       ["Project name 'a' must have the form owner/repository at github"]),
         ({"provider": "github", "name": "a\0/b"},   ["Project name must be at most 2000 printable"]),
-        ({"provider": "gitlab", "name": "https://github.com/a/b"}, [
-            "Project name 'https://github.com/a/b' is an address of the provider github, not gitlab."]),
-        ({"provider": "github", "name": "a/b", "tags": ["x"]},  ["tags must be existing ids; there is no tag 'x'."]),
-    ):
-        found = world.faults("POST", "/v1/projects", body)
-        assert len(found) == len(errors) and all(one.startswith(said) for one, said in zip(found, errors)), found
-        assert world.ask("GET", "/v1/projects")["projects"] == []
+        ({"provider": "gitlab", "name": "https://github.com/a/b"}, ["Project name 'https://github.com/a/b' is an address of the provider github, not gitlab."]),
+        ({"provider": "github", "name": "a/b", "tags": ["x"]},  ["tags must be existing ids; there is no tag 'x'."])],
+    "projects/{id}": [
+        ({"exclude_updated": 1},                    ["exclude_updated must be true or false"]),
+        *(({"hold_days": value},                    ["hold_days must be a whole number from 0 to 365"]) for value in (-1, 366, True, "1", 1.5, 1.0, [], 10**30)),
+        ({"notify_level": "patch"},                 ["notify_level must be one of: newer, minor, major, all"]),
+        ({"note": "\ud800"},                        ["note must be a string of at most 10000 characters"]),
+        ({"tags": [5]},                             ["tags must be existing ids; there is no tag 5"]),
+        ({"snoozed_until": "2020-01-01T00:00:00Z"}, ["snoozed_until must be a time to come"]),
+        ({PATTERNS: {}},                            ["exclude_version_regexp must be a list"]),
+        *(({PATTERNS: [pattern]},                   [f"exclude_version_regexp[0] must {words}"]) for pattern, words in (
+            ("x", "be an object"), ({"value": "x", "inverse": 1.5}, "be an object"), ({"value": "("}, "be a Python regular expression; '(' is not"),
+            ({"value": "[[:alpha:]]"}, "not have POSIX class"), ({"value": "x" * 501}, "not be empty, and have at most 500 characters"))),
+        ({PATTERNS: [{"value": "x"}] * 51},         ["exclude_version_regexp must be a list of at most 50"]),
+        ({PATTERNS: [{"value": "x" * 401}] * 5},    ["exclude_version_regexp must have at most 2,000 characters in all its patterns; these have 2,005"]),
+        ({"note": 1, "tags": 2, "exclude_updated": 3, PATTERNS: [{"value": "("}, {"value": "["}]}, ["tags", "exclude_updated", "note", PATTERNS, PATTERNS]),
+        *(({"installed": value},                    ["installed"]) for value in (
+            "1.0", *([one] for one in ({"version": "1" * 201}, {"version": "1\n2"}, {}, {"version": "1", "place": 3}, {"version": ""}, {"version": "1", "place": "x" * 101})))),
+        ({"installed": [{"version": 3}]},           ["installed[0] must be an object with version and place, two strings."]),
+        *(({ANSWERS: value},                        [ANSWERS]) for value in (
+            "x", [{}], [3], [{"version": "engine-v1.2"}], [{"version": 3, "follows": True}], [{"version": "engine-v1.2", "follows": 1}],
+            *([{"version": one, "follows": True}] for one in ("x" * 201, "1\n2", "latest")), [{"version": f"engine{at}-v1", "follows": True} for at in range(21)]))],
+    "installations": [
+        *((body, ["items must be a list"]) for body in ({"items": 3}, {}, {"items": [3]})),
+        ({"items": [], "origin": "manual"}, ["origin must be one of"]), ({"items": [], "place": "x" * 101}, ["place must be"])],
+    "installations?place=nas": [(BOM | {"components": broken_}, ["components must be a list of objects, as of a CycloneDX document."]) for broken_ in (7, "x", {}, [7], [[]])] + [
+        ({"bomFormat": "CycloneDX"}, ["components must be a list"])],
+    "tags": (wrong_tags := [
+        ({}, ["Tag name is required."]), ({"name": ""}, ["Tag name is required."]), ({"name": 5}, ["Tag name must be a string."]),
+        ({"name": "x" * 101}, ["Tag name must be at most 100 printable characters."]), ({"name": "APPS"}, ["There is a tag APPS already."])]),
+    "tags/{tag}": wrong_tags,
+}
+
+
+def test_what_is_invalid_names_every_problem_and_changes_nothing(world):
+    project, tag, _ = world.track("npm", "react", release("18.2.0")), *(world.store.tags.add(world.account.id, name) for name in ("infra", "apps"))
+    world.ask("POST", "/v1/installations?place=nas", BOM)
+    before = everything(world.store)
+    for path, rows in INVALID.items():
+        for body, said in rows:
+            found = world.faults("POST", f"/v1/{path.format(id=project.id, tag=tag.id)}", body if "installations" in path else body | {"exclude_prereleases": True})
+            assert len(found) == len(said) and all(one.startswith(words) for one, words in zip(found, said)), (path, body, found)
+            assert everything(world.store) == before, (path, body)
 
 
 def test_body_must_be_a_json_object_of_at_most_1_mib(world):
@@ -9189,28 +9370,6 @@ def test_project_update_keeps_what_is_absent_until_it_is_removed(world):
     assert world.ask("DELETE", path) == {"message": "OK", "code": 200}
     for gone in (path, "/v1/projects/github/a/b"):
         world.ask("DELETE", gone, status=404)
-
-
-def test_project_update_that_is_invalid_changes_nothing(world):
-    project = world.track("github", "a/b")
-    before = world.ask("GET", f"/v1/projects/{project.id}")
-    for body, said in (
-        ({"exclude_updated": 1},                                    "exclude_updated must be true or false"),
-        *(({"hold_days": value}, "hold_days must be a whole number from 0 to 365") for value in (-1, 366, True, "1", 1.5, 1.0, [], 10**30)),
-        ({"notify_level": "patch"},                                 "notify_level must be one of: newer, minor, major, all"),
-        ({"note": "\ud800"},                                        "no control characters"),
-        ({"tags": [5]},                                             "there is no tag 5"),
-        ({"exclude_version_regexp": {}},                            "exclude_version_regexp must be a list"),
-        *(({"exclude_version_regexp": [pattern]}, f"exclude_version_regexp[0] must {words}") for pattern, words in (
-            ("x", "be an object"), ({"value": "x", "inverse": 1.5}, "be an object"), ({"value": "("}, "be a Python regular expression; '(' is not"),
-            ({"value": "[[:alpha:]]"}, "not have POSIX class"), ({"value": "x" * 501}, "not be empty, and have at most 500 characters"))),
-        ({"exclude_version_regexp": [{"value": "x"}] * 51},         "a list of at most 50"),
-        ({"exclude_version_regexp": [{"value": "x" * 401}] * 5},    "exclude_version_regexp must have at most 2,000 characters in all its patterns; these have 2,005"),
-    ):
-        assert said in world.faults("POST", f"/v1/projects/{project.id}", {"exclude_prereleases": True, **body})[0]
-        assert world.ask("GET", f"/v1/projects/{project.id}") == before
-    assert len(world.faults("POST", f"/v1/projects/{project.id}", {
-        "note": 1, "tags": 2, "exclude_updated": 3, "exclude_version_regexp": [{"value": "("}, {"value": "["}]})) == 5
 
 
 def test_accounts_see_nothing_of_each_other(world):
@@ -9569,7 +9728,7 @@ def test_project_with_an_installation_notifies_of_what_is_newer(world, forge):
     assert set(list(world.states())[:len(world.states()) - before]) == {"1.2", "2.0"}
     body, = (json.loads(text) for text, in sql(world.store, "SELECT body FROM event WHERE json_extract(body, '$.version') = '2.0' LIMIT 1"))
     assert body["installed"] == [{"place": "nas", "version": "1.1", "behind": 2}, {"place": "vps", "version": "1.0", "behind": 3}]
-    claimed = world.store.outbox.claim(next(iter(world.store.outbox.due_destinations(world.clock.now))), 9, "test", world.clock.now)
+    claimed = world.store.outbox.claim(world.store.outbox.due_destinations(world.clock.now)[0].id, 9, "test", world.clock.now)
     item = rt.item_of(claimed[-1])
     assert "You run 1.1 on nas: 2 releases behind." in [line.text for line in item.lines]
     world.set("o/a", notify_level="all")
@@ -9692,13 +9851,9 @@ def test_unsure_is_listed_counted_and_answered_by_the_api(world):
         assert shown["version_answers"] == [{"version": "engine-v1.2", "follows": follows}], "the last of the same form"
         assert states_of(world, "?all")["o/app"] == state == shown["installed"][0]["state"]
         world.record(project.source_id, release("engine-v1.3", "2026-05-01T00:00:00Z"))
-        world.tracker(world.service.settings)._judge_rest(world.store.projects.with_rules(project.source_id, is_unjudged=True))
+        world.tracker(world.service.settings)._judge_waiting()
         assert states_of(world, "?all")["o/app"] == state, "a later tag of the same form"
     assert "version_answers" not in world.ask("POST", path, {"version_answers": []}) and states_of(world)["o/app"] == "unsure"
-    for wrong in ("x", [{}], [3], [{"version": "engine-v1.2"}], [{"version": 3, "follows": True}], [{"version": "engine-v1.2", "follows": 1}],
-                  [{"version": "x" * 201, "follows": True}], [{"version": "1\n2", "follows": True}], [{"version": "latest", "follows": True}],
-                  [{"version": f"engine{at}-v1", "follows": True} for at in range(21)]):
-        assert "version_answers" in world.faults("POST", path, {"version_answers": wrong})[0], wrong
     body = world.ask("GET", "/v1/openapi.json")["paths"]["/v1/projects/{id}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert body["properties"]["version_answers"]["items"]["required"] == ["version", "follows"]
 
@@ -9708,7 +9863,7 @@ def test_unsure_is_listed_and_answered_by_the_command_line(world):
 
     def updates(*flags: str) -> list[str]:
         return [" ".join(line.split("\t")[2:5]) for line in world.command("updates", *flags)[1].splitlines()]
-    assert updates() == ["vps v1.0 behind", "nas v1.1 unsure"] and "\tengine-v1.2\t-\n" in world.command("updates")[1]
+    assert updates() == ["vps v1.0 behind", "nas v1.1 unsure"] and "\tengine-v1.2\t-\t-\t-\n" in world.command("updates")[1]
     for flags, nas, said in [(("--follows", "engine-v1.2"), "nas v1.1 behind", "engine-v1.2 follows"), (("--follows-not", "engine-v1.2"), None, "engine-v1.2 does not follow"),
                              (("--follows", ""), "nas v1.1 unsure", None)]:
         assert world.command("project", "set", "o/app", *flags)[0] == 0
@@ -9759,7 +9914,7 @@ def test_new_build_is_shown_beside_what_is_newer(world, visitor):
     hub = world.track("dockerhub", "nginx", dataclasses.replace(release("1.27.3"), content_id=f"digest:{digests[1]}"), release("1.29.1", "2026-04-01T00:00:00Z"))
     world.service.installer.record(hub, rt.Installation("nas", "1.27.3", digests[0]))
     mine, = world.ask("GET", "/v1/updates")["updates"][0]["installed"]
-    assert (mine["state"], mine["is_rebuilt"]) == ("behind", True) and world.command("updates")[1].endswith("\t-\t-\tyes\n")
+    assert (mine["state"], mine["is_rebuilt"]) == ("behind", True) and world.command("updates")[1].endswith("\t-\t-\tyes\t-\t-\n")
     assert rt.update_words(world.store.projects.get(world.account.id, hub.id)) == (
         "You run 1.27.3 on nas: 1.29.1 is 1 release ahead (minor). Of 1.27.3 there is a new build.")
     for path in ("/updates", f"/projects/{hub.id}"):
@@ -9867,7 +10022,6 @@ def test_installations_are_recorded_by_place_and_origin(world):
     post(place="vps", origin="container")
     assert mine(hub) == []
     world.ask("POST", f"/v1/projects/{hub.id}", {"installed": [{"version": "1.27.3"}]})
-    assert world.faults("POST", f"/v1/projects/{hub.id}", {"installed": [{"version": 3}]}) == ["installed[0] must be an object with version and place, two strings."]
     post({"image": "nginx:1.29.1"})
     assert mine(hub) == ["1.29.1 current api"]      # instead of what a person said of that place
     bom = {"bomFormat": "CycloneDX", "components": [{"purl": "pkg:npm/react@18.2.0"}, {"purl": "pkg:github/o/a@v1.0"}]}
@@ -9875,9 +10029,6 @@ def test_installations_are_recorded_by_place_and_origin(world):
     assert [one["outcome"] for one in answer["items"]] == ["added", "recorded"] and mine(app) == ["sbom v1.0 behind api"]
     answer = world.ask("POST", "/v1/installations", {"place": "sbom", "items": [{"purl": "pkg:npm/vue@3", "direct": False}], "track": True})
     assert [(one["outcome"], one["direct"]) for one in answer["items"]] == [("not tracked", False)]
-    for body, words in [({"items": 3}, "must be a list"), ({}, "must be a list"), ({"items": [3]}, "must be a list"), ({"items": [], "origin": "manual"}, "origin must be one of"),
-                        ({"items": [], "place": "x" * 101}, "place must be")]:
-        assert words in world.faults("POST", "/v1/installations", body)[0], body
 
 
 @pytest.mark.slow
@@ -9932,15 +10083,6 @@ def test_installation_past_the_limit_is_not_said_to_be_recorded(world):
     assert len(world.store.projects.get(world.account.id, project.id).installed) == 100
 
 
-@pytest.mark.parametrize("components", [7, None, "x", {}, [7], [[]]])
-def test_broken_cyclonedx_is_refused_and_forgets_nothing(world, components):
-    project, bom = world.track("npm", "react", release("18.2.0")), {"bomFormat": "CycloneDX", "components": [{"purl": "pkg:npm/react@18.2.0"}]}
-    world.ask("POST", "/v1/installations?place=nas", bom)
-    broken = {name: value for name, value in (bom | {"components": components}).items() if value is not None}
-    assert world.faults("POST", "/v1/installations?place=nas", broken) == ["components must be a list of objects, as of a CycloneDX document."]
-    assert len(world.store.projects.get(world.account.id, project.id).installed) == 1
-
-
 def test_control_characters_of_installations_are_not_stored(world, tmp_path):
     """Bug: those of a container's tag, or of an item of the API, stood in pages and webhooks."""
     hub, dirty = world.track("dockerhub", "nginx", release("1.27")), "1.27\x1b[31m\x9b2J"
@@ -9984,7 +10126,7 @@ def test_what_is_installed_beside_a_check_is_compared_with_what_that_finds(world
     else:
         installer.record(project, rt.Installation("", "1.0"))
         world.record(project.source_id, waiting.pop())      # by a check that had read no installation
-    world.tracker(world.service.settings)._judge_rest(world.store.projects.with_rules(project.source_id, is_unjudged=True))
+    world.tracker(world.service.settings)._judge_waiting()
     assert world.store.projects.get(world.account.id, project.id).installed[0].newest == "2.0"
 
 
@@ -10003,6 +10145,7 @@ def test_a_change_beside_a_check_hides_no_rebuild_of_that(world, between):
     world.ask("POST", *(("/v1/installations", item) if between == "a scan" else (f"/v1/projects/{hub.id}", between)))
     assert world.store.sources.claim([source.id], tracker._claimant, world.store.database.clock())
     tracker._record(source, result, [])
+    tracker._judge_waiting()
     assert world.store.projects.get(world.account.id, hub.id).installed[0].state == "new build"
 
 
@@ -10040,17 +10183,10 @@ def test_what_is_said_twice_keeps_its_new_build(world):
     hub = world.track("dockerhub", "nginx", dataclasses.replace(release("1.27"), content_id=digest))
     world.service.installer.record(hub, rt.Installation("nas", "1.27"))
     world.record(hub.source_id, dataclasses.replace(release("1.27"), content_id=digest.replace("a" * 64, "b" * 64), is_updated=True))
-    world.tracker(world.service.settings)._judge_rest([world.store.projects.get(world.account.id, hub.id)])
+    world.tracker(world.service.settings)._judge_waiting()
     for origin in ("file", "api"):
         world.ask("POST", "/v1/installations", {"place": "nas", "origin": origin, "items": [{"image": "nginx:1.27"}]})
         assert {one["state"] for one in world.ask("GET", f"/v1/projects/{hub.id}")["installed"]} == {"new build"}, origin
-
-
-@pytest.mark.parametrize("digest, kept", [("ab" * 32, f"sha256:{'ab' * 32}"), (f"sha256:{'AB' * 32}", f"sha256:{'ab' * 32}"), ("xx", None), ("sha512:ab", None)])
-def test_digest_is_recorded_in_one_form(world, digest, kept):
-    world.track("dockerhub", "nginx", release("1.27"))
-    answer = world.ask("POST", "/v1/installations", {"items": [{"image": "nginx:1.27", "digest": digest}]})
-    assert answer["items"][0].get("digest") == kept
 
 
 @pytest.mark.slow
@@ -10068,13 +10204,6 @@ def test_long_answers_of_the_api_are_pages_or_say_what_is_left_out(world):
     assert len(world.ask("GET", "/v1/projects?q=o/p")["projects"]) == 45
 
 
-def test_changes_leave_out_what_patterns_exclude(world):
-    project = world.track("github", "o/p", release("v1.0"), release("v2.0", "2026-04-01T00:00:00Z"), release("v3.0", "2026-05-01T00:00:00Z"))
-    world.ask("POST", f"/v1/projects/{project.id}", {"installed": [{"version": "v1.0"}], "exclude_version_regexp": [{"value": "^v3"}]})
-    answer = world.ask("GET", f"/v1/projects/{project.id}/changes")
-    assert answer["until"] == "v2.0" and [one["version"] for one in answer["releases"]] == ["v2.0"]
-
-
 @pytest.mark.parametrize("status, text", [(200, '{"ok": true}'), (200, '{"items": [3]}'), (200, "[]"), (301, ""), (500, "<h1>no</h1>")])
 def test_scan_to_what_is_no_releasetrack_is_refused(world, stack, listen, status, text):
     there = listen(lambda seen: (status, text))
@@ -10082,10 +10211,13 @@ def test_scan_to_what_is_no_releasetrack_is_refused(world, stack, listen, status
     assert (code, out) == (1, "") and "it is no releasetrack" in errors
 
 
-def test_patterns_exclude_what_is_newest(world):
+def test_patterns_exclude_what_is_newest_and_its_changes(world_with):
+    world = world_with(threads=1)       # which waits for no other
     project = world.track("github", "o/a", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"), release("3.0", "2026-04-02T00:00:00Z"))
     for fields in ({"installed": [{"version": "1.0"}], "exclude_version_regexp": [{"value": "^3"}]}, {"notify_level": "minor"}):
         assert [one["newest"] for one in world.ask("POST", f"/v1/projects/{project.id}", fields)["installed"]] == ["2.0"]
+        changes = world.ask("GET", f"/v1/projects/{project.id}/changes")
+        assert changes["until"] == "2.0" and [one["version"] for one in changes["releases"]] == ["2.0"]
     for item in ({"image": "a" * 10_001}, {"image": "${A}:1"}, {"purl": "pkg:" + "x" * 10_000}):
         world.ask("POST", "/v1/installations", {"items": [item]})
     assert "is not" in world.faults("GET", f"/v1/projects/{project.id}/changes?since={'1' * 4301}")[0]
@@ -10115,18 +10247,10 @@ def test_updates_and_changes_by_the_api(world):
     assert status == 0 and out.startswith("o/a: 2 releases after v1.1\n\nv1.3  2026-04-03 CVE-2026-0003\n  Notes 3\n")
 
 
-@pytest.mark.parametrize("installed", [[{"version": "1" * 201}], [{"version": "1\n2"}], [{}], [{"version": "1", "place": 3}], "1.0", [{"version": ""}],
-                                       [{"version": "1", "place": "x" * 101}]])
-def test_installation_that_is_invalid_is_refused(world, installed):
-    project = world.track("github", "o/a", release("1.0"))
-    assert "installed" in world.faults("POST", f"/v1/projects/{project.id}", {"installed": installed})[0]
-    assert "snoozed_until must be a time to come" in world.faults("POST", f"/v1/projects/{project.id}", {"snoozed_until": "2020-01-01T00:00:00Z"})[0]
-
-
 # Tags and destinations
 
 
-def test_tags_are_added_renamed_and_removed_and_invalid_ones_refused(world):
+def test_tags_are_added_renamed_and_removed(world):
     tag = world.ask("POST", "/v1/tags", {"name": " infra "})
     assert tag == {"id": tag["id"], "name": "infra"} and re.fullmatch("[a-z2-7]{26}", tag["id"])
     assert world.ask("GET", f"/v1/tags/{tag['id']}") == tag
@@ -10140,14 +10264,6 @@ def test_tags_are_added_renamed_and_removed_and_invalid_ones_refused(world):
     assert "tags" not in world.ask("GET", f"/v1/projects/{project.id}")
     for method in ("GET", "DELETE", "POST"):
         world.ask(method, f"/v1/tags/{tag['id']}", {"name": "x"} if method == "POST" else None, status=404)
-    tag = world.ask("POST", "/v1/tags", {"name": "other"})
-    for body, said in (
-        ({}, "Tag name is required."), ({"name": ""}, "Tag name is required."), ({"name": 5}, "Tag name must be a string."),
-        ({"name": "x" * 101}, "Tag name must be at most 100 printable characters."), ({"name": "APPS"}, "There is a tag APPS already."),
-    ):
-        assert said in world.faults("POST", "/v1/tags", body)[0]
-        assert said in world.faults("POST", f"/v1/tags/{tag['id']}", body)[0]
-        assert len(world.ask("GET", "/v1/tags")["tags"]) == 2
 
 
 def test_destinations_are_listed_under_the_contract_s_keys(world):
@@ -10170,19 +10286,25 @@ def test_destinations_are_listed_under_the_contract_s_keys(world):
 # Paths over a real socket, which WebTest has no raw form of
 
 
-@pytest.fixture
-def live(tmp_path):
-    """A world whose application runs under waitress, as ``serve`` sets it."""
-    world = World(tmp_path, rate_limit=0)
-    server, world.address = rt.make_server(world.service.app, rt.Settings(port=0), lambda: world.service.settings.trusted_proxy)
+@contextlib.contextmanager
+def serving(application: Callable[..., Any], trusted_proxy: Callable[[], Sequence[str]] = tuple) -> Iterator[str]:
+    """The address of an application that runs under waitress, as ``serve`` sets it."""
+    server, address = rt.make_server(application, rt.Settings(port=0), trusted_proxy)
     server.adj.asyncore_loop_timeout = 0.05         # else it ends a second after it is closed
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    world.client = Client(world.address, world.key)
-    yield world
+    yield address
     server.close()
     thread.join(5)
-    world.close()
+
+
+@pytest.fixture
+def live(tmp_path):
+    """A world whose application runs under waitress, as ``serve`` sets it."""
+    with contextlib.closing(World(tmp_path, rate_limit=0)) as world, serving(
+            world.service.app, lambda: world.service.settings.trusted_proxy) as world.address:
+        world.client = Client(world.address, world.key)
+        yield world
 
 
 def test_names_and_versions_may_hold_slashes_raw_and_encoded(live):
@@ -10190,32 +10312,28 @@ def test_names_and_versions_may_hold_slashes_raw_and_encoded(live):
     live.track("gitlab", "g/sub", release("1.0"))
     live.track("gitlab", "g/sub/releases", release("3.0"))
     live.track("npm", "@scope/pkg", release("2.0"))
-    get = live.client.get
-    for path in ("gitlab/g/sub/p", "gitlab/g%2Fsub%2Fp", "gitlab/g%2fsub/p"):
-        assert get(f"/v1/projects/{path}")["name"] == "g/sub/p"
-        assert get(f"/v1/projects/{path}/releases/release%2F1.0")["version"] == "release/1.0"
-        assert get(f"/v1/projects/{path}/releases/release/1.0")["version"] == "release/1.0"
-    # The longest that there is counts: "release/1.0/note" is a version here.
-    assert get("/v1/projects/gitlab/g/sub/p/releases/release/1.0/note")["version"] == "release/1.0/note"
     live.track("gitlab", "g/noted", release("release/1.0", message="<p>a</p>"))
-    assert get("/v1/projects/gitlab/g/noted/releases/release/1.0/note")["message"] == "<p>a</p>"
-    assert get("/v1/projects/gitlab/g%2Fnoted/releases/release%2F1.0/note")["message"] == "<p>a</p>"
-    assert get("/v1/projects/gitlab/g/sub/releases")["name"] == "g/sub/releases"
-    assert get("/v1/projects/gitlab/g/sub/releases/releases")["releases"][0]["version"] == "3.0"
-    for path in ("npm/@scope/pkg", "npm/@scope%2Fpkg", "npm/%40scope%2fpkg"):
-        assert get(f"/v1/projects/{path}")["name"] == "@scope/pkg"
-        assert get(f"/v1/projects/{path}/latest-release")["version"] == "2.0"
+    spelled, scoped = ("gitlab/g/sub/p", "gitlab/g%2Fsub%2Fp", "gitlab/g%2fsub/p"), ("npm/@scope/pkg", "npm/@scope%2Fpkg", "npm/%40scope%2fpkg")
+    for path, member, value in (
+            *((path, "name", "g/sub/p") for path in spelled), *((path, "name", "@scope/pkg") for path in scoped), ("gitlab/g/sub/releases", "name", "g/sub/releases"),
+            *((f"{path}/latest-release", "version", "2.0") for path in scoped),
+            *((f"{path}/releases/release{slash}1.0", "version", "release/1.0") for path in spelled for slash in ("%2F", "/")),
+            # The longest that there is counts: "release/1.0/note" is a version here.
+            ("gitlab/g/sub/p/releases/release/1.0/note", "version", "release/1.0/note"),
+            ("gitlab/g/noted/releases/release/1.0/note", "message", "<p>a</p>"), ("gitlab/g%2Fnoted/releases/release%2F1.0/note", "message", "<p>a</p>")):
+        for end in ("", "/"):       # a known client asks for /v1/projects/; it was answered 404
+            assert live.client.get(f"/v1/projects/{path}{end}")[member] == value, path
+    assert live.client.get("/v1/projects/gitlab/g/sub/releases/releases")["releases"][0]["version"] == "3.0"
 
 
 def test_metrics_are_for_administrators(world):
     world.track("github", "a/b")
-    basic = base64.b64encode(f"x:{world.key}".encode()).decode()
-    text = world.app.get("/metrics", headers={"Authorization": f"Basic {basic}"}).text
+    text = world.app.get("/metrics", headers=basic("x", world.key)).text
     assert "releasetrack_projects 1\n" in text and "# TYPE releasetrack_projects gauge\n" in text
     assert "releasetrack_behind_projects 0\n" in text
     project = world.track("github", "a/c", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
     world.service.installer.record(project, rt.Installation("nas", "1.0"))
-    assert "releasetrack_behind_projects 1\n" in world.app.get("/metrics", headers={"Authorization": f"Basic {basic}"}).text
+    assert "releasetrack_behind_projects 1\n" in world.app.get("/metrics", headers=basic("x", world.key)).text
     assert world.ask("GET", "/v1/summary")["behind"] == 1
     other = add_account(world)
     key = world.store.keys.add(other.id, "k", ["0.0.0.0/0"]).secret
@@ -10255,15 +10373,6 @@ def test_answer_cache_shows_writes_at_once_and_those_of_other_processes_within_2
         other.execute("DELETE FROM api_key")
         time.sleep(0.021)
     world.ask("GET", "/v1/tags", status=401)
-
-
-# Faults of ours, and spellings of paths
-
-
-def test_unexpected_fault_is_logged_and_answered_as_a_message(world, caplog, monkeypatch):
-    monkeypatch.setitem(rt.ROUTES["tags"], "GET", rt.Route(lambda call: 1 / 0, {}))
-    assert world.ask("GET", "/v1/tags", status=500) == {"message": "Internal Server Error", "code": 500}
-    assert "ZeroDivisionError" in caplog.text and world.key not in caplog.text
 
 
 def test_openapi_document_has_each_route_and_names_what_it_refers_to(world):
@@ -10345,7 +10454,7 @@ def test_answers_fit_the_openapi_document(world):
 
 def test_summary_counts_what_is_the_account_s(world):
     clock = set_clock(world, "2026-06-10T09:00:00+00:00")
-    assert world.ask("GET", "/v1/summary") == dict.fromkeys(["projects", "new_this_week", "failing", "unread", "waiting_deliveries", "behind", "unsure"], 0)
+    assert world.ask("GET", "/v1/summary") == dict.fromkeys(["projects", "new_this_week", "failing", "unread", "waiting_deliveries", "behind", "unsure", "vulnerable"], 0)
     hook = world.webhook("http://127.0.0.1:9/")
     project = world.track("gitlab", "o/a", release("0.9", "2026-06-02T00:00:00Z"), release("1.0", "2026-06-09T00:00:00Z"))
     event = rt.Event(project.id, {}, "", (rt.Recipient(hook.id, clock.now + 9),))
@@ -10353,21 +10462,17 @@ def test_summary_counts_what_is_the_account_s(world):
     found_by(world, project, release("2.0", "2026-06-10T06:00:00Z"), release("2.1-rc", "2026-06-10T06:00:00Z"), events=[event])
     stock_account(world, add_account(world), "other")
     world.record_failure(world.track("gitlab", "o/b").source_id, "no answer")
-    assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 3, "failing": 1, "unread": 2, "waiting_deliveries": 1, "behind": 0, "unsure": 0}
+    assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 3, "failing": 1, "unread": 2, "waiting_deliveries": 1, "behind": 0, "unsure": 0, "vulnerable": 0}
     world.rule_out(project, ("rc", False))
     sql(world.store, "INSERT INTO read_release SELECT account_id, id FROM project_release_view WHERE version = '2.0'")
-    assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 2, "failing": 1, "unread": 1, "waiting_deliveries": 1, "behind": 0, "unsure": 0}
+    assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 2, "failing": 1, "unread": 1, "waiting_deliveries": 1, "behind": 0, "unsure": 0, "vulnerable": 0}
 
 
 def test_trailing_slashes_are_accepted_on_api_and_page_paths(live):
-    """A known client asks for /v1/projects/; it was answered 404."""
     live.track("gitlab", "g/sub/p", release("release/1.0"))
-    get = live.client.get
-    for path in ("projects", "providers", "tags", "projects/gitlab", "projects/search?q=x", "slack-channels",
-                 "projects/gitlab/g/sub/p", "projects/gitlab/g%2Fsub%2Fp/releases",
-                 "projects/gitlab/g%2Fsub%2Fp/releases/release%2F1.0"):
+    for path in ("projects", "providers", "tags", "projects/gitlab", "projects/search?q=x", "slack-channels", "projects/gitlab/g%2Fsub%2Fp/releases"):
         bare, mark, query = path.partition("?")
-        assert get(f"/v1/{bare}/{mark}{query}") == get(f"/v1/{path}"), path
+        assert live.client.get(f"/v1/{bare}/{mark}{query}") == live.client.get(f"/v1/{path}"), path
     assert live.client.post("/v1/tags/", {"name": "x"})["name"] == "x"
     assert live.client.ask("GET", "/v1/projects/gitlab/g/sub/p%2F/")[0] == 200      # the slash is the name's, which is trimmed
     visitor = live.visitor()
@@ -10411,7 +10516,7 @@ def add_account(world: World, email: str = "other@example.org", is_admin: bool =
 def set_clock(world: World, at: str, zone: str = "UTC") -> Clock:
     """The world's store on a clock that the test moves, and its account in a zone."""
     world.store.database.clock = clock = Clock(datetime.datetime.fromisoformat(at).timestamp())
-    world.store.accounts.update(dataclasses.replace(world.account, time_zone=zone))
+    world.store.accounts.change(world.account.id, {"time_zone": zone})
     return clock
 
 
@@ -10483,7 +10588,7 @@ def new_service(tmp_path: pathlib.Path) -> Iterator[Any]:
 @pytest.fixture
 def cheap_world(world: World, cheap_hashes: None) -> World:
     """A world whose passwords are hashed in no time."""
-    world.store.accounts.set_password(world.account.id, rt.hash_password(PASSWORD))
+    world.store.accounts.change(world.account.id, {"password": rt.hash_password(PASSWORD)})
     world.account = world.store.accounts.get(world.account.id)
     return world
 
@@ -10736,7 +10841,7 @@ def test_proxy_s_header_decides_whose_session_it_is(world_with):
     assert visitor.get("/account", **me)
 
 
-def test_proxy_s_header_creates_accounts_if_the_operator_says_so(tmp_path, caplog):
+def test_proxy_s_header_creates_accounts_if_the_operator_says_so(tmp_path, caplog, cheap_hashes):
     caplog.set_level("INFO")
     service = rt.Service(rt.Settings(db=str(tmp_path / "new.db"), auth_accounts="create", **AUTH_HEADER))
     world = argparse.Namespace(service=service, store=service.store)
@@ -10857,14 +10962,14 @@ def test_releases_are_grouped_by_day_of_the_account(world):
                     ("Wednesday, 31 December 2025", "6")],
             "Europe/Berlin": [("Friday, 12 June 2026", "0"), ("Today", "12"), ("Yesterday", "34"),
                               ("Monday, 8 June 2026", "5"), ("Thursday, 1 January 2026", "6")]}.items():
-        world.store.accounts.update(dataclasses.replace(world.account, time_zone=zone))
+        world.store.accounts.change(world.account.id, {"time_zone": zone})
         assert releases_by_day(Visitor(world).get("/")) == [(day, [f"o/a {n}" for n in those]) for day, those in wanted]
     clock.now += 10.5 * 3600            # half past midnight there
     assert releases_by_day(Visitor(world).get("/"))[1] == ("Yesterday", ["o/a 1", "o/a 2"])
     # Bug: a date at an end of the calendar, by which some providers mean none, was a fault of ours in other zones.
     found_by(world, project, rt.Release("first", "0001-01-01T00:00:00Z"), rt.Release("last", "9999-12-31T23:59:59Z"))
     for zone in ("America/New_York", "Asia/Tokyo"):
-        world.store.accounts.update(dataclasses.replace(world.account, time_zone=zone))
+        world.store.accounts.change(world.account.id, {"time_zone": zone})
         for path in ("/", "/projects", f"/projects/{project.id}", f"/projects/{project.id}/options", f"/feeds/{world.account.feed_secret}.atom"):
             assert "last" in Visitor(world).get(path).text, path
 
@@ -10918,7 +11023,7 @@ def test_releases_are_marked_for_what_they_are(world, visitor):
     for path in ("/", f"/projects/{project.id}"):
         shown = visitor.get(path)
         marks = {item.b.get_text(strip=True): [mark.get_text(strip=True) for mark in item.select(".mark")]
-                 for item in shown.html.select("main .list > li")}
+                 for item in shown.html.select("main .rows > li")}
         assert {version: [re.sub("^pre-?release$", "pre-release", mark) for mark in those if mark != "new"]
                 for version, those in marks.items()} == wanted
         assert not shown.html.select("details.note, iframe"), "there is no note to unfold"
@@ -10983,11 +11088,11 @@ def test_releases_filter_and_paging_match_a_model(world, visitor):
 
 def names_on(shown: webtest.TestResponse) -> list[str]:
     """The names in the list of projects."""
-    return [one.get_text(strip=True) for one in shown.html.select("main form .list .name")]
+    return [one.get_text(strip=True) for one in shown.html.select("main .projects .name")]
 
 
 def row_named(shown: webtest.TestResponse, name: str) -> str:
-    row, = [row for row in shown.html.select("main form .list > li") if row.select_one(".name").get_text(strip=True) == name]
+    row, = [row for row in shown.html.select("main .projects > li") if row.select_one(".name").get_text(strip=True) == name]
     return " ".join(" ".join([row.get_text(" "), *(one["title"] for one in row.select("[title]"))]).split())
 
 
@@ -11094,11 +11199,11 @@ def test_projects_add_waits_for_the_first_check(forged, forge):
     assert releases_on(home) == ["o/a 1.1", "o/a 1.0"] and new_on(home) == []
     forge.publish("o/b", "1.0")
     shown = add_projects(visitor, f"{forge.listener.url}/o/b")
-    assert [one.get_text(strip=True) for one in shown.html.select(".list b")] == ["1.0"] and "Refresh" not in shown.headers
+    assert [one.get_text(strip=True) for one in shown.html.select(".rows b")] == ["1.0"] and "Refresh" not in shown.headers
     forge.publish("o/b", "1.1")
     visitor.press(shown, "check")
     shown = until(lambda: (now := visitor.get(shown.request.path)) and "Refresh" not in now.headers and now)
-    assert [one.get_text(strip=True) for one in shown.html.select(".list b")] == ["1.1", "1.0"], "refreshed until it is checked"
+    assert [one.get_text(strip=True) for one in shown.html.select(".rows b")] == ["1.1", "1.0"], "refreshed until it is checked"
     forge.fault = 500, b""
     path = add_projects(visitor, "forge o/bad").request.path
     shown = until(lambda: (now := visitor.get(path)) and "Refresh" not in now.headers and now)
@@ -11235,7 +11340,7 @@ def test_project_page_shows_releases_with_notes_in_frames(world, visitor):
     project = world.track("github", "bottlepy/bottle", *(
         a_release(version, n, note=rt.Note(f"t{n}", f"<p>Note of {n}</p>", "")) for n, version in enumerate(versions)))
     pages = pages_behind(visitor, f"/projects/{project.id}")
-    assert [item.b.get_text(strip=True) for page in pages for item in page.html.select("main .list > li")] == versions[::-1]
+    assert [item.b.get_text(strip=True) for page in pages for item in page.html.select("main .rows > li")] == versions[::-1]
     frames = [frame for page in pages for frame in page.html.select("iframe")]
     assert len(frames) == 26
     for n, frame in zip(reversed(range(26)), frames):
@@ -11256,19 +11361,15 @@ def test_project_page_finds_versions(world):
     shown = visitor.get(path)
     assert {one["rel"][0]: one["href"] for one in shown.html.select("nav a[rel]")} == {"next": f"{path}?page=2", "last": f"{path}?page=4"}
     assert [one["rel"][0] for one in visitor.get(f"{path}?page=3").html.select("nav a[rel]")] == ["first", "prev", "next"]
-    assert {one.get_text() for one in visitor.get(f"{path}?q=6.").html.select(".list b")} == {f"6.{n}" for n in range(10)}
+    assert {one.get_text() for one in visitor.get(f"{path}?q=6.").html.select(".rows b")} == {f"6.{n}" for n in range(10)}
     assert "6.9" not in text_of(visitor.get(f"{path}?q=6.&final=yes")) and "No matching release" in text_of(visitor.get(f"{path}?q=7."))
+    noted = world.track("github", "o/noted", a_release("1.0"), a_release("1.1", 1, note=rt.Note("Spring", "<p>A new <b>editor</b></p>", "")))
+    for text, versions in (("EDITOR", ["1.1"]), ("spring", ["1.1"]), ("1.", ["1.1", "1.0"]), ("absent", [])):
+        assert [one.get_text() for one in visitor.get(f"/projects/{noted.id}?q={text}").html.select("main .rows b")] == versions, text
     assert "formerly" not in text_of(shown)
     world.record(project.source_id, renamed=("New/Name", "new/name"))
     shown = visitor.get(path)
     assert text_of(shown, "h1") == "New/Name" and "formerly o/a" in text_of(shown)
-
-
-def test_project_page_finds_words_of_notes(world, visitor):
-    project = world.track("github", "o/a", a_release("1.0"), a_release("1.1", 1, note=rt.Note("Spring", "<p>A new <b>editor</b></p>", "")))
-    for text, versions in (("EDITOR", ["1.1"]), ("spring", ["1.1"]), ("1.", ["1.1", "1.0"]), ("absent", [])):
-        shown = visitor.get(f"/projects/{project.id}?q={text}")
-        assert [one.b.get_text(strip=True) for one in shown.html.select("main .list > li")] == versions, text
 
 
 def test_project_page_tells_health_in_words(world):
@@ -11277,8 +11378,7 @@ def test_project_page_tells_health_in_words(world):
     path = f"/projects/{project.id}"
     shown = visitor.get(path)
     assert not alert_in(shown) and "Refresh" not in shown.headers
-    assert all(words in text_of(shown) for words in ("Last checked just now", "next in 1 h", "why <b>we</b> need it"))
-    assert [one["title"] for one in shown.html.select("main .line small time")] == ["10 Jun 2026, 11:00", "10 Jun 2026, 12:00"]
+    assert all(words in text_of(shown) for words in ("Last checked just now, next in 1 h", "why <b>we</b> need it"))
     clock.now += 5400
     world.record_failure(project.source_id, "the answer was <500>", is_not_found=True)
     shown = visitor.get(path)
@@ -11289,7 +11389,7 @@ def test_project_page_tells_health_in_words(world):
     none, _ = world.store.projects.add(world.account.id, "github", "o/b", "o/b", {})
     world.store.database.has_tracker = True       # as by a service that runs
     shown = visitor.get(f"/projects/{none.id}")
-    assert shown.headers["Refresh"].isdigit() and status_in(shown), "until it is checked"
+    assert shown.headers["Refresh"].isdigit() and "Checking" in text_of(shown), "until it is checked"
     world.store.database.has_tracker = False
     nothing = text_of(visitor.get(f"/projects/{world.track('github', 'o/c').id}"), ".empty")
     assert nothing and nothing != text_of(visitor.get(f"/projects/{none.id}"), ".empty") != "", "which kind of nothing"
@@ -11298,36 +11398,18 @@ def test_project_page_tells_health_in_words(world):
 # Options
 
 
-OPTIONS = {
-    # field of the form: what is filled in, the project's field, its value
-    "exclude_prereleases":  (True,                  "exclude_prereleases",      True),
-    "exclude_updated":      (True,                  "exclude_updated",          True),
-    "matching":             ("-alpine$\n\n rc ",    "exclude_version_regexp",   (("-alpine$", False), ("rc", False))),
-    "others":               ("^v3\\.",              "exclude_version_regexp",   (("^v3\\.", True),)),
-    "hold_days":            ("7",                   "hold_days",                7),
-    "notify_level":         ("minor",               "notify_level",             "minor"),
-    "email_notification":   ("weekly",              "email_notification",       "weekly"),
-    "note":                 ("why <b>\nwe do",      "note",                     "why <b>\nwe do"),
-}
-
-
 def previewed(shown: webtest.TestResponse) -> dict[str, str]:
     """version -> what the preview says of it."""
     return {row.b.get_text(strip=True): " ".join(group.summary.get_text(" ").split()).rpartition(":")[0]
             for group in shown.html.select("#preview details") for row in group.select("li")}
 
 
-def test_options_are_saved_and_shown(world, visitor):
-    for field, (value, name, wanted) in OPTIONS.items():
-        project = world.track("github", f"option/{field}")
-        shown = visitor.press(visitor.get(f"/projects/{project.id}/options"), "save", **{field: value})
-        after = world.store.projects.get(world.account.id, project.id)
-        assert status_in(shown) and getattr(after, name) == wanted
-        assert dataclasses.replace(after, **{name: getattr(project, name)}, health=project.health) == project, "the others stay"
-        visitor.press(shown, "save")
-        assert world.store.projects.get(world.account.id, project.id) == after, "saved as it is shown"
-    tag, hook, second = world.store.tags.add(world.account.id, "infra"), *(world.webhook("http://127.0.0.1:9/", n) for n in "ab")
+def test_patterns_tags_and_destinations_are_saved_as_options(world, visitor):
+    project, tag = world.track("github", "o/a"), world.store.tags.add(world.account.id, "infra")
+    hook, second = (world.webhook("http://127.0.0.1:9/", name) for name in "ab")
     page = f"/projects/{project.id}/options"
+    visitor.press(visitor.get(page), "save", matching="-alpine$\n\n rc ", others="^v3\\.")
+    assert world.store.projects.get(world.account.id, project.id).exclude_version_regexp == (("-alpine$", False), ("rc", False), ("^v3\\.", True))
     shown = visitor.press(visitor.get(page), "save", tags=[tag.id], webhooks=[hook.id, second.id])
     after = world.store.projects.get(world.account.id, project.id)
     assert after.tags == (tag.id,) and set(after.destinations["webhook"]) == {hook.id, second.id}
@@ -11336,7 +11418,8 @@ def test_options_are_saved_and_shown(world, visitor):
     after = world.store.projects.get(world.account.id, project.id)
     assert sorted(one.name for one in world.store.tags.of_account(world.account.id)) == ["infra", "media"]
     assert len(after.tags) == 2 and tag.id in after.tags and after.destinations == {}, "one is there, the other is created"
-    world.store.accounts.update(dataclasses.replace(world.account, email_notification="hourly"))
+    assert len(after.exclude_version_regexp) == 3, "saved as they are shown"
+    world.store.accounts.change(world.account.id, {"email_notification": "hourly"})
     visitor.press(visitor.get(page), "save", email_notification="default")
     assert world.store.projects.get(world.account.id, project.id).email_notification == "hourly"
 
@@ -11687,8 +11770,12 @@ def test_destination_test_with_own_data(world, visitor, listen):
     form = visitor.get(path)
     assert {one.get("name") for one in form.html.select("main form [name]")} - {"form_token", "do", None} == set(every)
     shown = visitor.press(form, "test", **every)
-    assert listener.seen[-1].json() == rt.sample_event(world.account, every)[0]
-    assert listener.seen[-1].json()["version"] == "true"        # Bug: such texts became flags.
+    sent = listener.seen[-1].json()
+    assert [tag["name"] for tag in sent.pop("tags")] == ["infra", "web shop"]
+    assert sent == {
+        "provider": "npm", "project": "@scope/n\xe4me", "version": "true", "time": "2026-03-01T08:00:00Z", "cve": ["CVE-2026-0001", "CVE-2026-0002"],       # Bug: such texts became flags.
+        "is_prerelease": True, "note": {"title": 'Title <b> & "', "message": "<p>Line one</p>\n<p>Line two</p>"},
+        "account": {"type": "organization", "id": "acc-1", "name": "Team \xdc"}, "project_note": "mine {version}"}
     assert all(filled_in(shown, name) == [value] for name, value in every.items())
     assert len(listener.seen) == 1
     assert "Test delivered" in status_in(visitor.press(visitor.get(path), "test")) and listener.seen[-1].json()["version"] == "1.2.3"
@@ -11745,20 +11832,20 @@ def test_history_is_newest_first_filtered_and_paged(world, visitor, listen):
     assert len({text_of(visitor.get(path), ".empty") for path in ("/deliveries", "/deliveries?state=failed")}) == 2
     good, bad = world.webhook(listener.url + "/good", "good one"), world.webhook(listener.url + "/bad", "bad one")
     projects = [world.track("github", f"o/p{n}") for n in range(2)]
-    for n in range(23):
-        put_event(world, projects[n % 2], f"{n}.0", good, *[bad] * (n == 5))
+    for n in range(43):
+        put_event(world, projects[n % 2], f"{n}.0", good, *[bad] * (n == 25))
     world.courier().send_due()
     pages = pages_behind(visitor, "/deliveries")
     rows = [row for page in pages for row in history_on(page)]
-    assert [len(history_on(page)) for page in pages] == [20, 3] and pages[1].html.select_one("[rel=prev]")
-    assert [row.split()[2] for row in rows] == [f"{n}.0" for n in range(22, -1, -1)]
-    assert rows[0].startswith("GitHub o/p0 22.0") and "Webhook good one: delivered" in rows[0]
+    assert [len(history_on(page)) for page in pages] == [39, 4] and pages[1].html.select_one("[rel=prev]"), "40 deliveries"
+    assert [row.split()[2] for row in rows] == [f"{n}.0" for n in range(42, -1, -1)]
+    assert rows[0].startswith("GitHub o/p0 42.0") and "Webhook good one: delivered" in rows[0]
     assert "good one: delivered Webhook bad one: retrying" in rows[17], "one row for an event"
     only, = history_on(visitor.get(f"/deliveries?destination={bad.id}"))
-    assert "o/p1 5.0" in only and "retrying" in only and "good" not in only
+    assert "o/p1 25.0" in only and "retrying" in only and "good" not in only
     assert [history_on(visitor.get(f"/deliveries?state={one}")) for one in ("retrying", "pending", "failed")] == [[only], [], []]
     shown = visitor.get(f"/deliveries?project={projects[1].id}&state=delivered")
-    assert len(history_on(shown)) == 11 and all("o/p1" in row for row in history_on(shown))
+    assert len(history_on(shown)) == 21 and all("o/p1" in row for row in history_on(shown))
     assert filled_in(shown, "project") == [projects[1].id] and filled_in(shown, "state") == ["delivered"], "another filter keeps it"
     item, = [row for row in history_on(visitor.get("/notifications")) if "bad one" in row]
     assert "500" in item and "failing since" in item
@@ -11837,14 +11924,6 @@ def test_history_resends_all_that_failed_at_one(world, visitor):
 # Tags, keys, accounts, status
 
 
-def test_long_lists_have_pages(world, visitor):
-    """Hundreds of tags made a page of megabytes."""
-    for number in range(60):
-        world.store.tags.add(world.account.id, f"t{number:02}")
-    shown = [[one.get_text() for one in page.html.select("main .list .name")] for page in pages_behind(visitor, "/tags")]
-    assert [len(names) for names in shown] == [20, 20, 20] and sum(shown, []) == [f"t{n:02}" for n in range(60)]
-
-
 def test_tags_are_made_renamed_and_removed(world, visitor):
     shown = visitor.press(visitor.get("/tags"), "add", name="infra")
     shown = visitor.press(shown, "add", name="<b>\xe9 & \"x\"</b>")
@@ -11855,7 +11934,7 @@ def test_tags_are_made_renamed_and_removed(world, visitor):
     hook = save_destination(world, visitor, "ntfy", tags=[tag.id])
     project = world.track("github", "a/b", a_release("1"), tags=[tag.id])
     shown = visitor.press(visitor.get("/tags"), "rename", at=1, name="exposed")
-    assert "exposed" in text_of(visitor.get("/projects"), "main form .list")
+    assert "exposed" in text_of(visitor.get("/projects"), "main .projects")
     assert alert_in(visitor.press(shown, "rename", 400, at=0, name="exposed"))
     feeds = [urllib.parse.urlsplit(page.html.find(id=tag.id)["value"]).path for page in (shown, visitor.press(shown, "renew", at=1))]
     assert [visitor.ask("GET", path).status_int for path in feeds] == [404, 200], "the old address ends"
@@ -11864,6 +11943,10 @@ def test_tags_are_made_renamed_and_removed(world, visitor):
     assert "exposed" not in text_of(visitor.get("/projects")) and visitor.get(f"/projects/{project.id}")
     assert visitor.get(feeds[1], 404) and visitor.press(shown, "remove", at=0).html.select(".empty")
     assert "no longer there" in alert_in(visitor.press(shown, "rename", 400, at=0, name="x")), f"in an old tab, where {old.name} stands still"
+    for number in range(60):        # hundreds of tags made a page of megabytes
+        world.store.tags.add(world.account.id, f"t{number:02}")
+    names = [[one.get_text() for one in page.html.select("main .list .name")] for page in pages_behind(visitor, "/tags")]
+    assert [len(those) for those in names] == [20, 20, 20] and sum(names, []) == [f"t{n:02}" for n in range(60)]
 
 
 def api_status(world: World, secret: str, address: str = "127.0.0.1") -> int:
@@ -11877,13 +11960,16 @@ def test_key_is_made_shown_used_and_revoked(world, visitor):
     _, key = sorted(world.store.keys.of_account(world.account.id), key=lambda one: one.name == "laptop")
     assert shown.html.find(id=key.id)["value"] == key.secret and key.networks == ("127.0.0.0/8", "10.1.2.3/32", "fd00::/8")
     assert all(network in text_of(shown) for network in key.networks) and key.secret not in visitor.get("/keys").text
-    assert [api_status(world, key.secret, address) for address in ("127.9.9.9", "10.1.2.3", "fd00::1", "10.1.2.4")] == [200, 200, 200, 401]
+    assert {api_status(world, key.secret, address) for address in ("127.9.9.9", "10.1.2.3", "::ffff:10.1.2.3", "fd00::1")} == {200}
+    assert {api_status(world, key.secret, address) for address in ("10.1.2.4", "2001:db8::1", "")} == {401}
     assert "Last used" in visitor.get("/keys").html.select("main .list li")[1].get_text()
     shown = visitor.press(visitor.get("/keys"), "reveal", at=1)
     assert shown.html.find(id=key.id)["value"] == key.secret and world.key not in shown.text and "no-store" in shown.headers["Cache-Control"]
     shown = visitor.press(shown, "revoke", at=1)
     assert "laptop" in status_in(shown) and key.secret not in shown.text
     assert api_status(world, key.secret) == 401 and api_status(world, world.key) == 200
+    of_ipv4 = world.store.keys.add(world.account.id, "IPv4", ["0.0.0.0/0"]).secret
+    assert [api_status(world, of_ipv4, address) for address in ("192.0.2.7", "2001:db8::1")] == [200, 401]
 
 
 def test_account_is_changed(cheap_world):
@@ -11966,7 +12052,7 @@ def test_second_factor_is_turned_on_and_off(cheap_world, caplog):
 
 
 def test_password_is_asked_for_again_before_secrets_are_shown(home, cheap_hashes):
-    home.store.accounts.set_password(home.account.id, rt.hash_password(PASSWORD))
+    home.store.accounts.change(home.account.id, {"password": rt.hash_password(PASSWORD)})
     home.store.database.clock = clock = Clock(time.time())
     visitor, hook = Visitor(home), f"/notifications/{home.mine['destination_id']}"
     reveal = next(f"{one.id} reveal" for one in home.store.keys.of_account(home.account.id) if one.name == home.mine["key"])
@@ -12029,7 +12115,7 @@ def test_status_shows_health_counts_and_failures(world, visitor):
     world.record_failure(bad.id, "codeberg.org answered <502> Bad Gateway")
     text = text_of(visitor.get("/status"))
     for words in ("ok", "Checks", "Deliveries", "Failing sources 1", "Projects 3", "MiB", "world.db", rt.__version__, "e/f", "answered <502> Bad Gateway", "4,321",
-                  "3 projects checked", "0 releases found", "since just now", "next check in"):
+                  "Projects checked 3", "Releases found 0", "since just now", "next check in"):
         assert words in text, words
     assert visitor.get("/status").html.find("a", string="e/f")["href"].startswith("/projects/"), "who looks tracks it"
     assert "Failing destinations None." in text and "Messages waiting 0" in text
@@ -12149,7 +12235,7 @@ def test_feed_ids_are_kept_and_unique(forged, forge):
     forge.releases["o/p"][0]["published_at"] = "2026-03-09T10:00:00Z"
     forge.publish("o/p", "1.2")
     check_now(world.service.tracker, source.id)
-    world.store.accounts.reset_feed(world.account.id)
+    world.store.accounts.change(world.account.id, {"feed_secret": rt.make_id()})
     after = feed_of(get_feed(world, world.store.accounts.get(world.account.id).feed_secret, Host="192.168.1.5:8080"))
     ids, now = ({part_of(entry, "title"): part_of(entry, "id") for entry in feed.findall(f"{ATOM}entry")} for feed in (before, after))
     updated, = [title for title in now if title.startswith("o/p 1.1 (")]
@@ -12254,7 +12340,7 @@ def test_errors_are_pages_of_our_own(world, visitor):
     assert answer.status_int == 404 and not answer.html.select("header") and "Set-Cookie" not in answer.headers
 
 
-GOTIFY, MATRIX = typed_at("gotify", "http://127.0.0.1:9", "x"), typed_at("matrix", "http://127.0.0.1:9", "x")
+GOTIFY = typed_at("gotify", "http://127.0.0.1:9", "x")
 OPTIONS_PAGE, PROJECT, ADD, TEST = "/projects/{project_id}/options", "/projects/{project_id}", "/notifications/add/", "/notifications/{destination_id}/test"
 NEW_ACCOUNT = {"email": "new@example.org", "name": "The <team>", "password": PASSWORD, "type": "organization"}
 NAMES = ["", "   ", "a\tb", "y" * 500]
@@ -12282,7 +12368,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
     *(("/accounts", "add", NEW_ACCOUNT | fields, "", name) for fields, name in (
         ({"email": "me@example.org"}, ""), ({"email": "nonsense"}, "email"), ({"password": "short"}, "password"), ({"name": "a\x7fb"}, "name"))),
     ("/accounts", "password", {"password": "short"}, "8", "password"),
-    (TEST, "test", {"project": ""}, "Project", "project"), (TEST, "test", {"time": "yesterday"}, "Time", "time"), (TEST, "test", {"account_type": "robot"}, "Account type", "account_type"),
+    (TEST, "test", {"project": ""}, "Project", "project"), *((TEST, "test", {"time": time_}, "Time", "time") for time_ in ("yesterday", "2026-99-99T99:99:99Z")), (TEST, "test", {"version": " ", "account_type": "robot"}, "Account type", "version account_type"),
     *((ADD + "gotify", "save", GOTIFY | {"name": name}, "Name", "name") for name in [*NAMES, "\u202eevil"]),
     *((ADD + kind_of(place), button, typed_at(place, "http://127.0.0.1:9", "x") | {f"set.{name}": [text] if name in ("header", "field") else text}, "", f"set.{name}")
       for place, name, text, button in (
@@ -12296,7 +12382,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
 
 
 def test_what_is_wrong_is_marked_and_stays_as_typed_and_nothing_changes(home, cheap_hashes):
-    home.store.accounts.set_password(home.account.id, rt.hash_password(PASSWORD))
+    home.store.accounts.change(home.account.id, {"password": rt.hash_password(PASSWORD)})
     visitor = Visitor(home)
     assert visitor.token and visitor.form_token
     before = everything(home.store)
@@ -12558,9 +12644,8 @@ def test_forms_csrf_token_and_origin_required(home):
 
 def test_api_key_opens_no_page_and_session_no_api(home):
     visitor, stranger, before = Visitor(home), Visitor(home, ""), everything(home.store)
-    basic, login = (f"Basic {base64.b64encode(one.encode()).decode()}" for one in (f"{home.key}:", f"me@example.org:{PASSWORD}"))
     for pattern, (_, who, methods) in rt.PAGES.items():
-        for headers in ({"X_Key": home.key}, {"Authorization": basic}, {"Authorization": login}, {"Cookie": f"releasetrack={home.key}"}):
+        for headers in ({"X_Key": home.key}, basic(home.key, ""), basic("me@example.org", PASSWORD), {"Cookie": f"releasetrack={home.key}"}):
             for method in methods if who != "anyone" else ():
                 answer = stranger.ask(method, filled_path(pattern, home.mine), b"do=remove" * (method == "POST"), **headers)
                 assert answer.status_int == 303 and answer.headers["Location"].startswith("/login"), (pattern, headers)
@@ -12646,7 +12731,7 @@ def pages_that_hold(path: pathlib.Path, name: str, text: str) -> tuple[World, di
     line = " ".join(text.split())
     world: Any = World(path, name)
     world.account = dataclasses.replace(world.account, name=line)
-    world.store.accounts.update(world.account)
+    world.store.accounts.change(world.account.id, {"name": line})
     ids = world.mine = stock_account(
         world, world.account, line[:150], url="http://127.0.0.1:9/hook?" + re.sub(r"\s", "/", text), headers={"X-Text": line},
         fields={"text": text.replace("{", "{{").replace("}", "}}")}, version=line, message=text)
@@ -13048,13 +13133,6 @@ def test_no_answer_is_larger_than_1_mib(world, visitor):
     assert 20 < len(world.ask("GET", "/v1/projects/search?q=o/p09")["projects"]) <= 200
 
 
-def test_changes_with_patterns_are_shown_by_one_thread(world_with):
-    made = world_with(threads=1)
-    project = made.track("github", "o/a", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
-    made.ask("POST", f"/v1/projects/{project.id}", {"exclude_version_regexp": [{"value": "^3"}]})
-    assert made.ask("GET", f"/v1/projects/{project.id}/changes?since=1.0")["until"] == "2.0"
-
-
 def upload(visitor: Visitor, name: str, text: str) -> webtest.TestResponse:
     boundary = "----x"
     body = "".join(f"--{boundary}\r\nContent-Disposition: form-data; name=\"{field}\"{more}\r\n\r\n{value}\r\n" for field, more, value in [
@@ -13266,9 +13344,6 @@ def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     ``pressed``: of some, the buttons that show more."""
     refusing, made = Listener((500, "no " * 200)), World(tmp_path_factory.mktemp("stocked"))
     world: Any = made
-    server, world.address = rt.make_server(made.service.app, rt.Settings(port=0))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
     wide = "<h2>Changes</h2><table><tr><td>" + "wide" * 60 + "</td></tr></table><pre>" + "x" * 300 + "</pre>"
     ids = stock_account(made, made.account, "long-" * 18, url=f"{refusing.url}/" + "p" * 150, headers={"X-Long": "h" * 90},
                         fields={"text": "{project} {version}"}, version="v1234567890." * 9 + "0", message=wide)
@@ -13295,9 +13370,8 @@ def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
                     f"/notifications/{ntfy.id}", f"/deliveries?project={project.id}", f"/deliveries?destination={hook.id}&state=failed",
                     *(f"/notifications/add/{kind}" for kind in rt.KINDS), *(f"/deliveries/{one.id}" for one in made.store.outbox.history(made.account.id))]
     world.pressed = [("/keys", "reveal"), (f"/notifications/{hook.id}", "reveal"), (f"/notifications/{hook.id}", "test"), ("/projects", "change")]
-    yield world
-    server.close()
-    thread.join(5)
+    with serving(made.service.app) as world.address:
+        yield world
     made.close()
     refusing.close()
 
@@ -13430,17 +13504,10 @@ def emulate(browser: Browser, width: int, scheme: str = "light", motion: str = "
 def bare(tmp_path: pathlib.Path, new_service: Any) -> Iterator[Any]:
     """A world under waitress in which nothing is yet; ``setup``: the link of another that has no account."""
     made: Any = World(tmp_path)
-    servers = [rt.make_server(one.service.app, rt.Settings(port=0)) for one in (made, new_service)]
-    threads = [threading.Thread(target=server.run, daemon=True) for server, _ in servers]
-    for thread in threads:
-        thread.start()
-    (_, made.address), (_, unused) = servers
-    made.setup = f"{unused}{new_service.service.setup_path}"
     made.paths, made.pressed = [path for path in pages_for("GET", "account", "admin") if "<" not in path], []
-    yield made
-    for (server, _), thread in zip(servers, threads):
-        server.close()
-        thread.join(5)
+    with serving(made.service.app) as made.address, serving(new_service.service.app) as unused:
+        made.setup = f"{unused}{new_service.service.setup_path}"
+        yield made
     made.close()
 
 
@@ -13620,19 +13687,8 @@ def test_serve_tracks_a_project_and_sends_webhooks_of_its_releases(serve, db, fo
         "provider": "forge", "project": "o/p", "version": "2.0", "time": "2026-03-01T10:02:00Z", "cve": ["CVE-2026-4711"],
         "note": {"title": "Release 2.0", "message": "<pre>Fixes cve-2026-4711.</pre>"},
         "tags": [tag], "project_note": "the wiki"}
-    # Signed as the README tells receivers to verify, and as the Standard Webhooks specification does
-    stamp, key_of_theirs = seen.headers["x-acme-timestamp"], base64.b64decode(secret.split("_")[1])
-    titled = {name.title(): value for name, value in seen.headers.items()}
-    theirs = hmac.new(key_of_theirs, f"{seen.headers['webhook-id']}.{stamp}.".encode() + seen.body, hashlib.sha256)
-    assert is_genuine_of_readme("Acme")(secret, titled, seen.body)
-    assert seen.headers["webhook-signature"] == "v1," + base64.b64encode(theirs.digest()).decode() and seen.headers["x-token"] == "abc"
-    forge.releases["o/p"][0]["published_at"] = "2026-03-02T00:00:00Z"       # published anew
-    updated = receiver.wait(2)[1].json()
-    assert updated["is_updated"] is True and updated["version"] == "2.0"
-    forge.releases["o/p"][0]["body"] = "A changed note alone"
-    until(lambda: "changed" in api.get(f"/v1/projects/{project['id']}/releases/2.0/note")["message"])
-    time.sleep(0.3)
-    assert len(receiver.seen) == 2      # of the history, of a changed note: nothing
+    assert is_genuine_of_readme("Acme")(secret, {name.title(): value for name, value in seen.headers.items()}, seen.body)
+    assert seen.headers["x-token"] == "abc" and len(receiver.seen) == 1, "of the history nothing"
     assert process.end() == 0
     said = process.said()
     assert "Traceback" not in said and key not in said and secret not in said and PASSWORD not in said
@@ -13657,6 +13713,9 @@ def test_commands_leave_unknown_providers_alone_and_wait_for_retry_after(world, 
     world.store.database.write("INSERT INTO lease SELECT id, 'one that was killed', 1 FROM source")
     assert "its last check did not end" in world.command("check", *flags)[2] and len(forge.listener.seen) == asked
     assert world.command("check", "--account", "me@example.org", "forge", "acme/app", *flags)[0] == 0
+    assert world.store.sources.claim([world.store.sources.all()[0].id], "another", time.time())
+    assert world.command("check", "--quiet", *flags) == (3, "", "")
+    assert re.search("forge acme/app: not checked, .*another process.*store is busy", world.command("check", *flags)[2])
 
 
 @pytest.mark.slow
@@ -13723,7 +13782,7 @@ def test_services_in_one_process_are_apart(world_with):
 def test_app_can_be_mounted_under_a_path_or_have_it_in_its_base_url(world, world_with):
     parent = bottle.Bottle()
     parent.mount("/releases/", world.service.app)
-    app, headers = webtest.TestApp(parent, extra_environ={"REMOTE_ADDR": "127.0.0.1"}), {"X-Key": world.key}
+    app, headers = webtest.TestApp(wsgiref.validate.validator(parent), extra_environ={"REMOTE_ADDR": "127.0.0.1"}), {"X-Key": world.key}
     for one, path, server in ((app, "/releases/v1/openapi.json", "/releases"), (world.app, "/v1/openapi.json", "/")) * 2:
         answer = one.get(path)      # Bug: clients made from it asked at the root
         assert answer.json["servers"] == [{"url": server}]
@@ -13738,21 +13797,6 @@ def test_app_can_be_mounted_under_a_path_or_have_it_in_its_base_url(world, world
                                    (proxied.app, proxied.key, "/v1/tags%2F", 404)):
         app.get("/releases/v1/tags/", headers={"X-Key": key}, status=status, extra_environ={"REQUEST_URI": sent})
         assert re.search('(href|action)="/releases/(style.css|login)"', app.get("/releases/").follow().text)
-
-
-def test_app_is_valid_wsgi(world):
-    """Under wsgiref's validator, over a real socket."""
-    with wsgiref.simple_server.make_server(
-            "127.0.0.1", 0, wsgiref.validate.validator(world.service.app),
-            handler_class=type("Quiet", (wsgiref.simple_server.WSGIRequestHandler,), {"log_message": lambda *_: None})) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        api = Client(f"http://127.0.0.1:{server.server_port}", world.key)
-        assert api.post("/v1/tags", {"name": "x"})["name"] == "x"
-        assert api.get("/v1/tags")["tags"][0]["name"] == "x"
-        assert api.ask("DELETE", "/v1/tags/none")[0] == 404
-        server.shutdown()
-        thread.join()
 
 
 def test_settings_that_could_not_be_read_are_read_again(world):
@@ -13780,9 +13824,10 @@ def test_listeners_are_called_whatever_others_do(world, forge, caplog):
         event["note"]["message"] = "changed"
         raise SystemExit(3)
 
-    for listener in (exits, lambda event: event.clear(), lambda event: heard.append((event["version"], event["note"]["message"]))):
+    for listener in (exits, lambda event: event.clear(), lambda event: world.check("o/b"),
+                     lambda event: heard.append((event["version"], event["note"]["message"]))):
         world.service.on_release(listener)
-    world.observe(forge)
+    world.observe(forge, "2026-06-10T09:00:00+02:00", "o/a", "o/b")
     world.checking.listeners = world.service.tracker.listeners
     world.find("o/a", "2.0")
     assert heard == [("2.0", "<pre>Notes of 2.0</pre>")] and "SystemExit: 3" in caplog.text
@@ -14058,10 +14103,10 @@ def test_own_kind_stays_as_it_is_where_it_is_not_known(extended):
 def test_own_reader_reads_what_scans_and_uploads_find_in_its_service_alone(extended, caplog):
     world, other, _, _ = extended
     for at in (world, other):
-        at.service._record_scan("file")
+        at.service._record_scan(at.account, "file")
     assert "nothing pins a version there" in caplog.text        # in the other
     tracked = world.service.track("rocket", "acme")
-    world.service._record_scan("file")
+    world.service._record_scan(world.account, "file")
     assert world.service.projects()[0]["installed"][0]["version"] == "1.0" and tracked.get("installed") is None
     for at, name, content, words in [
             (world, r"C:\\srv\\versions.ACME", "rocket 1.1", "rocket 1.1"), (other, "a.umbrella", "rocket 1.1", "no provider has it"),
@@ -14187,17 +14232,16 @@ def test_service_writes_to_the_store_s_folder_alone(forge):
         assert all(path.stat().st_mode & 0o077 == 0 for path in kept.iterdir() if path.suffix != ".log")
 
 
-def peak_mib(process: Process) -> float:
-    """The most memory that a process has held."""
-    status = pathlib.Path(f"/proc/{process.process.pid}/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
+def memory_of(process: Process, of: str = "VmRSS") -> float:
+    """The memory that a process holds, in MiB; "VmHWM": the most that it has held."""
+    return int(re.search(rf"{of}:\s+(\d+) kB", pathlib.Path(f"/proc/{process.process.pid}/status").read_text())[1]) / 1024
 
 
 @pytest.mark.slow
 def test_hostile_answers_leave_a_small_board_serving(tmp_path, serve, forge, listen):
     """F3: in 128 MiB one account's repository killed the service, and again after each restart."""
     lists = gzip.compress(b"[" + b"[]," * 6_900_000 + b"0]")
-    feed = gzip.compress(utf_16_bomb("x" * 100_000))
+    feed = gzip.compress(b"<rss><channel>" + b"<item><title>\xd0\x96" * (4 * rt.MIB // 15))      # as much as is read
     config = gzip.compress(b'{"created": [' + b"[]," * (6 * rt.MIB) + b"0]}")
     allowed = gzip.compress(b"[" + b'{"tag_name": "x"},' * (rt.VALUE_LIMIT // 3) + b"0]")      # as much as is parsed
     packed, rounds = {"Content-Encoding": "gzip"}, itertools.count(1)
@@ -14214,7 +14258,7 @@ def test_hostile_answers_leave_a_small_board_serving(tmp_path, serve, forge, lis
         return 200, feed if seen.path.endswith(".atom") else lists if "/lists/" in seen.path else allowed, packed
 
     hostile = listen(answer)
-    names = [("git", f"{hostile.url}/tags.git", ""), ("bad", "o/lists", "larger than 10 MiB"), ("feeds", "o/r", "document type"),
+    names = [("git", f"{hostile.url}/tags.git", ""), ("bad", "o/lists", "larger than 10 MiB"), ("feeds", "o/r", ""),
              ("images", "o/i", "larger than 2048 KiB"), *(("bad", f"o/many{number}", "list of releases") for number in range(16))]
     flags = ["--allow-network", "127.0.0.1", "--poll-interval", "4", "--host-limit", "16", *itertools.chain(*(("--provider", row) for row in (
         forge.flag, f"bad=forgejo:{hostile.url}", f"feeds=github:{hostile.url}", f"images=oci:{hostile.url}")))]
@@ -14239,7 +14283,7 @@ def test_hostile_answers_leave_a_small_board_serving(tmp_path, serve, forge, lis
 
             until(are_checked, 180)
             assert_prompt(times)
-            assert peak_mib(process) < 128
+            assert memory_of(process, "VmHWM") < 128
             assert process.end() == 0
         said = {(source.provider, source.name): source.error or "" for source in world.store.sources.all(other.id)}
         assert all(words in said[provider, name] and bool(words) is bool(said[provider, name]) for provider, name, words in names), said
@@ -14308,13 +14352,13 @@ def test_no_secret_is_logged_or_shown(tmp_path, listen, monkeypatch, caplog):
 
     names = ("password", "newpassword", "typo", "git", "proxy", "token", "smtp", "wrongkey")
     planted = {name: f"{name}SECRET{number:06}planted" for number, name in enumerate(names)}
-    proxy, basic = listen(answer), base64.b64encode(f"me:{planted['proxy']}".encode()).decode()
+    proxy, login = listen(answer), basic("me", planted["proxy"])["Authorization"]
     monkeypatch.setenv("FORGE_TOKEN", planted["token"])
     caplog.set_level(logging.DEBUG)
     world = World(tmp_path, poll_interval=1, retry_first=0.2, provider=("forge=forgejo:http://forge.example",),
                   outgoing_proxy=f"http://me:{planted['proxy']}@127.0.0.1:{proxy.port}",
                   smtp_url=f"smtp://me:{planted['smtp']}@127.0.0.1:9")
-    world.store.accounts.set_password(world.account.id, rt.hash_password(planted["password"]))
+    world.store.accounts.change(world.account.id, {"password": rt.hash_password(planted["password"])})
     visitor, store, shown = world.visitor(""), world.store, {}
     for password, status in ((planted["typo"], 400), (planted["password"], 303)):
         fields = {"do": "enter", "email": "me@example.org", "password": password}
@@ -14339,8 +14383,7 @@ def test_no_secret_is_logged_or_shown(tmp_path, listen, monkeypatch, caplog):
     shown["a refused command"] = str(world.command("project", "add", "--account", "me@example.org", "git", address))
     shown["a wrong key"] = str(world.ask("GET", "/v1/tags", status=401, X_Key=f"rt_{planted['wrongkey']}"))
     for password in (planted["typo"], planted["newpassword"]):
-        login = "Basic " + base64.b64encode(f"me@example.org:{password}".encode()).decode()
-        shown[f"a wrong password {len(shown)}"] = str(world.ask("GET", "/v1/auth/keys", status=401, Authorization=login))
+        shown[f"a wrong password {len(shown)}"] = str(world.ask("GET", "/v1/auth/keys", status=401, **basic("me@example.org", password)))
     until(lambda: [one for entry in store.outbox.history(world.account.id) for one in store.outbox.attempts(entry.id)])
     event = store.outbox.history(world.account.id)[0].id
     for page in ("/", "/projects", f"/projects/{project.id}", f"/projects/{project.id}/options", "/notifications",
@@ -14355,11 +14398,11 @@ def test_no_secret_is_logged_or_shown(tmp_path, listen, monkeypatch, caplog):
     world.close()
     shown["the log"] = "\n".join(one.getMessage() for one in caplog.records if one.name.startswith("releasetrack")) + str(
         [one.exc_text for one in caplog.records])
-    leaks = [(place, secret) for place, text in shown.items() for secret in (*planted.values(), basic, HASHED, visitor.token, hook.secret)
+    leaks = [(place, secret) for place, text in shown.items() for secret in (*planted.values(), login[6:], HASHED, visitor.token, hook.secret)
              if secret in text]
     leaks += [(place, world.key) for place, text in shown.items() if world.key in text and place != "/keys"]
     assert not leaks and "Traceback" not in caplog.text
-    assert any(seen.headers.get("proxy-authorization") == f"Basic {basic}" for seen in proxy.seen)
+    assert any(seen.headers.get("proxy-authorization") == login for seen in proxy.seen)
     assert any(planted["token"] in str(seen.headers) for seen in proxy.seen)        # they were at stake
 
 
@@ -14402,7 +14445,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_accounts_added_listed_changed_removed(tmp_path, monkeypatch):
+def test_accounts_added_listed_changed_removed(tmp_path, monkeypatch, cheap_hashes):
     db = ("--db", str(tmp_path / "new.db"))
     monkeypatch.setenv("TZ", "America/New_York")        # this machine's time zone is an account's first
     for words, said in (((ME, "--name", "Me"), f"account {ME} created, an administrator\n"),
@@ -14497,15 +14540,6 @@ def test_projects_added_checked_listed_and_news_sent(world, forge, listen):
     assert (status, out, err.count("\n")) == (3, "", 1) and "acme/app" in err and world.command("check", "--quiet") == (3, "", "")
     status, out, err = world.command("project", "add", *MINE, "closed", "acme/app", "--provider", "closed=forgejo:http://127.0.0.1:1")
     assert status == 0 and re.fullmatch(r"[a-z2-7]{26}\n", out) and err.count("\n") == 1 and "later" in err
-
-
-def test_check_says_what_it_could_not_check(world):
-    """It ended with 0 and without a word where the store was busy, or another process had died in the midst of a check."""
-    project = world.track("github", "o/p")
-    assert world.store.sources.claim([project.source_id], "another", time.time())
-    assert world.command("check", "--quiet") == (3, "", "")
-    status, out, err = world.command("check")
-    assert (status, out) == (3, "") and re.search("github o/p: not checked, .*another process.*store is busy", err)
 
 
 def test_check_deletes_deliveries_30_days_after_they_were_sent(world):
@@ -14616,7 +14650,7 @@ MISTAKES = [
     ("project set --account me@example.org github o/p",                             2, ["--exclude-prereleases yes"]),
     ("project set --account me@example.org github o/p --exclude-prereleases maybe",  2, ["maybe", "yes, no"]),
     ("project set --account me@example.org github o/p --pattern (",                 1, ["--pattern 1 must be", "'('"]),
-    ("project set --account me@example.org github o/p --only-pattern (",            1, ["--only-pattern 1 must be", "'('"]),
+    ("project set --account me@example.org github o/p --only-pattern (",            1, ["--pattern 1 must be", "'('"]),
 ]
 ODD_MISTAKES = [        # with what a line cannot hold
     *((["destination", "add", *MINE, "ntfy", name, "--set", "topic=a"], 1, ["name", word])
@@ -14634,12 +14668,8 @@ def test_mistakes_are_one_line_and_change_nothing(world, forge, tmp_path):
     world.store.tags.add(world.account.id, "infra")
     ids = {}
     for name, account in (("mine", world.account), ("theirs", add_account(world, "you@example.org"))):
-        hook = new_destination(world.store, account.id, "webhook", {"mine": "hook", "theirs": "other"}[name], rt.read_settings(
-            "webhook", [("url", "http://127.0.0.1:9")]), rt.make_signing_secret())
-        project, source = world.store.projects.add(account.id, "github", "o/p", "o/p", {})
-        body = {"provider": "github", "project": "o/p", "version": "1", "time": "2026-03-01T10:00:00Z",
-                "account": {"type": "user", "id": account.id, "name": name}}
-        world.record(source.id, events=[rt.Event(project.id, body, "", (rt.Recipient(hook.id, time.time()),))])
+        project, _ = world.store.projects.add(account.id, "github", "o/p", "o/p", {})
+        put_event(world, project, name, a_hook(world.store, account, name))
         ids[name] = world.store.outbox.history(account.id)[0].id
     for name in ("phone", "tablet"):
         ok(world, "destination", "add", *MINE, "ntfy", name, *sets("topic=a", "server=http://127.0.0.1:9"))
@@ -14829,21 +14859,12 @@ def test_help_is_short_and_spelled_well(world):
     assert overview[0] == 0 and all(f"\n    {words}" in overview[1] for words in rt.COMMANDS)
     assert max(map(len, overview[1].splitlines())) <= 80
     assert command() == (2, "", overview[1]) and re.findall(r"\n    (\w+) ", command("account", "-h")[1]) == [
-        words.split()[1] for words in rt.COMMANDS if words.startswith("account ")]
+        words.split()[1] for words in sorted(rt.COMMANDS) if words.startswith("account ")]
     assert command("account")[0] == 2 and command("--version") == (0, f"releasetrack {rt.__version__}\n", "")
     for words in rt.COMMANDS:
         said = world.command(*words.split(), "--help")[1]
         assert ("--port" in said) is (words == "serve") is ("--poll-interval" in said) and "--db" in said, words
         assert "usage:" in said and not re.search(r"\bNone\b|, the\n", said), words
-
-
-def test_the_account_may_be_left_out_where_there_is_one(world):
-    world.track("github", "o/p")
-    assert "o/p" in ok(world, "project", "list") == ok(world, "project", "list", *MINE)
-    ok(world, "key", "add", "--network", "10.0.0.0/8", "second")
-    assert [row["name"] for row in listed_by(world, "key", "list", *MINE)] == ["test", "second"]
-    add_account(world, "you@example.org")
-    assert listed_by(world, "project", "list", "--account", "you@example.org") == []
 
 
 def shown_on_terminal(world: World, *words: str) -> list[str]:
@@ -14852,7 +14873,7 @@ def shown_on_terminal(world: World, *words: str) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_lists_on_a_terminal_have_headings_columns_and_colours(world, forge, monkeypatch):
+def test_lists_on_a_terminal_have_headings_and_columns(world, forge, monkeypatch):
     """Piped, they stay as they were: tabs and RFC 3339."""
     monkeypatch.setenv("COLUMNS", "80")
     ok(world, "config", "set", "provider", forge.flag, "dead=forgejo:http://127.0.0.1:1")
@@ -14864,16 +14885,14 @@ def test_lists_on_a_terminal_have_headings_columns_and_colours(world, forge, mon
     heading, long, gone, short = shown_on_terminal(world, "project", "list")
     assert heading.split() == ["PROVIDER", "NAME", "CHECKED", "ERROR", "LATEST", "DATE"]
     assert long.index("v1.0") == short.index("v1.0") == heading.index("LATEST") and "…" in long and len(long) <= 80
-    assert "\x1b[31m" in gone and "\x1b" not in short and "just now" in short
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in "".join(shown_on_terminal(world, "project", "list"))
+    assert "o/gone" in gone and "just now" in short
     assert name in ok(world, "project", "list") and "\x1b" not in ok(world, "project", "list")
 
 
 # Of each option of a project: what JSON, a form and a flag say, what is shown then, and what cannot be.
 OPTIONS_SET: dict[str, tuple[Any, Any]] = {
     "notify_level": ("minor", "patch"), "exclude_prereleases": (True, 1), "exclude_updated": (True, "yes"), "hold_days": (3, 366), "is_muted": (True, 0),
-    "email_notification": ("weekly", "monthly"), "note": ("mine: ü", "\ud800"), "skipped_version": ("2.0", 7), "snoozed_until": ("2999-01-01T08:00:00Z", "2020-01-01T00:00:00Z")}
+    "email_notification": ("weekly", "monthly"), "note": ("mine: ü <b>\nours", "\ud800"), "skipped_version": ("2.0", 7), "snoozed_until": ("2999-01-01T08:00:00Z", "2020-01-01T00:00:00Z")}
 
 
 @pytest.mark.parametrize("way", ["API", "page", "command"])
@@ -14888,12 +14907,15 @@ def test_every_option_of_a_project_can_be_set(world, visitor, way):
         if way == "API":
             world.ask("POST", path, {option.name: value})
         elif way == "page":
-            visitor.press(visitor.get(f"/projects/{project.id}/options"), "save", **{option.name: value is True or text})
+            saved_ = visitor.press(visitor.get(f"/projects/{project.id}/options"), "save", **{option.name: value is True or text})
         else:
             ok(world, "project", "set", "github", project.name, option.all_flags[0], text)
         until(lambda: world.ask("GET", path) != before)        # what another process writes is shown within 20 ms
         shown = world.ask("GET", path)
         assert shown[option.name] == value or option.shape == "DAYS" and way == "command", option.name
+        assert shown == before | {option.name: shown[option.name]}, "the others stay"
+        if way == "page":
+            assert status_in(saved_) and status_in(visitor.press(saved_, "save")) and world.ask("GET", path) == shown, "saved as it is shown"
         assert world.ask("POST", path, {}) == world.ask("POST", path, {option.name: None}) == shown, "null keeps"
 
 
@@ -14963,11 +14985,11 @@ def test_status_says_whether_serve_runs_and_what_fails(serve, db):
 
 
 @pytest.mark.slow
-def test_config_is_shared_by_serve_and_commands(serve, db, forge, listen):
+def test_config_is_shared_by_serve_and_commands(serve, db, forge):
     """A check beside a running serve uses its mail server and its providers: without that, the mail about v1.1 was
     never made, and a moved provider was asked at its public site, which put the project off as failing."""
     forge.publish("acme/app", "v1.0")
-    hook, key = listen(), first_key(db)
+    key = first_key(db)
     service = serve("--provider", f"gitlab=forgejo:{forge.listener.url}", "--smtp-url", "smtp://127.0.0.1:9", "--retry-first", "7")
     client = Client(service.address, key)
 
@@ -14986,15 +15008,9 @@ def test_config_is_shared_by_serve_and_commands(serve, db, forge, listen):
     assert "refused" in answered("check", "--provider", "gitlab=forgejo:http://127.0.0.1:1")[2]
     # A running serve applies what is set, and an unset one's default.
     assert limit() == "1000"
-    for name, value in (("provider", forge.flag), ("poll_interval", "1"), ("brand", "Acme"), ("rate_limit", "500")):
-        assert answered("config", "set", name, value) == (0, "", "")
-    until(lambda: limit() == "500")
-    client.post("/v1/projects", {"provider": "forge", "name": "acme/app"})
-    assert answered("webhook", "add", *MINE, "hook", hook.url)[0] == 0
-    forge.publish("acme/app", "v1.2")
-    assert "x-acme-signature" in hook.wait(1)[0].headers
-    assert answered("config", "unset", "rate_limit") == (0, "", "")
-    until(lambda: limit() == "1000")
+    for words, most in ((("set", "rate_limit", "500"), "500"), (("unset", "rate_limit"), "1000")):
+        assert answered("config", *words) == (0, "", "")
+        until(lambda: limit() == most)
     # What serve was started with goes before it, and who sets it is told; a serve without them forgets them.
     status, _, err = answered("config", "set", "retry_first", "60")
     assert status == 0 and "retry_first" in err and "serve" in err
@@ -15008,7 +15024,8 @@ def test_config_list_set_unset(world):
     def found() -> dict[str, tuple[str, Any]]:
         return {row["name"]: (row["source"], row["value"]) for row in listed_by(world, "config", "list")}
 
-    assert set(found()) == {row.name for row in rt.SETTINGS.values() if row.is_stored} and {source for source, _ in found().values()} == {"default"}
+    assert set(found()) == {row.name for row in rt.SETTINGS.values() if row.is_stored} and {
+        source for name, (source, _) in found().items() if name != "osv_url"} == {"default"}
     for words, stdin in [
         (("poll_interval", "60"), ""), (("allow_network", "10.0.0.1/8", "fd00::/8"), ""),
         (("smtp_url", "-"), "smtp://me:sEcReT1@mail.lan\n"), (("token", "-"), "github=sEcReT2\ngitlab=sEcReT3\n"),
@@ -15169,7 +15186,7 @@ def test_scan_of_a_folder_records_what_is_tracked_and_adds_the_rest(world, stack
     assert scanned(world, str(stack), "--dry-run", "--db", str(stack / "none.db")) == (0, found, "") and not (stack / "none.db").exists()
     assert world.command("installed", "list")[1] == ""
     assert scanned(world, str(stack), "--place", "nas") == (0, found | {"library/postgres 16.4": "recorded"}, "")
-    assert world.command("updates")[1] == "dockerhub\tlibrary/postgres\tnas\t16.4\tbehind\tminor\t16.5\t16.5\t1\t-\t-\t-\n"
+    assert world.command("updates")[1] == "dockerhub\tlibrary/postgres\tnas\t16.4\tbehind\tminor\t16.5\t16.5\t1\t-\t-\t-\t-\t-\n"
     (stack / ".env").write_text("NGINX=1.28.0\n")
     (stack / "compose.override.yml").write_text("services:\n  db:\n    image: postgres:16.5\n")
     assert scanned(world, str(stack), "--place", "nas", "--track")[1] == {"library/postgres 16.5": "recorded", "library/nginx 1.28.0": "added", "serde 1.0": "added"}
@@ -15180,7 +15197,7 @@ def test_scan_of_a_folder_records_what_is_tracked_and_adds_the_rest(world, stack
     assert "serde" not in world.command("installed", "list")[1]
     assert world.command("installed", "set", "postgres", "16.4", "--place", "vps")[0] == 1      # its name there is library/postgres
     assert world.command("installed", "set", "library/postgres", "16.4", "--place", "vps") == (0, "", "")
-    assert world.command("installed", "remove", "library/postgres", "--place", "x") == (1, "", "releasetrack: library/postgres is not installed at x; expected --place nas, vps\n")
+    assert world.command("installed", "remove", "library/postgres", "--place", "x") == (1, "", "releasetrack: there is no installation at x; there are nas, vps\n")
     assert world.command("installed", "remove", "library/postgres", "--place", "vps") == (0, "", "")
 
 
@@ -15255,29 +15272,12 @@ def engine(path: pathlib.Path, answer: Callable[[str], Any], version: str = "1.4
     """A container engine at a socket; what it was asked."""
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            status, body = answer(self.path)
-            content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Api-Version", version)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def answering_(seen: Seen) -> tuple[int, Any, dict[str, str]]:
+        asked.append(seen.path)
+        return *answer(seen.path), {"Api-Version": version}
 
-        def address_string(self) -> str:
-            return "engine"
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with socketserver.ThreadingUnixStreamServer(str(path), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with contextlib.closing(Listener(answering_, path)):
         yield asked
-        server.shutdown()
-        thread.join()
 
 
 def test_scan_of_containers_finds_versions_by_tag_digest_and_label(world, tmp_path):
@@ -15313,9 +15313,9 @@ def test_image_with_several_digests_is_current_with_any_of_them(world, tmp_path,
         world.command("scan", "--docker", str(tmp_path / "docker.sock"), "--place", "nas")
     one, = world.store.projects.get(world.account.id, nginx.id).installed
     assert (one.state, set(one.digest.split()) & {WEB, CACHE} == set(one.digest.split())) == (state, True)
-    items = [{"provider": "dockerhub", "name": "nginx", "version": "latest", "digest": one.digest}]
-    pin = rt.pin_of_item(items[0])
-    assert pin.digest == one.digest
+    of_hex = f"sha256:{'ab' * 32}"
+    for given, kept in ((one.digest, one.digest), ("ab" * 32, of_hex), (of_hex.upper().replace("SHA", "sha"), of_hex), ("xx", ""), ("sha512:ab", "")):
+        assert rt.pin_of_item({"provider": "dockerhub", "name": "nginx", "version": "latest", "digest": given}).digest == kept, given
 
 
 @pytest.mark.parametrize("image, container, label", [
@@ -15512,14 +15512,16 @@ def test_key_use_is_written_once_an_hour_and_a_removed_account_visits(busy):
             mend()
 
 
-def test_fault_of_ours_in_a_page_is_logged(world, visitor, caplog):
+def test_fault_of_ours_in_a_page_or_the_api_is_logged(world, visitor, caplog):
     """Review: the page said that the log has the details, and it had none under another server."""
     world.track("github", "o/p", release("1.0"))
-    with contextlib.closing(sqlite3.connect(world.db)) as db, db:
-        db.execute("UPDATE project SET installed = '{'")
+    sql(world.store, "UPDATE project SET installed = '{'")
     answer = visitor.ask("GET", "/projects")
     assert answer.status_int == 500 and "log of releasetrack" in answer.text
     assert "pages: GET /projects failed" in caplog.text and "Traceback" in caplog.text
+    caplog.clear()
+    assert world.ask("GET", "/v1/projects", status=500) == {"message": "Internal Server Error", "code": 500}
+    assert "Traceback" in caplog.text and world.key not in caplog.text
 
 
 def test_what_is_kept_of_strangers_names_is_bounded():
@@ -15750,6 +15752,7 @@ def test_store_log_stays_small_while_it_is_read_and_written(empty_store):
         reading = [readers.submit(read) for _ in range(2)]
         for number in range(300):      # each time others: SQLite does not write what is the same
             empty_store.projects.update(account.id, [project.id], {"note": chr(0x1f300 + number) * 9900})
+            time.sleep(0.002)       # as a disk takes
         is_over.set()
         assert [reader.result() for reader in reading] == [None] * 2
     assert 0 < biggest[0] < 8 * rt.MIB         # 12 MiB were written
@@ -16018,29 +16021,22 @@ def test_fuzzed_requests_get_no_wrong_answer(live, caplog, count):
 # Over the wire
 
 
-def test_head_has_no_body(live):
-    for target in ("/v1/%FF", "/%FF", "/v1/none", "/none", "/v1/tags", "/login", "/healthz", "/metrics", "/style.css", "/v1/projects?page=x"):
-        for more in ("", f"Accept: {Visitor.ACCEPT}\r\n"):
-            head = f"HEAD {target} HTTP/1.1\r\nHost: x\r\nX-Key: {live.key}\r\nConnection: close\r\n{more}\r\n"
-            reply, = send_raw(live.address, head.encode(), "HEAD")      # else the body would be read as another answer
-            assert reply.status in (200, 303, 400, 401, 404) and not reply.body, target
-
-
 def test_odd_paths_are_answered_alike_for_all_methods(live):
     project = live.track("gitlab", "o/p", release("1.0", message="<p>x</p>"))
     for target, status in (
             ("/v1/ad%FFmin", 400), ("/v1/t%C0ags", 400), ("/v1/tags%00", 404), ("/v1/%2e%2e/tags", 404), ("/v1/../v1/tags", 404),
+            ("/v1/projects/none", 404), ("/v1/projects/github/no/such", 404), ("/v1/project/github", 404), ("/v1/projects/../tags", 404),
             ("/v1/tags/", 200), ("/v1/tags;x=1", 404), ("/v1//tags", 404), ("//v1/tags", 200), ("/v1%2Ftags", 404),
             ("/v1/tags%2F", 404), ("/v1/tags?x#y", 200), ("/v1/tags#/x", 200), ("http://evil.example/v1/tags", 200),
             ("http://evil.example/v1/../x", 404), ("/V1/tags", 404), ("*", 404), ("/v1/projects/github/%00/%00", 404),
             ("/v1/projects/github/" + "a/" * 200, 404), ("/v1/projects/{id}%00", 404), ("/v1/projects/{id}/releases/1.0%00", 404),
             ("/v1/projects/{id}/releases/1.0%00x/note", 404), ("/v1/projects/{id}/releases/1.0/note%00", 404),
-            ("/v1/projects/{id}/releases%2F1.0", 404), ("/v1/projects/{id}/releases%2F%7Bversion%7D", 404)):
-        for method in ("GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND"):
-            request = f"{method} {target.format(id=project.id)} HTTP/1.1\r\nHost: x\r\nX-Key: {live.key}\r\nConnection: close\r\n\r\n"
-            reply, = send_raw(live.address, request.encode(), method)
-            wanted = (status,) if method in ("GET", "HEAD") else (405,) if status == 200 else (status, 405)
-            assert reply.status in wanted and not fault_of(reply, has_body=method != "HEAD"), (method, target, reply)
+            ("/v1/projects/{id}/releases%2F1.0", 404), ("/v1/projects/{id}/releases%2F%7Bversion%7D", 404), ("/login", 200), ("/style.css", 200)):
+        for method, more in (("GET", ""), ("HEAD", ""), ("HEAD", f"Accept: {Visitor.ACCEPT}\r\n"), ("OPTIONS", ""), ("TRACE", ""), ("PROPFIND", "")):
+            request = f"{method} {target.format(id=project.id)} HTTP/1.1\r\nHost: x\r\nX-Key: {live.key}\r\nConnection: close\r\n{more}\r\n"
+            reply, = send_raw(live.address, request.encode(), method)       # a body after HEAD would be read as another answer
+            wanted, is_api = (status,) if method in ("GET", "HEAD") else (405,) if status == 200 else (status, 405), not more and target not in ("/login", "/style.css")
+            assert reply.status in wanted and not fault_of(reply, is_api, method != "HEAD"), (method, target, reply)
 
 
 BEHIND = b"GET /v1/tags HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -16052,6 +16048,7 @@ def test_malformed_and_oversized_requests_are_refused_once_with_a_message(live):
         (b"GET /v1/tags HTTP/1.1\r\nX-Long: " + b"x" * 17 * 1024,                       b"",                                                            431),
         (b"GET /" + b"a" * 17 * 1024 + b" HTTP/1.1",                                    b"",                                                            431),
         (b"POST /v1/tags HTTP/1.1\r\nContent-Length: 1048577",                          b"x" * 1_048_577,                                               413),
+        (b"POST /v1/tags HTTP/1.1\r\nAccept: text/html\r\nContent-Length: 1048577",     b"x" * 1_048_577,                                               413),
         (b"POST /v1/tags HTTP/1.1\r\nTransfer-Encoding: chunked",                       (b"1000\r\n" + b"x" * 0x1000 + b"\r\n") * 512 + b"0\r\n\r\n",   413),
         (b"POST /v1/tags HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 37",          BEHIND,                                                         400),
         (b"POST /v1/tags HTTP/1.1\r\nTransfer-Encoding: chunked",                       b"-1\r\n" + BEHIND,                                             400),
@@ -16198,18 +16195,6 @@ def test_a_request_that_does_not_arrive_in_time_is_cut_off(live):
     assert all(seconds - 1 < closed[at] < seconds + 8 for at, (_, _, seconds) in enumerate(kinds)), closed
 
 
-@contextlib.contextmanager
-def serving(application: Callable[..., Any]) -> Iterator[str]:
-    """The address of an application as ``serve`` runs ours."""
-    server, address = rt.make_server(application, rt.Settings(port=0))
-    server.adj.asyncore_loop_timeout = 0.05
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    yield address
-    server.close()
-    thread.join(5)
-
-
 def answering(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
     """As many KiB as the path says, which begin with the path and what was sent."""
     head = f"{environ['PATH_INFO']} {environ['wsgi.input'].read().decode()} ".encode()
@@ -16253,13 +16238,8 @@ def test_pipelined_requests_are_answered_in_order_however_they_arrive():
 def test_clients_that_do_not_read_keep_little_memory(serve, count):
     """Nor a thread. Review N12, N13: 300 connections that asked 380 times for /v1/openapi.json took 2,604 MiB, 12 stopped every answer."""
     process = serve()
-
-    def resident() -> float:
-        """MiB."""
-        return int(re.search(r"VmRSS:\s*(\d+)", pathlib.Path(f"/proc/{process.process.pid}/status").read_text())[1]) / 1024
-
     times = [seconds_of(lambda: Client(process.address).get("/v1/openapi.json")) for _ in range(20)]
-    before, most = resident(), count / 4 + 10
+    before, most = memory_of(process), count / 4 + 10
     with contextlib.ExitStack() as stack:
         those = [one for source in range(0, count, 100) for one in connected(
             stack, process.address, min(100, count), f"127.0.0.{3 + source // 100}")]
@@ -16270,12 +16250,12 @@ def test_clients_that_do_not_read_keep_little_memory(serve, count):
         began = time.monotonic()
         while len(times) < 120 or time.monotonic() < began + (38 if count > 100 else 3):
             times.append(seconds_of(lambda: Client(process.address).get("/healthz")))
-            assert resident() < before + most
+            assert memory_of(process) < before + most
             time.sleep(0.02)
         assert_prompt(times)
         if count > 100:     # after 30 s all are closed, and a minute later the memory is free again
             until(lambda: len(os.listdir(f"/proc/{process.process.pid}/fd")) < 60, 10)
-            until(lambda: resident() < before + 10, 70)
+            until(lambda: memory_of(process) < before + 10, 70)
     assert "Traceback" not in process.said()
 
 
