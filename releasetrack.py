@@ -147,6 +147,7 @@ PATTERNS_LIMIT = 2000                   # characters of all patterns of a projec
 WORDS_LIMIT = 8                         # of a search in releases
 NOTE_LIMIT = 240 * KIB                  # characters of a release note that are kept
 CVE_LIMIT = 100                         # CVE ids of a release that are kept
+ADVISORY_LIMIT = 20                     # flaws of an installed version that are kept, the worst
 RELEASE_LIMIT = 10_000                  # releases of a project that are kept, the newest
 INSTALLED_LIMIT = 100                   # versions installed of a project, at all places
 ANSWERS_LIMIT = 20                      # of a project, which versions follow what is installed
@@ -925,7 +926,7 @@ class Problem:
         return f"{subject} {self.message}." if subject else self.message
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """A number of things: "1 project", "2,000 projects"."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
@@ -1011,7 +1012,7 @@ class Throttled(ProviderError):
 compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def without_empty(**members: Any) -> dict[str, Any]:
+def drop_empty(**members: Any) -> dict[str, Any]:
     """The members that say something: not None, not false, not empty."""
     return {name: value for name, value in members.items()
             if value is not False and value not in (None, "", (), [])}
@@ -1211,7 +1212,7 @@ class Release:
 
     def as_json(self) -> dict[str, Any]:
         """The contract's Release, without members that are false or empty."""
-        return without_empty(
+        return drop_empty(
             version=self.version, date=self.date, has_note=self.has_note or self.note is not None,
             cve=self.cve, is_prerelease=self.is_prerelease, is_updated=self.is_updated)
 
@@ -1463,7 +1464,7 @@ class Health:
         """Instants as RFC 3339, without members that are empty."""
         instants = {name: timestamp(at) for name in (
             "next_check_at", "checked_at", "succeeded_at", "missing_since") if (at := getattr(self, name))}
-        return without_empty(
+        return drop_empty(
             is_missing=self.is_missing, error=self.error, quota_left=self.quota_left, **instants)
 
 
@@ -1490,12 +1491,12 @@ class Advisory:
 
     @property
     def rank(self) -> int:
-        """0 for what is no certain flaw."""
-        return 0 if self.doubt else 1 + SEVERITIES.index(self.severity)
+        """0 for what is no certain flaw; what is not known may be moderate."""
+        return 0 if self.doubt else 1 + (SEVERITIES.index(self.severity) or 2)
 
     def as_json(self) -> dict[str, Any]:
         """Without members that are empty; without ``is_ended`` where that is not known."""
-        return without_empty(**vars(self)) | ({} if self.is_ended is None else {"is_ended": self.is_ended})
+        return drop_empty(**vars(self)) | ({} if self.is_ended is None else {"is_ended": self.is_ended})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1526,7 +1527,6 @@ class Installation:
     advised_at: float = 0.0         # when OSV was asked last; 0: not yet, or it does not know such projects
     eol: str = ""                   # the day of its end of life; "ended" for one that is not known
     eol_days: int | None = None     # until then, when that was asked
-    alerted: tuple[str, ...] = ()   # of what there were notifications for this place: ids with severities
 
     @property
     def vulnerabilities(self) -> list[Advisory]:
@@ -1572,9 +1572,9 @@ class Installation:
     def as_json(self) -> dict[str, Any]:
         """Without members that are false or empty, but for the version."""
         seen_at = timestamp(self.seen_at) if self.seen_at else ""
-        return {"version": self.version} | without_empty(**vars(self) | {
+        return {"version": self.version} | drop_empty(**vars(self) | {
             "seen_at": seen_at, "behind": self.behind or None, "first_digest": None, "previous_digest": None,
-            "previous_label": None, "alerted": None, "eol_days": None,
+            "previous_label": None, "eol_days": None,
             "advised_at": timestamp(self.advised_at) if self.advised_at else "",
             "advisories": [one.as_json() for one in self.advisories]})
 
@@ -1602,6 +1602,7 @@ class Project:
     skipped_version: str = ""       # is ignored; it counts until a newer one comes
     snoozed_until: float | None = None
     version_answers: tuple[tuple[str, bool], ...] = ()      # a version, and whether those like it follow mine
+    alerted: tuple[str, ...] = ()       # what there were notifications of: rank, flaw and place of each
     revision: int = dataclasses.field(default=0, compare=False)     # of all that its rules are applied to
 
     @classmethod
@@ -1623,8 +1624,11 @@ class Project:
 
     @property
     def vulnerabilities(self) -> list[Advisory]:
-        """Of all places, each once, the worst first."""
-        found = {each.id: each for one in self.installed for each in one.vulnerabilities}
+        """Of all places, each once, the worst first; ended by the update where it is so everywhere."""
+        found = dict[str, Advisory]()
+        for each in (each for one in self.installed for each in one.vulnerabilities):
+            other = found.get(each.id, each)
+            found[each.id] = dataclasses.replace(each, is_ended=each.is_ended and other.is_ended)
         return sorted(found.values(), key=lambda one: -one.rank)
 
     @property
@@ -1664,11 +1668,11 @@ class Project:
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
         about = {"id": self.id, "name": self.name, "provider": self.provider, "url": url}
-        return about | without_empty(
+        return about | drop_empty(
             **{option.name: option.type.to_json(value) for option in PROJECT_OPTIONS
                if (value := getattr(self, option.name)) != option.default},
             source=self.health.as_json(),
-            exclude_version_regexp=[without_empty(value=value, inverse=inverse)
+            exclude_version_regexp=[drop_empty(value=value, inverse=inverse)
                                     for value, inverse in self.exclude_version_regexp],
             tags=self.tags, installed=[one.as_json() for one in self.installed],
             version_answers=[{"version": one, "follows": does} for one, does in self.version_answers],
@@ -1856,7 +1860,7 @@ class Job:
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdicts:
+class RuleResult:
     """What a project's patterns and installations say of the releases that there are."""
     project: Project                            # as it was judged, with its installations compared
     ruled_out: Collection[str] = ()             # versions that are excluded
@@ -1879,7 +1883,7 @@ class CheckResult:
     after: Mapping[str, Release] = dataclasses.field(default_factory=dict)     # and is now, as of compare()
     news: Sequence[str] = ()            # versions, new or updated, since the first check
     events: Sequence[Event] = ()
-    verdicts: Mapping[str, Verdicts] = dataclasses.field(default_factory=dict)     # by project id
+    verdicts: Mapping[str, RuleResult] = dataclasses.field(default_factory=dict)     # by project id
 
     @property
     def changed(self) -> list[Release]:
@@ -2558,7 +2562,8 @@ CREATE TABLE project (
     is_narrow INTEGER NOT NULL DEFAULT 0 CHECK (is_narrow IN (0, 1)), installed TEXT NOT NULL DEFAULT '[]',
     places TEXT NOT NULL DEFAULT '[]', update_state TEXT NOT NULL DEFAULT '',
     urgency INTEGER NOT NULL DEFAULT 0, skipped_version TEXT NOT NULL DEFAULT '', snoozed_until REAL,
-    added_at REAL NOT NULL, version_answers TEXT NOT NULL DEFAULT '[]', UNIQUE (account_id, source_id)
+    added_at REAL NOT NULL, version_answers TEXT NOT NULL DEFAULT '[]', alerted TEXT NOT NULL DEFAULT '[]',
+    UNIQUE (account_id, source_id)
 ) STRICT;
 CREATE INDEX project_of_source ON project (source_id);
 CREATE INDEX project_by_newest ON project (account_id, newest_date);
@@ -2703,6 +2708,7 @@ ALTER TABLE setting_8 RENAME TO setting;
 ALTER TABLE project ADD COLUMN is_muted INTEGER NOT NULL DEFAULT 0 CHECK (is_muted IN (0, 1));
 PRAGMA user_version = 8;
 """, 8: """
+ALTER TABLE project ADD COLUMN alerted TEXT NOT NULL DEFAULT '[]';
 CREATE TABLE document (
     name TEXT PRIMARY KEY, version TEXT NOT NULL, body TEXT NOT NULL, read_at REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -2791,7 +2797,7 @@ class StoreError(ReleasetrackError):
     """The store cannot be opened at all: not a store, of a newer version, or no permission."""
 
 
-def searchable(text: str | None) -> str:
+def search_term(text: str | None) -> str:
     """As much of a text as is sought, by instr(): hostile words and notes can make LIKE take a minute."""
     return (text or "")[:NAME_LIMIT].encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
@@ -2802,9 +2808,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {       # of a column, by the type o
     "tuple[str, ...]": lambda text: tuple(json.loads(text)) if text else (),
     "tuple[tuple[str, bool], ...]": lambda text: tuple(map(tuple, json.loads(text))),
     "tuple[Installation, ...]": lambda text: tuple(
-        Installation(**one | {name: tuple(one.get(name, ())) for name in ("cve", "alerted")} | {
-            "advisories": tuple(Advisory(**each | {"aliases": tuple(each["aliases"])})
-                                for each in one.get("advisories", ()))}) for one in json.loads(text)),
+        Installation(**one | {"cve": tuple(one.get("cve", ())), "advisories": tuple(
+            Advisory(**each | {"aliases": tuple(each["aliases"])}) for each in one.get("advisories", ()))})
+        for one in json.loads(text)),
     "Mapping[str, tuple[str, ...]]": lambda text: {
         kind: tuple(ids) for kind, ids in json.loads(text).items()},
     "Mapping[str, Any]": json.loads,
@@ -3034,8 +3040,8 @@ class Database:
     def require_quota(self, name: str, used: int) -> None:
         """Raise Invalid, in the transaction that adds one more, where an account has all that it may have."""
         if used >= (limit := self.quota_of(name)):
-            raise Invalid(f"An account may have at most {counted(limit, name[:-1])}; --quota {name}=N raises "
-                          "that.")
+            raise Invalid(f"An account may have at most {pluralize(limit, name[:-1])}; --quota {name}=N "
+                          "raises that.")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -3712,7 +3718,7 @@ def _state_of(project: Project) -> dict[str, Any]:
             "update_state": project.update_state, "urgency": project.urgency}
 
 
-def _write_verdicts(db: sqlite3.Connection, verdicts: Verdicts, revision: int) -> None:
+def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int) -> None:
     """Keep what a project's rules exclude, and how its installations compare, if it is of that revision."""
     values = _state_of(verdicts.project) | {
         "revision": revision, "ruled_out": compact_json(list(verdicts.ruled_out))}
@@ -4081,7 +4087,7 @@ class Projects(_Part):
                       CASE :order WHEN 'name' THEN name END COLLATE NOCASE,
                       CASE :order WHEN 'name' THEN provider END, project.rowid DESC
             """, {"account": account_id, "order": order, "provider": provider, "tag": tag,
-                  "text": searchable(text), "is_failing": is_failing})]
+                  "text": search_term(text), "is_failing": is_failing})]
         if is_reversed:
             ids.reverse()
         return self.of_ids(account_id, ids[(page - 1) * size:page * size]), len(ids)
@@ -4094,7 +4100,7 @@ class Projects(_Part):
             SELECT DISTINCT provider FROM project JOIN source ON source.id = source_id
              WHERE account_id = ? ORDER BY provider""", (account_id,))]
 
-    def unjudged(self, ids: Collection[str] | None = None) -> list[tuple[str, str]]:
+    def with_pending_rules(self, ids: Collection[str] | None = None) -> list[tuple[str, str]]:
         """``(account, id)`` of projects whose rules have not judged all releases; accounts in turn."""
         return [(row["account_id"], row["id"]) for row in self._db.rows("""
             SELECT id, account_id FROM project
@@ -4107,9 +4113,9 @@ class Projects(_Part):
         """Have the tracker compare what is installed of projects, and wait for it, at most so long."""
         self._db.has_to_compare.set()
         self._db.check_wakeup.set()
-        self._db.await_others(lambda: not self.unjudged(ids), seconds)
+        self._db.await_others(lambda: not self.with_pending_rules(ids), seconds)
 
-    def record_verdicts(self, verdicts: Verdicts) -> None:
+    def record_verdicts(self, verdicts: RuleResult) -> None:
         with self._db.transaction() as db:
             _write_verdicts(db, verdicts, verdicts.project.revision)
             _write_newest(db, verdicts.project.source_id)
@@ -4121,12 +4127,14 @@ class Projects(_Part):
             if before := self.get(project.account_id, project.id):
                 after, event = change(before)
                 db.execute("""
-                    UPDATE project SET installed = :installed, urgency = :urgency, revision = revision + 1,
-                           judged_revision = judged_revision + 1
-                     WHERE id = :id""", _state_of(after))
+                    UPDATE project SET installed = :installed, urgency = :urgency, alerted = :alerted,
+                           revision = revision + 1, judged_revision = judged_revision + 1
+                     WHERE id = :id""", _state_of(after) | {"alerted": compact_json(after.alerted)})
                 if event:
                     self._store.outbox.insert(db, event, self._db.clock())
         self._db.send_wakeup.set()
+        if self.with_pending_rules([project.id]):       # as it is judged just now, which is not written then
+            self._db.has_to_compare.set()
 
     def versions_installed(self, source_id: int) -> list[str]:
         return [row["version"] for row in self._db.rows("""
@@ -4148,13 +4156,13 @@ class Projects(_Part):
                     SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
                AND (:text = '' OR instr(lower(name), lower(:text)))
              ORDER BY urgency DESC, name COLLATE NOCASE, project.id
-            """, {"account": account_id, "now": now, "place": place, "tag": tag, "text": searchable(text)})]
+            """, {"account": account_id, "now": now, "place": place, "tag": tag, "text": search_term(text)})]
         if place is not None:       # what other places run does not count
             narrow = self.of_ids(account_id, [id_ for id_, *_ in found], place)
             narrow.sort(key=lambda one: one.urgency, reverse=True)
             found = [(one.id, one.state(now), one.urgency) for one in narrow if one.installed]
         # What is vulnerable or has ended is no quiet matter, whether there is an update or not.
-        grouped = [(id_, "behind" if urgency >= ENDED and state not in ("skipped", "snoozed") else state)
+        grouped = [(id_, "behind" if urgency >= ENDED and state != "snoozed" else state)
                    for id_, state, urgency in found if urgency >= least]
         return {group: [id_ for id_, state in grouped if state in states]
                 for group, states in _UPDATE_GROUPS.items()}
@@ -4234,7 +4242,7 @@ class Releases(_Part):
                     SELECT 1 FROM note
                      WHERE release_id = release.id AND instr(lower(title || ' ' || message), lower(:text))))
              ORDER BY date DESC, id DESC
-            """, {"source": project.source_id, "text": searchable(text), "is_final": is_final})]
+            """, {"source": project.source_id, "text": search_term(text), "is_final": is_final})]
         found = self._db.rows("""
             SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
               FROM project_release_view
@@ -4328,7 +4336,7 @@ class Releases(_Part):
              ORDER BY date DESC, id DESC
             """, {"limit": size + 1, "offset": (page - 1) * size, "reach": page * size, "account": account_id,
                   "provider": provider, "tag": tag, "is_security": is_security,
-                  "words": compact_json(searchable(text).split()[:WORDS_LIMIT]),
+                  "words": compact_json(search_term(text).split()[:WORDS_LIMIT]),
                   "is_unread": is_unread, "start": NOTE_PREVIEW_CHARS})
         projects = {project.id: project for project in self._store.projects.of_ids(
             account_id, list(dict.fromkeys(row["project_id"] for row in found)))}
@@ -5502,7 +5510,7 @@ def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
     if bearer:
         asked = dict(re.findall(r'\b(\w+)="([^"]*)"', bearer[1]))
         realm = urljoin(answer.url, asked["realm"])
-        query = without_empty(service=asked.get("service"), scope=f"repository:{project.name}:pull")
+        query = drop_empty(service=asked.get("service"), scope=f"repository:{project.name}:pull")
         separator = "&" if "?" in realm else "?"
         token = (yield Request(f"{realm}{separator}{urllib.parse.urlencode(query)}", basic)).json()
         access["Authorization"] = f"Bearer {token.get('token') or token['access_token']}"
@@ -6566,11 +6574,13 @@ _OSV_ECOSYSTEMS = {"pypi": "PyPI", "npm": "npm", "yarn": "npm", "github-npm": "n
 def osv_package(provider: Provider, name: str) -> tuple[str, str] | None:
     """``(ecosystem, name)`` of a project there; of a forge's repository the ecosystem is "GIT", whose answers
     are not certain. None: OSV does not know such projects, whatever it would answer."""
+    built_in = PROVIDERS.get(provider.id)
+    if not built_in or built_in.site != provider.site:      # an operator's own server
+        return None
     if provider.id in _OSV_ECOSYSTEMS:
         return _OSV_ECOSYSTEMS[provider.id], name
-    if provider.id in PROVIDERS and provider.dialect.read in (github, gitlab, forgejo):
-        return "GIT", PROVIDERS[provider.id].site.partition("://")[2] + f"/{name}"
-    return None
+    return ("GIT", f"{provider.site.partition('://')[2]}/{name}") if provider.dialect.read in (
+        github, gitlab, forgejo) else None
 
 
 # Products of https://endoflife.date that its list of purls does not have.
@@ -6582,7 +6592,7 @@ def product_of(provider: Provider, name: str, products: Mapping[str, str]) -> st
     if provider.id == "endoflife":
         return name
     types = [type_ for type_, id_ in PURL_TYPES.items() if id_ == provider.id]
-    purls = [f"pkg:{type_}/{name}" for type_ in types]
+    purls = [f"pkg:{type_}/{quote(name.replace(':', '/')).lower()}" for type_ in types]
     return next((found for purl in purls if (found := products.get(purl) or _PRODUCTS.get(purl))), "")
 
 
@@ -8147,14 +8157,15 @@ def before_update(one: Installation, now: float) -> Installation:
     return Installation(one.place, one.previous, one.previous_digest, one.origin, now, one.previous_label)
 
 
-def with_said(installed: Iterable[Installation], said: Sequence[Installation]) -> tuple[Installation, ...]:
+def replace_at_places(installed: Iterable[Installation],
+                      said: Sequence[Installation]) -> tuple[Installation, ...]:
     """What is installed, with what a person says of some places instead of what was known of those."""
     places = {one.place for one in said}
     return *(one for one in installed if one.place not in places), *said
 
 
 @dataclasses.dataclass(frozen=True)
-class Span:
+class ReleaseRange:
     """The releases of a project after a version, up to another, newest first."""
     since: str
     until: str
@@ -8184,7 +8195,8 @@ class Span:
         return pages
 
 
-def changes_between(since: str, until: str, releases: Mapping[str, Release], rules: VersionRules) -> Span:
+def changes_between(since: str, until: str, releases: Mapping[str, Release],
+                    rules: VersionRules) -> ReleaseRange:
     """What follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
     if not is_comparable(since, releases, rules):
         raise Invalid(Problem("since", f"must be like the project's versions; {since[:NAME_LIMIT]!r} is not"))
@@ -8193,14 +8205,14 @@ def changes_between(since: str, until: str, releases: Mapping[str, Release], rul
     newer = newer_versions(since, releases, rules, with_prereleases=True)
     finals = [version for version in newer if not releases[version].is_prerelease]
     until = until or (finals or newer or [since])[-1]
-    return Span(since, until, tuple(        # an update to a version is the same, rebuilt or not
+    return ReleaseRange(since, until, tuple(        # an update to a version is the same, rebuilt or not
         dataclasses.replace(releases[version], is_updated=False)
         for version in reversed(newer) if rules.order(version) <= rules.order(until)),
         bool(finals) and not rules.is_prerelease(until))
 
 
-def verdicts_on(project: Project, releases: Mapping[str, Release], rules: VersionRules,
-                ruled_out: Collection[str]) -> Verdicts:
+def apply_rules(project: Project, releases: Mapping[str, Release], rules: VersionRules,
+                ruled_out: Collection[str]) -> RuleResult:
     """What a project's patterns, which rule out some of the releases, and its installations say: what is not
     newer than those that can be compared is no news, unless it is the latest and names a CVE, or the first of
     which nobody knows whether it follows. Where none can be compared, all is news."""
@@ -8208,14 +8220,16 @@ def verdicts_on(project: Project, releases: Mapping[str, Release], rules: Versio
     if rules.is_image and (tags or project.exclude_version_regexp):
         ruled_out = {*ruled_out, *(tag for tag in releases if is_left_out(tag, tags))}
     known = {version: one for version, one in releases.items() if version not in ruled_out}
-    installed = tuple(compared(one, known, rules) for one in project.installed)
+    pairs = [(one, compared(one, known, rules)) for one in project.installed]
+    installed = tuple(now if now.newest == one.newest else dataclasses.replace(now, advisories=tuple(
+        dataclasses.replace(flaw, is_ended=None) for flaw in now.advisories)) for one, now in pairs)
     after = dataclasses.replace(project, installed=installed)
     versions = {one.compared_as for one in installed if not rules.is_moving(one.compared_as)
                 and is_comparable(one.compared_as, known, rules)}
     moving = {one.version for one in installed
               if rules.is_moving(one.version) and _digest_of(known.get(one.version))}
     if project.notify_level == "all" or not (versions or moving - {"latest"}):
-        return Verdicts(after, ruled_out)
+        return RuleResult(after, ruled_out)
     asked = {rules.form(rules.parts(one.may_follow)) for one in project.installed if one.may_follow}
     latest = max(known, key=lambda version: known[version].place or 0)
     mine = [rules.parts(version) for version in versions]
@@ -8225,11 +8239,11 @@ def verdicts_on(project: Project, releases: Mapping[str, Release], rules: Versio
     newer = {version for one in versions for version in newer_versions(one, known, rules)}
     doubts = {version for version in allowed - {""}
               if known[version].cve or rules.form(rules.parts(version)) not in asked}
-    return Verdicts(after, {*ruled_out, *others}, newer | doubts,
-                    versions | moving if rules.is_image else versions | newer)
+    return RuleResult(after, {*ruled_out, *others}, newer | doubts,
+                      versions | moving if rules.is_image else versions | newer)
 
 
-def judged(releases: Sequence[Release], verdicts: Verdicts) -> list[Release]:
+def with_exclusions(releases: Sequence[Release], verdicts: RuleResult) -> list[Release]:
     """The releases as the verdicts rule them out."""
     def is_out(release: Release) -> bool:
         news = verdicts.rebuilds if release.is_updated else verdicts.wanted
@@ -8238,7 +8252,7 @@ def judged(releases: Sequence[Release], verdicts: Verdicts) -> list[Release]:
     return [dataclasses.replace(release, is_ruled_out=is_out(release)) for release in releases]
 
 
-def excluded(project: Project, release: Release) -> bool:
+def is_excluded(project: Project, release: Release) -> bool:
     """Whether the project's options exclude a release that was read or judged for it. Its level excludes
     smaller steps, but none that names a CVE or that nothing is known of, such as the first version's."""
     is_small = (project.notify_level in ("minor", "major")
@@ -8274,17 +8288,18 @@ def cvss_severity(vector: str) -> str:
         math.ceil(score * 10 - 1e-6) / 10 >= least)), "")
 
 
-def osv_matches(url: str, queries: Iterable[OsvQuery],
-                ask: Callable[[Request], Answer]) -> dict[OsvQuery, dict[str, str]]:
-    """``{query: {id of a record: when that was modified}}``, without the queries that could not be answered.
-    https://google.github.io/osv.dev/post-v1-querybatch/: one bad query fails a batch, and is named."""
-    found = {query: dict[str, str]() for query in queries}
-    waiting, wrong = [(query, "") for query in found], list[tuple[OsvQuery, str]]()
-    batches = [waiting[at:at + 1000] for at in range(0, len(waiting), 1000)]
-    for _ in range(len(batches) + 50):          # as many further pages and bad queries
+def read_osv_matches(found: dict[OsvQuery, dict[str, str]], url: str, queries: Iterable[OsvQuery],
+                     ask: Callable[[Request], Answer]) -> None:
+    """Put into ``found`` the ids of the records that match each query, and when they were modified; not of a
+    query that cannot be answered, as one that is wrong, which fails its batch, or whose pages do not end.
+    https://google.github.io/osv.dev/post-v1-querybatch/"""
+    waiting = [(query, "") for query in dict.fromkeys(queries)]
+    batches = deque(waiting[at:at + 1000] for at in range(0, len(waiting), 1000))
+    partial, pages = dict[OsvQuery, dict[str, str]](), Counter[OsvQuery]()
+    for _ in range(len(batches) + 200):         # as many further pages and wrong queries
         if not batches:
             break
-        batch = batches.pop()
+        batch = batches.popleft()
         body = {"queries": [{"package": {"ecosystem": ecosystem, "name": name}, "version": version}
                             | ({"page_token": token} if token else {})
                             for (ecosystem, name, version), token in batch]}
@@ -8294,26 +8309,30 @@ def osv_matches(url: str, queries: Iterable[OsvQuery],
             named = re.search("query at index ([0-9]{1,4})", answer.text()[:4 * KIB])
             at = int(named[1]) if named else len(batch) // 2        # else in one of the halves
             batches += [part for part in (batch[:at], batch[at + bool(named):]) if part and len(batch) > 1]
-            wrong += batch[at:at + 1] if named or len(batch) == 1 else []
             continue
         more = list[tuple[OsvQuery, str]]()
         for (query, _), result in zip(batch, answer.json()["results"], strict=True):
-            found[query] |= {one["id"]: str(one["modified"]) for one in result.get("vulns") or ()}
-            more += [(query, result["next_page_token"])] if result.get("next_page_token") else []
+            ids = partial.setdefault(query, {})
+            ids |= {one["id"]: str(one["modified"]) for one in result.get("vulns") or ()}
+            pages[query] += 1
+            if not (token := result.get("next_page_token")):
+                found[query] = ids
+            elif pages[query] < 20:
+                more.append((query, token))
         batches += [more] if more else []
-    unanswered = {query for query, _ in (*wrong, *itertools.chain(*batches))}
-    return {query: ids for query, ids in found.items() if query not in unanswered}
 
 
 def trimmed_record(record: Any) -> dict[str, Any]:
     """What is kept of a record: https://ossf.github.io/osv-schema/  Raises what an odd one makes raise."""
     def text(value: Any) -> str:
-        return UNSTORABLE.sub("\ufffd", value or "")[:NAME_LIMIT]
+        odd = f"{UNSTORABLE.pattern}|[\u202a-\u202e\u2066-\u2069]"        # and marks of direction
+        return re.sub(odd, "\ufffd", value or "")[:NAME_LIMIT]
     affected = [one for one in record.get("affected") or () if one.get("package")][:200]
     scores = [one.get("score") or "" for each in (record, *affected) for one in each.get("severity") or ()]
-    word = text((record.get("database_specific") or {}).get("severity")).lower()
+    is_malware = text(record["id"]).startswith("MAL-")
+    word = "critical" if is_malware else text((record.get("database_specific") or {}).get("severity")).lower()
     return {
-        "id": text(record["id"]), "aliases": list(map(text, record.get("aliases") or ()))[:CVE_LIMIT],
+        "id": text(record["id"]), "aliases": list(map(text, record.get("aliases") or ()))[:10],
         "withdrawn": bool(record.get("withdrawn")), "title": re.split(r"(?<=[.!?])\s|\n", text(
             record.get("summary") or record.get("details")).strip())[0],
         "severity": word if word in SEVERITIES[1:] else next(filter(None, map(cvss_severity, scores)), ""),
@@ -8331,12 +8350,14 @@ def _fixed_in(record: Mapping[str, Any], query: OsvQuery, order: Callable[[str],
         names = [pep503(name) if query[0] == "PyPI" else name for name in (one["name"], query[1])]
         begin: VersionOrder | None = None
         is_mine = one["ecosystem"] == query[0] and names[0] == names[1]
-        for kind, version in one["events"] if is_mine else ():
+        for at, kind, version in sorted((((), []) if version == "0" else order(version), kind, version)
+                                        for kind, version in one["events"]) if is_mine else ():
             if kind == "introduced":
-                begin = ((), []) if version == "0" else order(version)
+                begin = at
             elif kind in ("fixed", "last_affected") and begin is not None and begin <= mine and (
-                    mine < order(version) or kind == "last_affected" and mine == order(version)):
+                    mine < at or kind == "last_affected" and mine == at):
                 found.append(version if kind == "fixed" else f"above {version}")
+                break
     return found
 
 
@@ -8363,35 +8384,41 @@ def advisories_of(query: OsvQuery, records: Sequence[Mapping[str, Any]], left: C
             max(fixed, key=lambda version: order(version.removeprefix("above ")), default=""),
             None if left is None else ids.isdisjoint(left),
             "possible" if query[0] == "GIT" else "notice" if all(one["is_notice"] for one in those) else ""))
-    return tuple(sorted(found, key=lambda one: (-one.rank, one.id)))[:CVE_LIMIT]
+    return tuple(sorted(found, key=lambda one: (-one.rank, one.id)))[:ADVISORY_LIMIT]
 
 
-def end_of_life(version: str, cycles: Iterable[Sequence[Any]], now: float) -> tuple[str, int | None]:
+def end_of_life(numbers: Sequence[int], cycles: Iterable[Sequence[Any]],
+                now: float) -> tuple[str, int | None]:
     """``(day, days until then)`` of the end of life of a version's cycle, the longest whose name its first
     numbers are: "ended" and 0 where only that is known, "" and None where no end is. ``cycles``: name, day,
     whether it has ended."""
-    numbers = version_parts(version).numbers
-    names = {".".join(map(str, numbers[:size])): size for size in range(1, len(numbers) + 1)}
-    known = [(names[name], day, has_ended) for name, day, has_ended in cycles if name in names]
+    known = [(len(name.split(".")), day, has_ended) for name, day, has_ended in cycles
+             if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})*", name)
+             and tuple(map(int, name.split("."))) == tuple(numbers[:len(name.split("."))])]
     _, day, has_ended = max(known, default=(0, None, False), key=lambda one: one[0])
     with contextlib.suppress(ValueError):
         return str(day), math.ceil((instant_of(f"{day}T00:00:00") - now) / DAY)
     return ("ended", 0) if has_ended else ("", None)
 
 
-def alerts_of(before: Installation, after: Installation) -> tuple[list[Advisory], str, tuple[str, ...]]:
-    """``(what is to be notified of what was found out about a place, words on its end of life, what there
-    were notifications of then)``: of each flaw once and when it is worse, of an end 90 and 7 days before."""
-    ranks = {id_: int(rank) for id_, _, rank in (one.rpartition(" ") for one in before.alerted)}
-    news = [one for one in after.vulnerabilities
-            if one.rank > max(ranks.get(id_, 0) for id_ in (one.id, *one.aliases))]
-    days, words = after.eol_days, ""
-    step = 2 if days is not None and 0 < days <= 7 else 1 if days is not None and 0 < days <= 90 else 0
-    if step > ranks.get(f"eol {after.eol}", 0):
-        words = f"reaches its end of life on {after.eol}, in {counted(days or 0, 'day')}"
-        ranks[f"eol {after.eol}"] = step
-    ranks |= {one.id: one.rank for one in news}
-    return news, words, tuple(f"{id_} {rank}" for id_, rank in ranks.items())
+def alerts_of(project: Project) -> tuple[list[tuple[Installation, list[Advisory], str]], tuple[str, ...]]:
+    """``(each installation with the flaws, and words on an end of life, that are to be notified; what there
+    will have been notifications of then)``: each once a place and when it is worse, an end 90 and 7 days
+    before."""
+    ranks = {what: int(rank) for rank, _, what in (one.partition(" ") for one in project.alerted)}
+    found = list[tuple[Installation, list[Advisory], str]]()
+    for one in project.installed:
+        news, days, words = list[Advisory](), one.eol_days, ""
+        for flaw in one.vulnerabilities:
+            if flaw.rank > max(ranks.get(f"{id_} {one.place}", 0) for id_ in (flaw.id, *flaw.aliases)):
+                news.append(flaw)
+                ranks[f"{flaw.id} {one.place}"] = flaw.rank
+        step = 2 if days is not None and 0 < days <= 7 else 1 if days is not None and 0 < days <= 90 else 0
+        if step > ranks.get(f"{one.eol} {one.place}", 0):
+            words = f"reaches its end of life on {one.eol}, in {pluralize(days or 0, 'day')}"
+            ranks[f"{one.eol} {one.place}"] = step
+        found += [(one, news, words)] if news or words else []
+    return found, tuple(f"{rank} {what}" for what, rank in ranks.items())[-1000:]
 
 
 # ---- who is notified, and when
@@ -8491,12 +8518,12 @@ def _account_body(account: Account) -> dict[str, Any]:
 def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
     """The contract's body of a notification; optional members only when they say something."""
     project, note = subscriber.project, release.note
-    return without_empty(       # is_major is for people; no webhook is sent it
+    return drop_empty(       # is_major is for people; no webhook is sent it
         is_major=release.step == "major" and not release.is_updated,
         provider=project.provider, project=project.name, version=release.version, time=release.date,
         cve=list(release.cve), is_prerelease=release.is_prerelease, is_updated=release.is_updated,
         note=note and {"title": note.title, "message": note.message},
-        installed=[without_empty(place=one.place, version=one.shown, behind=one.behind or None, may_follow=(
+        installed=[drop_empty(place=one.place, version=one.shown, behind=one.behind or None, may_follow=(
             one.may_follow if one.may_follow == release.version else None)) for one in project.installed],
         account=_account_body(subscriber.account),
         tags=[tag.as_json() for tag in subscriber.tags], project_note=project.note)
@@ -8556,9 +8583,9 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
     that were rebuilt together. ``rewritten``: of a rewritten history, one notice, for no webhook. ``gap``: as
     ``gap_of`` words it."""
     project = subscriber.project
-    wanted = [release for release in news if not excluded(project, release)
+    wanted = [release for release in news if not is_excluded(project, release)
               and (release.cve or not project.is_snoozed(now))]
-    changed = sum(not excluded(project, release) for release in rewritten)
+    changed = sum(not is_excluded(project, release) for release in rewritten)
     machines, people = (
         dataclasses.replace(subscriber, destinations=tuple(
             one for one in subscriber.destinations if (one.kind == "webhook") is is_machine))
@@ -8573,7 +8600,7 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
         return release_event(about, release, provider, recipients_of(receiving, release, now, settings))
 
     def summary(text: str, about: Release) -> Event:
-        details = without_empty(text=text, cve=list(about.cve))
+        details = drop_empty(text=text, cve=list(about.cve))
         return Event(project.id, notice_body(subscriber, now, **details), page_of(provider, project.name),
                      recipients_of(people, about, now, settings), "summary")
     events = [summary(gap, Release("", None))] if gap and wanted else []
@@ -8609,7 +8636,7 @@ def update_words(project: Project) -> str:
     cves = ", ".join(one.cve[:3]) + (" and more" if len(one.cve) > 3 else "")
     said = f"You run {one.shown}{at}"
     if state == "behind":
-        said += f": {one.newest} is {counted(one.behind, 'release')} ahead ({one.step})"
+        said += f": {one.newest} is {pluralize(one.behind, 'release')} ahead ({one.step})"
         said += (f", fixing {cves}" if cves else "") + (
             f". Of {one.shown} there is a new build" if one.is_rebuilt else "")
     elif state == "new build":
@@ -8621,8 +8648,10 @@ def update_words(project: Project) -> str:
         ended = [one for one in flaws if one.is_ended]
         said += f". Known: {', '.join(map(str, flaws[:3]))}" + (" and more" if len(flaws) > 3 else "")
         said += f"; the update ends {len(ended)} of {len(flaws)}" if ended else ""
-    if one.eol_days is not None and one.eol_days <= 90:
-        said += ". Its end of life " + ("has come" if one.eol_days <= 0 else f"is on {one.eol}")
+    for each in project.installed:
+        if each.eol_days is not None and each.eol_days <= 90:
+            said += f". The end of life of {each.shown} " + (
+                "has come" if each.eol_days <= 0 else f"is on {each.eol}")
     behind, unsure = places.get("behind", {}) | places.get("new build", {}), places.get("unsure", {})
     return said + "." + "".join(f" {words}: {', '.join(those)}." for words, those in (
         ("Also behind", behind), ("Also unsure" if state == "unsure" else "Unsure", unsure)) if those)
@@ -8657,7 +8686,10 @@ def advice_event(subscriber: Subscriber, found: Iterable[tuple[Installation, Seq
     about = Release("", None, cve=tuple(ids)) if ids else None
     body = notice_body(subscriber, now, heading=heading, lines=lines, cve=list(ids)[:CVE_LIMIT])
     url = f"{settings.base_url}/projects/{project.id}" if settings.base_url else ""
-    return Event(project.id, body, url, recipients_of(people, about, now, settings), "summary")
+    # Together with those of other projects, of which there are many after a first scan.
+    return Event(project.id, body, url, tuple(
+        dataclasses.replace(one, is_digested=True, due_at=max(one.due_at, now + MINUTE))
+        for one in recipients_of(people, about, now, settings)), "summary")
 
 
 def report_event(destination: Destination, account: Account, projects: Iterable[Project], now: float,
@@ -8669,9 +8701,11 @@ def report_event(destination: Destination, account: Account, projects: Iterable[
                  or project.most_urgent and project.most_urgent.cve]
     if not found:
         return None
-    unsure = sum(project.update_state == "unsure" for project in found)
-    counts = {"behind": len(found) - unsure, "unsure": unsure}
-    body = {"heading": ", ".join(f"{counted(count, 'project')} {'is' if count == 1 else 'are'} {state}"
+    states = Counter(project.update_state for project in found)
+    counts = {"behind": states["behind"] + states["new build"], "unsure": states["unsure"],
+              "vulnerable": sum(project.urgency >= VULNERABLE for project in found),
+              "at the end of life": sum(project.urgency % VULNERABLE >= ENDED for project in found)}
+    body = {"heading": ", ".join(f"{pluralize(count, 'project')} {'is' if count == 1 else 'are'} {state}"
                                  for state, count in counts.items() if count),
             "lines": [f"{project.name}: {update_words(project)}" for project in found],
             "time": timestamp(now), "account": _account_body(account)}
@@ -8723,7 +8757,7 @@ HOST_LIMITS.update(dict.fromkeys(
     HostLimit(10, 5.0)))
 
 
-_RECORD_LIMIT = 2000            # of OSV's that are asked for
+_FAULT_LIMIT = 10           # requests that fail, after which no further record or product is asked for
 _JUDGING, _ADVISING = Job("judging", "", ""), Job("advising", "", "")        # one at a time
 
 
@@ -8731,43 +8765,40 @@ class Advisor:
     """Finds out which versions that run are known to be vulnerable, or near their end of life."""
     def __init__(self, store: Store, fetcher: Fetcher, clock: Callable[[], float]) -> None:
         self.store, self._fetcher, self._clock = store, fetcher, clock
+        self._faults = Counter[str]()       # of this round
 
     def advise(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
-        """Ask about all that is installed, and record what is known of it, with notifications of what is new.
-        What could not be asked stays as it was, and is an outage of the fetcher."""
+        """Ask about all that is installed and was not asked about for a day, and record what is known of it,
+        with notifications. What could not be asked stays as it was, and is an outage of the fetcher."""
         projects = [(project, provider) for project in self.store.projects.installed()
                     if (provider := providers.get(project.provider))]
-        if not settings.osv_url or not projects:
-            return
-        queries = dict[OsvQuery, None]()
-        for project, provider in projects:
-            for one in project.installed if osv_package(provider, project.name) else ():
-                queries |= dict.fromkeys(self._queries(provider, project, one))
         matches, records, cycles = dict[OsvQuery, dict[str, str]](), dict[str, Any](), dict[str, Any]()
-        with self._outage("vulnerabilities"):
-            matches = osv_matches(settings.osv_url, queries, self._ask)
-            if missing := len(queries) - len(matches):
-                raise ProviderError(f"it did not answer for {counted(missing, 'version')}")
-        with self._outage("advisories"):
-            wanted = {id_: modified for found in matches.values() for id_, modified in found.items()}
-            for id_, modified in itertools.islice(wanted.items(), _RECORD_LIMIT):
-                url = f"{settings.osv_url}/v1/vulns/{quote(id_, safe='')}"
-                records[id_] = trimmed_record({"id": id_})
-                with contextlib.suppress(*_UNREADABLE):     # an odd one is a flaw, too
-                    records[id_] = self._kept(url, trimmed_record, modified) or records[id_]
-        with self._outage("end of life"):
-            cycles = self._cycles(projects, providers)
+        queries = [query for project, provider in projects for one in project.installed
+                   if self._is_due(one) for query in self._queries(provider, project, one)]
+        self._fetcher.outages.clear()
+        self._faults.clear()
+        if settings.osv_url:
+            with self._outage("vulnerabilities"):
+                read_osv_matches(matches, settings.osv_url, queries, self._ask)
+                if missing := len({*queries} - matches.keys()):
+                    raise ProviderError(f"it did not answer for {pluralize(missing, 'version')}")
+            self._read_records(settings.osv_url, records, matches)
+            self._read_cycles(cycles, projects, providers)
         for project, provider in projects:
             with logged(f"project {project.id}: what is vulnerable"):
-                self._record(project, provider, settings, matches, records, cycles.get(project.id) or ())
+                self._record(project, provider, settings, matches, records, cycles.get(project.id))
+
+    def _is_due(self, one: Installation) -> bool:
+        return self._clock() - one.advised_at >= DAY or bool(one.newest) and any(
+            flaw.is_ended is None for flaw in one.advisories)
 
     @contextlib.contextmanager
     def _outage(self, what: str) -> Iterator[None]:
-        self._fetcher.outages.pop(what, None)
         try:
             yield
         except (ProviderError, *_UNREADABLE) as error:
             is_odd = not isinstance(error, ProviderError)
+            self._faults[what] += 1
             self._fetcher.outages[what] = words = f"{'an odd answer: ' * is_odd}{error}"[:200]
             log.warning("%s: %s", what, words)
 
@@ -8779,8 +8810,10 @@ class Advisor:
 
     @staticmethod
     def _queries(provider: Provider, project: Project, one: Installation) -> list[OsvQuery]:
-        """Of what is installed, then of its newest version."""
-        package = osv_package(provider, project.name) or ("", "")
+        """Of what is installed, if it is one of the versions there, then of its newest version."""
+        package = osv_package(provider, project.name)
+        if not package or one.state in ("unknown", "not compared"):
+            return []
         return [(*package, version.removeprefix("v") if package[0] == "Go" else version)
                 for version in (one.compared_as, one.newest) if version]
 
@@ -8792,56 +8825,73 @@ class Advisor:
             answer = self._ask(Request(url, {"If-None-Match": known} if known and not version else {},
                                        accept_statuses=(304, 404)))
             if answer.status != 304:
-                body = read(answer.json()) if answer.status == 200 else None
-            self.store.documents.put(url, version or answer.headers.get("etag", known), body)
+                body, known = read(answer.json()) if answer.status == 200 else None, ""
+            etag = known if body is None else answer.headers.get("etag", known)
+            self.store.documents.put(url, version or etag, body)
         return body
 
-    def _cycles(self, projects: Iterable[tuple[Project, Provider]],
-                providers: Mapping[str, Provider]) -> dict[str, Any]:
+    def _read_records(self, url: str, found: dict[str, Any],
+                      matches: Mapping[OsvQuery, Mapping[str, str]]) -> None:
+        """The records by id, those of repositories last; not those that cannot be had."""
+        for query in sorted(matches, key=lambda query: query[0] == "GIT"):
+            for id_, modified in matches[query].items():
+                if id_ not in found and self._faults["advisories"] < _FAULT_LIMIT:
+                    with self._outage("advisories"):
+                        body = trimmed_record({"id": id_})
+                        with contextlib.suppress(*_UNREADABLE):     # an odd one is a flaw, too
+                            where = f"{url}/v1/vulns/{quote(id_, safe='')}"
+                            body = self._kept(where, trimmed_record, modified) or body
+                        found[id_] = body
+
+    def _read_cycles(self, found: dict[str, Any], projects: Iterable[tuple[Project, Provider]],
+                     providers: Mapping[str, Provider]) -> None:
         """The cycles of projects that are products of endoflife.date, by project id."""
-        at = re.match("(https?://[^/]*)/api/v1/", providers["endoflife"].site)
-        if not at:
-            return {}
-        ids = {*PURL_TYPES.values(), "endoflife"}
-        projects = [(project, provider) for project, provider in projects if provider.id in ids]
-        products = self._kept(f"{at[0]}identifiers/purl", lambda found: {
-            one["identifier"]: one["product"]["name"] for one in found["result"]}) or {} if projects else {}
-        return {project.id: self._kept(f"{at[0]}products/{quote(product, safe='')}", lambda found: [
-            (one["name"], one.get("eolFrom"), bool(one.get("isEol"))) for one in found["result"]["releases"]])
-                for project, provider in projects
-                if (product := product_of(provider, project.name, products))}
+        at, ids = providers["endoflife"].site.partition("products/")[0], {*PURL_TYPES.values(), "endoflife"}
+        products = dict[str, str]()
+        with self._outage("end of life"):
+            if any(provider.id in ids for _, provider in projects):
+                products = self._kept(f"{at}identifiers/purl", lambda listed: {
+                    one["identifier"].lower(): one["product"]["name"] for one in listed["result"]}) or {}
+        for project, provider in projects:
+            with self._outage("end of life"):
+                product = product_of(provider, project.name, products)
+                if product and self._faults["end of life"] < _FAULT_LIMIT:
+                    where = f"{at}products/{quote(product, safe='')}"
+                    found[project.id] = self._kept(where, lambda about: [
+                        (one["name"], one.get("eolFrom"), bool(one.get("isEol")))
+                        for one in about["result"]["releases"]])
 
     def _record(self, project: Project, provider: Provider, settings: Settings,
                 matches: Mapping[OsvQuery, Mapping[str, str]], records: Mapping[str, Any],
-                cycles: Sequence[Any]) -> None:
-        now, order = self._clock(), provider.dialect.versions.order
-        has_package = osv_package(provider, project.name) is not None
+                cycles: Sequence[Any] | None) -> None:
+        now, versions = self._clock(), provider.dialect.versions
 
         def advised(one: Installation) -> Installation:
+            if not settings.osv_url:        # it is not known any more
+                return dataclasses.replace(one, advisories=(), advised_at=0.0, eol="", eol_days=None)
+            if cycles:
+                eol, days = end_of_life(versions.parts(one.compared_as).numbers, cycles, now)
+                one = dataclasses.replace(one, eol=eol, eol_days=days)
             mine, *newest = self._queries(provider, project, one) or [("", "", "")]
-            eol, days = end_of_life(one.compared_as, cycles, now)
-            found = dataclasses.replace(one, eol=eol, eol_days=days) if cycles else one
-            if not has_package or mine not in matches or not matches[mine].keys() <= records.keys():
-                return found        # as it was
-            known = [records[id_] for id_ in matches[mine]]
-            left = matches.get(newest[0]) if newest else None
-            return dataclasses.replace(found, advised_at=now,
-                                       advisories=advisories_of(mine, known, left, order))
+            ids = [id_ for query in (mine, *newest) for id_ in matches.get(query, ())]
+            if mine not in matches or not {*ids} <= records.keys():
+                return one      # as it was
+            left = {name for query in newest for id_ in matches.get(query, ())
+                    for name in (id_, *records[id_]["aliases"])}
+            return dataclasses.replace(one, advised_at=now, advisories=advisories_of(
+                mine, [records[id_] for id_ in matches[mine]],
+                left if newest and newest[0] in matches else None, versions.order))
 
         def change(before: Project) -> tuple[Project, Event | None]:
-            pairs = [(one, advised(one)) for one in before.installed]
-            alerts = [(after, *alerts_of(one, after)) for one, after in pairs]
-            project = dataclasses.replace(before, installed=tuple(
-                dataclasses.replace(after, alerted=alerted) for after, *_, alerted in alerts))
-            if not any(news or words for _, news, words, _ in alerts):
-                return project, None
-            return project, next((advice_event(
-                one, [(after, news, words) for after, news, words, _ in alerts], now, settings)
-                for one in self.store.projects.subscribers(project.source_id)
-                if one.project.id == project.id), None)
+            after = dataclasses.replace(before, installed=tuple(map(advised, before.installed)))
+            found, alerted = alerts_of(after)
+            event = next((advice_event(dataclasses.replace(one, project=after), found, now, settings)
+                          for one in self.store.projects.subscribers(project.source_id)
+                          if one.project.id == project.id), None) if found else None
+            has_recipient = event is not None and bool(event.recipients)
+            return dataclasses.replace(after, alerted=alerted if has_recipient else before.alerted), event
         after, event = change(project)
-        if event or any(now - mine.advised_at >= DAY or mine != dataclasses.replace(
-                one, advised_at=mine.advised_at) for mine, one in zip(project.installed, after.installed)):
+        if after != project or event and event.recipients:
             self.store.projects.record_advice(project, change)
 
 
@@ -8857,7 +8907,7 @@ class Tracker(Worker):
         self.fetcher, self.helper, self.on_turn = fetcher, helper, on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self._advisor, self._has_to_advise = Advisor(store, fetcher, clock), threading.Event()
-        self._tended_at = self._advised_at = -math.inf      # on the monotonic clock
+        self._tended_at, self._advised_at = -math.inf, time.monotonic()     # on the monotonic clock
         self.configure(settings, providers)
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -8874,6 +8924,7 @@ class Tracker(Worker):
         self.store.database.has_tracker = True
         super().start()
         self.store.database.has_to_compare.set()
+        self._has_to_advise.set()
 
     def stop(self) -> None:
         self.store.database.has_tracker = False
@@ -8889,9 +8940,10 @@ class Tracker(Worker):
             self._tended_at = now
         self._hand_out()
         if self.store.database.has_to_compare.is_set() and _JUDGING not in self._busy:
-            self._submit(_JUDGING, lambda _: self._judge_waiting(), None)
-        is_due = now - self._advised_at >= (10 * MINUTE if self._has_to_advise.is_set() else DAY)
-        if is_due and self._settings.osv_url and _ADVISING not in self._busy and _JUDGING not in self._busy:
+            self._submit(_JUDGING, lambda _: self._apply_pending_rules(), None)
+        # At first ten minutes after the start, so that a person can see in Settings who will be asked.
+        is_due = now - self._advised_at >= (10 * MINUTE if self._has_to_advise.is_set() else HOUR)
+        if is_due and _ADVISING not in self._busy and _JUDGING not in self._busy:
             self._has_to_advise.clear()
             self._advised_at = now
             self._submit(_ADVISING, lambda _: self.advise(), None)
@@ -8946,7 +8998,7 @@ class Tracker(Worker):
                 self.fetcher.stopping.set()
                 pool.shutdown(cancel_futures=True)
                 raise
-        self._judge_waiting()
+        self._apply_pending_rules()
 
     def check(self, source: Source) -> list[Release] | None:
         """Check a claimed source and record it: the releases that are news, or None. Never raises."""
@@ -9038,7 +9090,7 @@ class Tracker(Worker):
             renamed=self._renamed(provider, source, listing), news=[one.version for one in news]), news)
 
     def _events(self, source: Source, provider: Provider, known: Mapping[str, Release],
-                news: list[Release], verdicts: Mapping[str, Verdicts],
+                news: list[Release], verdicts: Mapping[str, RuleResult],
                 gap: str) -> tuple[list[Release], list[Event]]:
         """``(what of the news is none of a rewritten history, the events for the projects)``."""
         rewritten = [release for release in news if release.is_updated]
@@ -9052,10 +9104,11 @@ class Tracker(Worker):
             rewritten = []
         events = list[Event]()
         for subscriber in self.store.projects.subscribers(source.id) if news or rewritten else ():
-            own = verdicts.get(subscriber.project.id, Verdicts(subscriber.project))
+            own = verdicts.get(subscriber.project.id, RuleResult(subscriber.project))
             subscriber = dataclasses.replace(subscriber, project=own.project)
-            events += release_events(subscriber, judged(news, own), judged(rewritten, own), provider,
-                                     self._clock(), self._settings, gap)
+            events += release_events(
+                subscriber, with_exclusions(news, own), with_exclusions(rewritten, own), provider,
+                self._clock(), self._settings, gap)
         return news, events
 
     def _listed(self, provider: Provider, token: str | None,
@@ -9081,13 +9134,13 @@ class Tracker(Worker):
             raise TokenRefused(words) from None
 
     def _judge(self, source: Source, provider: Provider, read_releases: Callable[[], Mapping[str, Release]],
-               is_unchanged: bool) -> dict[str, Verdicts]:
+               is_unchanged: bool) -> dict[str, RuleResult]:
         """What projects' rules exclude, and how installations compare, by project. Raises ProviderError: what
         could not be judged is not news yet."""
         return {project.id: self._verdicts(project, provider, read_releases())
                 for project in self.store.projects.with_rules(source.id, is_unjudged=is_unchanged)}
 
-    def _verdicts(self, project: Project, provider: Provider, releases: Mapping[str, Release]) -> Verdicts:
+    def _verdicts(self, project: Project, provider: Provider, releases: Mapping[str, Release]) -> RuleResult:
         """What its rules say. Raises ProviderError where its patterns cannot be tried."""
         try:
             ruled_out, wrong = self.helper.match(project.exclude_version_regexp, releases)
@@ -9095,15 +9148,15 @@ class Tracker(Worker):
             raise ProviderError(f"the patterns of a project cannot be tried. {error}") from None
         for words in wrong.values():
             log.warning("project %s: a pattern excludes nothing: it %s", project.id, words)
-        return verdicts_on(project, releases, provider.dialect.versions, ruled_out)
+        return apply_rules(project, releases, provider.dialect.versions, ruled_out)
 
-    def _judge_waiting(self) -> None:
+    def _apply_pending_rules(self) -> None:
         """Judge what no check did, until more waits for it: a store that was upgraded, or what was installed
         beside a check. Accounts take turns."""
         self.store.database.has_to_compare.clear()
         with logged("comparing what is installed"):
             for project in filter(None, itertools.starmap(
-                    self.store.projects.get, self.store.projects.unjudged())):
+                    self.store.projects.get, self.store.projects.with_pending_rules())):
                 provider = self._providers.get(project.provider)
                 with logged(f"project {project.id}: rules"):
                     known = self.store.releases.known(project.source_id)
@@ -9233,7 +9286,7 @@ def installed_words(one: Mapping[str, Any]) -> str:
     if one.get("may_follow"):
         return without_controls(f"The tags may have changed: you run {one.get('version', '')}{at}, and "
                                 "nobody knows whether this follows it.")
-    behind = f": {counted(one['behind'], 'release')} behind" if one.get("behind") else ""
+    behind = f": {pluralize(one['behind'], 'release')} behind" if one.get("behind") else ""
     return without_controls(f"You run {one.get('version', '')}{at}{behind}.")
 
 
@@ -9261,7 +9314,7 @@ def changes_in_notes(messages: Iterable[str]) -> list[list[Line]]:
                             for run in line.runs]
                     kept.append(line._replace(runs=runs))
         lines = kept[::-1] if texts - seen else []
-        found.append(lines + ([Line("item", [Run(counted(bots, "dependency update"))])] if bots else []))
+        found.append(lines + ([Line("item", [Run(pluralize(bots, "dependency update"))])] if bots else []))
         seen |= texts
     return found
 
@@ -9343,7 +9396,7 @@ class Message:
             return self.items[0].title
         releases = sum(delivery.kind == "release" for delivery in self.batch)
         counts = {"release": releases, "notice": len(self.batch) - releases}
-        title = ", ".join(counted(count, what) for what, count in counts.items() if count)
+        title = ", ".join(pluralize(count, what) for what, count in counts.items() if count)
         fixes = sum(item.is_security for item in self.items)
         return f"{title}, {fixes} with security fixes" if fixes else title
 
@@ -9621,7 +9674,7 @@ def _slack(message: Message) -> Request:
 def _telegram(message: Message) -> Request:
     """https://core.telegram.org/bots/api#sendmessage; 4,096 characters."""
     settings = message.settings
-    content = without_empty(
+    content = drop_empty(
         chat_id=settings["chat"], message_thread_id=settings["thread"] and int(settings["thread"]),
         text=text_of(message, _TELEGRAM, 4000), parse_mode="HTML", link_preview_options={"is_disabled": True})
     return _json_request(f"{settings['server']}/bot{settings['token']}/sendMessage", content)
@@ -9629,7 +9682,7 @@ def _telegram(message: Message) -> Request:
 
 def _discord(message: Message) -> Request:
     """https://docs.discord.com/developers/resources/webhook; ``wait``: answer when the message is stored."""
-    embed = without_empty(
+    embed = drop_empty(
         title=shortened(message.title, 250, _DISCORD.escape), url=message.link,
         color=0xC0392B if message.is_security else 0x2E86C1,      # red, blue
         description=text_of(message, _DISCORD, 3900, has_title=True),
@@ -9726,8 +9779,8 @@ def _ntfy(message: Message) -> Request:
 
 def _gotify(message: Message) -> Request:
     """https://gotify.net/docs/pushmsg and https://gotify.net/docs/msgextras"""
-    extras = without_empty(**{"client::display": {"contentType": "text/markdown"},
-                              "client::notification": message.link and {"click": {"url": message.link}}})
+    extras = drop_empty(**{"client::display": {"contentType": "text/markdown"},
+                           "client::notification": message.link and {"click": {"url": message.link}}})
     content = _push(message, _GOTIFY, 8000, urgent=8) | {"extras": extras}
     return _json_request(f"{message.settings['url']}/message", content,
                          {"X-Gotify-Key": message.settings["token"]})
@@ -9738,14 +9791,14 @@ def _pushover(message: Message) -> Request:
     settings = message.settings         # there is no room for links in a digest
     markup = dataclasses.replace(_FEW_TAGS, link=None) if message.is_digest else _FEW_TAGS
     link = message.link if len(message.link) <= 512 else ""
-    content = without_empty(token=settings["token"], user=settings["user"], device=settings["device"], html=1,
-                            url=link, url_title=link and "Read on", **_push(message, markup, 1000, urgent=1))
+    content = drop_empty(token=settings["token"], user=settings["user"], device=settings["device"], html=1,
+                         url=link, url_title=link and "Read on", **_push(message, markup, 1000, urgent=1))
     return _json_request(f"{settings['server']}/1/messages.json", content)
 
 
 def _apprise(message: Message) -> Request:
     """https://github.com/caronc/apprise-api: a key's configuration, or addresses that are sent along."""
-    content = without_empty(
+    content = drop_empty(
         title=shortened(message.title, 250), type="warning" if message.is_security else "info",
         body=text_of(message, _GOTIFY, 8000, _PUSH_NOTE, has_title=True), format="markdown",
         urls=message.settings["urls"], tag=message.settings["tag"])
@@ -10749,19 +10802,17 @@ def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Inst
     """What is installed, each once; what a project has already as it was compared and seen before."""
     before = {one.identity: one for one in project.installed}
     builds = {(one.place, one.version): one.first_digest for one in project.installed}
-    alerted = {one.place: one.alerted for one in project.installed}
     after: dict[str, Installation] = {}
     for one in installed:
         same = before.get(one.identity)
         after.setdefault(one.id, dataclasses.replace(
             same, seen_at=one.seen_at, previous=one.previous) if same else dataclasses.replace(
-            one, first_digest="" if one.digest else builds.get((one.place, one.version), ""),
-            alerted=alerted.get(one.place, ())))
+            one, first_digest="" if one.digest else builds.get((one.place, one.version), "")))
     return tuple(after.values())
 
 
 @dataclasses.dataclass(frozen=True)
-class Installer:
+class Inventory:
     """Judges projects by their rules, and records what is installed. ``waiting``: as Context's."""
     store: Store
     judge: Callable[..., tuple[set[str], dict[int, str]]]     # of an account, patterns, versions, as Context
@@ -10788,14 +10839,14 @@ class Installer:
         provider = self.providers.get(project.provider)
         return (provider.dialect.versions if provider else GENERIC).of(project.name, project.version_answers)
 
-    def verdicts_for(self, project: Project) -> tuple[Verdicts, dict[int, str]]:
+    def verdicts_for(self, project: Project) -> tuple[RuleResult, dict[int, str]]:
         """``(what its rules say of its releases, what is wrong with its patterns by their place)``."""
         releases = self.store.releases.known(project.source_id)
         ruled_out, wrong = self.judge(project.account_id, project.exclude_version_regexp, releases)
-        return verdicts_on(project, releases, self.rules_of(project), ruled_out), wrong
+        return apply_rules(project, releases, self.rules_of(project), ruled_out), wrong
 
     def changes(self, project: Project, since: str | None, until: str | None,
-                number: int = 0) -> tuple[Span, list[Release], int]:
+                number: int = 0) -> tuple[ReleaseRange, list[Release], int]:
         """``(the releases after a version, else after the one installed; those of a page, or of all, with
         their notes; how many pages)``. Raises Invalid."""
         start = since or (project.most_urgent.compared_as if project.most_urgent else "")
@@ -10831,14 +10882,14 @@ class Installer:
                 projects.await_verdicts(ids, FIRST_CHECK_WAIT if may_wait else 0.0)
             return
         with contextlib.suppress(TooMany):      # the next check compares it, too
-            for project in projects.of_ids(account_id, [id_ for _, id_ in projects.unjudged(ids)]):
+            for project in projects.of_ids(account_id, [id_ for _, id_ in projects.with_pending_rules(ids)]):
                 projects.record_verdicts(self.verdicts_for(project)[0])
 
     def record(self, project: Project, said: Installation) -> None:
         """Record what a person says of a place. Raises Invalid where there are too many."""
-        if len(with_said(project.installed, [said])) > INSTALLED_LIMIT:
+        if len(replace_at_places(project.installed, [said])) > INSTALLED_LIMIT:
             raise Invalid(Problem("place", f"must be one of the {INSTALLED_LIMIT} that there may be"))
-        self.change(project.account_id, [project.id], lambda now: with_said(now.installed, [said]))
+        self.change(project.account_id, [project.id], lambda now: replace_at_places(now.installed, [said]))
 
     def doubt(self, project: Project, version: str) -> str:
         """What to say where a person names a version that is none of the project's releases."""
@@ -10899,18 +10950,18 @@ class Installer:
                 for number, row in enumerate(rows)]
 
 
-def project_settings(fields: Fields, installer: Installer, project: Project) -> dict[str, Any]:
+def project_settings(fields: Fields, inventory: Inventory, project: Project) -> dict[str, Any]:
     """What ``fields`` set of a project, for the store; ``project``: as it is, or blank. Problems are left in
     ``fields``."""
-    store, account_id = installer.store, project.account_id
+    store, account_id = inventory.store, project.account_id
     now, tags = store.database.clock(), [tag.id for tag in store.tags.of_account(account_id)]
     found: dict[str, Any] = {
         "exclude_version_regexp": fields.rules("exclude_version_regexp"),
         "installed": fields.installed("installed", now), "tags": fields.ids("tags", "tag", tags),
-        "version_answers": fields.answers("version_answers", installer.rules_of(project))}
+        "version_answers": fields.answers("version_answers", inventory.rules_of(project))}
     settings = fields.options(PROJECT_OPTIONS)
     there_are, destinations = store.destinations.of_account(account_id), {}
-    for kind, name in ((kind, KIND_FIELDS[kind]) for kind in installer.kinds):
+    for kind, name in ((kind, KIND_FIELDS[kind]) for kind in inventory.kinds):
         known = [one.id for one in there_are if one.kind == kind]
         if (ids := fields.ids(name, f"{kind} destination", known)) is not None:
             destinations[kind] = ids
@@ -10920,13 +10971,13 @@ def project_settings(fields: Fields, installer: Installer, project: Project) -> 
     if (settings.get("snoozed_until") or math.inf) <= now:
         fields.add_problem("snoozed_until", "must be a time to come, such as 2030-01-31T08:00:00Z")
     if (said := found["installed"]) is not None:
-        found["installed"] = lambda now: _as_known(now, with_said(
+        found["installed"] = lambda now: _as_known(now, replace_at_places(
             [one for one in now.installed if one.origin != "manual"], said))
         if len(found["installed"](project)) > INSTALLED_LIMIT:
             fields.add_problem("installed", f"must leave at most {INSTALLED_LIMIT} with what scans found")
     settings |= {name: value for name, value in found.items() if value is not None}
     if patterns := found["exclude_version_regexp"]:
-        _, wrong = installer.judge(account_id, patterns, store.releases.known(project.source_id))
+        _, wrong = inventory.judge(account_id, patterns, store.releases.known(project.source_id))
         for at, words in wrong.items():
             fields.add_problem(f"exclude_version_regexp[{at}]", words)
     return settings | {"destinations": destinations}
@@ -10956,7 +11007,7 @@ def destination_as_json(destination: Destination, tags: Mapping[str, str]) -> di
         "kind": destination.kind, "name": destination.name, "id": destination.id, "error": destination.error,
         "failing_since": destination.failing_since and timestamp(destination.failing_since),
         **{option.name: getattr(destination, option.name) for option in DESTINATION_OPTIONS},
-        "tags": [tags[id_] for id_ in destination.tags], "settings": without_empty(**settings),
+        "tags": [tags[id_] for id_ in destination.tags], "settings": drop_empty(**settings),
         "without_tags": [tags[id_] for id_ in destination.without_tags]}
 
 
@@ -11252,8 +11303,8 @@ class Context:
             yield
 
     @property
-    def installer(self) -> Installer:
-        return Installer(self.store, self.judge, self.providers, self.waiting, self.refusal_of, self.kinds)
+    def inventory(self) -> Inventory:
+        return Inventory(self.store, self.judge, self.providers, self.waiting, self.refusal_of, self.kinds)
 
     def judge(self, account_id: str, rules: Sequence[tuple[str, bool]],
               versions: Collection[str]) -> tuple[set[str], dict[int, str]]:
@@ -11269,7 +11320,7 @@ class Context:
                 Pin(*pin) for pin in self.helper.run(pins_in, name, text, {}, wait=Helper.SECONDS)]
 
 
-def or_missing(value: V | None) -> V:
+def or_404(value: V | None) -> V:
     """``value``. Raises NotFound for None."""
     if value is None:
         raise NotFound
@@ -11290,7 +11341,7 @@ class Call:
 
     @property
     def account(self) -> Account:
-        return or_missing(self.store.accounts.get(self.account_id))
+        return or_404(self.store.accounts.get(self.account_id))
 
     @property
     def query(self) -> Query:
@@ -11380,13 +11431,13 @@ def track(call: Call, is_typed: bool = False) -> tuple[Project, Source, float]:
             found = project_at(call.context.providers, (id_ or "").strip() or None, text, is_typed=is_typed)
     source_id = call.store.sources.id_of(found[0].id, found[2]) if found else 0
     since = call.store.database.clock()
-    settings = project_settings(fields, call.context.installer, Project.blank(
+    settings = project_settings(fields, call.context.inventory, Project.blank(
         call.account_id, found[0].id if found else "", text, source_id))
     fields.check()
     assert found
     provider, name, key = found
     settings.setdefault("installed", installed_in(provider, text, since))
-    return *call.context.installer.add(call.account_id, provider, key, name, settings), since
+    return *call.context.inventory.add(call.account_id, provider, key, name, settings), since
 
 
 def add_project(call: Call) -> dict[str, Any]:
@@ -11403,12 +11454,12 @@ def update_project(call: Call, project: Project) -> dict[str, Any]:
     set by hand, and all that was known of its places. ``version_answers``: whether a version, and those
     called like it, follow what is installed. 400: an invalid field."""
     fields = call.fields
-    settings = project_settings(fields, call.context.installer, project)
+    settings = project_settings(fields, call.context.inventory, project)
     fields.check()
     projects, id_ = call.store.projects, project.id
     projects.update(call.account_id, [id_], settings)
-    call.context.installer.compare(call.account_id, [id_])
-    return read_project(call, or_missing(projects.get(call.account_id, id_)))     # it may have been removed
+    call.context.inventory.compare(call.account_id, [id_])
+    return read_project(call, or_404(projects.get(call.account_id, id_)))     # it may have been removed
 
 
 _OK = {"message": "OK", "code": 200}
@@ -11420,8 +11471,8 @@ def remove_project(call: Call, project: Project) -> dict[str, Any]:
     return _OK
 
 
-def _shown_release(project: Project, release: Release) -> dict[str, Any]:
-    return release.as_json() | without_empty(is_excluded=excluded(project, release))
+def _release_json(project: Project, release: Release) -> dict[str, Any]:
+    return release.as_json() | drop_empty(is_excluded=is_excluded(project, release))
 
 
 def list_releases(call: Call, project: Project) -> dict[str, Any]:
@@ -11430,14 +11481,14 @@ def list_releases(call: Call, project: Project) -> dict[str, Any]:
     page = query.page()
     query.check()
     releases, total = call.store.releases.page(project, page)
-    return {"releases": [_shown_release(project, release) for release in releases], "total_pages": total}
+    return {"releases": [_release_json(project, release) for release in releases], "total_pages": total}
 
 
 def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
     """The newest release that the project does not exclude, a prerelease where nothing final is newer or
     higher. 404: there is none."""
-    latest = or_missing(call.store.releases.newest_wanted(project))
-    order = call.context.installer.rules_of(project).order
+    latest = or_404(call.store.releases.newest_wanted(project))
+    order = call.context.inventory.rules_of(project).order
     prerelease = call.store.releases.newest_wanted(project, latest.date or "")
     is_newer = prerelease and order(prerelease.version) > order(latest.version)
     return (prerelease if prerelease and is_newer else latest).as_json()
@@ -11457,7 +11508,7 @@ def add_tag(call: Call) -> dict[str, Any]:
 
 def remove_tag(call: Call, tag_id: str) -> dict[str, Any]:
     """OK; the tag is gone, and no project has it. 404: no such tag."""
-    or_missing(call.store.tags.remove(call.account_id, tag_id) or None)
+    or_404(call.store.tags.remove(call.account_id, tag_id) or None)
     return _OK
 
 
@@ -11488,7 +11539,7 @@ def read_changes(call: Call, project: Project) -> dict[str, Any]:
     since, until, number = query.text("since"), query.text("until"), query.page()
     query.check()
     with call.context.turn(f"changes {call.account_id}", at_once=1):
-        span, found, total = call.context.installer.changes(project, since, until, number)
+        span, found, total = call.context.inventory.changes(project, since, until, number)
     return span.as_json(found) | {"total_pages": total}
 
 
@@ -11510,9 +11561,9 @@ def add_installations(call: Call) -> dict[str, Any]:
     fields.check()
     account = call.account
     with call.context.turn(f"report of {account.id}", at_once=1):
-        rows = call.context.installer.record_scan(account, place, origin, [("", pin) for pin in pins],
+        rows = call.context.inventory.record_scan(account, place, origin, [("", pin) for pin in pins],
                                                   is_tracking=is_tracking, with_indirect=with_indirect)
-    items = [without_empty(**row.as_json()) | {"direct": row.pin.is_direct} for row in rows]
+    items = [drop_empty(**row.as_json()) | {"direct": row.pin.is_direct} for row in rows]
     shown = first_that_fit(items)
     return {"place": place, "items": shown, "left_out": len(items) - len(shown)}
 
@@ -11528,9 +11579,9 @@ def install(call: Call, project: Project) -> str:
     with fields.collecting():
         place = read_place(fields.value("place", any_text(NAME_LIMIT)) or "")
     fields.check()
-    installer = call.context.installer
-    installer.record(project, Installation(place, version, seen_at=call.store.database.clock()))
-    return installer.doubt(project, version)
+    inventory = call.context.inventory
+    inventory.record(project, Installation(place, version, seen_at=call.store.database.clock()))
+    return inventory.doubt(project, version)
 
 
 def latest_releases(call: Call, limit: int, since: float = 0.0, **narrowed: Any) -> list[dict[str, Any]]:
@@ -11622,9 +11673,9 @@ ROUTES: dict[str, dict[str, Route]] = {
         lambda call: {"tags": [tag.as_json() for tag in call.store.tags.of_account(call.account_id)]},
         {"tags": ["Tag"]}, "The account's tags, sorted by name."), "POST": Route(add_tag, "Tag")},
     "tags/{id}": {
-        "GET": Route(lambda call, tag_id: or_missing(call.store.tags.get(call.account_id, tag_id)).as_json(),
+        "GET": Route(lambda call, tag_id: or_404(call.store.tags.get(call.account_id, tag_id)).as_json(),
                      "Tag", "The tag. 404: the account has no such tag."),
-        "POST": Route(lambda call, tag_id: or_missing(
+        "POST": Route(lambda call, tag_id: or_404(
             call.store.tags.rename(call.account_id, tag_id, _tag_name(call))).as_json(), "Tag",
             "The tag with its new name. 400: no name, or another tag's. 404: no such tag."),
         "DELETE": Route(remove_tag, "Message")},
@@ -11643,11 +11694,11 @@ PROJECT_ROUTES: dict[str, dict[str, Route]] = {
          "DELETE": Route(remove_project, "Message")},
     "releases": {"GET": Route(list_releases, {"releases": ["Release"], "total_pages": 1})},
     "releases/{version}": {"GET": Route(
-        lambda call, project, version: _shown_release(
-            project, or_missing(call.store.releases.get(project, [version]))),
+        lambda call, project, version: _release_json(
+            project, or_404(call.store.releases.get(project, [version]))),
         "Release", "One release. 404: the project has no such version.")},
     "releases/{version}/note": {"GET": Route(
-        lambda call, project, version: or_missing(
+        lambda call, project, version: or_404(
             call.store.releases.note(project.source_id, version)).as_json(),
         "Note", "The note of a release. 404: it has none.")},
     "latest-release": {"GET": Route(read_latest_release, "Release")},
@@ -11933,12 +11984,12 @@ def _find_project(call: Call, segments: Sequence[str]) -> tuple[Project, list[st
     """``(project, the segments behind it)``, by an id, or a provider and the longest name. NotFound: none."""
     provider, tail = call.context.providers.get(segments[0]), list(segments[1:])
     if provider is None:
-        return or_missing(call.store.projects.get(call.account_id, segments[0])), tail
+        return or_404(call.store.projects.get(call.account_id, segments[0])), tail
     ends = {}
     for end in range(1, len(tail) + 1):
         with contextlib.suppress(Invalid):
             ends[name_at(provider, "/".join(tail[:end]))[1]] = end
-    project, key = or_missing(call.store.projects.by_names(call.account_id, provider.id, list(ends)))
+    project, key = or_404(call.store.projects.by_names(call.account_id, provider.id, list(ends)))
     return project, tail[ends[key]:]
 
 
@@ -11950,10 +12001,10 @@ def _find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Rou
         versions = {"/".join(tail[1:]): "releases/{version}"}
         if tail[-1] == "note" and len(tail) > 2:
             versions["/".join(tail[1:-1])] = "releases/{version}/note"
-        release = or_missing(call.store.releases.get(project, list(versions)))
+        release = or_404(call.store.releases.get(project, list(versions)))
         return PROJECT_ROUTES[versions[release.version]], {"project": project, "version": release.version}
     what = "/".join(quote(segment, safe="") for segment in tail)
-    return or_missing(PROJECT_ROUTES.get(what)), {"project": project}
+    return or_404(PROJECT_ROUTES.get(what)), {"project": project}
 
 
 def find_routes(call: Call) -> tuple[dict[str, Route], dict[str, Any]]:
@@ -11982,7 +12033,7 @@ def status_message(status: int, *errors: str) -> bytes:
     return compact_json(found).encode("utf-8", "replace")
 
 
-def refuse(error: ReleasetrackError, subject: str = "") -> bytes:
+def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
     """The Message of an error; its status and headers are set on the current response."""
     response = bottle.response
     response.status = error.status
@@ -12043,7 +12094,7 @@ def answer_api(context: Context) -> bytes:
             take_cost(context, f"key {key_id}", method, account_id)
         return _handle(Call(context, account_id, segments, environ))
     except ReleasetrackError as error:
-        return refuse(error, segments[0])
+        return error_response(error, segments[0])
     except Exception:
         log.exception("api: %s %s failed", method, "/".join(segments[:2]))
         response.status = 500
@@ -12915,7 +12966,7 @@ class Visit:
     @functools.cached_property
     def account(self) -> Account:
         """Who is signed in. Raises NotFound."""
-        return or_missing(self.store.accounts.get(self.session.account_id) if self.session else None)
+        return or_404(self.store.accounts.get(self.session.account_id) if self.session else None)
 
     def _header(self, name: str) -> str:
         value = self.environ.get(f"HTTP_{name.upper().replace('-', '_')}", "")
@@ -13216,7 +13267,7 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
         bottle.response.headers.update({"Location": visit.root + leaving.path, "Cache-Control": "no-store"})
         return ""
     except ReleasetrackError as error:
-        refuse(error)
+        error_response(error)
         return error_page(context, environ, error.status, str(error))
 
 
@@ -13489,7 +13540,7 @@ def _release_item(visit: Visit, project: Project, release: Release, note: Note |
                  "height": min(960, 56 + sum(28 + 28 * (len(line) // 75) if line else 12 for line in lines)),
                  "is_tall": sum(1 + len(line) // 35 for line in lines) > 8}
     return Entry(
-        release.version, marks=_marks(release, excluded(project, release)),
+        release.version, marks=_marks(release, is_excluded(project, release)),
         when=visit.when(visit.instant_of(release)), url=visit.page_of(project, release.version),
         at=f"at {visit.title_of(project.provider)}", **more)
 
@@ -13524,7 +13575,7 @@ _ELEMENTS_THAT_REACH_OUT = re.compile(r"<(?=/?(?:link|meta|base|i?frame)\b)", re
 def note_page(visit: Visit, project_id: str) -> str:
     """The document of a note's frame. What could dial a host, which no policy prevents, is shown as text."""
     project, version = _project_at(visit, project_id), visit.query.text("version") or ""
-    note = or_missing(visit.store.releases.note(project.source_id, version))
+    note = or_404(visit.store.releases.note(project.source_id, version))
     bottle.response.headers.update(PAGE_HEADERS | {
         "Content-Security-Policy": NOTE_POLICY, "X-DNS-Prefetch-Control": "off"})
     message = _ELEMENTS_THAT_REACH_OUT.sub("&lt;", note.message)
@@ -13549,7 +13600,10 @@ def updates_page(visit: Visit) -> Page:
     groups = {name: [_update_item(visit, project) for project in projects.of_ids(
         account_id, those[(number - 1) * PAGE_SIZE:number * PAGE_SIZE], place) if project.installed]
               for name, those in ids.items()}
-    nothing = "Nothing that matches is behind." if text or place or tag or is_vulnerable else (
+    is_narrowed = bool(text or place or tag or is_vulnerable)
+    counts = projects.count_updates(account_id) if not is_narrowed else {
+        "found": len(ids["behind"]) + len(ids["unsure"])}
+    nothing = "Nothing that matches is behind." if is_narrowed else (
         "Nothing that is compared is behind." if ids["unknown"] else "Everything is up to date.")
     narrowing = _search(visit, "Search", visit.filter("place", "Place", {one: one for one in places if one}),
                         visit.filter("tag", "Tag", visit.tags),
@@ -13566,10 +13620,8 @@ def updates_page(visit: Visit) -> Page:
         below=[{"fold": f"{words}: {len(ids[name])}", "items": groups[name], "looks": "updates"}
                for name, words in folded.items() if groups[name]],
         pages=visit.pager(number * PAGE_SIZE < max(map(len, ids.values())), number),
-        bar={"hint": f"{counted(len(ids['behind']), 'project')} behind" + (
-            f", {len(ids['unsure'])} unsure" if ids["unsure"] else "") + (
-            f", {risky} vulnerable" if (risky := projects.count_updates(account_id)["vulnerable"]) else "")
-             if places else ""},
+        bar={"hint": ", ".join(f"{count} {state}" for state, count in counts.items()
+                               if count or state in ("behind", "found")) if places else ""},
         nothing="" if ids["behind"] or ids["unsure"] else nothing, drawing="updates",
         actions=_FROM_FILE if places else [], next_step=None if places else _FROM_FILE[0], **narrowing)
 
@@ -13578,31 +13630,36 @@ def _doubt(one: Installation) -> list[str]:
     return [f"{one.may_follow} may follow what you run; the tags may have changed."] if one.may_follow else []
 
 
-def _risk_marks(those: Sequence[Installation]) -> list[tuple[str, ...]]:
+def _risk_marks(project: Project) -> list[tuple[str, ...]]:
     """What is vulnerable, and what is near its end of life, of what is installed."""
-    flaws = {each.id: each for one in those for each in one.vulnerabilities}
-    worst = max((one.rank for one in flaws.values()), default=0)
-    marks: list[tuple[str, ...]] = [(
-        "bad" if worst > 3 else "warn", f"vulnerable: {SEVERITIES[worst - 1] or counted(len(flaws), 'flaw')}",
-        "", f"By osv.dev: {', '.join(map(str, flaws.values()))}")] if flaws else []
-    ends = [(one.eol, one.eol_days) for one in those if one.eol_days is not None and one.eol_days <= 90]
+    flaws, marks = project.vulnerabilities, list[tuple[str, ...]]()
+    if flaws:
+        ended, words = sum(bool(one.is_ended) for one in flaws), flaws[0].severity or f"{len(flaws)} known"
+        words += f", update ends {ended} of {len(flaws)}" if ended else ""
+        marks.append(("bad" if flaws[0].rank > 3 else "warn", f"vulnerable: {words}", "",
+                      f"By osv.dev: {', '.join(map(str, flaws))}"))
+    ends = {one.eol: one.eol_days for one in project.installed if one.eol_days is not None}
     return marks + [("bad" if days <= 0 else "warn", f"end of life {day}".replace(" ended", ""), "",
-                     "By endoflife.date") for day, days in ends]
+                     "By endoflife.date") for day, days in ends.items() if days <= 90]
 
 
 def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str]:
     """What is known of the flaws of a version; and where nothing is, why."""
-    provider = visit.providers.get(project.provider)
-    if not visit.settings.osv_url or not provider or not osv_package(provider, project.name):
-        return [f"Vulnerabilities: not covered. {_NOT_COVERED}"]
+    provider, outage = visit.providers.get(project.provider), visit.context.outages.get("vulnerabilities")
+    package = osv_package(provider, project.name) if provider else None
+    if not visit.settings.osv_url:
+        return ["Vulnerabilities: nobody is asked, as the setting osv_url says."]
+    if not package:
+        return [f"Vulnerabilities: not covered. osv.dev knows nothing of {visit.title_of(project.provider)}."]
     if not one.advised_at:
-        return ["Vulnerabilities: not asked about yet."]
+        return [f"Vulnerabilities: could not be asked about: {outage}" if outage else
+                "Vulnerabilities: not asked about yet, or the version is none of the releases."]
     ends = {True: ". The update ends it.", False: ". The update does not end it.", None: "."}
-    return [f"{each} {each.title}".rstrip(" .") + ends[each.is_ended] for each in one.advisories[:20]] or [
-        f"No vulnerability of {one.shown} is known to osv.dev, asked {visit.when(one.advised_at)[2]}."]
-
-
-_NOT_COVERED = "osv.dev knows packages of registries and repositories of public forges, but no images."
+    asked, is_sure = visit.when(one.advised_at)[2], package[0] != "GIT"
+    more = [f"The worst {ADVISORY_LIMIT} are listed."] if len(one.advisories) == ADVISORY_LIMIT else []
+    return [f"{each} {each.title}".rstrip(" .") + ends[each.is_ended] for each in one.advisories] + more or [
+        f"osv.dev, asked {asked}, knows of no vulnerability of {one.shown}" + (
+            "." if is_sure else "; of repositories it knows little.")]
 
 
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
@@ -13616,7 +13673,7 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
     hints += _doubt(one)
     if one.state in ("unknown", "not compared") and not project.health.succeeded_at:
         hints.append(_error_of(visit, project) or "It is compared after the first check.")
-    elif one.state == "unknown" and visit.context.installer.rules_of(project).is_moving(one.version):
+    elif one.state == "unknown" and visit.context.inventory.rules_of(project).is_moving(one.version):
         hints.append("This tag names no version; its digest decides, and you are notified of new builds.")
     elif one.state == "not compared":
         hints.append("It is not compared yet.")
@@ -13638,7 +13695,7 @@ def _update_buttons(visit: Visit, project: Project, one: Installation) -> dict[s
     who, verb = (one.place, "runs") if one.place else ("I", "run")
 
     def replace(after: Callable[[], list[Installation]]) -> None:
-        visit.context.installer.change(project.account_id, [project.id], lambda found: itertools.chain(*(
+        visit.context.inventory.change(project.account_id, [project.id], lambda found: itertools.chain(*(
             after() if mine.identity == one.identity else [mine] for mine in found.installed)))
 
     def updated(version: str) -> list[Installation]:
@@ -13662,8 +13719,8 @@ def _answer_buttons(visit: Visit, project: Project, version: str, *choices: bool
         answers = [one for one in project.version_answers if one[0] != version]
         answers += [] if does is None else [(version, does)]
         visit.store.projects.update(project.account_id, [project.id], {
-            "version_answers": with_answers(answers, visit.context.installer.rules_of(project))})
-        visit.context.installer.compare(project.account_id, [project.id])
+            "version_answers": with_answers(answers, visit.context.inventory.rules_of(project))})
+        visit.context.inventory.compare(project.account_id, [project.id])
     saved = f"Saved: {version} {{}} what you run of {project.name}. Its page can undo this."
     return {f"{name} {version}": Button(label, functools.partial(answer, does), done)
             for does, name, label, done in (
@@ -13714,7 +13771,7 @@ def _update_item(visit: Visit, project: Project) -> Entry:
     item = _installation_item(visit, project, one)
     return dataclasses.replace(
         item, path=f"/projects/{project.id}", name=project.name, icon=visit.icon_of(project.provider),
-        marks=[*_risk_marks(project.installed), *item.marks],
+        marks=[*_risk_marks(project), *item.marks],
         about=about, hints=[*hints, *item.hints], buttons=buttons, fold="Actions" if len(buttons) > 1 else "",
         is_open=state == "unsure")
 
@@ -13791,7 +13848,7 @@ def changes_page(visit: Visit, project_id: str) -> Page:
         raise SeeOther(f"/projects/{project.id}", "Say first which version you run.")
     sections, without = list[dict[str, Any]](), list[str]()
     with visit.context.turn(f"changes {visit.account.id}", at_once=1):
-        span, found, total = visit.context.installer.changes(project, since, until, number)
+        span, found, total = visit.context.inventory.changes(project, since, until, number)
         listed = span.unfolded(found)
         for release, blocks, hint in _note_blocks(visit, listed):
             texts = (line.text for _, lines in blocks for line in lines)
@@ -13806,7 +13863,7 @@ def changes_page(visit: Visit, project_id: str) -> Page:
             else:
                 without.append(release.version)
     count = len(span.unfolded(span.releases))
-    words = f"{counted(count, 'release')} after {span.since}, up to {span.until}."
+    words = f"{pluralize(count, 'release')} after {span.since}, up to {span.until}."
     words += f" The newest {CHANGES_LIMIT:,} are listed." if len(span.releases) > CHANGES_LIMIT else ""
     nothing = f"No release is newer than {span.since}" + (f", up to {until}." if until else ".")
     folded = [one.version for one in found if one not in listed]
@@ -13857,7 +13914,7 @@ def projects_page(visit: Visit) -> Page:
         actions=_ADD_PROJECTS,
         drawing="projects", feeds=visit.feeds(tag),
         needs_destination=bool(projects) and not visit.has_destination,
-        bar={"hint": counted(count, "project") + (
+        bar={"hint": pluralize(count, "project") + (
             f", {failing} failing" if failing and not is_failing else "")},
         pages=visit.pager(number * PAGE_SIZE < count, number),
         **_filters(visit, "Search projects", "No matching projects.",
@@ -13875,7 +13932,7 @@ def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
             marks.append(("", "first check"))
         if project.is_muted:
             marks.append(("plain", "muted"))
-        if release and excluded(project, release):
+        if release and is_excluded(project, release):
             marks.append(("plain", "ignored"))
         marks += sorted(("plain", name) for id_, name in visit.tags.items() if id_ in project.tags)
         items.append(Entry(
@@ -13915,7 +13972,7 @@ def _change_project(visit: Visit, project: Project) -> None:
     if change is None:
         raise Invalid("Choose what to change.")
     visit.store.projects.update(project.account_id, [project.id], project_settings(
-        Fields(change(project)), visit.context.installer, project))
+        Fields(change(project)), visit.context.inventory, project))
 
 
 def _for_each_selected(visit: Visit, act: Callable[[Project], None], done: str) -> None:
@@ -13926,7 +13983,7 @@ def _for_each_selected(visit: Visit, act: Callable[[Project], None], done: str) 
         raise Invalid("Select at least one project.")
     for project in chosen:
         act(project)
-    visit.context.installer.compare(visit.account.id, [project.id for project in chosen])
+    visit.context.inventory.compare(visit.account.id, [project.id for project in chosen])
     count = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} projects"
     raise SeeOther(visit.link(), f"{done}: {count}.")
 
@@ -13955,7 +14012,8 @@ def add_page(visit: Visit) -> Page:
         next_ = "" if visit.has_destination else " Next: choose where to notify you."
         if len(added) == 1 and not tracked:
             raise SeeOther(f"/projects/{added[0].id}", f"Now tracking {added[0].name}.{next_}")
-        raise SeeOther("/projects?sort=added", f"{_sum_of([one.name for one in added], tracked)}.{next_}")
+        said = _added_summary([one.name for one in added], tracked)
+        raise SeeOther("/projects?sort=added", f"{said}.{next_}")
     fields = [
         Field("name", "Projects (one per line)", type="textarea", is_required=True, is_wrong=bool(wrong),
               boxes=["\n".join(wrong)] if wrong else (),
@@ -13973,7 +14031,7 @@ def add_page(visit: Visit) -> Page:
     form = {"groups": groups, "buttons": {
         "add": Button("Add", add), **({button: Button("", add)} if button != "add" else {})}}
     at_github = visit.providers.get("github")
-    done = {"flash": f"{_sum_of([one.name for one in added], tracked)}."} if added or tracked else {}
+    done = {"flash": f"{_added_summary([one.name for one in added], tracked)}."} if added or tracked else {}
     token: dict[str, Any] = {}
     if at_github and not provider_token(visit.settings, at_github):
         link, hint = "", "Ask an administrator to save it in Settings."
@@ -14037,7 +14095,7 @@ def import_page(visit: Visit) -> Page:
                   more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"})],
         "buttons": {"preview": Button("Preview", preview), "add": Button("", preview)}}]
     if items:
-        count = f"{counted(len(items), 'version')} found" + (
+        count = f"{pluralize(len(items), 'version')} found" + (
             f"; the first {_PREVIEW_LIMIT} are shown, for more use the command scan"
             if len(items) > _PREVIEW_LIMIT else "")
         shown = list(items.values())[:_PREVIEW_LIMIT]
@@ -14060,13 +14118,13 @@ def _record_pins(visit: Visit, pins: Sequence[Pin]) -> None:
     if not pins:
         raise Invalid("Select at least one.")
     with visit.context.turn(f"report of {visit.account.id}", at_once=1):
-        done = visit.context.installer.record_scan(
+        done = visit.context.inventory.record_scan(
             visit.account, place, "manual", [("", pin) for pin in pins], is_tracking=True, is_whole=False)
     count = Counter(row.outcome for row in done)
     left_out = next((f" {row.name}: {row.reason}" for row in done
                      if row.outcome in ("tracked", "not tracked") and row.reason), "")
-    raise SeeOther("/updates", f"Recorded {counted(count['recorded'] + count['added'], 'version')}, "
-                               f"added {counted(count['added'], 'project')}.{left_out}")
+    raise SeeOther("/updates", f"Recorded {pluralize(count['recorded'] + count['added'], 'version')}, "
+                               f"added {pluralize(count['added'], 'project')}.{left_out}")
 
 
 def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> Entry:
@@ -14081,7 +14139,7 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> En
                  icon=visit.icon_of(row.provider.id), end=row.pin.service, hints=[row.reason])
 
 
-def _sum_of(added: Sequence[str], tracked: Sequence[str]) -> str:
+def _added_summary(added: Sequence[str], tracked: Sequence[str]) -> str:
     """What became of the lines; the names of a few."""
     return ", ".join(f"{len(names)} {words}" + (f": {', '.join(names)}" if len(names) < 4 else "")
                      for words, names in (("added", added), ("already tracked", tracked)) if names)
@@ -14119,13 +14177,13 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
             id_ = chosen or None if chosen in BY_ADDRESS or not is_address(text) else None
             id_, text = split_provider(visit.providers, id_, text)
             provider, name, key = project_at(visit.providers, id_, text, is_typed=True)
-            begun.append((line, *visit.context.installer.add(account_id, provider, key, name, {
+            begun.append((line, *visit.context.inventory.add(account_id, provider, key, name, {
                 **settings, "installed": installed_in(provider, line, since)})))
         except AlreadyTracked:
             tracked.append(name)
             if found := store.projects.by_names(account_id, provider.id, [key]):
                 for mine in installed_in(provider, line, since):
-                    visit.context.installer.record(found[0], mine)
+                    visit.context.inventory.record(found[0], mine)
         except Invalid as fault:
             wrong[line] = fault
     with visit.context.waiting(account_id) as may_wait:     # else they are checked all the same
@@ -14226,14 +14284,15 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
         buttons |= _update_buttons(visit, project, one)
         item = _installation_item(visit, project, one)
         items.append(dataclasses.replace(
-            item, marks=[("plain", one.place or "here"), *_risk_marks([one]), *item.marks], fold="Change",
+            item, fold="Change", marks=[("plain", one.place or "here"), *_risk_marks(
+                dataclasses.replace(project, installed=(one,))), *item.marks],
             hints=[*item.hints, *_advice_hints(visit, project, one)],
             about="up to date" if one.state == "current" else "", buttons=buttons))
     return items + ([Entry(f"and {left_out} more; the API lists all")] if left_out > 0 else [])
 
 
 def _project_at(visit: Visit, project_id: str) -> Project:
-    return or_missing(visit.store.projects.get(visit.account.id, project_id))
+    return or_404(visit.store.projects.get(visit.account.id, project_id))
 
 
 @page_at("/projects/<project_id>/options")
@@ -14242,9 +14301,9 @@ def options_page(visit: Visit, project_id: str) -> Page:
     project = _project_at(visit, project_id)
     shown, verdicts = visit.result or (project, None)
 
-    def preview() -> tuple[Project, Verdicts]:
+    def preview() -> tuple[Project, RuleResult]:
         shown = dataclasses.replace(project, **_given_options(visit, project))
-        return shown, visit.context.installer.verdicts_for(shown)[0]
+        return shown, visit.context.inventory.verdicts_for(shown)[0]
 
     def save() -> None:
         options = _given_options(visit, project)
@@ -14256,10 +14315,10 @@ def options_page(visit: Visit, project_id: str) -> Page:
         options["tags"] += [ids.get(name.casefold()) or visit.store.tags.add(visit.account.id, name).id
                             for name in dict.fromkeys(names)]
         visit.store.projects.update(project.account_id, [project.id], options)
-        visit.context.installer.compare(project.account_id, [project.id])
+        visit.context.inventory.compare(project.account_id, [project.id])
     found = _preview(visit, shown, verdicts)
     sums = Counter(words.split()[0] for words, rows in found.items() for _ in rows)
-    total = counted(sums.total(), "version")
+    total = pluralize(sums.total(), "version")
     return visit.show(
         PAGE, "/projects", title="Options", look="columns",
         crumbs=[*_TO_PROJECTS, (f"/projects/{project.id}", project.name)], sections=[
@@ -14313,7 +14372,7 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
     fields = Fields(form.options(option for option in PROJECT_OPTIONS if option.group) | {
         "exclude_version_regexp": rules,
         **{name: form.texts(name) for name in ("tags", *map(KIND_FIELDS.__getitem__, visit.kinds))}})
-    settings = project_settings(fields, visit.context.installer, project)
+    settings = project_settings(fields, visit.context.inventory, project)
     for at, problem in enumerate(fields.problems):      # one with a pattern is shown at its box
         name, _, index = problem.field.rstrip("]").partition("[")
         if name == "exclude_version_regexp":
@@ -14323,7 +14382,7 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
     return settings
 
 
-def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[str, list[Entry]]:
+def _preview(visit: Visit, project: Project, verdicts: RuleResult | None) -> dict[str, list[Entry]]:
     """The last known versions, by what is done with them, exceptions first. ``verdicts``: of new patterns."""
     now, destinations = visit.store.database.clock(), tuple(visit.destinations)
     names = {one.id: visit.label_of(one.kind, one.name) for one in destinations}
@@ -14333,17 +14392,17 @@ def _preview(visit: Visit, project: Project, verdicts: Verdicts | None) -> dict[
                             + [f"not newer than {yours}"] * bool(yours))
     releases = visit.store.releases.page(project, 1, 50)[0]
     if verdicts is None:
-        verdicts = verdicts_on(project, visit.store.releases.known(project.source_id),
-                               visit.context.installer.rules_of(project),
+        verdicts = apply_rules(project, visit.store.releases.known(project.source_id),
+                               visit.context.inventory.rules_of(project),
                                {release.version for release in releases if release.is_ruled_out})
-    for release in judged(releases, verdicts) if verdicts else releases:
+    for release in with_exclusions(releases, verdicts) if verdicts else releases:
         recipients = recipients_of(subscriber, release, now, visit.settings)
         words = ", ".join(names[one.destination_id] for one in recipients)
         words = f"Sent to {words}" if words else "Nobody is notified: " + (
             "the project is muted" if project.is_muted else "no destination is for it")
         if any(one.is_held for one in recipients):
             words += f", {project.hold_days} days after the release"
-        if excluded(project, release):
+        if is_excluded(project, release):
             words = "Ignored (" + (
                 "pre-release" if release.is_prerelease and project.exclude_prereleases else
                 "re-published" if release.is_updated and project.exclude_updated else
@@ -14397,7 +14456,7 @@ def _sentence(words: str) -> str:
 @page_at("/notifications/add/<kind_id>")
 def add_destination_page(visit: Visit, kind_id: str) -> Page:
     """A new destination of a kind; it can be tried before it is saved."""
-    or_missing(visit.kinds.get(kind_id))
+    or_404(visit.kinds.get(kind_id))
     empty = new_destination(visit.account.id, kind_id)
 
     def save() -> None:
@@ -14422,7 +14481,7 @@ def destination_page(visit: Visit, destination_id: str) -> Page:
 
 
 def _own_destination(visit: Visit, destination_id: str) -> Destination:
-    return or_missing(next((one for one in visit.destinations if one.id == destination_id), None))
+    return or_404(next((one for one in visit.destinations if one.id == destination_id), None))
 
 
 def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Button]) -> Page:
@@ -14545,7 +14604,7 @@ def _count_test(visit: Visit) -> None:
     limit = visit.settings.quota_of("tests")
     window = visit.context.tests.take(visit.account.id, 1, time.monotonic(), limit)
     if not window.is_open:
-        raise TooMany(window.reset, f"An account may send at most {counted(limit, 'test')} an hour; "
+        raise TooMany(window.reset, f"An account may send at most {pluralize(limit, 'test')} an hour; "
                                     "--quota tests=N raises that.")
 
 
@@ -14655,7 +14714,7 @@ def history_page(visit: Visit) -> Page:
 def delivery_page(visit: Visit, delivery_id: str) -> Page:
     """A delivery: its attempts, and what was sent with the last, of a digest the whole message."""
     store, account_id = visit.store, visit.account.id
-    delivery = or_missing(next(iter(store.outbox.history(account_id, delivery_id=delivery_id)), None))
+    delivery = or_404(next(iter(store.outbox.history(account_id, delivery_id=delivery_id)), None))
 
     def resend() -> None:
         _count_test(visit)
@@ -14704,7 +14763,7 @@ def tags_page(visit: Visit) -> Page:
 
     def item(tag: Tag) -> Entry:
         return Entry(
-            path=f"/projects?tag={tag.id}", name=tag.name, about=counted(counts.get(tag.id, 0), "project"),
+            path=f"/projects?tag={tag.id}", name=tag.name, about=pluralize(counts.get(tag.id, 0), "project"),
             marks=[("", "Feed", f"/feeds/{tag.feed_secret}.atom")], key=tag.id, fold="Edit", fields=[
                 Field("name", "Name", tag.name, id=f"name-{tag.id}"),
                 copied_field(tag.id, "Feed URL", f"{visit.base}/feeds/{tag.feed_secret}.atom")],
@@ -14767,7 +14826,7 @@ def account_page(visit: Visit) -> Page:
         _confirm_password(visit, "old")
         store.accounts.change(account.id, {"password": _new_password(visit, "new")})
         store.accounts.sign_out(account.id, revokes_keys)
-        visit.sign_in(or_missing(store.accounts.get(account.id)))
+        visit.sign_in(or_404(store.accounts.get(account.id)))
 
     def session_item(session: Session) -> Entry:
         return Entry(
@@ -14866,7 +14925,7 @@ def second_factor_page(visit: Visit) -> Page:
         made = [make_base32(10).lower() for _ in range(10)]
         accounts.turn_on_second_factor(account.id, secret, step, [secret_hash(one).hex() for one in made])
         log.info("account %s: second factor turned on", account.id)
-        visit.sign_in(or_missing(accounts.get(account.id)))     # browsers are known again by then
+        visit.sign_in(or_404(accounts.get(account.id)))     # browsers are known again by then
         return ["-".join(re.findall("....", one)) for one in made]
 
     def turn_off() -> None:
@@ -14991,7 +15050,7 @@ def settings_page(visit: Visit) -> Page:
 def _control_of(state: SettingState) -> Field:
     """The field of a setting. One that a flag sets is shown and cannot be changed; a secret is not shown."""
     row, more = state.row, {"autocomplete": "off"}
-    label = row.name.replace("_", " ").capitalize().replace("url", "URL").replace("Smtp", "SMTP")
+    label = re.sub("url|Smtp|Osv", lambda word: word[0].upper(), row.name.replace("_", " ").capitalize())
     hint = f"{_sentence(row.about)}." + (" One per line." if row.is_repeatable else "")
     if state.source == "flag":
         hint += f" Set by {row.flag} or {row.variable}; change it there."
@@ -15109,7 +15168,7 @@ def status_page(visit: Visit) -> Any:
                for what, words in visit.context.outages.items())]},
         {"heading": "Provider quotas", "none": "No rate-limit data yet.", "items": [Entry(
             visit.title_of(one.provider), icon=visit.icon_of(one.provider),
-            about=f"{counted(one.quota_left or 0, 'request')} left",
+            about=f"{pluralize(one.quota_left or 0, 'request')} left",
             when=visit.when(one.checked_at)) for one in {
                 one.provider: one for one in sources if one.quota_left is not None}.values()]}])
 
@@ -15165,9 +15224,9 @@ FEED = bottle.SimpleTemplate("""\
 def feed_page(visit: Visit, secret: str) -> bytes:
     """Of the last 600 releases of an account, or of one of its tags, 30 that are not excluded, as Atom:
     https://www.rfc-editor.org/rfc/rfc4287. 304: nothing is new."""
-    account_id, tag = or_missing(visit.store.accounts.by_feed(secret))
+    account_id, tag = or_404(visit.store.accounts.by_feed(secret))
     found, _ = visit.store.releases.latest(account_id, 1, tag=tag.id if tag else None, size=600)
-    wanted = (one for one in found if not excluded(one.project, one.release))
+    wanted = (one for one in found if not is_excluded(one.project, one.release))
     entries, left = [_feed_entry(visit, one) for one in itertools.islice(wanted, 30)], 768 * KIB
     for entry in entries:
         left -= len(html.escape(entry["content"]).encode())
@@ -15228,8 +15287,8 @@ BADGE = bottle.SimpleTemplate("""\
 @page_at("/badge/<secret>/<project_id>.svg", "anyone", "GET")
 def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
     """A picture of a project's latest version that is not excluded. 304: it is the same."""
-    account_id = or_missing(visit.store.accounts.by_badge(secret))
-    project = or_missing(visit.store.projects.get(account_id, project_id))
+    account_id = or_404(visit.store.accounts.by_badge(secret))
+    project = or_404(visit.store.projects.get(account_id, project_id))
     latest = visit.store.releases.newest_wanted(project)
     name = shortened("/".join(project.name.removeprefix("library/").split("/")[-2:]), 40)
     version = shortened(latest.version, 40) if latest else "none yet"
@@ -15270,7 +15329,7 @@ def _answer_metrics(context: Context) -> bytes:
             f"{name}_up": int(state == "ok") for name, state in context.health().items()}
     except ReleasetrackError as error:
         bottle.response.content_type = "application/json"
-        return refuse(error)
+        return error_response(error)
     bottle.response.content_type = "text/plain; version=0.0.4; charset=utf-8"
     return "".join(f"# TYPE releasetrack_{name} gauge\nreleasetrack_{name} {value}\n"
                    for name, value in gauges.items()).encode()
@@ -15427,7 +15486,7 @@ def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, 
         found = list(itertools.takewhile(lambda _: time.monotonic() < end, pins_of_containers(
             functools.partial(ask_docker, place))))
         if time.monotonic() >= end:
-            complain(f"{place} is slow: only {counted(len(found), 'container')} read within a minute")
+            complain(f"{place} is slow: only {pluralize(len(found), 'container')} read within a minute")
         return [("", pin) for pin in dict.fromkeys(found) if pin]
     except (Unreachable, ValueError) as error:
         raise Invalid(f"{place}: {error}") from None
@@ -15500,8 +15559,8 @@ class Service(contextlib.AbstractContextManager["Service"]):
         return [status_message(503, said)]
 
     @property
-    def installer(self) -> Installer:
-        return self._context.installer
+    def inventory(self) -> Inventory:
+        return self._context.inventory
 
     def call(self, account_id: str, given: Mapping[str, Any], **query: Any) -> Call:
         """What an account asks for in this process, for a handler of the API; ``given``: as in a body."""
@@ -15641,7 +15700,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             self.settings.scan, self._own_helper, faults.append, self._context.own_readers)
         for fault in faults:
             log.warning("scan: %s", fault)
-        rows = self.installer.record_scan(account, self.settings.place, origin, pins, is_whole=not faults)
+        rows = self.inventory.record_scan(account, self.settings.place, origin, pins, is_whole=not faults)
         log.info("scan: %d of %d are tracked (%s)", sum(row.outcome == "recorded" for row in rows),
                  len(rows), origin)
 
@@ -16048,7 +16107,7 @@ def _show(answer: Any, as_json: bool = False, columns: str = "") -> None:
     elif isinstance(answer, list):
         _show_rows(answer, as_json, columns)
     elif isinstance(answer, Mapping):
-        facts, is_terminal, width = without_empty(**answer), sys.stdout.isatty(), max(map(len, answer))
+        facts, is_terminal, width = drop_empty(**answer), sys.stdout.isatty(), max(map(len, answer))
         for name, value in facts.items():
             words = (_title(name).ljust(width), _text(value, name)) if is_terminal else (name, _text(value))
             print(*words, sep="  " if is_terminal else "\t")
@@ -16276,7 +16335,7 @@ def project_show(call: Call, project: Project) -> tuple[Any, ...]:
     facts = read_project(call, project) | {
         "tags": [name for id_, name in call.tags.items() if id_ in project.tags]}
     releases = [{"version": one.version, "date": one.date, "cve": one.cve, "is_prerelease": one.is_prerelease,
-                 "is_ignored": excluded(project, one)}
+                 "is_ignored": is_excluded(project, one)}
                 for one in call.store.releases.page(project, 1, 10)[0]]
     patterns = [f"only {value}" if inverse else value for value, inverse in project.exclude_version_regexp]
     answers = [f"{one} {'follows' if does else 'does not follow'}" for one, does in project.version_answers]
@@ -16332,7 +16391,7 @@ def installed_set(call: Call, project: Project) -> None:
 def installed_remove(service: Service, account: Account, project: Project, args: argparse.Namespace) -> None:
     """Forget what is installed of a project at a place."""
     _one_of("installation at", args.place, {one.place: one for one in project.installed})
-    service.installer.change(account.id, [project.id], lambda now: [
+    service.inventory.change(account.id, [project.id], lambda now: [
         one for one in now.installed if one.place != args.place])
 
 
@@ -16362,9 +16421,9 @@ def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> lis
          argument("--until", "up to this version; else the newest", "VERSION"), _JSON)
 def changes_(service: Service, project: Project, args: argparse.Namespace) -> tuple[Any, ...]:
     """Print the notes of all releases since yours, newest first."""
-    span, noted, _ = service.installer.changes(project, args.since, args.until)
+    span, noted, _ = service.inventory.changes(project, args.since, args.until)
     shown = span.unfolded(noted)
-    lines = [f"{project.name}: {counted(len(span.unfolded(span.releases)), 'release')} after {span.since}"]
+    lines = [f"{project.name}: {pluralize(len(span.unfolded(span.releases)), 'release')} after {span.since}"]
     notes = changes_in_notes(one.note.message if one.note else "" for one in shown)
     for release, found in zip(shown, notes):
         lines.append(" ".join([f"\n{release.version}  {(release.date or '')[:10]}", *release.cve]))
@@ -16406,7 +16465,7 @@ def scan_(run: Invocation, args: argparse.Namespace) -> None:
             made = scan_rows(providers_with(run.completed.provider), tracked, pins)
             rows += made if args.dry_run else _sent(run.settings, args, place, origin, made)
         else:
-            rows += run.service.installer.record_scan(
+            rows += run.service.inventory.record_scan(
                 run.account, place, origin, pins, is_tracking=args.track, with_indirect=args.all,
                 is_whole=is_whole)
     _show_rows([row.as_json() for row in rows], args.json,
@@ -16414,14 +16473,14 @@ def scan_(run: Invocation, args: argparse.Namespace) -> None:
     left = [row for row in rows if args.track and not args.dry_run and row.outcome == "not tracked"
             and (row.pin.is_direct or args.all)]
     if left:
-        run.complain(f"{counted(len(left), 'row')} not added: {left[0].reason}")
+        run.complain(f"{pluralize(len(left), 'row')} not added: {left[0].reason}")
 
 
 def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
           rows: Sequence[ScanRow]) -> list[ScanRow]:
     """What another server made of the rows that have a provider. Raises Invalid."""
     wanted = [row for row in rows if row.provider]
-    items = [without_empty(**row.as_json() | {"file": None, "label": row.pin.label})
+    items = [drop_empty(**row.as_json() | {"file": None, "label": row.pin.label})
              | {"direct": row.pin.is_direct} for row in wanted]
     body = {"place": place, "origin": origin, "track": args.track, "all": args.all, "items": items}
     headers = {"X-Key": os.environ.get("RELEASETRACK_KEY", ""), "Content-Type": "application/json"}

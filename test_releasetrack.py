@@ -1898,7 +1898,7 @@ HOT_QUERIES = {
     "subscribers":                (True, lambda b: b.store.projects.subscribers(b.project.source_id)),
     "those that are not judged":  (True, lambda b: b.store.projects.with_rules(b.project.source_id, is_unjudged=True)),
     "options with patterns":      (True, lambda b: b.store.projects.update(b.account.id, [b.project.id], {"exclude_version_regexp": [("^1", False)]})),
-    "what patterns exclude":      (True, lambda b: b.store.projects.record_verdicts(rt.Verdicts(b.project, ["1.0"]))),
+    "what patterns exclude":      (True, lambda b: b.store.projects.record_verdicts(rt.RuleResult(b.project, ["1.0"]))),
     "claims of deliveries":       (True, lambda b: b.store.outbox.claim(b.hook.id, 5, "me", NOW)),
     "when the next is due":       (False, lambda b: b.store.outbox.seconds_until_due(NOW, 2)),
     "due destinations":           (True, lambda b: (a_held_digest(b), b.store.outbox.due_destinations(NOW))),
@@ -2219,8 +2219,8 @@ def test_store_of_schema_7_is_used_as_it_was(tmp_path, script):
     with contextlib.closing(rt.Store(old_store(tmp_path / "old.db", script), clock=lambda: NOW)) as store:
         first, second = store.projects.of_ids("a", ["p", "q"])
         assert first.exclude_version_regexp == (("rc", False),) and first.tags == ("t",) and first.hold_days == 7
-        store.projects.record_verdicts(rt.verdicts_on(second, store.releases.known(second.source_id), rt.IMAGES, ()))
-        assert not store.projects.unjudged() and second.installed[0].version == "16.4"
+        store.projects.record_verdicts(rt.apply_rules(second, store.releases.known(second.source_id), rt.IMAGES, ()))
+        assert not store.projects.with_pending_rules() and second.installed[0].version == "16.4"
         assert second.installed[0].previous == ("16.3" if script == STORES[7] else "")
         assert {one.id: one.state for one in store.outbox.history("a")} == {
             "pending": "pending", "retrying": "retrying", "held": "pending", "digested": "pending", "delivered": "delivered",
@@ -2296,7 +2296,7 @@ def test_exclusions_follow_what_is_installed(empty_store):
     project = a_project(empty_store, account, "o/r", a_release("16"), a_release("17"), a_release("18"), installed=(rt.Installation("", "latest"),))
     project = empty_store.projects.get(account.id, project.id)
     for ruled_out in (["16", "17"], ["17"], [], ["18"]):
-        empty_store.projects.record_verdicts(rt.Verdicts(project, ruled_out))
+        empty_store.projects.record_verdicts(rt.RuleResult(project, ruled_out))
         assert [one.version for one in empty_store.releases.page(project, 1)[0] if one.is_ruled_out] == ruled_out[::-1]
 
 
@@ -5467,7 +5467,7 @@ def test_many_new_releases_are_twenty_and_a_summary():
     assert item.heading == "o/r (GitHub): 30 more releases"
     secure, = [event for event in events_of(subscriber, news(30, cve=("CVE-2026-1234",))) if event.kind == "summary"]
     assert secure.body["cve"] == ["CVE-2026-1234"]
-    judged = rt.judged(news(50), rt.Verdicts(BLANK, [f"1.{minor}" for minor in range(3, 50)]))
+    judged = rt.with_exclusions(news(50), rt.RuleResult(BLANK, [f"1.{minor}" for minor in range(3, 50)]))
     assert received(events_of(subscriber, judged), "ntfy") == ["1.0", "1.1", "1.2"]
     assert events_of(subscriber_to("ntfy", exclude_updated=True), [], [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)]) == []
 
@@ -5511,7 +5511,7 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
     assert sql(world.store, "SELECT body ->> 'text' FROM event WHERE kind = 'summary'") == [
         ("120 tags were rebuilt: 8.119, 8.118, 8.117, ...",)]
     rebuilt, hub = [rt.Release(tag, MAY, is_updated=True) for tag in ("8", "8.1", "latest")], rt.PROVIDERS["dockerhub"]
-    judged = rt.judged(rebuilt, rt.Verdicts(BLANK, ["8", "latest"]))
+    judged = rt.with_exclusions(rebuilt, rt.RuleResult(BLANK, ["8", "latest"]))
     for news, told in ((rebuilt, "3 tags were rebuilt: latest, 8.1, 8"), (judged, "8.1")):
         assert received(rt.release_events(subscriber_to("ntfy"), news, (), hub, MONDAY, WITH_MAIL), "ntfy") == [told]
     assert received(events_of(subscriber_to("ntfy"), rebuilt), "ntfy") == ["8", "8.1", "latest"]        # no image
@@ -6512,7 +6512,7 @@ def test_check_that_raises_is_recorded_with_backoff(watch, monkeypatch, caplog):
     watch.world.webhook("http://127.0.0.1:9/")
     store, tracker = watch.world.store, watch.tracker
     for count, step in enumerate([
-            "releases_of", "compare", "name_at", "excluded", "event_body", "recipients_of", "page_of", "release_events",
+            "releases_of", "compare", "name_at", "is_excluded", "event_body", "recipients_of", "page_of", "release_events",
             "check_failure", "should_alert", "subscribers", "known", "_write_newest", "fetch", "requests_left"]):
         watch.forge.publish("o/r", f"2.{count}", html_url="")
         watch.forge.fault = 500 if step in ("check_failure", "should_alert") else None
@@ -6544,14 +6544,15 @@ class Flaws:
         self.products: dict[str, str] = {}
         self.wrong: tuple[Any, ...] = ()        # queries that fail their batch
         self.fault: Any = None
+        self.down: set[str] = set()             # paths that answer 502
         self.page = 1000
         self.listener = listen(self._answer)
         self.settings = {"osv_url": self.listener.url, "provider": (
             f"endoflife=json:{self.listener.url}/api/v1/products/{{name}}/#entries=result.releases&version=latest.name",)}
 
     def _answer(self, seen: Seen) -> Any:
-        if self.fault is not None:
-            return self.fault
+        if self.fault is not None or seen.path in self.down:
+            return self.fault or 502
         if seen.path == "/v1/querybatch":
             queries = [(one["package"]["ecosystem"], one["package"]["name"], one["version"]) for one in seen.json()["queries"]]
             bad = next((at for at, query in enumerate(queries) if query in self.wrong), None)
@@ -6605,6 +6606,13 @@ def install(world: World, project: rt.Project, version: str, place: str = "") ->
     rt.install(world.service.call(world.account.id, {"version": version, "place": place}), project)
 
 
+def advise(world: Any, days: float = 1.1) -> None:
+    """Find out what is vulnerable, so many days after the last time; a day later all is asked about again."""
+    world.now = getattr(world, "now", time.time()) + days * rt.DAY
+    world.store.database.clock = lambda: world.now
+    rt.Advisor(world.store, world.service.fetcher, lambda: world.now).advise(world.service.settings, world.service.providers)
+
+
 def mine_of(world: World, project: rt.Project) -> rt.Installation:
     return world.store.projects.get(world.account.id, project.id).installed[0]
 
@@ -6624,7 +6632,7 @@ def test_what_runs_is_asked_about_once(world_with: Callable[..., World], flaws: 
         a_flaw("GHSA-a", "2.11.3", "CVE-2026-1", **HIGH), a_flaw("PYSEC-1", "2.10", "CVE-2026-1", summary=None, details="First one. More."),
         a_flaw("GHSA-b", "3.1", **{"severity": [{"type": "CVSS_V3", "score": "CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:C/C:H/I:H/A:H"}]}),
         a_flaw("PYSEC-w", "9", withdrawn="2021-02-10T20:15:00Z"))}
-    world.service.tracker.advise()
+    advise(world)
     assert flaws.asked() == ["/v1/querybatch", *(f"/v1/vulns/{id_}" for id_ in ("GHSA-a", "PYSEC-1", "GHSA-b", "PYSEC-w", "PYSEC-lost")),
                              "/api/v1/identifiers/purl"]
     assert mine_of(world, project).advisories == (
@@ -6634,11 +6642,16 @@ def test_what_runs_is_asked_about_once(world_with: Callable[..., World], flaws: 
     assert first["installed"][0]["advisories"][1] == {
         "id": "CVE-2026-1", "aliases": ["GHSA-a", "PYSEC-1"], "title": "Flaw GHSA-a", "severity": "high", "fixed_in": "2.11.3", "is_ended": True}
     assert world.ask("GET", "/v1/summary")["vulnerable"] == 1
-    world.service.tracker.advise()
-    assert flaws.asked() == ["/v1/querybatch"]          # the map was read today
+    advise(world)
+    assert flaws.asked() == ["/v1/querybatch", "/api/v1/identifiers/purl"]
+    advise(world, 0)
+    assert flaws.asked() == [], "today"
     flaws.records["GHSA-b"]["modified"] = "2026-02"
-    world.service.tracker.advise()
-    assert flaws.asked() == ["/v1/querybatch", "/v1/vulns/GHSA-b"]
+    advise(world)
+    assert flaws.asked() == ["/v1/querybatch", "/v1/vulns/GHSA-b", "/api/v1/identifiers/purl"]
+    install(world, project, "2.4.1", "vps")
+    advise(world, 0.01)
+    assert flaws.asked() == ["/v1/querybatch"], "of the new place"
 
 
 def test_a_flaw_is_notified_once_a_place(world_with: Callable[..., World], flaws: Flaws):
@@ -6654,22 +6667,25 @@ def test_a_flaw_is_notified_once_a_place(world_with: Callable[..., World], flaws
     flaws.records = {one["id"]: one for one in (
         a_flaw("GHSA-a", "2.0", "CVE-2026-1", database_specific={"severity": "LOW"}), a_flaw("CVE-2026-9", "2"),
         a_flaw("GHSA-n", "9", affected=[{"package": {"ecosystem": "PyPI", "name": "jinja2"}, "database_specific": {"informational": "unmaintained"}}]))}
-    advise = world.service.tracker.advise
-    advise()
+    advise(world)
     told = ["1.0 on nas: CVE-2026-1 (low, fixed in 2.0) Flaw GHSA-a. The update to 2.0 ends it."]
     event, = advice_sent(world)
     assert (event["heading"], event["lines"], event["cve"]) == ("jinja2 1.0: 1 known vulnerability", told, ["CVE-2026-1"])
     assert {row["destination"] for row in map(vars, world.store.outbox.history(world.account.id))} == {"phone", "account"} - {"account"}
     assert [(one.id, one.doubt) for one in mine_of(world, project).advisories] == [("CVE-2026-1", ""), ("GHSA-n", "notice")]
     assert [(one.id, one.doubt) for one in mine_of(world, forge).advisories] == [("CVE-2026-9", "possible")]
-    advise()
+    advise(world)
     install(world, project, "1.5", "nas")
-    advise()
+    advise(world)
     assert len(advice_sent(world)) == 1
     flaws.records["GHSA-a"] |= {"modified": "2027", "aliases": [], "database_specific": {"severity": "CRITICAL"}}
-    advise()
+    advise(world)
+    world.service.inventory.change(world.account.id, [project.id], lambda _: [])       # a container that is stopped
+    advise(world)
+    install(world, project, "1.5", "nas")
+    advise(world)
     install(world, project, "1.5", "vps")
-    advise()
+    advise(world)
     assert [one["lines"] for one in advice_sent(world)[1:]] == [
         [f"1.5 on {place}: GHSA-a (critical, fixed in 2.0) Flaw GHSA-a. The update to 2.0 ends it."] for place in ("nas", "vps")]
 
@@ -6682,14 +6698,14 @@ def test_osv_may_fail_as_it_likes(world_with: Callable[..., World], flaws: Flaws
     world = world_with(**flaws.settings)
     project = runs(world, "pypi", "jinja2", "1.0")
     flaws.flaws, flaws.records = {("PyPI", "jinja2", "1.0"): ["GHSA-a"]}, {"GHSA-a": a_flaw("GHSA-a", "2")}
-    world.service.tracker.advise()
+    advise(world)
     before, flaws.fault = mine_of(world, project), fault
-    world.service.tracker.advise()
+    advise(world)
     assert len(flaws.asked()) < 70
     assert mine_of(world, project).advisories == before.advisories
     assert "not asked" in world.visitor().get("/status").text
     flaws.fault = None
-    world.service.tracker.advise()
+    advise(world)
     assert "not asked" not in world.visitor().get("/status").text
 
 
@@ -6699,11 +6715,46 @@ def test_one_bad_query_does_not_lose_the_rest(world_with: Callable[..., World], 
     good, bad, long = (runs(world, "pypi", name, "1.0") for name in ("good", "bad", "long"))
     flaws.flaws = {("PyPI", "good", "1.0"): ["GHSA-a"], ("PyPI", "long", "1.0"): [f"GHSA-{at}" for at in range(7)]}
     flaws.wrong, flaws.page = (("PyPI", "bad", "1.0"),), 2
-    world.service.tracker.advise()
+    advise(world)
     assert [len(mine_of(world, one).advisories) for one in (good, bad, long)] == [1, 0, 7]
     assert [bool(mine_of(world, one).advised_at) for one in (good, bad, long)] == [True, False, True]
     page = world.visitor().get(f"/projects/{bad.id}").text
-    assert "not asked about yet" in page and "is known to osv.dev" not in page
+    assert "could not be asked about: it did not answer for 1 version" in page and "knows of no vulnerability" not in page
+
+
+def test_what_cannot_be_had_costs_nothing_else(world_with: Callable[..., World], flaws: Flaws):
+    """A record, or a product of endoflife.date: the others are read, and it is when it can be."""
+    world = world_with(**flaws.settings)
+    lost, good = runs(world, "pypi", "lost", "1.0"), runs(world, "pypi", "good", "1.0")
+    gone, redis = runs(world, "dockerhub", "library/gone", "1.0"), runs(world, "dockerhub", "library/redis", "7.2.1")
+    flaws.flaws = {("PyPI", name, "1.0"): [f"GHSA-{name}"] for name in ("lost", "good")}
+    flaws.records = {f"GHSA-{name}": a_flaw(f"GHSA-{name}", "2", name=name, **HIGH) for name in ("lost", "good")}
+    flaws.products = {"pkg:docker/library/gone": "gone", "pkg:docker/library/redis": "redis"}
+    flaws.cycles = {name: [{"name": "1", "isEol": True}, {"name": "7.2", "isEol": True}] for name in ("gone", "redis")}
+    flaws.down = {"/v1/vulns/GHSA-lost", "/api/v1/products/gone"}
+    advise(world)
+    assert [len(mine_of(world, one).advisories) for one in (lost, good)] == [0, 1] and [mine_of(world, one).eol for one in (gone, redis)] == ["", "ended"]
+    assert world.visitor().get("/status").text.count("not asked") == 2
+    flaws.down = set()
+    advise(world, 0.01)
+    assert len(mine_of(world, lost).advisories) == 1 and mine_of(world, gone).eol == "ended"
+
+
+def test_flaws_are_not_known_once_nobody_is_asked(world_with: Callable[..., World], flaws: Flaws):
+    """Nor is it known whether another update ends them."""
+    world = world_with(**flaws.settings)
+    project = runs(world, "pypi", "jinja2", "1.0", "2.0")
+    flaws.flaws, flaws.records = {("PyPI", "jinja2", "1.0"): ["GHSA-a"]}, {"GHSA-a": a_flaw("GHSA-a", "2.0", **HIGH)}
+    advise(world)
+    assert mine_of(world, project).advisories[0].is_ended is True
+    world.record(project.source_id, *(release(version) for version in ("1.0", "2.0")), release("3.0", "2026-09-01T00:00:00Z"))
+    world.service.inventory.compare(world.account.id, [project.id])
+    assert mine_of(world, project).newest == "3.0" and mine_of(world, project).advisories[0].is_ended is None
+    advise(world, 0.01)
+    assert mine_of(world, project).advisories[0].is_ended is True
+    world.service.settings = dataclasses.replace(world.service.settings, osv_url="none")
+    advise(world)
+    assert not mine_of(world, project).advisories and world.ask("GET", "/v1/summary")["vulnerable"] == 0
 
 
 def test_odd_records_are_flaws_without_details(world_with: Callable[..., World], flaws: Flaws):
@@ -6716,7 +6767,7 @@ def test_odd_records_are_flaws_without_details(world_with: Callable[..., World],
             {"type": "ECOSYSTEM", "events": ends}]}]}, {"modified": {}}, {"database_specific": []}, {"withdrawn": {}}]
     flaws.records = {f"GHSA-{at}": {"id": f"GHSA-{at}", **shape} for at, shape in enumerate(shapes)} | {"GHSA-g": a_flaw("GHSA-g", "2", name="good", **HIGH)}
     flaws.flaws = {("PyPI", "odd", "1.0"): [f"GHSA-{at}" for at in range(len(shapes))], ("PyPI", "good", "1.0"): ["GHSA-g"]}
-    world.service.tracker.advise()
+    advise(world)
     assert {one.id for one in mine_of(world, odd).advisories} == set(flaws.records) - {"GHSA-g"}
     assert [str(one) for one in mine_of(world, good).advisories] == ["GHSA-g (high, fixed in 2)"]
     world.visitor().get(f"/projects/{odd.id}", status=200)
@@ -6726,7 +6777,7 @@ def test_end_of_life_is_notified_twice(world_with: Callable[..., World], flaws: 
     """90 and 7 days before, of what runs; only where product and cycle are certain. Products are asked for once a day."""
     world, clock = world_with(**flaws.settings), Clock(moment("2026-07-01T00:00:00Z"))
     world.store.database.clock = clock
-    advisor = world.tracker(world.service.settings, clock)
+    advisor = rt.Advisor(world.store, world.service.fetcher, clock)
     new_destination(world.store, world.account.id, "ntfy", "phone", {"topic": "t", "server": "https://ntfy.example"})
     flaws.products = {"pkg:docker/library/postgres": "postgresql"}
     flaws.cycles = {"postgresql": [{"name": "16", "eolFrom": "2026-11-12", "isEol": False}, {"name": "9.6", "eolFrom": None, "isEol": True},
@@ -6737,8 +6788,8 @@ def test_end_of_life_is_notified_twice(world_with: Callable[..., World], flaws: 
     for day, date in (("", "2026-07-01"), ("90", "2026-08-14"), ("", "2026-08-15"), ("7", "2026-11-05"), ("", "2026-11-06"), ("", "2026-11-13")):
         clock.now = moment(f"{date}T00:00:00Z")
         before = len(advice_sent(world))
-        advisor.advise()
-        advisor.advise()
+        for _ in range(2):
+            advisor.advise(world.service.settings, world.service.providers)
         seen.append([one["lines"] for one in advice_sent(world)[before:]])
         assert seen[-1] == ([[f"16.4-alpine on nas reaches its end of life on 2026-11-12, in {day} days."]] if day else []), date
     assert flaws.asked().count("/api/v1/products/postgresql") == 6
@@ -6748,11 +6799,12 @@ def test_end_of_life_is_notified_twice(world_with: Callable[..., World], flaws: 
 
 
 @pytest.mark.parametrize("version, found", [
-    ("18.1", ("", None)), ("16.4-alpine", ("2026-11-12", 1)), ("v16", ("2026-11-12", 1)), ("9.6.24", ("ended", 0)), ("9.5", ("", None)), ("160", ("", None)), ("latest", ("", None)),
+    ("18.1", ("", None)), ("20.04", ("2030-04-01", 1237)), ("alpine3.9", ("", None)), ("lts-alpine3.20", ("", None)), ("16.4-alpine", ("2026-11-12", 1)), ("v16", ("2026-11-12", 1)), ("9.6.24", ("ended", 0)), ("9.5", ("", None)), ("160", ("", None)), ("latest", ("", None)),
     ("17.1", ("", None))])
 def test_end_of_life_of_a_version(version: str, found: tuple[str, int | None]):
-    cycles = [("16", "2026-11-12", False), ("9.6", None, True), ("17", None, False), ("trixie", "2030-01-01", False), ("18", "2026-13-41", False)]
-    assert rt.end_of_life(version, cycles, moment("2026-11-11T12:00:00Z")) == found
+    cycles = [("16", "2026-11-12", False), ("9.6", None, True), ("17", None, False), ("trixie", "2030-01-01", False), ("18", "2026-13-41", False),
+              ("20.04", "2030-04-01", False), ("3", "2020-01-01", True)]
+    assert rt.end_of_life(rt.IMAGES.parts(version).numbers, cycles, moment("2026-11-11T12:00:00Z")) == found
 
 
 @pytest.mark.parametrize("vector, word", [
@@ -6767,16 +6819,16 @@ def test_severity_of_a_vector(vector: str, word: str):
 def test_nobody_is_asked(world_with: Callable[..., World], flaws: Flaws):
     """With none; and where nothing is installed, or nothing that OSV knows of. Settings say whom it sends what."""
     world = world_with(**flaws.settings)
-    world.service.tracker.advise()
+    advise(world)
     image = runs(world, "quay", "coreos/etcd", "v3.5.0")
-    world.service.tracker.advise()
+    advise(world)
     assert not [path for path in flaws.asked() if path.startswith("/v1/")]
     assert "Vulnerabilities: not covered." in world.visitor().get(f"/projects/{image.id}").text
     assert "sent the names of packages" in world.visitor().get("/settings").text.replace("\n", " ")
     quiet = world_with(**flaws.settings | {"osv_url": "none"})
     runs(quiet, "pypi", "jinja2", "1.0")
     flaws.asked()
-    quiet.service.tracker.advise()
+    advise(quiet)
     assert not flaws.asked()
 
 
@@ -6790,7 +6842,7 @@ def test_what_is_vulnerable_comes_first(world_with: Callable[..., World], flaws:
     flaws.flaws = {("npm", "low", "1.0.0"): ["GHSA-l"], ("npm", "worst", "1.0.0"): ["GHSA-w"]}
     flaws.records = {"GHSA-l": a_flaw("GHSA-l", "1.0.1", name="low", ecosystem="npm", database_specific={"severity": "LOW"}),
                      "GHSA-w": a_flaw("GHSA-w", "", name="worst", ecosystem="npm", **HIGH, affected=[])}
-    world.service.tracker.advise()
+    advise(world)
     names = ["worst", "low", "library/ended", "major"]
     assert [one["name"] for one in world.ask("GET", "/v1/updates")["updates"]] == names
     page = world.visitor().get("/updates").text
@@ -9618,10 +9670,10 @@ def saved(world: World, rules: Any) -> None:
     world.store.projects.update(world.account.id, [world.projects["o/a"].id], {"exclude_version_regexp": rules})
 
 
-def judged(world: World, *happens: Callable[[], Any]) -> None:
+def with_exclusions(world: World, *happens: Callable[[], Any]) -> None:
     """Have the patterns of o/a judge what it has, while something happens."""
-    installer, project = world.service.installer, world.store.projects.get(world.account.id, world.projects["o/a"].id)
-    verdicts = installer.verdicts_for(project)[0]
+    inventory, project = world.service.inventory, world.store.projects.get(world.account.id, world.projects["o/a"].id)
+    verdicts = inventory.verdicts_for(project)[0]
     for each in happens:
         each()
     world.store.projects.record_verdicts(verdicts)
@@ -9640,11 +9692,11 @@ def joined(world: World, old: str, new: str) -> None:
 
 RACES: dict[str, tuple[bool, Callable[[World], Any]]] = {
     # case: whether all releases are judged by the patterns, and what happened beside that
-    "nothing":                      (True, lambda w: judged(w)),
-    "a release came":               (False, lambda w: judged(w, lambda: w.record(w.projects["o/a"].source_id, release("2-rc")))),
-    "others were saved":            (False, lambda w: judged(w, lambda: saved(w, (*RC, *X)))),
-    "it joined another source":     (False, lambda w: (judged(w), joined(w, "o/a", "o/b"))),
-    "another source joined it":     (False, lambda w: (judged(w), joined(w, "o/b", "o/a"))),
+    "nothing":                      (True, lambda w: with_exclusions(w)),
+    "a release came":               (False, lambda w: with_exclusions(w, lambda: w.record(w.projects["o/a"].source_id, release("2-rc")))),
+    "others were saved":            (False, lambda w: with_exclusions(w, lambda: saved(w, (*RC, *X)))),
+    "it joined another source":     (False, lambda w: (with_exclusions(w), joined(w, "o/a", "o/b"))),
+    "another source joined it":     (False, lambda w: (with_exclusions(w), joined(w, "o/b", "o/a"))),
 }
 
 
@@ -9657,7 +9709,7 @@ def test_releases_are_judged_by_the_patterns_that_are_saved_or_else_by_the_next_
     happens(world)
     for way in (is_judged, True):
         project = world.projects["o/a"]
-        assert (not world.store.projects.unjudged([project.id])) is way
+        assert (not world.store.projects.with_pending_rules([project.id])) is way
         found = {release.version: release.is_ruled_out for release in world.store.releases.page(project, 1)[0]}
         assert not way or found == {version: "rc" in version for version in found} and len(found) > 1
         assert world.check("o/a") == []
@@ -9851,7 +9903,7 @@ def test_unsure_is_listed_counted_and_answered_by_the_api(world):
         assert shown["version_answers"] == [{"version": "engine-v1.2", "follows": follows}], "the last of the same form"
         assert states_of(world, "?all")["o/app"] == state == shown["installed"][0]["state"]
         world.record(project.source_id, release("engine-v1.3", "2026-05-01T00:00:00Z"))
-        world.tracker(world.service.settings)._judge_waiting()
+        world.tracker(world.service.settings)._apply_pending_rules()
         assert states_of(world, "?all")["o/app"] == state, "a later tag of the same form"
     assert "version_answers" not in world.ask("POST", path, {"version_answers": []}) and states_of(world)["o/app"] == "unsure"
     body = world.ask("GET", "/v1/openapi.json")["paths"]["/v1/projects/{id}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
@@ -9877,7 +9929,7 @@ def test_unsure_is_listed_and_answered_by_the_command_line(world):
 def test_unsure_is_answered_skipped_and_snoozed_on_pages(world, visitor):
     project, words = with_new_tags(world), "engine-v1.2 may follow what you run; the tags may have changed."
     page = visitor.get("/updates")
-    assert words in text_of(page) and "0 projects behind, 1 unsure" in text_of(page) and "up to date" not in text_of(page)
+    assert words in text_of(page) and "0 behind, 1 unsure" in text_of(page) and "up to date" not in text_of(page)
     assert "Everything is up to date" not in visitor.get("/updates?page=2").text
     for button, state, about in [("follows engine-v1.2", "behind", "and tags like it follow what you run"),
                                  ("follows-not engine-v1.2", "current", "and tags like it do not follow what you run")]:
@@ -9912,7 +9964,7 @@ def test_new_build_is_shown_beside_what_is_newer(world, visitor):
     """A rebuild of the tag itself is the safest update there is."""
     digests = ["sha256:" + letter * 64 for letter in "ab"]
     hub = world.track("dockerhub", "nginx", dataclasses.replace(release("1.27.3"), content_id=f"digest:{digests[1]}"), release("1.29.1", "2026-04-01T00:00:00Z"))
-    world.service.installer.record(hub, rt.Installation("nas", "1.27.3", digests[0]))
+    world.service.inventory.record(hub, rt.Installation("nas", "1.27.3", digests[0]))
     mine, = world.ask("GET", "/v1/updates")["updates"][0]["installed"]
     assert (mine["state"], mine["is_rebuilt"]) == ("behind", True) and world.command("updates")[1].endswith("\t-\t-\tyes\t-\t-\n")
     assert rt.update_words(world.store.projects.get(world.account.id, hub.id)) == (
@@ -9929,7 +9981,7 @@ def test_new_build_is_shown_beside_what_is_newer(world, visitor):
 @pytest.mark.parametrize("version, numberless", [("lts-jdk17", True), ("stable", True), ("latest", True), ("1.27", False)])
 def test_tag_without_a_version_says_that_its_digest_decides(world, visitor, version, numberless):
     hub = world.track("dockerhub", "nginx", release("1.0"))
-    world.service.installer.record(hub, rt.Installation("nas", version))
+    world.service.inventory.record(hub, rt.Installation("nas", version))
     assert ("its digest decides" in text_of(visitor.get(f"/projects/{hub.id}"))) is numberless
 
 
@@ -10043,7 +10095,7 @@ def test_report_is_compared_by_the_tracker(world):
     assert "It is not compared yet." in shown and "Everything is up to date" not in shown
     with world.service._context.turn(f"report of {world.account.id}", 1):
         assert world.ask("POST", "/v1/installations", items, status=429)
-    world.tracker(world.service.settings)._judge_waiting()
+    world.tracker(world.service.settings)._apply_pending_rules()
     assert [one["state"] for one in world.ask("GET", "/v1/updates?all")["updates"]] == ["current"]
     world.store.database.has_tracker = False
     world.service.start()
@@ -10099,7 +10151,7 @@ def test_scans_of_several_places_at_once_lose_nothing(world):
     projects = [world.track("github", f"o/p{at}", release("1.0"), release("2.0", "2026-04-01T00:00:00Z")) for at in range(10)]
     rows = [("", rt.Pin(project.name, "1.0", provider="github")) for project in projects]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(world.service.installer.record_scan, world.account, place, "api", rows) for place in ("nas", "vps", "pi", "lab")]:
+        for done in [pool.submit(world.service.inventory.record_scan, world.account, place, "api", rows) for place in ("nas", "vps", "pi", "lab")]:
             done.result()
     assert {tuple(sorted(one.place for one in project.installed)) for project in world.store.projects.of_ids(world.account.id, [one.id for one in projects])} == {("lab", "nas", "pi", "vps")}
 
@@ -10115,18 +10167,18 @@ def test_a_container_counts_instead_of_the_file_that_says_the_same(world):
 def test_what_is_installed_beside_a_check_is_compared_with_what_that_finds(world, when):
     """Bug: it could not be compared, until the next check an hour later."""
     project = world.track("github", "o/p", release("1.0"))
-    installer, waiting = world.service.installer, [release("2.0", "2026-04-01T00:00:00Z")]
+    inventory, waiting = world.service.inventory, [release("2.0", "2026-04-01T00:00:00Z")]
 
     def judge(*about: Any) -> Any:
         while waiting:
             world.record(project.source_id, waiting.pop())
-        return world.service.installer.judge(*about)
+        return world.service.inventory.judge(*about)
     if when == "before it is written":
-        dataclasses.replace(installer, judge=judge).record(project, rt.Installation("", "1.0"))
+        dataclasses.replace(inventory, judge=judge).record(project, rt.Installation("", "1.0"))
     else:
-        installer.record(project, rt.Installation("", "1.0"))
+        inventory.record(project, rt.Installation("", "1.0"))
         world.record(project.source_id, waiting.pop())      # by a check that had read no installation
-    world.tracker(world.service.settings)._judge_waiting()
+    world.tracker(world.service.settings)._apply_pending_rules()
     assert world.store.projects.get(world.account.id, project.id).installed[0].newest == "2.0"
 
 
@@ -10145,7 +10197,7 @@ def test_a_change_beside_a_check_hides_no_rebuild_of_that(world, between):
     world.ask("POST", *(("/v1/installations", item) if between == "a scan" else (f"/v1/projects/{hub.id}", between)))
     assert world.store.sources.claim([source.id], tracker._claimant, world.store.database.clock())
     tracker._record(source, result, [])
-    tracker._judge_waiting()
+    tracker._apply_pending_rules()
     assert world.store.projects.get(world.account.id, hub.id).installed[0].state == "new build"
 
 
@@ -10181,9 +10233,9 @@ def test_what_is_said_twice_keeps_its_new_build(world):
     """Bug: a scan that said the same tag hid that it had been rebuilt."""
     digest = "digest:sha256:" + "a" * 64
     hub = world.track("dockerhub", "nginx", dataclasses.replace(release("1.27"), content_id=digest))
-    world.service.installer.record(hub, rt.Installation("nas", "1.27"))
+    world.service.inventory.record(hub, rt.Installation("nas", "1.27"))
     world.record(hub.source_id, dataclasses.replace(release("1.27"), content_id=digest.replace("a" * 64, "b" * 64), is_updated=True))
-    world.tracker(world.service.settings)._judge_waiting()
+    world.tracker(world.service.settings)._apply_pending_rules()
     for origin in ("file", "api"):
         world.ask("POST", "/v1/installations", {"place": "nas", "origin": origin, "items": [{"image": "nginx:1.27"}]})
         assert {one["state"] for one in world.ask("GET", f"/v1/projects/{hub.id}")["installed"]} == {"new build"}, origin
@@ -10332,7 +10384,7 @@ def test_metrics_are_for_administrators(world):
     assert "releasetrack_projects 1\n" in text and "# TYPE releasetrack_projects gauge\n" in text
     assert "releasetrack_behind_projects 0\n" in text
     project = world.track("github", "a/c", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
-    world.service.installer.record(project, rt.Installation("nas", "1.0"))
+    world.service.inventory.record(project, rt.Installation("nas", "1.0"))
     assert "releasetrack_behind_projects 1\n" in world.app.get("/metrics", headers=basic("x", world.key)).text
     assert world.ask("GET", "/v1/summary")["behind"] == 1
     other = add_account(world)
@@ -10541,7 +10593,7 @@ def stock_account(world: Any, account: rt.Account, word: str, url: str = "http:/
     world.record(source.id, rt.Release(version, "2026-03-01T10:00:00Z", note=note), events=[
         rt.Event(project.id, body, note.url, (rt.Recipient(hook.id, store.database.clock()),))])
     entry, = store.outbox.history(account.id)
-    world.service.installer.record(project, rt.Installation(f"{word} place", f"{word} 0.9"))
+    world.service.inventory.record(project, rt.Installation(f"{word} place", f"{word} 0.9"))
     store.outbox.claim(hook.id, 1, "test", now)
     store.outbox.record_attempts(hook.id, "test", [rt.Outcome(
         now, 500, f"{word} failure", 0.1, "127.0.0.1", f"{word} answer", entry.id, "failed", now + 9)])
@@ -13003,9 +13055,9 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
         world.ask("POST", f"/v1/projects/{project.id}", {"installed": [{"place": place, "version": version} for place, version in installed]})
     page = visitor.get("/updates")
     shown = text_of(page)
-    assert shown.index("o/fixed") < shown.index("o/major") and "2 projects behind" in shown and "1.0 \u2192 2.0" in shown and "CVE-2026-1234" in shown
+    assert shown.index("o/fixed") < shown.index("o/major") and "2 behind" in shown and "1.0 \u2192 2.0" in shown and "CVE-2026-1234" in shown
     assert "1.0 \u2192 2.0 or 1.1" in shown and "nas: 1.0" in shown and "here: 1.1" in shown
-    for query, names, words in [("place=vps", ["o/major"], "Up to date: 1"), (f"tag={tag.id}", ["o/fixed"], "1 project behind"), ("q=MAJ", ["o/major"], "1 project behind"),
+    for query, names, words in [("place=vps", ["o/major"], "Up to date: 1"), (f"tag={tag.id}", ["o/fixed"], "1 found"), ("q=MAJ", ["o/major"], "1 found"),
                                 ("q=none", [], "Nothing that matches is behind.")]:
         found = text_of(visitor.get(f"/updates?{query}"), "#found")
         assert [name for name in ("o/fixed", "o/major") if name in found] == names and words in found, query
@@ -13031,10 +13083,10 @@ def test_folded_groups_of_updates_have_pages(world, visitor):
     """Bug: of what is up to date 20 were shown, and the second page said that all is."""
     old = world.track("github", "o/old", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
     projects = [old, *(world.track("github", f"o/p{at:02}", release("1.0")) for at in range(25))]
-    world.service.installer.change(world.account.id, [one.id for one in projects], lambda project: [rt.Installation("nas", "1.0")])
+    world.service.inventory.change(world.account.id, [one.id for one in projects], lambda project: [rt.Installation("nas", "1.0")])
     first, second = (text_of(page, "#found") for page in pages_behind(visitor, "/updates"))
     assert "Up to date: 25" in first and "Up to date: 25" in second and "o/p19" in first and "o/p20" not in first and "o/p24" in second
-    assert "1 project behind" in second and "Everything is up to date." not in second
+    assert "1 behind" in second and "Everything is up to date." not in second
 
 
 def test_what_changed_shows_hostile_notes_as_text(world, visitor):
