@@ -309,7 +309,9 @@ class Setting:
 
     def texts(self, value: Any) -> list[str]:
         """The texts that ``read`` makes this value of."""
-        return [_text_of(one) for one in (value if isinstance(value, (list, tuple)) else [value])]
+        # An empty one would leave the choice to the default.
+        return [_text_of(one) or ("none" if self.default else "")
+                for one in (value if isinstance(value, (list, tuple)) else [value])]
 
     def read(self, given: Any, called: str) -> Any:
         """The value of a text or several, or of a value, which is checked. Raises SettingError."""
@@ -1637,9 +1639,10 @@ class Project:
         return self.state_of(self.most_urgent) if self.most_urgent else ""
 
     def state(self, now: float) -> str:
-        """Its ``update_state``, or "snoozed" where that is open."""
+        """Its ``update_state``, or "snoozed" where that is open, or it is vulnerable or has ended."""
         state = self.update_state
-        return "snoozed" if state in OPEN_STATES and self.is_snoozed(now) else state
+        is_loud = state in OPEN_STATES or self.urgency >= ENDED
+        return "snoozed" if is_loud and self.is_snoozed(now) else state
 
     def state_of(self, one: Installation) -> str:
         """An Installation's state without a version that is skipped; "skipped" where nothing else is open."""
@@ -3565,7 +3568,7 @@ class Outbox(_Part):
                 self.insert(db, event, now)
         self._db.send_wakeup.set()
 
-    def due_destinations(self, now: float) -> list[Job]:
+    def due_destinations(self, now: float, kinds: Iterable[str]) -> list[Job]:
         """The destinations with a delivery due at ``now`` that nobody serves. What was held is judged now:
         skipped where its release is gone. What is due for digests of a destination is bound into one, which
         stays as it is."""
@@ -3586,10 +3589,11 @@ class Outbox(_Part):
                 """, {"id": make_id(), "now": now})
         return self._db.all(Job, """
             SELECT id, account_id, id AS host, failing_since IS NOT NULL AS is_failing FROM destination
-             WHERE EXISTS (SELECT 1 FROM delivery
-                            WHERE destination_id = destination.id AND state = 'pending'
-                              AND next_attempt_at <= :now AND NOT is_held)
-               AND id NOT IN (SELECT id FROM lease WHERE until >= :now)""", {"now": now})
+             WHERE EXISTS (SELECT 1 FROM delivery WHERE destination_id = destination.id
+                              AND state = 'pending' AND next_attempt_at <= :now AND NOT is_held)
+               AND id NOT IN (SELECT id FROM lease WHERE until >= :now)
+               AND kind IN (SELECT value FROM json_each(:kinds))
+            """, {"now": now, "kinds": compact_json([*kinds])})
 
     def claim(self, destination_id: str, limit: int, claimant: str, now: float) -> list[Delivery]:
         """Up to so many due deliveries of a destination, which the claimant serves now, oldest first; more
@@ -3827,7 +3831,7 @@ class Sources(_Part):
         with self._db.transaction() as db:
             if not self._store.leases.drop(db, source_id, claimant) or not db.execute("""
                 UPDATE source SET checked_at = :now, next_check_at = :next_check_at,
-                       error = substr(:error, 1, 1000), quota_left = coalesce(:quota_left, quota_left),
+                       error = :error, quota_left = coalesce(:quota_left, quota_left),
                        succeeded_at = iif(:is_success, :now, succeeded_at),
                        etag_url = iif(:is_success, :etag_url, etag_url), etag = iif(:is_success, :etag, etag),
                        failures = iif(:is_success, 0, failures + :counts),
@@ -3840,7 +3844,7 @@ class Sources(_Part):
                        alert_sent = NOT :is_success AND (alert_sent OR :has_events)
                  WHERE id = :id""", vars(found) | {
                     "now": now, "id": source_id, "has_events": bool(found.events),
-                    "is_success": found.error is None}).rowcount:
+                    "is_success": found.error is None, "error": found.error and found.error[:1000]}).rowcount:
                 return None
             if found.renamed:
                 found = self._rename(db, source_id, found, *found.renamed, now)
@@ -4003,8 +4007,7 @@ class Projects(_Part):
                 """, [(project_id, kind, one) for one in ids])
 
     def _skip_deliveries(self, db: sqlite3.Connection, project: Project) -> None:
-        """Take what is skipped, snoozed or muted out of digests not sent yet; a snooze leaves what names a
-        CVE."""
+        """Take what is skipped or muted, or snoozed and without a CVE, out of digests not sent yet."""
         now = self._db.clock()
         skipped = [row["id"] for row in db.execute("""
             SELECT id, json_extract(body, '$.version') AS version, json_extract(body, '$.cve') AS cve
@@ -4147,8 +4150,9 @@ class Projects(_Part):
         ``_UPDATE_GROUPS``. At a place, with a tag, a text; of an urgency, such as VULNERABLE, and above."""
         now = self._db.clock()
         found = [(row["id"], row["state"], row["urgency"]) for row in self._db.rows("""
-            SELECT project.id, urgency, CASE WHEN update_state IN ('behind', 'new build', 'unsure')
-                                     AND snoozed_until > :now THEN 'snoozed' ELSE update_state END AS state
+            SELECT project.id, urgency,
+                   CASE WHEN (update_state IN ('behind', 'new build', 'unsure') OR urgency >= :ended)
+                        AND snoozed_until > :now THEN 'snoozed' ELSE update_state END AS state
               FROM project JOIN source ON source.id = source_id
              WHERE account_id = :account AND update_state != ''
                AND (:place IS NULL OR EXISTS (SELECT 1 FROM json_each(places) WHERE value = :place))
@@ -4156,7 +4160,8 @@ class Projects(_Part):
                     SELECT 1 FROM project_tag WHERE project_id = project.id AND tag_id = :tag))
                AND (:text = '' OR instr(lower(name), lower(:text)))
              ORDER BY urgency DESC, name COLLATE NOCASE, project.id
-            """, {"account": account_id, "now": now, "place": place, "tag": tag, "text": search_term(text)})]
+            """, {"account": account_id, "now": now, "place": place, "tag": tag, "text": search_term(text),
+                  "ended": ENDED})]
         if place is not None:       # what other places run does not count
             narrow = self.of_ids(account_id, [id_ for id_, *_ in found], place)
             narrow.sort(key=lambda one: one.urgency, reverse=True)
@@ -5353,29 +5358,31 @@ def _any_date(text: str) -> str | None:
 
 
 _ENCODING = re.compile(
-    rb"(?i)<\?xml[^<>]{0,200}encoding=[\"']((?:iso|windows|cp|gb|big5|shift|euc|koi8|ks_c)[\w-]{1,20})")
-# An element of a feed's entry, without its prefix, up to the next tag of the same name.
+    rb"(?i)<\?xml[^<>]{0,200}encoding=[\"']((?:iso|latin|mac|win|cp|gb|big5|shift|euc|koi8|ks_c)[\w-]{1,25})")
+# An element of a feed's entry, without its prefix, up to the next tag of the same name; some have titles too.
 _ELEMENT = re.compile(
-    r"<(?:[\w.-]++:)?(title|link|pubDate|published|date|updated|content|encoded|description|summary)"
+    r"<(?:[\w.-]++:)?(title|link|pubDate|published|date|updated|content|encoded|description|summary|source|"
+    r"image|author|contributor|group)"
     r"(?![\w.-])([^<>]*?)(?:/>|>((?:[^<]|<(?!/?(?:[\w.-]++:)?\1(?![\w.-])))*+))")
 
 
 def _xml_text(body: bytes | bytearray) -> str:
-    """The first 4 MiB of XML in whatever encoding, its data escaped, without comments and controls.
+    """The first 2 MiB of XML in whatever encoding, its data escaped, without comments, controls, definitions.
     Raises LookupError for an unknown encoding."""
     declared = _ENCODING.search(body, 0, KIB)
     name = declared[1].decode().lower() if declared else "utf-8"
     name = "utf-16" if body[:2] in (b"\xff\xfe", b"\xfe\xff") else name
     name = "gb18030" if name == "gb2312" else name      # mostly its successor
-    text = UNSTORABLE.sub("", body[:4 * MIB].decode(name, "replace"))
-    return re.sub(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)",
-                  lambda part: html.escape(part[1] or ""), text, flags=re.DOTALL)
+    text = UNSTORABLE.sub("", body[:2 * MIB].decode(name, "replace"))
+    return re.sub(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?[^<>]*>|"
+                  r"<!DOCTYPE[^<>\[]*+(?:\[.*?(?:\]\s*>|\Z)|>)?",
+                  lambda part: html.escape(part[1] or "", quote=False), text, flags=re.DOTALL)
 
 
 def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]]:
     """The entries of an Atom or RSS feed with a date: title, link, date, description. Its XML need not be
-    well-formed. ``is_loose``: others, too, and of JSON (https://www.jsonfeed.org/version/1.1/). Raises
-    ValueError."""
+    well-formed. ``is_loose``: others, too, and of JSON (https://www.jsonfeed.org/version/1.1/), and what is
+    left of one that was cut off. Raises ValueError, LookupError."""
     if is_loose and answer.body[:200].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return [{"title": one.get("title") or "", "link": urljoin(answer.url, one.get("url") or ""),
                  "date": _any_date(one.get("date_published") or one.get("date_modified") or ""),
@@ -5384,6 +5391,8 @@ def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]
     text, entries = _xml_text(answer.body), list[dict[str, Any]]()
     if not re.search(r"<(?:\w+:)?(?:feed|RDF|rss\b[^<>]*>\s*<channel)(?![\w.-])", text[:64 * KIB]):
         raise ValueError("it answered no feed")
+    if not (is_loose or re.search(r"</(?:[\w.-]+:)?(?:feed|RDF|rss)\s*>", text[-KIB:]) or len(text) > MIB):
+        raise ValueError("it answered only a part of a feed")
     parts = re.split(r"</?(?:[\w.-]++:)?(?:item|entry)(?:\s[^<>]*)?(?<!/)>", text,
                      maxsplit=2 * RELEASE_LIMIT)
     for part in parts[1:-1:2]:      # between those are the feed's own elements
@@ -5394,9 +5403,9 @@ def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]
             if "<" in markup and name in ("content", "summary", "description"):     # of type xhtml
                 value = re.sub(r"<(/?)[\w.-]{1,40}:", r"<\1", markup)
             if name == "link":
-                link = re.search(r"""\bhref=["']([^"']*)""", element[2])
+                link = re.search(r"""\bhref\s*=\s*(["'])(.*?)\1""", element[2], re.DOTALL)
                 is_other = link and re.search(r"""\brel=["'](?!alternate["'])""", element[2])
-                value = "" if is_other else urljoin(answer.url, html.unescape(link[1]) if link else value)
+                value = "" if is_other else urljoin(answer.url, html.unescape(link[2]) if link else value)
             texts[name] = texts.get(name) or value
         date, about = (next(filter(None, map(texts.get, names.split())), "") for names in (
             "pubDate published date updated", "content encoded description summary"))
@@ -5664,10 +5673,10 @@ def _simple_files(page: str) -> list[dict[str, Any]]:
     """The files of an index's HTML page, shaped like the JSON form. Raises ValueError for another page."""
     files = list[dict[str, Any]]()
     for link, text in re.findall(r"<a\s([^<>]{0,4000})>([^<>]{0,1000})", page, re.IGNORECASE):
-        href = re.search(r"""\bhref\s*=\s*["']([^"'<>]*)""", link, re.IGNORECASE)
+        href = re.search(r"""(?<![\w-])href\s*=\s*["']([^"'<>]*)""", link, re.IGNORECASE)
         name = unquote(urlsplit(html.unescape(href[1] if href else "")).path.rpartition("/")[2])
         files.append({"filename": name if _ARCHIVE.search(name) else html.unescape(text).strip(),
-                      "yanked": "data-yanked" in link.lower()})
+                      "yanked": bool(re.search(r"(?i)(?:^|[\s\"'])data-yanked(?=[\s=]|$)", link))})
     if page.strip() and not any(_ARCHIVE.search(file["filename"]) for file in files):
         raise ValueError("it answered a web page that lists no files")
     return files
@@ -5956,10 +5965,10 @@ def maven(project: ProjectRef) -> Exchange:
     group, _, artifact = project.name.partition(":")
     at = f"{project.site}/{group.replace('.', '/')}/{artifact}"
     answer = yield Request(f"{at}/maven-metadata.xml", project.auth)
-    versioning, is_whole, _ = answer.text().partition("<versioning>")[2].partition("</versioning>")
-    if not is_whole:
+    versioning = re.search(r"<versioning\s*(?:/>|>(.*?)</versioning>)", _xml_text(answer.body), re.DOTALL)
+    if not versioning:
         raise ValueError("it answered no metadata of an artifact")
-    named = re.findall(r"<version>\s*+([^<>\s]+)", versioning)
+    named = re.findall(r"<version>\s*+([^<>\s]+)", html.unescape(versioning[1] or ""))
     versions = [version for version in named if not version.endswith("-SNAPSHOT")]
     dates: dict[str, str] = {}
     if any(version not in project.known for version in versions):
@@ -7616,8 +7625,8 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     needs += [(to, one) for one, kind, to in links if kind.endswith(("DEPENDENCY_OF", "PREREQUISITE_FOR"))]
     roots = {to for _, kind, to in links if kind == "DESCRIBES"} | set(
         filter(lambda one: isinstance(one, str), _of(list, bom, "documentDescribes")))
-    has_purl = {id_ for id_, purl, *_ in things if purl}
-    direct = {to for one, to in needs if one in roots or to in has_purl and one not in has_purl}
+    pinned = {id_ for id_, purl, *_ in things if purl}      # CycloneDX's root is none of the things
+    direct = {to for one, to in needs if one in roots or not roots and one not in pinned and to in pinned}
     for id_, purl, version, name in things:
         if not direct or id_ not in roots:
             yield _purl_pin(purl, version, not direct or id_ in direct, name)
@@ -8322,11 +8331,13 @@ def read_osv_matches(found: dict[OsvQuery, dict[str, str]], url: str, queries: I
         batches += [more] if more else []
 
 
+_NOT_FOR_PEOPLE = re.compile(f"{UNSTORABLE.pattern}|[\u202a-\u202e\u2066-\u2069]")      # marks of direction
+
+
 def trimmed_record(record: Any) -> dict[str, Any]:
     """What is kept of a record: https://ossf.github.io/osv-schema/  Raises what an odd one makes raise."""
     def text(value: Any) -> str:
-        odd = f"{UNSTORABLE.pattern}|[\u202a-\u202e\u2066-\u2069]"        # and marks of direction
-        return re.sub(odd, "\ufffd", value or "")[:NAME_LIMIT]
+        return _NOT_FOR_PEOPLE.sub("\ufffd", value or "")[:NAME_LIMIT]
     affected = [one for one in record.get("affected") or () if one.get("package")][:200]
     scores = [one.get("score") or "" for each in (record, *affected) for one in each.get("severity") or ()]
     is_malware = text(record["id"]).startswith("MAL-")
@@ -8402,9 +8413,8 @@ def end_of_life(numbers: Sequence[int], cycles: Iterable[Sequence[Any]],
 
 
 def alerts_of(project: Project) -> tuple[list[tuple[Installation, list[Advisory], str]], tuple[str, ...]]:
-    """``(each installation with the flaws, and words on an end of life, that are to be notified; what there
-    will have been notifications of then)``: each once a place and when it is worse, an end 90 and 7 days
-    before."""
+    """``(each installation with the flaws and words on an end of life to notify of; what is alerted then)``:
+    each once a place and when it is worse, an end 90 and 7 days before."""
     ranks = {what: int(rank) for rank, _, what in (one.partition(" ") for one in project.alerted)}
     found = list[tuple[Installation, list[Advisory], str]]()
     for one in project.installed:
@@ -9177,9 +9187,9 @@ class Tracker(Worker):
             return [], []
         if result.changed and result.verdicts:
             self._has_to_advise.set()
-        if (result.changed or result.verdicts) and self.store.projects.with_rules(
-                source.id, is_unjudged=True):
-            self.store.database.has_to_compare.set()
+        with logged(f"source {source.id}: rules"):      # listeners are told what was recorded anyway
+            if (result.changed or result.verdicts) and self.store.projects.with_rules(source.id, True):
+                self.store.database.has_to_compare.set()
         for release in news:
             log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
                      "updated" if release.is_updated else "new")
@@ -9298,7 +9308,7 @@ _BOT_LINE = re.compile(r"\b(?:dependabot|renovate)\b|^\W*(?:(?:chore|build|fix)\
 
 def changes_in_notes(messages: Iterable[str]) -> list[list[Line]]:
     """What several notes say, for one list: without links to changelogs, without what the notes before them
-    say, and without headings that stand above nothing; what bots did is counted."""
+    say, and without headings above no text of their own; what bots did is counted."""
     found, seen = list[list[Line]](), set[str]()
     for message in messages:
         kept, bots, texts = list[Line](), 0, set[str]()
@@ -9485,7 +9495,7 @@ def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bo
         head = markup.link(head, item.url)
         links = links[1:]
     top = [] if has_title else [markup.bold(head)]
-    if item.is_security or not has_title and item.marks.runs:
+    if item.marks.runs and (item.is_security or not has_title):
         top.append(markup.line(item.marks))
     body = [markup.line(line) for line in truncate_lines(item, note)]
     ends = [" · ".join(itertools.starmap(markup.link, links))] if markup.link and not is_digest else []
@@ -9837,7 +9847,7 @@ def _mail_item(item: Item, note: int) -> str:
     badges = (_MAIL_BADGE.format("#b3261e" if item.is_security and not at else "#525c66", text.capitalize())
               for at, text in enumerate(item.short_marks))
     parts = [f'<h2 style="margin:0 0 4px;font-size:20px">{html.escape(item.heading)}</h2>', "".join(badges)]
-    if item.is_security:
+    if item.is_security and item.marks.runs:
         fixes = [run for run in item.marks.runs if not run.text.startswith(" · ")]
         parts.append(f'<p style="margin:4px 0 12px">{_HTML.line(Line("", fixes))}</p>')
     parts += [_MAIL_LINES[line.kind].format("".join(map(_HTML.run, line.runs)))
@@ -9854,9 +9864,9 @@ def _mail_parts(message: Message) -> tuple[str, str]:
                           500_000, _MAIL_NOTE)
     cards, others = _fitted(message, _mail_item, json_bytes, 500_000, _MAIL_NOTE)
     if message.is_digest:
-        titles = [item.title for item, _ in zip(message.items, texts)]
-        texts.insert(0, "\n".join([message.title, "", *(f"- {title}" for title in titles)]))
-        items = "\n".join(f"<li>{html.escape(title)}</li>" for title in titles)
+        titles = [item.title for item in message.items]
+        items = "\n".join(f"<li>{html.escape(title)}</li>" for title in titles[:len(cards)])
+        texts.insert(0, "\n".join([message.title, "", *(f"- {title}" for title in titles[:len(texts)])]))
         cards.insert(0, _MAIL_CARD.format(
             f'<h1 style="margin:0 0 8px;font-size:20px">{html.escape(message.title)}</h1>\n'
             f'<ul style="margin:0;padding-left:20px">\n{items}\n</ul>'))
@@ -10228,7 +10238,8 @@ class Courier(Worker):
         """Send what is due, without threads, until nothing is due; what was attempted and how it went."""
         made: list[tuple[Delivery, Outcome]] = []
         self._report()
-        while not self._stopping.is_set() and (due := self.store.outbox.due_destinations(self._clock())):
+        while not self._stopping.is_set() and (
+                due := self.store.outbox.due_destinations(self._clock(), self._kinds)):
             first = min((job.id for job in due), key=self._pause)
             if self._pause(first) > 10:         # longer than any kind's spacing: a receiver asks for patience
                 break
@@ -10294,7 +10305,7 @@ class Courier(Worker):
         if len(self._busy) >= self._WORKERS:
             return self._idle_seconds
         wait = self.store.outbox.seconds_until_due(self._clock(), self._idle_seconds)
-        due = self.store.outbox.due_destinations(self._clock())
+        due = self.store.outbox.due_destinations(self._clock(), self._kinds)
         pauses = {job.id: pause for job in due if (pause := self._pause(job.id))}
         waiting = sorted((job for job in due if job.id not in pauses),
                          key=lambda job: self._served_at.get(job.id, 0.0))
@@ -11572,8 +11583,7 @@ def add_installations(call: Call) -> dict[str, Any]:
 
 
 def install(call: Call, project: Project) -> str:
-    """Record that a ``version`` is installed at a ``place``; returns what is doubtful about it, or "". Raises
-    Invalid."""
+    """Record that a ``version`` runs at a ``place``; returns what is doubtful, or "". Raises Invalid."""
     fields, place = call.fields, ""
     version = fields.label("version")
     with fields.collecting():
@@ -12224,6 +12234,7 @@ legend + * { clear: both; }
 .field > label:not(.check), .field > b { display: block; margin-bottom: .375rem; font-weight: 600; }
 .field > .hint { margin-top: .3rem; max-width: 36rem; }
 .field > textarea { vertical-align: top; }
+.field > button { margin-bottom: .4rem; }
 .field > textarea + textarea { margin-top: .4rem; }
 .field > [readonly] { max-width: min(36rem, 100% - 6rem); margin-right: .4rem; }
 .check { font-weight: 400; display: inline-flex; gap: .5rem; align-items: center; margin: 0 1rem .2rem 0; }
@@ -12249,7 +12260,7 @@ legend + * { clear: both; }
 a.mark:hover, .name:hover { text-decoration: underline; }
 .marks, .row details[open] { display: contents; }
 .name { font-weight: 600; color: inherit; text-decoration: none; }
-.list:not(.rows) .icon + .name { max-width: calc(100% - 1.85rem); }
+.list:not(.rows) .icon + :is(.name, b) { max-width: calc(100% - 1.85rem); }
 .list { list-style: none; padding: 0; }
 .list > li { display: grid; grid: auto / minmax(0, 1fr) auto; column-gap: .8rem; padding: .7rem 1rem; }
 .list > li + li { border-top: var(--rule); }
@@ -12341,6 +12352,7 @@ html:not(:has([name=project]:checked)) .bulk, header nav .glyph, .of-note img { 
   .filters .field { flex: 1 1 7rem; }
   .filters:has(.field ~ .field ~ .field ~ .field ~ .field) .field:has(select) { flex-basis: 40%; }
   .list:not(.rows, .updates) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
+  .updates .mark { white-space: normal; }
   .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding: .22rem 1rem .22rem 1.2rem; }
   .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; }
   .rows > li > .note { grid-column: 1 / -1; }
@@ -12591,8 +12603,9 @@ template_of("""\
 template_of("""\
 % for style, text, path, why in ((*mark, "", "")[:4] for mark in marks):
 % if path or text.startswith("CVE-"):
+% path = path or "https://www.cve.org/CVERecord?id=" + text
 <a class="mark {{style}}" rel="noreferrer" title="{{why}}"
-  href="{{root + path if path else "https://www.cve.org/CVERecord?id=" + text}}">{{text}}</a>
+  href="{{path if path[0] != "/" else root + path}}">{{text}}</a>
 % else:
 <span class="mark {{style}}" title="{{why}}">{{text}}</span>
 % end
@@ -13457,8 +13470,7 @@ def confirm_page(visit: Visit) -> Page:
     return visit.show(
         PAGE, title="Confirm your password", buttons={"confirm": confirm},
         intro="Secrets are behind your password. Once typed, it counts for ten minutes.",
-        fields=[dataclasses.replace(
-            _PASSWORD_FIELD, more=_CURRENT_PASSWORD | {"autofocus": "autofocus"})])
+        fields=[dataclasses.replace(_PASSWORD_FIELD, more=_CURRENT_PASSWORD | {"autofocus": "autofocus"})])
 
 
 # Releases
@@ -13590,7 +13602,7 @@ _FROM_FILE = [("/projects/import", "Read from a file")]
 
 @page_at("/updates")
 def updates_page(visit: Visit) -> Page:
-    """What is installed and behind, the most urgent first, and what is unsure."""
+    """What is installed and vulnerable, ended or behind, the most urgent first, and what is unsure."""
     query, projects, account_id = visit.query, visit.store.projects, visit.account.id
     text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
     number, is_vulnerable = query.page(), query.flag("vulnerable")
@@ -13751,7 +13763,7 @@ def _update_item(visit: Visit, project: Project) -> Entry:
         del buttons[f"forget {each.id}"]
     versions = [version for version in (one.newest, one.may_follow) if version]
     skipped = [version for version in versions if project.skips(version)]
-    if state in OPEN_STATES:
+    if state in OPEN_STATES or state != "snoozed" and project.urgency >= ENDED:
         setting = functools.partial(_setting_button, visit, project)
         buttons |= {f"skip {version}": setting(
             f"Skip {version}", f"Skipped {project.name} {version}.", skipped_version=version)
@@ -13897,7 +13909,7 @@ def projects_page(visit: Visit) -> Page:
         account_id, "latest" if order == "updated" else order, bool(reverse), provider, tag, number,
         text=text, is_failing=is_failing, size=PAGE_SIZE)
     if number > 1 and not projects:      # those of the last page were removed
-        raise SeeOther("/projects")
+        raise SeeOther(visit.link(page=""))
     failing = store.projects.page(account_id, "name", False, is_failing=True, size=0)[1]
 
     def button(label: str, act: Callable[[Project], None], done: str, sure: str = "") -> Button:
@@ -14283,9 +14295,11 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
         buttons |= _answer_buttons(visit, project, one.may_follow, True, False)
         buttons |= _update_buttons(visit, project, one)
         item = _installation_item(visit, project, one)
+        flaws = [("plain", each.id, "" if each.id.startswith("CVE-") else
+                  f"https://osv.dev/vulnerability/{each.id}") for each in one.advisories[:3]]
         items.append(dataclasses.replace(
             item, fold="Change", marks=[("plain", one.place or "here"), *_risk_marks(
-                dataclasses.replace(project, installed=(one,))), *item.marks],
+                dataclasses.replace(project, installed=(one,))), *flaws, *item.marks],
             hints=[*item.hints, *_advice_hints(visit, project, one)],
             about="up to date" if one.state == "current" else "", buttons=buttons))
     return items + ([Entry(f"and {left_out} more; the API lists all")] if left_out > 0 else [])
@@ -15500,6 +15514,10 @@ def _refuse_taken(what: str, own: Sequence[str], known: Collection[str], pattern
     for at, id_ in enumerate(own):
         if id_ in known or id_ in own[:at] or not re.fullmatch(pattern, id_):
             raise SettingError(f"{what} {id_!r}: expected one that is not there yet, and matches {pattern}")
+        try:
+            re.compile(id_)     # those of readers are patterns
+        except re.error as error:
+            raise SettingError(f"{what} {id_!r}: expected a regular expression: {error}") from None
 
 
 class Service(contextlib.AbstractContextManager["Service"]):
@@ -15632,7 +15650,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         return self._listed(list_releases, "releases", owner, self.project_of(owner, name, provider))
 
     def updates(self, account: str = "") -> list[dict[str, Any]]:
-        """What is installed and behind or unsure, the most urgent first, as ``/v1/updates`` has it."""
+        """What runs and is vulnerable, ended, behind or unsure, the worst first, as of ``/v1/updates``."""
         return self._listed(list_updates, "updates", self.account_of(account))
 
     def install(self, name: str, version: str, provider: str | None = None, *, place: str = "",
@@ -15912,7 +15930,7 @@ def make_server(application: Callable[..., Any], settings: Settings,
 # == cli =======================================================================
 # The commands. Results go to standard output, as tables on a terminal, with tabs into a pipe, or as JSON;
 # diagnostics are one line each on standard error. Exit status: 0 done, 1 could not be done, 2 wrong usage,
-# 3 (of check) done, but something fails.
+# 3 (of check, scan and status) done, but something fails.
 
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]       # names and options of argparse's add_argument
@@ -16399,10 +16417,10 @@ def installed_remove(service: Service, account: Account, project: Project, args:
          argument("--place", "only what runs there"),
          argument("--tag", "only projects that have the tag"),
          switch("--vulnerable", "only those of which a vulnerability is known"),
-         columns="provider name* place* version* state* step* line newest* behind* cve* may_follow* "
-                 "is_rebuilt* advisories* eol*")
+         columns="provider name* place* version* state* step* line newest* behind cve may_follow* "
+                 "is_rebuilt advisories* eol*")
 def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """List what is installed and behind, then what is unsure."""
+    """List what is installed and vulnerable, at its end of life or behind, then what is unsure."""
     now, rows = run.store.database.clock(), list[dict[str, Any]]()
     tag = run.tag_at(args.tag).id if args.tag else None
     for project in run.store.projects.with_updates(account.id, args.all, args.place, tag,
@@ -16412,7 +16430,7 @@ def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> lis
                  if args.place in (None, one.place) and (
                      args.all or one.urgency >= ENDED or project.state_of(one) in OPEN_STATES)]
     if not args.all:
-        rows.sort(key=lambda row: row["state"] == "unsure")
+        rows.sort(key=lambda row: row["state"] == "unsure" and not row["advisories"] and not row["eol"])
     return rows
 
 
@@ -16717,7 +16735,7 @@ def providers_(completed: Settings, args: argparse.Namespace) -> list[dict[str, 
 def check_(run: Invocation, service: Service, args: argparse.Namespace) -> None:
     """Check projects now, and print what is new: provider, name, version, new or updated.
     For cron, without serve. Exit status: 0 all is well, 1 it could not run, 2 wrong usage, 3 it ran, but
-    projects or notifications fail, which will be retried."""
+    projects, notifications, osv.dev or endoflife.date fail, which will be retried."""
     rows, wanted, ended = list[dict[str, Any]](), list[Source](), itertools.count(1)
 
     def report(source: Source, news: list[Release] | None) -> None:
@@ -16748,9 +16766,10 @@ def check_(run: Invocation, service: Service, args: argparse.Namespace) -> None:
         else:
             wanted.append(source)
     service.tracker.check_all(wanted, report)
-    service.tracker.advise()
+    if not args.provider:
+        service.tracker.advise()
     for words in (*(one for one, _ in service.fetcher.refused_tokens.values()),
-                  *service.fetcher.outages.values()):
+                  *(f"{what}: not asked: {words}" for what, words in service.fetcher.outages.items())):
         run.complain(words)
     _show_rows(sorted(rows, key=lambda row: (row["provider"], row["name"])), args.json)
     for one, attempt in service.courier.send_due() if args.send else ():
@@ -16915,7 +16934,7 @@ def _add_arguments(parser: _Parser, name: str) -> None:
         parser.add_argument(*names, **options)
     flags = parser.add_argument_group(
         "settings", f"Each is also an environment variable, such as {SETTINGS['db'].variable}. "
-        "All commands accept those of serve: see releasetrack.py serve --help.")
+        "All commands accept most of those of serve: see releasetrack.py serve --help.")
     for row in (row for row in SETTINGS.values() if is_serve or not row.is_serve_only):
         default = "".join(row.texts(row.default))
         text = row.about + (f" (default {default})" if default else "")
