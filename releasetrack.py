@@ -9187,7 +9187,7 @@ class Tracker(Worker):
             return [], []
         if result.changed and result.verdicts:
             self._has_to_advise.set()
-        with logged(f"source {source.id}: rules"):      # listeners are told what was recorded anyway
+        with logged(f"source {source.id}: rules"):      # a fault here keeps nothing from listeners
             if (result.changed or result.verdicts) and self.store.projects.with_rules(source.id, True):
                 self.store.database.has_to_compare.set()
         for release in news:
