@@ -308,8 +308,7 @@ class Setting:
         return "--" + self.name.replace("_", "-")
 
     def texts(self, value: Any) -> list[str]:
-        """The texts that ``read`` makes this value of."""
-        # An empty one would leave the choice to the default.
+        """The texts that ``read`` makes this value of; no empty one, which would mean the default."""
         return [_text_of(one) or ("none" if self.default else "")
                 for one in (value if isinstance(value, (list, tuple)) else [value])]
 
@@ -1638,11 +1637,14 @@ class Project:
         """Of what is installed: "" without any, else the ``state_of`` the most urgent."""
         return self.state_of(self.most_urgent) if self.most_urgent else ""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be an update, or it is vulnerable or has ended."""
+        return self.update_state in OPEN_STATES or self.urgency >= ENDED
+
     def state(self, now: float) -> str:
-        """Its ``update_state``, or "snoozed" where that is open, or it is vulnerable or has ended."""
-        state = self.update_state
-        is_loud = state in OPEN_STATES or self.urgency >= ENDED
-        return "snoozed" if is_loud and self.is_snoozed(now) else state
+        """Its ``update_state``, or "snoozed" where it is open."""
+        return "snoozed" if self.is_open and self.is_snoozed(now) else self.update_state
 
     def state_of(self, one: Installation) -> str:
         """An Installation's state without a version that is skipped; "skipped" where nothing else is open."""
@@ -3569,9 +3571,9 @@ class Outbox(_Part):
         self._db.send_wakeup.set()
 
     def due_destinations(self, now: float, kinds: Iterable[str]) -> list[Job]:
-        """The destinations with a delivery due at ``now`` that nobody serves. What was held is judged now:
-        skipped where its release is gone. What is due for digests of a destination is bound into one, which
-        stays as it is."""
+        """The destinations of these kinds with a delivery due at ``now`` that nobody serves. What was held is
+        judged now: skipped where its release is gone. What is due for digests of a destination is bound into
+        one, which stays as it is."""
         with self._db.transaction() as db:
             db.execute("""
                 UPDATE delivery SET is_held = 0, state = iif(is_gone, 'skipped', 'pending'),
@@ -5362,8 +5364,7 @@ _ENCODING = re.compile(
 # An element of a feed's entry, without its prefix, up to the next tag of the same name; some have titles too.
 _ELEMENT = re.compile(
     r"<(?:[\w.-]++:)?(title|link|pubDate|published|date|updated|content|encoded|description|summary|source|"
-    r"image|author|contributor|group)"
-    r"(?![\w.-])([^<>]*?)(?:/>|>((?:[^<]|<(?!/?(?:[\w.-]++:)?\1(?![\w.-])))*+))")
+    r"image|author|group)(?![\w.-])([^<>]*?)(?:/>|>((?:[^<]|<(?!/?(?:[\w.-]++:)?\1(?![\w.-])))*+))")
 
 
 def _xml_text(body: bytes | bytearray) -> str:
@@ -5380,9 +5381,8 @@ def _xml_text(body: bytes | bytearray) -> str:
 
 
 def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]]:
-    """The entries of an Atom or RSS feed with a date: title, link, date, description. Its XML need not be
-    well-formed. ``is_loose``: others, too, and of JSON (https://www.jsonfeed.org/version/1.1/), and what is
-    left of one that was cut off. Raises ValueError, LookupError."""
+    """The entries of an Atom or RSS feed, well-formed or not: title, link, date, description. ``is_loose``:
+    without a date, too, of JSON (https://www.jsonfeed.org), of a part. Raises ValueError, LookupError."""
     if is_loose and answer.body[:200].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return [{"title": one.get("title") or "", "link": urljoin(answer.url, one.get("url") or ""),
                  "date": _any_date(one.get("date_published") or one.get("date_modified") or ""),
@@ -8670,7 +8670,8 @@ def update_words(project: Project) -> str:
 def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
     """What a project's destinations are sent when its snooze ends; nobody, where nothing is open now."""
     project = subscriber.project
-    recipients = recipients_of(subscriber, None, now, settings) if project.state(now) in OPEN_STATES else ()
+    is_due = project.is_open and not project.is_snoozed(now)
+    recipients = recipients_of(subscriber, None, now, settings) if is_due else ()
     return Event(project.id, notice_body(subscriber, now, text=update_words(project)), "", recipients,
                  "summary")
 
@@ -13763,7 +13764,7 @@ def _update_item(visit: Visit, project: Project) -> Entry:
         del buttons[f"forget {each.id}"]
     versions = [version for version in (one.newest, one.may_follow) if version]
     skipped = [version for version in versions if project.skips(version)]
-    if state in OPEN_STATES or state != "snoozed" and project.urgency >= ENDED:
+    if project.is_open and state != "snoozed":
         setting = functools.partial(_setting_button, visit, project)
         buttons |= {f"skip {version}": setting(
             f"Skip {version}", f"Skipped {project.name} {version}.", skipped_version=version)
@@ -16393,9 +16394,9 @@ _PLACE = argument("--place", "what you call the machine, such as nas", default="
 
 
 def _installed_rows(project: Project) -> list[dict[str, Any]]:
-    return [{"provider": project.provider, "name": project.name, **vars(one), "version": one.shown,
-             "seen_at": one.as_json().get("seen_at"), "advisories": list(map(str, one.advisories))}
-            for one in project.installed]
+    return [{"provider": project.provider, "name": project.name, **vars(one), "urgency": one.urgency,
+             "version": one.shown, "seen_at": one.as_json().get("seen_at"),
+             "advisories": list(map(str, one.advisories))} for one in project.installed]
 
 
 @command(_PROVIDER, _NAME, argument("version", "as the provider writes it"), _PLACE)
@@ -16430,7 +16431,7 @@ def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> lis
                  if args.place in (None, one.place) and (
                      args.all or one.urgency >= ENDED or project.state_of(one) in OPEN_STATES)]
     if not args.all:
-        rows.sort(key=lambda row: row["state"] == "unsure" and not row["advisories"] and not row["eol"])
+        rows.sort(key=lambda row: row["state"] == "unsure" and row["urgency"] < ENDED)
     return rows
 
 

@@ -9901,6 +9901,21 @@ def test_skip_and_snooze_are_obeyed_everywhere_and_end(world_with, forge, way):
     assert shown() == (["o/a"], 1, 1)
 
 
+def test_snooze_of_what_has_ended_ends_with_a_reminder(world, forge):
+    """Bug: nobody was told where there is no update."""
+    world.observe(forge)
+    world.topic(schedule="daily")
+    world.find("o/a", "1.0")
+    world.set("o/a", installed=[{"version": "1.0"}])
+    subscriber, = world.store.projects.subscribers(world.projects["o/a"].source_id)
+    mine, = subscriber.project.installed
+    for days, until, count in ((90, None, 0), (0, None, 1), (0, 9e9, 0)):
+        project = dataclasses.replace(subscriber.project, snoozed_until=until, installed=(dataclasses.replace(mine, eol="ended", eol_days=days),))
+        event = rt.reminder(dataclasses.replace(subscriber, project=project), world.clock.now, rt.Settings())
+        assert len(event.recipients) == count
+        assert ("The end of life of 1.0 has come" in event.body["text"]) is (days == 0)
+
+
 def with_new_tags(world: World, name: str = "o/app", *mine: tuple[str, str]) -> rt.Project:
     """A project whose tags are called otherwise since April, with what is installed of it: place and version."""
     project = world.track("github", name, release("v1.0"), release("v1.1", "2026-03-02T00:00:00Z"), release("engine-v1.2", "2026-04-01T00:00:00Z"))
