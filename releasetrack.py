@@ -130,7 +130,6 @@ log = logging.getLogger("releasetrack")
 # What an operator may choose, and the limits that nobody may. One row a setting: its default, its
 # parser and its help make the flag, the environment variable, the stored setting and the README's line.
 
-
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 KIB, MIB = 1024, 1024 * 1024
 
@@ -183,10 +182,8 @@ MAIL_ADDRESS = re.compile(
     r"(?=[^@]{1,64}@.{1,190}\Z)(?!.*=\?)[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
     r"@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*")
 
-
 class SettingError(ValueError):
     """A setting that cannot be used: which one, its value, and what is expected."""
-
 
 # Parsers. Their ValueError says what is expected: "a whole number from 1 to 64".
 def only_if(is_valid: Callable[[Any], Any], expected: str) -> Callable[[Any], Any]:
@@ -197,11 +194,9 @@ def only_if(is_valid: Callable[[Any], Any], expected: str) -> Callable[[Any], An
         return value
     return read
 
-
 def text_matching(pattern: str, expected: str) -> Callable[[str], str]:
     """A reader of the texts that the pattern matches as a whole."""
     return only_if(re.compile(pattern, re.ASCII).fullmatch, expected)
-
 
 def _number(kind: type, pattern: str, what: str, least: float, most: float) -> Callable[[str], Any]:
     def read(value: str) -> Any:
@@ -210,10 +205,8 @@ def _number(kind: type, pattern: str, what: str, least: float, most: float) -> C
         return kind(value)
     return read
 
-
 _whole = functools.partial(_number, int, "[0-9]{1,12}", "a whole number")
 _seconds = functools.partial(_number, float, r"[0-9]{1,9}(\.[0-9]{1,6})?", "seconds,")
-
 
 def read_web_address(value: str) -> str:
     """An http or https URL without query and fragment, without its trailing slash."""
@@ -223,7 +216,6 @@ def read_web_address(value: str) -> str:
         if url.scheme in ("http", "https") and url.hostname and not re.search(r"[\s\x00-\x1f?#]", value):
             return value.rstrip("/")
     raise ValueError("an address such as https://releases.example.org/path")
-
 
 def _mail_server(value: str) -> str:
     with contextlib.suppress(ValueError):
@@ -235,7 +227,6 @@ def _mail_server(value: str) -> str:
     raise ValueError("a mail server such as smtp+starttls://user:password@mail.example.org:587, with "
                      "special characters of user and password written as %40 and so on")
 
-
 def read_network(value: str) -> str:
     """The network in CIDR notation: ``10.0.0.0/8``, or one address."""
     try:
@@ -243,13 +234,11 @@ def read_network(value: str) -> str:
     except ValueError:
         raise ValueError("a network such as 192.168.0.0/16, 10.1.2.3 or fd00::/8") from None
 
-
 def _proxy_network(value: str) -> str:
     network = value if value == "unix" else read_network(value)
     if network.endswith("/0"):      # any client could then choose its own address
         raise ValueError("the proxy's own address or network, not every address")
     return network
-
 
 def _provider_row(value: str) -> tuple[str, str, str]:
     """``(id, dialect, address)`` of ``ID=DIALECT:URL``. Whether the dialect exists, providers_with says.
@@ -263,14 +252,12 @@ def _provider_row(value: str) -> tuple[str, str, str]:
     address = read_web_address(re.split("[?#]", match[3])[0] if "{name}" in match[3] else match[3])
     return match[1], match[2], match[3] if "{name}" in match[3] else address
 
-
 def _token(value: str) -> tuple[str, str]:
     """``(provider, token)`` of ``PROVIDER=TOKEN``."""
     match = re.fullmatch(r"([a-z0-9][a-z0-9-]{0,39})=([!-~]{1,4000})", value)
     if not match:
         raise ValueError("PROVIDER=TOKEN, such as github=ghp_...")
     return match[1], match[2]
-
 
 def _quota(value: str) -> tuple[str, int]:
     """``(name, limit)`` of ``NAME=N``."""
@@ -279,14 +266,12 @@ def _quota(value: str) -> tuple[str, int]:
         raise ValueError(f"NAME=N, such as keys=200; the names are {', '.join(QUOTAS)}")
     return name, int(limit)
 
-
 def _text_of(value: Any) -> str:
     if isinstance(value, tuple):        # of a keyed setting, parsed already
         return f"{value[0]}={':'.join(map(str, value[1:]))}"
     if not isinstance(value, (str, int, float, os.PathLike)):
         raise ValueError(f"a text, not {type(value).__name__}")
     return f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
@@ -333,7 +318,6 @@ class Setting:
             return self.read(*found[0]) if found else None
         return tuple({one[0]: one for source in reversed(found) for one in self.read(*source)}.values())
 
-
 V = TypeVar("V")
 if TYPE_CHECKING:
     class Chosen(Generic[V]):
@@ -341,11 +325,9 @@ if TYPE_CHECKING:
         def __get__(self, of: object, kind: Any = None) -> V: ...
         def __set__(self, _: Any, to: V | str | float | Sequence[str] | os.PathLike[str] | None) -> None: ...
 
-
 def _setting(default: Any, parse: Callable[[str], Any], shape: str, about: str, **more: Any) -> Any:
     row = Setting(default, parse, shape, about, **more)
     return dataclasses.field(default=default, repr=not row.is_secret, metadata={"row": row})
-
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -469,7 +451,6 @@ class Settings:
         found = {name: row.first(sources(row)) for name, row in SETTINGS.items()}
         return cls(**found, given=frozenset(name for name, value in found.items() if value is not None))
 
-
 SETTINGS: dict[str, Setting] = {
     field.name: dataclasses.replace(
         row, name=field.name, variable=row.variable or f"RELEASETRACK_{field.name.upper()}")
@@ -479,7 +460,6 @@ SETTINGS: dict[str, Setting] = {
 # == versions ==================================================================
 # What a version consists of, how each ecosystem orders versions, which are not final, and which may
 # follow which. Pure: one table of words feeds one function that takes a version apart.
-
 
 # Stages before the final version, lowest first.
 PRERELEASE_WORDS = {word: rank for rank, words in enumerate((
@@ -521,7 +501,6 @@ _TOKEN = re.compile(r"[a-z]+|[0-9]+")
 # Stages before a final release that are written in a way of their own: Perl's 1.23_01, Minecraft's 24w14a.
 _ODD_PRERELEASE = re.compile(r"v?[0-9]+\.[0-9]{2,}_[0-9]{2}|[0-9]{2}w[0-9]{2}[a-z]")
 
-
 # Tags of an image that are no releases: its halves for one architecture, and what only builds use.
 _ODD_TAG = re.compile("|".join((
     rf"(?P<architecture>(?:.*[-_.])?(?:{_ARCHITECTURES})(?:[-_.].*)?|.*-386)",
@@ -532,12 +511,10 @@ _ODD_TAG = re.compile("|".join((
     r"(?:[a-z]\w*-(?:\w+-)*g?)?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64})",
     r"(?P<stamp>(?!v?[0-9][0-9.]*-1[0-9]{9}$).*-[0-9]{10,}(?:-.*)?)")))     # but Red Hat's 9.6-1752587672
 
-
 def _odd_kind(tag: str) -> str:
     match = _ODD_TAG.fullmatch(tag)
     kind = match.lastgroup or "" if match else ""
     return f"{kind} {version_parts(tag).architecture}" if kind == "architecture" else kind
-
 
 def is_left_out(tag: str, installed: Iterable[str]) -> bool:
     """Whether a list leaves out an image's tag: one for one architecture, or that only builds use, unless one
@@ -545,18 +522,15 @@ def is_left_out(tag: str, installed: Iterable[str]) -> bool:
     kind = _odd_kind(tag)
     return bool(kind) and kind not in map(_odd_kind, installed)
 
-
 # What sorts versions: numbers, without zeros at the end, then stages, of which (1, "", 0) is the final one.
 VersionOrder = tuple[tuple[int, ...], list[tuple[int, str, int]]]
 _FINAL = (1, "", 0)
-
 
 def _without_zeros(numbers: Sequence[int]) -> tuple[int, ...]:
     kept = list(numbers)
     while kept and not kept[-1]:
         kept.pop()
     return tuple(kept)
-
 
 @dataclasses.dataclass
 class VersionParts:
@@ -589,10 +563,8 @@ class VersionParts:
         self.order: VersionOrder = plain, [
             *self.stages, _FINAL, *((3, "", number) for number in self.counter)]
 
-
 def _numbers_of(group: str) -> tuple[int, ...]:
     return tuple(map(int, re.split("[._]", group)))
-
 
 def _version_group(text: str) -> tuple[re.Match[str] | None, bool]:
     """``(the numbers that are the version, whether they are a base's)``: the first that stand behind no
@@ -608,7 +580,6 @@ def _version_group(text: str) -> tuple[re.Match[str] | None, bool]:
     if not groups or words[0] in _BASES and len(_numbers_of(groups[0][0])) < 3:
         return next(iter(groups), None), bool(groups)
     return groups[0], False
-
 
 @functools.lru_cache(maxsize=8192)      # each installation of a project asks for the same versions
 def version_parts(version: str, is_own_name: bool = False) -> VersionParts:
@@ -633,7 +604,6 @@ def version_parts(version: str, is_own_name: bool = False) -> VersionParts:
         numbers=_numbers_of(group[0]) if group else (), counter=parts.counter + builds,
         is_padded=any(one[0] == "0" != one for one in re.split("[._]", group[0] if group else "0")),
         architecture=architecture[0].strip("-_.") if architecture else "", is_on_base_alone=is_base)
-
 
 def _parts_behind(text: str, is_java: bool) -> VersionParts:
     """What the text behind the numbers says."""
@@ -662,7 +632,6 @@ def _parts_behind(text: str, is_java: bool) -> VersionParts:
     return VersionParts(behind=tuple(behind), stages=tuple(stages), counter=tuple(counter),
                         bases=tuple(bases), variant=tuple(sorted(variant)))
 
-
 def prerelease_by_words(version: str) -> bool:
     """Whether a version of no particular ecosystem is not final: ``1.0-rc1`` is not, ``1.0-alpine`` is. Words
     before the numbers may be a name, as in ``snapshot-controller-3.0.6``: they count only all together."""
@@ -677,7 +646,6 @@ def prerelease_by_words(version: str) -> bool:
     return (bool(words) and is_stage(word in PRERELEASE_WORDS for word in words)
             or any(word in PRERELEASE_WORDS or word.endswith("preview") for word in parts.behind))
 
-
 def _ranked(version: str, rank: Callable[[str], tuple[int, str, int]]) -> VersionOrder:
     """By the numbers, and words behind them by their rank: those below ``_FINAL`` come before the final."""
     parts = version_parts(version)
@@ -685,24 +653,20 @@ def _ranked(version: str, rank: Callable[[str], tuple[int, str, int]]) -> Versio
     return _without_zeros(parts.numbers), [
         *(stage for stage in stages if stage != _FINAL), _FINAL, *((3, "", number) for number in parts.build)]
 
-
 @functools.lru_cache(maxsize=8192)      # a comparison asks for each several times: a third of its time
 def version_order(version: str) -> VersionOrder:
     """A key that sorts versions of no particular ecosystem as people do: ``1.0-rc1`` before ``1.0``."""
     return _ranked(version, lambda word: (
         (0, "", PRERELEASE_WORDS[word]) if word in PRERELEASE_WORDS else (2, word, 0)))
 
-
 def exact_order(version: str) -> VersionOrder:
     """As ``version_order``, but 2.0.0 is above 2.0: CRAN, Hackage, Composer (whose dev-master is highest)."""
     numbers, stages = version_parts(version).numbers, version_order(version)[1]
     return (9_999_999,) if version == "dev-master" else numbers, stages
 
-
 _MAVEN_STAGES = {"alpha": (0, "", 0), "beta": (0, "", 1), "milestone": (0, "", 2), "rc": (0, "", 3),
                  "cr": (0, "", 3), "snapshot": (0, "", 4), "ga": _FINAL, "final": _FINAL, "release": _FINAL,
                  "sp": (2, "", 0)}
-
 
 def maven_order(version: str) -> VersionOrder:
     """https://maven.apache.org/pom.html#version-order-specification: a number behind a dash is below one
@@ -722,11 +686,9 @@ def maven_order(version: str) -> VersionOrder:
         ranks.pop()
     return (), [*ranks, _FINAL]
 
-
 def _identifiers(text: str) -> list[tuple[int, str, int]]:
     return [(0, "", int(one)) if re.fullmatch("[0-9]+", one) else (0, one, 0)
             for one in text.split(".") if one]
-
 
 def semver_order(version: str) -> VersionOrder:
     """https://semver.org/#spec-item-11, with any count of numbers, and a "v" before them. Of versions that
@@ -738,19 +700,16 @@ def semver_order(version: str) -> VersionOrder:
     numbers = [int(number) for number in core.lstrip("v").split(".")]
     return _without_zeros(numbers), [*(_identifiers(stage) or [_FINAL]), *_identifiers(build)]
 
-
 def prerelease_by_semver(version: str) -> bool:
     """A hyphen after the numbers, build metadata aside: https://semver.org/#spec-item-9"""
     match = re.match(r"v?[0-9]+(?:\.[0-9]+)*(-)?", version.split("+")[0])
     return bool(match[1]) if match else prerelease_by_words(version)
-
 
 _PEP440 = re.compile(
     r"v?(?:(?P<epoch>[0-9]+)!)?(?P<numbers>[0-9]+(?:\.[0-9]+)*)"
     r"(?:[-_.]?(?P<stage>alpha|a|beta|b|preview|pre|c|rc)[-_.]?(?P<at>[0-9]*))?"
     r"(?P<post>[-_.]?(?:post|rev|r)[-_.]?(?P<nth>[0-9]*)|-(?P<implicit>[0-9]+))?"
     r"(?P<dev>[-_.]?dev[-_.]?(?P<day>[0-9]*))?(?:\+(?P<local>[a-z0-9._-]*))?", re.ASCII | re.IGNORECASE)
-
 
 def pep440_order(version: str) -> VersionOrder:
     """https://packaging.python.org/en/latest/specifications/version-specifiers/"""
@@ -768,12 +727,10 @@ def pep440_order(version: str) -> VersionOrder:
              for one in re.split("[-_.]", (match["local"] or "").lower()) if one)
     return (int(match["epoch"] or 0), *numbers), [first, after, last, *local]
 
-
 def prerelease_by_pep440(version: str) -> bool:
     """As ``pep440_order``; by words what has another form."""
     match = _PEP440.fullmatch(version)
     return bool(match["stage"] or match["dev"]) if match else prerelease_by_words(version)
-
 
 def perl_order(version: str) -> VersionOrder:
     """https://metacpan.org/pod/version: 1.23 is 1.230, and 1.2301 above it."""
@@ -783,7 +740,6 @@ def perl_order(version: str) -> VersionOrder:
     decimals = match[2] + (match[3] or "")
     thousands = [int(decimals[at:at + 3].ljust(3, "0")) for at in range(0, len(decimals), 3)]
     return _without_zeros([int(match[1]), *thousands]), [_FINAL]
-
 
 def debian_order(version: str) -> VersionOrder:
     """As deb-version(7) says: words and numbers in turn, first of the upstream version, then of the revision;
@@ -798,13 +754,11 @@ def debian_order(version: str) -> VersionOrder:
         ranks.append(_FINAL)
     return (int(epoch) if re.fullmatch("[0-9]+", epoch) else 0,), ranks
 
-
 def prerelease_by_tag(tag: str) -> bool:
     """As ``prerelease_by_words`` of an image's tag: the word before the numbers counts, -devel does not."""
     parts = version_parts(tag)
     words = {*_TOKEN.findall(parts.before), *parts.behind} - {"devel"}
     return not PRERELEASE_WORDS.keys().isdisjoint(words) or _ODD_PRERELEASE.fullmatch(tag) is not None
-
 
 class VersionRules(NamedTuple):
     """How an ecosystem orders its versions, which of them are not final, and which may follow which."""
@@ -852,7 +806,6 @@ class VersionRules(NamedTuple):
             return "doubt"
         return "" if any(one > another for one, another in zip(mine.base, other.base)) else "yes"
 
-
 GENERIC = VersionRules(version_order, prerelease_by_words)
 EXACT = VersionRules(exact_order, prerelease_by_words)
 IMAGES = VersionRules(lambda tag: version_parts(tag).order, prerelease_by_tag, is_image=True)
@@ -867,11 +820,9 @@ GEM = VersionRules(lambda version: _ranked(version, lambda word: (0, word, 0)),
 PERL = VersionRules(perl_order, lambda version: "_" in version or prerelease_by_words(version))
 DEBIAN = VersionRules(debian_order, prerelease_by_words, is_one_family=True)
 
-
 def _name_and_numbers(version: str) -> tuple[str, tuple[int, ...]]:
     parts = version_parts(version)
     return parts.name, _without_zeros(parts.numbers)
-
 
 def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, str]:
     """How much each version raises the highest of the ``known`` final ones below it: "major", "minor" or
@@ -894,20 +845,16 @@ def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, 
 # table of what people choose for a project, a destination and an account.
 # Instants are seconds since the epoch; a release's date is RFC 3339 text in UTC.
 
-
 # Texts of statuses. The same in every Python: 3.13 renamed 413.
 REASONS = {**http.client.responses, 413: "Request Entity Too Large", 422: "Unprocessable Entity"}
-
 
 def message_of(status: int) -> dict[str, Any]:
     """The contract's Message of a status."""
     return {"message": REASONS.get(status, "Error"), "code": status}
 
-
 class ReleasetrackError(Exception):
     """What a user, a client or a provider can cause. ``status`` is the API's answer."""
     status = 500
-
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -926,11 +873,9 @@ class Problem:
         subject = labels[name] + number if name in labels else self.field
         return f"{subject} {self.message}." if subject else self.message
 
-
 def pluralize(count: int, noun: str) -> str:
     """A number of things: "1 project", "2,000 projects"."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
 
 class Invalid(ReleasetrackError):
     """What was sent cannot be used; ``problems`` are all its problems. A text is a Problem without field."""
@@ -940,31 +885,24 @@ class Invalid(ReleasetrackError):
         self.problems = [one if isinstance(one, Problem) else Problem("", one) for one in problems]
         super().__init__(" ".join(map(str, self.problems)))
 
-
 class AlreadyTracked(Invalid):
     """The account has the project."""
-
 
 class Unauthorized(ReleasetrackError):
     status = 401
 
-
 class Forbidden(ReleasetrackError):
     status = 403
 
-
 class NotFound(ReleasetrackError):
     status = 404
-
 
 class NotAllowed(ReleasetrackError):
     """The path does not have the method; the text lists those that it has."""
     status = 405
 
-
 class TooLarge(ReleasetrackError):
     status = 413
-
 
 class TooMany(ReleasetrackError):
     status = 429
@@ -973,33 +911,26 @@ class TooMany(ReleasetrackError):
         super().__init__(text)
         self.retry_after = retry_after
 
-
 class StoreUnavailable(ReleasetrackError):
     """The store cannot be read or written at present: locked by another process, or the disk is full."""
     status = 503
-
 
 class HelperMissing(ReleasetrackError):
     """There is no process to read files and patterns in."""
     status = 503
 
-
 class ProviderError(ReleasetrackError):
     """A provider did not answer with releases; the message is for people."""
     status = 502
 
-
 class ProjectMissing(ProviderError):
     """The provider says that it has no such project."""
-
 
 class TokenRefused(ProviderError):
     """The provider accepts the token for nothing: a fault of the setting, not of the project."""
 
-
 class Unreachable(ProviderError):
     """No usable answer: no address, refused, too slow, too large, a bad certificate."""
-
 
 class Throttled(ProviderError):
     """The provider asks to wait ``seconds``."""
@@ -1008,37 +939,30 @@ class Throttled(ProviderError):
         self.seconds = seconds
         self.quota_left = quota_left
 
-
 # A value as JSON without spaces. One encoder for all: json.dumps would make one for each call.
 compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
 
 def drop_empty(**members: Any) -> dict[str, Any]:
     """The members that say something: not None, not false, not empty."""
     return {name: value for name, value in members.items()
             if value is not False and value not in (None, "", (), [])}
 
-
 def make_id() -> str:
     """26 lower-case characters of base 32: 128 random bits."""
     return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
-
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question for a message about an unknown word; "" where nothing is alike."""
     alike = difflib.get_close_matches(word.lower(), list(known), 1)
     return f" (did you mean {alike[0]}?)" if alike else ""
 
-
 def timestamp(at: float) -> str:
     """An instant as RFC 3339 text, to the second."""
     # Not fromtimestamp(), which raises OSError for some values beyond the calendar.
     return (datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=int(at))).isoformat() + "Z"
 
-
 def instant_of(date: str) -> float:
     return datetime.datetime.fromisoformat(f"{date[:19]}+00:00").timestamp()
-
 
 def relative_time(at: float, now: float) -> str:
     """How long before or after ``now`` an instant is, by its largest unit: "3 h ago", "in 5 min"."""
@@ -1048,7 +972,6 @@ def relative_time(at: float, now: float) -> str:
         if seconds >= size:
             return f"{seconds // size:.0f} {unit} ago" if is_past else f"in {seconds // size:.0f} {unit}"
     return "just now" if is_past else "in a moment"
-
 
 def utc(text: str | None) -> str | None:
     """A provider's ISO 8601 time as RFC 3339 in UTC, also one without a zone. Raises ValueError. None for
@@ -1063,14 +986,12 @@ def utc(text: str | None) -> str | None:
     when = when.replace(tzinfo=when.tzinfo or datetime.timezone.utc)
     return when.astimezone(datetime.timezone.utc).replace(tzinfo=None).isoformat() + "Z"
 
-
 def time_zone_of(name: str) -> datetime.tzinfo:
     """The time zone of an IANA name. Raises ValueError with what was expected."""
     try:
         return datetime.timezone.utc if name == "UTC" else zoneinfo.ZoneInfo(name)
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):     # OSError: a folder, or a damaged file
         raise ValueError(f"a time zone such as Europe/Berlin; {name[:60]!r} is unknown") from None
-
 
 def retry_after_seconds(header: str | None, now: float) -> float | None:
     """Seconds that a Retry-After header asks for, at most a day; None without a valid one.
@@ -1085,19 +1006,15 @@ def retry_after_seconds(header: str | None, now: float) -> float | None:
         return None
     return min(wait, DAY) if wait > 0 else None
 
-
 _DASH = "[-\u2010\u2011\u2013]\u00ad?"
 _CVE = re.compile(f"CVE{_DASH}([0-9]{{4}}){_DASH}([0-9]{{4,10}})(?![0-9])", re.IGNORECASE)
-
 
 def cves_in(*texts: str) -> tuple[str, ...]:
     """The CVE ids in the texts, in their order, each once; at most ``CVE_LIMIT``."""
     found = dict.fromkeys(f"CVE-{year}-{number}" for year, number in _CVE.findall("\0".join(texts)))
     return tuple(itertools.islice(found, CVE_LIMIT))
 
-
 _BREAKING = re.compile(r"\W*(?:breaking(?: \w+)? changes?\b|BREAKING\b)(?P<rest>.*)", re.IGNORECASE)
-
 
 def says_breaking(lines: Iterable[str]) -> bool:
     """Whether a line of a note announces breaking changes, and neither it nor the next says "none"."""
@@ -1107,7 +1024,6 @@ def says_breaking(lines: Iterable[str]) -> bool:
         if match and not re.match(r"(?i)\W*(?:none|no|n/a|nothing)\b", match["rest"].strip() or following):
             return True
     return any("BREAKING CHANGE" in line for line in texts)
-
 
 def read_json(body: bytes | bytearray) -> Any:
     """The value of a JSON text. Raises ValueError, also for one that would take too much memory: each value
@@ -1123,7 +1039,6 @@ def read_json(body: bytes | bytearray) -> Any:
     except ValueError as error:
         raise ValueError(f"its answer is no JSON ({error})") from None
 
-
 @dataclasses.dataclass(frozen=True)
 class Request:
     """A request that a dialect or a notification wants sent."""
@@ -1137,14 +1052,12 @@ class Request:
     may_be_cut: bool = False                # a larger one is not an error but cut there
     named_by: str | None = None     # the address that answered with it: a public one may name no private one
 
-
 @dataclasses.dataclass(frozen=True)
 class Mail:
     """A mail for the mail server: the addresses of the envelope, and the message in 7 bits with CR LF."""
     sender: str
     recipient: str
     content: bytes
-
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
@@ -1165,7 +1078,6 @@ class Answer:
             raise ValueError("it answered a web page, not JSON")
         return read_json(self.body)
 
-
 @dataclasses.dataclass(frozen=True)
 class Note:
     title: str
@@ -1183,7 +1095,6 @@ class Note:
         """Differs between notes, but not between renderings of one note."""
         text = f"{self.title}\0{self.original or self.message}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big")
-
 
 @dataclasses.dataclass(frozen=True)
 class Release:
@@ -1217,7 +1128,6 @@ class Release:
             version=self.version, date=self.date, has_note=self.has_note or self.note is not None,
             cve=self.cve, is_prerelease=self.is_prerelease, is_updated=self.is_updated)
 
-
 @dataclasses.dataclass(frozen=True)
 class Account:
     id: str
@@ -1247,7 +1157,6 @@ class Account:
         """Of its browsers' tokens; it changes with the password and the second factor."""
         return self.password + self.totp_secret
 
-
 @dataclasses.dataclass(frozen=True)
 class Session:
     id: str                     # the hash of its token, in hexadecimal
@@ -1257,7 +1166,6 @@ class Session:
     created_at: float
     seen_at: float
     confirmed_at: float         # when the password was typed last
-
 
 @dataclasses.dataclass(frozen=True)
 class Key:
@@ -1272,7 +1180,6 @@ class Key:
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "secret": self.secret, "authorized_networks": list(self.networks)}
 
-
 @dataclasses.dataclass(frozen=True)
 class Tag:
     id: str
@@ -1282,11 +1189,9 @@ class Tag:
     def as_json(self) -> dict[str, Any]:
         return {"id": self.id, "name": self.name}
 
-
 class _FieldsOfKinds(dict[str, str]):
     def __missing__(self, kind: str) -> str:        # an embedding program's own
         return f"{kind}_destinations"
-
 
 # Kind of destination -> the field of a project that lists such; with hyphens, the path of the API's list.
 KIND_FIELDS = _FieldsOfKinds({
@@ -1301,7 +1206,6 @@ SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly diges
                   "weekly": "weekly digest"}
 ORIGINS = ("manual", "file", "container", "api")        # of what is known to be installed
 OPEN_STATES = ("behind", "new build", "unsure")         # in which there may be an update, surest first
-
 
 def machine_time_zone() -> str:
     """The time zone of this machine if that is known, else UTC."""
@@ -1320,7 +1224,6 @@ UNSTORABLE = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
 STORABLE = f"^[^{_CONTROLS}]*$"         # as a schema says it
 NOT_BLANK = rf"^[^{_CONTROLS}]*[^\s{_CONTROLS}][^{_CONTROLS}]*$"
 
-
 @dataclasses.dataclass(frozen=True)
 class ValueType:
     """What a value may be: in JSON, in the text of a form or a flag, in a schema, and on a page."""
@@ -1336,7 +1239,6 @@ class ValueType:
             return "yes" if value else "no"
         return "" if value is None else str(value)
 
-
 def one_of(choices: Mapping[str, str] | Sequence[str], **schema: Any) -> ValueType:
     """One of these texts; words for them are those given, or the texts themselves."""
     names = tuple(choices)
@@ -1344,20 +1246,17 @@ def one_of(choices: Mapping[str, str] | Sequence[str], **schema: Any) -> ValueTy
     return ValueType(only_if(lambda value: value in names, f"one of: {', '.join(names)}"),
                      {"type": ["string", "null"], "enum": [*names, None], **schema}, str, "select", words)
 
-
 def whole_number(most: int) -> ValueType:
     return ValueType(
         only_if(lambda value: type(value) is int and 0 <= value <= most, f"a whole number from 0 to {most}"),
         {"type": ["integer", "null"], "minimum": 0, "maximum": most},
         lambda text: int(text or 0) if re.fullmatch("[0-9]{0,9}", text) else text)
 
-
 def any_text(most: int, widget: str = "text") -> ValueType:
     return ValueType(
         only_if(lambda value: isinstance(value, str) and len(value) <= most and not UNSTORABLE.search(value),
                 f"a string of at most {most} characters, and no control characters"),
         {"type": ["string", "null"], "maxLength": most, "pattern": STORABLE}, widget=widget)
-
 
 def _instant_to_come(value: Any) -> float | None:
     with contextlib.suppress(ValueError, TypeError):
@@ -1366,7 +1265,6 @@ def _instant_to_come(value: Any) -> float | None:
         if date := utc(value):
             return instant_of(date)
     raise ValueError("a time to come, such as 2030-01-31T08:00:00Z")
-
 
 SWITCH = ValueType(only_if(lambda value: isinstance(value, bool), "true or false"),
                    {"type": ["boolean", "null"]}, lambda text: {"yes": True, "no": False}.get(text, text),
@@ -1380,7 +1278,6 @@ TIME_ZONE = ValueType(lambda name: time_zone_of(name) and name, {"type": "string
 HOUR_OR_NONE = ValueType(
     lambda value: None if value == "" else _whole(0, 23)(str(value)), {"type": ["integer", "string"]},
     widget="select", choices={"": "Server default", **{str(hour): f"{hour:02}:00" for hour in range(24)}})
-
 
 @dataclasses.dataclass(frozen=True)
 class Option:
@@ -1402,7 +1299,6 @@ class Option:
     @property
     def about(self) -> str:
         return self.label[:1].lower() + self.label[1:] + (f". {self.hint}" if self.hint else "")
-
 
 # To add an option, add its row, a field of the dataclass below, and a column of the store.
 PROJECT_OPTIONS = (
@@ -1450,7 +1346,6 @@ ACCOUNT_OPTIONS = (
            "no quiet hours. Leave both empty for none."),
 )
 
-
 @dataclasses.dataclass(frozen=True)
 class Health:
     checked_at: float | None        # the last answer of any kind
@@ -1468,11 +1363,9 @@ class Health:
         return drop_empty(
             is_missing=self.is_missing, error=self.error, quota_left=self.quota_left, **instants)
 
-
 SEVERITIES = ("", "low", "moderate", "high", "critical")       # of an advisory; "": unknown
 # Parts of an urgency, which sorts what is installed: from there on vulnerable, or no longer supported.
 VULNERABLE, ENDED = 10_000_000, 1_000_000
-
 
 @dataclasses.dataclass(frozen=True)
 class Advisory:
@@ -1498,7 +1391,6 @@ class Advisory:
     def as_json(self) -> dict[str, Any]:
         """Without members that are empty; without ``is_ended`` where that is not known."""
         return drop_empty(**vars(self)) | ({} if self.is_ended is None else {"is_ended": self.is_ended})
-
 
 @dataclasses.dataclass(frozen=True)
 class Installation:
@@ -1578,7 +1470,6 @@ class Installation:
             "previous_label": None, "eol_days": None,
             "advised_at": timestamp(self.advised_at) if self.advised_at else "",
             "advisories": [one.as_json() for one in self.advisories]})
-
 
 @dataclasses.dataclass(frozen=True)
 class Project:
@@ -1683,7 +1574,6 @@ class Project:
             version_answers=[{"version": one, "follows": does} for one, does in self.version_answers],
             **{KIND_FIELDS[kind]: ids for kind, ids in self.destinations.items()})
 
-
 @dataclasses.dataclass(frozen=True)
 class ReleaseListItem:
     """A release of one of an account's projects, as lists over all of them show it."""
@@ -1693,7 +1583,6 @@ class ReleaseListItem:
     note: Note | None               # with a preview of its message
     is_unread: bool
     is_recent: bool                 # found since the account marked all as read
-
 
 @dataclasses.dataclass(frozen=True)
 class Source(Health):
@@ -1708,7 +1597,6 @@ class Source(Health):
     etag_url: str | None            # the request that ``etag`` belongs to
     etag: str | None                # of its answer; or that one's Last-Modified, where it had no ETag
     is_trusted: bool                # administrators alone track it
-
 
 @dataclasses.dataclass(frozen=True)
 class Destination:
@@ -1736,7 +1624,6 @@ class Destination:
         """As a list of the API shows it: id, name, and what the kind's settings add."""
         return {"id": self.id, "name": self.name} | dict(self.settings.get("shown", {}))
 
-
 @dataclasses.dataclass(frozen=True)
 class Subscriber:
     """A project that tracks a source, with everything that its events need."""
@@ -1745,7 +1632,6 @@ class Subscriber:
     tags: tuple[Tag, ...]
     destinations: tuple[Destination, ...]
 
-
 @dataclasses.dataclass(frozen=True)
 class Recipient:
     """A destination that is notified of an event, and when."""
@@ -1753,7 +1639,6 @@ class Recipient:
     due_at: float
     is_digested: bool = False       # sent together with what else is due there
     is_held: bool = False           # sent only if the release is still listed then
-
 
 @dataclasses.dataclass(frozen=True)
 class Event:
@@ -1765,7 +1650,6 @@ class Event:
     url: str
     recipients: tuple[Recipient, ...]
     kind: str = "release"           # or "summary", "failing", "recovered"
-
 
 @dataclasses.dataclass(frozen=True)
 class Delivery:
@@ -1781,7 +1665,6 @@ class Delivery:
     digest_id: str | None = None    # of the digest that it belongs to
     project_id: str | None = None   # None: it is about the account
 
-
 @dataclasses.dataclass(frozen=True)
 class Attempt:
     attempted_at: float
@@ -1795,7 +1678,6 @@ class Attempt:
         return {**vars(self), "attempted_at": timestamp(self.attempted_at),
                 "duration": round(self.duration, 3)}
 
-
 @dataclasses.dataclass(frozen=True)
 class Outcome(Attempt):
     """An attempt, and the state of its delivery after it."""
@@ -1804,10 +1686,8 @@ class Outcome(Attempt):
     next_attempt_at: float
     sent: str = ""                  # the request as people read it, without secrets
 
-
 # "retrying" is pending after an attempt that failed.
 DELIVERY_STATES = ("pending", "retrying", "delivered", "failed", "skipped")
-
 
 @dataclasses.dataclass(frozen=True)
 class DeliverySummary:
@@ -1838,9 +1718,7 @@ class DeliverySummary:
     def is_waiting(self) -> bool:
         return self.state in ("pending", "retrying")
 
-
 K = TypeVar("K")
-
 
 class Recent(dict[K, V]):
     """The values that were set last, at most ``limit``: what is kept by names that others choose."""
@@ -1854,7 +1732,6 @@ class Recent(dict[K, V]):
             with contextlib.suppress(RuntimeError, KeyError):       # another thread does so, too
                 del self[next(iter(self))]
 
-
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What a worker has to do, or is doing."""
@@ -1863,7 +1740,6 @@ class Job:
     host: str                   # where only some may be under way at once
     is_failing: bool = False    # the last one did
 
-
 @dataclasses.dataclass(frozen=True)
 class RuleResult:
     """What a project's patterns and installations say of the releases that there are."""
@@ -1871,7 +1747,6 @@ class RuleResult:
     ruled_out: Collection[str] = ()             # versions that are excluded
     wanted: Collection[str] | None = None       # versions that are news for them; None: all
     rebuilds: Collection[str] = ()              # tags of which a new build is news
-
 
 @dataclasses.dataclass(frozen=True)
 class CheckResult:
@@ -1900,7 +1775,6 @@ class CheckResult:
 # The hourly windows of keys and addresses, how often a host may be sent requests, and whose turn it is in a
 # pool of workers: arithmetic on a given time, in seconds of a monotonic clock.
 
-
 @dataclasses.dataclass(frozen=True)
 class Window:
     """The state of a key's hour after a request; ``is_open`` says whether the request may go on."""
@@ -1908,7 +1782,6 @@ class Window:
     remaining: int
     reset: float                # seconds until the window starts over
     is_open: bool
-
 
 class RateLimiter:
     """Hourly budgets, one for each name. A window starts with the name's first request."""
@@ -1938,7 +1811,6 @@ class RateLimiter:
                 start, used = self._state[name]
                 self._state[name] = start, max(0, used - cost)
 
-
 class ConcurrencyLimit:
     """Limits how many threads that answer wait for another server or a hash, in total and by account or kind,
     so that some stay free."""
@@ -1958,7 +1830,6 @@ class ConcurrencyLimit:
             if is_free:
                 self._waiting.remove(name)
 
-
 class Pace:
     """At most ``requests`` in any ``seconds``."""
     def __init__(self, requests: int, seconds: float) -> None:
@@ -1976,7 +1847,6 @@ class Pace:
 
     def __str__(self) -> str:
         return f"at most {self._taken.maxlen} times in {self._seconds:g} s"
-
 
 def schedule_jobs(waiting: Sequence[Job], busy: Collection[Job], size: int, per_host: int) -> list[Job]:
     """What of the ``waiting``, oldest first, begins now in a pool in which ``busy`` is under way: accounts in
@@ -1997,10 +1867,8 @@ def schedule_jobs(waiting: Sequence[Job], busy: Collection[Job], size: int, per_
 # What keeps strangers out: passwords, tokens and signatures, which addresses may be reached, the throttle
 # of log-ins, the process that reads strangers' files and patterns, and what makes their HTML harmless.
 
-
 # OWASP's password storage cheat sheet: of the choices of equal strength the one with the least memory.
 _SCRYPT = {"n": 2**14, "r": 8, "p": 5}
-
 
 def hash_password(password: str, salt: bytes | None = None) -> str:
     """``scrypt$salt$hash``, both in hexadecimal. Takes about 0.2 s and 16 MiB."""
@@ -2008,41 +1876,33 @@ def hash_password(password: str, salt: bytes | None = None) -> str:
     digest = hashlib.scrypt(password.encode("utf-8", "surrogatepass"), salt=salt, **_SCRYPT, dklen=32)
     return f"scrypt${salt.hex()}${digest.hex()}"
 
-
 # Compared with where there is no such account, so that the time of an answer does not show that.
 NO_PASSWORD = "scrypt$" + "00" * 16 + "$" + "00" * 32
-
 
 def is_password(password: str, hashed: str) -> bool:
     salt = bytes.fromhex(hashed.split("$")[1])
     return hmac.compare_digest(hash_password(password, salt).encode(), hashed.encode())
 
-
 def secret_hash(secret: str) -> bytes:
     """What a key or session is looked up by, so that no comparison's time says anything of the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
-
 
 def make_signing_secret() -> str:
     """``whsec_`` and 32 random bytes in base 64, the form of https://www.standardwebhooks.com"""
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
-
 def signature(secret: str, moment: int, body: bytes) -> str:
     """The contract's signature: HMAC-SHA256, keyed with the whole secret, in hexadecimal."""
     return hmac.new(secret.encode(), b"%d." % moment + body, hashlib.sha256).hexdigest()
-
 
 def sign(text: str, key: str, purpose: str) -> str:
     """The text and a signature, which holds for that purpose alone."""
     return f"{text}.{hmac.new(key.encode(), f'{purpose} {text}'.encode(), hashlib.sha256).hexdigest()}"
 
-
 def signed(token: str, key: str, purpose: str) -> str:
     """The text that was signed; "" for anything else."""
     text = token.rpartition(".")[0]
     return text if hmac.compare_digest(token.encode(), sign(text, key, purpose).encode()) else ""
-
 
 def one_time_code(secret: str, step: int) -> str:
     """The six digits of a step of 30 s: https://www.rfc-editor.org/rfc/rfc6238 and RFC 4226, section 5.3."""
@@ -2050,25 +1910,21 @@ def one_time_code(secret: str, step: int) -> str:
     at = digest[-1] & 15
     return f"{(int.from_bytes(digest[at:at + 4], 'big') & 0x7fffffff) % 10**6:06}"
 
-
 def step_of_code(secret: str, code: str, now: float) -> int:
     """The step whose code this is, one before or after the current one at most; 0 if it is none's."""
     given, current = code.replace(" ", "").encode("utf-8", "replace"), int(now // 30)
     return next((step for step in range(current - 1, current + 2)
                  if hmac.compare_digest(one_time_code(secret, step).encode(), given)), 0)
 
-
 def make_base32(size: int) -> str:
     """Random bytes in base 32: 20 for a secret, as RFC 4226 section 4 recommends."""
     return base64.b32encode(secrets.token_bytes(size)).decode()
-
 
 def standard_signature(secret: str, id_: str, moment: int, body: bytes) -> str:
     """The signature of Standard Webhooks: keyed with the bytes behind ``whsec_``."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     digest = hmac.new(key, f"{id_}.{moment}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(digest).decode()
-
 
 def verify(secret: str, headers: Mapping[str, str], body: bytes, now: float | None = None) -> bool:
     """Whether a webhook is genuine and was sent at most five minutes ago: one of its ``webhook-signature``
@@ -2081,7 +1937,6 @@ def verify(secret: str, headers: Mapping[str, str], body: bytes, now: float | No
     return any(hmac.compare_digest(sent.encode(), expected.encode())
                for sent in given.get("webhook-signature", "").split())
 
-
 @functools.lru_cache(maxsize=64)        # for the courier, which needs the same with each delivery
 def masking(*hidden: str) -> Callable[[str], str]:
     """A function that masks texts of four characters and more, however they are spelled. It never raises."""
@@ -2093,7 +1948,6 @@ def masking(*hidden: str) -> Callable[[str], str]:
     found = re.compile("|".join(map(re.escape, longest_first)))
     # Most texts hold none; to find that out so takes a tenth of the time.
     return lambda text: found.sub("***", text) if any(one in text for one in longest_first) else text
-
 
 @functools.lru_cache(maxsize=256)
 def ascii_url(url: str) -> str:
@@ -2108,7 +1962,6 @@ def ascii_url(url: str) -> str:
     return parts._replace(netloc=host, path=quote(parts.path, safe="/%:@!$&'()*+,;=~-._"),
                           query=quote(parts.query, safe="/%:@!$&'()*+,;=~-._?"), fragment="").geturl()
 
-
 @functools.lru_cache(maxsize=4096)
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The IP address, IPv4 out of its IPv6 wrapper; None for what is not one."""
@@ -2118,7 +1971,6 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
         return None
     return getattr(address, "ipv4_mapped", None) or address
 
-
 @functools.lru_cache(maxsize=4096)
 def in_networks(address: str, networks: tuple[str, ...]) -> bool:
     """Whether the address is in one of the networks; what is none, as at a unix socket, is in "unix"."""
@@ -2126,14 +1978,12 @@ def in_networks(address: str, networks: tuple[str, ...]) -> bool:
     return "unix" in networks if parsed is None else any(
         parsed in ipaddress.ip_network(text) for text in networks if text != "unix")
 
-
 def network_of(address: str) -> str:
     """What a client counts by: its address, or of IPv6 its /64 network, all of which is its own."""
     parsed = parse_address(address)
     if parsed and parsed.version == 6:
         return str(ipaddress.ip_network((parsed, 64), strict=False))
     return str(parsed or address)
-
 
 # Where home users' receivers are: for administrators, and for others where the operator allows it.
 _PRIVATE = (
@@ -2146,7 +1996,6 @@ _NEVER = (
     "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
     "3fff::/20", "5f00::/16", "fe80::/10", "fec0::/10", "ff00::/8", "fd00:ec2::254")
 
-
 def blocked_reason(address: str, allowed: tuple[str, ...], is_trusted: bool) -> str | None:
     """Why nothing may be sent to an address, if so: names the rule, and the flag that would allow it. If
     ``is_trusted``, as for providers and administrators' webhooks, private addresses are allowed."""
@@ -2156,7 +2005,6 @@ def blocked_reason(address: str, allowed: tuple[str, ...], is_trusted: bool) -> 
         return (f"{address} is a private address, which administrators alone may use; "
                 f"--allow-network {address} allows it to every account")
     return None
-
 
 class LoginThrottle:
     """Lets few wrong passwords and codes be tried, two hashed at a time (16 MiB each): counted by account and
@@ -2202,7 +2050,6 @@ class LoginThrottle:
                 uncount.pop_all()
             return found
 
-
 def match_patterns(rules: Sequence[tuple[str, bool]],
                    versions: Collection[str]) -> tuple[list[str], list[tuple[int, str]]]:
     """``(versions that are excluded, (index, problem) of patterns)``. A plain pattern excludes what it finds
@@ -2220,7 +2067,6 @@ def match_patterns(rules: Sequence[tuple[str, bool]],
             problems.append((index, f"must be a Python regular expression; {pattern!r} is not: {error}"))
         signal.setitimer(signal.ITIMER_PROF, 0)
     return list(found), problems
-
 
 class Helper:
     """Reads what strangers wrote, one text at a time, in a process of its own: what takes long would hold
@@ -2338,7 +2184,6 @@ class Helper:
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
-
 # A tag ends at its ">" or where the next "<" begins, so that each character is read once. html.parser takes
 # half a minute for 64 KiB of "<a ", and raises for other notes.
 _MARKUP = re.compile(
@@ -2349,14 +2194,12 @@ _BLOCKS = frozenset("p div br li ul ol dl h1 h2 h3 h4 h5 h6 pre tr table blockqu
 _KINDS_OF_LINES = {"li": "item", "pre": "code"} | {f"h{level}": "heading" for level in range(1, 7)}
 _LINK = re.compile(r"""(\s(?:href|src)\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
 
-
 class Run(NamedTuple):
     """A piece of a line, and its look."""
     text: str
     is_bold: bool = False
     is_code: bool = False
     href: str = ""              # as the HTML has it
-
 
 class Line(NamedTuple):
     """A line that a person reads of HTML."""
@@ -2366,7 +2209,6 @@ class Line(NamedTuple):
     @property
     def text(self) -> str:
         return "".join(run.text for run in self.runs)
-
 
 class _LineReader:
     """Collects the lines of HTML. Text without markup for lines, and preformatted text, has its own; in a
@@ -2415,7 +2257,6 @@ class _LineReader:
         elif name in ("td", "th"):
             self.add(" ")
 
-
 def lines_of(markup: str) -> list[Line]:
     """What a person would read of HTML, line by line; blank lines stand alone, and between others."""
     markup = re.sub(r"&#[0-9]{8,};?", "\ufffd", markup)     # int() refuses 5,000 digits
@@ -2441,23 +2282,19 @@ def lines_of(markup: str) -> list[Line]:
         is_blank = not runs
     return lines
 
-
 def plain_text(markup: str) -> str:
     """The text that a person would read of HTML: no markup, blocks as lines, blank runs folded."""
     return "\n".join(("- " if line.kind == "item" else "") + line.text.strip() for line in lines_of(markup))
 
-
 def preformatted(text: str) -> str:
     """Text or Markdown as HTML that shows it as it is."""
     return f"<pre>{html.escape(text, quote=False)}</pre>" if text.strip() else ""
-
 
 # Links other than whole web addresses, which need no change. The first are sought anywhere, not only inside
 # tags: browsers and patterns disagree on where a tag ends.
 _ODD = r"""(?!["']?https?://)"""
 _ODD_HREF = re.compile(rf"""((?:href|action)\s*=\s*){_ODD}("[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
 _ODD_LINK = re.compile(_LINK.pattern.replace(")(", f"){_ODD}("), re.IGNORECASE)
-
 
 def harmless_links(markup: str) -> str:
     """The HTML with "#" in place of links that are script, or anything but web and mail addresses."""
@@ -2466,7 +2303,6 @@ def harmless_links(markup: str) -> str:
         scheme = re.match(r"([a-z][a-z0-9+.-]*):", link)
         return f'{match[1]}"#"' if scheme and scheme[1] not in ("http", "https", "mailto") else match[0]
     return _ODD_HREF.sub(one, markup)
-
 
 def absolute_links(markup: str, base: str) -> str:
     """The HTML with its links and pictures resolved against the page ``base``."""
@@ -2484,7 +2320,6 @@ def absolute_links(markup: str, base: str) -> str:
 # own connection, the writers of a process queue at one lock, work is claimed with a lease, by a
 # Worker. What a method wrote is on the disk when it returns.
 # No policy: rules decides. SQLite in WAL mode: https://www.sqlite.org/wal.html
-
 
 SCHEMA = """
 -- password: its hash. read_until: what came until then is read; of later releases, those that read_release
@@ -2767,10 +2602,8 @@ SELECT delivery.rowid AS place, delivery.id, delivery.account_id, event_id, dest
   FROM event JOIN delivery ON event_id = event.id;
 """
 
-
 def _assignments(options: Iterable[Option]) -> str:
     return ", ".join(f"{option.name} = :{option.name}" for option in options)
-
 
 _UPDATE_PROJECT = f"""
     UPDATE project SET {_assignments(PROJECT_OPTIONS)}, exclude_version_regexp = :exclude_version_regexp,
@@ -2797,15 +2630,12 @@ _OUT_OF_ORDER = (
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL)
 
-
 class StoreError(ReleasetrackError):
     """The store cannot be opened at all: not a store, of a newer version, or no permission."""
-
 
 def search_term(text: str | None) -> str:
     """As much of a text as is sought, by instr(): hostile words and notes can make LIKE take a minute."""
     return (text or "")[:NAME_LIMIT].encode("utf-8", "replace").decode().replace("\0", "\ufffd")
-
 
 Values = Mapping[str, Any] | Sequence[Any]          # of the placeholders of a statement
 _READERS: dict[str, Callable[[Any], Any]] = {       # of a column, by the type of the field
@@ -2821,11 +2651,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {       # of a column, by the type o
     "Mapping[str, Any]": json.loads,
 }
 
-
 @functools.cache
 def _readers(kind: Any) -> dict[str, Callable[[Any], Any] | None]:
     return {field.name: _READERS.get(str(field.type)) for field in dataclasses.fields(kind)}
-
 
 def _value(kind: Callable[..., V], row: sqlite3.Row, **more: Any) -> V:
     """A dataclass of the columns with its fields' names; tuples and mappings are kept as JSON."""
@@ -2834,13 +2662,11 @@ def _value(kind: Callable[..., V], row: sqlite3.Row, **more: Any) -> V:
             for name, reader in _readers(kind).items() if name in found}
     return kind(**{**read, **more})
 
-
 class _StoreConnection(sqlite3.Connection):
     """Closes itself with the thread that it belongs to."""
     def __del__(self) -> None:
         with contextlib.suppress(sqlite3.Error):    # it was never opened
             self.close()
-
 
 def _statements(script: str) -> Iterator[str]:
     statement = ""
@@ -2850,14 +2676,12 @@ def _statements(script: str) -> Iterator[str]:
             yield statement
             statement = ""
 
-
 def _has_foreign_log(path: str) -> bool:
     """Whether a backup (its byte 18 is 1) was copied over a store whose write-ahead log is still there."""
     if not os.path.exists(f"{path}-wal") or not os.path.getsize(f"{path}-wal"):
         return False
     # Not closed: that would release the locks that SQLite may hold on the file in this process (POSIX).
     return os.pread(os.open(path, os.O_RDONLY), 1, 18) == b"\x01"
-
 
 def _check_schema(db: sqlite3.Connection, path: str, scripts: Mapping[int, str]) -> int:
     """The version of the schema; 0 for an empty file. Raises StoreError for one that cannot be used."""
@@ -2876,7 +2700,6 @@ def _check_schema(db: sqlite3.Connection, path: str, scripts: Mapping[int, str])
                          "projects again")
     return int(version)
 
-
 def _upgrade(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
     """Run the scripts that bring a database to the present schema, and create its views."""
     while script := scripts.get(db.execute("PRAGMA user_version").fetchone()[0]):
@@ -2885,7 +2708,6 @@ def _upgrade(db: sqlite3.Connection, scripts: Mapping[int, str]) -> None:
     views = db.execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall()
     for statement in (*(f'DROP VIEW "{view[0]}"' for view in views), *_statements(VIEWS)):
         db.execute(statement)
-
 
 def _copy_whole(db: sqlite3.Connection, path: str) -> None:
     """Replace the file at ``path`` by a copy of a database, once it is whole; for its owner alone."""
@@ -2900,7 +2722,6 @@ def _copy_whole(db: sqlite3.Connection, path: str) -> None:
         for rest in (part, f"{part}-journal"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(rest)
-
 
 class Database:
     """The file: a connection for each thread, reads, transactions, copies."""
@@ -3107,7 +2928,6 @@ class Database:
     def size(self) -> int:
         return sum(os.path.getsize(path) for path in (self.path, f"{self.path}-wal") if os.path.exists(path))
 
-
 def is_in_use(path: str) -> bool:
     """Whether another process has the store open, or it is not ours to open: each connection of SQLite locks
     one of these bytes: https://www.sqlite.org/src/file/src/os.h  Locks of this process' own end here."""
@@ -3117,7 +2937,6 @@ def is_in_use(path: str) -> bool:
     except OSError as error:
         return not isinstance(error, FileNotFoundError)
     return False
-
 
 def restore(copy: str, path: str) -> None:
     """Replace the store at ``path``, which this process must not have open, by a backup. Raises StoreError,
@@ -3147,16 +2966,13 @@ def restore(copy: str, path: str) -> None:
         reason = getattr(error, "strerror", None) or str(error)
         raise StoreError(f"{copy} cannot be restored: {reason}") from error
 
-
 def page_count(count: int, size: int) -> int:
     return max(1, -(-count // size))
-
 
 class _Part:
     """A part of the store. Its methods return values, never rows; each is one statement or transaction."""
     def __init__(self, store: Store) -> None:
         self._store, self._db = store, store.database
-
 
 class Config(_Part):
     """What the operator has set; and as "serve" what the last ``serve`` was started with. Unchecked."""
@@ -3185,7 +3001,6 @@ class Config(_Part):
         self.change("setup_token", lambda before: before or [secrets.token_urlsafe(32)])
         return self.setup_token()
 
-
 @contextlib.contextmanager
 def _unique(what: str, kind: type[Invalid] = Invalid) -> Iterator[None]:
     """Raises Invalid where a row would be the second one of its name."""
@@ -3193,7 +3008,6 @@ def _unique(what: str, kind: type[Invalid] = Invalid) -> Iterator[None]:
         yield
     except sqlite3.IntegrityError:
         raise kind(f"There is {what} already.") from None
-
 
 class Accounts(_Part):
     def add(self, type: str, email: str, name: str, password: str, is_admin: bool, zone: str = "UTC",
@@ -3307,7 +3121,6 @@ class Accounts(_Part):
                 self._require_administrator(account)
         self._db.empty_log()
 
-
 class Sessions(_Part):
     def add(self, account_id: str, token: str, address: str, agent: str) -> None:
         now = self._db.clock()
@@ -3343,7 +3156,6 @@ class Sessions(_Part):
 
     def end(self, account_id: str, session_id: str) -> None:
         self._db.write("DELETE FROM session WHERE account_id = ? AND id = ?", (account_id, session_id))
-
 
 class Keys(_Part):
     def __init__(self, store: Store) -> None:
@@ -3388,7 +3200,6 @@ class Keys(_Part):
         removed = self._db.write("DELETE FROM api_key WHERE account_id = ? AND name = ?", (account_id, name))
         self._db.empty_log()
         return removed > 0
-
 
 class Tags(_Part):
     def of_account(self, *account_ids: str) -> list[Tag]:
@@ -3436,7 +3247,6 @@ class Tags(_Part):
                 """, {"tag": tag_id, "account": account_id})
             return db.execute("DELETE FROM tag WHERE id = ? AND account_id = ?",
                               (tag_id, account_id)).rowcount > 0
-
 
 class Destinations(_Part):
     def add(self, new: Destination) -> Destination:
@@ -3498,7 +3308,6 @@ class Destinations(_Part):
     def with_report(self) -> list[Destination]:
         return self._db.all(Destination, "SELECT * FROM destination_view WHERE report != 'none'")
 
-
 class Leases(_Part):
     """Who works at what: a source or a destination has one claimant, for ``LEASE`` seconds unless it renews
     that. What takes ``db`` is part of that transaction."""
@@ -3527,7 +3336,6 @@ class Leases(_Part):
         """End the claimant's leases; or those that it has not renewed since then."""
         if self._db.row("SELECT 1 FROM lease WHERE claimant = ? AND until < ?", (claimant, since)):
             self._db.write("DELETE FROM lease WHERE claimant = ? AND until < ?", (claimant, since))
-
 
 class Outbox(_Part):
     """Deliveries to destinations, and their attempts. What takes ``db`` is part of that transaction."""
@@ -3715,14 +3523,12 @@ class Outbox(_Part):
                   "project": project_id, "state": state, "since": since, "until": until, "limit": limit,
                   "offset": offset})
 
-
 def _state_of(project: Project) -> dict[str, Any]:
     """What is installed of a project, and how urgent an update is, as they are stored."""
     installed = [vars(one) | {"advisories": list(map(vars, one.advisories))} for one in project.installed]
     return {"id": project.id, "installed": compact_json(installed),
             "places": compact_json(sorted({each.place for each in project.installed})),
             "update_state": project.update_state, "urgency": project.urgency}
-
 
 def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int) -> None:
     """Keep what a project's rules exclude, and how its installations compare, if it is of that revision."""
@@ -3741,13 +3547,11 @@ def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int)
             SELECT project.id, release.id FROM project JOIN release USING (source_id)
              WHERE project.id = :id AND version IN (SELECT value FROM json_each(:ruled_out))""", values)
 
-
 def _raise_revision(db: sqlite3.Connection, source_id: int) -> None:
     """Have what changed in a source judged by the rules of its projects."""
     db.execute("""
         UPDATE project SET revision = revision + 1
          WHERE source_id = ? AND (exclude_version_regexp != '[]' OR installed != '[]')""", (source_id,))
-
 
 def _write_newest(db: sqlite3.Connection, source_id: int) -> None:
     """Keep the date of the newest release of the source's projects, after what they list has changed."""
@@ -3757,7 +3561,6 @@ def _write_newest(db: sqlite3.Connection, source_id: int) -> None:
              WHERE project_id = project.id AND NOT (is_narrow AND is_ruled_out)
              ORDER BY date DESC LIMIT 1), '')
          WHERE source_id = ?""", (source_id,))
-
 
 class Sources(_Part):
     """What is checked: projects at their providers, each once for all accounts."""
@@ -3928,11 +3731,9 @@ class Sources(_Part):
             event for event in found.events
             if event.kind == "recovered" or event.body.get("version") in has])
 
-
 _UPDATE_GROUPS = {      # the states of a project in each
     "behind": ("behind", "new build"), "unsure": ("unsure",), "quiet": ("skipped", "snoozed"),
     "unknown": ("unknown", "not compared"), "current": ("current",)}
-
 
 class Projects(_Part):
     def add(self, account_id: str, provider: str, key: str, name: str,
@@ -4233,10 +4034,8 @@ class Projects(_Part):
             tuple(each for each in destinations if each.account_id == one.account_id))
                 for one in projects if one.account_id in accounts]      # else removed since
 
-
 def _release(row: sqlite3.Row) -> Release:
     return _value(Release, row, date=f"{row['date']}Z", step=row["step"] or "")
-
 
 class Releases(_Part):
     def page(self, project: Project, page: int, size: int = PAGE_SIZE, text: str = "",
@@ -4406,7 +4205,6 @@ class Releases(_Part):
             """, {"account": account_id, "week": week})
         return dict(row) | self._store.projects.count_updates(account_id)
 
-
 class Documents(_Part):
     """What others said of versions, by address or id: with its version there, and when it was read."""
     def of(self, names: Iterable[str]) -> dict[str, tuple[str, Any, float]]:
@@ -4418,7 +4216,6 @@ class Documents(_Part):
     def put(self, name: str, version: str, body: Any) -> None:
         self._db.write("INSERT OR REPLACE INTO document (name, version, body, read_at) VALUES (?, ?, ?, ?)",
                        (name, version, compact_json(body), self._db.clock()))
-
 
 class Store:
     """All that is remembered. ``quota_of``: name -> how much of it an account may have."""
@@ -4486,7 +4283,6 @@ class Store:
         return dict(row) | {
             f"{state}_projects": count for state, count in self.projects.count_updates().items()}
 
-
 @contextlib.contextmanager
 def logged(what: str) -> Iterator[None]:
     """What raises inside is logged and ends here."""
@@ -4496,7 +4292,6 @@ def logged(what: str) -> Iterator[None]:
         log.warning("%s: %s", what, error)
     except BaseException:       # of a listener SystemExit, too
         log.exception("%s: failed", what)
-
 
 class Worker:
     """A thread that hands out to a pool what the store says is due. ``run_once`` does, and returns the
@@ -4595,7 +4390,6 @@ class Worker:
 # proxy that the environment names is used. Redirects of notifications are never followed. A host is sent few
 # requests at once, and none before the time that it asked to wait for.
 
-
 PROVIDER_SECONDS, NOTIFICATION_SECONDS, MAIL_SECONDS = 30.0, 15.0, 30.0     # of one exchange
 REPLY_LIMIT = 64 * KIB              # bytes of what a receiver or a mail server answers
 _REDIRECTS = 5                      # that are followed to a provider's answer
@@ -4605,7 +4399,6 @@ _PATIENCE = 5.0                     # seconds that a request waits for its turn 
 # Bytes beyond which one answer is read and used at a time: JSON becomes up to 24 times as large in memory.
 _LARGE = 128 * KIB
 
-
 @dataclasses.dataclass(frozen=True)
 class HostLimit:
     """What we send to a public host at most: so many requests in so many seconds, and how often a project."""
@@ -4613,7 +4406,6 @@ class HostLimit:
     seconds: float
     with_token: int = 0             # requests that carry a token; 0: as many as without
     every: float = 0.0              # least seconds between two checks of one project
-
 
 # Well below what their documentation, or experience, allows; the tracker adds all hosts of ours. Another is
 # the operator's own: it is sent few requests at once, and its answers say when that is too much.
@@ -4638,7 +4430,6 @@ HOST_LIMITS = {
     "api.osv.dev":           HostLimit(10,       1.0),
 }
 
-
 def _look_up(host: str, port: int) -> list[str]:
     """The addresses of a host. Raises Unreachable, after ``_LOOKUP`` seconds at the latest.
     getaddrinfo has no timeout, so a thread waits for it and is abandoned."""
@@ -4659,7 +4450,6 @@ def _look_up(host: str, port: int) -> list[str]:
     except TimeoutError:
         raise Unreachable(
             f"the address of {host} could not be looked up within {_LOOKUP:g} s") from None
-
 
 class _Exchange:
     """One request's remaining time and bytes, and where it may go. Its methods raise Unreachable."""
@@ -4720,7 +4510,6 @@ class _Exchange:
                 failure = error
         raise failure or Unreachable(f"DNS lookup of {host} found no address")
 
-
 class _Socket(socket.socket):
     """A socket that sends and receives within the time and bytes of an exchange."""
     exchange: _Exchange
@@ -4740,10 +4529,8 @@ class _Socket(socket.socket):
                 self.exchange.count_bytes(count)
                 return count
 
-
 class _SecureSocket(_Socket, ssl.SSLSocket):    # type: ignore[misc]
     """The same over TLS."""
-
 
 class _Connection(http.client.HTTPConnection):
     """A connection for one request, to its host or to the proxy; with ``tls``, verified against the name."""
@@ -4792,9 +4579,7 @@ class _Connection(http.client.HTTPConnection):
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._certified)
             self.sock.exchange = self._exchange     # type: ignore[attr-defined]
 
-
 DOCKER_SECONDS = 3.0            # for each answer of an engine
-
 
 def ask_docker(address: str, path: str) -> Answer:
     """What the API of Docker or Podman answers at its socket, or at tcp://host:port. Raises Unreachable."""
@@ -4815,19 +4600,15 @@ def ask_docker(address: str, path: str) -> Answer:
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise Unreachable(_network_error(error)) from error
 
-
 # What a token stands in, and so is sent to no other host.
 SECRET_HEADERS = frozenset(("authorization", "private-token", "x-api-key-id", "x-api-key-secret"))
-
 
 def host_of(url: str) -> str:
     return urlsplit(url if "://" in url else f"//{url}").netloc.lower()
 
-
 def _login_of(url: str) -> tuple[str, str] | None:
     parts = urlsplit(url)
     return None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
-
 
 def _network_error(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -4845,12 +4626,10 @@ def _network_error(error: Exception) -> str:
         return f"its answer is not HTTP ({type(error).__name__})"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
-
 def requests_left(headers: Mapping[str, str]) -> int | None:
     """The requests that an answer says are left to us; None where it does not say."""
     left = headers.get("x-ratelimit-remaining") or headers.get("ratelimit-remaining") or ""
     return int(left) if re.fullmatch(r"[0-9]{1,12}", left) else None
-
 
 def requested_wait(headers: Mapping[str, str]) -> float:
     """Seconds that an answer asks to wait, 0 when it does not say.
@@ -4865,7 +4644,6 @@ def requested_wait(headers: Mapping[str, str]) -> float:
         wait = float(reset) - (now if float(reset) > 10**8 else 0)
     return max(wait or 0.0, 0.0)
 
-
 class _Host:
     """How a host is treated: how many requests at once, how often, and when it may be sent the next."""
     def __init__(self, name: str, at_once: int) -> None:
@@ -4875,10 +4653,8 @@ class _Host:
         self.paces = (Pace(limit.requests, limit.seconds),
                       Pace(limit.with_token or limit.requests, limit.seconds)) if limit else None
 
-
 def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
     return {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
-
 
 def _read_body(response: http.client.HTTPResponse, exchange: _Exchange, may_be_cut: bool) -> bytearray:
     """The whole body, gzip undone, or what comes within the limit. Raises ValueError if it ends early."""
@@ -4902,7 +4678,6 @@ def _read_body(response: http.client.HTTPResponse, exchange: _Exchange, may_be_c
         raise ValueError("its answer ended early")
     return body
 
-
 def _redirected(request: Request, target: str) -> Request:
     """The request at a redirect's target, without its secrets if that is another origin."""
     try:
@@ -4916,7 +4691,6 @@ def _redirected(request: Request, target: str) -> Request:
     if new[:2] != old[:2]:
         headers = {name: value for name, value in headers.items() if name.lower() not in SECRET_HEADERS}
     return dataclasses.replace(request, url=url, headers=headers)
-
 
 class _MailConnection(smtplib.SMTP):
     """A conversation with a mail server within the time and bytes of an exchange."""
@@ -4963,7 +4737,6 @@ class _MailConnection(smtplib.SMTP):
             if code not in expected:
                 raise smtplib.SMTPResponseException(code, words)
         return words
-
 
 class Fetcher:
     """Sends requests of providers and of notifications. Shared by all threads."""
@@ -5142,7 +4915,6 @@ class Fetcher:
 # generator that yields requests, is sent the answers and returns a listing. Nothing here opens a
 # socket or looks at a clock, so recorded answers test it whole.
 
-
 @dataclasses.dataclass(frozen=True)
 class ProjectRef:
     provider: str                   # its id
@@ -5159,7 +4931,6 @@ class ProjectRef:
         """What the store has, by version, newest first."""
         return self.read_known()
 
-
 @dataclasses.dataclass(frozen=True)
 class Listing:
     releases: Sequence[Release]
@@ -5170,7 +4941,6 @@ class Listing:
     kinds: Collection[str] | None = None
     tags: Collection[str] = ()      # versions that are there, but not listed
 
-
 Exchange = Generator[Request, Answer, Any]
 # What a dialect raises over an answer of another shape.
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
@@ -5178,7 +4948,6 @@ _UNAVAILABLE = (403, 404)           # one list of a project that may have anothe
 _DOCUMENT_LIMIT = 2 * MIB           # of an image's manifest and configuration, a go.mod, a module's list
 _REQUEST_LIMIT = 300                # of one check
 _READ_LIMIT = 20 * MIB              # of a list's pages together, beyond which no further one is asked for
-
 
 def make_release(version: Any, date: str | None = None, *, title: str | None = None,
                  message: str | None = None, url: str = "", is_prerelease: bool = False,
@@ -5193,17 +4962,14 @@ def make_release(version: Any, date: str | None = None, *, title: str | None = N
     content_id = ":".join(map(str, content))[:KIB] if content[1] else None
     return Release(version, utc(date), bool(is_prerelease), cves_in(title, message), note, content_id)
 
-
 def _highest(versions: Iterable[str]) -> list[str]:
     """Of the versions of a list without dates those that are kept, before releases are made of them."""
     sane = (version for version in versions if len(version) <= NAME_LIMIT)
     return heapq.nlargest(RELEASE_LIMIT, sane, key=version_order)
 
-
 def _tag(entry: Any, date: str | None, commit: str | None, url: str = "") -> Release:
     return make_release(entry["name"], date, message=preformatted(entry.get("message") or ""), url=url,
                         content=("commit", commit))
-
 
 def _image(project: ProjectRef, tag: str, date: str | None, digest: str | None,
            platforms: Iterable[str | None] = ()) -> Release | None:
@@ -5211,7 +4977,6 @@ def _image(project: ProjectRef, tag: str, date: str | None, digest: str | None,
         return None
     parts = [one[:19] for one in platforms if one] if digest and tag in project.installed else []
     return make_release(tag, date, content=("digest", " ".join([digest or "", *parts])))
-
 
 def _next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
     """The address of the next page, by the body or the Link header (RFC 8288): always on the host that was
@@ -5224,7 +4989,6 @@ def _next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
     if url[:2] != asked[:2]:
         url = asked._replace(query=url.query)
     return url.geturl() if link and url.query else None
-
 
 def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Release | None],
            within: str = "", is_sorted: bool = True,
@@ -5250,7 +5014,6 @@ def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Re
         request = dataclasses.replace(request, url=url)
     return Listing(releases, first)
 
-
 def _readable(release_of: Callable[[Any], Release | None], entries: Sequence[Any]) -> list[Release]:
     """The releases of the entries that can be read. Raises what the first raises if all, or ten, are odd."""
     found = list[Release | None]()
@@ -5263,13 +5026,11 @@ def _readable(release_of: Callable[[Any], Release | None], entries: Sequence[Any
         release_of(entries[0])
     return list(filter(None, found))
 
-
 def _expect_list(value: Any) -> list[Any]:
     """The value, which must be a list: an object could be iterated as well, and an empty one be no error."""
     if not isinstance(value, list):
         raise ValueError(f"it answered no list but {type(value).__name__}")
     return value
-
 
 def _renamed_to(releases: Answer, headers: Mapping[str, str]) -> Exchange:
     """The new name of a project whose list of releases its host redirects to its own address, else None."""
@@ -5279,7 +5040,6 @@ def _renamed_to(releases: Answer, headers: Mapping[str, str]) -> Exchange:
     found = about.json() if about.status == 200 else {}
     name = found.get("full_name") or found.get("path_with_namespace")
     return name if isinstance(name, str) else None
-
 
 def _above(project: ProjectRef, releases: Sequence[Release], tags: Sequence[Release]) -> list[Release]:
     """The tags without a release that are above the newest final release of their kind of name, if one of
@@ -5299,7 +5059,6 @@ def _above(project: ProjectRef, releases: Sequence[Release], tags: Sequence[Rele
         order > highest[family] if family in highest else is_plain and not has_plain and is_final(tag))
         and tag.version not in released]
     return found if any(map(is_final, found)) else []
-
 
 def _releases_or_tags(project: ProjectRef, releases_url: str, tags_url: str,
                       release_of: Callable[[Any], Release | None], tag_of: Callable[[Any], Release],
@@ -5335,7 +5094,6 @@ def _releases_or_tags(project: ProjectRef, releases_url: str, tags_url: str,
         raise ProviderError(f"{project.provider} no longer shows the releases of {project.name}")
     return dataclasses.replace(listing, name=moved)
 
-
 def _published(entry: Any, url: str = "") -> Release | None:
     """A forge's release, if it is out."""
     if entry.get("draft") or entry.get("upcoming_release"):
@@ -5347,7 +5105,6 @@ def _published(entry: Any, url: str = "") -> Release | None:
                         message=shown or preformatted(text), original="" if shown else text,
                         is_prerelease=entry.get("prerelease", False), content=("published", date))
 
-
 def _any_date(text: str) -> str | None:
     """A date as services write it: ISO 8601, RFC 822, a day, (milli)seconds since the epoch; else None."""
     if re.fullmatch("[0-9]{9,13}", text):
@@ -5358,14 +5115,12 @@ def _any_date(text: str) -> str | None:
         return utc(email.utils.parsedate_to_datetime(text).isoformat())
     return None
 
-
 _ENCODING = re.compile(
     rb"(?i)<\?xml[^<>]{0,200}encoding=[\"']((?:iso|latin|mac|win|cp|gb|big5|shift|euc|koi8|ks_c)[\w-]{1,25})")
 # An element of a feed's entry, without its prefix, up to the next tag of the same name; some have titles too.
 _ELEMENT = re.compile(
     r"<(?:[\w.-]++:)?(title|link|pubDate|published|date|updated|content|encoded|description|summary|source|"
     r"image|author|group)(?![\w.-])([^<>]*?)(?:/>|>((?:[^<]|<(?!/?(?:[\w.-]++:)?\1(?![\w.-])))*+))")
-
 
 def _xml_text(body: bytes | bytearray) -> str:
     """The first 2 MiB of XML in whatever encoding, its data escaped, without comments, controls, definitions.
@@ -5378,7 +5133,6 @@ def _xml_text(body: bytes | bytearray) -> str:
     return re.sub(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?[^<>]*>|"
                   r"<!DOCTYPE[^<>\[]*+(?:\[.*?(?:\]\s*>|\Z)|>)?",
                   lambda part: html.escape(part[1] or "", quote=False), text, flags=re.DOTALL)
-
 
 def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]]:
     """The entries of an Atom or RSS feed, well-formed or not: title, link, date, description. ``is_loose``:
@@ -5413,7 +5167,6 @@ def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]
                         "date": _any_date(date), "description": about})
     return [entry for entry in entries if is_loose or entry["date"]]
 
-
 def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
     """The newest ten of releases.atom, which has tags without a release too; tags.atom if it is empty.
     ``is_extra``: nothing where there is none, as of a private repository."""
@@ -5430,7 +5183,6 @@ def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
                                  message=one["description"]) for one in entries
                     if (tag := re.search("/(?:releases/tag|tree)/(.+)", urlsplit(one["link"]).path))],
                    answer, True, moved if answer.url.startswith(project.site) else None, ("",))
-
 
 def github(project: ProjectRef) -> Exchange:
     """https://docs.github.com/en/rest/releases/releases; without a token the feeds, which have no quota. The
@@ -5458,7 +5210,6 @@ def github(project: ProjectRef) -> Exchange:
                            for one in listing.releases],
         cache_validator=listing.cache_validator if listing.is_window else None)
 
-
 def gitlab(project: ProjectRef) -> Exchange:
     """https://docs.gitlab.com/api/releases/, else https://docs.gitlab.com/api/tags/"""
     at = f"{project.site}/api/v4/projects/{quote(project.name, safe='')}"
@@ -5473,7 +5224,6 @@ def gitlab(project: ProjectRef) -> Exchange:
         f"{at}/repository/tags?per_page=100&order_by=updated&sort=desc",
         lambda entry: _published(entry, f"{page}/releases/{quote(entry['tag_name'], safe='')}"),
         tag_of, project.auth))
-
 
 def forgejo(project: ProjectRef) -> Exchange:
     """https://codeberg.org/api/swagger, for Forgejo and Gitea. The feed, with HTML, is read for new notes."""
@@ -5494,12 +5244,10 @@ def forgejo(project: ProjectRef) -> Exchange:
         dataclasses.replace(one, note=dataclasses.replace(one.note, message=notes[one.version]))
         if one.note and notes.get(one.version) else one for one in listing.releases])
 
-
 _MANIFESTS = ("application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
               "application/vnd.docker.distribution.manifest.list.v2+json, "
               "application/vnd.docker.distribution.manifest.v2+json")
 _DETAILS_PER_CHECK = 5      # tags or changelogs that one check asks for; a list has neither dates nor changes
-
 
 def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
     """The answer to a request, with a token where the registry wants one, which is kept until it is refused.
@@ -5527,7 +5275,6 @@ def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
         access.update(basic)
     return (yield dataclasses.replace(request, headers={**request.headers, **access}))
 
-
 def _oci_created(project: ProjectRef, at: str, tag: str) -> Exchange:
     """``(date, digest)`` of a tag: when its image was built, "" if unknown, and its manifest's digest."""
     request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, accept_statuses=_UNAVAILABLE,
@@ -5547,7 +5294,6 @@ def _oci_created(project: ProjectRef, at: str, tag: str) -> Exchange:
         answer = yield from _oci_answer(project, request)
         created = answer.json().get("created") if answer.status == 200 else None
     return isinstance(created, str) and _any_date(created) or "", digest     # the image's author wrote it
-
 
 def oci(project: ProjectRef) -> Exchange:
     """https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-tags, in no order."""
@@ -5580,7 +5326,6 @@ def oci(project: ProjectRef) -> Exchange:
     return Listing([make_release(tag, dates.get(tag) or None, content=("digest", digests.get(tag)))
                     for tag in tags])
 
-
 def dockerhub(project: ProjectRef) -> Exchange:
     """https://docs.docker.com/reference/api/hub/latest/: the last pushed first."""
     url = f"{project.site}/v2/repositories/{project.name}/tags?page_size=100&ordering=last_updated"
@@ -5589,7 +5334,6 @@ def dockerhub(project: ProjectRef) -> Exchange:
         entry.get("digest"), (one.get("digest") for one in entry.get("images") or ())),
         "results"))
 
-
 def quay(project: ProjectRef) -> Exchange:
     """https://docs.quay.io/api/swagger/: the tags that are not expired, the last moved first."""
     at = f"{project.site}/api/v1/repository/{project.name}/tag/?limit=100&onlyActiveTags=true&page="
@@ -5597,23 +5341,19 @@ def quay(project: ProjectRef) -> Exchange:
         project, entry["name"], timestamp(entry["start_ts"]), entry.get("manifest_digest")), "tags",
         next_of=lambda page: f"{at}{int(page['page']) + 1}" if page.get("has_additional") else None))
 
-
 # The systems of https://docs.deps.dev/api/v3/, by provider id.
 _DEPSDEV_SYSTEMS = {"pypi": "PYPI", "npm": "NPM", "go": "GO", "maven": "MAVEN", "cargo": "CARGO",
                     "nuget": "NUGET", "gems": "RUBYGEMS"}
-
 
 def _deprecation(reason: Any) -> str:
     """The note of a package's version that its registry calls deprecated, with the reason if it has one."""
     text = f"Deprecated: {reason}" if isinstance(reason, str) else "Deprecated."
     return preformatted(text) if reason else ""
 
-
 def _ahead_of(latest: str | None) -> Callable[[str], bool]:
     """Whether a version is above npm's ``latest``, and so for those who ask for it, as by "next"."""
     last = semver_order(latest) if latest else None
     return lambda version: last is not None and semver_order(version) > last
-
 
 def depsdev(project: ProjectRef) -> Exchange:
     """https://docs.deps.dev/api/v3/#getpackage: all versions in one document, in no promised order."""
@@ -5626,7 +5366,6 @@ def depsdev(project: ProjectRef) -> Exchange:
         version := entry["versionKey"]["version"], entry.get("publishedAt"), is_prerelease=is_ahead(version),
         message=_deprecation(entry.get("deprecatedReason") or entry.get("isDeprecated")))
         for entry in entries], answer)
-
 
 def npm(project: ProjectRef) -> Exchange:
     """https://github.com/npm/registry/blob/main/docs/responses/package-metadata.md
@@ -5649,7 +5388,6 @@ def npm(project: ProjectRef) -> Exchange:
                                  message=_deprecation(about.get("deprecated")))
                     for version, about in versions.items()], short)
 
-
 # How versions stand in the names of files and folders, in titles and in texts.
 _SUFFIX = r"(?:[-_. ]?(?:alpha|beta|rc|pre|dev|a|b|p|patch)[-_.]?[0-9]*)?"
 _DOTTED = rf"[0-9]+(?:\.[0-9]+[a-z]?)+{_SUFFIX}"
@@ -5668,7 +5406,6 @@ _TEXT_HEADING = re.compile(r"^(?:[=#*][=#* \t]*)?(?:version |release )?[v\[]*([0
 _HTML_HEADING = re.compile(r"<h[1-6][^<>]*>(?:[^<]|<(?!/?h[1-6])[^<>]*>)*?(?<![\w.])v?([0-9]+(?:\.[0-9]+)+)",
                            re.ASCII | re.IGNORECASE)
 
-
 def _simple_files(page: str) -> list[dict[str, Any]]:
     """The files of an index's HTML page, shaped like the JSON form. Raises ValueError for another page."""
     files = list[dict[str, Any]]()
@@ -5681,11 +5418,9 @@ def _simple_files(page: str) -> list[dict[str, Any]]:
         raise ValueError("it answered a web page that lists no files")
     return files
 
-
 def pep503(name: str) -> str:
     """https://packaging.python.org/en/latest/specifications/name-normalization/"""
     return re.sub(r"[-_.]+", "-", name).lower()
-
 
 def _version_of_file(filename: str, name: str) -> str | None:
     """The version in the name of a package's file; None for other files."""
@@ -5693,7 +5428,6 @@ def _version_of_file(filename: str, name: str) -> str | None:
     version = "[^-]*" if filename.endswith((".whl", ".egg")) else ".*"
     match = re.match(f"{spelled}-({version})", filename[:end.start()], re.IGNORECASE) if end else None
     return match[1] if match else None
-
 
 def simple(project: ProjectRef) -> Exchange:
     """https://packaging.python.org/en/latest/specifications/simple-repository-api/, JSON or HTML.
@@ -5715,7 +5449,6 @@ def simple(project: ProjectRef) -> Exchange:
     return Listing([make_release(version, min(filter(None, found), default=None))
                     for version, found in dates.items() if not yanked.get(version)], answer)
 
-
 def bitbucket(project: ProjectRef) -> Exchange:
     """https://developer.atlassian.com/cloud/bitbucket/rest/api-group-refs/: tags; it has no releases."""
     url = f"{project.site}/2.0/repositories/{project.name}/refs/tags?sort=-target.date&pagelen=100"
@@ -5726,13 +5459,11 @@ def bitbucket(project: ProjectRef) -> Exchange:
                     f"https://bitbucket.org/{project.name}/src/{quote(entry['name'])}")
     return (yield from _pages(project, Request(url, project.auth), tag_of, "values"))
 
-
 def sourcehut(project: ProjectRef) -> Exchange:
     """https://man.sr.ht/git.sr.ht/: the feed of a repository's refs, each item a tag with its message."""
     answer = yield Request(f"{project.site}/{project.name}/refs/rss.xml")
     return Listing([make_release(item["title"], item["date"], message=item["description"], url=item["link"])
                     for item in _feed_entries(answer)], answer, is_window=True)
-
 
 def _version_of_path(path: str, project: str) -> str | None:
     """The version of ``/stable/1.2/foo-1.2.tar.gz``: its deepest folder named by one, else its file."""
@@ -5745,7 +5476,6 @@ def _version_of_path(path: str, project: str) -> str | None:
         filter(None, (pattern.search(file) for pattern in _IN_FILE)), None)
     return found[1] if found else None
 
-
 def sourceforge(project: ProjectRef) -> Exchange:
     """https://sourceforge.net/p/forge/documentation/RSS/: the newest files; each version's are a release."""
     answer = yield Request(f"{project.site}/projects/{project.name}/rss?path=/")
@@ -5753,14 +5483,12 @@ def sourceforge(project: ProjectRef) -> Exchange:
     return Listing([make_release(version, item["date"]) for item in files
                     if (version := _version_of_path(item["title"], project.name))], answer, is_window=True)
 
-
 def rubygems(project: ProjectRef) -> Exchange:
     """https://guides.rubygems.org/rubygems-org-api/#gem-version-methods: a number once for each platform."""
     answer = yield Request(f"{project.site}/api/v1/versions/{project.name}.json")
     entries = sorted(_expect_list(answer.json()), key=lambda one: one["created_at"])    # the first counts
     return Listing([make_release(entry["number"], entry["created_at"], is_prerelease=entry["prerelease"])
                     for entry in entries], answer)
-
 
 def packagist(project: ProjectRef) -> Exchange:
     """https://packagist.org/apidoc#get-package-data: where it is minified, each entry has what differs from
@@ -5775,7 +5503,6 @@ def packagist(project: ProjectRef) -> Exchange:
     return Listing([make_release(
         entry["version"], entry.get("time"), content=("commit", (entry.get("source") or {}).get("reference")))
         for entry in entries if not re.match(r"dev-|.*-dev$", entry["version"])], answer)
-
 
 def nuget(project: ProjectRef) -> Exchange:
     """https://learn.microsoft.com/en-us/nuget/api/registration-base-url-resource: pages, the newest last."""
@@ -5798,7 +5525,6 @@ def nuget(project: ProjectRef) -> Exchange:
             break
     return Listing(releases, first)
 
-
 def cargo(project: ProjectRef) -> Exchange:
     """https://doc.rust-lang.org/cargo/reference/registry-index.html#index-protocols: JSON lines.
     Old lines of the public index have no time; the first check asks its API for them."""
@@ -5818,7 +5544,6 @@ def cargo(project: ProjectRef) -> Exchange:
     return Listing([make_release(version, dates[version]) for version, _, is_yanked in entries
                     if not is_yanked], answer)
 
-
 def hex_(project: ProjectRef) -> Exchange:
     """https://github.com/hexpm/specifications/blob/main/apiary.apib; retired versions are left out."""
     headers = {**project.auth, "Accept": "application/json"}
@@ -5830,14 +5555,12 @@ def hex_(project: ProjectRef) -> Exchange:
     entries = [entry for entry in _expect_list(package["releases"]) if entry["version"] not in retired]
     return Listing([make_release(entry["version"], entry.get("inserted_at")) for entry in entries], answer)
 
-
 def pub(project: ProjectRef) -> Exchange:
     """https://github.com/dart-lang/pub/blob/master/doc/repository-spec-v2.md, "List all versions"."""
     headers = {**project.auth, "Accept": "application/vnd.pub.v2+json"}
     answer = yield Request(f"{project.site}/api/packages/{project.name}", headers)
     entries = [entry for entry in _expect_list(answer.json()["versions"]) if not entry.get("retracted")]
     return Listing([make_release(entry["version"], entry.get("published")) for entry in entries], answer)
-
 
 def _section(changes: str, heading: re.Pattern[str], version: str) -> str:
     """A version's part of a changelog: from its heading to the next one."""
@@ -5848,7 +5571,6 @@ def _section(changes: str, heading: re.Pattern[str], version: str) -> str:
         if found[1].rstrip(".:-") == version.removeprefix("v"):
             begins = found.start()
     return changes[begins:].strip() if begins is not None else ""
-
 
 def metacpan(project: ProjectRef) -> Exchange:
     """https://github.com/metacpan/metacpan-api/blob/master/docs/API-docs.md; times without a zone are UTC.
@@ -5877,7 +5599,6 @@ def metacpan(project: ProjectRef) -> Exchange:
                                      is_prerelease=entry["maturity"] == "developer"))
     return Listing(releases, answer, name=name)
 
-
 def hackage(project: ProjectRef) -> Exchange:
     """https://hackage.haskell.org/api: the feed of a package, each item with the whole rendered changelog."""
     answer = yield Request(f"{project.site}/package/{project.name}.rss")
@@ -5886,11 +5607,9 @@ def hackage(project: ProjectRef) -> Exchange:
         url=item["link"], message=_section(item["description"], _HTML_HEADING, version))
         for item in _feed_entries(answer)], answer, is_window=True)
 
-
 _GO_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
 _RANGE_LIMIT = 200                                  # of a go.mod that are read
 _GO_HEADERS = {"Disable-Module-Fetch": "true"}      # answer from the cache, without a fetch from the origin
-
 
 def _go_majors(project: ProjectRef) -> Exchange:
     """``(address, dates by version)`` of the module and its next majors, which are modules of their own."""
@@ -5914,7 +5633,6 @@ def _go_majors(project: ProjectRef) -> Exchange:
         lists.append((at, dates))
     return lists
 
-
 def _go_retracted(mod: str, versions: Collection[str]) -> set[str]:
     """Those of the versions that a module's go.mod retracts: https://go.dev/ref/mod#go-mod-file-retract"""
     code = re.sub(r"//[^\n]*", "", mod)         # without comments
@@ -5924,7 +5642,6 @@ def _go_retracted(mod: str, versions: Collection[str]) -> set[str]:
               for least, most, single in found]
     orders = zip(versions, map(version_order, versions))
     return {version for version, order in orders if any(least <= order <= most for least, most in ranges)}
-
 
 def goproxy(project: ProjectRef) -> Exchange:
     """https://go.dev/ref/mod#goproxy-protocol; a capital is written as ! and its small letter."""
@@ -5959,7 +5676,6 @@ def goproxy(project: ProjectRef) -> Exchange:
         dates[version] = info.json().get("Time") if info.status == 200 else None
     return Listing([make_release(version, dates[version]) for version in places])
 
-
 def maven(project: ProjectRef) -> Exchange:
     """https://maven.apache.org/repositories/metadata.html; only the folder's listing has dates."""
     group, _, artifact = project.name.partition(":")
@@ -5977,7 +5693,6 @@ def maven(project: ProjectRef) -> Exchange:
             r'<a href="([^"/<>]+)/"[^<>]*>[^<>]*</a>\s{1,200}([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2})',
             listing.text() if listing.status == 200 else "")}
     return Listing([make_release(version, dates.get(version)) for version in versions], answer)
-
 
 def artifacthub(project: ProjectRef) -> Exchange:
     """https://artifacthub.io/docs/api/: versions in the package, notes as lists of changes beside it."""
@@ -5998,11 +5713,9 @@ def artifacthub(project: ProjectRef) -> Exchange:
                      url=f"{project.site}/packages/{project.name}/{quote(entry['version'])}")
         for entry in entries], answer)
 
-
 _GIT_TAG = re.compile(rb"(?:\A|\n|0000)[0-9a-f]{4}([0-9a-f]{40}(?:[0-9a-f]{24})?) refs/tags/([^\n\0 ]+)"
                       rb"(?: peeled:([0-9a-f]+))?")
 _GIT_TAGS_ALONE = b"0014command=ls-refs\n%s00010009peel\n001aref-prefix refs/tags/\n0000"
-
 
 def git(project: ProjectRef) -> Exchange:
     """A repository's tags over smart HTTP, without dates: https://git-scm.com/docs/protocol-v2#_ls_refs, else
@@ -6027,12 +5740,10 @@ def git(project: ProjectRef) -> Exchange:
     return Listing([make_release(tag, content=("commit", commit)) for tag, commit in commits.items()],
                    answer if head else None)
 
-
 def savannah(project: ProjectRef) -> Exchange:
     """https://savannah.gnu.org/maintenance/UsingGit: its pages refuse programs, its repositories do not."""
     at = f"{project.site}/git/{project.name}.git"
     return (yield from git(dataclasses.replace(project, name=at)))
-
 
 def _filled(template: str, name: str, safe: str = "/", **others: str) -> str:
     """An address of a template, with what a Dialect says that those contain."""
@@ -6042,7 +5753,6 @@ def _filled(template: str, name: str, safe: str = "/", **others: str) -> str:
               "folder": quote(f"{group.replace('.', '/')}/{artifact}")}
     return re.sub(r"\{(\w+)\}", lambda place: values.get(place[1], place[0]), template)
 
-
 def _url_and_fragment(project: ProjectRef) -> tuple[str, str]:
     """``(address, fragment)`` of a provider's template, or of a name that is an address itself."""
     address, _, fragment = (project.site or project.name).partition("#")
@@ -6050,12 +5760,10 @@ def _url_and_fragment(project: ProjectRef) -> tuple[str, str]:
         address, fragment = _filled(address, project.name), fragment.replace("{name}", project.name)
     return address, fragment
 
-
 def _items(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, dict):
         return list(value.items())
     return [("", one) for one in value] if isinstance(value, list) else []
-
 
 def _values_at(value: Any, path: str) -> list[tuple[str, Any]]:
     """``(key, value)`` of all that a path leads to in a JSON value: keys with dots between. ``*`` is every
@@ -6070,20 +5778,16 @@ def _values_at(value: Any, path: str) -> list[tuple[str, Any]]:
             found = [(step, one[step]) for _, one in found if isinstance(one, dict) and step in one]
     return found
 
-
 def _text_at(value: Any, path: str | None) -> str:
     """The first text, number or boolean at a path, as text; "" without one."""
     found = _values_at(value, path) if path is not None else ()
     return next((one if isinstance(one, str) else json.dumps(one) for _, one in found
                  if isinstance(one, (str, int, float))), "")
 
-
 _FIELDS = ("entries", "version", "date", "prerelease", "note", "url", "header")
-
 
 def _fields_of(fragment: str) -> dict[str, str]:
     return dict(part.partition("=")[::2] for part in fragment.split("&"))
-
 
 def json_(project: ProjectRef) -> Exchange:
     """One JSON document of any service. The fragment of the provider's address says what stands where:
@@ -6113,7 +5817,6 @@ def json_(project: ProjectRef) -> Exchange:
         raise ValueError(f"it has no version at {fragment[:100]}")
     return Listing(releases, answer)
 
-
 def _versions_around(pattern: str, text: str) -> Iterator[str]:
     """What stands in a text in the place of ``{version}``: a digit, and what versions have after it, up to
     the last place of what follows there that still leaves a version. The rest of the pattern is literal, so
@@ -6125,7 +5828,6 @@ def _versions_around(pattern: str, text: str) -> Iterator[str]:
         found = [beside[:end].rstrip(".-_+~") for end in ends] or [_PACKED.sub("", match[1])] * (not after)
         if found:
             yield next(filter(_NUMBERED.fullmatch, found[::-1]), found[0]).rstrip(".-_+~")
-
 
 def page_(project: ProjectRef) -> Exchange:
     """The versions on any page: the fragment of its address is the text around one, #Version {version}, or a
@@ -6146,7 +5848,6 @@ def page_(project: ProjectRef) -> Exchange:
         raise ValueError(f"it has nothing like {pattern[:100]}")
     return Listing([make_release(version) for version in versions], answer)
 
-
 def feed_(project: ProjectRef) -> Exchange:
     """Any Atom (RFC 4287) or RSS feed; the version stands in an entry's title, in the place that the fragment
     of the address says, ``#Firefox {version}``, else the first with a dot."""
@@ -6163,7 +5864,6 @@ def feed_(project: ProjectRef) -> Exchange:
     if entries and not releases:
         raise ValueError("no title of its entries has a version")
     return Listing(releases, answer, is_window=True)
-
 
 def _chart_entries(index: bytes | bytearray, chart: str) -> list[dict[str, str]]:
     """The fields of a chart's versions in a repository's index, found by their indentation, for helm writes
@@ -6186,7 +5886,6 @@ def _chart_entries(index: bytes | bytearray, chart: str) -> list[dict[str, str]]
     entries = ({match[1]: match[2] for match in field.finditer(item)} for item in items)
     return [entry for entry in entries if "version" in entry]
 
-
 def helm(project: ProjectRef) -> Exchange:
     """https://helm.sh/docs/topics/chart_repository/#the-index-file; one may be larger than what is read."""
     address, chart = (project.site, project.name) if project.site else project.name.partition("#")[::2]
@@ -6197,26 +5896,21 @@ def helm(project: ProjectRef) -> Exchange:
     return Listing([make_release(entry["version"], _any_date(entry.get("created", "")))
                     for entry in entries], answer)
 
-
 def _coordinates(name: str) -> str:
     """``group:artifact`` of that, of ``group/artifact``, or of ``com/google/guava/guava``."""
     group, _, artifact = name.rpartition("/")
     return name if ":" in name or not group else f"{group.replace('/', '.')}:{artifact}"
 
-
 def _without_git(name: str) -> str:
     return name.removesuffix(".git")
-
 
 def _folded_address(name: str) -> str:
     """An address with the double slash that name_at() has folded, a lower-case host and no git+ before it."""
     match = re.fullmatch(r"(?:git\+)?(https?):/+([^/?#]+)(.*)", name, re.IGNORECASE)
     return f"{match[1].lower()}://{match[2].lower()}{match[3]}" if match else name
 
-
 def _header(name: str, before: str = "") -> Callable[[str], dict[str, str]]:
     return lambda token: {name: f"{before}{token}"}
-
 
 def _basic_auth(user: str) -> Callable[[str], dict[str, str]]:
     """The token as a password, or ``user:password`` as it is."""
@@ -6224,7 +5918,6 @@ def _basic_auth(user: str) -> Callable[[str], dict[str, str]]:
         both = token if ":" in token else f"{user}:{token}"
         return {"Authorization": "Basic " + base64.b64encode(both.encode()).decode()}
     return auth
-
 
 @dataclasses.dataclass(frozen=True)
 class Dialect:
@@ -6244,7 +5937,6 @@ class Dialect:
     pasted: tuple[str, ...] = ()            # patterns of pasted addresses, below the site and without query
     has_images: bool = False                # whose tags are rebuilt, often many at once
     requests: int = 1                       # of a check that finds nothing new; the most of a usual project
-
 
 _REPOSITORY = r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}"
 _IMAGE = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
@@ -6331,7 +6023,6 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             "{site}/{name}/refs/{version}", pasted=(rf"(~[^/]+/[^/]+){_REST}",)),
 )}
 
-
 @dataclasses.dataclass(frozen=True)
 class Provider:
     id: str
@@ -6355,11 +6046,9 @@ class Provider:
     def auth(self, token: str | None) -> dict[str, str]:
         return self.dialect.auth(token) if token and self.dialect.auth else {}
 
-
 def _row(id_: str, site: str, speaks: str | Dialect, example: str, name: str = "", **about: Any) -> Provider:
     dialect = DIALECTS[speaks] if isinstance(speaks, str) else speaks
     return Provider(id_, site, dialect, example, name=name, **about)
-
 
 # deps.dev spells names as the registry behind it does.
 _PYPI = dataclasses.replace(DIALECTS["depsdev"], pattern=DIALECTS["simple"].pattern, normalise=pep503,
@@ -6373,16 +6062,13 @@ _ANY_IMAGE = dataclasses.replace(
 _GITHUB_NPM = dataclasses.replace(DIALECTS["npm"], form="@owner/package",
                                   normalise=lambda name: name if "/" not in name else f"@{name.lstrip('@')}")
 
-
 BY_ADDRESS = ("feed", "git", "helm", "page")        # providers whose projects are addresses
-
 
 def _by_address(speaks: str, form: str, fragment: str, example: str) -> Provider:
     """A provider without a site of its own, whose projects are addresses with a fragment."""
     return Provider(speaks, "", dataclasses.replace(
         DIALECTS[speaks], form=form, pattern=rf"https?://[^\s/?#@]+(?:[/?][^\s#]*)?{fragment}", auth=None,
         normalise=_folded_address, key=lambda name: name.removeprefix("https://")), example)
-
 
 def _service(id_: str, name: str, example: str, form: str, page: str, site: str, pattern: str = r"[\w.+:@-]+",
              pasted: tuple[str, ...] = (), speaks: str = "json", **rules: Any) -> Provider:
@@ -6391,7 +6077,6 @@ def _service(id_: str, name: str, example: str, form: str, page: str, site: str,
     dialect = dataclasses.replace(DIALECTS[speaks], form=form, pattern=pattern, auth=None, **rules)
     pasted = (*pasted, place.replace(r"\{name\}", f"({pattern})") + _REST)
     return Provider(id_, site, dialect, example, page, pasted=pasted, name=name)
-
 
 _PAIR = r"[\w.-]+/[\w.+-]+"
 _TWO: dict[str, Any] = {"pattern": r"[\w-]+\.[\w.-]+", "versions": SEMVER,
@@ -6540,7 +6225,6 @@ PROVIDERS = {row.id: row for row in (
          pasted=(rf"(?:classic\.)?yarnpkg\.com/(?:[a-z]{{2}}/)?package/{_SCOPED}",)),
 )}
 
-
 def _problem_of_row(id_: str, speaks: str, site: str) -> str:
     """What is wrong with an operator's provider, such as the fragment that says how to read its address."""
     fragment = site.partition("#")[2]
@@ -6555,7 +6239,6 @@ def _problem_of_row(id_: str, speaks: str, site: str) -> str:
     is_read = "{version}" in fragment or fragment.startswith("header:") or speaks == "feed" and not fragment
     return f"behind # stands the text around {{version}}, or {other}" if other and not is_read else ""
 
-
 def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider] = ()) -> dict[str, Provider]:
     """The built-in providers with the operator's added or moved, sorted by id. Raises SettingError.
     A built-in one that is moved keeps its rules, unless it speaks another dialect now."""
@@ -6569,16 +6252,13 @@ def providers_with(rows: Iterable[tuple[str, str, str]], own: Iterable[Provider]
         table[id_] = dataclasses.replace(old, site=site, page="", release_page="")
     return dict(sorted(table.items()))
 
-
 def provider_token(settings: Settings, provider: Provider) -> str | None:
     return os.environ.get(provider.token_variable) or dict(settings.token).get(provider.id)
-
 
 # What OSV knows of, by provider: its ecosystem. https://ossf.github.io/osv-schema/#defined-ecosystems
 _OSV_ECOSYSTEMS = {"pypi": "PyPI", "npm": "npm", "yarn": "npm", "github-npm": "npm", "cargo": "crates.io",
                    "gems": "RubyGems", "packagist": "Packagist", "maven": "Maven", "nuget": "NuGet",
                    "hex": "Hex", "pub": "Pub", "hackage": "Hackage", "go": "Go"}
-
 
 def osv_package(provider: Provider, name: str) -> tuple[str, str] | None:
     """``(ecosystem, name)`` of a project there; of a forge's repository the ecosystem is "GIT", whose answers
@@ -6591,10 +6271,8 @@ def osv_package(provider: Provider, name: str) -> tuple[str, str] | None:
     return ("GIT", f"{provider.site.partition('://')[2]}/{name}") if provider.dialect.read in (
         github, gitlab, forgejo) else None
 
-
 # Products of https://endoflife.date that its list of purls does not have.
 _PRODUCTS = {"pkg:docker/library/nextcloud": "nextcloud", "pkg:github/nextcloud/server": "nextcloud"}
-
 
 def product_of(provider: Provider, name: str, products: Mapping[str, str]) -> str:
     """The product of endoflife.date that a project is for sure, by ``products`` of purls; else ""."""
@@ -6604,12 +6282,10 @@ def product_of(provider: Provider, name: str, products: Mapping[str, str]) -> st
     purls = [f"pkg:{type_}/{quote(name.replace(':', '/')).lower()}" for type_ in types]
     return next((found for purl in purls if (found := products.get(purl) or _PRODUCTS.get(purl))), "")
 
-
 def unknown_provider(id_: str) -> str:
     """The error of a project whose provider this process does not know, though another may."""
     return (f"there is no provider {id_} here, so its projects are not checked; add it on the page Settings, "
             f"with 'config set provider {id_}=...' or with --provider {id_}=...")
-
 
 def name_at(provider: Provider, text: str) -> tuple[str, str]:
     """``(name, key)``: the name as the provider spells it, and what identifies it there. Raises Invalid."""
@@ -6622,13 +6298,11 @@ def name_at(provider: Provider, text: str) -> tuple[str, str]:
                                       f"{provider.id}, in at most {NAME_LIMIT} characters{example}"))
     return name, dialect.key(name)
 
-
 def project_named(providers: Mapping[str, Provider], id_: str, name: str) -> tuple[Provider, str] | None:
     """``(provider, name)`` of a project; None without that provider, or if it has no such names."""
     with contextlib.suppress(Invalid, KeyError):
         return providers[id_], name_at(providers[id_], name)[0]
     return None
-
 
 def _pasted_at(provider: Provider, address: str) -> str | None:
     """The name of the project that a page's address, without scheme and query, is about: at its server, or
@@ -6645,7 +6319,6 @@ def _pasted_at(provider: Provider, address: str) -> str | None:
                 return name_at(provider, unquote("/".join(match.groups())))[0]
     return None
 
-
 # https://github.com/package-url/purl-spec: the provider of each type; and a purl's type, namespace and name,
 # version, qualifiers, subpath.
 PURL_TYPES = {"apk": "alpine", "composer": "packagist", "deb": "debian", "docker": "dockerhub", "gem": "gems",
@@ -6657,7 +6330,6 @@ PURL = re.compile(r"pkg:/*([\w.+-]+)/([^?#]*?)(?:@([^@/?#]*))?(?:\?([^#]*))?(?:#
 _REFERENCE = re.compile(rf"(?:({_REGISTRY})/|(?![^/:@]*\.))((?:{_IMAGE}/)*{_IMAGE})"
                         r"(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?", re.IGNORECASE)
 _CALLED_REGISTRY = re.compile(r".*:[0-9]+|(?:.*[.-])?(?:docker|registry|[a-z]*cr|cgr)\..*", re.IGNORECASE)
-
 
 def _project_of_purl(providers: Mapping[str, Provider], purl: str) -> tuple[Provider, str] | None:
     """The project of ``pkg:npm/%40scope/name@1.0``."""
@@ -6683,7 +6355,6 @@ def _project_of_purl(providers: Mapping[str, Provider], purl: str) -> tuple[Prov
     id_ = "ubuntu" if (type_, owner) == ("deb", "ubuntu") else PURL_TYPES.get(type_, "")
     return project_named(providers, id_, name)
 
-
 def _image_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
     """The project of an image's reference, at Docker Hub unless it names a registry, or of its list of tags.
     Without a tag it may be a repository or a module, unless its registry has a port or is called like one."""
@@ -6695,10 +6366,8 @@ def _image_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, s
         return project_named(providers, "image" if reference[1] else "dockerhub", name)
     return None
 
-
 def is_address(text: str) -> bool:
     return bool(re.match(r"(?:git\+)?(?:https?|ssh|git)://|git@|pkg:", text.strip(), re.IGNORECASE))
-
 
 def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
     """``(provider, name)`` of the project of a page's, image's or repository's address, or of a purl."""
@@ -6724,7 +6393,6 @@ def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, 
     repository = path.endswith(".git") and project_named(providers, "git", f"{scheme}://{host}/{path}")
     return repository or _image_in(providers, text)
 
-
 def split_provider(providers: Collection[str], id_: str | None, text: str) -> tuple[str | None, str]:
     """The provider that a typed text begins with, as in "npm react" and "npm:react", else ``id_``; and the
     rest. What may be an image's tag, as in debian:12, is left alone."""
@@ -6732,16 +6400,13 @@ def split_provider(providers: Collection[str], id_: str | None, text: str) -> tu
     is_named = first and first[1].lower() in providers
     return (first[1].lower(), text[first.end():]) if first and is_named else (id_, text)
 
-
 _LIKELY = ("github", "gitlab", "codeberg", "dockerhub", "pypi", "npm", "cargo", "gems", "packagist", "nuget",
            "hex", "hackage", "pub", "go", "image", "artifacthub", "maven", "quay")
-
 
 def likely_providers(providers: Mapping[str, Provider], name: str) -> list[Provider]:
     """Up to eight providers whose projects may have such a name, those that most people mean first."""
     found = (project_named(providers, id_, name) for id_ in dict.fromkeys((*_LIKELY, *providers)))
     return [one[0] for one in itertools.islice(filter(None, found), 8)]
-
 
 def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
                is_typed: bool = False) -> tuple[Provider, str, str]:
@@ -6777,7 +6442,6 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
                                       f"{other[0].id}, not {id_}"))
     return (providers[id_], *name_at(providers[id_], text))
 
-
 def _server_and_name(provider: Provider, name: str) -> tuple[str, str]:
     """``(address of its server, name there)`` of a project. A registry that an image names is spoken to as
     Docker does: without TLS only on this machine."""
@@ -6786,7 +6450,6 @@ def _server_and_name(provider: Provider, name: str) -> tuple[str, str]:
     registry, _, path = name.partition("/")
     is_here = re.fullmatch(r"(?:localhost|127\.[0-9.]+)(?::[0-9]+)?", registry)
     return f"{'http' if is_here else 'https'}://{registry}", path
-
 
 def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     """Where people see a project's releases, or one of them."""
@@ -6798,7 +6461,6 @@ def page_of(provider: Provider, name: str, version: str | None = None) -> str:
     address = (_filled(provider.site, name) if provider.site else name).partition("#")[0]
     return _filled(template, name, "/@~:+", site=site, provider=provider.id,
                    address=quote(address, safe="/:?&=%@~+"), version=quote(version or "", safe=""))
-
 
 def _raise_for_status(provider: Provider, name: str, asked: Request, answer: Answer,
                       token_headers: Mapping[str, str]) -> None:
@@ -6819,7 +6481,6 @@ def _raise_for_status(provider: Provider, name: str, asked: Request, answer: Ans
                             f"is private{token}, or programs are kept out")
     raise ProviderError(f"{provider.title} answered status {status} for {name}")
 
-
 def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
     """The note as it can be stored and shown, with absolute links that are no scripts."""
     url = note.url[:2000] if isinstance(note.url, str) and re.fullmatch(
@@ -6827,7 +6488,6 @@ def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
     title, message = (UNSTORABLE.sub("\ufffd", text) for text in (note.title, note.message))
     message = absolute_links(message, url or page_of(provider, name, version))
     return Note(title, harmless_links(message)[:NOTE_LIMIT], url, note.original)
-
 
 def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -> list[Release]:
     """The releases that can be stored, each version once, newest first, with the dialect's prereleases."""
@@ -6842,7 +6502,6 @@ def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -
                 content_id=release.content_id and UNSTORABLE.sub("\ufffd", release.content_id))
     return heapq.nlargest(RELEASE_LIMIT, found.values(), key=lambda release: (
         (release.date or "").rstrip("Z"), rules.order(release.version)))
-
 
 def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
                   answer: Answer | None) -> Request | Listing:
@@ -6864,7 +6523,6 @@ def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
         what = str(error) if is_ours else f"something is missing or of another type: {error!r:.100}"
         what = "".join(letter if letter.isprintable() else " " for letter in what[:200])
         raise ProviderError(f"{provider.title} answered no list of releases for {name}: {what}") from error
-
 
 def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
                 read_known: Callable[[], Mapping[str, Release]] = dict, etag_url: str | None = None,
@@ -6902,11 +6560,9 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
 # a text comes in, entries go out; nothing is executed, no file is opened. What is read is a stranger's: no
 # pattern is quadratic; time and memory are limited where a reader runs, in the helper process (security).
 
-
 ENTRY_LIMIT = 50_000            # entries of one file
 _CONTAINER_LIMIT = 1000         # of one engine
 _WIDTH_LIMIT = 10_000           # characters of a line that are looked at, and of a value with its variables
-
 
 # What stands where a version will be filled in, or for none: {{ tag }}, <%= @v %>, ${TAG}, $(TAG), @TAG@,
 # %TAG%, __TAG__, IMAGE_TAG, --hash=..., null, ~, (devel).
@@ -6916,7 +6572,6 @@ _PLACEHOLDER = re.compile(
 _NO_VERSION = "not a version; perhaps a placeholder"
 _NO_TAG = "its tag is not named here"
 Reader = Callable[[str, Mapping[str, str]], Iterable["Pin"]]
-
 
 @dataclasses.dataclass(frozen=True)
 class Pin:
@@ -6939,7 +6594,6 @@ class Pin:
             texts |= {"version": "", "reason": self.reason or _NO_VERSION}
         self.__dict__.update(texts)     # as it is frozen
 
-
 def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provider, str] | None:
     """``(provider, name)`` of what a file pins; None if no provider has it, or its reader says so."""
     if found.reason and not found.provider and not found.name.startswith("pkg:"):
@@ -6951,12 +6605,10 @@ def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provi
         return project_in(providers, found.name)
     return project_named(providers, found.provider, found.name)
 
-
 def _lines(text: str) -> Iterator[str]:
     """The lines that are neither blank nor comments, their indentation kept."""
     return (line[:_WIDTH_LIMIT].rstrip() for line in text.split("\n") if line.strip(" \t#")
             and line.lstrip(" \t")[0] != "#")
-
 
 def _with_variables(text: str, env: Mapping[str, str]) -> tuple[str, str]:
     """The text with its variables, as compose fills them in, and the name of one that is not set, or "".
@@ -6976,7 +6628,6 @@ def _with_variables(text: str, env: Mapping[str, str]) -> tuple[str, str]:
     unset = re.search("\1(\\w+)\2", text)
     return re.sub("\1\\w+\2", "", text).replace("\0", "$"), unset[1] if unset else ""
 
-
 def read_env(text: str) -> dict[str, str]:
     """The variables of a ``.env`` file. Raises ValueError."""
     env: dict[str, str] = {}
@@ -6984,14 +6635,12 @@ def read_env(text: str) -> dict[str, str]:
         env[name] = _scalar(raw.strip()) if "'" in raw[:2] else _with_variables(_scalar(raw.strip()), env)[0]
     return env
 
-
 def _pin_of_version(version: str) -> dict[str, Any]:
     """The fields of Pin that say which version is pinned, or why none is."""
     if re.search(r"[\^~<>=*|, ]|\.x\b", version):
         return {"reason": "a range, not a version"}
     is_branch = version.startswith("dev-") or version.endswith("-dev")
     return {"reason": "a branch, not a version"} if is_branch else {"version": version}
-
 
 # https://pkg.go.dev/github.com/distribution/reference  Forges without a registry are none.
 _IMAGE_NAME = re.compile(r"(?!(?:github\.com|gitlab\.com|bitbucket\.org)/)(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?"
@@ -7002,7 +6651,6 @@ _BUILT_HERE = "built here"
 _RELEASE_TAG = re.compile(r"(?:[A-Za-z]+[._-])*+[A-Za-z]?[0-9][\w.+-]*")
 _COMMENTED = re.compile(r"\b([0-9a-f]{40,64})[\"']?[ \t]+#[^\n]{0,60}?\b(v?[0-9][\w.+-]*)")
 _A_COMMIT = "a branch or a commit, not a version"
-
 
 def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     """What an image's reference pins, with the variables in it."""
@@ -7020,7 +6668,6 @@ def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     if name.startswith("localhost/"):       # what Podman built
         return Pin(name.removeprefix("localhost/"), service=service, reason=_BUILT_HERE)
     return Pin(name, "" if unset else tag, digest, service=service, provider="image", reason=reason)
-
 
 def _purl_pin(text: str, version: str = "", is_direct: bool | None = None, name: str = "") -> Pin:
     """What ``pkg:npm/%40scope/name@1.0`` pins: https://github.com/package-url/purl-spec  The packages of a
@@ -7043,7 +6690,6 @@ def _purl_pin(text: str, version: str = "", is_direct: bool | None = None, name:
         about["reason"] = f"no provider for pkg:{type_}"
     return Pin(f"pkg:{type_}/{path}" + (kept and f"?{kept}") + (below and f"#{below}"), **about)
 
-
 def _loaded(what: str, loads: Callable[[str], Any], text: str) -> Any:
     """Raises ValueError."""
     try:
@@ -7053,13 +6699,11 @@ def _loaded(what: str, loads: Callable[[str], Any], text: str) -> Any:
     except ValueError as error:
         raise ValueError(f"is not {what}: {error}") from None
 
-
 # Numbers of JSON are texts here.
 _json = functools.partial(_loaded, "JSON", functools.partial(
     json.loads, parse_int=str, parse_float=str, parse_constant=str))
 _toml = functools.partial(_loaded, "TOML", tomllib.loads)
 _Json = TypeVar("_Json", dict, list, str)
-
 
 def _of(kind: type[_Json], value: Any, *keys: str) -> _Json:
     """What an object has at the keys, if it is of that kind; else an empty one."""
@@ -7067,10 +6711,8 @@ def _of(kind: type[_Json], value: Any, *keys: str) -> _Json:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, kind) else kind()
 
-
 def _texts(value: Any, *keys: str) -> list[str]:
     return [_of(str, value, key) for key in keys]
-
 
 _QUOTED = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^']|'')*+)'""", re.DOTALL)
 _YAML_PAIR = re.compile(r"""((?:"[^"]*"|'[^']*')\s*|[^\s"'{\[&*|>](?:[^\n#]|(?<=\S)#)*?):(?:\s+(.*))?$""")
@@ -7081,7 +6723,6 @@ _FLOW_TOKEN = re.compile(
     r"""\s*+(?:\#[^\n]*+|,\s*+(?=[}\]])|("(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+')|((?!:)(?:\$\{[^{}\n]*+\}"""
     r"""|\{\{[^{}\n]*+\}\}|:(?![\s,{}\[\]])|[^\S\n](?!\#)|[^\s,{}\[\]:])++)|([{}\[\],:]))""", re.DOTALL)
 
-
 def _scalar(text: str) -> str:
     """A plain or quoted scalar of YAML or .env, without the comment behind it; null is ""."""
     quoted = _QUOTED.match(text)
@@ -7089,7 +6730,6 @@ def _scalar(text: str) -> str:
         return re.sub(r"\\(.)", r"\1", quoted[1])
     plain = re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()
     return quoted[2].replace("''", "'") if quoted else "" if plain in ("null", "Null", "NULL", "~") else plain
-
 
 def _flow(text: str) -> Any:
     """The map or list in brackets that a text begins with, as in JSON. Raises ValueError where it cannot be
@@ -7102,7 +6742,6 @@ def _flow(text: str) -> Any:
         if re.search("image|chart|uses", text):
             raise ValueError("has brackets that are not closed, or nested too deep") from None
         return ""
-
 
 def _yaml_lines(text: str) -> Iterator[tuple[int, str | None, str]]:
     """``(depth, key, raw value)`` of block YAML, a value's lines in one. An item of a list has no key, and is
@@ -7133,7 +6772,6 @@ def _yaml_lines(text: str) -> Iterator[tuple[int, str | None, str]]:
             found[-1] = (*found[-1][:2], found[-1][2] + content)
         at, parts = found[-1][0] // 2, [found[-1][2]]
         is_open, left_open = bool(_OPEN.match(parts[0])), brackets(parts[0]) if _FLOW.match(parts[0]) else 0
-
 
 def _documents(text: str) -> list[Any]:
     """The documents of a YAML text: maps, lists and texts; null is "". What an alias names is shared, not
@@ -7169,7 +6807,6 @@ def _documents(text: str) -> list[Any]:
         into[place] = {name: named(one) for name, one in value.items()} if isinstance(value, dict) else value
     return documents
 
-
 def _maps(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     """``(the last keys that lead to it, "-" of a list, map)`` of each map; shared ones once."""
     waiting: list[tuple[tuple[str, ...], Any]] = [(("", ""), document)]
@@ -7183,14 +6820,12 @@ def _maps(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
             if isinstance(value, dict):
                 yield path, value
 
-
 def _checkout(place: str, reference: str, names: Mapping[str, str] = {}, provider: str = "") -> Pin:
     """What a tag or a commit of a repository pins. ``names``: versions of commits."""
     version = names.get(reference, reference)
     is_tag = _RELEASE_TAG.fullmatch(version) and not re.fullmatch("[0-9a-f]{40,64}", version)
     return Pin(place, version if is_tag else "", provider=provider,
                reason="" if is_tag or not version else _A_COMMIT)
-
 
 def _chart_pin(name: str, version: str, repository: str) -> Pin:
     """A Helm chart of a repository. A tag of a registry has _ for the + of a version."""
@@ -7200,7 +6835,6 @@ def _chart_pin(name: str, version: str, repository: str) -> Pin:
     if re.match(r"https?://", repository):
         return Pin(f"{repository.rstrip('/')}#{name}", provider="helm", **_pin_of_version(version))
     return Pin(name, **{**_pin_of_version(version), "reason": "the chart's repository is not named here"})
-
 
 def _services(document: Any, env: Mapping[str, str]) -> Iterator[Pin]:
     """Images of a compose file: https://docs.docker.com/reference/compose-file/services/#image"""
@@ -7214,7 +6848,6 @@ def _services(document: Any, env: Mapping[str, str]) -> Iterator[Pin]:
             found = _image_pin(_of(str, image) or f"{name} ?", env, name)
             is_built = "build" in own and "/" not in found.name
             yield dataclasses.replace(found, provider="", reason=_BUILT_HERE) if is_built else found
-
 
 def _image_pins(path: tuple[str, ...], own: dict[str, Any], env: Mapping[str, str]) -> Iterator[Pin]:
     """Images that a map names: of Kubernetes, Kustomize, Helm's values (by their parts), and pipelines."""
@@ -7240,7 +6873,6 @@ def _image_pins(path: tuple[str, ...], own: dict[str, Any], env: Mapping[str, st
                 found.provider or found.reason == _NO_VERSION):
             is_named = found.version or found.digest or found.reason or not values
             yield found if is_named else dataclasses.replace(found, reason=_NO_TAG)
-
 
 def _source_pins(path: tuple[str, ...], own: dict[str, Any], names: Mapping[str, str]) -> Iterator[Pin]:
     """Charts and repositories from which Flux, Argo CD, Helm, pipelines and others take things. ``names``: of
@@ -7271,7 +6903,6 @@ def _source_pins(path: tuple[str, ...], own: dict[str, Any], names: Mapping[str,
         parts, provider = (5, "") if "://" in action else (2, "github")
         yield _checkout("/".join(action.split("/")[:parts]), reference, names, provider)
 
-
 def _is_of_diun(items: Any) -> bool:
     """Whether a list is one of images: https://crazymax.dev/diun/providers/file/  Lists of other things with
     names have other keys, or no name with a tag, a digest or a registry."""
@@ -7282,7 +6913,6 @@ def _is_of_diun(items: Any) -> bool:
         isinstance(one, dict) and one.keys() <= keys and not _of(str, one, "platform")
         and not _of(str, one, "metadata") and _IMAGE_NAME.match(_of(str, one, "name"))
         for one in items) and any(one.keys() > {"name"} or has_version(one["name"]) for one in items)
-
 
 def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """Compose, Kubernetes, Helm, pipelines, and lists of other tools, recognized by their keys."""
@@ -7302,14 +6932,12 @@ def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             for path, own in _maps(document):
                 yield from (*_image_pins(path, own, env), *_source_pins(path, own, names))
 
-
 def _compose(text: str, env: Mapping[str, str]) -> list[Pin]:
     """What a file called compose pins. Raises ValueError where it has no services that can be read."""
     found = list(_yaml(text, env))
     if not found and re.search(r"\bimage:|[{\[]\s*\Z", text) and not re.search(r"\b(?:build|extends):", text):
         raise ValueError("has no service with an image; is its YAML broken?")
     return found
-
 
 def _galaxy(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://docs.ansible.com/ansible/latest/galaxy/user_guide.html  Also the charts of Helm 2."""
@@ -7326,7 +6954,6 @@ def _galaxy(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
                     "collections",) else Pin(name, version, reason="no provider for roles of Ansible Galaxy")
     yield from _yaml(text, env) if re.search("^dependencies:", text, re.MULTILINE) else ()
 
-
 def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """pnpm-lock.yaml of the versions 5 to 9; from pnpm 11 on a document before it has pnpm itself."""
     for document in text.split("\n---\n"):
@@ -7341,11 +6968,9 @@ def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
                 yield Pin(match[1], match[2], provider="npm", is_direct=not direct or (
                     match[1], match[2]) in direct or f"{match[1]}@{match[2]}" in aliases)
 
-
 _STAGE = re.compile(r"FROM\s+(?:--\S+\s+)*[\"']?([^\s\"']+)[\"']?(?:\s+AS\s+(\S+))?", re.IGNORECASE)
 _COPIED = re.compile(r"(?:COPY|ADD)\s.*?--from=(\S+)|RUN(?:\s+--\S+)*?\s+--mount=(?:\S*?,)?from=([^\s,]+)",
                      re.IGNORECASE)
-
 
 def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://docs.docker.com/reference/dockerfile/"""
@@ -7368,9 +6993,7 @@ def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         if not until and (here := re.match(r"(?:RUN|COPY|ADD)\s.*<<-?[\"']?(\w+)", line, re.IGNORECASE)):
             until = here[1]
 
-
 _PIN = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\]\s*)?===?\s*([^\s;,*]+)\s*(?:[;#-].*)?")
-
 
 def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://pip.pypa.io/en/stable/reference/requirements-file-format/  Only == tells what is installed.
@@ -7383,7 +7006,6 @@ def _requirements(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         needed_by = {part.split()[0].lower() for part in re.split(r"[#,]", comment) if part.strip()}
         yield Pin(pin[1], pin[2], is_direct=not needed_by or not names >= needed_by, provider="pypi")
 
-
 def _origin(package: Mapping[str, Any], default: str) -> tuple[str, str]:
     """``(kind, address)`` of where a package of a lock file is from."""
     default = next((key for key in ("directory", "archive") if key in package), default)      # of pylock.toml
@@ -7392,7 +7014,6 @@ def _origin(package: Mapping[str, Any], default: str) -> tuple[str, str]:
         return str(source).partition("+")[::2]
     kind = _of(str, source, "type") or next(iter(source), default)
     return kind, _of(str, source, "url") or _of(str, source, kind)
-
 
 def _locked(provider: str, default: str = "registry") -> Reader:
     """A reader of ``[[package]]`` tables, of ``[[packages]]`` in PEP 751. What the packages of the folder
@@ -7414,7 +7035,6 @@ def _locked(provider: str, default: str = "registry") -> Reader:
                           reason="" if is_there or place else "from no registry")
     return read
 
-
 # Our providers of what nvchecker calls a source, if by another name.
 _NVCHECKER = {"cratesio": "cargo", "git": "", "archpkg": "arch", "debianpkg": "debian", "snapcraft": "snap",
               "ubuntupkg": "ubuntu"}
@@ -7431,7 +7051,6 @@ _BACKENDS = dict(pair.split("=") for pair in """
     aqua=github cargo=cargo dotnet=nuget gem=gems github=github gitlab=gitlab go=go npm=npm pipx=pypi
     spm=github ubi=github""".split())
 
-
 def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://nvchecker.readthedocs.io/en/latest/usage.html  A table's name is not the project's."""
     for table, own in _toml(text).items():
@@ -7447,7 +7066,6 @@ def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         elif source:
             version = name if source == "manual" else ""
             yield Pin(table, version, service=table, reason=f"no provider for the source {source}")
-
 
 def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://asdf-vm.com/manage/configuration.html and https://mise.jdx.dev/configuration.html  The first
@@ -7466,7 +7084,6 @@ def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             elif match:
                 yield Pin(tool, match[2], reason=f"no provider for the tool {match[1]}{tool}")
 
-
 def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://go.dev/ref/mod#go-mod-file"""
     block, required, replaced = "", list[tuple[str, str, bool]](), dict[str, list[str]]()
@@ -7484,7 +7101,6 @@ def _go_mod(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         if len(now) == 2:       # else it is a folder
             yield Pin(now[0], now[1], is_direct=is_direct, provider="go")
 
-
 def _gemfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """Gemfile.lock: four blanks before a gem, six before what that requires; platforms follow a hyphen."""
     blocks = [block.strip("\n") for block in text.split("\n\n")]
@@ -7496,7 +7112,6 @@ def _gemfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             if remote or block.startswith("GEM\n"):
                 yield Pin(remote[1] if remote else name, version, is_direct=not direct or name in direct,
                           provider="" if remote else "gems")
-
 
 def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """yarn.lock of version 1 and of Berry, whose workspaces tell what is direct."""
@@ -7510,7 +7125,6 @@ def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             yield Pin(named[2] or named[1], version[1], provider="npm", alias="" if direct else named[1],
                       is_direct=not direct or named[1] in direct)
 
-
 def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """The feeds of releases among those of a feed reader: http://opml.org/spec2.opml"""
     folder = ""
@@ -7521,9 +7135,7 @@ def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             yield Pin(about["xmlUrl"], service=folder)
         folder = folder if "xmlUrl" in about else about.get("text", "")
 
-
 _NPM_KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
-
 
 def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """package-lock.json: https://docs.npmjs.com/cli/configuring-npm/package-lock-json"""
@@ -7546,7 +7158,6 @@ def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             yield Pin(alias[1] or _of(str, about, "name") or name, alias[2], provider="npm",
                       is_direct=is_direct, alias="" if packages else name)
 
-
 def _sections(provider: str, *sections: str, version: str = "version", kind: str = "",
               load: Callable[[str], Any] = _json) -> Reader:
     """A reader of sections (all, if none is named) of packages. ``kind``: what tells which are direct."""
@@ -7565,7 +7176,6 @@ def _sections(provider: str, *sections: str, version: str = "version", kind: str
                               is_direct=is_direct, **_pin_of_version(pinned))
     return read
 
-
 def _bun(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://bun.sh/docs/pm/lockfile  JSON with commas at the ends; not what is in a folder."""
     lock = _of(dict, _documents(text)[0])
@@ -7578,7 +7188,6 @@ def _bun(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
             yield Pin(place, found[2] or "", is_direct=not direct or key in direct,
                       provider="npm" if found[2] else "", reason="" if found[2] else _A_COMMIT)
 
-
 def _rows(provider: str, pattern: str) -> tuple[Reader, str]:
     """A reader, and the mark, of rows with a name and a version, or a repository and its tag: the groups."""
     def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7587,7 +7196,6 @@ def _rows(provider: str, pattern: str) -> tuple[Reader, str]:
             yield _image_pin(name, env) if provider == "image" else dataclasses.replace(found, alias=name)
     return read, pattern
 
-
 def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """github-release-monitor: a list of ``{"id": "owner/repo" or "gitlab:host/owner/repo", "url"}``."""
     for about in _of(list, _json(text)):
@@ -7595,7 +7203,6 @@ def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         address = _of(str, about, "url") or "." in name.partition("/")[0] and f"https://{name}"
         if address or name:
             yield Pin(address) if address else Pin(name, provider=provider or "github")
-
 
 def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://cyclonedx.org/docs/1.6/json/ or https://spdx.github.io/spdx-spec/v2.3/, also in an attestation.
@@ -7631,7 +7238,6 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         if not direct or id_ not in roots:
             yield _purl_pin(purl, version, not direct or id_ in direct, name)
 
-
 def _entry_pin(entry: str) -> Pin:
     """Returns the pin of a line: an address, a purl, an image with its tag, owner/repository@version."""
     owned = re.fullmatch(r"([\w-]+/[\w.-]+)(?:@(v?[0-9][\w.+-]*))?", entry)
@@ -7645,7 +7251,6 @@ def _entry_pin(entry: str) -> Pin:
         return Pin(entry if ":" in entry else f"https://{entry}")
     return Pin(entry, reason="not an address, a purl, or an image with a tag")
 
-
 def _listed(text: str, env: Mapping[str, str]) -> Iterable[Pin]:
     """Reads a plain list, an entry a line. Raises ValueError."""
     entries = [re.sub(r"\s#.*", "", line.strip()).removeprefix("- ").strip() for line in _lines(text)]
@@ -7653,7 +7258,6 @@ def _listed(text: str, env: Mapping[str, str]) -> Iterable[Pin]:
     if re.match(r"\s*[{<\[]\s*[\"{}\]?]", text) or are_words:
         raise ValueError("is no file that is known here, and no list of addresses or images, one per line")
     return map(_entry_pin, entries)
-
 
 def installed_in(provider: Provider, text: str, now: float) -> tuple[Installation, ...]:
     """What is installed as whoever adds a project says with it: an image's tag (but "latest") and digest, or
@@ -7664,7 +7268,6 @@ def installed_in(provider: Provider, text: str, now: float) -> tuple[Installatio
     if not digest and (version in ("", "latest") if is_image else not re.match("v?[0-9]", version)):
         return ()
     return (Installation("", version, pin.digest if digest else "", seen_at=now),)
-
 
 # To read another kind of file, write its reader above and add a row. The first row that fits a file's name
 # reads it; else the first whose mark is in the text's beginning.
@@ -7712,7 +7315,6 @@ MANIFESTS = {"poetry.lock": ("pyproject.toml",), "Pipfile.lock": ("Pipfile",), "
              "composer.lock": ("composer.json",), "values.yaml": ("Chart.yaml",),
              "gradle.lockfile": ("build.gradle", "build.gradle.kts", "gradle/libs.versions.toml")}
 
-
 def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
     """The pins, direct only where the manifest names them; as they are where it names none. Images of a chart
     without a tag have its appVersion."""
@@ -7727,12 +7329,10 @@ def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
     return [dataclasses.replace(pin, is_direct=pin.is_direct and (not pin.alias or spelt(pin.alias) in names))
             for pin in pins]
 
-
 def reader_named(own: Mapping[str, Reader], path: str) -> Reader | None:
     """Which of an embedding program's own readers, by patterns of files' names, reads a file."""
     name = re.split(r"[/\\]", path)[-1]
     return next((read for pattern, read in own.items() if re.fullmatch(pattern, name, re.IGNORECASE)), None)
-
 
 def pins_in(path_name: str, text: str, env: Mapping[str, str], own: Reader | None = None) -> list[Pin]:
     """What a file pins, each entry once, in the file's order. ``path_name``: "" for what was pasted. ``env``:
@@ -7750,7 +7350,6 @@ def pins_in(path_name: str, text: str, env: Mapping[str, str], own: Reader | Non
         raise ValueError(f"has more than {ENTRY_LIMIT:,} entries")
     return list(dict.fromkeys(found))
 
-
 def pin_of_item(item: Mapping[str, Any]) -> Pin:
     """What an item of the API names: a ``purl``, an ``image``, or ``provider`` and ``name``."""
     purl, image, name, provider = _texts(item, "purl", "image", "name", "provider")
@@ -7764,9 +7363,7 @@ def pin_of_item(item: Mapping[str, Any]) -> Pin:
     given |= {"version": given["version"] or pin.version, "digest": " ".join(digests)}
     return dataclasses.replace(pin, **given, is_direct=item.get("direct") is not False)
 
-
 # Containers
-
 
 def _label_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any]) -> str:
     """The version that an image names: by its labels, or its container's where it is not known, unless those
@@ -7784,7 +7381,6 @@ def _label_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any])
     found += [one[len(variable):].partition("-")[0] for one in _of(list, image, "Config", "Env")
               if is_official and isinstance(one, str) and one.startswith(variable)]
     return next((one for one in found if re.match("[A-Za-z-]{0,20}[0-9]", one)), "")
-
 
 def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pin | None:
     """What a container runs, by what the engine says of it and of its image; None of a pod's own."""
@@ -7809,7 +7405,6 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
         return dataclasses.replace(pin, provider="", reason=pin.reason or _BUILT_HERE)
     return dataclasses.replace(pin, version=pin.version or ("" if pin.digest else "latest"),
                                digest=" ".join(found[:5]), label=_label_of(pin.name, image, container))
-
 
 def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
     """What each container of an engine runs, by GET requests alone, whose paths ``ask`` is given.
@@ -7841,7 +7436,6 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
 # Every decision, as a pure function: what is new, what is excluded, who is notified and when, when
 # a check or a delivery is repeated, and what an event says. No clock, no store, no network.
 
-
 NEWS_LIMIT = 20                 # releases of one project that one check announces one by one
 WEBHOOK_LIMIT = 1000            # and to webhooks; the newest
 CHECK_MAX_WAIT = 6 * HOUR       # between the checks of a source that fails, if its interval is shorter
@@ -7854,7 +7448,6 @@ _DIGEST_GRACE = 10.0            # seconds before a digest is due in which events
 
 _ABANDONED_AFTER = 730 * DAY    # a line of numbers without a release for so long before others is no update
 
-
 def _main_family(newest: Sequence[str], rules: VersionRules) -> VersionParts | None:
     """The parts of the newest version of the main family of final versions, newest first: that of most of
     the first ten; of an image, of the first 50 a plain one."""
@@ -7863,7 +7456,6 @@ def _main_family(newest: Sequence[str], rules: VersionRules) -> VersionParts | N
     return max(found, default=None, key=lambda one: (
         bool(one.numbers), rules.is_image and one.family == ("", one.scheme, (), "", ()),
         rules.is_image and one.style == (False, True), count[one.family, one.is_padded]))
-
 
 def _abandoned(versions: Iterable[str], since: str, date: str, releases: Mapping[str, Release],
                rules: VersionRules) -> set[str]:
@@ -7879,7 +7471,6 @@ def _abandoned(versions: Iterable[str], since: str, date: str, releases: Mapping
         lines.setdefault(numbers[:differs + 1], []).append(version)
     return {version for line in lines.values() for version in line
             if max(releases[one].date or oldest for one in line) < oldest}
-
 
 def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[str, int]:
     """The place of each version: final ones of the main family last, and of those the highest."""
@@ -7899,7 +7490,6 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
         return (not one.gone_at, not one.is_prerelease, version in best, orders[version],
                 len(parts[version].numbers), one.date or "")
     return {version: place for place, version in enumerate(sorted(releases, key=rank))}
-
 
 def compare(known: Mapping[str, Release], listing: Listing, now: float,
             rules: VersionRules = GENERIC) -> tuple[dict[str, Release], list[Release]]:
@@ -8006,13 +7596,11 @@ def newer_versions(mine: str, releases: Mapping[str, Release], rules: VersionRul
         best[key] = max(best[key], version, key=liking) if key in best else version
     return sorted(best.values(), key=lambda version: (found[version].scheme != own.scheme, orders[version]))
 
-
 def _exactness(own: VersionParts, releases: Iterable[str],
                rules: VersionRules) -> tuple[set[tuple[int, ...]], set[tuple[int, ...]]]:
     """``(the numbers of an image's tags of a family, those with which others of them begin)``"""
     family = {one.numbers for one in map(rules.parts, releases) if one.family == own.family}
     return family, {numbers[:size] for numbers in family for size in range(1, len(numbers))}
-
 
 def _floating(own: VersionParts, found: Mapping[str, VersionParts], releases: Collection[str],
               rules: VersionRules) -> set[str]:
@@ -8033,7 +7621,6 @@ def _floating(own: VersionParts, found: Mapping[str, VersionParts], releases: Co
     return {version for version, one in found.items() if not rules.answer(one) and (
         is_out(one) or max(one.counter, default=0) >= 10**9 and not own.counter)}
 
-
 def _most_alike(own: VersionParts, found: dict[str, VersionParts],
                 rules: VersionRules) -> dict[str, VersionParts]:
     """Of the versions that follow one those that are most like it: on its system or language and, of an
@@ -8047,7 +7634,6 @@ def _most_alike(own: VersionParts, found: dict[str, VersionParts],
             size, bool(one.counter) == bool(own.counter), channels[0] == channels[1]))
     best = max(map(likeness, found.values()), default=())
     return {version: one for version, one in found.items() if likeness(one) == best or rules.answer(one)}
-
 
 def doubtful_version(mine: str, newer: Sequence[str], releases: Mapping[str, Release],
                      rules: VersionRules) -> str:
@@ -8085,11 +7671,9 @@ def doubtful_version(mine: str, newer: Sequence[str], releases: Mapping[str, Rel
                default="", key=lambda version: (len({*own.variant} & {*doubtful[version].variant}),
                                                 releases[version].date or "", rules.order(version)))
 
-
 def is_history_rewritten(known: Mapping[str, Release], updated: Sequence[Release]) -> bool:
     """Whether so many known versions changed at once that it is one event, not many updates."""
     return len(updated) > max(NEWS_LIMIT, len(known) / 2)
-
 
 def _known_as(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> str:
     """The version of a tag without one: of "latest" the most exact one with its digest, else what its label
@@ -8102,18 +7686,15 @@ def _known_as(one: Installation, releases: Mapping[str, Release], rules: Version
         same = [one.label]
     return max(same, key=lambda version: (len(rules.parts(version).numbers), -len(version)), default="")
 
-
 def is_comparable(mine: str, releases: Collection[str], rules: VersionRules) -> bool:
     own = rules.parts(mine)
     return mine in releases or bool(own.numbers or rules.is_one_family and mine) and any(
         rules.follows(own, rules.parts(version)) == "yes" for version in releases)
 
-
 def _digest_of(release: Release | None) -> str:
     """The digest of an image's tag, and where those of its platforms begin; "" where none is known."""
     kind, _, digest = (release.content_id or "" if release else "").partition(":")
     return digest if kind == "digest" else ""
-
 
 def compared(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> Installation:
     """An installation, and how it compares with the releases; final ones are preferred. A tag of an unknown
@@ -8149,7 +7730,6 @@ def compared(one: Installation, releases: Mapping[str, Release], rules: VersionR
         since=min(releases[version].date or "" for version in passed), cve=tuple(cves)[:CVE_LIMIT],
         is_other_base=newest.base != own.base)
 
-
 def after_update(one: Installation, version: str, releases: Mapping[str, Release],
                  now: float) -> Installation:
     """An installation after an update to a version; with "" to the newest build of its tag."""
@@ -8160,18 +7740,15 @@ def after_update(one: Installation, version: str, releases: Mapping[str, Release
                         previous=one.version, previous_digest=one.digest or one.first_digest,
                         previous_label=one.label)
 
-
 def before_update(one: Installation, now: float) -> Installation:
     """An installation as it was before a person said that it was updated."""
     return Installation(one.place, one.previous, one.previous_digest, one.origin, now, one.previous_label)
-
 
 def replace_at_places(installed: Iterable[Installation],
                       said: Sequence[Installation]) -> tuple[Installation, ...]:
     """What is installed, with what a person says of some places instead of what was known of those."""
     places = {one.place for one in said}
     return *(one for one in installed if one.place not in places), *said
-
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseRange:
@@ -8203,7 +7780,6 @@ class ReleaseRange:
             left -= size
         return pages
 
-
 def changes_between(since: str, until: str, releases: Mapping[str, Release],
                     rules: VersionRules) -> ReleaseRange:
     """What follows ``since`` in its family, up to ``until``; "" for the newest. Raises Invalid."""
@@ -8218,7 +7794,6 @@ def changes_between(since: str, until: str, releases: Mapping[str, Release],
         dataclasses.replace(releases[version], is_updated=False)
         for version in reversed(newer) if rules.order(version) <= rules.order(until)),
         bool(finals) and not rules.is_prerelease(until))
-
 
 def apply_rules(project: Project, releases: Mapping[str, Release], rules: VersionRules,
                 ruled_out: Collection[str]) -> RuleResult:
@@ -8251,7 +7826,6 @@ def apply_rules(project: Project, releases: Mapping[str, Release], rules: Versio
     return RuleResult(after, {*ruled_out, *others}, newer | doubts,
                       versions | moving if rules.is_image else versions | newer)
 
-
 def with_exclusions(releases: Sequence[Release], verdicts: RuleResult) -> list[Release]:
     """The releases as the verdicts rule them out."""
     def is_out(release: Release) -> bool:
@@ -8259,7 +7833,6 @@ def with_exclusions(releases: Sequence[Release], verdicts: RuleResult) -> list[R
         return release.version in verdicts.ruled_out or (
             verdicts.wanted is not None and release.version not in (news or ()))
     return [dataclasses.replace(release, is_ruled_out=is_out(release)) for release in releases]
-
 
 def is_excluded(project: Project, release: Release) -> bool:
     """Whether the project's options exclude a release that was read or judged for it. Its level excludes
@@ -8278,7 +7851,6 @@ OsvQuery = tuple[str, str, str]         # ecosystem, name, version
 _CVSS = {"AV": {"N": .85, "A": .62, "L": .55, "P": .2}, "AC": {"L": .77, "H": .44},
          "UI": {"N": .85, "R": .62}, "PR": {"N": .85, "L": .62, "H": .27}}
 
-
 def cvss_severity(vector: str) -> str:
     """The word for the base score of a CVSS 3 vector; "" for what is none.
     https://www.first.org/cvss/v3-1/specification-document, sections 5 and 7"""
@@ -8295,7 +7867,6 @@ def cvss_severity(vector: str) -> str:
     score = min(10.0, (impact + ease) * (1.08 if is_changed else 1)) if impact > 0 else 0.0
     return next((word for word, least in zip(SEVERITIES[:0:-1], (8.95, 6.95, 3.95, 0.05)) if (
         math.ceil(score * 10 - 1e-6) / 10 >= least)), "")
-
 
 def read_osv_matches(found: dict[OsvQuery, dict[str, str]], url: str, queries: Iterable[OsvQuery],
                      ask: Callable[[Request], Answer]) -> None:
@@ -8330,9 +7901,7 @@ def read_osv_matches(found: dict[OsvQuery, dict[str, str]], url: str, queries: I
                 more.append((query, token))
         batches += [more] if more else []
 
-
 _NOT_FOR_PEOPLE = re.compile(f"{UNSTORABLE.pattern}|[\u202a-\u202e\u2066-\u2069]")      # marks of direction
-
 
 def trimmed_record(record: Any) -> dict[str, Any]:
     """What is kept of a record: https://ossf.github.io/osv-schema/  Raises what an odd one makes raise."""
@@ -8353,7 +7922,6 @@ def trimmed_record(record: Any) -> dict[str, Any]:
                                  for kind, version in event.items()]} for one in affected
                      for each in one.get("ranges") or () if each.get("type") in ("SEMVER", "ECOSYSTEM")]}
 
-
 def _fixed_in(record: Mapping[str, Any], query: OsvQuery, order: Callable[[str], VersionOrder]) -> list[str]:
     """The first versions above a query's that are not affected, as the ranges of a record say."""
     found, mine = list[str](), order(query[2])
@@ -8370,7 +7938,6 @@ def _fixed_in(record: Mapping[str, Any], query: OsvQuery, order: Callable[[str],
                 found.append(version if kind == "fixed" else f"above {version}")
                 break
     return found
-
 
 def advisories_of(query: OsvQuery, records: Sequence[Mapping[str, Any]], left: Collection[str] | None,
                   order: Callable[[str], VersionOrder]) -> tuple[Advisory, ...]:
@@ -8397,7 +7964,6 @@ def advisories_of(query: OsvQuery, records: Sequence[Mapping[str, Any]], left: C
             "possible" if query[0] == "GIT" else "notice" if all(one["is_notice"] for one in those) else ""))
     return tuple(sorted(found, key=lambda one: (-one.rank, one.id)))[:ADVISORY_LIMIT]
 
-
 def end_of_life(numbers: Sequence[int], cycles: Iterable[Sequence[Any]],
                 now: float) -> tuple[str, int | None]:
     """``(day, days until then)`` of the end of life of a version's cycle, the longest whose name its first
@@ -8410,7 +7976,6 @@ def end_of_life(numbers: Sequence[int], cycles: Iterable[Sequence[Any]],
     with contextlib.suppress(ValueError):
         return str(day), math.ceil((instant_of(f"{day}T00:00:00") - now) / DAY)
     return ("ended", 0) if has_ended else ("", None)
-
 
 def alerts_of(project: Project) -> tuple[list[tuple[Installation, list[Advisory], str]], tuple[str, ...]]:
     """``(each installation with the flaws and words on an end of life to notify of; what is alerted then)``:
@@ -8444,7 +8009,6 @@ def should_notify(destination: Destination, project: Project, release: Release |
             and tags.isdisjoint(destination.without_tags)
             and (release is None or bool(release.cve) or not destination.is_security_only))
 
-
 def next_boundary(schedule: str, now: float, account: Account, settings: Settings) -> float:
     """When an event of ``now`` is sent: at once, at the next full hour, or at the account's next digest hour
     (weekly: on a Monday, monthly: on the first), in its time zone."""
@@ -8463,7 +8027,6 @@ def next_boundary(schedule: str, now: float, account: Account, settings: Setting
             return at.timestamp()
     raise AssertionError("33 days hold a Monday and the first of a month")
 
-
 def after_quiet_hours(at: float, account: Account) -> float:
     """The instant, or the end of the account's quiet hours that it falls into."""
     if not account.quiet_from or not account.quiet_until:
@@ -8478,7 +8041,6 @@ def after_quiet_hours(at: float, account: Account) -> float:
             return until
     return at
 
-
 def _hold_until(project: Project, release: Release | None, now: float) -> float:
     """When a project sends a release: some days after it was released, or after its content changed; at once
     where it does not hold them, and security fixes."""
@@ -8486,7 +8048,6 @@ def _hold_until(project: Project, release: Release | None, now: float) -> float:
         return now
     released_at = instant_of(release.date) if release.date and not release.is_updated else now
     return max(now, min(now, released_at) + project.hold_days * DAY)
-
 
 def _recipient(destination: Destination, account: Account, schedule: str, at: float, settings: Settings,
                is_held: bool = False, is_urgent: bool = False) -> Recipient:
@@ -8497,7 +8058,6 @@ def _recipient(destination: Destination, account: Account, schedule: str, at: fl
         account = dataclasses.replace(account, quiet_from="")
     due_at = next_boundary(schedule, at + _DIGEST_GRACE * is_digested, account, settings)
     return Recipient(destination.id, after_quiet_hours(due_at, account), is_digested, is_held)
-
 
 def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
                   settings: Settings) -> tuple[Recipient, ...]:
@@ -8524,7 +8084,6 @@ def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
 def _account_body(account: Account) -> dict[str, Any]:
     return {"type": account.type, "id": account.id, "name": account.name}
 
-
 def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
     """The contract's body of a notification; optional members only when they say something."""
     project, note = subscriber.project, release.note
@@ -8538,7 +8097,6 @@ def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
         account=_account_body(subscriber.account),
         tags=[tag.as_json() for tag in subscriber.tags], project_note=project.note)
 
-
 def notice_body(subscriber: Subscriber, at: float, **details: Any) -> dict[str, Any]:
     """The body of an event that is about a project, not about one release."""
     project = subscriber.project
@@ -8546,14 +8104,12 @@ def notice_body(subscriber: Subscriber, at: float, **details: Any) -> dict[str, 
             "account": _account_body(subscriber.account), "tags": [tag.as_json() for tag in subscriber.tags],
             "project_note": project.note}
 
-
 def has_failed_for_days(destination: Destination, now: float) -> bool:
     """Whether all attempts have failed for three days. After the last one that a delivery has, no other may
     come; and one failure before the machine was switched off is not enough."""
     since, last = destination.failing_since, destination.failed_at
     return (since is not None and last is not None and now - since >= FAILURE_ALERT_AFTER[1]
             and last - since >= RETRY_WINDOW - 1.1 * RETRY_MAX_WAIT)
-
 
 def destination_event(failing: Destination, account: Account, others: Sequence[Destination], now: float,
                       settings: Settings) -> Event:
@@ -8568,13 +8124,11 @@ def destination_event(failing: Destination, account: Account, others: Sequence[D
         _recipient(one, account, schedule, now, settings) for one, schedule in to if schedule != "none"),
         "failing")
 
-
 def release_event(subscriber: Subscriber, release: Release, provider: Provider,
                   recipients: tuple[Recipient, ...]) -> Event:
     url = release.note.url if release.note and release.note.url else page_of(
         provider, subscriber.project.name, release.version)
     return Event(subscriber.project.id, event_body(subscriber, release), url, recipients)
-
 
 def gap_of(listing: Listing, known: Mapping[str, Release], provider: Provider, token: str | None) -> str:
     """What to say where all that is listed of a project is new, so that others may be missing; else ""."""
@@ -8584,7 +8138,6 @@ def gap_of(listing: Listing, known: Mapping[str, Release], provider: Provider, t
     helps = f" or a token in {provider.token_variable}" if provider.dialect.auth and not token else ""
     return (f"all {count} releases that {provider.title} lists are new, so some may be missing; "
             f"a shorter poll interval{helps} helps")
-
 
 def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: Sequence[Release],
                    provider: Provider, now: float, settings: Settings, gap: str = "") -> list[Event]:
@@ -8633,7 +8186,6 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
                               Release("", rest[-1].date, cve=tuple(cves)[:NEWS_LIMIT])))
     return events + [single(subscriber, release) for release in wanted]
 
-
 def update_words(project: Project) -> str:
     """What a project's most urgent installation is behind, or may be, and where others are."""
     one, places = project.most_urgent, dict[str, dict[str, None]]()
@@ -8666,7 +8218,6 @@ def update_words(project: Project) -> str:
     return said + "." + "".join(f" {words}: {', '.join(those)}." for words, those in (
         ("Also behind", behind), ("Also unsure" if state == "unsure" else "Unsure", unsure)) if those)
 
-
 def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
     """What a project's destinations are sent when its snooze ends; nobody, where nothing is open now."""
     project = subscriber.project
@@ -8674,7 +8225,6 @@ def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
     recipients = recipients_of(subscriber, None, now, settings) if is_due else ()
     return Event(project.id, notice_body(subscriber, now, text=update_words(project)), "", recipients,
                  "summary")
-
 
 def advice_event(subscriber: Subscriber, found: Iterable[tuple[Installation, Sequence[Advisory], str]],
                  now: float, settings: Settings) -> Event | None:
@@ -8701,7 +8251,6 @@ def advice_event(subscriber: Subscriber, found: Iterable[tuple[Installation, Seq
     return Event(project.id, body, url, tuple(
         dataclasses.replace(one, is_digested=True, due_at=max(one.due_at, now + MINUTE))
         for one in recipients_of(people, about, now, settings)), "summary")
-
 
 def report_event(destination: Destination, account: Account, projects: Iterable[Project], now: float,
                  settings: Settings) -> Event | None:
@@ -8737,12 +8286,10 @@ def check_failure(error: Exception, source: Source, now: float, interval: float,
     return CheckResult(now + wait * (1 + jitter / 10), error=message,
                        is_not_found=isinstance(error, ProjectMissing))
 
-
 def should_alert(source: Source, failure: CheckResult, now: float) -> bool:
     times, seconds = FAILURE_ALERT_AFTER
     return (failure.counts and not source.alert_sent and source.failures + 1 >= times
             and now - (source.failing_since or now) >= seconds)
-
 
 def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: float, age: float,
             jitter: float) -> tuple[str, float]:
@@ -8762,15 +8309,12 @@ def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: 
 # what is known, and records releases together with their deliveries. One loop hands out work to one pool.
 # A claimed source always ends with a recorded check, whatever raises in between.
 
-
 HOST_LIMITS.update(dict.fromkeys(
     {host_of(provider.site) for provider in PROVIDERS.values()} - HOST_LIMITS.keys() - {""},
     HostLimit(10, 5.0)))
 
-
 _FAULT_LIMIT = 10           # requests that fail, after which no further record or product is asked for
 _JUDGING, _ADVISING = Job("judging", "", ""), Job("advising", "", "")        # one at a time
-
 
 class Advisor:
     """Finds out which versions that run are known to be vulnerable, or near their end of life."""
@@ -8904,7 +8448,6 @@ class Advisor:
         after, event = change(project)
         if after != project or event and event.recipients:
             self.store.projects.record_advice(project, change)
-
 
 class Tracker(Worker):
     """Checks sources. ``clock``, ``jitter``: for tests; ``on_turn`` is called once a turn of the loop."""
@@ -9211,7 +8754,6 @@ class Tracker(Worker):
 # read; templates, digests and redaction. Pure: no thread, no clock, no network. A webhook is signed as the
 # contract says, and as https://github.com/standard-webhooks/standard-webhooks/blob/main/spec says.
 
-
 @dataclasses.dataclass(frozen=True)
 class Item:
     """What a message says about one event, as plain text; each kind escapes it by its own rules."""
@@ -9234,13 +8776,11 @@ class Item:
     def url(self) -> str:
         return next(iter(self.links.values()), "")
 
-
 _Block = TypeVar("_Block")      # what a service shows of an item
 _CVES_SHOWN = _INSTALLED_SHOWN = 5
 # What is said of an event that is no release, by its kind: in the heading, and before its error.
 _NOTICES = {"failing": (" could not be checked for days", "The last error: "),
             "recovered": (" is checked again", "The error was: ")}
-
 
 def without_controls(text: str) -> str:
     """A text without control characters but line ends, marks of direction and lone surrogates: they would
@@ -9248,12 +8788,10 @@ def without_controls(text: str) -> str:
     return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", "",
                   text.replace("\t", " "))
 
-
 def _web_address(text: str) -> str:
     """The address if it is one of the web, else "". Nothing in it ends it or mentions anybody in a markup."""
     url = quote(text, safe="/:?&=%#!$,;+~-._", errors="replace")
     return url if len(url) <= 1000 and re.match("https?://", url, re.IGNORECASE) else ""
-
 
 def _release_marks(body: Mapping[str, Any], is_breaking: bool) -> tuple[tuple[str, ...], Line]:
     """What distinguishes a release, security fixes first: in short, and at length with links."""
@@ -9272,9 +8810,7 @@ def _release_marks(body: Mapping[str, Any], is_breaking: bool) -> tuple[tuple[st
     fixes = [f"{len(cves)} security fixes" if len(cves) > 1 else "security fix"] if cves else []
     return (*fixes, *others), Line("", runs)
 
-
 _EMPTY_HEADING = re.compile("what.s changed|changes|changelog|release notes", re.IGNORECASE)
-
 
 def _note_lines(note: Mapping[str, str], version: str, limit: int) -> list[Line]:
     """The first lines of a release's note, below its title where that says more than the version."""
@@ -9290,7 +8826,6 @@ def _note_lines(note: Mapping[str, str], version: str, limit: int) -> list[Line]
         lines.insert(0, Line("heading", [Run(title)]))
     return lines
 
-
 def installed_words(one: Mapping[str, Any]) -> str:
     """One of an event's ``installed``, as a sentence: "You run 16.4 on nas: 3 releases behind"."""
     at = f" on {one['place']}" if one.get("place") else ""
@@ -9300,12 +8835,10 @@ def installed_words(one: Mapping[str, Any]) -> str:
     behind = f": {pluralize(one['behind'], 'release')} behind" if one.get("behind") else ""
     return without_controls(f"You run {one.get('version', '')}{at}{behind}.")
 
-
 _DROPPED_LINE = re.compile(r"\W*(?:full changelog|what.s changed|new contributors|changelog)\b.{0,300}",
                            re.IGNORECASE)
 _BOT_LINE = re.compile(r"\b(?:dependabot|renovate)\b|^\W*(?:(?:chore|build|fix)\(deps[^)]*\):|bump \S+ from)",
                        re.IGNORECASE)
-
 
 def changes_in_notes(messages: Iterable[str]) -> list[list[Line]]:
     """What several notes say, for one list: without links to changelogs, without what the notes before them
@@ -9328,7 +8861,6 @@ def changes_in_notes(messages: Iterable[str]) -> list[list[Line]]:
         found.append(lines + ([Line("item", [Run(pluralize(bots, "dependency update"))])] if bots else []))
         seen |= texts
     return found
-
 
 def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> Item:
     body: dict[str, Any] = {name: without_controls(value) if isinstance(value, str) else value
@@ -9367,7 +8899,6 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
     return Item(body["provider"], body["project"], heading, short_marks, marks, lines,
                 {name: url for name, url in links.items() if url}, body["time"], bool(body.get("cve")),
                 is_report="heading" in body)
-
 
 @dataclasses.dataclass(frozen=True)
 class Message:
@@ -9415,14 +8946,11 @@ class Message:
     def link(self) -> str:
         return self.service.base_url if self.is_digest else self.items[0].url
 
-
 def utf16_units(text: str) -> int:
     return len(text) + sum(letter > "\uffff" for letter in text)
 
-
 def json_bytes(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-
 
 def shortened(text: str, room: int, escape: Callable[[str], str] = str) -> str:
     """As much of the text, escaped, as there is room for, cut at a space if possible, with an ellipsis."""
@@ -9436,9 +8964,7 @@ def shortened(text: str, room: int, escape: Callable[[str], str] = str) -> str:
         cut = cut[:last_blank]
     return escape(cut.rstrip()) + "…" if cut.strip() else ""
 
-
 _PUSH_NOTE, _CHAT_NOTE, _MAIL_NOTE = 300, 700, 4000     # characters of a note that people see
-
 
 @dataclasses.dataclass(frozen=True)
 class Markup:
@@ -9470,7 +8996,6 @@ class Markup:
                 for run in line.runs]
         return (self.bullet if line.kind == "item" else "") + self.start("".join(runs))
 
-
 def truncate_lines(item: Item, room: int) -> list[Line]:
     """The first lines, of so many characters, with an ellipsis where more follow; of a report, how many do.
     What is cut is text, before any markup is made of it."""
@@ -9487,7 +9012,6 @@ def truncate_lines(item: Item, room: int) -> list[Line]:
         kept.append(line)
     return kept
 
-
 def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bool) -> str:
     """An item with so much of its note, under its heading where that is not shown elsewhere."""
     head = markup.escape(shortened(item.heading, 250))
@@ -9502,7 +9026,6 @@ def _block(item: Item, markup: Markup, note: int, has_title: bool, is_digest: bo
     ends = [" · ".join(itertools.starmap(markup.link, links))] if markup.link and not is_digest else []
     parts = [[*top, *body], ends]
     return (markup.line_end * 2).join(markup.line_end.join(part) for part in parts if any(part))
-
 
 def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callable[[_Block], int], limit: int,
             note: int, most: int = sys.maxsize, each: int = sys.maxsize) -> tuple[list[_Block], str]:
@@ -9526,7 +9049,6 @@ def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callabl
             fixes += item.is_security
     return kept, f"… and {len(blocks) - len(kept)} more" + f", {fixes} with security fixes" * bool(fixes)
 
-
 def blocks_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NOTE, most: int = sys.maxsize,
               each: int = sys.maxsize, has_title: bool = False) -> list[str]:
     """A block for each item, under a title in a digest. ``has_title``: the service shows that elsewhere."""
@@ -9539,11 +9061,9 @@ def blocks_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NO
         ends.append(markup.link("See all releases", message.link) if markup.link else "")
     return list(filter(None, [title, *blocks, *ends]))
 
-
 def text_of(message: Message, markup: Markup, limit: int, note: int = _CHAT_NOTE,
             has_title: bool = False) -> str:
     return "\n\n".join(blocks_of(message, markup, limit, note, has_title=has_title))
-
 
 def _escape_markdown(text: str) -> str:
     """Escapes only what could be markup, since some clients show backslashes; nothing in an address."""
@@ -9551,31 +9071,25 @@ def _escape_markdown(text: str) -> str:
     parts[::2] = [re.sub(r"([\\`*_\[\]|~])", r"\\\1", part) for part in parts[::2]]
     return "".join(parts)
 
-
 def _escape_start(text: str) -> str:
     """Escapes what would begin a heading, a list, a quote or a rule in Markdown."""
     text = re.sub(r"^(\s*[0-9]{1,9})([.)]\s)", r"\1\\\2", text)
     return re.sub(r"^(\s*)(#{1,6}\s|[-+=](?=[-=#\s]|$)|>)", r"\1\\\2", text)
 
-
 def _markdown_code(escape: Callable[[str], str]) -> Callable[[str], str]:
     """Of a text in which something could end it, or be read in it, there is no code."""
     return lambda text: escape(text) if re.search(r"[`<>&@\]\\\n]", text) else f"`{text}`"
-
 
 def _markdown_link(text: str, url: str) -> str:
     """Not of an address, which Discord shows as it stands then."""
     return text if re.match("https?:", text) else f"[{text}]({url})"
 
-
 def _html_link(text: str, url: str) -> str:
     return f'<a href="{html.escape(url)}">{text}</a>'
-
 
 def _markdown(escape: Callable[[str], str], start: Callable[[str], str] = _escape_start,
               bold: str = "**{}**") -> Markup:
     return Markup(escape, start, bold.format, _markdown_code(escape), _markdown_link)
-
 
 _escape_entities = functools.partial(html.escape, quote=False)
 # Nobody is mentioned by what a stranger wrote: an invisible space stands behind each @.
@@ -9601,7 +9115,6 @@ _FEW_TAGS = dataclasses.replace(_HTML, code=None)
 _PLAIN = Markup(
     link=lambda text, url: text if re.match("https?:", text) else f"{text} ({url})", size=json_bytes)
 
-
 def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
     """The variables of templates, from the standard body of an event."""
     note, account = body.get("note", {}), body.get("account", {})
@@ -9613,11 +9126,9 @@ def template_values(body: Mapping[str, Any], url: str) -> dict[str, str]:
         "note_text": plain_text(note.get("message", "")[:64 * KIB]), "cve": ", ".join(body.get("cve", ())),
         "tags": ", ".join(tag["name"] for tag in body.get("tags", ())), "url": url}
 
-
 TEMPLATE_NAMES = frozenset(template_values({}, ""))
 FILLED_LIMIT = 64 * KIB     # characters of all custom fields
 _TEMPLATE = re.compile(r"(\{\{|\}\}|\{(?:" + "|".join(TEMPLATE_NAMES) + r")\})")
-
 
 def fill(template: str, values: Mapping[str, str], at_most: int) -> str:
     """At most ``at_most`` characters of the template with each ``{name}`` replaced, in one pass: what a value
@@ -9629,7 +9140,6 @@ def fill(template: str, values: Mapping[str, str], at_most: int) -> str:
         left -= len(parts[-1])
     return "".join(parts)
 
-
 def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url: str) -> bytes:
     """What a webhook is sent: the standard body, or its custom fields. Compact JSON in UTF-8."""
     body = {name: value for name, value in body.items() if name != "is_major"}     # beyond the contract
@@ -9640,14 +9150,12 @@ def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url:
         body = filled
     return compact_json(body).encode("utf-8", "replace")
 
-
 def _json_request(url: str, content: Mapping[str, Any], headers: Mapping[str, str] | None = None,
                   method: str = "POST") -> Request:
     all_headers = {"Content-Type": "application/json; charset=utf-8", "Accept": "application/json",
                    "User-Agent": USER_AGENT, **(headers or {})}
     body = compact_json(content).encode("utf-8", "replace")
     return Request(url, all_headers, method, body)
-
 
 def _webhook(message: Message) -> Request:
     """The signed request of one attempt. After a reset the previous secret signs too, until it expires. Our
@@ -9666,7 +9174,6 @@ def _webhook(message: Message) -> Request:
         "webhook-signature": " ".join(standard_signature(key, message.id, moment, body) for key in keys),
     }, "POST", body)
 
-
 def _slack(message: Message) -> Request:
     """https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks and
     https://docs.slack.dev/reference/methods/chat.postMessage; 3,000 characters a section, 12,000 in all."""
@@ -9681,7 +9188,6 @@ def _slack(message: Message) -> Request:
     return _json_request("https://slack.com/api/chat.postMessage", content,
                          {"Authorization": f"Bearer {settings['token']}"})
 
-
 def _telegram(message: Message) -> Request:
     """https://core.telegram.org/bots/api#sendmessage; 4,096 characters."""
     settings = message.settings
@@ -9689,7 +9195,6 @@ def _telegram(message: Message) -> Request:
         chat_id=settings["chat"], message_thread_id=settings["thread"] and int(settings["thread"]),
         text=text_of(message, _TELEGRAM, 4000), parse_mode="HTML", link_preview_options={"is_disabled": True})
     return _json_request(f"{settings['server']}/bot{settings['token']}/sendMessage", content)
-
 
 def _discord(message: Message) -> Request:
     """https://docs.discord.com/developers/resources/webhook; ``wait``: answer when the message is stored."""
@@ -9702,14 +9207,12 @@ def _discord(message: Message) -> Request:
     address += "&wait=true" if "?" in address else "?wait=true"
     return _json_request(address, {"embeds": [embed], "allowed_mentions": {"parse": []}})
 
-
 def _hangouts_chat(message: Message) -> Request:
     """https://developers.google.com/workspace/chat/api/reference/rest/v1/cards: 32,000 bytes; no mentions."""
     blocks = blocks_of(message, _FEW_TAGS, 15_000, most=90, has_title=True)
     sections = [{"widgets": [{"textParagraph": {"text": block.replace("\n", "<br>")}}]} for block in blocks]
     card = {"header": {"title": shortened(message.title, 200)}, "sections": sections}
     return _json_request(message.settings["url"], {"cardsV2": [{"cardId": message.id, "card": card}]})
-
 
 def _card_line(line: Line) -> dict[str, Any]:
     """A line on an Adaptive Card: runs of text need no escapes, on which Teams' clients differ."""
@@ -9721,7 +9224,6 @@ def _card_line(line: Line) -> dict[str, Any]:
         | ({"selectAction": {"type": "Action.OpenUrl", "url": run.href}} if run.href else {})
         for run in runs]}
 
-
 def _card_elements(item: Item, note: int) -> list[dict[str, Any]]:
     links = [Run(f"{name}  ", href=url) for name, url in item.links.items()]
     elements = [_card_line(line) for line in (
@@ -9731,7 +9233,6 @@ def _card_elements(item: Item, note: int) -> list[dict[str, Any]]:
     if item.is_security:
         elements[0]["inlines"][0]["color"] = "attention"
     return elements
-
 
 def _microsoft_teams(message: Message) -> Request:
     """https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using: an
@@ -9748,12 +9249,10 @@ def _microsoft_teams(message: Message) -> Request:
     return _json_request(message.settings["url"], {"type": "message", "attachments": [
         {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}]})
 
-
 def _plain_hook(markup: Markup, limit: int, **others: Any) -> Callable[[Message], Request]:
     """How a service is sent one text in its own Markdown."""
     return lambda message: _json_request(message.settings["url"],
                                          {"text": text_of(message, markup, limit), **others})
-
 
 def _matrix(message: Message) -> Request:
     """https://spec.matrix.org/latest/client-server-api/#put_matrixclientv3roomsroomidsendeventtypetxnid:
@@ -9766,14 +9265,12 @@ def _matrix(message: Message) -> Request:
          "formatted_body": text_of(message, _HTML, 14_000).replace("\n", "<br>"), "m.mentions": {}},
         {"Authorization": f"Bearer {settings['token']}"}, "PUT")
 
-
 def _push(message: Message, markup: Markup, limit: int, urgent: int) -> dict[str, Any]:
     """What goes to a telephone. ``urgent``: the least priority of security fixes."""
     priority = int(message.settings["priority"])
     return {"title": shortened(message.title, 250),
             "message": text_of(message, markup, limit, _PUSH_NOTE, has_title=True),
             "priority": max(priority, urgent) if message.is_security else priority}
-
 
 def _ntfy(message: Message) -> Request:
     """https://docs.ntfy.sh/publish/#publish-as-json: 4,096 bytes of text, 8,192 of all; links are buttons."""
@@ -9787,7 +9284,6 @@ def _ntfy(message: Message) -> Request:
                               for name, url in message.items[0].links.items()]
     return _json_request(f"{settings['server']}/", content, headers)
 
-
 def _gotify(message: Message) -> Request:
     """https://gotify.net/docs/pushmsg and https://gotify.net/docs/msgextras"""
     extras = drop_empty(**{"client::display": {"contentType": "text/markdown"},
@@ -9795,7 +9291,6 @@ def _gotify(message: Message) -> Request:
     content = _push(message, _GOTIFY, 8000, urgent=8) | {"extras": extras}
     return _json_request(f"{message.settings['url']}/message", content,
                          {"X-Gotify-Key": message.settings["token"]})
-
 
 def _pushover(message: Message) -> Request:
     """https://pushover.net/api: 1,024 characters of text, 250 of title, 512 of address; plain line ends."""
@@ -9806,7 +9301,6 @@ def _pushover(message: Message) -> Request:
                          url=link, url_title=link and "Read on", **_push(message, markup, 1000, urgent=1))
     return _json_request(f"{settings['server']}/1/messages.json", content)
 
-
 def _apprise(message: Message) -> Request:
     """https://github.com/caronc/apprise-api: a key's configuration, or addresses that are sent along."""
     content = drop_empty(
@@ -9814,7 +9308,6 @@ def _apprise(message: Message) -> Request:
         body=text_of(message, _GOTIFY, 8000, _PUSH_NOTE, has_title=True), format="markdown",
         urls=message.settings["urls"], tag=message.settings["tag"])
     return _json_request(message.settings["url"], content)
-
 
 # Its colours are readable on a light and on a dark background.
 _MAIL_PAGE = """\
@@ -9843,7 +9336,6 @@ _MAIL_LINES = {     # by their kind
     "code": '<pre style="margin:0 0 0 20px;font-size:14px;white-space:pre-wrap">{}</pre>',
     "": '<div style="min-height:12px">{}</div>'}
 
-
 def _mail_item(item: Item, note: int) -> str:
     badges = (_MAIL_BADGE.format("#b3261e" if item.is_security and not at else "#525c66", text.capitalize())
               for at, text in enumerate(item.short_marks))
@@ -9857,7 +9349,6 @@ def _mail_item(item: Item, note: int) -> str:
     links = [_MAIL_BUTTON.format(html.escape(url), "Read all" if is_cut else name) if url == item.url
              else _html_link(name, url) for name, url in item.links.items()]
     return _MAIL_CARD.format("\n".join(filter(None, [*parts, "\n".join(links)])))
-
 
 def _mail_parts(message: Message) -> tuple[str, str]:
     """The text and the HTML; a digest begins with a list of what it has."""
@@ -9877,7 +9368,6 @@ def _mail_parts(message: Message) -> tuple[str, str]:
     ends = f"{about} Change or stop these mails: {place}" if place else about
     page = {"font": _MAIL_FONT, "content": "\n".join([*cards, others]), "footer": footer}
     return "\n\n\n".join(filter(None, [*texts, rest])) + f"\n\n-- \n{ends}\n", _MAIL_PAGE % page
-
 
 def _email(message: Message) -> Mail:
     """Text and HTML: RFC 5322, 2369 (List-Unsubscribe), 2919 (List-Id), 3834 (Auto-Submitted). The Message-ID
@@ -9908,7 +9398,6 @@ def _email(message: Message) -> Mail:
     head = f"List-Id: releases <releases.{domain}>\r\nList-Unsubscribe: {place}{mailto}\r\n"
     return Mail(sender, recipient, head.encode("ascii") + mail.as_bytes())
 
-
 def _members(answer: Answer, within: str = "") -> dict[str, Any]:
     """What an answer says, or an object in it."""
     with contextlib.suppress(ValueError, RecursionError, LookupError, TypeError):
@@ -9917,15 +9406,12 @@ def _members(answer: Answer, within: str = "") -> dict[str, Any]:
             return found
     return {}
 
-
 def _says(name: str) -> Callable[[Answer], bool]:
     """Whether a member of an answer, or its only word, confirms a delivery: a portal answers 200 to all."""
     return lambda answer: answer.body.strip() == name.encode() or bool(_members(answer).get(name))
 
-
 def _is_no_web_page(answer: Answer) -> bool:
     return not answer.body[:200].lstrip().lower().startswith((b"<!doctype", b"<html"))
-
 
 def _error_text(answer: Answer) -> str:
     """What a service says about a failure, wherever it says it."""
@@ -9938,13 +9424,11 @@ def _error_text(answer: Answer) -> str:
         words = ""
     return " ".join(without_controls(words).split())
 
-
 def migrated_to(kind: str, answer: Answer) -> str:
     """The id of the supergroup that a chat of Telegram became; "" else."""
     is_refused = kind == "telegram" and answer.status == 400
     chat = str(_members(answer, "parameters").get("migrate_to_chat_id")) if is_refused else ""
     return chat if re.fullmatch(r"-[0-9]{1,19}", chat) else ""
-
 
 def wait_requested(answer: Answer, now: float) -> float:
     """Seconds that a receiver asks to wait: by header, or as Telegram, Discord and Matrix do."""
@@ -9954,7 +9438,6 @@ def wait_requested(answer: Answer, now: float) -> float:
         if isinstance(value, (int, float)) and 0 < value < 10**12:
             waits.append(min(value / unit, DAY))
     return max(waits)
-
 
 @dataclasses.dataclass(frozen=True)
 class SettingField:
@@ -9969,7 +9452,6 @@ class SettingField:
     def label(self) -> str:
         return "URL" if self.name == "url" else self.name.replace("_", " ").capitalize()
 
-
 @dataclasses.dataclass(frozen=True)
 class Kind:
     """A kind of destination: its settings, how a message is made for it, and which answers mean success."""
@@ -9982,7 +9464,6 @@ class Kind:
     shown: Callable[[Mapping[str, Any]], dict[str, str]] = lambda settings: {}          # in the API's list
     problem: Callable[[Mapping[str, Any]], Problem | None] = lambda settings: None      # of settings together
 
-
 class Kinds(dict[str, Kind]):
     """By id. One that only another program on this store has can be neither sent to nor changed here."""
     def __missing__(self, id_: str) -> Kind:
@@ -9992,10 +9473,8 @@ class Kinds(dict[str, Kind]):
             raise Invalid(problem)
         return Kind(id_, problem.message, reject, lambda answer: False, (), problem=lambda settings: problem)
 
-
 def _matching(pattern: str, shape: str) -> Callable[[str], str]:
     return text_matching(pattern, f"must be {shape}")
-
 
 def _post_address(text: str) -> str:
     """An address that can be posted to; whether that is allowed is judged where it is known whose it is."""
@@ -10005,10 +9484,8 @@ def _post_address(text: str) -> str:
             return text
     raise ValueError("must be an address such as https://example.org/hook, without user and password")
 
-
 def _server_address(text: str) -> str:
     return _post_address(text).rstrip("/")
-
 
 def _header_line(line: str) -> tuple[str, str]:
     match = re.fullmatch(r"([A-Za-z0-9-]{1,64}) *+: *+([\x20-\x7e\xa0-\xff]{0,4096})", line.strip(" "))
@@ -10021,7 +9498,6 @@ def _header_line(line: str) -> tuple[str, str]:
         raise ValueError(f"{name} is set by the request itself")
     return name, value
 
-
 def _field_line(line: str) -> tuple[str, str]:
     name, equals, template = line.partition("=")
     if not equals or not 0 < len(name) <= NAME_LIMIT:
@@ -10031,7 +9507,6 @@ def _field_line(line: str) -> tuple[str, str]:
                          f"{', '.join(sorted(TEMPLATE_NAMES))}, and {{{{ and }}}} for braces")
     return name, template
 
-
 def _slack_problem(settings: Mapping[str, Any]) -> Problem | None:
     if bool(settings["url"]) == bool(settings["token"]):
         return Problem("url", "is required, or token and channel, but not both")
@@ -10039,11 +9514,9 @@ def _slack_problem(settings: Mapping[str, Any]) -> Problem | None:
         return Problem("channel", "is required with a token")
     return None
 
-
 def _chat_labels(settings: Mapping[str, Any]) -> dict[str, str]:
     types = {"@": "channel", "-100": "supergroup", "-": "group", "": "private"}
     return {"type": next(types[prefix] for prefix in types if settings["chat"].startswith(prefix))}
-
 
 _label_text = _matching(f"[^\0-\x1f\x7f-\x9f\ud800-\udfff]{{0,{NAME_LIMIT}}}",
                         f"at most {NAME_LIMIT} printable characters")
@@ -10133,22 +9606,18 @@ KINDS = Kinds({
             f"(?:{MAIL_ADDRESS.pattern})?", "a mail address, or nothing for the account's own"), ""),)),
 })
 
-
 def notification(batch: Sequence[Delivery], service: Settings, sender: str, now: float,
                  kinds: Kinds = KINDS) -> Request | Mail:
     """What is sent of deliveries that go out together: one, or those of a digest."""
     message = Message(batch[0].digest_id or batch[0].id, batch, service, sender, now)
     return kinds[batch[0].destination.kind].make(message)
 
-
 _ADDRESS = re.compile(r"(https?://)([^/?#]*@)?([^/?#]*)/?", re.IGNORECASE)
-
 
 def host_only(address: str) -> str:
     """A web address with all but its host hidden. Any text has such a form."""
     match = _ADDRESS.match(address)
     return f"{match[1]}{match[3]}/***" if match else "***"
-
 
 def redactor(destination: Destination, kinds: Kinds = KINDS) -> Callable[[str], str]:
     """A function that masks the destination's secrets in any text: whole, and each long word of them, for a
@@ -10166,12 +9635,10 @@ def redactor(destination: Destination, kinds: Kinds = KINDS) -> Callable[[str], 
         hidden += [secret, words[-1], *(word for word in words if len(word) >= least)]
     return masking(*hidden)
 
-
 def _format_exchange(redact: Callable[[str], str], first: str, headers: Iterable[tuple[str, str]],
                      body: str) -> str:
     head = "\n".join([first, *map(": ".join, headers)])
     return "\n\n".join(redact(part.replace("\r\n", "\n")) for part in (head, body)).rstrip()
-
 
 def transcript(redact: Callable[[str], str], sent: Request | Mail, answer: Answer | None) -> tuple[str, str]:
     """The beginnings of what was sent and of what was answered, as people read them, without secrets."""
@@ -10186,7 +9653,6 @@ def transcript(redact: Callable[[str], str], sent: Request | Mail, answer: Answe
     answered = answer and _format_exchange(redact, f"answered by {answer.address}: {answer.status}",
                                            answer.headers.items(), answer.text())
     return text[:SENT_LIMIT], (answered or "")[:2 * KIB]
-
 
 def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str],
                    kinds: Kinds = KINDS) -> str | None:
@@ -10205,7 +9671,6 @@ def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str],
 # that went. Those whose last attempt failed hold at most half of the pool. A claimed destination always ends
 # with recorded outcomes.
 
-
 def sender_of(settings: Settings) -> str:
     """The sender of mail, as far as the settings say it; otherwise this machine's name stands in."""
     user = unquote(urlsplit(settings.smtp_url).username or "")
@@ -10213,7 +9678,6 @@ def sender_of(settings: Settings) -> str:
     host = socket.gethostname() if not host or parse_address(host) else host
     host = host if MAIL_ADDRESS.fullmatch(f"releasetrack@{host}") else "localhost"
     return settings.mail_from or (user if MAIL_ADDRESS.fullmatch(user) else f"releasetrack@{host}")
-
 
 class Courier(Worker):
     """Sends deliveries. ``post``, ``clock`` and ``jitter`` (in [0, 1)) are for tests to choose."""
@@ -10440,9 +9904,7 @@ class Courier(Worker):
 # Reading and validating what the API, the pages and the command line are given. A problem is a field,
 # by the API's name of it, and a message; each surface names the field in its own words.
 
-
 _JOINERS = str.maketrans("", "", "\u200c\u200d")        # inside emoji and several scripts
-
 
 def read_label(text: str, at_most: int = NAME_LIMIT, field: str = "name") -> str:
     """A name that a person chose, without blanks around it. Raises Invalid."""
@@ -10453,18 +9915,15 @@ def read_label(text: str, at_most: int = NAME_LIMIT, field: str = "name") -> str
         raise Invalid(Problem(field, f"must be at most {at_most} printable characters"))
     return label
 
-
 def read_place(text: str, field: str = "place") -> str:
     """What a person calls a machine or a folder; it may be "". Raises Invalid."""
     return read_label(text, TAG_LIMIT, field) if text.strip() else ""
-
 
 def read_email(text: str) -> str:
     """An account's e-mail address. Raises Invalid."""
     if not re.fullmatch(r"[^@\s\x00-\x1f\ud800-\udfff]{1,64}@[^@\s\x00-\x1f\ud800-\udfff]{1,190}", text):
         raise Invalid(Problem("email", f"must be an address such as you@example.org; {text[:99]!r} is none"))
     return text
-
 
 def read_password(text: str, field: str = "password") -> str:
     """A new password. Raises Invalid."""
@@ -10473,7 +9932,6 @@ def read_password(text: str, field: str = "password") -> str:
     if len(text.encode("utf-8", "surrogatepass")) > PASSWORD_LIMIT:
         raise Invalid(Problem(field, f"must have at most {PASSWORD_LIMIT:,} bytes"))
     return text
-
 
 def read_networks(texts: Sequence[str]) -> list[str]:
     """The networks that a key is accepted from; all, where none is named. Raises Invalid."""
@@ -10485,16 +9943,13 @@ def read_networks(texts: Sequence[str]) -> list[str]:
             raise Invalid(Problem("networks", f"must be {error}; {text[:60]!r} is not one")) from None
     return found or ["0.0.0.0/0", "::/0"]
 
-
 def with_answers(answers: Iterable[tuple[str, bool]], rules: VersionRules) -> tuple[tuple[str, bool], ...]:
     """What a person says of versions, and of those like them: the last ones, and of the same the last."""
     by_form = {rules.form(rules.parts(one)): (one, does) for one, does in answers}
     return tuple(by_form.values())[-ANSWERS_LIMIT:]
 
-
 # In the environ of a request that is none, but asks what a handler reads; or has its fields, as of JSON.
 SCHEMAS, GIVEN = "releasetrack.schemas", "releasetrack.given"
-
 
 class InputReader:
     """Collects every problem of what it reads; ``check`` raises them as one Invalid. With ``schemas`` nothing
@@ -10541,7 +9996,6 @@ class InputReader:
         return {name: value for name, value in found.items()
                 if self.has(name) and name not in wrong}
 
-
 def _read_pairs(sent: bytes, at_most: int) -> list[tuple[str, str]]:
     """Names and values, as a query or a form sends them. Raises Invalid."""
     try:
@@ -10549,7 +10003,6 @@ def _read_pairs(sent: bytes, at_most: int) -> list[tuple[str, str]]:
                                       max_num_fields=at_most)
     except ValueError:
         raise Invalid(f"There must be at most {at_most:,} parameters, in UTF-8.") from None
-
 
 class Query(InputReader):
     """The query of a request, read by name."""
@@ -10584,7 +10037,6 @@ class Query(InputReader):
             only_if(re.compile(r"0{0,9}[1-9][0-9]{0,8}").fullmatch, "a whole number from 1 to 999999999"),
             {"type": "integer", "minimum": 1, "maximum": 999_999_999, "default": 1})) or 1)
 
-
 def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
     """The body of a request, which must be of that type. Raises Invalid, TooLarge."""
     if environ.get("CONTENT_TYPE", "").split(";")[0].strip().lower() != content_type:
@@ -10595,7 +10047,6 @@ def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
     if len(body) > BODY_LIMIT:
         raise TooLarge
     return body
-
 
 class Fields(InputReader):
     """A JSON object, or what a form or a command made one of. A field is None if it is absent or invalid."""
@@ -10727,7 +10178,6 @@ class Fields(InputReader):
                     f"a list of at most {at_most} {what}"),
             {"type": ["array", "null"], "maxItems": at_most, "items": items}))
 
-
 def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
     """Names and values of a form with a file, whose name comes as "file.name". Browsers nest no parts."""
     boundary = email.message_from_string(f"Content-Type: {content_type}\n\n").get_boundary("")
@@ -10740,7 +10190,6 @@ def _read_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
             pairs += [(name, content.removesuffix(b"\r\n").decode("utf-8", "replace")),
                       (f"{name}.name", about.get_filename() or "")]
     return pairs
-
 
 class Form:
     """What a form sent, read by name; of a GET nothing. Raises TooLarge, Invalid for what cannot be read."""
@@ -10773,7 +10222,6 @@ class Form:
         return {option.name: option.type.from_text(self.text(option.name, "no")) for option in options
                 if option.type.widget == "switch" or self.texts(option.name)}
 
-
 @dataclasses.dataclass(frozen=True)
 class ScanRow:
     """One thing that was found to be installed, and what became of it."""
@@ -10790,7 +10238,6 @@ class ScanRow:
                 "version": self.pin.version or None, "digest": self.pin.digest or None,
                 "direct": self.pin.is_direct, "service": self.pin.service or None, "outcome": self.outcome,
                 "reason": self.reason or None}
-
 
 def scan_rows(providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str], str],
               pins: Iterable[tuple[str, Pin]]) -> list[ScanRow]:
@@ -10809,7 +10256,6 @@ def scan_rows(providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str
                             else "not tracked", pin.reason))
     return rows
 
-
 def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Installation, ...]:
     """What is installed, each once; what a project has already as it was compared and seen before."""
     before = {one.identity: one for one in project.installed}
@@ -10821,7 +10267,6 @@ def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Inst
             same, seen_at=one.seen_at, previous=one.previous) if same else dataclasses.replace(
             one, first_digest="" if one.digest else builds.get((one.place, one.version), "")))
     return tuple(after.values())
-
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
@@ -10961,7 +10406,6 @@ class Inventory:
             row, outcome="tracked", reason=f"not recorded: at most {INSTALLED_LIMIT} fit one project")
                 for number, row in enumerate(rows)]
 
-
 def project_settings(fields: Fields, inventory: Inventory, project: Project) -> dict[str, Any]:
     """What ``fields`` set of a project, for the store; ``project``: as it is, or blank. Problems are left in
     ``fields``."""
@@ -10994,13 +10438,11 @@ def project_settings(fields: Fields, inventory: Inventory, project: Project) -> 
             fields.add_problem(f"exclude_version_regexp[{at}]", words)
     return settings | {"destinations": destinations}
 
-
 # The options that a kind of destination does not have, and why.
 FIXED_OPTIONS = {
     "webhook": {"schedule": "a webhook is notified at once",
                 "report": "reports are for people; a program can use GET /v1/updates"},
     "email": {"schedule": "each project's email_notification says when mail is sent"}}
-
 
 def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
     """The releases that are sent to a destination, in words; ``tags``: names by ids."""
@@ -11008,7 +10450,6 @@ def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
     words += [f"{word} {' or '.join(tags[id_] for id_ in ids)}" for word, ids in (
         ("tag", destination.tags), ("without tag", destination.without_tags)) if ids]
     return ", ".join([*words, "security fixes"] if destination.is_security_only else words)
-
 
 def destination_as_json(destination: Destination, tags: Mapping[str, str]) -> dict[str, Any]:
     """A destination with its options, and its settings without secrets; ``tags``: names by ids."""
@@ -11021,7 +10462,6 @@ def destination_as_json(destination: Destination, tags: Mapping[str, str]) -> di
         **{option.name: getattr(destination, option.name) for option in DESTINATION_OPTIONS},
         "tags": [tags[id_] for id_ in destination.tags], "settings": drop_empty(**settings),
         "without_tags": [tags[id_] for id_ in destination.without_tags]}
-
 
 def _add_setting(settings: dict[str, Any], field: SettingField, text: str, brand: str) -> None:
     """Raises ValueError, which says what is wrong with the text."""
@@ -11037,7 +10477,6 @@ def _add_setting(settings: dict[str, Any], field: SettingField, text: str, brand
     if name.lower() in map(str.lower, stored):
         raise ValueError(f"{name} is given twice")
     stored[name] = content
-
 
 def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "Service",
                   kinds: Kinds = KINDS) -> dict[str, Any]:
@@ -11065,7 +10504,6 @@ def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "
         raise Invalid(conflict)
     return settings | {"shown": kind.shown(settings)}
 
-
 def settings_as_given(destination: Destination, is_shown: bool = False,
                       kinds: Kinds = KINDS) -> list[tuple[str, str]]:
     """The names and texts from which ``read_settings`` makes the settings of a destination again. Where they
@@ -11081,13 +10519,11 @@ def settings_as_given(destination: Destination, is_shown: bool = False,
             found.append((field.name, host_only(text) if is_hidden else text))
     return found
 
-
 def changed_settings(destination: Destination, given: Sequence[tuple[str, str]], brand: str,
                      kinds: Kinds = KINDS) -> dict[str, Any]:
     """The settings of a destination after ``given``; an empty text removes a setting. Raises Invalid."""
     kept = [pair for pair in settings_as_given(destination, kinds=kinds) if pair[0] not in dict(given)]
     return read_settings(destination.kind, [*kept, *given], brand, kinds)
-
 
 def account_changes(account: Account, fields: Fields) -> dict[str, Any]:
     """What ``fields`` say of an account's name and its options. Raises Invalid with every problem."""
@@ -11102,7 +10538,6 @@ def account_changes(account: Account, fields: Fields) -> dict[str, Any]:
     fields.check()
     return changes
 
-
 def sample_values(account: Account) -> dict[str, str]:
     """A made-up release to test with, in the names of templates."""
     return {"provider": "github", "project": "octocat/hello-world", "version": "1.2.3",
@@ -11111,7 +10546,6 @@ def sample_values(account: Account) -> dict[str, str]:
             "note_message": "<p>This is a <b>test</b> of a notification.</p>", "account_type": account.type,
             "account_id": account.id, "account_name": account.name, "tags": "",
             "project_note": "", "url": "https://github.com/octocat/hello-world/releases/tag/1.2.3"}
-
 
 def sample_event(account: Account, values: Mapping[str, str] | None = None) -> tuple[dict[str, Any], str]:
     """``(body, url)`` of an event to test with, from ``sample_values`` or a form of them. Raises Invalid."""
@@ -11139,12 +10573,10 @@ def sample_event(account: Account, values: Mapping[str, str] | None = None) -> t
                  for name in map(str.strip, values["tags"].split(",")) if name)
     return event_body(Subscriber(project, owner, tags, ()), release), url
 
-
 def sample_destination(kind: str, row: Kind) -> Destination:
     """A made-up one, as the API's lists show it."""
     shown = row.shown({field.name: "example" for field in row.fields})
     return Destination("mzxw6ytboi2dqnzxgezdgnbvgy", "", kind, "Releases", {"shown": shown}, "")
-
 
 @dataclasses.dataclass(frozen=True)
 class SettingState:
@@ -11153,7 +10585,6 @@ class SettingState:
     texts: tuple[str, ...]      # one for each value; secrets are masked
     source: str                 # "flag" (or variable, or embedding program), "serve", "operator", "default"
     is_set: bool                # whether the operator has set it, in use or not
-
 
 class Configuration:
     """What the operator sets in the store, and resulting settings: ``own`` ones, completed from the store.
@@ -11248,7 +10679,6 @@ class Configuration:
 # The contract's JSON API under /v1: authentication, rate limits, routes and their handlers. All answers are
 # JSON; an error is a Message. Paths are read as they were sent: a name or a version may contain a %2F.
 
-
 class AnswerCache:
     """Answers to GETs of the API, and the account of each key, while nothing in the store has changed.
     Everything is dropped when the store's revision has moved. Networks and limits are judged for each
@@ -11278,7 +10708,6 @@ class AnswerCache:
             if revision == self._valid_at:
                 self._kept[name] = value
                 self._size += len(value) + len(repr(name)) + 500
-
 
 @dataclasses.dataclass
 class Context:
@@ -11331,13 +10760,11 @@ class Context:
             return pins_in(name, text, {}, own) if own else [
                 Pin(*pin) for pin in self.helper.run(pins_in, name, text, {}, wait=Helper.SECONDS)]
 
-
 def or_404(value: V | None) -> V:
     """``value``. Raises NotFound for None."""
     if value is None:
         raise NotFound
     return value
-
 
 @dataclasses.dataclass(frozen=True)
 class Call:
@@ -11367,7 +10794,6 @@ class Call:
     def tags(self) -> dict[str, str]:
         return {tag.id: tag.name for tag in self.store.tags.of_account(self.account_id)}
 
-
 def read_project(call: Call, project: Project) -> dict[str, Any]:
     """The project."""
     provider = call.context.providers.get(project.provider)
@@ -11375,7 +10801,6 @@ def read_project(call: Call, project: Project) -> dict[str, Any]:
         return project.as_json("") | {"source": project.health.as_json() | {
             "error": unknown_provider(project.provider)}}
     return project.as_json(page_of(provider, project.name))
-
 
 def first_that_fit(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The first of the items for which an answer has room."""
@@ -11386,7 +10811,6 @@ def first_that_fit(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
             break
         found.append(item)
     return found
-
 
 def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
     """A page of the account's projects, or of those at one provider; with ``q`` all that it finds, as many as
@@ -11404,7 +10828,6 @@ def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
     return {"projects": [read_project(call, project) for project in found],
             "total_pages": page_count(count, PAGE_SIZE)}
 
-
 def search_projects(call: Call) -> dict[str, Any]:
     """The projects whose name contains ``q``, as many as 1 MiB holds. 400: no ``q``, unknown ``provider``."""
     query = call.query
@@ -11414,7 +10837,6 @@ def search_projects(call: Call) -> dict[str, Any]:
     query.check()
     found = call.store.projects.search(call.account_id, text, provider)
     return {"q": text, "projects": first_that_fit(read_project(call, project) for project in found)}
-
 
 def await_first_check(store: Store, project: Project, source: Source, since: float,
                       seconds: float) -> Project:
@@ -11429,7 +10851,6 @@ def await_first_check(store: Store, project: Project, source: Source, since: flo
     if project_now is None:
         raise AlreadyTracked(Problem("name", f"{project.name!r} is another name of a project that you track"))
     return project_now
-
 
 def track(call: Call, is_typed: bool = False) -> tuple[Project, Source, float]:
     """A new project as the body says, its source, and when it was added; it is not checked yet. Raises
@@ -11451,7 +10872,6 @@ def track(call: Call, is_typed: bool = False) -> tuple[Project, Source, float]:
     settings.setdefault("installed", installed_in(provider, text, since))
     return *call.context.inventory.add(call.account_id, provider, key, name, settings), since
 
-
 def add_project(call: Call) -> dict[str, Any]:
     """The new project, by ``provider`` and ``name``, or by an address as the ``name``. 400: neither, one that
     is malformed, tracked already, or unknown to the provider."""
@@ -11459,7 +10879,6 @@ def add_project(call: Call) -> dict[str, Any]:
     with call.context.waiting(call.account_id) as may_wait:     # else it is checked all the same
         seconds = FIRST_CHECK_WAIT if may_wait else 0.0
         return read_project(call, await_first_check(call.store, project, source, since, seconds))
-
 
 def update_project(call: Call, project: Project) -> dict[str, Any]:
     """The project after the update; what is absent or null stays as it is. ``installed`` replaces what was
@@ -11473,19 +10892,15 @@ def update_project(call: Call, project: Project) -> dict[str, Any]:
     call.context.inventory.compare(call.account_id, [id_])
     return read_project(call, or_404(projects.get(call.account_id, id_)))     # it may have been removed
 
-
 _OK = {"message": "OK", "code": 200}
-
 
 def remove_project(call: Call, project: Project) -> dict[str, Any]:
     """OK; the project is gone."""
     call.store.projects.remove(project.id)
     return _OK
 
-
 def _release_json(project: Project, release: Release) -> dict[str, Any]:
     return release.as_json() | drop_empty(is_excluded=is_excluded(project, release))
-
 
 def list_releases(call: Call, project: Project) -> dict[str, Any]:
     """A page of the project's releases, newest first. 400: an invalid ``page``."""
@@ -11494,7 +10909,6 @@ def list_releases(call: Call, project: Project) -> dict[str, Any]:
     query.check()
     releases, total = call.store.releases.page(project, page)
     return {"releases": [_release_json(project, release) for release in releases], "total_pages": total}
-
 
 def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
     """The newest release that the project does not exclude, a prerelease where nothing final is newer or
@@ -11505,24 +10919,20 @@ def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
     is_newer = prerelease and order(prerelease.version) > order(latest.version)
     return (prerelease if prerelease and is_newer else latest).as_json()
 
-
 def _tag_name(call: Call) -> str:
     fields = call.fields
     name = fields.label("name", TAG_LIMIT)
     fields.check()
     return name
 
-
 def add_tag(call: Call) -> dict[str, Any]:
     """The new tag. 400: no name, or one that the account already has."""
     return call.store.tags.add(call.account_id, _tag_name(call)).as_json()
-
 
 def remove_tag(call: Call, tag_id: str) -> dict[str, Any]:
     """OK; the tag is gone, and no project has it. 404: no such tag."""
     or_404(call.store.tags.remove(call.account_id, tag_id) or None)
     return _OK
-
 
 def list_updates(call: Call) -> dict[str, Any]:
     """A page of the projects of which something is installed that is behind, the most urgent first, then of
@@ -11541,7 +10951,6 @@ def list_updates(call: Call) -> dict[str, Any]:
     return {"updates": [read_project(call, one) | {"state": (one.at(place) if place else one).state(now)}
                         for one in found], "total_pages": page_count(len(ids), PAGE_SIZE)}
 
-
 def read_changes(call: Call, project: Project) -> dict[str, Any]:
     """A page of the releases after ``since`` (else the version installed) up to ``until`` (else the newest),
     newest first, with their notes: at most 100 releases and 256 KiB of notes, of the newest 1,000; and the
@@ -11553,7 +10962,6 @@ def read_changes(call: Call, project: Project) -> dict[str, Any]:
     with call.context.turn(f"changes {call.account_id}", at_once=1):
         span, found, total = call.context.inventory.changes(project, since, until, number)
     return span.as_json(found) | {"total_pages": total}
-
 
 def add_installations(call: Call) -> dict[str, Any]:
     """What became of each item, of as many as 1 MiB holds; the items replace what the same ``place`` and
@@ -11579,9 +10987,7 @@ def add_installations(call: Call) -> dict[str, Any]:
     shown = first_that_fit(items)
     return {"place": place, "items": shown, "left_out": len(items) - len(shown)}
 
-
 # Handlers to which no path leads: what the pages and the commands do besides.
-
 
 def install(call: Call, project: Project) -> str:
     """Record that a ``version`` runs at a ``place``; returns what is doubtful, or "". Raises Invalid."""
@@ -11593,7 +10999,6 @@ def install(call: Call, project: Project) -> str:
     inventory = call.context.inventory
     inventory.record(project, Installation(place, version, seen_at=call.store.database.clock()))
     return inventory.doubt(project, version)
-
 
 def latest_releases(call: Call, limit: int, since: float = 0.0, **narrowed: Any) -> list[dict[str, Any]]:
     """The newest releases of all projects of the account that were found since then, at most so many;
@@ -11608,7 +11013,6 @@ def latest_releases(call: Call, limit: int, since: float = 0.0, **narrowed: Any)
         if not has_more or len(rows) >= limit:
             break
     return rows[:limit]
-
 
 def changed_destination(call: Call, before: Destination) -> Destination:
     """A destination after what the body says of its ``name``, its options, ``tags`` and ``without_tags``, and
@@ -11639,17 +11043,14 @@ def changed_destination(call: Call, before: Destination) -> Destination:
                 raise Invalid(Problem(name, f"cannot be used: {refusal}"))
     return after
 
-
 def new_destination(account_id: str, kind: str) -> Destination:
     """A destination that is not stored yet, and has neither a name nor settings."""
     secret = make_signing_secret() if kind == "webhook" else ""
     return Destination(make_id(), account_id, kind, "", {}, secret)
 
-
 def add_destination(call: Call, kind: str) -> Destination:
     """The new destination, as of ``changed_destination``."""
     return call.store.destinations.add(changed_destination(call, new_destination(call.account_id, kind)))
-
 
 def update_destination(call: Call, destination: Destination) -> Destination:
     """The destination, as of ``changed_destination``."""
@@ -11657,9 +11058,7 @@ def update_destination(call: Call, destination: Destination) -> Destination:
     call.store.destinations.update(after)
     return after
 
-
 Handler = Callable[..., Any]        # of a Call and what the path names; its answer, as JSON
-
 
 @dataclasses.dataclass(frozen=True)
 class Route:
@@ -11667,7 +11066,6 @@ class Route:
     handler: Handler
     answer: Any         # such as it answers; a text is the name of a sample
     about: str = ""     # of a handler without a docstring
-
 
 _PROJECTS: Any = {"projects": ["Project"], "total_pages": 1}
 # Path below /v1 -> method -> what it does.
@@ -11717,7 +11115,6 @@ PROJECT_ROUTES: dict[str, dict[str, Route]] = {
                                             "releases": ["Release"], "total_pages": 1})},
 }
 
-
 def kind_routes(kinds: Kinds) -> dict[str, dict[str, Route]]:
     """The lists of destinations. Telegram's and Matrix' stand twice: under the contract's key, and where its
     public client looks."""
@@ -11730,9 +11127,7 @@ def kind_routes(kinds: Kinds) -> dict[str, dict[str, Route]]:
             "The account's destinations of a kind, under each of the keys.")
     return {KIND_FIELDS[kind].replace("_", "-"): {"GET": route(kind)} for kind in kinds}
 
-
 ROUTES |= kind_routes(KINDS)
-
 
 # OpenAPI: https://spec.openapis.org/oas/v3.1.1.html
 
@@ -11780,7 +11175,6 @@ _ABOUT = (
     "Allow. Paths of one project may also begin with /v1/project/. Trailing slashes, and unknown members of "
     "a body, are ignored.")
 
-
 def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, Any]:
     """The JSON Schema that a sample of an answer fits; ``always``: the members that it requires, else all."""
     if isinstance(sample, str) and sample in _SAMPLES:
@@ -11791,7 +11185,6 @@ def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, 
     if isinstance(sample, (list, tuple)):
         return {"type": "array", "items": _schema_of(sample[0], always and ())}
     return {"type": {bool: "boolean", int: "integer", str: "string"}[type(sample)]}
-
 
 def _reads(context: Context, handler: Handler) -> tuple[dict[str, Any], set[str]]:
     """``(schemas by name of what a handler reads, those that it needs)``: found by giving it nothing."""
@@ -11805,7 +11198,6 @@ def _reads(context: Context, handler: Handler) -> tuple[dict[str, Any], set[str]
     except NotFound:
         pass
     return schemas, set()
-
 
 def _operation(context: Context, method: str, path: str, routes: list[Route]) -> dict[str, Any]:
     """What one method of a path does; of more than one route where that depends on what there is."""
@@ -11837,7 +11229,6 @@ def _operation(context: Context, method: str, path: str, routes: list[Route]) ->
     if path in ("auth/keys", "openapi.json"):
         found["security"] = [{"log-in": []}] if path == "auth/keys" else []
     return found
-
 
 def read_openapi(call: Call) -> dict[str, Any]:
     """This document, which needs no key."""
@@ -11871,17 +11262,13 @@ def read_openapi(call: Call) -> dict[str, Any]:
                                         "headers": wait if status in (429, 503) else {}}
                           for status in (400, 401, 404, 413, 429, 500, 503)}}}
 
-
 ROUTES |= {"openapi.json": {"GET": Route(read_openapi, {})}}
 
-
 # Authentication and rate limits
-
 
 def root_of(environ: Mapping[str, Any]) -> str:
     """The path that we are mounted at, as it stands in addresses; "" at the root."""
     return quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
-
 
 def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
     """The address that a request comes from; "" when a trusted proxy gives none that can be read. Of a
@@ -11894,7 +11281,6 @@ def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
                 break
     return address if parse_address(address) else ""
 
-
 def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
     """User and password of a Basic Authorization header; ("", "") without one that can be read."""
     scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
@@ -11903,7 +11289,6 @@ def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
             user, _, password = base64.b64decode(coded.strip(), validate=True).decode("utf-8").partition(":")
             return user, password
     return "", ""
-
 
 def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
     """Count a request against the hourly limit, and set the headers that say what remains. ``account_id``: of
@@ -11921,7 +11306,6 @@ def take_cost(context: Context, name: str, method: str, account_id: str = "") ->
         if window.is_open:
             limits.give_back(name, cost)
         raise TooMany(shared.reset, "")        # its headers say everything
-
 
 def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]:
     """``(key id, account id)`` of a request's key. Raises Unauthorized; TooMany after many wrong keys."""
@@ -11942,7 +11326,6 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
         take_cost(context, f"address {address}", environ["REQUEST_METHOD"])
     raise Unauthorized
 
-
 def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str) -> Account:
     """The account of an address and its password, before its second factor. Raises Unauthorized, TooMany."""
     if not address or not password:
@@ -11955,7 +11338,6 @@ def log_in(context: Context, environ: Mapping[str, Any], address: str, password:
     assert account
     return account
 
-
 def check_code(context: Context, account: Account, text: str) -> None:
     """Use a code of the account's second factor, or a recovery code. Raises Unauthorized, TooMany."""
     step = step_of_code(account.totp_secret, text, context.store.database.clock())
@@ -11963,7 +11345,6 @@ def check_code(context: Context, account: Account, text: str) -> None:
     if not context.throttle.check_code(
             account.id, lambda: context.store.accounts.use_code(account.id, step, hashed), time.monotonic()):
         raise Unauthorized
-
 
 def _log_in_by_basic(context: Context, environ: Mapping[str, Any]) -> Account:
     """As log_in; with a second factor, the password is followed by its six digits."""
@@ -11975,9 +11356,7 @@ def _log_in_by_basic(context: Context, environ: Mapping[str, Any]) -> Account:
         check_code(context, account, code)
     return account
 
-
 # Paths
-
 
 def path_segments(environ: Mapping[str, Any]) -> list[str]:
     """The path's segments, split before they are decoded, so that %2F stays inside one. Raises Invalid for a
@@ -11989,7 +11368,6 @@ def path_segments(environ: Mapping[str, Any]) -> list[str]:
     if any("\0" in segment for segment in segments):
         raise NotFound
     return segments
-
 
 def _find_project(call: Call, segments: Sequence[str]) -> tuple[Project, list[str]]:
     """``(project, the segments behind it)``, by an id, or a provider and the longest name. NotFound: none."""
@@ -12003,7 +11381,6 @@ def _find_project(call: Call, segments: Sequence[str]) -> tuple[Project, list[st
     project, key = or_404(call.store.projects.by_names(call.account_id, provider.id, list(ends)))
     return project, tail[ends[key]:]
 
-
 def _find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Route], dict[str, Any]]:
     """``find_routes`` for what follows "projects". Names and versions may contain slashes: where they end
     depends on what the account has, and the longest that there is counts. Raises NotFound."""
@@ -12016,7 +11393,6 @@ def _find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Rou
         return PROJECT_ROUTES[versions[release.version]], {"project": project, "version": release.version}
     what = "/".join(quote(segment, safe="") for segment in tail)
     return or_404(PROJECT_ROUTES.get(what)), {"project": project}
-
 
 def find_routes(call: Call) -> tuple[dict[str, Route], dict[str, Any]]:
     """``(the routes of a path by method, what the path names)``. Raises NotFound."""
@@ -12034,15 +11410,12 @@ def find_routes(call: Call) -> tuple[dict[str, Route], dict[str, Any]]:
             return own[path], {}
     raise NotFound
 
-
 # What the API calls a field where that is not its JSON name, by the path's first segment.
 FIELD_LABELS = {"projects": {"name": "Project name", "provider": "Provider"}, "tags": {"name": "Tag name"}}
-
 
 def status_message(status: int, *errors: str) -> bytes:
     found = message_of(status) | ({"errors": errors} if errors else {})
     return compact_json(found).encode("utf-8", "replace")
-
 
 def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
     """The Message of an error; its status and headers are set on the current response."""
@@ -12063,7 +11436,6 @@ def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
         words = [problem.named(labels) for problem in error.problems]
     return status_message(error.status, *words)
 
-
 def _handle(call: Call) -> bytes:
     """The body of the answer; to a GET from the cache where that has it. Raises ReleasetrackError."""
     answers = call.context.answers
@@ -12081,7 +11453,6 @@ def _handle(call: Call) -> bytes:
             if call.segments[0] not in ("updates", "summary"):     # a snooze ends in time
                 answers.put(name, body, revision)
     return body
-
 
 def answer_api(context: Context) -> bytes:
     """The answer to the current request under /v1, as JSON. Only here does an error become a status."""
@@ -12116,7 +11487,6 @@ def answer_api(context: Context) -> bytes:
 # What a person sees in a browser: plain HTML from the templates here, one style sheet, and a small script
 # for what also works without. Nothing is loaded from elsewhere. A browser is known by a random token; each
 # form carries another, derived from it. Notes are untrusted HTML in a sandboxed frame.
-
 
 STYLE = """\
 :root {
@@ -12477,12 +11847,10 @@ _GLYPH_OF = {name: glyph for glyph, names in {          # of dialects, and of ki
     "releases": "page feed", "hook": "webhook", "notifications": "ntfy gotify apprise", "phone": "pushover",
     "envelope": "email"}.items() for name in names.split()}
 
-
 def icon_of(id_: str, title: str = "", dialect: Dialect | None = None) -> tuple[str, str, str]:
     """Glyph, colour and title of the icon of a provider of a dialect, or of a kind of destinations."""
     glyph = _GLYPH_OF.get(getattr(dialect.read, "__name__", "").rstrip("_") if dialect else id_, "projects")
     return glyph, f"hsl({zlib.crc32(id_.encode()) % 360} 48% 45%)", title
-
 
 LOGO = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">\
@@ -12507,7 +11875,6 @@ NOTE_POLICY = (
 
 TEMPLATES: dict[str, bottle.SimpleTemplate] = {}        # what a template may rebase on or include, by name
 
-
 def template_of(source: str, name: str = "") -> bottle.SimpleTemplate:
     """A page's template, compiled when it is first shown. One with a ``name`` is for others to include;
     nothing is looked up on disk. Each form that posts gets the token that proves it to be ours."""
@@ -12518,7 +11885,6 @@ def template_of(source: str, name: str = "") -> bottle.SimpleTemplate:
     if name:
         TEMPLATES[name] = template
     return template
-
 
 template_of("""\
 <svg class="glyph" aria-hidden="true"><use href="{{root}}/icons.svg#{{glyph}}"/></svg>
@@ -12712,7 +12078,6 @@ template_of("""\
 """, "list")
 # Items of lists, and fields of forms
 
-
 @dataclasses.dataclass(frozen=True)
 class Field:
     """A field of a form: what the template "fields" shows of it."""
@@ -12748,11 +12113,9 @@ class Field:
             found["aria-describedby"] = f"{self.key}-about"
         return found
 
-
 def check_field(name: str, label: str, is_ticked: bool = False, hint: str = "") -> Field:
     return Field(name, "", type="checks", hint=hint, choices=[("yes", label)],
                  chosen=["yes"] if is_ticked else ())
-
 
 def option_fields(options: Iterable[Option], values: Any, group: str = "") -> list[Field]:
     """The fields of the options that stand below a legend; ``values``: what has them."""
@@ -12762,10 +12125,8 @@ def option_fields(options: Iterable[Option], values: Any, group: str = "") -> li
                   option.type.widget, option.hint, list(option.type.choices.items()), **option.more)
             for option in options if option.group == group]
 
-
 def copied_field(name: str, label: str, value: str) -> Field:
     return Field(name, label, value, more={"readonly": "readonly"})
-
 
 @dataclasses.dataclass(frozen=True)
 class Button:
@@ -12775,7 +12136,6 @@ class Button:
     done: str = ""                  # the flash message of what follows; "": this page, which says more
     sure: str = ""                  # the words of a second button, which confirms
     then: str = ""                  # the path that follows; "" for that of the page
-
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
@@ -12811,11 +12171,9 @@ class Entry:
         """Its buttons, by names that no other item's have."""
         return {f"{self.key} {name}".lstrip(): button for name, button in self.buttons.items()}
 
-
 def _cve_marks(cves: Sequence[str]) -> list[tuple[str, str]]:
     marks = [("bad", cve) for cve in cves[:3]]
     return marks + [("bad", f"and {len(cves) - 3} more")] if len(cves) > 3 else marks
-
 
 def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, str]]:
     marks = [("warn", "pre-release")] if release.is_prerelease else []
@@ -12824,7 +12182,6 @@ def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, str]]
     if release.is_updated:
         marks.append(("", "updated"))
     return marks + _cve_marks(release.cve) + ([("plain", "ignored")] if is_excluded else [])
-
 
 template_of("""\
 % for field in fields:
@@ -12919,9 +12276,7 @@ template_of("""\
 </form>
 """, "form")
 
-
 # Who is there, and what they sent
-
 
 class SeeOther(Exception):
     """Redirect to another page of ours, which begins with the ``flash`` message."""
@@ -12929,9 +12284,7 @@ class SeeOther(Exception):
         super().__init__(path)
         self.path, self.flash = path, flash
 
-
 _SESSION, _FLASH = "releasetrack", "releasetrack-flash"         # cookies
-
 
 @dataclasses.dataclass(frozen=True)
 class Page:
@@ -12951,7 +12304,6 @@ class Page:
         forms = [section.get("buttons", {}) for section in self.sections]
         forms += [item.own_buttons for section in self.sections for item in section.get("items", ())]
         return {name: button for buttons in forms for name, button in buttons.items()}
-
 
 class Visit:
     """One request of a browser: who is there, what was sent, and how it is answered."""
@@ -13218,7 +12570,6 @@ class Visit:
         return {"items": items[(number - 1) * PAGE_SIZE:number * PAGE_SIZE],
                 "pages": self.pager(number * PAGE_SIZE < len(items), number)}
 
-
 _LINKS = (("/updates", "Updates"), ("/", "Releases"), ("/projects", "Projects"),
           ("/notifications", "Notifications"),
           ("/tags", "Tags"), ("/keys", "API keys"), ("/account", "Account"))
@@ -13230,7 +12581,6 @@ PAGE_HEADERS = {"Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Optio
 PageHandler = Callable[..., Any]        # of a Visit and what the path names; again when a button was obeyed
 PAGES: dict[str, tuple[PageHandler, str, tuple[str, ...]]] = {}     # path -> handler, who may see it, methods
 
-
 def page_at(path: str, who: str = "account",
             methods: str = "GET POST") -> Callable[[PageHandler], PageHandler]:
     """Enter a page. ``who``: "anyone", "account" (who is signed in) or "admin"."""
@@ -13239,14 +12589,12 @@ def page_at(path: str, who: str = "account",
         return handler
     return enter
 
-
 _ERROR_TEXTS = {
     404: "This page does not exist, or what it showed was deleted.",
     500: "Something went wrong. The log of releasetrack has the details.",
     503: "The store cannot be read or written: another process holds it, or the disk is full. "
          "Try again soon.",
 }
-
 
 def error_page(context: Context, environ: dict[str, Any], status: int, text: str = "") -> str:
     """The page of an error, with the navigation of whoever is signed in."""
@@ -13260,7 +12608,6 @@ def error_page(context: Context, environ: dict[str, Any], status: int, text: str
         if visit.session:
             return visit.render(visit.show(PAGE, **values))
     return PAGE.render(root=root_of(environ), account=None, flash="", **values)
-
 
 def answer_page(context: Context, path: str, **names: str) -> Any:
     """The answer to the current request of a page. Only here does an error become a page."""
@@ -13284,9 +12631,7 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
         error_response(error)
         return error_page(context, environ, error.status, str(error))
 
-
 # First run, signing in
-
 
 _NEW_PASSWORD = {"autocomplete": "new-password", "minlength": "8"}
 _CURRENT_PASSWORD = {"autocomplete": "current-password"}
@@ -13365,7 +12710,6 @@ PAGE = template_of("""\
 </div>
 """)
 
-
 @page_at("/setup", "anyone")
 def setup_page(visit: Visit) -> Page:
     """The first account, for who has the link that was printed at the start."""
@@ -13395,11 +12739,9 @@ def setup_page(visit: Visit) -> Page:
             _EMAIL_FIELD, Field("password", "Password", type="password", is_required=True,
                                 hint="At least 8 characters.", more=_NEW_PASSWORD)])
 
-
 def _new_password(visit: Visit, name: str) -> str:
     """The hash of a password that the form sent. Raises Invalid."""
     return hash_password(read_password(visit.form.typed(name), name))
-
 
 @page_at("/login", "anyone")
 def login_page(visit: Visit) -> Page:
@@ -13444,12 +12786,10 @@ def login_page(visit: Visit) -> Page:
             "enter": Button("Sign in", enter), "": Button("", enter)},      # as some password managers do
         hint=f"Forgot your password? On the server, run {_COMMAND} passwd you@example.org")
 
-
 def _next_path(visit: Visit) -> str:
     """The path of ours that the query names; the first page for all that could lead elsewhere."""
     text = visit.query.text("next") or ""
     return text if re.fullmatch(r"/(?![/\\\\])[!-~]{0,1500}", text) else "/"
-
 
 @page_at("/logout", "anyone", "POST")
 def logout_page(visit: Visit) -> Page:
@@ -13462,7 +12802,6 @@ def logout_page(visit: Visit) -> Page:
                           "and does so again with the next page. Sign out there.")
     raise SeeOther("/login", "You are signed out.")
 
-
 @page_at("/confirm")
 def confirm_page(visit: Visit) -> Page:
     """Ask for the password again, before secrets are shown."""
@@ -13473,9 +12812,7 @@ def confirm_page(visit: Visit) -> Page:
         intro="Secrets are behind your password. Once typed, it counts for ten minutes.",
         fields=[dataclasses.replace(_PASSWORD_FIELD, more=_CURRENT_PASSWORD | {"autofocus": "autofocus"})])
 
-
 # Releases
-
 
 @page_at("/")
 def releases_page(visit: Visit) -> Page:
@@ -13513,10 +12850,8 @@ def releases_page(visit: Visit) -> Page:
                    check_field("unread", "Unread", is_unread),
                    check_field("security", "Security", is_security)))
 
-
 _TO_PROJECTS = [("/projects", "Projects")]
 _ADD_PROJECTS = [("/projects/add", "Add projects")]
-
 
 def _show_lists(visit: Visit, here: str, title: str, lists: Sequence[dict[str, Any]], nothing: str,
                 pages: Sequence[tuple[str, str, str]], bar: Mapping[str, Any] | None = None,
@@ -13527,7 +12862,6 @@ def _show_lists(visit: Visit, here: str, title: str, lists: Sequence[dict[str, A
     end = {"pages": pages, "empty": "" if any(one["items"] for one in lists) else nothing}
     return visit.show(PAGE, here, title=title, sections=[*top, *lists, end, *below], **values)
 
-
 def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str, Any]:
     """What narrows a list of projects or releases, and what an empty list shows."""
     providers = {one: visit.title_of(one) for one in visit.store.projects.providers(visit.account.id)}
@@ -13537,12 +12871,10 @@ def _filters(visit: Visit, label: str, nothing: str, *others: Field) -> dict[str
             "Nothing is tracked yet. Add projects, images and packages; their releases appear here.",
             "next_step": ("/projects/add", "Add your first project") if not providers else None}
 
-
 def _search(visit: Visit, label: str, *others: Field) -> dict[str, Any]:
     """Fields that narrow a list, a box for words first."""
     return {"filters": [Field("q", label, visit.query.text("q") or "", type="search",
                               more={"placeholder": label}), *others]}
-
 
 def _release_item(visit: Visit, project: Project, release: Release, note: Note | None, **more: Any) -> Entry:
     """A release, and its note by the first ``NOTE_PREVIEW_CHARS`` characters of its message."""
@@ -13557,7 +12889,6 @@ def _release_item(visit: Visit, project: Project, release: Release, note: Note |
         when=visit.when(visit.instant_of(release)), url=visit.page_of(project, release.version),
         at=f"at {visit.title_of(project.provider)}", **more)
 
-
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
     today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.account.zone).date()
     names = {today: "Today", today - datetime.timedelta(days=1): "Yesterday"}
@@ -13571,7 +12902,6 @@ def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, 
             read=f"{project.id} {release.version}" if one.is_recent else ""))
     return days
 
-
 NOTE_PAGE = template_of("""\
 <!DOCTYPE html>
 <html lang="en">
@@ -13583,7 +12913,6 @@ NOTE_PAGE = template_of("""\
 """)
 _ELEMENTS_THAT_REACH_OUT = re.compile(r"<(?=/?(?:link|meta|base|i?frame)\b)", re.IGNORECASE)
 
-
 @page_at("/projects/<project_id>/note", methods="GET")
 def note_page(visit: Visit, project_id: str) -> str:
     """The document of a note's frame. What could dial a host, which no policy prevents, is shown as text."""
@@ -13594,12 +12923,9 @@ def note_page(visit: Visit, project_id: str) -> str:
     message = _ELEMENTS_THAT_REACH_OUT.sub("&lt;", note.message)
     return NOTE_PAGE.render(title=note.title, root=visit.root) + message
 
-
 # Updates
 
-
 _FROM_FILE = [("/projects/import", "Read from a file")]
-
 
 @page_at("/updates")
 def updates_page(visit: Visit) -> Page:
@@ -13638,10 +12964,8 @@ def updates_page(visit: Visit) -> Page:
         nothing="" if ids["behind"] or ids["unsure"] else nothing, drawing="updates",
         actions=_FROM_FILE if places else [], next_step=None if places else _FROM_FILE[0], **narrowing)
 
-
 def _doubt(one: Installation) -> list[str]:
     return [f"{one.may_follow} may follow what you run; the tags may have changed."] if one.may_follow else []
-
 
 def _risk_marks(project: Project) -> list[tuple[str, ...]]:
     """What is vulnerable, and what is near its end of life, of what is installed."""
@@ -13654,7 +12978,6 @@ def _risk_marks(project: Project) -> list[tuple[str, ...]]:
     ends = {one.eol: one.eol_days for one in project.installed if one.eol_days is not None}
     return marks + [("bad" if days <= 0 else "warn", f"end of life {day}".replace(" ended", ""), "",
                      "By endoflife.date") for day, days in ends.items() if days <= 90]
-
 
 def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str]:
     """What is known of the flaws of a version; and where nothing is, why."""
@@ -13673,7 +12996,6 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
     return [f"{each} {each.title}".rstrip(" .") + ends[each.is_ended] for each in one.advisories] + more or [
         f"osv.dev, asked {asked}, knows of no vulnerability of {one.shown}" + (
             "." if is_sure else "; of repositories it knows little.")]
-
 
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
     marks, hints = list[tuple[str, ...]](), list[str]()
@@ -13700,7 +13022,6 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
         one.shown + newer, marks=marks, hints=hints, key=project.id,
         end="since" if one.since else "", when=visit.when(instant_of(one.since)) if one.since else ())
 
-
 def _update_buttons(visit: Visit, project: Project, one: Installation) -> dict[str, Button]:
     """What a person may say of an installation: which version or build it has now, or still, or nothing."""
     store, now = visit.store, visit.store.database.clock()
@@ -13726,7 +13047,6 @@ def _update_buttons(visit: Visit, project: Project, one: Installation) -> dict[s
     forget = Button("Forget", functools.partial(replace, list), f"Forgot {name}.")
     return buttons | {f"forget {one.id}": forget}
 
-
 def _answer_buttons(visit: Visit, project: Project, version: str, *choices: bool | None) -> dict[str, Button]:
     def answer(does: bool | None) -> None:
         answers = [one for one in project.version_answers if one[0] != version]
@@ -13741,16 +13061,13 @@ def _answer_buttons(visit: Visit, project: Project, version: str, *choices: bool
                 (False, "follows-not", "It does not", saved.format("does not follow")),
                 (None, "follows-unknown", "Undo", f"Undone: {version}.")) if version and does in choices}
 
-
 def _setting_button(visit: Visit, project: Project, label: str, done: str, **settings: Any) -> Button:
     update = functools.partial(visit.store.projects.update, project.account_id, [project.id], settings)
     return Button(label, update, done)
 
-
 def _show_again(visit: Visit, project: Project, label: str) -> Button:
     done = f"Updates of {project.name} show again."
     return _setting_button(visit, project, label, done, skipped_version="", snoozed_until=None)
-
 
 def _update_item(visit: Visit, project: Project) -> Entry:
     one, now = project.most_urgent, visit.store.database.clock()
@@ -13788,7 +13105,6 @@ def _update_item(visit: Visit, project: Project) -> Entry:
         about=about, hints=[*hints, *item.hints], buttons=buttons, fold="Actions" if len(buttons) > 1 else "",
         is_open=state == "unsure")
 
-
 template_of("""\
 <section class="card changes">
   <div class="line">
@@ -13823,7 +13139,6 @@ template_of("""\
 </section>
 """, "changes")
 
-
 def _note_blocks(visit: Visit, releases: Sequence[Release],
                  ) -> Iterator[tuple[Release, list[tuple[str, list[Line]]], str]]:
     """Of each release its note, as blocks of lines of one kind, and a hint where it says nothing new or is
@@ -13849,7 +13164,6 @@ def _note_blocks(visit: Visit, releases: Sequence[Release],
         said |= {message: release.version} if message and message not in said else {}
         yield release, [(kind, list(group)) for kind, group in itertools.groupby(
             lines, key=lambda line: line.kind)], hint
-
 
 @page_at("/projects/<project_id>/changes", methods="GET")
 def changes_page(visit: Visit, project_id: str) -> Page:
@@ -13889,14 +13203,11 @@ def changes_page(visit: Visit, project_id: str) -> Page:
                 Entry("Fixes", marks=[("bad", cve) for cve in span.cve])] if span.cve else ()},
             *sections, {"pages": visit.pager(number < total, number, total)}])
 
-
 # Projects
-
 
 _SORTS = {"updated": "Newest release", "updated-reverse": "Oldest release", "added": "Last added",
           "added-reverse": "First added", "name": "Name", "name-reverse": "Name, Z to A"}
 _BULK = {"looks": "rows projects", "form_class": "card bulk", "form_id": "bulk", "is_main": False}
-
 
 @page_at("/projects")
 def projects_page(visit: Visit) -> Page:
@@ -13934,7 +13245,6 @@ def projects_page(visit: Visit) -> Page:
                    Field("sort", "Sort", sort, "select", choices=list(_SORTS.items())),
                    check_field("failing", "Failing", is_failing)))
 
-
 def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
     newest = visit.store.releases.newest(visit.account.id, {project.source_id for project in projects})
     items, chosen = [], visit.form.texts("project")
@@ -13955,12 +13265,10 @@ def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
             when=visit.when(visit.instant_of(release)) if release else ()))
     return items
 
-
 def _error_of(visit: Visit, project: Project) -> str:
     if project.provider not in visit.providers:
         return unknown_provider(project.provider)
     return project.health.error or ""
-
 
 def _possible_changes(visit: Visit) -> Mapping[str, Callable[[Project], dict[str, Any]]]:
     """What can be changed of several projects at once, by its words: what returns a member of the project
@@ -13979,14 +13287,12 @@ def _possible_changes(visit: Visit) -> Mapping[str, Callable[[Project], dict[str
         lambda given, _: given, {option.name: option.type.from_text(text)})
         for option in PROJECT_OPTIONS for text, words in option.type.choices.items()}
 
-
 def _change_project(visit: Visit, project: Project) -> None:
     change = _possible_changes(visit).get(visit.form.text("change"))
     if change is None:
         raise Invalid("Choose what to change.")
     visit.store.projects.update(project.account_id, [project.id], project_settings(
         Fields(change(project)), visit.context.inventory, project))
-
 
 def _for_each_selected(visit: Visit, act: Callable[[Project], None], done: str) -> None:
     """Do something with each project that is selected. Raises Invalid, SeeOther."""
@@ -13999,7 +13305,6 @@ def _for_each_selected(visit: Visit, act: Callable[[Project], None], done: str) 
     visit.context.inventory.compare(visit.account.id, [project.id for project in chosen])
     count = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} projects"
     raise SeeOther(visit.link(), f"{done}: {count}.")
-
 
 @page_at("/projects/add")
 def add_page(visit: Visit) -> Page:
@@ -14057,14 +13362,11 @@ def add_page(visit: Visit) -> Page:
     return visit.show(PAGE, "/projects", title="Add projects", crumbs=_TO_PROJECTS, actions=_FROM_FILE,
                       sections=[form, token], **done)
 
-
 _PREVIEW_LIMIT = 500            # rows
-
 
 def _place_field(hint: str, proposed: Sequence[str] = ()) -> Field:
     return Field("place", "Place (optional)", hint=hint, proposed=proposed,
                  more={"placeholder": "nas", "maxlength": str(TAG_LIMIT)})
-
 
 @page_at("/projects/import")
 def import_page(visit: Visit) -> Page:
@@ -14124,7 +13426,6 @@ def import_page(visit: Visit) -> Page:
     return visit.show(PAGE, "/projects", title="Read from a file", crumbs=_TO_PROJECTS, sections=sections,
                       actions=[("/projects/import", "Read another file")] if items else [])
 
-
 def _record_pins(visit: Visit, pins: Sequence[Pin]) -> None:
     """Record what a person has selected of a file, and track its projects. Raises Invalid, SeeOther."""
     place = read_place(visit.form.text("place"))
@@ -14139,7 +13440,6 @@ def _record_pins(visit: Visit, pins: Sequence[Pin]) -> None:
     raise SeeOther("/updates", f"Recorded {pluralize(count['recorded'] + count['added'], 'version')}, "
                                f"added {pluralize(count['added'], 'project')}.{left_out}")
 
-
 def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> Entry:
     """A row of the preview: ticked where it was before, or at first where it is needed directly."""
     assert row.provider
@@ -14151,12 +13451,10 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> En
                  box=box, is_chosen=row.pin.is_direct if ticked is None else box in ticked, marks=marks,
                  icon=visit.icon_of(row.provider.id), end=row.pin.service, hints=[row.reason])
 
-
 def _added_summary(added: Sequence[str], tracked: Sequence[str]) -> str:
     """What became of the lines; the names of a few."""
     return ", ".join(f"{len(names)} {words}" + (f": {', '.join(names)}" if len(names) < 4 else "")
                      for words, names in (("added", added), ("already tracked", tracked)) if names)
-
 
 def _line_problem(line: str, problem: Problem, has_choices: bool) -> Problem:
     """What prevents a line, as a sentence of its own; those of names quote the name, but no password."""
@@ -14168,11 +13466,9 @@ def _line_problem(line: str, problem: Problem, has_choices: bool) -> Problem:
     subject = "" if problem.message[:1] in ("'", '"') else "A line "
     return Problem("", f"{subject}{problem.message}.")
 
-
 def _tag_fields(visit: Visit, name: str, label: str, chosen: Collection[str] = ()) -> list[Field]:
     found = Field(name, label, type="checks", choices=list(visit.tags.items()), chosen=chosen)
     return [found] if visit.tags else []
-
 
 def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked: list[str],
                wrong: dict[str, Invalid]) -> None:
@@ -14210,9 +13506,7 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
             except Invalid as fault:
                 wrong[line] = fault
 
-
 # One project
-
 
 def _health_item(visit: Visit, project: Project) -> Entry:
     """Where a project is, and when it is checked. While it is, the page comes again by itself."""
@@ -14231,14 +13525,12 @@ def _health_item(visit: Visit, project: Project) -> Entry:
         buttons={"check": Button("Check now", lambda: projects.check_soon(visit.account.id, [project.id]),
                                  "Checking now.")})
 
-
 def _failure_of(visit: Visit, project: Project) -> list[str]:
     """What the page of a project says where it cannot be checked."""
     error, health = _error_of(visit, project), project.health
     missing = f" Missing since {visit.moment(health.missing_since)}; next try " \
               f"{visit.when(health.next_check_at)[2]}." if health.missing_since else ""
     return [f"Check failed: {error.rstrip('.')}.{missing}"] if error else []
-
 
 @page_at("/projects/<project_id>")
 def project_page(visit: Visit, project_id: str) -> Page:
@@ -14286,7 +13578,6 @@ def project_page(visit: Visit, project_id: str) -> Page:
             {"fold": "Badge", "fields": [badge]}],
         **_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)))
 
-
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
     """The rows of what is installed of a project, the 40 most urgent."""
     is_quiet = project.skipped_version or project.is_snoozed(visit.store.database.clock())
@@ -14305,10 +13596,8 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
             about="up to date" if one.state == "current" else "", buttons=buttons))
     return items + ([Entry(f"and {left_out} more; the API lists all")] if left_out > 0 else [])
 
-
 def _project_at(visit: Visit, project_id: str) -> Project:
     return or_404(visit.store.projects.get(visit.account.id, project_id))
-
 
 @page_at("/projects/<project_id>/options")
 def options_page(visit: Visit, project_id: str) -> Page:
@@ -14347,7 +13636,6 @@ def options_page(visit: Visit, project_id: str) -> Page:
                 "Remove this project", lambda: visit.store.projects.remove(project.id),
                 f"Removed {project.name}.", "Remove with its releases", "/projects")}}])
 
-
 def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
     """What a project's options are, by the legend that they stand below."""
     rules, of_kinds = project.exclude_version_regexp, dict[str, list[tuple[str, str]]]()
@@ -14376,9 +13664,7 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
         *fields_of("Labels"),
     ]}
 
-
 _NO_MAIL_SERVER = "There is no mail server yet; an administrator sets an SMTP server on Settings."
-
 
 def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
     form, matching = visit.form, visit.form.lines("matching")
@@ -14395,7 +13681,6 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
             fields.problems[at] = Problem(box, problem.message)
     fields.check()
     return settings
-
 
 def _preview(visit: Visit, project: Project, verdicts: RuleResult | None) -> dict[str, list[Entry]]:
     """The last known versions, by what is done with them, exceptions first. ``verdicts``: of new patterns."""
@@ -14426,9 +13711,7 @@ def _preview(visit: Visit, project: Project, verdicts: RuleResult | None) -> dic
             release.version, marks=_marks(release), when=visit.when(visit.instant_of(release))))
     return dict(sorted(found.items(), key=lambda group: len(group[1])))
 
-
 # Notifications
-
 
 _TO_NOTIFICATIONS = [("/notifications", "Notifications")]
 _TO_HISTORY = [*_TO_NOTIFICATIONS, ("/deliveries", "Delivery history")]
@@ -14437,7 +13720,6 @@ _KIND_GROUPS = {
     "Chat": ("slack", "discord", "telegram", "microsoft_teams", "matrix", "mattermost", "hangouts_chat",
              "rocketchat"),
     "Email and webhook": ("email", "webhook")}
-
 
 @page_at("/notifications", methods="GET")
 def notifications_page(visit: Visit) -> Page:
@@ -14463,10 +13745,8 @@ def notifications_page(visit: Visit) -> Page:
                   {"heading": "Add a destination" if working else "Where should we notify you?"}, *kinds,
                   {"heading": "Without a mail server yet" if others else "", "items": others}])
 
-
 def _sentence(words: str) -> str:
     return words[:1].upper() + words[1:]
-
 
 @page_at("/notifications/add/<kind_id>")
 def add_destination_page(visit: Visit, kind_id: str) -> Page:
@@ -14481,7 +13761,6 @@ def add_destination_page(visit: Visit, kind_id: str) -> Page:
                        if has_projects else "Saved.")
     return _show_destination(visit, empty, {"save": Button("Save", save)})
 
-
 @page_at("/notifications/<destination_id>")
 def destination_page(visit: Visit, destination_id: str) -> Page:
     """A destination: its settings, a test of what is typed, a webhook's secret."""
@@ -14494,10 +13773,8 @@ def destination_page(visit: Visit, destination_id: str) -> Page:
     return _show_destination(visit, before, {
         "save": save, **({"latest": latest} if can_send else {}), "remove": remove})
 
-
 def _own_destination(visit: Visit, destination_id: str) -> Destination:
     return or_404(next((one for one in visit.destinations if one.id == destination_id), None))
-
 
 def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Button]) -> Page:
     """The form of a destination, as typed or as it is. ``buttons``: what it can do besides a test."""
@@ -14547,7 +13824,6 @@ def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Butt
             (f"/deliveries?destination={before.id}", "Delivery history")],
         **visit.result if visit.pressed == "test" and visit.result else {})
 
-
 def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], list[Field]]:
     """What a kind asks for, with the name of the destination; and its optional settings."""
     is_typed = visit.problems or visit.result is not None
@@ -14575,7 +13851,6 @@ def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], lis
     most = {"slack": 3, "email": 1}.get(before.kind) or sum(one.default is None for one in kind.fields)
     return [*fields[:most], name], fields[most:]
 
-
 def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
     fields, fixed = option_fields(DESTINATION_OPTIONS, before), FIXED_OPTIONS.get(before.kind, {})
     fields[2:2] = [field for name, label, chosen in (
@@ -14585,7 +13860,6 @@ def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
     if "schedule" in fixed:
         fields[1] = dataclasses.replace(fields[1], hint=f"{fields[1].hint} {_sentence(fixed['schedule'])}.")
     return [field for field in fields if field.name not in fixed]
-
 
 def _call_of(visit: Visit, before: Destination) -> Call:
     """What the form of a destination says, as ``changed_destination`` reads it."""
@@ -14602,7 +13876,6 @@ def _call_of(visit: Visit, before: Destination) -> Call:
         "name": form.text("name"), "tags": form.texts("tags"), "without_tags": form.texts("without_tags"),
         "settings": [{"setting": name, "value": text} for name, text in pairs]}})
 
-
 def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url: str,
            settings: Settings | None = None) -> dict[str, Any]:
     """What a page shows of a test; ``settings``: others than those in use. Raises Invalid, TooMany."""
@@ -14613,7 +13886,6 @@ def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url:
     said = {"faults": [f"Failed: {error}"]} if error else {"flash": "Test delivered."}
     return {"above": [exchange], **said}
 
-
 def _count_test(visit: Visit) -> None:
     """Raises TooMany for one test too many; what is sent again counts, too."""
     limit = visit.settings.quota_of("tests")
@@ -14621,7 +13893,6 @@ def _count_test(visit: Visit) -> None:
     if not window.is_open:
         raise TooMany(window.reset, f"An account may send at most {pluralize(limit, 'test')} an hour; "
                                     "--quota tests=N raises that.")
-
 
 def _send_latest(visit: Visit, destination: Destination) -> None:
     """Send one of the last five releases, with a note if any has one. Raises SeeOther, Invalid, TooMany."""
@@ -14646,14 +13917,12 @@ def _send_latest(visit: Visit, destination: Destination) -> None:
     raise SeeOther(f"/deliveries/{delivery.id}",
                    f"{project.name} {release.version} {words} sent to {destination.name}.")
 
-
 def _rendering(visit: Visit, lines: Sequence[str]) -> str:
     """The body that a webhook with these fields is sent of a made-up release. Raises Invalid."""
     settings = read_settings("webhook", [("url", "https://example.org"), *(
         ("field", line) for line in lines if line.strip())])
     body = json.loads(notification_body(settings, *sample_event(visit.account)))
     return json.dumps(body, ensure_ascii=False, indent=2)
-
 
 @page_at("/notifications/<destination_id>/test")
 def test_page(visit: Visit, destination_id: str) -> Page:
@@ -14672,14 +13941,11 @@ def test_page(visit: Visit, destination_id: str) -> Page:
             "buttons": {"test": test}}],
         crumbs=[*_TO_NOTIFICATIONS, (f"/notifications/{destination.id}", destination.name)])
 
-
 # Delivery history
-
 
 _EVENT_NAMES = {"release": "", "summary": "notice", "failing": "keeps failing",
                 "recovered": "works again"}     # beside a name, where there is no version
 _STATE_MARKS = dict(zip(DELIVERY_STATES, ("plain", "warn", "good", "bad", "plain")))
-
 
 @page_at("/deliveries")
 def history_page(visit: Visit) -> Page:
@@ -14724,7 +13990,6 @@ def history_page(visit: Visit) -> Page:
                 here | ({project.id: project.name} if project else {})).items() if id_}),
             visit.filter("state", "State", {one: one for one in DELIVERY_STATES})])
 
-
 @page_at("/deliveries/<delivery_id>")
 def delivery_page(visit: Visit, delivery_id: str) -> Page:
     """A delivery: its attempts, and what was sent with the last, of a digest the whole message."""
@@ -14759,9 +14024,7 @@ def delivery_page(visit: Visit, delivery_id: str) -> Page:
             {"heading": "Attempts", "items": attempts, "empty": delivery.error or "None yet."},
             {"heading": "Request" if sent else "", "text": sent}])
 
-
 # Tags, keys, the account, and what is for administrators
-
 
 @page_at("/tags")
 def tags_page(visit: Visit) -> Page:
@@ -14794,7 +14057,6 @@ def tags_page(visit: Visit) -> Page:
         buttons={"add": add},
         empty="No tags yet. Tags choose what lists show, and which destinations are notified.")
 
-
 @page_at("/keys")
 def keys_page(visit: Visit) -> Page:
     """The account's API keys. A new one is shown at once, others on request."""
@@ -14824,13 +14086,11 @@ def keys_page(visit: Visit) -> Page:
                   hint="Where the key is accepted from. Empty: from anywhere.",
                   more={"rows": "2", "placeholder": "192.168.0.0/16"})]})
 
-
 @functools.cache
 def _time_zones() -> list[str]:
     """The time zones to choose from: those of places, without the names that they had before 1993."""
     return sorted(["UTC", *(one for one in zoneinfo.available_timezones() if re.match(
         "(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)/", one))])
-
 
 @page_at("/account")
 def account_page(visit: Visit) -> Page:
@@ -14889,7 +14149,6 @@ def account_page(visit: Visit) -> Page:
              "You are signed out everywhere.", "Yes, sign out", "/login")}},
         {"heading": "Feeds and badges", "anchor": "feeds", "items": [addresses]}])
 
-
 def _profile_fields(account: Account) -> dict[str, list[Field]]:
     zone, = option_fields(ACCOUNT_OPTIONS, account)
     return {"": [
@@ -14900,7 +14159,6 @@ def _profile_fields(account: Account) -> dict[str, list[Field]]:
               hint="Only needed to change the email address."),
         dataclasses.replace(zone, proposed=_time_zones(), hint=f"{zone.hint} Type a city to find it."),
     ], "Notifications": option_fields(ACCOUNT_OPTIONS, account, "Notifications")}
-
 
 def _save_profile(visit: Visit) -> None:
     account, email = visit.account, visit.form.text("email")
@@ -14914,7 +14172,6 @@ def _save_profile(visit: Visit) -> None:
         _confirm_password(visit, "present")
     visit.store.accounts.change(account.id, changes)
 
-
 def _confirm_password(visit: Visit, field: str) -> None:
     """Raise Invalid unless the form sent the account's password. Tries count apart from those of log-ins."""
     who = f"session {visit.session.id}" if visit.session else ""
@@ -14923,7 +14180,6 @@ def _confirm_password(visit: Visit, field: str) -> None:
         raise Invalid(Problem(field, "is wrong"))
     if visit.session:
         visit.store.sessions.confirm(visit.session.id)
-
 
 @page_at("/account/second-factor")
 def second_factor_page(visit: Visit) -> Page:
@@ -14965,7 +14221,6 @@ def second_factor_page(visit: Visit) -> Page:
         buttons={"on": Button("Turn on", turn_on)},
         fields=[copied_field("shown", "Secret", " ".join(re.findall("....", secret))),
                 dataclasses.replace(_CODE_FIELD, label="Code", hint="")])
-
 
 @page_at("/accounts", "admin")
 def accounts_page(visit: Visit) -> Page:
@@ -15011,7 +14266,6 @@ def accounts_page(visit: Visit) -> Page:
                 Field("password", "Password", type="password", is_required=True, more=_NEW_PASSWORD),
                 Field("type", "Type", type="select", choices=[(name, name) for name in ACCOUNT_TYPES]),
                 check_field("admin", "Administrator")]})
-
 
 @page_at("/settings", "admin")
 def settings_page(visit: Visit) -> Page:
@@ -15061,7 +14315,6 @@ def settings_page(visit: Visit) -> Page:
     return visit.show(PAGE, "/settings", title="Settings", sections=[own, tokens, providers, changed],
                       **visit.result or {})
 
-
 def _control_of(state: SettingState) -> Field:
     """The field of a setting. One that a flag sets is shown and cannot be changed; a secret is not shown."""
     row, more = state.row, {"autocomplete": "off"}
@@ -15080,7 +14333,6 @@ def _control_of(state: SettingState) -> Field:
     value = "\n".join(state.texts) if state.source != "default" and not row.is_secret else ""
     return Field(row.name, label, value, hint=hint, more=more,
                  type="password" if row.is_secret else "textarea" if row.is_repeatable else "text")
-
 
 def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry]:
     """Every setting that is not at its default; of a keyed one each key."""
@@ -15102,7 +14354,6 @@ def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry
                     for one in visit.providers.values()
                     if one.dialect.auth and os.environ.get(one.token_variable)]
 
-
 def _changed_settings(visit: Visit, states: Iterable[SettingState]) -> dict[str, list[str]]:
     """The texts of the settings that the form changes; of a default none. Raises Invalid."""
     fields, changes = InputReader(), {}
@@ -15119,7 +14370,6 @@ def _changed_settings(visit: Visit, states: Iterable[SettingState]) -> dict[str,
     fields.check()
     return changes
 
-
 def _try_mail(visit: Visit, states: Iterable[SettingState]) -> dict[str, Any]:
     """What the page shows of a test mail by the server typed, or else saved. Raises Invalid, TooMany."""
     typed: dict[str, Any] = {name: "".join(texts) for name, texts in _changed_settings(visit, states).items()}
@@ -15129,7 +14379,6 @@ def _try_mail(visit: Visit, states: Iterable[SettingState]) -> dict[str, Any]:
     about = read_settings("email", [("to", visit.account.email)])
     destination = Destination(make_id(), visit.account.id, "email", "test", about, "")
     return _tried(visit, destination, *sample_event(visit.account), settings)
-
 
 def _try_provider(visit: Visit) -> dict[str, str]:
     """A flash message: what a typed provider has of a project. No token is sent there. Raises Invalid."""
@@ -15145,9 +14394,7 @@ def _try_provider(visit: Visit) -> dict[str, str]:
     versions = [one.version for one in listing.releases] if listing else []
     return {"flash": f"Found {len(versions)} releases: {', '.join(versions[:10]) or 'none'}"}
 
-
 _HEALTH_NAMES = {"store": "Store", "tracker": "Checks", "courier": "Deliveries"}
-
 
 @page_at("/status", "admin")
 def status_page(visit: Visit) -> Any:
@@ -15187,7 +14434,6 @@ def status_page(visit: Visit) -> Any:
             when=visit.when(one.checked_at)) for one in {
                 one.provider: one for one in sources if one.quota_left is not None}.values()]}])
 
-
 def _backup(visit: Visit) -> Any:
     """A copy of the store, as an answer."""
     visit.require_password()
@@ -15205,9 +14451,7 @@ def _backup(visit: Visit) -> Any:
         "Content-Disposition": f'attachment; filename="releasetrack-{day:%Y-%m-%d}.db"'})
     return copy
 
-
 # Feeds and badges: read by whoever knows the address
-
 
 FEED = bottle.SimpleTemplate("""\
 <?xml version="1.0" encoding="utf-8"?>
@@ -15234,7 +14478,6 @@ FEED = bottle.SimpleTemplate("""\
 </feed>
 """)
 
-
 @page_at("/feeds/<secret>.atom", "anyone", "GET")
 def feed_page(visit: Visit, secret: str) -> bytes:
     """Of the last 600 releases of an account, or of one of its tags, 30 that are not excluded, as Atom:
@@ -15254,7 +14497,6 @@ def feed_page(visit: Visit, secret: str) -> bytes:
         updated=max((one["updated"] for one in entries), default="1970-01-01T00:00:00Z"))
     return conditional_response(feed, "application/atom+xml; charset=utf-8", 300)
 
-
 def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
     project, release = one.project, one.release
     note = visit.store.releases.note(project.source_id, release.version) if one.note else None
@@ -15267,7 +14509,6 @@ def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
         "provider": project.provider, "published": release.date, "content": content,
         "updated": timestamp(one.found_at) if one.found_at and release.is_updated else release.date,
         "url": (note.url if note else "") or visit.page_of(project, release.version)}
-
 
 def conditional_response(text: str, content_type: str, seconds: int) -> bytes:
     """The body of an answer without a session; empty, with 304, where the client has it already. What XML
@@ -15284,7 +14525,6 @@ def conditional_response(text: str, content_type: str, seconds: int) -> bytes:
     del bottle.response.headers["Content-Type"]
     return b""
 
-
 BADGE = bottle.SimpleTemplate("""\
 <svg xmlns="http://www.w3.org/2000/svg" width="{{left + right}}" height="20" role="img"
   aria-label="{{name}}: {{version}}">
@@ -15298,7 +14538,6 @@ BADGE = bottle.SimpleTemplate("""\
 </svg>
 """)
 
-
 @page_at("/badge/<secret>/<project_id>.svg", "anyone", "GET")
 def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
     """A picture of a project's latest version that is not excluded. 304: it is the same."""
@@ -15309,7 +14548,6 @@ def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
     version = shortened(latest.version, 40) if latest else "none yet"
     badge = BADGE.render(name=name, version=version, left=16 + 7 * len(name), right=16 + 7 * len(version))
     return conditional_response(badge, "image/svg+xml; charset=utf-8", 300)
-
 
 ASSETS = {          # files that pages load
     "/style.css": (STYLE, "text/css; charset=utf-8"),
@@ -15324,13 +14562,11 @@ ASSETS = {          # files that pages load
 # The library's front door: builds the store, the threads and the application, and ends them in the
 # order in which nothing is lost. A process may have several services.
 
-
 def _answer_health(health: dict[str, str]) -> dict[str, Any]:
     """A Message: 200, or 503 where the store or a thread does not work."""
     is_well = all(state in ("ok", "not started") for state in health.values())
     bottle.response.status = status = 200 if is_well else 503
     return message_of(status) | health
-
 
 def _answer_metrics(context: Context) -> bytes:
     """Gauges for an administrator's key, as Prometheus reads them:
@@ -15348,7 +14584,6 @@ def _answer_metrics(context: Context) -> bytes:
     bottle.response.content_type = "text/plain; version=0.0.4; charset=utf-8"
     return "".join(f"# TYPE releasetrack_{name} gauge\nreleasetrack_{name} {value}\n"
                    for name, value in gauges.items()).encode()
-
 
 def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
     """Put our part of the path, as sent, into ``releasetrack.path``: %2F is no slash there. Cuts off
@@ -15373,7 +14608,6 @@ def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
     path = urllib.parse.unquote_to_bytes(raw)
     is_utf8 = "\ufffd" not in path.decode("utf-8", "replace")
     environ["PATH_INFO"] = path.decode("latin-1") if is_utf8 else raw
-
 
 def make_app(context: Context) -> Callable[..., Any]:
     """The WSGI application: API, pages, health and metrics."""
@@ -15406,12 +14640,10 @@ def make_app(context: Context) -> Callable[..., Any]:
         app.route(path, callback=functools.partial(conditional_response, text, content_type, 3600))
     return application
 
-
 _SCAN_LIMIT = 20 * MIB              # bytes of a file
 _FILES_LIMIT = 20_000               # of a folder
 _FOLDERS_PASSED_OVER = frozenset(("node_modules", "vendor", "site-packages", "__pycache__"))
 _HIDDEN_FOLDERS = frozenset((".github", ".gitlab", ".gitea", ".forgejo", ".woodpecker", ".circleci"))
-
 
 def _read_text(path: str) -> str:
     """Raises OSError, ValueError."""
@@ -15421,7 +14653,6 @@ def _read_text(path: str) -> str:
         if os.fstat(file.fileno()).st_size > _SCAN_LIMIT:
             raise ValueError(f"is larger than {_SCAN_LIMIT // MIB} MiB")
         return file.read(_SCAN_LIMIT).decode("utf-8", "replace")
-
 
 def _files_of(path: str, own: Mapping[str, Reader]) -> Iterator[str]:
     """The files in a folder that readers know by name; not links that lead out of it or hidden folders, but
@@ -15439,14 +14670,12 @@ def _files_of(path: str, own: Mapping[str, Reader]) -> Iterator[str]:
             if is_inside and reader_named(known, name):
                 yield file
 
-
 def _beside(file: str, name: str) -> str:
     """The text of a file in the same folder; "" where there is none to read, or it is a link."""
     path = os.path.join(os.path.dirname(file), name)
     with contextlib.suppress(OSError, ValueError):
         return "" if os.path.islink(path) or not os.path.isfile(path) else _read_text(path)
     return ""
-
 
 def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
     """What a file pins, by variables and the manifest beside it. ``own``: as pins_in. Raises ValueError."""
@@ -15459,7 +14688,6 @@ def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
     names = MANIFESTS.get(os.path.basename(file), ())
     return with_directs(pins, "\n".join(_beside(file, name) for name in names)) if names else pins
-
 
 def scan_files(paths: Iterable[str], helper: Helper, complain: Callable[[str], None],
                own: Mapping[str, Reader]) -> list[tuple[str, Pin]]:
@@ -15493,7 +14721,6 @@ def scan_files(paths: Iterable[str], helper: Helper, complain: Callable[[str], N
         pin.service and (os.path.dirname(file), pin.service) in services
         or (os.path.dirname(file), pin.name) in images or pin.name in names and not pin.version + pin.digest)]
 
-
 def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, Pin]]:
     """What running containers run. What a minute does not suffice for is complained of. Raises Invalid."""
     end = time.monotonic() + MINUTE
@@ -15506,9 +14733,7 @@ def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, 
     except (Unreachable, ValueError) as error:
         raise Invalid(f"{place}: {error}") from None
 
-
 Listener = Callable[[Mapping[str, Any]], None]
-
 
 def _refuse_taken(what: str, own: Sequence[str], known: Collection[str], pattern: str) -> None:
     """Raises SettingError for an id of an embedding program's that hides another, or is malformed."""
@@ -15519,7 +14744,6 @@ def _refuse_taken(what: str, own: Sequence[str], known: Collection[str], pattern
             re.compile(id_)     # those of readers are patterns
         except re.error as error:
             raise SettingError(f"{what} {id_!r}: expected a regular expression: {error}") from None
-
 
 class Service(contextlib.AbstractContextManager["Service"]):
     """A release tracker over one database file: ``on_release``, ``start``, mount ``app``, ``stop``; and
@@ -15772,13 +14996,11 @@ class Service(contextlib.AbstractContextManager["Service"]):
             name: "not started" if not self._started_in else "ok" if worker.is_alive() else "does not run"
             for name, worker in (("tracker", self.tracker), ("courier", self.courier))}
 
-
 def trim_memory() -> None:
     """Give memory that is free back to the system, such as what compiling this file took, 21 of 56 MiB."""
     with contextlib.suppress(ImportError, OSError, AttributeError):     # not every C library has it
         import ctypes
         ctypes.CDLL(None).malloc_trim(0)
-
 
 def most_connections() -> int:
     """How many clients may be connected at once; 300 files are for the store, tracker and courier."""
@@ -15791,10 +15013,8 @@ def most_connections() -> int:
         log.warning("at most %d connections at once, as ulimit -n is only %d", limit, files)
     return limit
 
-
 _TOO_LARGE = (b"<!DOCTYPE html><title>Too large</title><p>At most 1 MiB can be sent here. The command "
               b"<code>scan</code> reads larger files. Go back to the page before.</p>")
-
 
 def _request_classes() -> tuple[Any, Any]:
     """waitress' parser of requests, and its answer to those that it refuses, as we have them."""
@@ -15841,7 +15061,6 @@ def _request_classes() -> tuple[Any, Any]:
 
     return Parser, ErrorResponse
 
-
 def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> Any:
     """waitress' connection, with deadlines; at most ``most`` from one network that is no trusted proxy."""
     import waitress.channel
@@ -15883,7 +15102,6 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
             super().service()
 
     return Channel
-
 
 def make_server(application: Callable[..., Any], settings: Settings,
                 trusted_proxy: Callable[[], tuple[str, ...]] = tuple) -> tuple[Any, str]:
@@ -15933,9 +15151,7 @@ def make_server(application: Callable[..., Any], settings: Settings,
 # diagnostics are one line each on standard error. Exit status: 0 done, 1 could not be done, 2 wrong usage,
 # 3 (of check, scan and status) done, but something fails.
 
-
 Argument = tuple[tuple[str, ...], dict[str, Any]]       # names and options of argparse's add_argument
-
 
 def argument(name: str, about: str | None = None, shape: str | None = None, read: Callable[[str], Any] = str,
              choices: Collection[str] = (), **options: Any) -> Argument:
@@ -15956,16 +15172,13 @@ def argument(name: str, about: str | None = None, shape: str | None = None, read
         shape = f"{{{','.join(choices)}}}"
     return (name,), {"help": about, "metavar": shape, **options}
 
-
 def switch(name: str, about: str, field: str | None = None, value: bool = True) -> Argument:
     """A flag without a value; one that sets a ``field`` to ``value`` leaves None where it is not given."""
     return argument(name, about, action="store_const", const=value, dest=field,
                     default=None if field else False)
 
-
 def given_often(name: str, about: str, shape: str, **options: Any) -> Argument:
     return argument(name, f"{about} (repeatable)", shape, action="append", **options)
-
 
 def flags_of(options: Iterable[Option]) -> Iterator[Argument]:
     """The flags of options. Their values are JSON."""
@@ -15983,12 +15196,10 @@ def flags_of(options: Iterable[Option]) -> Iterator[Argument]:
             yield argument(flag, option.about, option.shape or "TEXT", functools.partial(read, option.type),
                            () if option.shape else option.type.choices, dest=option.name)
 
-
 _EMAIL = argument("account", "the account's e-mail address", metavar="EMAIL")
 _ACCOUNT = argument("--account", "the account; needed only if there are several", "EMAIL")
 _JSON = switch("--json", "print JSON")
 _YES = switch("--yes", "do not ask for confirmation, as is done on a terminal")
-
 
 @dataclasses.dataclass(frozen=True)
 class Command:
@@ -16016,9 +15227,7 @@ class Command:
         return {options.get("dest") or name[2:].replace("-", "_"): name
                 for (name,), options in reversed(self.own) if name.startswith("--")}
 
-
 COMMANDS: dict[str, Command] = {}
-
 
 def command(*arguments: Argument, **more: str) -> Callable[[Handler], Handler]:
     """Enter a command under the function's name, ``account_add`` as ``account add``."""
@@ -16028,7 +15237,6 @@ def command(*arguments: Argument, **more: str) -> Callable[[Handler], Handler]:
         return function
     return enter
 
-
 def _one_of(what: str, name: str, known: Mapping[str, Any]) -> Any:
     """What is known under the name. Raises Invalid."""
     if name not in known:
@@ -16037,22 +15245,18 @@ def _one_of(what: str, name: str, known: Mapping[str, Any]) -> Any:
                       + (did_you_mean(name, known) or f"; there are {there_are}"))
     return known[name]
 
-
 def _printable(text: str, kept: str = "") -> str:
     """The text with control characters and line ends escaped, except for those in ``kept``."""
     return "".join(one if one.isprintable() or one in kept else one.encode("unicode_escape").decode()
                    for one in text)
 
-
 def _complain(error: Exception | str) -> None:
     _progress("")
     print(f"releasetrack: {_printable(str(error))}", file=sys.stderr)
 
-
 def _progress(text: str) -> None:
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="\r", file=sys.stderr, flush=True)
-
 
 def _instant(text: str) -> float:
     """A time, the start of a day, or a time ago, as seconds since the epoch. Raises ValueError."""
@@ -16064,10 +15268,8 @@ def _instant(text: str) -> float:
     raise ValueError("a time such as 2026-01-31T08:00:00Z, a day such as 2026-01-31, "
                      "or a time ago such as 30m, 24h or 7d")
 
-
 def _title(name: str) -> str:
     return name.removesuffix("_at").removeprefix("is_").replace("_", " ")
-
 
 def _text(value: Any, name: str = "") -> str:
     """A value as it is printed: "yes", "-" for no and for none, a list's with commas between; what has the
@@ -16080,7 +15282,6 @@ def _text(value: Any, name: str = "") -> str:
     if isinstance(value, bool):
         return "yes" if value else "-"
     return "-" if value in (None, "") else _printable(str(value))
-
 
 def _show_table(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows below their headings, without empty columns; the widest are cut to the width of the terminal."""
@@ -16095,7 +15296,6 @@ def _show_table(rows: Sequence[Mapping[str, Any]]) -> None:
     for line in lines:
         print("  ".join((text if len(text) <= width else f"{text[:width - 1]}…").ljust(width)
                         for text, width in zip(line, widths)).rstrip())
-
 
 def _show_rows(rows: Sequence[Any], as_json: bool, columns: str = "") -> None:
     """Rows as JSON; on a terminal as a table; else a line each, with tabs. ``columns``: their members, of
@@ -16114,7 +15314,6 @@ def _show_rows(rows: Sequence[Any], as_json: bool, columns: str = "") -> None:
         for row in found:
             print(*(_text(row[name.rstrip("*")]) for name in names if name[-1:] != "+"), sep="\t")
 
-
 def _show(answer: Any, as_json: bool = False, columns: str = "") -> None:
     """Print what a command returned: a text; a mapping, as names and values; a list, as rows; or a tuple of
     such parts, of which the first is all of them as JSON."""
@@ -16132,7 +15331,6 @@ def _show(answer: Any, as_json: bool = False, columns: str = "") -> None:
             print(*words, sep="  " if is_terminal else "\t")
     elif isinstance(answer, str):
         print(answer)
-
 
 class Invocation(contextlib.ExitStack):
     """A command as it runs, and what its parameters name: each is found or opened when it is asked for, and
@@ -16237,7 +15435,6 @@ class Invocation(contextlib.ExitStack):
               getattr(self.args, "json", False), row.columns or "")
         return self.status
 
-
 @command()
 def serve(settings: Settings) -> None:
     """Run the web UI, the API and the background workers."""
@@ -16270,7 +15467,6 @@ def serve(settings: Settings) -> None:
         server.run()
     print("stopped", flush=True)
 
-
 def _read_password(args: argparse.Namespace) -> str:
     """A new password, from standard input or typed twice. Raises Invalid."""
     if args.password_stdin:
@@ -16283,9 +15479,7 @@ def _read_password(args: argparse.Namespace) -> str:
             raise Invalid("the two passwords differ")
     return read_password(password)
 
-
 _PASSWORD_STDIN = switch("--password-stdin", "read the password from standard input")
-
 
 @command(_EMAIL, argument("--name", "the account's name; without it the address"),
          *flags_of(option for option in ACCOUNT_OPTIONS if option.name == "time_zone"),
@@ -16302,7 +15496,6 @@ def account_add(run: Invocation, args: argparse.Namespace) -> str:
                          args.time_zone or machine_time_zone())
     return f"account {added.email} created" + (", an administrator" if added.is_admin else "")
 
-
 @command(argument("--name", "the account's name"),
          *flags_of(option for option in ACCOUNT_OPTIONS if not option.name.startswith("quiet")),
          argument("--quiet", "hours in which only security fixes are sent: 22:00-07:00, or none",
@@ -16313,7 +15506,6 @@ def account_change(store: Store, account: Account, given: dict[str, Any]) -> Non
         given["quiet_from"], _, given["quiet_until"] = quiet.removesuffix("none").partition("-")
     store.accounts.change(account.id, account_changes(account, Fields(given)))
 
-
 @command()
 def account_recover(service: Service, account: Account) -> str:
     """Turn off an account's second factor.
@@ -16323,11 +15515,9 @@ def account_recover(service: Service, account: Account) -> str:
     log.warning("account %s: second factor turned off by the operator", account.id)
     return f"second factor of {account.email} turned off"
 
-
 _PROVIDER = argument("provider", "a provider's id; not needed for an address, or owner/repository of GitHub",
                      nargs="?")
 _NAME = argument("name", "the name there, such as bottlepy/bottle; or the address of its page, a purl")
-
 
 @command(_PROVIDER, _NAME)
 def project_add(service: Service, account: Account, args: argparse.Namespace) -> str:
@@ -16340,13 +15530,11 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
         _complain(f"added; the check will be retried later: {project.health.error}")
     return project.id
 
-
 def _project_rows(call: Call, projects: Sequence[Project]) -> list[dict[str, Any]]:
     newest = call.store.releases.newest(call.account_id, [project.source_id for project in projects])
     return [shown | shown.get("source", {}) | {"latest": latest and latest.version,
                                                "date": latest and latest.date}
             for shown, latest in ((read_project(call, one), newest.get(one.source_id)) for one in projects)]
-
 
 @command(_PROVIDER, _NAME, _JSON)
 def project_show(call: Call, project: Project) -> tuple[Any, ...]:
@@ -16361,7 +15549,6 @@ def project_show(call: Call, project: Project) -> tuple[Any, ...]:
     return facts | {"releases": releases}, _project_rows(call, [project])[0] | facts | {
         "exclude_version_regexp": patterns, "version_answers": answers,
         **dict.fromkeys(("source", "is_missing", "date"))}, "", releases
-
 
 @command(
     _PROVIDER, _NAME, *flags_of(PROJECT_OPTIONS),
@@ -16389,15 +15576,12 @@ def project_set(run: Invocation, call: Call, given: dict[str, Any], project: Pro
         given["tags"] = [id_ for id_ in (*project.tags, *given.get("tags", ())) if id_ not in taken]
     update_project(call, project)
 
-
 _PLACE = argument("--place", "what you call the machine, such as nas", default="")
-
 
 def _installed_rows(project: Project) -> list[dict[str, Any]]:
     return [{"provider": project.provider, "name": project.name, **vars(one), "urgency": one.urgency,
              "version": one.shown, "seen_at": one.as_json().get("seen_at"),
              "advisories": list(map(str, one.advisories))} for one in project.installed]
-
 
 @command(_PROVIDER, _NAME, argument("version", "as the provider writes it"), _PLACE)
 def installed_set(call: Call, project: Project) -> None:
@@ -16405,14 +15589,12 @@ def installed_set(call: Call, project: Project) -> None:
     if doubt := install(call, project):
         _complain(f"recorded.{doubt}")
 
-
 @command(_PROVIDER, _NAME, _PLACE)
 def installed_remove(service: Service, account: Account, project: Project, args: argparse.Namespace) -> None:
     """Forget what is installed of a project at a place."""
     _one_of("installation at", args.place, {one.place: one for one in project.installed})
     service.inventory.change(account.id, [project.id], lambda now: [
         one for one in now.installed if one.place != args.place])
-
 
 @command(switch("--all", "also what is up to date, skipped or snoozed"),
          argument("--place", "only what runs there"),
@@ -16434,7 +15616,6 @@ def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> lis
         rows.sort(key=lambda row: row["state"] == "unsure" and row["urgency"] < ENDED)
     return rows
 
-
 @command(_PROVIDER, _NAME,
          argument("--since", "the version that you run, if none is recorded", "VERSION"),
          argument("--until", "up to this version; else the newest", "VERSION"), _JSON)
@@ -16450,7 +15631,6 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> tu
     if len(span.releases) > CHANGES_LIMIT:
         lines.append(f"\nThe newest {CHANGES_LIMIT:,} are listed.")
     return span.as_json(noted), *lines
-
 
 @command(_ACCOUNT,
          argument("path", "a file, or a folder in which to look for compose files, lock files, SBOMs and "
@@ -16494,7 +15674,6 @@ def scan_(run: Invocation, args: argparse.Namespace) -> None:
     if left:
         run.complain(f"{pluralize(len(left), 'row')} not added: {left[0].reason}")
 
-
 def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
           rows: Sequence[ScanRow]) -> list[ScanRow]:
     """What another server made of the rows that have a provider. Raises Invalid."""
@@ -16524,10 +15703,8 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
             for row, one in zip(wanted, outcomes)]
     return made + [row for row in rows if not row.provider]
 
-
 _SINCE = argument("--since", "only those since a time in UTC, or since 24h or 7d ago", "TIME", _instant,
                   default=0.0)
-
 
 @command(_JSON)
 def status_(run: Invocation, settings: Settings) -> tuple[Any, ...]:
@@ -16550,7 +15727,6 @@ def status_(run: Invocation, settings: Settings) -> tuple[Any, ...]:
     return facts | {"failing": failing + unsent}, facts | {"size": f"{facts['size'] // KIB:,} KiB"}, *(
         [{"state": "failing", **one} for one in those] for those in (failing, unsent) if those)
 
-
 _KIND = argument("kind", f"one of {', '.join(KINDS)}", choices=list(KINDS))
 _DESTINATION = argument("destination", "the destination's name", metavar="NAME")
 _SET = given_often(
@@ -16562,7 +15738,6 @@ _SELECTION = (
     given_often("--without-tag", "do not notify about projects with one of these tags", "TAG",
                 dest="without_tags"))
 
-
 @command(_KIND, argument("name", "the destination's name"), _SET, *_SELECTION)
 def destination_add(service: Service, call: Call, kind: str) -> str:
     """Create a destination, and print its id. It is for every project unless you select some.
@@ -16571,7 +15746,6 @@ def destination_add(service: Service, call: Call, kind: str) -> str:
     if kind == "email" and not service.settings.smtp_url:
         _complain("there is no mail server yet; name one with 'config set smtp_url -' or serve --smtp-url")
     return new.secret or new.id
-
 
 @command(_JSON)
 def destination_list(call: Call) -> tuple[Any, ...]:
@@ -16586,7 +15760,6 @@ def destination_list(call: Call) -> tuple[Any, ...]:
                      "settings": " ".join(f"{name}={text}" for name, text in settings_as_given(one, True))})
     return listed, rows
 
-
 @command(_KIND, _SET,
          argument("destination", "an existing one; without it --set describes one", nargs="?",
                   metavar="NAME"))
@@ -16600,7 +15773,6 @@ def destination_test(run: Invocation, service: Service, account: Account, args: 
     if error:
         raise Invalid(f"{args.kind} {tried.name}: {error}")
 
-
 @command(argument("kind", "webhook; optional", nargs="?", choices=["webhook"], default="webhook"),
          _DESTINATION,
          switch("--reset", "create a new one; for 24 hours every other attempt has the old one's"))
@@ -16609,7 +15781,6 @@ def destination_secret(store: Store, destination: Destination, args: argparse.Na
     if args.reset and (destination.previous_until or 0.0) > time.time():
         _complain("the secret was reset less than 24 hours ago; the one before that is no longer valid")
     return store.destinations.reset_secret(destination.id) if args.reset else destination.secret
-
 
 @command(argument("name", "the setting's name in 'config list'"),
          argument("value", "one, or several of a repeatable setting; - reads them from standard input, one "
@@ -16623,12 +15794,10 @@ def config_set(configuration: Configuration, args: argparse.Namespace) -> None:
     if state.source == "serve" and not state.row.is_keyed:
         _complain(f"serve was started with another {args.name}, which overrides this; restart it without")
 
-
 _RANGE = (
     argument("--destination", "only those of this destination", nargs=2, metavar=("KIND", "NAME")), _SINCE,
     argument("--until", "only those created until then; of a day, until its end", "TIME",
              lambda text: _instant(text) + DAY * (len(text) == len("2026-01-31")), default=math.inf))
-
 
 @command(*_RANGE,
          argument("--project", "about this project", nargs=2, metavar=("PROVIDER", "NAME")),
@@ -16644,7 +15813,6 @@ def deliveries_list(run: Invocation, account: Account, args: argparse.Namespace)
                                      project_id=project and project.id, **run.range)
     return [entry.as_json() | {"version": entry.version or entry.event} for entry in found]
 
-
 @command(_ACCOUNT, argument("id"), _JSON)
 def deliveries_show(run: Invocation, args: argparse.Namespace) -> tuple[Any, ...]:
     """Show a delivery with its attempts and the last request."""
@@ -16652,7 +15820,6 @@ def deliveries_show(run: Invocation, args: argparse.Namespace) -> tuple[Any, ...
     attempts, sent = [attempt.as_json() for attempt in outbox.attempts(args.id)], outbox.last_sent(args.id)
     return (entry | {"attempts": attempts, "sent": sent}, entry,
             [{"": "attempt"} | attempt for attempt in attempts], _printable(f"\n{sent}", "\n"))
-
 
 @command(argument("id", "one, and what was sent together with it", nargs="?"),
          switch("--failed", "all of --destination whose last attempt failed"), *_RANGE)
@@ -16666,7 +15833,6 @@ def deliveries_resend(run: Invocation, account: Account, args: argparse.Namespac
         raise Invalid(f"{entry.id} is not sent again: it is being sent, or due only at "
                       f"{timestamp(entry.next_attempt_at)}")
     return str(count)
-
 
 @command(_PROVIDER, _NAME, _JSON, argument(
     "--installed", "print only the newest versions after this one: with the same first number (its line), "
@@ -16698,7 +15864,6 @@ def fetch(completed: Settings, args: argparse.Namespace) -> tuple[Any, ...] | No
         rows.append({"date": one.date, "version": one.version, "marks": " ".join(marks)})
     return facts, rows
 
-
 def _cost_of(provider: Provider, settings: Settings) -> dict[str, Any]:
     """What a provider's public host is sent of 300 projects that have nothing new."""
     host = host_of(provider.site)
@@ -16714,7 +15879,6 @@ def _cost_of(provider: Provider, settings: Settings) -> dict[str, Any]:
                 f"hours{token}": round(max(every / HOUR, requests / most), 1) if is_told else None}
     return row
 
-
 @command(switch("--cost", "print instead what 300 projects without news cost: requests an hour, how many the "
                 "host is sent at most, and hours between two checks of a project; both with a token too"),
          columns="")
@@ -16727,7 +15891,6 @@ def providers_(completed: Settings, args: argparse.Namespace) -> list[dict[str, 
     return [{"id": provider.id, "form": provider.dialect.form, "example": provider.example or None,
              "token_variable": provider.token_variable if provider.dialect.auth else None,
              "dialect": dialects.get(provider.dialect.read), "site": provider.site} for provider in providers]
-
 
 @command(_ACCOUNT, argument("provider", "only this project, as in 'project add'", nargs="?"),
          argument("name", nargs="?"),
@@ -16780,7 +15943,6 @@ def check_(run: Invocation, service: Service, args: argparse.Namespace) -> None:
                          f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
     service.store.maintain(time.time())     # no serve may run that would
 
-
 @command(argument("file", "where the copy goes; an older one there is replaced"))
 def backup(settings: Settings, service: Service, args: argparse.Namespace) -> str:
     """Make a consistent copy of the store, while it is in use."""
@@ -16794,14 +15956,12 @@ def backup(settings: Settings, service: Service, args: argparse.Namespace) -> st
         raise Invalid(f"{args.file}: the copy could not be written: {reason}") from None
     return f"{settings.db} copied to {args.file}, {size:,} bytes"
 
-
 @command(argument("file", "a copy that 'backup' wrote"),
          sure="Put {run.args.file} in the place of {run.settings.db}?")
 def restore_(settings: Settings, args: argparse.Namespace) -> str:
     """Replace the store by a backup. Refused while the store is in use."""
     restore(args.file, settings.db)
     return f"{settings.db} restored from {args.file}, {os.path.getsize(settings.db):,} bytes"
-
 
 COMMANDS |= {
     "account list": Command(
@@ -16902,7 +16062,6 @@ COMMANDS |= {
         (argument("name"), argument("id", "of provider, token, quota: only it", nargs="?", default=""))),
 }
 
-
 class _Parser(argparse.ArgumentParser):
     """The parser of a group of commands, or of one: its arguments are made when it is used, as those of all
     would take long."""
@@ -16927,7 +16086,6 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
         self.exit(2, f"releasetrack: {_printable(message)}; see {self.prog} --help\n")
 
-
 def _add_arguments(parser: _Parser, name: str) -> None:
     """Add those of a command. Only ``serve`` lists all settings."""
     is_serve = name == "serve"
@@ -16942,7 +16100,6 @@ def _add_arguments(parser: _Parser, name: str) -> None:
         flags.add_argument(row.flag, metavar=row.shape, dest=f"setting {row.name}",
                            help=text if is_serve or row.name == "db" else argparse.SUPPRESS,
                            action="append" if row.is_repeatable else "store")
-
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands: ``command`` is the name of the one that is typed."""
@@ -16962,7 +16119,6 @@ def make_parser() -> argparse.ArgumentParser:
         command_ = groups[group].add_parser(word, help=brief, description=about, allow_abbrev=False)
         command_.set_defaults(command=name)
     return parser
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
@@ -16993,7 +16149,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -82,7 +82,6 @@ HASHED = rt.hash_password(PASSWORD)     # once: it takes 0.2 s
 
 # == helpers ===================================================================
 
-
 @dataclasses.dataclass
 class Seen:
     """A request that a listener got."""
@@ -96,9 +95,7 @@ class Seen:
     def json(self) -> Any:
         return json.loads(self.body)
 
-
 Answering = Callable[[Seen], Any]   # -> status, or (status, body), or (status, body, headers)
-
 
 class Listener:
     """A real HTTP server on loopback, or at a Unix socket's path: keeps what it gets, answers what ``answer`` says."""
@@ -165,7 +162,6 @@ class Listener:
         self._server.server_close()
         self._thread.join()
 
-
 @pytest.fixture
 def listen() -> Iterator[Callable[..., Listener]]:
     """Makes listeners, which end with the test."""
@@ -175,7 +171,6 @@ def listen() -> Iterator[Callable[..., Listener]]:
             stack.callback(listener.close)
             return listener
         yield make
-
 
 class Forge:
     """A provider that speaks Forgejo's releases: what it has is a list that a test changes."""
@@ -207,12 +202,10 @@ class Forge:
     def close(self) -> None:
         self.listener.close()
 
-
 @pytest.fixture
 def forge() -> Iterator[Forge]:
     with contextlib.closing(Forge()) as made:
         yield made
-
 
 def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
     """What the condition gives once it gives something. Fails when time is up."""
@@ -222,13 +215,11 @@ def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
         time.sleep(0.02)
     return found
 
-
 def seconds_of(ask: Callable[[], Any]) -> float:
     """How long a request takes until it is answered."""
     began = time.monotonic()
     ask()
     return time.monotonic() - began
-
 
 @contextlib.contextmanager
 def at_most(seconds: float, memory: float = math.inf, about: Any = "") -> Iterator[None]:
@@ -243,23 +234,19 @@ def at_most(seconds: float, memory: float = math.inf, about: Any = "") -> Iterat
     finally:
         tracemalloc.stop()
 
-
 def assert_prompt(seconds: Sequence[float], most: float = 0.5) -> None:
     """Of a hundred who did nothing wrong, 95 were answered without a stall, whatever others did meanwhile. Generous, as
     these machines are noisy: where a thread is held, it is for seconds."""
     assert len(seconds) >= 100 and sorted(seconds)[len(seconds) * 95 // 100 - 1] < most, sorted(seconds)[-10:]
-
 
 def connected(stack: contextlib.ExitStack, address: str, count: int, source: str = "127.0.0.1") -> list[socket.socket]:
     """So many connections to a service from an address of this machine, until the block ends."""
     parts = urllib.parse.urlsplit(address)
     return [stack.enter_context(socket.create_connection((parts.hostname, parts.port), 10, (source, 0))) for _ in range(count)]
 
-
 def moment(text: str) -> float:
     """An instant, from RFC 3339 with the offset that the clocks there show."""
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
 
 class Clock:
     """A time that a test sets."""
@@ -269,7 +256,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
 
 class Client:
     """Calls a service's API over a real socket."""
@@ -295,7 +281,6 @@ class Client:
         assert status == 200, (path, value)
         return value
 
-
 def command(*argv: str, stdin: str | io.StringIO = "", terminal: io.StringIO | None = None) -> tuple[int, str, str]:
     """``(status, standard output, standard error)`` of the program, run in this process."""
     out, err, before, level = terminal or io.StringIO(), io.StringIO(), sys.stdin, rt.log.level
@@ -309,7 +294,6 @@ def command(*argv: str, stdin: str | io.StringIO = "", terminal: io.StringIO | N
         sys.stdin = before
         rt.log.setLevel(level)          # a command logs less than the process that it runs in
     return status, out.getvalue(), err.getvalue()
-
 
 class Process:
     """``releasetrack.py serve`` as a process of its own."""
@@ -336,7 +320,6 @@ class Process:
         self.log.close()
         return status
 
-
 @pytest.fixture
 def serve(tmp_path: pathlib.Path) -> Iterator[Callable[..., Process]]:
     """Starts processes on one store, which end with the test."""
@@ -350,12 +333,10 @@ def serve(tmp_path: pathlib.Path) -> Iterator[Callable[..., Process]]:
     for process in started:
         process.end(signal.SIGKILL)
 
-
 @pytest.fixture
 def db(tmp_path: pathlib.Path) -> str:
     """The store that ``serve`` uses, for commands."""
     return str(tmp_path / "releases.db")
-
 
 def a_delivery(destination: rt.Destination, body: Any = None, **about: Any) -> rt.Delivery:
     return rt.Delivery(**{
@@ -364,18 +345,15 @@ def a_delivery(destination: rt.Destination, body: Any = None, **about: Any) -> r
         "body": EVENT if body is None else body, "url": "https://forge.example/note", "kind": "release", "attempts": 0,
         "queued_at": 0.0, **about})
 
-
 def request_of(*batch: rt.Delivery, now: float = 1_700_000_000.0, brand: str = "Service", base_url: str = "") -> Any:
     """What is sent of deliveries that go out together."""
     return rt.notification(batch, rt.Settings(brand=brand, base_url=base_url), "releases@example.org", now)
-
 
 def first_key(db: str) -> str:
     """A key of the first account, which is made with it."""
     with contextlib.closing(rt.Store(db)) as store:
         account = an_account(store, is_admin=True)
         return store.keys.add(account.id, "test", rt.read_networks([])).secret
-
 
 @functools.lru_cache(maxsize=None)
 def template_store() -> bytes:
@@ -384,13 +362,11 @@ def template_store() -> bytes:
         rt.Store(f"{folder}/template.db").close()
         return pathlib.Path(folder, "template.db").read_bytes()
 
-
 def check_now(tracker: rt.Tracker, source_id: int) -> tuple[rt.Source, list[rt.Release]] | None:
     """A check of one source, due or not: ``(the source afterwards, the news)``; None if another checks it."""
     found: list[Any] = []
     tracker.check_all([tracker.store.sources.get(source_id)], lambda *ended: found.append(ended))
     return None if found[0][1] is None else found[0]
-
 
 class KeptHelper(rt.Helper):
     """One that many services use, one after another: a process of its own for each takes a quarter of a second."""
@@ -398,10 +374,8 @@ class KeptHelper(rt.Helper):
     def close(self) -> None:
         pass
 
-
 HELPER = KeptHelper()
 OwnHelper = rt.Helper
-
 
 class SharedHelper(rt.Helper):
     """What a service, or a command, in this process makes for itself is the one of all."""
@@ -409,19 +383,15 @@ class SharedHelper(rt.Helper):
     def __new__(cls) -> Any:
         return HELPER
 
-
 rt.Helper = SharedHelper
-
 
 @pytest.fixture(scope="session", autouse=True)
 def helper_of_all() -> Iterator[None]:
     yield
     OwnHelper.close(HELPER)
 
-
 def new_destination(store: rt.Store, account_id: str, kind: str, name: str, settings: Any, secret: str = "", **about: Any) -> rt.Destination:
     return store.destinations.add(rt.Destination(rt.make_id(), account_id, kind, name, settings, secret, **about))
-
 
 class World:
     """A service in this process without threads, an account, its API through WebTest, and its command line."""
@@ -564,9 +534,7 @@ class World:
     def close(self) -> None:
         self.service.stop()
 
-
 FORM_TOKEN = r'name="form_token" value="(\w+)"'
-
 
 class ShownPage(webtest.TestResponse):
     """An answer that is parsed once, however often a test looks at it."""
@@ -575,14 +543,11 @@ class ShownPage(webtest.TestResponse):
     def html(self) -> bs4.BeautifulSoup:
         return super().html
 
-
 class PageRequest(webtest.TestRequest):
     ResponseClass = ShownPage
 
-
 class PageApp(webtest.TestApp):
     RequestClass = PageRequest
-
 
 class Visitor:
     """A browser without scripts at a world's pages: it keeps cookies, and fills in and sends forms as they stand."""
@@ -668,16 +633,13 @@ class Visitor:
         assert answer.status_int == status, (answer.status, text_of(answer))
         return answer
 
-
 def text_of(shown: webtest.TestResponse, selector: str = "main") -> str:
     """What a person reads of a part of a page."""
     return " ".join(" ".join(part.get_text(" ") for part in shown.html.select(selector)).split())
 
-
 @pytest.fixture
 def visitor(world: World) -> Visitor:
     return Visitor(world)
-
 
 @pytest.fixture
 def world(tmp_path: pathlib.Path) -> Iterator[World]:
@@ -714,10 +676,8 @@ EDGES = [("api", "answer_api"), ("courier", "_serve_alone"), ("courier", "attemp
 TREE = ast.parse(SOURCE)
 DOORS = [(line, text.split()[2]) for line, text in enumerate(SOURCE.splitlines(), 1) if text.startswith("# == ")]
 
-
 def room_at(line: int) -> str:
     return next((name for door, name in reversed(DOORS) if door <= line), "settings")
-
 
 def names_bound_by(node: ast.stmt) -> list[str]:
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -725,15 +685,12 @@ def names_bound_by(node: ast.stmt) -> list[str]:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, (ast.AnnAssign, ast.For)) else []
     return [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
 
-
 HOME = {name: node.lineno for node in TREE.body for name in names_bound_by(node)}
-
 
 def test_the_docstring_lists_the_rooms_in_their_order():
     listed = re.findall(r"^    (\w+)  +\S", (rt.__doc__ or "").split("The rooms, ")[1], re.MULTILINE)
     assert [name for _, name in DOORS] == listed == list(MAY_USE)
     assert all(len(line) == 80 for line in SOURCE.splitlines() if line.startswith("# == "))
-
 
 def test_rooms_use_only_what_they_may_and_only_what_stands_above():
     inside_functions = {use for node in ast.walk(TREE) if isinstance(node, (ast.FunctionDef, ast.Lambda))
@@ -745,19 +702,16 @@ def test_rooms_use_only_what_they_may_and_only_what_stands_above():
             assert HOME[use.id] <= use.lineno or use in inside_functions and user == used, (
                 f"{use.id}, line {use.lineno}, is defined below")
 
-
 def test_no_function_is_longer_than_sixty_lines_and_no_class_than_350():
     for node in ast.walk(TREE):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             lines = (node.end_lineno or 0) - node.lineno + 1
             assert lines <= (350 if isinstance(node, ast.ClassDef) else 60), node.name
 
-
 # What patterns that are put together as they run consist of, escaped; those of tables are tried with their rows.
 PARTS_OF_PATTERNS = {"before": "Version ", "spelled": "v", "version": ".*", "dash": "  - ", "brand": "Service", "self": argparse.Namespace(_cookie_name=str), "name": "n"}
 OF_TABLES = {"pattern", "dialect.pattern", "mark", "origin"}
 SAMPLE_CHARACTERS = "a1A .-_/:,\"'()<>={}[]\n\t@#$&!?*%\\+|;~^`é"
-
 
 def patterns_in_use() -> dict[tuple[Any, int, str], None]:
     """``(pattern, flags, how it is used)`` of each call of ``re`` in the module, and of the tables."""
@@ -778,7 +732,6 @@ def patterns_in_use() -> dict[tuple[Any, int, str], None]:
         for pattern in (provider.dialect.pattern, *provider.pasted, *provider.dialect.pasted):
             found[pattern, 0, "fullmatch"] = None
     return found
-
 
 class Attack:
     """Texts that make a pattern try for long: its beginning, and then what it repeats, again and again, without its end."""
@@ -834,7 +787,6 @@ class Attack:
                 text += self._characters((code, about))[:1] or "a"
         return text
 
-
 def time_of_pattern(pattern: re.Pattern[Any], how: str, text: str) -> float:
     """The processor's time that a use of a pattern takes; infinite where it takes more than a fifth of a second."""
     def stop(*_: Any) -> None:
@@ -853,7 +805,6 @@ def time_of_pattern(pattern: re.Pattern[Any], how: str, text: str) -> float:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
 
-
 def attack_on(pattern: Any, flags: int, how: str) -> str:
     """A text that takes more than eight times longer when it is four times longer: 4 is linear, 16 quadratic. "" where there is none."""
     compiled = re.compile(pattern, flags)
@@ -869,7 +820,6 @@ def attack_on(pattern: Any, flags: int, how: str) -> str:
             return f"{begin!r}, then {part!r} again and again"
     return ""
 
-
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern, how", [
     (r"^ {4}(\S+) \(([^\s()-]+)[^\s()]*\)$", "findall"), (r'(\w+)="([^"]*)"', "findall"), (r"(?:^\s*|[\"'])x", "search"),
@@ -877,19 +827,16 @@ def attack_on(pattern: Any, flags: int, how: str) -> str:
 def test_attack_on_a_pattern_that_is_not_linear_is_found(pattern, how):
     assert attack_on(pattern, re.MULTILINE, how)
 
-
 @pytest.mark.slow
 def test_no_pattern_of_the_module_takes_longer_than_its_text():
     used = patterns_in_use()
     assert len(used) > 300
     assert not {key: attack for key in used if (attack := attack_on(*key))}
 
-
 def test_no_local_variable_takes_the_name_of_a_top_level_one():
     for function in (node for node in ast.walk(TREE) if isinstance(node, ast.FunctionDef)):
         bound = {name.id for name in ast.walk(function) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
         assert not bound & set(HOME), function.name
-
 
 def test_no_sql_is_assembled():
     """What is executed is a text as it stands."""
@@ -905,7 +852,6 @@ def test_no_sql_is_assembled():
             assert isinstance(sql, ast.Constant) or is_migration or is_runner or is_of_table, ast.unparse(call)
     assert not re.search(r"SELECT \*(?! FROM \w+_view )", SOURCE) and not re.search(r"\.(execute|executemany)\(f[\"']", SOURCE)
 
-
 def test_exceptions_of_any_kind_are_caught_at_the_edges_only():
     """A turn of either loop, one check, one attempt, one answer; and an embedding program's listener."""
     edges = [(room_at(node.lineno), node.name) for node in ast.walk(TREE) if isinstance(node, ast.FunctionDef)
@@ -916,14 +862,12 @@ def test_exceptions_of_any_kind_are_caught_at_the_edges_only():
     assert "except:" not in SOURCE
     assert SOURCE.count("{{!") == 1     # raw output in a template: what a page puts into the layout
 
-
 def test_only_the_card_s_packages_are_imported_and_waitress_only_to_serve():
     imports = {alias.name.split(".")[0]: node for node in ast.walk(TREE) if isinstance(node, ast.Import) for alias in node.names}
     imports |= {str(node.module).split(".")[0]: node for node in ast.walk(TREE) if isinstance(node, ast.ImportFrom)}
     assert {name for name in imports if name not in sys.stdlib_module_names} == {"bottle", "waitress"}
     inside = {use for node in ast.walk(TREE) if isinstance(node, ast.FunctionDef) for use in ast.walk(node)}
     assert imports["bottle"] not in inside and imports["waitress"] in inside
-
 
 def test_importing_the_file_does_nothing(tmp_path):
     program = ("import threading, logging, os, sys; sys.path.insert(0, sys.argv[1]); import releasetrack; import bottle;"
@@ -932,7 +876,6 @@ def test_importing_the_file_does_nothing(tmp_path):
     done_ = subprocess.run([sys.executable, "-B", "-c", program, str(PROGRAM.parent)], cwd=tmp_path, text=True,
                            capture_output=True, check=True)
     assert done_.stdout.strip() == "1 [] [] False 0"
-
 
 def test_an_older_python_is_told_in_one_sentence():
     """So 3.10 must be able to read the file that far: all of it is compiled before anything runs."""
@@ -944,7 +887,6 @@ def test_an_older_python_is_told_in_one_sentence():
     assert (finished.returncode, finished.stdout) == (1, "") and "Python 3.11 or newer is required" in finished.stderr
     assert len(finished.stderr.splitlines()) == 1 and "With Python 3.11 or newer" in README
 
-
 def test_readme_commands_parse(capsys):
     """In a block or in a sentence; FILE and the like are words that the reader replaces."""
     code = "\n".join(map("".join, re.findall(r"```[a-z]*\n(.*?)```|`([^`\n]+)`", README, re.DOTALL)))
@@ -953,7 +895,6 @@ def test_readme_commands_parse(capsys):
         with contextlib.suppress(SystemExit):       # --help; what is wrong is printed
             rt.make_parser().parse_args(words)
     assert len(said) >= 10 and capsys.readouterr().err == ""
-
 
 def test_readme_names_what_there_is():
     flags = {row.flag for row in rt.SETTINGS.values()} | {
@@ -966,7 +907,6 @@ def test_readme_names_what_there_is():
     assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= headings
     assert f"{len(rt.PROVIDERS)} forges" in README and f"{len(rt.KINDS)} kinds" in README
 
-
 def test_the_readme_s_example_of_embedding_runs_as_it_stands(tmp_path):
     example = re.search(r"```python\n(import bottle\n.*?)```", README, re.DOTALL)
     assert example
@@ -978,7 +918,6 @@ def test_the_readme_s_example_of_embedding_runs_as_it_stands(tmp_path):
 
 
 # == settings ==================================================================
-
 
 SETTING_ROWS = [
     # name             as a text                  what it gives                            by default         another text
@@ -1011,12 +950,10 @@ SETTING_ROWS = [
     ("log_level",      "DEBUG",                   "DEBUG",                                 "info",            "error"),
 ]
 
-
 def settings_of(*flags: str, stored: Sequence[dict[str, list[str]]] = (), **environ: str) -> rt.Settings:
     """What the command line makes of flags of ``serve``, of the environment and of stored settings."""
     args = rt.make_parser().parse_args(["serve", *flags]) if flags else None        # else it is what None gives
     return rt.Settings.from_outside({name: getattr(args, f"setting {name}", None) for name in rt.SETTINGS}, environ).merged_with(*stored)
-
 
 def test_settings_precedence():
     """A flag, the environment, what serve recorded, what the operator set, the default."""
@@ -1042,7 +979,6 @@ def test_settings_precedence():
         assert all(row.texts(value))                # an empty field of the page unsets it
         assert "p@mail" not in repr(rt.Settings(**{name: text})) and "a:b=c" not in repr(rt.Settings(**{name: text}))
 
-
 def test_settings_repeatable_and_keyed():
     for name, flags, text, values in [
         ("allow_network", ["10.1.2.3/8", "::1"], "10.1.2.3/8  ::1", ("10.0.0.0/8", "::1/128")),
@@ -1058,7 +994,6 @@ def test_settings_repeatable_and_keyed():
     found = settings_of("--token", "a=flag", RELEASETRACK_TOKENS="a=variable b=variable", stored=[
         {"token": ["b=serve", "c=serve"]}, {"token": ["c=operator", "d=operator"]}])
     assert dict(found.token) == {"a": "flag", "b": "variable", "c": "serve", "d": "operator"}
-
 
 def test_settings_invalid_values_are_named():
     for name, texts in [
@@ -1106,7 +1041,6 @@ def test_settings_invalid_values_are_named():
     with pytest.raises(rt.SettingError, match="forgejo.*npm"):
         rt.providers_with(rt.Settings(provider="home=cvs:https://cvs.example").provider)
 
-
 def test_settings_take_none_for_the_default_a_path_and_no_other_types(tmp_path):
     # Bug: Settings(db=os.environ.get("DB")) made a database called None
     assert rt.Settings(**dict.fromkeys(rt.SETTINGS)) == rt.Settings()
@@ -1115,7 +1049,6 @@ def test_settings_take_none_for_the_default_a_path_and_no_other_types(tmp_path):
     for name in rt.SETTINGS:
         with pytest.raises(rt.SettingError, match=f"{name}: invalid value.*not bytes"):
             rt.Settings(**{name: b"PLANTED"})
-
 
 CALLER = """
 import os, pathlib
@@ -1144,7 +1077,6 @@ with releasetrack.Service(chosen, providers=[acme], kinds={"sms": sms}, readers=
     assert releasetrack.verify("whsec_", {"webhook-id": tracked}, b"") or service.releases("o/p") or service.updates()
 """
 
-
 @pytest.mark.slow
 @pytest.mark.parametrize("added, says", [
     ("", "Success: no issues found in 2 source files"), ("releasetrack.Settings(port=b'80')", "caller.py:26: error: Argument \"port\""),
@@ -1160,7 +1092,6 @@ def test_file_and_its_caller_pass_mypy_strict(tmp_path, added, says):
 
 
 # == values ====================================================================
-
 
 def test_provider_time_becomes_utc_or_is_rejected():
     for text, date in [
@@ -1182,7 +1113,6 @@ def test_provider_time_becomes_utc_or_is_rejected():
         with pytest.raises(ValueError):
             rt.utc(text)
 
-
 def test_retry_after_is_seconds_or_a_date_and_at_most_a_day(monkeypatch):
     """https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7 has three forms of a date; the last names no zone, and is UTC."""
     monkeypatch.setenv("TZ", "America/New_York")
@@ -1196,7 +1126,6 @@ def test_retry_after_is_seconds_or_a_date_and_at_most_a_day(monkeypatch):
         assert rt.retry_after_seconds(header, 1767225600.0) == seconds, header      # 2026-01-01
     monkeypatch.undo()
     time.tzset()
-
 
 # Versions of real projects, one of each shape: as a rule by words should judge them, and as recorded answers of providers do.
 PRERELEASES = """
@@ -1226,7 +1155,6 @@ kube-prometheus-stack-74.0.0 controller-v1.10.1 api/v1.30.0 cli/v2.3.0 v1.0.0-in
 b4321 latest stable lts stable-alpine
 """.split()
 
-
 def test_prerelease_by_words_and_by_semver_on_real_versions():
     assert [version for version in PRERELEASES if not rt.prerelease_by_words(version)] == ["2.0.0-nullsafety.0"]
     assert [version for version in FINAL_VERSIONS if rt.prerelease_by_words(version)] == []      # a word before the number may be part of a name
@@ -1235,7 +1163,6 @@ def test_prerelease_by_words_and_by_semver_on_real_versions():
         assert rt.prerelease_by_semver(version), version
     for version in "1.0 v1.0.0 1.0.0+build-7 1.0+local.alpha1 @next/env@15.0.0 1.0.0.4".split():
         assert not rt.prerelease_by_semver(version), version
-
 
 @pytest.mark.parametrize("rules, versions", [
     (rt.GENERIC, "1.0-alpha1 1.0-beta.2 1.0-rc1 1.0-rc2 1.0 1.0.1 1.2 1.10 2.0"), (rt.GENERIC, "v0.9 1.0.0-rc.9 1.0.0-rc.10 v1.0.0 1.0.0.1"),
@@ -1257,19 +1184,16 @@ def test_prerelease_by_words_and_by_semver_on_real_versions():
 def test_versions_are_ordered_by_the_rules_of_their_ecosystem(rules, versions):
     assert sorted(reversed(versions.split()), key=rules.order) == versions.split()
 
-
 @pytest.mark.parametrize("rules", [rt.GENERIC, rt.EXACT, rt.IMAGES, rt.SEMVER, rt.PEP440, rt.MAVEN, rt.GEM, rt.PERL, rt.DEBIAN])
 def test_any_text_has_an_order(rules):
     """Digits that int() does not read, as a superscript two, made a check an internal error."""
     texts = ["", "1.0-\u00b2", "1.0+\u00b2", "\u00b2:1.0", "1.0~\u00b2", "\u0661.0", "1" * 200, "-", "+", "~", "v", "latest", "1!2", "1.0-a\u00b2", "1.0-ab2", "8u1u2-b\u0661", "+k3s1", "alpine3.-jdk"]
     assert len(sorted(texts, key=rules.order)) == len(texts) and {rules.is_prerelease(text) for text in texts} <= {True, False}
 
-
 @pytest.mark.parametrize("one, other", [
     ("1.0", "1.0.0"), ("1.0.Final", "1.0"), ("1.0-cr1", "1.0-rc1"), ("3.1-0", "3.1"), ("1.0-a1", "1-alpha-1"), ("1-ga-1", "1-1")])
 def test_versions_that_maven_takes_for_the_same(one, other):
     assert rt.MAVEN.order(one) == rt.MAVEN.order(other)
-
 
 @pytest.mark.parametrize("version, known, step", [
     ("2.0.0", "1.9.9", "major"), ("v2.0", "1.9 1.10", "major"), ("1.10", "1.9.9", "minor"), ("1.9.10", "1.9.9", "patch"),
@@ -1281,7 +1205,6 @@ def test_versions_that_maven_takes_for_the_same(one, other):
     ("20260102", "20260101", ""), ("1" * 40, "1.0", ""), ("0.0", "0", ""), ("", "1.0", ""), ("1.0", "0 -", "")])
 def test_version_step_above_the_highest_final_version_below(version, known, step):
     assert rt.version_steps([version], known.split()) == {version: step}
-
 
 def test_cves_are_found_once_each_in_order():
     for texts, found in [
@@ -1295,7 +1218,6 @@ def test_cves_are_found_once_each_in_order():
     ]:
         assert rt.cves_in(*texts) == found
     assert rt.cves_in(" ".join(f"CVE-2026-{number:05}" for number in range(16_000)))[-1:] == ("CVE-2026-00099",)      # F15
-
 
 def test_answer_that_would_take_much_memory_is_refused_in_words():
     """F3: 20 KB of gzip became 521 MiB."""
@@ -1311,7 +1233,6 @@ def test_answer_that_would_take_much_memory_is_refused_in_words():
         with pytest.raises(ValueError, match=words):
             getattr(rt.Answer("", 200, {}, body), kind)()
 
-
 def test_ids_are_26_characters_of_base32():
     ids = {rt.make_id() for _ in range(1000)}
     assert len(ids) == 1000 and all(re.fullmatch(r"[a-z2-7]{26}", id_) for id_ in ids)
@@ -1319,7 +1240,6 @@ def test_ids_are_26_characters_of_base32():
 
 
 # == limits ====================================================================
-
 
 def test_rate_window_starts_with_the_first_request_lasts_an_hour_and_refuses_what_costs_more_than_remains():
     windows = rt.RateLimiter(15)
@@ -1335,7 +1255,6 @@ def test_rate_window_starts_with_the_first_request_lasts_an_hour_and_refuses_wha
         few.take(f"name {at}", 5, float(at))
     assert [few.take(f"name {at}", 1, 11.0).is_open for at in (9, 10, 0)] == [False, False, True]
 
-
 @pytest.mark.parametrize("waiting, busy, size, begun", [
     # each an account, and maybe a host
     ("A A A A A A A A A A",   "",                8, "A A A A A A A A"),
@@ -1350,7 +1269,6 @@ def test_accounts_take_turns_within_the_limits_of_hosts(waiting, busy, size, beg
     found = rt.schedule_jobs(jobs(waiting, 10), jobs(busy, 100), size, 2)
     assert " ".join(f"{one.account_id}{one.host if int(one.host) > 0 else ''}" for one in found) == begun
 
-
 def test_few_of_an_account_and_not_all_together_wait_for_other_servers():
     waits = rt.ConcurrencyLimit(3)
     with waits.slot("a", 2) as first, waits.slot("a", 2) as second, waits.slot("a", 2) as third, waits.slot("b", 2) as fourth, waits.slot("b", 2) as fifth:
@@ -1358,12 +1276,10 @@ def test_few_of_an_account_and_not_all_together_wait_for_other_servers():
     with waits.slot("b", 1) as again:
         assert again and waits._waiting == ["b"]
 
-
 @pytest.fixture
 def cheap_hashes(monkeypatch):
     """Passwords are hashed in no time."""
     monkeypatch.setitem(rt._SCRYPT, "n", 2)
-
 
 def wrong(throttle: rt.LoginThrottle, account: str, address: str, now: float = 0.0) -> bool:
     """Whether a wrong password for an account that there is not was tried, and not refused."""
@@ -1371,7 +1287,6 @@ def wrong(throttle: rt.LoginThrottle, account: str, address: str, now: float = 0
         return not throttle.check(account, address, "wrong", None, now)
     except rt.TooMany:
         return False
-
 
 @pytest.mark.parametrize("tries", [
     # who tries from which address: "." for a wrong password, "+" for the right one, "x" for what is refused
@@ -1392,7 +1307,6 @@ def test_login_throttle_counts_by_account_and_address_and_by_address(cheap_hashe
             assert not refused or refused.value.retry_after == rt.HOUR
     assert throttle.check("me@x", "192.0.2.1", PASSWORD, hashed, 600.0 + rt.HOUR)
 
-
 def test_login_throttle_hashes_two_at_once_and_lets_two_wait(cheap_hashes):
     throttle, hashed = rt.LoginThrottle(), rt.hash_password(PASSWORD)
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
@@ -1403,7 +1317,6 @@ def test_login_throttle_hashes_two_at_once_and_lets_two_wait(cheap_hashes):
     assert throttle.check("me@x.example", "192.0.2.1", PASSWORD, hashed, 0.0)
     assert wrong(throttle, "me@x.example", "192.0.2.1")     # who was refused for want of a turn was not counted
 
-
 def test_signed_text_is_of_one_key_and_purpose():
     token = rt.sign("a.b", "key", "device me@x.example")
     assert rt.signed(token, "key", "device me@x.example") == "a.b"
@@ -1411,10 +1324,8 @@ def test_signed_text_is_of_one_key_and_purpose():
                                 (token[:-1], "key", "device me@x.example"), ("", "key", ""), (".", "key", ""), (f"{token}.", "key", "device me@x.example")):
         assert rt.signed(given, key, purpose) == "", given
 
-
 # RFC 6238, appendix B: the last six of its eight digits.
 CODES = {59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037", 20000000000: "353130"}
-
 
 def test_one_time_codes_are_those_of_rfc_6238():
     secret = base64.b32encode(b"12345678901234567890").decode()
@@ -1424,22 +1335,18 @@ def test_one_time_codes_are_those_of_rfc_6238():
         assert not any(rt.step_of_code(secret, given, now) for given in ("", code[:5], code + "0", "\u0662" * 6, "\ud800", "000000"))
     assert len({rt.make_base32(20) for _ in range(9)}) == 9
 
-
 @pytest.fixture
 def patterns() -> Iterator[rt.Helper]:
     with contextlib.closing(OwnHelper()) as made:
         yield made
 
-
 VERSIONS = ["1.0", "1.0-rc1", "2.0"]
 BACKTRACKING, SLOW_TO_COMPILE = "(a+)+$|x", "(?i)" + "[!-\uffff]" * 97       # with "aaa..!"; half a second
-
 
 def ruled_out(patterns: rt.Helper, rules: Any, versions: Sequence[str] = VERSIONS) -> list[bool]:
     found, wrong = patterns.match(rules, versions)
     assert not wrong
     return [version in found for version in versions]
-
 
 def test_pattern_excludes_matches_and_inverse_the_rest_of_versions_as_they_are():
     for rules, excluded in (
@@ -1455,12 +1362,10 @@ def test_pattern_excludes_matches_and_inverse_the_rest_of_versions_as_they_are()
     odd = ["line\nbreak", '"quoted"', "é", "\ud800", "x" * 200, ""]
     assert ruled_out(HELPER, [("^line\nbreak$|^\"quoted\"$|^é$|^\ud800$|^x{200}$|^$", False)], odd) == [True] * 6
 
-
 def test_pattern_that_takes_too_long_excludes_nothing():
     for evil in ((BACKTRACKING, False), (SLOW_TO_COMPILE + "[!-\uffff]" * 300, True)):
         found, wrong = HELPER.match([evil, ("(", True), ("rc", False)], ["a" * 40 + "!", "1-rc"])
         assert found == {"1-rc"} and "takes longer" in wrong[0] and "'(' is not" in wrong[1] and len(wrong) == 2
-
 
 @pytest.mark.slow
 def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(patterns):
@@ -1478,11 +1383,9 @@ def test_patterns_that_take_all_the_time_are_ended_and_others_wait_for_so_long(p
     patterns._patience = 30.0
     assert ruled_out(patterns, [("rc", False)]) == [False, True, False]
 
-
 # Small, and each of its services has the members of another.
 HEAVY = "services:\n  a: &a\n    image: x:1\n" + "".join(f"    k{at}: 1\n" for at in range(1500)) + "".join(
     f"  s{at}:\n    <<: *a\n" for at in range(12_000))
-
 
 def test_helper_says_what_is_wrong_with_a_text_and_reads_the_next():
     for text, said in (("[" * 900_000, "is nested too deep"), ("[", "is not JSON")):
@@ -1490,13 +1393,11 @@ def test_helper_says_what_is_wrong_with_a_text_and_reads_the_next():
             HELPER.run(rt.pins_in, "bom.json", text, {})
     assert [rt.Pin(*pin).name for pin in HELPER.run(rt.pins_in, "requirements.txt", "flask==3.0\n", {})] == ["flask"]
 
-
 @pytest.mark.slow
 def test_helper_does_not_stop_this_process(patterns):
     """Nor does it take this one's time or memory."""
     with at_most(0.5, 8 * len(HEAVY)), pytest.raises(ValueError, match="takes (longer than 5 s|more than 1024 MiB of memory) to read"):
         patterns.run(rt.pins_in, "c.yaml", HEAVY, {})
-
 
 def test_lock_file_of_version_1_that_is_nested_takes_little_memory():
     """Each of its packages had its whole path: 878 KiB took 250 MiB."""
@@ -1505,7 +1406,6 @@ def test_lock_file_of_version_1_that_is_nested_takes_little_memory():
     with at_most(5, 6 * rt.MIB):
         found = rt.pins_in("package-lock.json", text, {})
     assert len(found) == 5001 and not found[1].is_direct
-
 
 def test_helper_that_ended_is_started_again(patterns):
     """After its minute without a text, which SIGALRM ends, and in a process that was forked."""
@@ -1525,11 +1425,9 @@ def test_helper_that_ended_is_started_again(patterns):
     first = patterns._processes[os.getpid()]
     assert is_right() and patterns._processes[os.getpid()] is first
 
-
 def program(code: str, *argv: str, folder: str = str(PROGRAM.parent)) -> str:
     """What a program of its own prints that imports releasetrack from a folder or a zip file."""
     return subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {folder!r})\n{code}", *argv], check=True, capture_output=True, text=True, timeout=60).stdout
-
 
 TRIED = """
 import releasetrack
@@ -1549,7 +1447,6 @@ sys.exec_prefix = sys.base_exec_prefix = os.path.dirname(sys.argv[1])
 tried()
 """
 
-
 def test_helper_runs_where_this_program_is_no_python(tmp_path):
     """As under uWSGI, whose sys.executable is itself; where there is no Python at all, an error says so."""
     own = tmp_path / "uwsgi"
@@ -1560,12 +1457,10 @@ def test_helper_runs_where_this_program_is_no_python(tmp_path):
     assert none.startswith("Files and patterns cannot be read: ") and str(tmp_path / "bin" / "python3.") in none
     assert not (tmp_path / "uwsgi.was-run").exists()
 
-
 def test_helper_runs_where_the_module_is_in_a_zip_file(tmp_path):
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as packed:
         packed.write(PROGRAM, "releasetrack.py")
     assert program(f"{TRIED}\ntried()", folder=str(tmp_path / "all.zip")) == "({'1-rc'}, {})\n"
-
 
 def test_pace_allows_so_many_in_any_so_many_seconds():
     for requests, seconds, times, waits in (
@@ -1578,7 +1473,6 @@ def test_pace_allows_so_many_in_any_so_many_seconds():
     ):
         pace = rt.Pace(requests, seconds)
         assert [pace.take(at) for at in times] == pytest.approx(waits)
-
 
 def test_password_of_8_to_1024_bytes_is_hashed_by_scrypt_with_salt(cheap_hashes):
     algorithm, salt, digest = HASHED.split("$")
@@ -1593,7 +1487,6 @@ def test_password_of_8_to_1024_bytes_is_hashed_by_scrypt_with_salt(cheap_hashes)
         with pytest.raises(rt.Invalid, match=f"^password must have {expected}"):
             rt.read_password(password)
 
-
 def test_address_is_in_networks():
     networks = ("10.0.0.0/8", "192.0.2.7/32", "fd00::/8")
     for address in ("10.1.2.3", "192.0.2.7", "::ffff:10.1.2.3", "::FFFF:0a01:0203", "fd00::1", "fd00::1%eth0"):
@@ -1601,7 +1494,6 @@ def test_address_is_in_networks():
     for address in ("192.0.2.8", "::ffff:11.0.0.1", "fe00::1", "10.1.2.3, 1.2.3.4", "10.1.2.3:443", "[fd00::1]", "010.1.2.3",
                     "10.1.2", "0x0a010203", "167837955", "１0.1.2.3", "unknown", "unix:", ""):
         assert not rt.in_networks(address, networks), address
-
 
 def test_html_becomes_plain_text():
     for markup, text in [
@@ -1619,9 +1511,7 @@ def test_html_becomes_plain_text():
     ]:
         assert rt.plain_text(markup) == text
 
-
 BASE = "https://h.example/o/r/releases/tag/v1?x=1"
-
 
 def test_note_links_are_made_absolute():
     for markup, expected in [
@@ -1650,7 +1540,6 @@ def test_note_links_are_made_absolute():
         assert expected is None or found == expected
         assert expected is None or rt.absolute_links(found, BASE) == found
 
-
 @pytest.mark.slow
 def test_hostile_notes_are_read_fast():
     assert rt.plain_text("<p>a &#" + "9" * 5000 + "; b</p>").startswith("a ")
@@ -1666,10 +1555,8 @@ def test_hostile_notes_are_read_fast():
 
 # == store =====================================================================
 
-
 NOW = 1_772_359_200.0       # 2026-03-01T10:00:00Z
 PRESENT_SCHEMA = max(rt.MIGRATIONS) + 1
-
 
 @pytest.fixture
 def empty_store(tmp_path: pathlib.Path) -> Iterator[rt.Store]:
@@ -1682,15 +1569,12 @@ def empty_store(tmp_path: pathlib.Path) -> Iterator[rt.Store]:
         assert sql(made, WRONG_DATES) == []
     made.close()
 
-
 # What every store has to keep true.
 WRONG_DATES = """SELECT name, newest_date FROM project JOIN source ON source.id = source_id
                   WHERE newest_date != coalesce((SELECT max(date) FROM release WHERE source_id = source.id), '')"""
 
-
 def an_account(store: rt.Store, email: str = "me@example.org", is_admin: bool = False) -> rt.Account:
     return store.accounts.add("user", email, email.partition("@")[0], HASHED, is_admin)
-
 
 def a_project(store: rt.Store, account: rt.Account, name: str, *releases: rt.Release, events: Any = (), **settings: Any) -> rt.Project:
     """A project whose source has been checked, and is due again at once."""
@@ -1699,45 +1583,36 @@ def a_project(store: rt.Store, account: rt.Account, name: str, *releases: rt.Rel
     assert store.sources.record_check(source.id, "test", rt.CheckResult(NOW, after=by_version(releases), events=events))
     return project
 
-
 def by_version(releases: Iterable[rt.Release]) -> dict[str, rt.Release]:
     return {one.version: one for one in releases}
-
 
 def a_release(version: str, minute: int = 0, **about: Any) -> rt.Release:
     return rt.Release(version, f"2026-03-01T10:{minute:02}:00Z", **about)
 
-
 def a_hook(store: rt.Store, account: rt.Account, name: str = "hook", **about: Any) -> rt.Destination:
     return new_destination(store, account.id, "webhook", name, {"url": "https://hook.example"}, rt.make_signing_secret(), **about)
-
 
 def due_names(store: rt.Store, now: float, *providers: str, limit: int = 99) -> list[str]:
     """What is due of these providers, "provider name", longest due first."""
     return [f"{provider} {name}" for _, _, provider, name in store.sources.due(providers, now, limit)]
 
-
 def claim_due(store: rt.Store, claimant: str, now: float, limit: int = 99) -> list[rt.Source]:
     """What is due of "forge", claimed."""
     return store.sources.claim([id_ for id_, *_ in store.sources.due(["forge"], now, limit)], claimant, now, now)
-
 
 def everything(store: rt.Store) -> dict[str, list[str]]:
     """All rows of all tables."""
     tables = [name for name, in sql(store, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")]
     return {table: sorted(map(repr, sql(store, f"SELECT * FROM {table}"))) for table in tables}
 
-
 def sql(store: rt.Store, statement: str, *values: Any) -> list[tuple[Any, ...]]:
     """What a statement gives on this thread's connection."""
     return [tuple(row) for row in store.database.connection.execute(statement, values)]
-
 
 def files_of(store: rt.Store) -> dict[str, bytes]:
     """What stands in the store's file and its companions."""
     folder = pathlib.Path(store.database.path).parent
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
 
 def test_store_schema_is_strict_and_connections_are_safe(empty_store):
     promised = {"foreign_keys": 1, "journal_mode": "wal", "synchronous": 2, "secure_delete": 1, "busy_timeout": 3000}
@@ -1752,7 +1627,6 @@ def test_store_schema_is_strict_and_connections_are_safe(empty_store):
         empty_store, "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite%' AND type = 'table'")
     assert len(tables) > 10 and all(strict for _, strict in tables), tables
 
-
 def test_store_files_and_backups_are_private(tmp_path):
     before = os.umask(0o022)
     try:
@@ -1766,18 +1640,15 @@ def test_store_files_and_backups_are_private(tmp_path):
     assert {"a.db", "a.db-wal", "a.db-shm", "copy.db"} == set(modes)
     assert set(modes.values()) == {"0o600"}, modes
 
-
 def newer(path: pathlib.Path) -> None:
     rt.Store(str(path)).close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {PRESENT_SCHEMA + 1}")
 
-
 def foreign(path: pathlib.Path, version: int = 0) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE bookmark (url TEXT)")
         connection.execute(f"PRAGMA user_version = {version}")
-
 
 def test_store_is_created_by_several_threads_at_once(tmp_path):
     barrier = threading.Barrier(4)
@@ -1791,7 +1662,6 @@ def test_store_is_created_by_several_threads_at_once(tmp_path):
             for made in [pool.submit(make, number) for _ in range(4)]:
                 made.result()
 
-
 def test_store_at_a_relative_path_is_found_after_chdir(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elsewhere").mkdir()
@@ -1800,7 +1670,6 @@ def test_store_at_a_relative_path_is_found_after_chdir(tmp_path, monkeypatch):
         account = pool.submit(an_account, store).result()       # in a thread, with a connection of its own
         assert store.accounts.all() == [account] and store.database.problem() == ""
     assert not list((tmp_path / "elsewhere").iterdir())
-
 
 # Settings, and the number that rises with each change
 
@@ -1822,7 +1691,6 @@ def test_revision_rises_with_each_commit_of_any_thread_or_process(empty_store):
         now, = set(crowd.map(lambda _: empty_store.database.revision(), range(2000)))
     assert now > seen
 
-
 def test_store_works_on_in_a_forked_process(empty_store):
     # With connections of its own, and with no answer that was kept before
     account, seen = an_account(empty_store), empty_store.database.revision()
@@ -1838,7 +1706,6 @@ def test_store_works_on_in_a_forked_process(empty_store):
     assert [tag.name for tag in empty_store.tags.of_account(account.id)] == ["of the child", "of the parent"]
     assert sql(empty_store, "PRAGMA integrity_check") == [("ok",)]
 
-
 # How hot queries are served
 
 @pytest.fixture
@@ -1853,7 +1720,6 @@ def busy(empty_store: rt.Store) -> argparse.Namespace:
     empty_store.sessions.add(account.id, "token", "127.0.0.1", "a test")
     return argparse.Namespace(store=empty_store, account=account, key=key, tag=tag, project=project, hook=hook)
 
-
 def plans(store: rt.Store, call: Callable[[], Any]) -> dict[str, list[str]]:
     """The statements that a call runs, with SQLite's plan of each."""
     said: list[str] = []
@@ -1866,20 +1732,16 @@ def plans(store: rt.Store, call: Callable[[], Any]) -> dict[str, list[str]]:
     assert queries, said
     return {query: [row[3] for row in sql(store, "EXPLAIN QUERY PLAN " + query)] for query in queries}
 
-
 # Beside these, only what an account has few of (keys, tags, destinations), and json_each.
 # An account is looked for where it is enough that there is one.
 BIG = "api_key session source release note project project_tag project_destination event delivery attempt"
 
-
 def an_outcome(delivery_id: str) -> rt.Outcome:
     return rt.Outcome(NOW, 204, None, 0.1, "127.0.0.1", "", delivery_id, "delivered", NOW)
-
 
 def a_held_digest(busy: argparse.Namespace) -> None:
     """One that is due."""
     busy.store.database.connection.execute("UPDATE delivery SET is_held = 1, is_digested = 1 WHERE rowid IN (SELECT max(rowid) FROM delivery)")
-
 
 BLANK = rt.Project.blank("", "github", "o/r")
 HOT_QUERIES = {
@@ -1922,7 +1784,6 @@ HOT_QUERIES = {
     "projects, a page":            (True, lambda b: b.store.projects.page(b.account.id, "updated", False, "forge", b.tag.id)),
 }
 
-
 @pytest.mark.parametrize("about", HOT_QUERIES)
 def test_query_uses_an_index_and_does_not_sort(busy, about):
     may_sort_few, call = HOT_QUERIES[about]
@@ -1932,7 +1793,6 @@ def test_query_uses_an_index_and_does_not_sort(busy, about):
             scan = re.match(r"SCAN (\w+)(?:.* INDEX (\w+))?", step)
             assert not scan or scan[1] not in BIG.split() or scan[2] in partial, (step, statement)
             assert may_sort_few or not step.startswith("USE TEMP B-TREE"), (step, statement)
-
 
 def test_lists_by_newest_release_follow_what_is_recorded(empty_store):
     """An added project of a source that has releases, new ones, and those that are too old to be kept."""
@@ -1954,19 +1814,16 @@ def test_lists_by_newest_release_follow_what_is_recorded(empty_store):
         assert empty_store.sources.record_check(project.source_id, "test", rt.CheckResult(NOW, **found))
         assert newest() == names and sql(empty_store, WRONG_DATES) == []
 
-
 def test_query_that_scans_or_sorts_would_be_seen(busy):
     steps = [step for plan in plans(busy.store, lambda: busy.store.database.rows(
         "SELECT id FROM project WHERE note = 'x' ORDER BY note || id")).values() for step in plan]
     assert any(step.startswith("SCAN project") for step in steps)
     assert any(step.startswith("USE TEMP B-TREE") for step in steps)
 
-
 SEARCHES = {
     "react": "react 19.1 19.0", "REACT 19.1": "react 19.1", "hooks": "react 19.1", "19 hooks": "react 19.1", "19.": "react 19.1 19.0",
     "vue hooks": "", "one title": "vue 1.0", "50%": "vue 1.0", "%": "vue 1.0", "_": "", "\\": "", "theirs": "", "": "react 19.1 vue 1.0 react 19.0",
     "b\u00fccher": "vue 1.0", **dict.fromkeys(['"', "'", "* OR NEAR(", "-x", "a\0b", "x" * 10_000, "%_" * 30_000, "x " * 5_000, "\ud800"], "")}
-
 
 def test_search_finds_words_of_names_versions_and_notes(empty_store):
     note = functools.partial(rt.Note, url="https://forge.example")
@@ -1979,7 +1836,6 @@ def test_search_finds_words_of_names_versions_and_notes(empty_store):
         for one in empty_store.releases.latest(mine.id, text=text)[0]:
             found += [one.release.version] if one.project.name in found[-2:-1] else [one.project.name, one.release.version]
         assert " ".join(found) == expected, text[:40]
-
 
 def test_query_cost_does_not_grow_with_projects(empty_store):
     # In steps of SQLite's machine; a list of projects is what grows
@@ -2005,7 +1861,6 @@ def test_query_cost_does_not_grow_with_projects(empty_store):
     for before, call in zip(few, calls):
         assert 10 < steps(call) < 1.3 * before
 
-
 # Claims
 
 def test_source_claims_longest_due_first_by_provider(empty_store):
@@ -2017,7 +1872,6 @@ def test_source_claims_longest_due_first_by_provider(empty_store):
     assert due_names(empty_store, NOW, "npm", "forge", "hex", limit=2) == ["forge p4", "npm p3", "npm p2", "forge p1"]
     assert [source.name for source in claim_due(empty_store, "me", NOW)] == ["p1", "p4"]
     assert due_names(empty_store, NOW, "forge", "git") == ["git p5"]
-
 
 @pytest.mark.parametrize("claimed_at, renewed_at, asked_at, is_free", [
     (0,         None, 1,                  False),
@@ -2044,7 +1898,6 @@ def test_claim_lasts_a_lease_unless_renewed(busy, claimed_at, renewed_at, asked_
     assert [one.id for one in store.sources.claim_abandoned("b", asked + rt.LEASE)] == [source.id] * is_free
     assert bool(store.sources.claim([busy.project.source_id], "c", later))       # in the end, anyhow
 
-
 def test_destination_is_claimed_by_one_claimant(busy):
     other = a_hook(busy.store, busy.account, "other")
     put_digest(busy.store, busy.project, [busy.hook, other], "123", NOW, is_digested=False)
@@ -2060,7 +1913,6 @@ def test_destination_is_claimed_by_one_claimant(busy):
     busy.store.outbox.record_attempts(busy.hook.id, "a", [an_outcome(delivery.id)])
     assert claim(busy.hook.id, 9, "c", late) == []
 
-
 @pytest.mark.parametrize("record", [
     lambda store, id_: store.sources.record_check(id_, "a", rt.CheckResult(NOW + 9, after=by_version([a_release("2.0")]))),
     lambda store, id_: store.sources.record_check(id_, "a", rt.CheckResult(NOW + 9, error="it is gone", is_not_found=True)),
@@ -2075,14 +1927,12 @@ def test_source_claim_that_was_lost_writes_nothing(busy, record):
     assert store.sources.record_check(source_id, "b", rt.CheckResult(NOW + 9, after=by_version([a_release("2.0")])))
     assert [release.version for release in store.releases.page(busy.project, 1)[0]] == ["2.0", "0", "1.0"]
 
-
 NEXT_SCHEMA = {PRESENT_SCHEMA: f"""
     ALTER TABLE account ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue';
     CREATE TRIGGER account_painted AFTER UPDATE OF colour ON account BEGIN
         UPDATE account SET name = NEW.colour WHERE id = NEW.id;
     END;
     PRAGMA user_version = {PRESENT_SCHEMA + 1};"""}
-
 
 def test_migration_changes_the_schema_and_keeps_a_copy_of_the_old_store(tmp_path):
     path = str(tmp_path / "old.db")
@@ -2097,7 +1947,6 @@ def test_migration_changes_the_schema_and_keeps_a_copy_of_the_old_store(tmp_path
         assert kept.accounts.all() == [account] and sql(kept, "PRAGMA user_version") == [(PRESENT_SCHEMA,)]
     with pytest.raises(rt.StoreError, match="newer releasetrack"):
         rt.Store(path)
-
 
 STORES: dict[int, str] = {       # of each older schema, without its views: a store with rows of every table, as that schema was written
     7: """
@@ -2170,15 +2019,12 @@ PRAGMA user_version = 7;
 """,
 }
 
-
 STORES[8] = STORES[7] + rt.MIGRATIONS[7]
-
 
 def old_store(path: pathlib.Path, script: str) -> str:
     with contextlib.closing(sqlite3.connect(path)) as old:
         old.executescript(script)
     return str(path)
-
 
 def rows_of(path: str | pathlib.Path) -> dict[str, list[dict[str, Any]]]:
     """All rows of all tables, by the names of their columns."""
@@ -2186,7 +2032,6 @@ def rows_of(path: str | pathlib.Path) -> dict[str, list[dict[str, Any]]]:
         db.row_factory = sqlite3.Row
         tables = [row["name"] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         return {table: sorted((dict(row) for row in db.execute(f"SELECT * FROM {table}")), key=repr) for table in tables}
-
 
 @pytest.mark.parametrize("number", range(7, PRESENT_SCHEMA))
 def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_path, number):
@@ -2214,7 +2059,6 @@ def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_
     assert {table: [{name: row[name] for name in old if name in row} for row, old in zip(after[table], rows, strict=True)]
             for table, rows in before.items()} == before, "lost, or changed"
 
-
 @pytest.mark.parametrize("script", [STORES[7], re.sub(r',"previous":.*?"previous_label":""', "", STORES[7])])       # the second of its first day
 def test_store_of_schema_7_is_used_as_it_was(tmp_path, script):
     with contextlib.closing(rt.Store(old_store(tmp_path / "old.db", script), clock=lambda: NOW)) as store:
@@ -2229,7 +2073,6 @@ def test_store_of_schema_7_is_used_as_it_was(tmp_path, script):
         assert [one.id for one in store.outbox.claim("d", 9, "me", NOW)] == ["pending", "retrying"]
         assert store.projects.add("b", "npm", "x", "x", {})[1].id == 10, "the id of a source that is gone"
 
-
 @pytest.mark.parametrize("script", [
     f"CREATE TABLE account (id TEXT); PRAGMA application_id = 1920234091; PRAGMA user_version = {n}" for n in range(7)])
 def test_store_of_a_schema_that_cannot_be_upgraded_is_refused_in_one_line(tmp_path, script):
@@ -2240,7 +2083,6 @@ def test_store_of_a_schema_that_cannot_be_upgraded_is_refused_in_one_line(tmp_pa
     assert re.fullmatch(r".*/old\.db has schema [0-6] of .*, which cannot be upgraded; it is left as it is: .*--db.*", str(refused.value))
     assert rows_of(path) == before
 
-
 def test_migration_that_fails_leaves_the_old_schema(tmp_path):
     path = str(tmp_path / "old.db")
     rt.Store(path).close()
@@ -2248,7 +2090,6 @@ def test_migration_that_fails_leaves_the_old_schema(tmp_path):
         rt.Store(path, migrations={**rt.MIGRATIONS, PRESENT_SCHEMA: "ALTER TABLE account ADD COLUMN colour TEXT;\nDROP TABLE nothing;"})
     with contextlib.closing(rt.Store(path)) as store:
         assert sql(store, "PRAGMA user_version") == [(PRESENT_SCHEMA,)] and an_account(store)
-
 
 def test_source_is_missing_after_a_day(tmp_path):
     now = [NOW]
@@ -2276,7 +2117,6 @@ def test_source_is_missing_after_a_day(tmp_path):
         assert check(1, None) == (False, None)
         assert check(1, True) == (False, now[0])                                                # counted anew
 
-
 def test_source_waits_no_longer_than_its_interval_and_a_failing_one_up_to_a_day(busy):
     """Whatever the interval was before: the one that is set now, or its provider's own."""
     id_ = busy.project.source_id
@@ -2290,7 +2130,6 @@ def test_source_waits_no_longer_than_its_interval_and_a_failing_one_up_to_a_day(
         due_at = busy.store.sources.get(id_).next_check_at - NOW
         assert due_at == hours * rt.HOUR if stays else due_at < rt.HOUR, (error, hours)
 
-
 def test_exclusions_follow_what_is_installed(empty_store):
     """A tag such as "latest" is another version by now, and what may follow it is less, or more."""
     account = an_account(empty_store)
@@ -2299,7 +2138,6 @@ def test_exclusions_follow_what_is_installed(empty_store):
     for ruled_out in (["16", "17"], ["17"], [], ["18"]):
         empty_store.projects.record_verdicts(rt.RuleResult(project, ruled_out))
         assert [one.version for one in empty_store.releases.page(project, 1)[0] if one.is_ruled_out] == ruled_out[::-1]
-
 
 def test_skip_leaves_what_was_attempted(world):
     """It is retried until it is delivered: a receiver may have it already."""
@@ -2311,7 +2149,6 @@ def test_skip_leaves_what_was_attempted(world):
     for version in ("1.0", "1.1", "1.2"):
         world.ask("POST", f"/v1/projects/{project.id}", {"skipped_version": version})
     assert world.states() == {"1.0": "retrying", "1.1": "retrying", "1.2": "skipped"}
-
 
 def test_clock_a_year_fast_delays_no_check_for_a_year_and_keeps_no_session(busy):
     # Nothing waits longer than a day and its jitter. Bug: a session lived until that date and 90 days more
@@ -2328,7 +2165,6 @@ def test_clock_a_year_fast_delays_no_check_for_a_year_and_keeps_no_session(busy)
     assert len(store.outbox.due_destinations(NOW, rt.KINDS)) == 1 and len(claim_due(store, "b", NOW + rt.DAY * 1.1)) == 2
     assert store.sessions.find("future") is None
 
-
 # What goes, and what stays
 
 def test_code_and_recovery_code_are_used_once_by_one_of_many(empty_store):
@@ -2344,7 +2180,6 @@ def test_code_and_recovery_code_are_used_once_by_one_of_many(empty_store):
     assert [empty_store.accounts.turn_off_second_factor(account.id) for _ in range(2)] == [True, False]
     assert not empty_store.accounts.use_code(account.id, 99, "two") and not empty_store.accounts.get(account.id).totp_secret
 
-
 def test_account_has_a_hundred_sessions_at_most(empty_store):
     mine, theirs = an_account(empty_store), an_account(empty_store, "other@example.org")
     empty_store.sessions.add(theirs.id, "theirs", "", "")
@@ -2352,7 +2187,6 @@ def test_account_has_a_hundred_sessions_at_most(empty_store):
         empty_store.sessions.add(mine.id, f"token {at}", "", str(at))
     assert {one.agent for one in empty_store.sessions.of_account(mine.id)} == {str(3 + at) for at in range(rt.SESSIONS_PER_ACCOUNT)}
     assert empty_store.sessions.find("theirs")
-
 
 def test_account_removal_leaves_nothing_in_any_table(empty_store):
     def fill(email: str, *names: str) -> rt.Account:
@@ -2384,7 +2218,6 @@ def test_account_removal_leaves_nothing_in_any_table(empty_store):
     assert everything(empty_store) == before
     assert sql(empty_store, "PRAGMA foreign_key_check") == []
 
-
 def test_source_is_removed_with_its_last_project_and_its_check_is_not_recorded(empty_store):
     me, you = an_account(empty_store), an_account(empty_store, "you@example.org")
     mine = a_project(empty_store, me, "acme/app", a_release("1.0", note=rt.Note("t", "m", "u")))
@@ -2400,14 +2233,12 @@ def test_source_is_removed_with_its_last_project_and_its_check_is_not_recorded(e
     assert not empty_store.sources.record_check(yours.source_id, "me", rt.CheckResult(NOW + 9, after=by_version([a_release("1.0")])))
     assert empty_store.releases.page(other, 1)[0] == []
 
-
 REMOVALS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], list[str]]]] = {     # what is removed, and the secrets that are gone then
     "a key":      (lambda b: b.store.keys.remove(b.account.id, "test"), lambda b: [b.key.secret]),
     "a webhook":  (lambda b: b.store.destinations.remove(b.hook.id), lambda b: [b.hook.secret]),
     "an account": (lambda b: b.store.accounts.remove(b.account.id), lambda b: [b.key.secret, b.hook.secret, HASHED]),
     "a setting":  (lambda b: b.store.config.change("token", lambda _: []), lambda b: ["github=a-secret-word"]),
 }
-
 
 @pytest.mark.parametrize("about", REMOVALS)
 def test_secret_that_was_removed_is_in_no_file(busy, about):
@@ -2421,7 +2252,6 @@ def test_secret_that_was_removed_is_in_no_file(busy, about):
             assert about != "a key" or (rt.secret_hash(busy.key.secret) in data) is is_there is (busy.store.keys.by_secret(busy.key.secret) is not None)
             remove(busy) if is_there else None
 
-
 # Backups, locks and full disks
 
 def fill_with_notes(store: rt.Store, megabytes: int) -> rt.Account:
@@ -2429,7 +2259,6 @@ def fill_with_notes(store: rt.Store, megabytes: int) -> rt.Account:
     account, note = an_account(store), rt.Note("t", os.urandom(rt.MIB // 16).hex(), "u")
     a_project(store, account, "acme/app", *(a_release(f"1.{number}", note=note) for number in range(8 * megabytes)))
     return account
-
 
 def test_backup_while_others_write_is_consistent(empty_store, tmp_path):
     # At 100 rows a second
@@ -2458,7 +2287,6 @@ def test_backup_while_others_write_is_consistent(empty_store, tmp_path):
     assert restored.accounts.by_email("me@example.org") == account
     restored.close()
 
-
 def test_backup_that_fails_leaves_the_old_one(empty_store, tmp_path):
     fill_with_notes(empty_store, 1)
     (tmp_path / "backups").mkdir()
@@ -2471,12 +2299,10 @@ def test_backup_that_fails_leaves_the_old_one(empty_store, tmp_path):
     assert [path.name for path in (tmp_path / "backups").iterdir()] == ["copy.db"]
     assert (tmp_path / "backups" / "copy.db").read_text() == "the old one"
 
-
 def with_a_store(path: pathlib.Path, *lines: str, **about: Any) -> subprocess.Popen[bytes]:
     """A process that has a store open and runs these lines, the last of which may kill it."""
     program = "\n".join(["import os, releasetrack as rt, sys", "store = rt.Store(sys.argv[1])", *lines])
     return subprocess.Popen([sys.executable, "-c", program, str(path)], cwd=PROGRAM.parent, **about)
-
 
 def test_restore_replaces_a_store_that_nobody_uses(tmp_path):
     path, copy = tmp_path / "a.db", str(tmp_path / "copy.db")
@@ -2505,7 +2331,6 @@ def test_restore_replaces_a_store_that_nobody_uses(tmp_path):
         with contextlib.closing(rt.Store(str(one))) as restored:
             assert restored.accounts.all() == [account]
 
-
 def test_restore_refuses_what_is_no_file_and_what_would_run(tmp_path):
     path, copy = str(tmp_path / "a.db"), str(tmp_path / "copy.db")
     with contextlib.closing(rt.Store(path)) as store:
@@ -2528,7 +2353,6 @@ def test_restore_refuses_what_is_no_file_and_what_would_run(tmp_path):
     with contextlib.closing(rt.Store(path)) as store:
         assert store.accounts.all() == [account]
 
-
 def test_restore_by_hand_beside_an_old_log_is_refused(tmp_path):
     # Review F16: SQLite writes the log of the killed service into the backup, which is then corrupt
     path, copy = tmp_path / "a.db", tmp_path / "copy.db"
@@ -2546,7 +2370,6 @@ def test_restore_by_hand_beside_an_old_log_is_refused(tmp_path):
         rt.Store(str(path))
     rt.restore(str(copy), str(path))
     rt.Store(str(path)).close()
-
 
 def test_summary_of_a_source_that_joins_another_is_sent_once(world):
     """Bug: both announced it."""
@@ -2571,7 +2394,6 @@ def test_summary_of_a_source_that_joins_another_is_sent_once(world):
 
 
 # == fetching ==================================================================
-
 
 class Raw(socketserver.ThreadingTCPServer):
     """A server on loopback that answers below HTTP: ``talk`` is given each connection, which then ends."""
@@ -2604,7 +2426,6 @@ class Raw(socketserver.ThreadingTCPServer):
         self.shutdown()
         self.server_close()
 
-
 @pytest.fixture
 def talk() -> Iterator[Callable[..., Raw]]:
     """Makes raw servers: of a function that is given ``(server, connection)``, or of bytes to answer with."""
@@ -2623,17 +2444,14 @@ def talk() -> Iterator[Callable[..., Raw]]:
             return server
         yield make
 
-
 class Hurried(rt.Fetcher):
     """A fetcher that has half a second for an exchange, and 256 KiB for a provider's answer."""
 
     def _exchange(self, seconds: float, most_bytes: int, is_trusted: bool) -> Any:
         return super()._exchange(0.5, min(most_bytes, 256 * rt.KIB), is_trusted)
 
-
 def a_post(url: str, body: bytes = b"{}", **headers: str) -> rt.Request:
     return rt.Request(url, {name.replace("_", "-"): value for name, value in headers.items()}, "POST", body)
-
 
 def failure_of(ask: Callable[[], Any], kind: type[rt.ReleasetrackError] = rt.Unreachable) -> str:
     """What went wrong, in words: one sentence without the name of a Python type."""
@@ -2644,7 +2462,6 @@ def failure_of(ask: Callable[[], Any], kind: type[rt.ReleasetrackError] = rt.Unr
     assert len(words) > 5 and "\n" not in words and "Error(" not in words, words
     return words
 
-
 def dripping(first: bytes, rest: bytes) -> Callable[[Raw, socket.socket], None]:
     def talk_(server: Raw, connection: socket.socket) -> None:
         connection.recv(65536)
@@ -2653,7 +2470,6 @@ def dripping(first: bytes, rest: bytes) -> Callable[[Raw, socket.socket], None]:
             connection.sendall(rest[at:at + 1])
             time.sleep(0.02)
     return talk_
-
 
 def endless(first: bytes, again: bytes) -> Callable[[Raw, socket.socket], None]:
     def talk_(server: Raw, connection: socket.socket) -> None:
@@ -2664,15 +2480,12 @@ def endless(first: bytes, again: bytes) -> Callable[[Raw, socket.socket], None]:
             server.got.append(again)
     return talk_
 
-
 def is_silent(server: Raw, connection: socket.socket) -> None:
     server.read_head(connection)
     time.sleep(20)
 
-
 def reads_nothing(server: Raw, connection: socket.socket) -> None:
     time.sleep(20)
-
 
 TOO_LONG, TOO_MUCH = "longer than 0.5 s", "larger than"
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -2688,7 +2501,6 @@ PEERS = [
     (reads_nothing,                                                    "https", "in time", "in time"),
     (dripping(b"\x16\x03\x03\x10\x00\x02\x00\x0f\xfc\x03\x03", b"x" * 1000), "https", "in time", "in time"),
 ]
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["post", "fetch"])
@@ -2722,7 +2534,6 @@ def test_exchange_ends_within_deadline_and_byte_budget(talk, way):
     assert "stopped" in failure_of(lambda: fetcher.post(a_post(server.url), True))
     assert time.monotonic() - began < 15
 
-
 # Certificates of localhost (openssl, Ed25519), one of them valid until 2124, the other until 2021, and the key of both.
 KEY = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIKTUrevHwjVRdYu/12RRV+JXzXWYB4cZLlUHG+viGuKI\n-----END PRIVATE KEY-----\n"
 LEAVES = {
@@ -2744,14 +2555,12 @@ fS9oIt2E9nwqY/G49PJQIu3Q9z754157eQEtWr7rz/Qi11YyZqWvAek6zjNsC2CFqbQpky8Qo=
 """,
 }
 
-
 def server_context(folder: pathlib.Path, leaf: str) -> ssl.SSLContext:
     path = folder / f"{leaf}.pem"
     path.write_text(KEY + LEAVES[leaf])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
     return context
-
 
 def tls_server(talk: Callable[..., Raw], folder: pathlib.Path, leaf: str) -> Raw:
     """A server with one of the leaves, that answers 204."""
@@ -2765,7 +2574,6 @@ def tls_server(talk: Callable[..., Raw], folder: pathlib.Path, leaf: str) -> Raw
                 pass
     return talk(answer)
 
-
 @pytest.fixture
 def trusted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine trusts the tests' certificates, and no others."""
@@ -2773,7 +2581,6 @@ def trusted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "none").mkdir()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
-
 
 def test_tls_is_verified_without_plain_fallback(talk, tmp_path, trusted, monkeypatch, caplog):
     names(monkeypatch, ["127.0.0.1"])
@@ -2794,7 +2601,6 @@ def test_tls_is_verified_without_plain_fallback(talk, tmp_path, trusted, monkeyp
             (tmp_path / "ca.pem").write_text("")        # for the last one
     assert "none are trusted" in caplog.text
 
-
 def names(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
     """Has the name flip.example resolve to these addresses, one list a lookup; the lookups that were made."""
     real, asked = socket.getaddrinfo, []
@@ -2808,7 +2614,6 @@ def names(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     return asked
 
-
 def test_dns_failure_is_reported_in_time(monkeypatch):
     """The name servers may not answer for half a minute, in which getaddrinfo cannot be interrupted."""
     fetcher, ends = rt.Fetcher(rt.Settings()), threading.Event()
@@ -2821,7 +2626,6 @@ def test_dns_failure_is_reported_in_time(monkeypatch):
     assert failure_of(lambda: fetcher.post(a_post("http://hook.example/"), True)) == (
         "the address of hook.example could not be looked up within 0.1 s")
     ends.set()
-
 
 def test_ssrf_dns_rebinding_is_refused(listen, monkeypatch):
     receiver = listen(204)
@@ -2838,7 +2642,6 @@ def test_ssrf_dns_rebinding_is_refused(listen, monkeypatch):
     assert len(receiver.seen) == 1
     names(monkeypatch, ["127.0.0.9", "127.0.0.1"])                  # the first one that accepts the connection
     assert fetcher.post(a_post(url), True).address == "127.0.0.1"
-
 
 def test_ssrf_address_classes():
     for kind, addresses in [
@@ -2859,7 +2662,6 @@ def test_ssrf_address_classes():
                 assert address in untrusted and kind in untrusted and ("--allow-network" in untrusted) is (kind == "private")
             assert kind != "never" or rt.blocked_reason(address, (address,), False)
 
-
 @pytest.mark.parametrize("host, is_loopback", [
     ("127.1", True), ("2130706433", True), ("0x7f000001", True), ("0177.0.0.1", True), ("①②⑦.0.0.1", True),
     ("127。0。0。1", True), ("[::ffff:127.0.0.1]", True), ("localhost", True), ("0", False),
@@ -2879,7 +2681,6 @@ def test_webhook_ssrf_private_addresses_refused(talk, host, is_loopback):
     else:
         failure_of(lambda: fetcher.post(a_post(url), True))
 
-
 @pytest.mark.parametrize("target", [
     "http://127.0.0.1:{over}/", "http://127.0.0.1:-1/", "http://127.0.0.1:x/", "http://user:word@127.0.0.1:{port}/",
     "http://user@127.0.0.1:{port}/", "file:///etc/hostname", "ftp://127.0.0.1:{port}/", "data:,x",
@@ -2892,7 +2693,6 @@ def test_webhook_url_must_be_a_plain_web_address(talk, target):
     with pytest.raises(rt.Invalid):
         rt.read_settings("webhook", [("url", url)])
     assert server.connections == 0
-
 
 def test_webhook_request_on_the_wire(listen, talk):
     receiver, fetcher = listen(204), rt.Fetcher(rt.Settings())
@@ -2911,7 +2711,6 @@ def test_webhook_request_on_the_wire(listen, talk):
     raw = talk(answers(OK))
     fetcher.post(a_post(raw.url, **{"webhook-id": "1", "X-NewReleases-Signature": "2"}), True)
     assert b"\r\nwebhook-id: 1\r\n" in raw.got[0] and b"\r\nX-NewReleases-Signature: 2\r\n" in raw.got[0]
-
 
 def forwarding(server: Raw, connection: socket.socket) -> None:
     """What a proxy does, for names that it takes for loopback: CONNECT, and requests with a whole URL."""
@@ -2932,7 +2731,6 @@ def forwarding(server: Raw, connection: socket.socket) -> None:
         back = threading.Thread(target=pump, args=(connection, other), daemon=True)
         back.start()
         pump(other, connection)
-
 
 def test_proxy_is_that_of_the_settings(listen, talk, tmp_path, trusted, monkeypatch):
     """And not that of the environment, which is for other programs. It is told the names; tunnels are verified, too."""
@@ -2961,7 +2759,6 @@ def test_proxy_is_that_of_the_settings(listen, talk, tmp_path, trusted, monkeypa
     assert head.startswith(b"GET /z HTTP/1.1\r\n") and f"host: localhost:{secure.port}".encode() in head.lower()
     assert b"proxy-" not in head.lower()
 
-
 def test_proxy_ssrf_literal_addresses_and_redirects_to_them_refused(listen, monkeypatch):
     proxy = listen((302, b"", {"Location": "http://169.254.169.254/x"}))
     monkeypatch.setenv("no_proxy", "*")
@@ -2978,23 +2775,18 @@ def test_proxy_ssrf_literal_addresses_and_redirects_to_them_refused(listen, monk
     seen, = proxy.seen
     assert (seen.path, seen.headers["host"]) == ("http://1.1.1.1:81/x.git", "flip.example:81")
 
-
 GZIPPED = gzip.compress(b'{"a": 1}' * 100)
-
 
 def resets(server: Raw, connection: socket.socket) -> None:
     server.read_head(connection)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
-
 def hangs_up(server: Raw, connection: socket.socket) -> None:
     server.read_head(connection)
 
-
 def answers(head: bytes, body: bytes = b"") -> bytes:
     return OK + head + b"Content-Length: %d\r\n\r\n" % len(body) + body
-
 
 HOSTILE = {
     # what it answers, and what is said
@@ -3019,7 +2811,6 @@ HOSTILE = {
 # Of a notification the status alone counts, so what comes behind it, and where it points, is nothing to it.
 AFTER_THE_HEAD = frozenset(list(HOSTILE)[list(HOSTILE).index("less than Content-Length"):])
 
-
 def test_hostile_answers_are_errors_in_plain_words(talk):
     fetcher = Hurried(rt.Settings())
     for case, (answer, says) in HOSTILE.items():
@@ -3032,7 +2823,6 @@ def test_hostile_answers_are_errors_in_plain_words(talk):
             words = failure_of(lambda: fetcher.post(a_post(server.url), True))
             assert re.search(says, words), (case, words)
 
-
 def test_gzip_is_requested_and_undone_within_the_limit(listen):
     receiver, fetcher = listen(lambda seen: (200, GZIPPED, {"Content-Encoding": "gzip"})), Hurried(rt.Settings())
     assert fetcher.fetch(rt.Request(receiver.url)).body == b'{"a": 1}' * 100
@@ -3042,7 +2832,6 @@ def test_gzip_is_requested_and_undone_within_the_limit(listen):
     receiver.answer = 200, bomb, {"Content-Encoding": "gzip"}
     with at_most(5, 4 * rt.MIB):
         assert "larger than 256 KiB" in failure_of(lambda: fetcher.fetch(rt.Request(receiver.url)))
-
 
 def test_redirects_of_providers_are_followed_five_times(listen):
     provider, fetcher = listen(), rt.Fetcher(rt.Settings())
@@ -3057,7 +2846,6 @@ def test_redirects_of_providers_are_followed_five_times(listen):
     assert "more than 5 times" in failure_of(lambda: fetcher.fetch(rt.Request(provider.url + "/-1")))
     assert len(provider.seen) == 6
 
-
 def test_redirect_drops_tokens_on_another_origin(listen):
     there = listen(lambda seen: (200, b"there"))
     here = listen(lambda seen: (302, b"", {"Location": f"{there.url}/"}) if seen.path == "/away" else
@@ -3068,7 +2856,6 @@ def test_redirect_drops_tokens_on_another_origin(listen):
     assert [(seen.headers.get("authorization"), seen.headers.get("private-token")) for seen in here.seen] == [("secret", "secret")] * 3
     seen, = there.seen
     assert "secret" not in str(seen.headers) and seen.headers["accept"] == "x/y"
-
 
 @pytest.mark.parametrize("status, headers,                                          seconds", [
     (429, {"Retry-After": "120"},                                                   120),
@@ -3103,7 +2890,6 @@ def test_retry_after_and_spent_quotas_hold_the_whole_host(talk, listen, status, 
     assert busy.connections == (2 if seconds else 3)
     assert fetcher.fetch(rt.Request(other.url)).status == 200
 
-
 def test_host_limit_bounds_concurrent_requests(listen):
     under_way, most, both = [], [], threading.Barrier(2)
 
@@ -3119,7 +2905,6 @@ def test_host_limit_bounds_concurrent_requests(listen):
         assert len(list(pool.map(lambda at: fetcher.fetch(rt.Request(f"{provider.url}/{at}")), range(6)))) == 6
     assert max(most) == 2
 
-
 def test_public_hosts_have_limits_below_documented_ones():
     """https://docs.github.com/rest/rate-limit, Bitbucket's, https://crates.io/data-access, hex.pm's, rubygems.org's."""
     asked = {rt.host_of(row.site) for row in rt.PROVIDERS.values() if row.site}     # others' hosts are users'
@@ -3132,7 +2917,6 @@ def test_public_hosts_have_limits_below_documented_ones():
     assert hourly("crates.io") < 3600 and hourly("public.ecr.aws") < 3600 and hourly("github.com") <= 3600 and hourly("hex.pm") < 6000 and hourly("rubygems.org") < 36_000
     for host, limit in rt.HOST_LIMITS.items():
         assert limit.requests > 0 and limit.seconds > 0 and (not limit.with_token or limit.with_token > limit.requests), host
-
 
 def test_public_host_limit_and_its_token_limit(listen):
     """Through a proxy on loopback, which takes the place of the host."""
@@ -3155,14 +2939,12 @@ def test_public_host_limit_and_its_token_limit(listen):
         for _ in range(3):
             fetcher.fetch(rt.Request("http://sourceforge.net/projects/foo/rss"))
 
-
 def test_interim_answers_are_read_on(talk):
     """F11: 102 and 103 counted as the answer, and each delivery was sent again and again."""
     for interim in (100, 102, 103, 199):
         server = talk(b"HTTP/1.1 %d Wait\r\nLink: </x>\r\n\r\n" % interim * 3 + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         answer = rt.Fetcher(rt.Settings()).post(a_post(server.url), True)
         assert (answer.status, answer.body) == (200, b"ok")
-
 
 def test_fetcher_uses_changed_settings(listen):
     receiver, fetcher = listen(500), rt.Fetcher(rt.Settings())
@@ -3171,7 +2953,6 @@ def test_fetcher_uses_changed_settings(listen):
     assert fetcher.post(a_post(receiver.url), False).status == 500
     fetcher.fetch(rt.Request(receiver.url))
     assert "https://me.example" in receiver.seen[-1].headers["user-agent"]
-
 
 def test_redirect_ssrf_public_host_may_not_point_inside(listen, monkeypatch):
     """Found in review: a public registry could have the operator's network asked."""
@@ -3202,7 +2983,6 @@ def test_redirect_ssrf_public_host_may_not_point_inside(listen, monkeypatch):
 
 # == providers =================================================================
 
-
 def by_path(answers: dict[str, Any]) -> Answering:
     """Answers by path, with its query where the table names one; everything else is not there."""
     def answer(seen: Seen) -> Any:
@@ -3214,33 +2994,27 @@ def by_path(answers: dict[str, Any]) -> Answering:
         return 404, {"message": "Not Found"}
     return answer
 
-
 # What follows a site in the addresses that are templates.
 TEMPLATES = {"feed": "/{name}.xml", "page": "/{name}/#foo-{version}.tar",
              "json": "/api/{name}.json#entries=data.*.releases&version=tag&date=at&prerelease=kind=beta&note=text&url=page"}
-
 
 def row_of(dialect: str, site: str, id_: str = "") -> rt.Provider:
     """A provider at ``site`` that speaks a dialect."""
     id_ = id_ or {"depsdev": "npm"}.get(dialect, f"my-{dialect}")
     return rt.providers_with([(id_, dialect, site + TEMPLATES.get(dialect, ""))])[id_]
 
-
 def listing_of(dialect: str, site: str, name: str, token: str | None = None, known: Any = None) -> rt.Listing:
     """What a provider lists of a project."""
     return rt.releases_of(row_of(dialect, site), name, rt.Fetcher(rt.Settings()).fetch, token, lambda: known or {})
-
 
 def read_from(*about: Any, **more: Any) -> list[tuple[Any, ...]]:
     """What a provider has: ``(version, date, is a pre-release, title, message, content_id)`` of each release."""
     return [(one.version, one.date, one.is_prerelease, one.note and one.note.title, one.note and one.note.message,
              one.content_id) for one in listing_of(*about, **more).releases]
 
-
 MAY, JUNE = "2026-05-01T08:00:00Z", "2026-06-01T08:00:00Z"
 AMAY, AJUNE = (f"{day[:-1]}.120Z" for day in (MAY, JUNE))       # as many services write them
 MAY_120, JUNE_120 = (f"{day[:-1]}.120000Z" for day in (MAY, JUNE))
-
 
 def atom(*entries: tuple[str, str, str, str]) -> str:
     """GitHub's feed, of (tag, date, title, content)."""
@@ -3248,7 +3022,6 @@ def atom(*entries: tuple[str, str, str, str]) -> str:
         f'<entry><id>tag:github.com,2008:Repository/7/{tag}</id><updated>{date}</updated><title>{title}</title>'
         f'<link rel="alternate" type="text/html" href="https://github.com/o/r/releases/tag/{tag}"/>'
         f'<content type="html">{content}</content></entry>' for tag, date, title, content in entries) + "</feed>"
-
 
 GITHUB_RELEASES = [
     {"tag_name": "v1.0", "name": "One", "draft": False, "prerelease": False, "created_at": MAY, "published_at": MAY,
@@ -3376,7 +3149,6 @@ LISTED = {
     "oci as Google speaks it": ("oci", "p/i", None, GOOGLE, "v2 June digest:sha256:b | v1 May digest:sha256:a | main~ May digest:sha256:a"),
 }
 
-
 def rss(*items: tuple[str, str, str, str]) -> tuple[int, str, dict[str, str]]:
     """A feed, of (title, link, date, description); the texts are escaped already."""
     body = "".join(
@@ -3385,10 +3157,8 @@ def rss(*items: tuple[str, str, str, str]) -> tuple[int, str, dict[str, str]]:
     head = '<?xml version="1.0" encoding="UTF-8"?><rss version="2.0"><channel><title>refs</title>'
     return 200, f"{head}{body}</channel></rss>", {"Content-Type": "application/rss+xml"}
 
-
 def packet(line: bytes) -> bytes:
     return b"%04x" % (len(line) + 4) + line
-
 
 def refs(*lines: str, end: bytes = b"0000") -> tuple[int, bytes, dict[str, str]]:
     """What a repository advertises over smart HTTP: pkt-lines of ``commit ref``."""
@@ -3397,15 +3167,12 @@ def refs(*lines: str, end: bytes = b"0000") -> tuple[int, bytes, dict[str, str]]
     body += b"".join(packet(line + b"\n") for line in others) + end
     return 200, body, {"Content-Type": "application/x-git-upload-pack-advertisement"}
 
-
 def here(seen: Seen) -> str:
     """The address that was asked, as answers name it themselves."""
     return f"http://{seen.headers.get('host', 'provider.example')}"
 
-
 def leaf(version: str, published: str | None, listed: bool = True) -> dict[str, Any]:
     return {"catalogEntry": {"version": version, "published": published, "listed": listed, "deprecation": None}}
-
 
 def bitbucket_tags(seen: Seen) -> Any:
     if "page=2" in seen.path:
@@ -3413,7 +3180,6 @@ def bitbucket_tags(seen: Seen) -> Any:
     signed = {"name": "v1.1-rc1", "date": "2026-06-01T10:00:00+02:00", "message": "Fixes CVE-2026-1 <b>\n",
               "target": {"date": MAY, "hash": "b" * 40}}
     return {"values": [signed], "next": f"{here(seen)}/2.0/repositories/w/r/refs/tags?sort=-target.date&pagelen=100&page=2"}
-
 
 def quay_tags(seen: Seen) -> Any:
     """The newest first; a moved tag stands where its move was."""
@@ -3424,14 +3190,12 @@ def quay_tags(seen: Seen) -> Any:
         {"name": "v3.1-rc.1", "start_ts": 1780300800, "manifest_digest": "sha256:b", "size": 1},
         {"name": "sha256-" + "a" * 64 + ".att", "start_ts": 1780300800, "manifest_digest": "sha256:c", "size": 1}]}
 
-
 def nuget_index(path: str) -> Callable[[Seen], Any]:
     """The service index, whose resources are at the server's own address."""
     return lambda seen: {"version": "3.0.0", "resources": [
         {"@id": f"{here(seen)}/old/", "@type": "RegistrationsBaseUrl"},
         {"@id": f"{here(seen)}{path}", "@type": "RegistrationsBaseUrl/3.6.0"},
         {"@id": f"{here(seen)}/flat/", "@type": "PackageBaseAddress/3.0.0"}]}
-
 
 ARTIFACT = {"package_id": "0-1", "name": "p", "version": "1.19.0", "app_version": "v1.19.0", "available_versions": [
     {"version": "1.20.0-alpha.0", "ts": 1780300800, "prerelease": True, "contains_security_updates": False},
@@ -3488,10 +3252,8 @@ PACKAGIST = {"minified": "composer/2.0", "packages": {"v/p": [
     {"version": "1.1.0", "version_normalized": "1.1.0.0", "source": "__unset", "abandoned": "__unset", "time": MAY},
     {"version": "1.0.0", "version_normalized": "1.0.0.0"}]}}
 
-
 def file_item(path: str, date: str) -> tuple[str, str, str, str]:
     return (f"<![CDATA[{path}]]>", f"https://sourceforge.net/projects/foo/files{path}/download", date, f"<![CDATA[{path}]]>")
-
 
 SOURCEFORGE = rss(
     file_item("/1.3/1.3.0/foo-1.3.0-rc2.tar.gz",    "Mon, 01 Jun 2026 09:00:00 UT"),
@@ -3641,10 +3403,8 @@ LISTED |= {
         "1.4.0-rc1~ June 1.4.0-rc1: <p>x</p> https://git.sr.ht/~u/r/refs/1.4.0-rc1 | 1.3.0 May"),
 }
 
-
 # Short words for what stands often in the table.
 WORDS = {**{f"commit:{letter * 40}": f"commit:{letter}" for letter in "abc"}, MAY_120: "May.12", JUNE_120: "June.12", AMAY: "May.120", AJUNE: "June.120", MAY: "May", JUNE: "June"}
-
 
 def short_text(release: rt.Release, site: str = "{site}") -> str:
     """A release as a short text: version, "~" where it is a pre-release, date, content id, CVEs, title, message and address of its note."""
@@ -3652,11 +3412,9 @@ def short_text(release: rt.Release, site: str = "{site}") -> str:
     text = " ".join(filter(None, (release.version + "~" * release.is_prerelease, release.date, release.content_id, *release.cve, *about)))
     return functools.reduce(lambda text, word: text.replace(*word), WORDS.items(), text.replace(site, "{site}"))
 
-
 def versions_of(expected: str) -> set[str]:
     """The versions of a row of LISTED."""
     return {text.split()[0].rstrip("~") for text in expected.split(" | ") if text}
-
 
 def read_at(server: Listener, id_: str, place: str, answer: Any = None) -> str:
     """The releases of a project that is an address below a server, as short texts, or the error in words."""
@@ -3667,13 +3425,11 @@ def read_at(server: Listener, id_: str, place: str, answer: Any = None) -> str:
         return str(error)
     return " | ".join(short_text(release, server.url) for release in listing.releases)
 
-
 # What a dialect asks for first, to the letter: an order that is left out makes the newest be on no page that is read.
 QUERIES = {
     "bitbucket": "sort=-target.date&pagelen=100", "dockerhub": "page_size=100&ordering=last_updated", "forgejo": "draft=false&page=1&limit=50",
     "github": "per_page=100", "gitlab": "per_page=100&order_by=released_at&sort=desc&include_html_description=true", "oci": "n=1000",
     "quay": "limit=100&onlyActiveTags=true&page=1", "sourceforge": "path=/", **dict.fromkeys(("git", "savannah"), "service=git-upload-pack")}
-
 
 def test_dialect_reads_releases(listen):
     for case, (dialect, name, token, answers_by_path, expected) in LISTED.items():
@@ -3688,7 +3444,6 @@ def test_dialect_reads_releases(listen):
         is_of_releases = dialect in ("github", "gitlab", "forgejo") and (not token and dialect == "github" or "published:" in expected)
         assert listing.is_window is (is_of_releases or dialect in ("feed", "hackage", "sourceforge", "sourcehut")), case
     assert {row[0] for row in LISTED.values()} == set(rt.DIALECTS)
-
 
 def test_check_that_finds_nothing_new_sends_few_requests(listen):
     most: Counter[str] = Counter()
@@ -3711,14 +3466,12 @@ def test_check_that_finds_nothing_new_sends_few_requests(listen):
         most[dialect] = max(most[dialect], len(provider.seen) - before)
     assert most == {name: dialect.requests for name, dialect in rt.DIALECTS.items()}
 
-
 def test_providers_command_shows_what_300_projects_cost():
     cost = {row["id"]: row for row in json.loads(command("providers", "--cost", "--json")[1])}
     assert cost["bitbucket"] == {"id": "bitbucket", "host": "api.bitbucket.org", "requests": 300, "limit": 40, "hours": 7.5,
                                  "limit_with_token": 900, "hours_with_token": 1.0}
     assert (cost["github"]["limit"], cost["github"]["limit_with_token"]) == (3600, 4500)
     assert (cost["endoflife"]["requests"], cost["endoflife"]["hours"]) == (50, 6.0)
-
 
 # Answers of sources that are rows, trimmed, in the shapes that their documentation, or programs that read them,
 # show: (provider, name, what is asked, answer, versions).
@@ -3768,7 +3521,6 @@ DOCUMENTS: list[tuple[str, str, str, Any, str]] = [
         "name": "Akismet", "slug": "akismet", "version": "5.3", "versions": {"5.3": "https://x.example/a.zip", "trunk": ""}}, "5.3"),
 ]
 
-
 def test_services_that_are_rows_read_their_answers():
     for id_, text, url, body, versions in DOCUMENTS:
         provider, asked = rt.PROVIDERS[id_], list[rt.Request]()
@@ -3787,7 +3539,6 @@ def test_services_that_are_rows_read_their_answers():
                 answered(other)
     assert {row[0] for row in DOCUMENTS} == {
         id_ for id_, row in rt.PROVIDERS.items() if row.dialect.read is rt.json_ or "{" in row.site}
-
 
 # The documented shape of Nextcloud's app store, whose whole list is too large for a row.
 def test_operator_reads_any_json_by_a_row(listen):
@@ -3818,7 +3569,6 @@ def test_operator_reads_any_json_by_a_row(listen):
         with pytest.raises(rt.SettingError):
             rt.SETTINGS["provider"].read([f"mine=json:{wrong}"], "provider")
 
-
 def test_projects_that_are_addresses(listen):
     seen = listen(lambda seen: {"/new": (302, b"", {"Location": "/foo/3.1.0/"}), "/index.yaml": (200, CHARTS), "/f": (200, LISTED["feed"][3]["/news.xml"])}.get(
         seen.path, (200, "Stable Version 2.5, old version 2.4. v=7", {"X-Version": "nginx/v1.27.1", "X-File": "a-1.2.zip"})))
@@ -3841,7 +3591,6 @@ def test_projects_that_are_addresses(listen):
             assert isinstance(versions, str) and versions in str(error), (name, error)
     assert rt.project_at(rt.PROVIDERS, "feed", "https://github.com/o/r/releases.atom")[1] == "https://github.com/o/r/releases.atom"
 
-
 AROUND = [
     # the text around the version, the page, the versions there
     ("release is {version}.", "The latest release is 3.0.21.", "3.0.21"), ("is {version}.", "is 3.0.21.<br>is 10.", "3.0.21 10"),
@@ -3852,7 +3601,6 @@ AROUND = [
     ("/app%2F{version}", "https://x/app%2F1.5", "1.5"), ("a&amp;b {version}", "a&amp;b 1.6", "1.6"), ("\u201c{version}\u201d", "&ldquo;1.7&rdquo;", "1.7"),
     ("app-{version}", "app-7.8.9.tar.gz app-7.9.tgz app-8.0-rc1.zip app-8.1.exe", "7.8.9 7.9 8.0-rc1 8.1"), ("v{version}", "v1.2.tar", "1.2"),
 ]
-
 
 def test_versions_around_a_text(listen):
     """F15: a dot behind the version cut it short, for ever; the host, a port and a year were versions."""
@@ -3865,7 +3613,6 @@ def test_versions_around_a_text(listen):
             200, b"\x1f\x8b", {"Content-Disposition": f"attachment; filename*=UTF-8''app-{version}.tar.gz"})})
         assert read_at(server, "page", "#header:Location") == read_at(server, "page", "#header:Content-Disposition") == version
 
-
 NOT_QUITE_XML = {
     "control characters": "{xml}{rss}App 1.2.0 \x08\x0c&#8;&#x1b;{end}", "a bare &": "{xml}{rss}A&B & App 1.2.0 &x; <b>&amp;</b>{end}",
     "HTML's entities": "{xml}{rss}App&nbsp;1.2.0 &ecirc; &copy;{end}", "a mark, and a line before": "\ufeff\n{xml}{rss}App 1.2.0{end}",
@@ -3875,7 +3622,6 @@ NOT_QUITE_XML = {
     "a prefix that is not declared": "{xml}{rss}App 1.2.0</title><media:x/><title>{end}", "plain text": "{xml}{rss}<![CDATA[A&B 1.2.0 <b>]]>{end}",
     "a part of plain text, and a bare &": "{xml}{rss}a & <![CDATA[b & &amp; 1.2.0]]> & c{end}",
 }
-
 
 def test_feeds_that_are_not_quite_xml_are_read(listen):
     """F7: what others read was an error here. Entities are never expanded, so none makes much of little."""
@@ -3896,7 +3642,6 @@ def test_feeds_that_are_not_quite_xml_are_read(listen):
         assert "answered no list of releases" in read_at(server, "feed", "", (200, body))
     title = rt.Answer("", 200, {}, (parts["xml"] + parts["rss"] + "a &lt; b & <![CDATA[c & d]]>" + parts["end"]).encode())
     assert rt._feed_entries(title, is_loose=True)[0]["title"] == "a < b & c & d"
-
 
 def test_feeds_of_all_kinds_are_read(listen):
     """An entry without a date, or with an odd one, hides no others."""
@@ -3923,7 +3668,6 @@ def test_feeds_of_all_kinds_are_read(listen):
             ("blog/atom", "2.0 June CVE-2026-1234 App 2.0: <div xmlns=\"http://www.w3.org/1999/xhtml\"><p>Fixes CVE-2026-1234</p></div> {site}/blog/n/2")]:
         assert expected in read_at(server, "feed", path), path
 
-
 def test_feed_that_was_cut_off_is_no_list_of_releases(listen):
     """Bug: what was cut off was not seen, and with its ETag it stayed so."""
     item = f"<item><title><![CDATA[/{{0}}/p-{{0}}.tgz]]></title><link>/projects/p/files/p-{{0}}.tgz/download</link><pubDate>{MAY}</pubDate></item>"
@@ -3933,7 +3677,6 @@ def test_feed_that_was_cut_off_is_no_list_of_releases(listen):
     server.answer = 200, whole[:-80]
     with pytest.raises(rt.ProviderError, match="it answered only a part of a feed"):
         read_from("sourceforge", server.url, "p")
-
 
 def test_chart_index_is_read_up_to_the_limit(listen):
     """One may be larger than 20 MiB; what is behind that is not seen."""
@@ -3945,7 +3688,6 @@ def test_chart_index_is_read_up_to_the_limit(listen):
         with pytest.raises(rt.ProjectMissing, match="no chart zz899999 in the first 20 MiB"):
             read_from("helm", server.url, "zz899999")
 
-
 def test_chart_index_of_blanks_takes_no_memory(listen):
     """An indentation is data: as part of a pattern, 5 MiB of it took 528 MiB."""
     blanks = " " * (5 * rt.MIB)
@@ -3953,7 +3695,6 @@ def test_chart_index_of_blanks_takes_no_memory(listen):
         server = listen(lambda seen: (200, index.encode()))
         with at_most(5, 40 * rt.MIB), pytest.raises(rt.ProviderError):
             read_from("helm", server.url, "app")
-
 
 def test_metacpan_module_leads_to_its_distribution(listen):
     site = listen(by_path(LISTED["metacpan by a module's name"][3])).url
@@ -3963,7 +3704,6 @@ def test_metacpan_module_leads_to_its_distribution(listen):
         with pytest.raises(rt.ProjectMissing, match="No-Such"):
             read_from("metacpan", site, "No-Such")
 
-
 def test_renamed_project_has_a_text_name_or_none():
     for name_now in (None, True, 5, [], ["o/r"], {}, {"a": 1}):
         def ask(request: rt.Request) -> rt.Answer:
@@ -3971,7 +3711,6 @@ def test_renamed_project_has_a_text_name_or_none():
             return rt.Answer(request.url.replace("o%2Fr", "7"), 200, {}, json.dumps(body).encode(), request.url)
         listing = rt.releases_of(row_of("gitlab", "https://h.example"), "o/r", ask)
         assert listing.releases and listing.name is None
-
 
 # What is asked is under "GET" and a path; a page, a changelog or a date that is known is not asked for again.
 def test_known_releases_are_not_fetched_again(listen):
@@ -3988,7 +3727,6 @@ def test_known_releases_are_not_fetched_again(listen):
             read_from(dialect, provider.url, name, known=dict.fromkeys(known.split(), was(MAY)))
             assert len(provider.seen) == count, [seen.path for seen in provider.seen]
 
-
 def test_missing_dates_of_crates_come_from_the_api():
     index = {"https://index.crates.io/3/f/foo": CRATE}
     api = {"https://crates.io/api/v1/crates/foo/versions?per_page=100&sort=date": json.dumps({"versions": [
@@ -3999,7 +3737,6 @@ def test_missing_dates_of_crates_come_from_the_api():
             return rt.Answer(request.url, 200 if body else 404, {}, (body or "").encode(), request.url)
         assert {release.version: release.date for release in rt.releases_of(rt.PROVIDERS["cargo"], "foo", ask).releases} == {
             "0.4.0-rc.1": JUNE, "0.3.1+build.5": MAY, "0.2.0": date}
-
 
 def test_answer_without_its_list_is_an_error(listen):
     """Else the list that comes next would be news, all of it."""
@@ -4019,7 +3756,6 @@ def test_answer_without_its_list_is_an_error(listen):
         with pytest.raises(rt.ProviderError, match="answered no list of releases"):
             read_from(dialect, listen(by_path({path: (200, body)})).url, name)
 
-
 def test_dockerhub_page_with_excluded_tag_counts_as_known(listen):
     def answer(seen: Seen) -> Any:
         page = int((re.search(r"page=(\d+)$", seen.path) or [0, 1])[1])
@@ -4035,14 +3771,12 @@ def test_dockerhub_page_with_excluded_tag_counts_as_known(listen):
     del known["8.0"], known["7.0"]
     assert [row[0] for row in read_from("dockerhub", provider.url, "o/i", known=known)] == ["8.0", "7.0", "6.0"]
 
-
 def test_gitlab_forbidden_releases_do_not_make_tags_news(listen):
     answers = iter((403, (200, [])))
     provider = listen(lambda seen: next(answers, 404) if "/releases?" in seen.path else (200, GITLAB_TAGS))
     known = {"v1": was(MAY, f"published:{MAY}")}
     with pytest.raises(rt.ProviderError, match="no longer shows the releases of g/p"):
         read_from("gitlab", provider.url, "g/p", known=known)
-
 
 def test_goproxy_every_known_major_version_is_requested(listen):
     lists = {"": "v1.0.0\n", "/v2": "v2.0.0\nv2.0.1\n", "/v3": "v3.0.0\n"}
@@ -4052,7 +3786,6 @@ def test_goproxy_every_known_major_version_is_requested(listen):
     assert "v2.0.1" in [row[0] for row in read_from("goproxy", provider.url, "m", known=known)]
     assert "/m/v5/@v/list" not in [seen.path for seen in provider.seen]
     assert {seen.headers["disable-module-fetch"] for seen in provider.seen} == {"true"}
-
 
 def test_registry_password_goes_to_no_other_host_or_plain_http():
     for host, realm in (("ghcr.io", "http://ghcr.io/token"), ("mirror.example", "https://mirror.example/token")):
@@ -4067,7 +3800,6 @@ def test_registry_password_goes_to_no_other_host_or_plain_http():
         with pytest.raises(rt.ProviderError):
             rt.releases_of(rt.PROVIDERS["ghcr"], "o/i", ask, "me:word")
         assert sent and not [request for request in sent if request.headers.get("Authorization", "").startswith("Basic")]
-
 
 @pytest.mark.skipif(not shutil.which("git"), reason="without git there is nothing to compare with")
 @pytest.mark.parametrize("hashes", ["sha1", "sha256"])
@@ -4099,7 +3831,6 @@ def test_git_tags_of_git_itself(listen, tmp_path, hashes):
             (tag, f"commit:{commit}") for tag in ("v1.0", "v1.1", "größer/1.2")}
         assert [seen.path for seen in site.seen] == paths[:1 + is_new]
 
-
 def test_pages_are_followed_up_to_what_is_known(listen):
     def answer(seen: Seen) -> Any:
         page = int((re.search(r"&page=(\d+)$", seen.path) or [0, 1])[1])
@@ -4114,7 +3845,6 @@ def test_pages_are_followed_up_to_what_is_known(listen):
     assert [row[0] for row in read_from("gitlab", provider.url, "g/p", known=known)] == ["49.1", "49.0", "48.1", "48.0", "47.1", "47.0"]
     assert len(provider.seen) == 4      # the releases, and three pages of tags
 
-
 def test_next_page_is_on_the_host_that_was_asked(listen):
     """Of a server that does not know its own address the query is used; a link without one leads nowhere."""
     def answer(seen: Seen) -> Any:
@@ -4128,7 +3858,6 @@ def test_next_page_is_on_the_host_that_was_asked(listen):
     redirecting = listen(lambda seen: (302, b"", {"Location": other.url + seen.path}))
     assert len(read_from("gitlab", redirecting.url, "g/p", "secret")) == 6
     assert other.seen and not [seen for seen in other.seen if "private-token" in seen.headers]
-
 
 def test_github_tags_read_every_page_and_date_new_ones(listen):
     def answer(seen: Seen) -> Any:
@@ -4145,7 +3874,6 @@ def test_github_tags_read_every_page_and_date_new_ones(listen):
     assert dates == {f"v{n}": MAY if n > 11 else None for n in (1, *range(8, 22))}
     assert [seen.path.removeprefix("/api/v3/repos/o/r/") for seen in provider.seen] == [
         "releases?per_page=30", "tags?per_page=100", "tags?per_page=100&page=2", *["commits/a"] * 10]
-
 
 # The releases of owner/app (one with ~ is marked as a pre-release), its tags, and those that are listed beside the releases.
 BESIDE = {
@@ -4166,7 +3894,6 @@ BESIDE = {
     "no tags":                          ("v1.0", "", ""),
 }
 
-
 def repository(dialect: str, releases: str, tags: str, at: str = "owner/app") -> dict[str, Any]:
     """What a forge answers of a repository."""
     names = releases.split()[::-1]
@@ -4178,7 +3905,6 @@ def repository(dialect: str, releases: str, tags: str, at: str = "owner/app") ->
                    "gitlab": (f"/api/v4/projects/{urllib.parse.quote(at, safe='')}", "repository/tags")}[dialect]
     commits = {f"{api}/commits/{tag['commit']['sha']}": {"commit": {"committer": {"date": JUNE}}} for tag in tagged}
     return {f"{api}/releases": listed, f"{api}/{folder}": tagged, **commits}
-
 
 @pytest.mark.parametrize("dialect", ["github", "gitlab", "forgejo"])
 def test_tags_above_the_releases_are_listed_with_them(listen, dialect):
@@ -4193,7 +3919,6 @@ def test_tags_above_the_releases_are_listed_with_them(listen, dialect):
         provider.seen.clear()
         listing_of(dialect, provider.url, "owner/app", "t", known)
         assert len(provider.seen) == 2, case      # releases and tags
-
 
 def test_more_tags_than_a_page_are_read_from_the_feed(listen):
     """GitHub sorts v1.9 above v1.10; its feed has the newest, but none of a private repository."""
@@ -4211,7 +3936,6 @@ def test_more_tags_than_a_page_are_read_from_the_feed(listen):
         assert "tags" in kept or beside == ["v1.9"]
         assert len([seen for seen in provider.seen if "/commits/" not in seen.path]) == (2 if "tags" in kept else 3)
 
-
 def test_npm_long_form_only_when_something_is_new(listen):
     provider, row = listen(by_path(LISTED["npm"][3])), "application/vnd.npm.install-v1+json, application/json;q=0.5"
     for known in (["1.0.0", "2.0.0-beta.1"], ["1.0.0"]):
@@ -4219,7 +3943,6 @@ def test_npm_long_form_only_when_something_is_new(listen):
                        lambda: dict.fromkeys(known), f"{provider.url}/@s%2Fp", '"old"')
     assert [(seen.headers["accept"], seen.headers.get("if-none-match")) for seen in provider.seen] == [
         (row, '"old"'), (row, '"old"'), ("application/json", None)]     # the same address, with nothing to compare
-
 
 def test_forgejo_feed_only_when_a_note_changed(listen):
     provider = listen(by_path(LISTED["forgejo"][3]))
@@ -4232,7 +3955,6 @@ def test_forgejo_feed_only_when_a_note_changed(listen):
     assert is_read and listed({**known, "v1.0": dataclasses.replace(known["v1.0"], fingerprint=1)})[1]
     listing, is_read = listed(known)
     assert not is_read and not any(one.note for one in rt.compare(known, listing, 0.0)[0].values())      # the rendered notes stay
-
 
 def test_registry_token_dance(listen):
     def answer(seen: Seen) -> Any:
@@ -4262,7 +3984,6 @@ def test_registry_token_dance(listen):
         with pytest.raises(rt.ProviderError, match="needs a token in MY_OCI_TOKEN"):
             read_from("oci", provider.url, "o/i")
 
-
 def test_token_and_index_are_kept_between_checks(listen):
     def answer(seen: Seen) -> Any:
         if seen.path.startswith("/token"):
@@ -4288,7 +4009,6 @@ def test_token_and_index_are_kept_between_checks(listen):
     first = asked(row_of("nuget", index.url), name, index)
     assert asked(row_of("nuget", index.url), name, index) == first[1:]
 
-
 def test_tags_of_builds_are_no_releases():
     """As they are in the lists of linuxserver, Loki, Plex, MinIO and others, and names that only look like them."""
     for tag in """pr-3430 PR-12 pr-12-amd64 commit-8f2c1aa sha-f2c9d2f main-cb3cbef main-cb3cbef-arm64 k99-5206e3a c67dce28e git-1a2b3c4
@@ -4308,7 +4028,6 @@ def test_tags_of_builds_are_no_releases():
         for text in ("a-", "0a", "a-0", "arm-", "-", "a_", "a", "0"):
             rt.is_left_out(text * 50_000, ())
 
-
 def test_oci_check_reads_few_manifests(listen):
     tags = [f"1.{minor}" for minor in range(200)]
     provider = listen(lambda seen: (200, {"tags": tags}) if "/tags/" in seen.path else (
@@ -4319,7 +4038,6 @@ def test_oci_check_reads_few_manifests(listen):
     assert len(found) == 200 and len(provider.seen) <= 11
     assert found["1.199"][1] == MAY and found["1.199"][5] == "digest:sha256:x"
     assert found["1.189"][5] == "digest:sha256:x"       # a known one that may have moved
-
 
 def test_token_goes_to_its_provider_only(listen):
     basic = [base64.b64encode(text).decode() for text in (b"me:w", b"__token__:t")]
@@ -4343,7 +4061,6 @@ def test_token_goes_to_its_provider_only(listen):
             read_from(dialect, provider.url, name.replace("{site}", provider.url), "secret")
             assert "secret" not in repr(provider.seen)
 
-
 def test_error_statuses_become_provider_errors():
     for case in {row[0]: case for case, row in LISTED.items()}.values():
         dialect, name, token, _, _ = LISTED[case]
@@ -4366,7 +4083,6 @@ def test_error_statuses_become_provider_errors():
                            lambda request: rt.Answer(request.url, status, {}, b"{}", request.url), token)
         assert isinstance(caught.value, rt.TokenRefused) is ("refuses" in says)
 
-
 def test_name_of_another_form_is_invalid():
     for provider, names in {
         "github": ["bottle", "o/r/x", "o/r?x=1", "o/../r", "..", "o/..", "o/.", "./r", "o/r#x", "o r/x", "", "o/" + "r" * 300,
@@ -4379,7 +4095,6 @@ def test_name_of_another_form_is_invalid():
             with pytest.raises(rt.Invalid) as caught:
                 rt.name_at(rt.PROVIDERS[provider], text)
             assert rt.PROVIDERS[provider].dialect.form in str(caught.value) and provider in str(caught.value)
-
 
 DIGEST = "@sha256:" + "0123456789abcdef" * 4
 # Addresses of one project in one row. Not every public registry may be named by its own host here; any other top level
@@ -4466,7 +4181,6 @@ PASTED = [(provider, name, address) for provider, name, addresses in [
     ("image", "registry.example:5000/team/app", "Registry.example:5000/Team/app"), ("image", "localhost:5000/app", "localhost:5000/app:1.0"),
 ] for address in addresses.split()] + [("github", "o/r", "  https://github.com/o/r/releases/tag/v1.0?x=1#y \n")]
 
-
 def test_pasted_address_finds_project():
     for provider, name, address in PASTED:
         found = rt.project_in(rt.PROVIDERS, address)
@@ -4478,7 +4192,6 @@ def test_pasted_address_finds_project():
     assert {rt.PROVIDERS[row[0]].dialect.read for row in PASTED} == {
         row.dialect.read for row in rt.PROVIDERS.values() if row.id not in ("feed", "helm", "page")}
     assert rt.PURL_TYPES.keys() <= {match[1] for row in PASTED if (match := re.match("pkg:/*([a-z]+)", row[2].lower()))}
-
 
 @pytest.mark.parametrize("text", [
     "", " ", "/", "bottle", "owner/repo", "1.2.3", "me@example.org", "https://", "https:///", "https://[", "https://[::1]/o/r",
@@ -4506,7 +4219,6 @@ def test_pasted_text_that_is_no_address_is_none_and_fast(text):
             with contextlib.suppress(rt.Invalid):
                 rt.project_at(rt.PROVIDERS, id_, text)
 
-
 def test_pasted_address_finds_project_of_operator_provider():
     for dialect, site, address, found in [
         ("gitlab",   "https://git.example/gl", "https://git.example/gl/g/s/p/-/releases/v1", "g/s/p"),
@@ -4525,7 +4237,6 @@ def test_pasted_address_finds_project_of_operator_provider():
         table = rt.providers_with([("home", dialect, rt.read_web_address(site))])
         assert rt.project_in(table, address) == (table["home"], found)
         assert rt.project_at(table, "home", address)[:2] == (table["home"], found)
-
 
 def test_page_of_project_leads_back_to_it():
     for provider in rt.PROVIDERS.values():
@@ -4546,7 +4257,6 @@ def test_page_of_project_leads_back_to_it():
             ("github", "o/r", "a/v1+1", "https://github.com/o/r/releases/tag/a%2Fv1%2B1"), ("yarn", "@s/p", None, "https://yarnpkg.com/package?name=%40s%2Fp"),
             ("dockerhub", "library/nginx", "1", "https://hub.docker.com/_/nginx/tags")]:
         assert rt.page_of(rt.PROVIDERS[provider], name, version) == page
-
 
 def test_project_at_takes_provider_and_name_or_address():
     for id_, text, expected in [
@@ -4586,7 +4296,6 @@ def test_project_at_takes_provider_and_name_or_address():
             assert (found[0].id, *found[1:]) == expected
     assert rt.PROVIDERS["image"].auth("secret") == {}       # else it would go to whatever host a user names
 
-
 def test_name_is_normalised_and_its_key_ignores_spelling_alone():
     """The first of each row is a name as it stays."""
     for provider, names in [
@@ -4613,7 +4322,6 @@ def test_name_is_normalised_and_its_key_ignores_spelling_alone():
     }.items():
         assert len({rt.name_at(rt.PROVIDERS[provider.strip()], name)[1] for name in names}) == 2
 
-
 def test_prerelease_at_each_provider():
     for provider, prereleases, others in [
         ("pypi",         "1.0rc1 1.0.dev3 2.0b2 1.0.post1.dev2", "1.0.post1 1!1.0 1.0+local.rc1"),
@@ -4635,7 +4343,6 @@ def test_prerelease_at_each_provider():
         for version in (prereleases + " " + others).split():
             assert rt.PROVIDERS[provider].dialect.versions.is_prerelease(version) is (version in prereleases.split()), (provider, version)
 
-
 def test_operator_rows_add_and_move_providers():
     table = rt.providers_with([("home", "forgejo", "https://git.example"), ("gitlab", "gitlab", "https://gl.example"),
                                ("pypi", "simple", "https://index.example/simple"), ("npm", "npm", "https://npm.example"),
@@ -4656,13 +4363,11 @@ def test_operator_rows_add_and_move_providers():
         with pytest.raises(rt.SettingError, match=says):
             rt.providers_with([("x", dialect, "https://x.example")])
 
-
 # What every reader of every dialect is given instead of what it expects.
 WRONG = [None, True, 0, -1, 1.5, float("nan"), 10**400, "", " ", "x" * 300, "\ud800", "https://x.example/\ud800",
          "a\0b", "1\n2", [], [None], {}, {"": None},
          "2026-13-45T99:99:99Z", "9999-12-31T23:59:59-23:59",
          10**17, -10**17, "10" * 100]       # a time that C refuses with an OSError, not with a ValueError
-
 
 def variants(value: Any) -> Iterator[Any]:
     """The document with something wrong at one place, for each of its places, and without each of its members."""
@@ -4678,7 +4383,6 @@ def variants(value: Any) -> Iterator[Any]:
     elif isinstance(value, list) and value:
         for one in variants(value[0]):
             yield [one, *value[1:]]
-
 
 def is_sound(releases: Any) -> bool:
     """Whether these can be stored, shown and sent."""
@@ -4696,7 +4400,6 @@ def is_sound(releases: Any) -> bool:
         assert release.date is None or re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z", release.date), release
     versions = [release.version for release in releases]
     return len(set(versions)) == len(versions)
-
 
 class Canned:
     """Answers without a network, as the dialects cannot tell; ``changed`` replaces the body of one path."""
@@ -4716,9 +4419,7 @@ class Canned:
             found = dataclasses.replace(found, body=self.changed.get(path, found.body))
         return dataclasses.replace(found, url=request.url, asked=request.url)
 
-
 PAGE = b"<!DOCTYPE html><html><body><h1>Just a moment...</h1></body></html>"
-
 
 def canned_versions(canned: Canned, name: str, token: str | None) -> frozenset[str] | None:
     """The versions that are read; None where it is refused in words. Anything else that comes of it is a fault."""
@@ -4730,14 +4431,12 @@ def canned_versions(canned: Canned, name: str, token: str | None) -> frozenset[s
     assert is_sound(listing.releases)
     return frozenset(release.version for release in listing.releases)
 
-
 def lines_of_json(body: bytes) -> list[Any]:
     """The JSON values of a body, which is one or has one in each line; none of a body that is something else."""
     for pieces in ([body], body.splitlines()):
         with contextlib.suppress(ValueError):
             return [json.loads(piece) for piece in pieces]
     return []
-
 
 def wrong_bodies(body: bytes, step: int) -> Iterator[bytes]:
     """What may come in a body's place, web pages and cut ones aside; of the many variants every so many."""
@@ -4755,9 +4454,7 @@ def wrong_bodies(body: bytes, step: int) -> Iterator[bytes]:
             for new in (b"", b"x" * 3000, b"&#0;", b"&#xFFFF;", b"\0", b"\n", b"\xff", b"<![x[", b"&amp;lt;"):
                 yield body.replace(piece, new)
 
-
 EVERY = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
-
 
 @EVERY
 def test_fuzzed_answer_is_at_most_a_provider_error(step):
@@ -4773,7 +4470,6 @@ def test_fuzzed_answer_is_at_most_a_provider_error(step):
             for one in wrong_bodies(body, step):
                 canned.changed = {path: one}
                 canned_versions(canned, name, token)
-
 
 # Of the text of a page or a Go proxy nobody can tell that more was to come; that HTTP promised more is the fetcher's to notice.
 @EVERY
@@ -4791,14 +4487,12 @@ def test_truncated_answer_makes_no_version(step):
                 assert found is None or found <= whole, (path, body[:end][-40:], found - whole)
                 assert not (is_json and body[:end].strip() != body.strip()) or found is None, (path, body[:end])
 
-
 def test_bug_of_ours_is_no_fault_of_the_provider():
     """A TypeError out of our own fetcher was recorded as an answer without a list of releases."""
     def ask(request: rt.Request) -> rt.Answer:
         raise TypeError("ours")
     with pytest.raises(TypeError, match="ours"):
         rt.releases_of(rt.PROVIDERS["github"], "o/r", ask)
-
 
 def test_truncated_git_advertisement_is_refused():
     """Also where the last that came looks like the mark of its end."""
@@ -4810,11 +4504,9 @@ def test_truncated_git_advertisement_is_refused():
             canned.changed = {"/git/r.git/info/refs?service=git-upload-pack": answer[1][:end]}
             assert canned_versions(canned, "r", None) is None, answer[1][:end][-60:]
 
-
 def many_tags(*numbers: int, of: int = 330_000) -> tuple[int, bytes, dict[str, str]]:
     """What a repository with very many tags advertises, in the order of Git; ``numbers`` of more."""
     return refs(f"{'c' * 40} HEAD", *sorted(f"{'a' * 40} refs/tags/v{number}" for number in (*range(of), *numbers)))
-
 
 def test_git_repository_of_very_many_tags_is_its_highest():
     """F3: 330,000 tags took 390 MiB, and 88 MiB of the store."""
@@ -4822,7 +4514,6 @@ def test_git_repository_of_very_many_tags_is_its_highest():
     assert canned_versions(canned, "r", None) == {f"v{number}" for number in range(20_000, 30_000)}
     long = refs(*(f"{'a' * 40} refs/tags/{'1.' * 15_000}{number}" for number in range(20)), f"{'a' * 40} refs/tags/v1")
     assert canned_versions(Canned("savannah", {"/git/r.git/info/refs": long}), "r", None) == {"v1"}
-
 
 def test_registry_answers_are_bounded_by_their_kind():
     """F3: a configuration of 18 MiB, by an image's author alone, took 546 MiB; and what else one author may write."""
@@ -4836,7 +4527,6 @@ def test_registry_answers_are_bounded_by_their_kind():
     with at_most(5, 40 * rt.MIB):       # it was 1,500 times all that the first one has
         assert len(canned_versions(canned, "v/p", None) or ()) == 1500
 
-
 def test_npm_dates_are_found_in_a_document_too_large_to_be_parsed():
     times = {f"1.0.{number}": MAY for number in range(3000)}
     long = {"versions": {version: {"time": {"1": "x"}, "dependencies": dict.fromkeys(map(str, range(100)), "1")} for version in times},
@@ -4847,7 +4537,6 @@ def test_npm_dates_are_found_in_a_document_too_large_to_be_parsed():
     listing = rt.releases_of(row_of("npm", "http://provider.example"), "p", Canned("npm", bodies).fetch)
     assert listing and {release.date for release in listing.releases} == {MAY} and len(listing.releases) == 3000
 
-
 def test_dialect_that_goes_on_for_ever_is_ended():
     def endless(project: rt.ProjectRef) -> Any:
         while True:
@@ -4855,7 +4544,6 @@ def test_dialect_that_goes_on_for_ever_is_ended():
     provider = rt.Provider("x", "https://x.example", dataclasses.replace(rt.DIALECTS["simple"], read=endless))
     with pytest.raises(rt.ProviderError, match="more than 300 requests"):
         rt.releases_of(provider, "x", lambda request: rt.Answer(request.url, 200, {}))
-
 
 def test_sourceforge_version_of_a_file():
     for path, version in {
@@ -4870,7 +4558,6 @@ def test_sourceforge_version_of_a_file():
         canned = Canned("sourceforge", {"/projects/foo/rss": rss(file_item(path, "Fri, 01 May 2026 08:00:00 UT"))})
         assert canned_versions(canned, "foo", None) == ({version} if version else set())
 
-
 def test_metacpan_changelog_section_is_the_note():
     for version, changes, section in [
         ("1.2",  "1.2 2026-01-01\n - new\n1.1\n - old",                   "1.2 2026-01-01\n - new"),
@@ -4884,7 +4571,6 @@ def test_metacpan_changelog_section_is_the_note():
         canned = Canned("metacpan", {"/v1/release/versions/P": {"releases": [entry]}, "/v1/changes/A/P": {"content": changes}})
         release, = rt.releases_of(canned.row, "P", canned.fetch).releases
         assert (release.note.message if release.note else "") == (f"<pre>{section}</pre>" if section else "")
-
 
 def test_hostile_answer_is_read_fast():
     """A regular expression that backtracks would take minutes."""
@@ -4926,10 +4612,8 @@ def test_hostile_answer_is_read_fast():
 
 # == readers ===================================================================
 
-
 IMAGE_DIGEST = "sha256:" + "ab12" * 16
 POD = "apiVersion: v1\nkind: Pod\nspec:\n  initContainers:\n  - image: busybox:1.36\n  containers:\n"
-
 
 def pins(name: str, text: str, **env: str) -> list[str]:
     """What a file pins, as short texts: provider/name version digest, "+" where only others need it."""
@@ -4940,10 +4624,8 @@ def pins(name: str, text: str, **env: str) -> list[str]:
         found.append(" ".join(filter(None, (place, one.version, one.digest, "" if one.is_direct else "+"))))
     return found
 
-
 def services(image: str) -> str:
     return f"services:\n  web:\n    image: {image}\n"
-
 
 @pytest.mark.parametrize("image, env, wanted", [
     ("postgres:16-alpine", {}, "dockerhub/library/postgres 16-alpine"),
@@ -4974,11 +4656,9 @@ def test_compose_reads_an_image(image, env, wanted):
     assert pins("docker-compose.prod.yml", services(image), **env) == [wanted]
     assert pins("compose.override.yml", "\ufeff" + services(image).replace("\n", "\r\n"), **env) == [wanted]
 
-
 def test_compose_says_which_variable_is_not_set():
     one, = rt.pins_in("compose.yml", services("ghcr.io/x/y:${TAG}"), {})
     assert (one.name, one.version) == ("ghcr.io/x/y", "") and "TAG is not set" in one.reason
-
 
 def test_broken_compose_file_is_a_fault_and_loses_nothing(world, stack):
     """Bug: it pinned nothing, so that a scan forgot what its place had."""
@@ -4993,10 +4673,8 @@ def test_broken_compose_file_is_a_fault_and_loses_nothing(world, stack):
         assert [one.version for one in world.store.projects.get(world.account.id, postgres.id).installed] == ["16.4"]
         (stack / name).unlink()
 
-
 YARN_1, BERRY = "# yarn lockfile v1\n\n\n", "__metadata:\n  version: 8\n\n"
 REGISTRY = 'source = "registry+https://github.com/rust-lang/crates.io-index"\n'
-
 
 COMMIT = "8edcb1bdb4e267140fa742c62e395cd74f332709"
 READ = [
@@ -5179,7 +4857,6 @@ READ = [
       "ubuntu/curl 8 +", "alpine/main/busybox 1.36 +", "ghcr/o/r 1", "dockerhub/library/nginx 1.27", "npm/react 18", "pypi/y", "?pkg:rpm/fedora/z 1 +", "go/m.example/n"]),
 ]
 
-
 @pytest.mark.parametrize("name, text, wanted", READ)
 def test_reader_reads_what_is_pinned(name, text, wanted):
     assert pins(name, text) == pins(name, text.replace("\n", "\r\n")) == wanted
@@ -5187,7 +4864,6 @@ def test_reader_reads_what_is_pinned(name, text, wanted):
         assert one.version or one.digest or one.reason or "://" in one.name or rt.project_of_pin(rt.PROVIDERS, one), one
     if name not in ("pnpm-lock.yaml", ".tool-versions", "app.container") and text[:2] != '{"' or name.endswith(".json"):     # pasted, it is known by its mark
         assert sorted(pins("config.yml" if name == "values.yaml" else "", text)) == sorted(wanted)
-
 
 @pytest.mark.parametrize("name, text, wanted", [
     ("compose.yaml", services("a:1"), ["web"]), ("Dockerfile", "FROM a:1 AS build\nFROM b:2\n", ["build", ""]),
@@ -5198,7 +4874,6 @@ def test_reader_reads_what_is_pinned(name, text, wanted):
 ])
 def test_reader_says_where_in_the_file(name, text, wanted):
     assert [one.service for one in rt.pins_in(name, text, {})] == wanted
-
 
 @pytest.mark.parametrize("files, wanted", [
     ({"poetry.lock": '[[package]]\nname = "pydantic-core"\nversion = "2"\n[[package]]\nname = "b"\nversion = "1"\n', "pyproject.toml": '[project]\ndependencies = ["pydantic_core>=2"]\n'}, ["pypi/pydantic-core 2", "pypi/b 1 +"]),
@@ -5232,7 +4907,6 @@ def test_scan_of_a_folder_reads_files_together(tmp_path, files, wanted):
     rows = {(one.pin, one.file): f"{one.provider.id if one.provider else '?'}/{one.key} {one.pin.version}{'' if one.pin.is_direct else ' +'}" for one in rt.scan_rows(rt.PROVIDERS, {}, found)}
     assert (list(rows.values()), faults) == (wanted, [])
 
-
 # Folders as people have them, in which YAML names many things and few images.
 HOME_ASSISTANT = {
     "configuration.yaml": "default_config:\nhomeassistant:\n  name: Home\n  packages: !include_dir_named packages\nautomation: !include automations.yaml\n",
@@ -5264,7 +4938,6 @@ OTHERS = {
     "Dockerfile.j2": "FROM {{ base }}:{{ tag }}\nFROM made-here:{{ tag }}\nFROM made-here:@TAG@\nFROM made-here:$(TAG)\nFROM made-here:<%= @v %>\nFROM made-here:%TAG%\n",
     "bom.json": '{"bomFormat": "CycloneDX", "components": [{"name": "std:regex", "version": "1.2"}, {"name": "a/b:c", "version": "UNKNOWN"}, {"purl": "pkg:golang/stdlib@v1.22.1"}]}'}
 
-
 @pytest.mark.parametrize("folder, added", [(HOME_ASSISTANT, {}), (ANSIBLE, {"dockerhub/library/redis": "7.4.1", "dockerhub/example/docker-debian12-ansible": "latest", "galaxy/community.docker": "3.4.0", "git/https://git.example/role.git": None}), (OTHERS, {"github/golang/go": "go1.22.1"})],
                          ids=["home assistant", "ansible", "others"])
 def test_scan_with_track_adds_nothing_that_does_not_exist(world, tmp_path, folder, added):
@@ -5278,18 +4951,15 @@ def test_scan_with_track_adds_nothing_that_does_not_exist(world, tmp_path, folde
     assert all(one["reason"] for one in found if not one["provider"])
     assert len(world.store.projects.page(world.account.id, "name", False)[0]) == len(added)
 
-
 @pytest.mark.parametrize("version", ["{{ v }}", "<%= v %>", "${V}", "$(V)", "$V", "@V@", "%V%", "__V__", "IMAGE_TAG", "--hash=sha256:ab", "null", "~", "(devel)", "UNKNOWN", "NOASSERTION", "x.y.z"])
 def test_placeholder_is_no_version(version):
     assert rt.Pin("a", version).version == "" and rt.Pin("a", version).reason and rt.Pin("a", version, reason="why").reason == "why"
     image = next(one for one in rt.pins_in("pod.yaml", f"{POD}  - image: 'made:{version}'\n", {}) if one.name != "busybox") if version[0] != "-" else None
     assert image is None or not image.version and image.reason
 
-
 @pytest.mark.parametrize("version", ["16.4-alpine", "v1.0.0+incompatible", "1:2.3~rc1", "1!2.0", "release/1.0", "pkg@1.0", "r1", "latest", "next", "2.0_3", "20250101", "Release 1.0 (2025)", "unknown-horizons-1.0"])
 def test_version_is_no_placeholder(version):
     assert rt.Pin("a", version).version == version
-
 
 @pytest.mark.parametrize("name, text, problem", [
     ("package-lock.json", '{"a": [1,\n}', "line 2 column 1"),
@@ -5305,23 +4975,19 @@ def test_reader_says_what_it_cannot_read(name, text, problem):
     with pytest.raises(ValueError, match=problem):
         rt.pins_in(name, text, {})
 
-
 def test_yaml_never_expands_aliases():
     bomb = "a0: &a0 lol\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
     with at_most(0.5):
         one, = rt.pins_in("compose.yml", bomb + "services:\n  a:\n    image: *a29\n    <<: *a29\n", {})
     assert one.reason and len(one.name) < 500
 
-
 def test_env_file_is_read():
     text = "\ufeffA=1\r\nexport B=\"x $A\" # c\r\nC='$A'\n# D=4\nE=${A}-${F:-5}\n"
     assert rt.read_env(text) == {"A": "1", "B": "x 1", "C": "$A", "E": "1-5"}
 
-
 UNITS = ["a" + " " * 9000 + "x\n", "a", " ", "\t", "-", "- ", "#", ":", "\"", "'", "{", "[", "[[", "}", "$", "${", "${A:-", "&a ", "*a", "<", "<outline ",
          "|", "\\", "\\\n", "\n", "=", "==", "/", "@", "a:\n", "- a\n", "a=1\n", "[a]\n", "a: &a *a\n", "FROM a\n", "RUN <<A\n",
          "  a: {\n", "    a (1)\n", "a@1:\n  version: 1\n\n", "pkg:", "{\"a\":", "[{},", "a a"]
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [
@@ -5333,7 +4999,6 @@ def test_reader_is_fast_with_hostile_texts(name):
         with at_most(5, about=unit), contextlib.suppress(ValueError):
             rt.pins_in(name, unit * (2 ** 20 // len(unit)), {})
 
-
 def mutated(text: str, chance: random.Random) -> str:
     at, to = sorted(chance.randrange(len(text) + 1) for _ in range(2))
     lines = text.splitlines(keepends=True)
@@ -5342,7 +5007,6 @@ def mutated(text: str, chance: random.Random) -> str:
         lambda: text[:at], lambda: text[at:], lambda: text[:at] + text[to:],
         lambda: text[:to] + text[at:to] * chance.randrange(1, 5) + text[to:],
         lambda: "".join(chance.sample(lines, len(lines)))])()
-
 
 @pytest.mark.slow
 def test_readers_survive_mutations():
@@ -5361,15 +5025,12 @@ def test_readers_survive_mutations():
 
 # == rules =====================================================================
 
-
 def was(date: str, content_id: str | None = None, note: rt.Note | None = None, version: str = "", **about: Any) -> rt.Release:
     """A release as the store knows it."""
     return rt.Release(version, date, content_id=content_id, fingerprint=note and note.fingerprint, **about)
 
-
 def stored(one: rt.Release) -> rt.Release:
     return was(one.date or "", one.content_id, one.note, one.version, is_prerelease=one.is_prerelease)
-
 
 seen_as = rt.Release
 NOTE, EDITED = rt.Note("One", "<p>One</p>", ""), rt.Note("One", "<p>One, and more</p>", "")
@@ -5402,7 +5063,6 @@ COMPARED = {
     "no date in a window":      ({"1": was(MAY)}, [seen_as("2", None), seen_as("1", None)], True, ("2", "", "", "", "2")),
 }
 
-
 def test_compare_finds_what_is_new():
     for case in COMPARED:
         known, listed_now, is_window, expected = COMPARED[case]
@@ -5416,13 +5076,11 @@ def test_compare_finds_what_is_new():
         assert all(one.date for one in (*after.values(), *news)) and all(after[version].date == known[version].date for version in updated)
         assert updated == [one.version for one in news if one.is_updated]
 
-
 def test_news_have_the_step_that_they_take_above_what_was_known():
     known = by_version([was(MAY, version="1.9"), was(MAY, version="2.0-rc1", is_prerelease=True), was(MAY, version="3.0", gone_at=MONDAY)])
     listing = rt.Listing([seen_as("3.1-rc1", JUNE, is_prerelease=True), seen_as("2.0.1", JUNE), seen_as("2.0", JUNE)])
     assert [(one.version, one.step) for one in rt.compare(known, listing, MONDAY)[1]] == [
         ("2.0", "major"), ("2.0.1", "patch"), ("3.1-rc1", "major")]
-
 
 @pytest.mark.parametrize("content_id", ["published:x", None])      # None: as where npm's "latest" moves to it
 def test_promoted_prerelease_is_news(content_id):
@@ -5432,7 +5090,6 @@ def test_promoted_prerelease_is_news(content_id):
         assert one.is_updated and not one.is_prerelease
     quiet = [dataclasses.replace(before, is_prerelease=False), *[dataclasses.replace(before, content_id=None)] * bool(content_id)]
     assert not any(rt.compare({"2.0": one}, listing, 0.0)[1] for one in quiet)
-
 
 def test_release_without_date_gets_that_of_the_check_or_at_first_of_the_oldest_dated():
     """As of a registry, where only the newest numbered tags are looked at for a date."""
@@ -5445,7 +5102,6 @@ def test_release_without_date_gets_that_of_the_check_or_at_first_of_the_oldest_d
         after, _ = rt.compare(known, rt.Listing(listed), MONDAY)
         assert [(version, one.date) for version, one in after.items() if version not in known] == list(expected.items())
 
-
 def subscriber_to(*kinds: str, **settings: Any) -> rt.Subscriber:
     """A project with a destination of each kind."""
     account = rt.Account("a", "user", "me@example.org", "Me", False, "instant", "UTC", "")
@@ -5456,16 +5112,13 @@ def subscriber_to(*kinds: str, **settings: Any) -> rt.Subscriber:
         "tags": (), "destinations": {}, "health": health, **settings})
     return rt.Subscriber(project, account, (), tuple(rt.Destination(kind, "a", kind, kind, {}, "") for kind in kinds))
 
-
 def events_of(subscriber: rt.Subscriber, news: Any, rewritten: Any = ()) -> list[rt.Event]:
     return rt.release_events(subscriber, news, rewritten, rt.PROVIDERS["github"], MONDAY, WITH_MAIL)
-
 
 def received(events: list[rt.Event], kind: str) -> list[str]:
     """What the destination of a kind receives: versions, and the texts of summaries."""
     return [event.body.get("version") or event.body["text"] for event in events
             if any(recipient.destination_id == kind for recipient in event.recipients)]
-
 
 def test_many_new_releases_are_twenty_and_a_summary():
     """F8: a project with 50 new releases sent 50 messages to a chat."""
@@ -5488,7 +5141,6 @@ def test_many_new_releases_are_twenty_and_a_summary():
     assert received(events_of(subscriber, judged), "ntfy") == ["1.0", "1.1", "1.2"]
     assert events_of(subscriber_to("ntfy", exclude_updated=True), [], [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)]) == []
 
-
 def test_manifest_of_a_platform_is_known_by_its_index(world_with, listen):
     """Review F10: an SBOM names the platform's manifest, and the registry the index: a new build for ever."""
     index, parts = "7" * 64, ["4" * 64, "5" * 64]
@@ -5506,7 +5158,6 @@ def test_manifest_of_a_platform_is_known_by_its_index(world_with, listen):
         check_now(world.service.tracker, source)
         found += [one.state for one in world.store.projects.get(world.account.id, project["id"]).installed]
     assert found == ["current", "current", "new build", "new build"] and list(world.states(hook)) == ["1.1.0"]
-
 
 def test_tags_rebuilt_together_are_one_message(world, listen):
     """C: 120 tags of a rebuilt base image were 120 notifications, or its history had been rewritten."""
@@ -5533,7 +5184,6 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
         assert received(rt.release_events(subscriber_to("ntfy"), news, (), hub, MONDAY, WITH_MAIL), "ntfy") == [told]
     assert received(events_of(subscriber_to("ntfy"), rebuilt), "ntfy") == ["8", "8.1", "latest"]        # no image
 
-
 def test_history_is_rewritten_when_more_than_half_of_it_changes():
     for known, updated, is_rewritten in [
         (2000, 2000, True), (2000, 1001, True), (2000, 1000, False), (30, 20, False), (30, 21, True), (50, 26, True), (1, 1, False),
@@ -5542,7 +5192,6 @@ def test_history_is_rewritten_when_more_than_half_of_it_changes():
         listing = rt.Listing([rt.Release(str(number), None, content_id="commit:b" if number < updated else "commit:a")
                               for number in range(known)])
         assert rt.is_history_rewritten(before, rt.compare(before, listing, MONDAY)[1]) is is_rewritten
-
 
 # All tags of official images at one time: numbers, and what stands behind each of them.
 OFFICIAL: dict[str, tuple[str, str]] = {
@@ -5559,7 +5208,6 @@ OFFICIAL: dict[str, tuple[str, str]] = {
               "alpine3.24-perl alpine3.24-slim alpine3.24 otel perl trixie-otel trixie-perl trixie"),
     "traefik": ("v2.9.4 2.9.4 v2.9 2.9 banon v1.7.34 1.7.34 v1.7 1.7 maroilles", "windowsservercore-1809 alpine"),
 }
-
 
 @pytest.mark.parametrize("image, mine, line, newest", [row.split() for row in """
 python   3.12.11-slim-bookworm  3.14.0-slim-bookworm  =
@@ -5581,7 +5229,6 @@ def test_newest_of_an_official_image_is_of_its_tag_s_family(image, mine, line, n
     known = {tag: was("2026-01-01T00:00:00Z", is_prerelease=rt.IMAGES.is_prerelease(tag)) for tag in tags}
     found = rt.compared(rt.Installation("", mine), known, rt.IMAGES)
     assert (found.line or "-", found.newest or "-") == (line, line if newest == "=" else newest)
-
 
 # What is installed | what follows ("~": may follow) | the newest with its first number, if another ("-": none) | all versions, a day apart, the
 # oldest first; of images, unless a row says which rules are its own; BASE: what it stands on is another one. By kinds of ways in which real
@@ -5730,7 +5377,6 @@ java17 | - | | java17 java25
 stable | - | | stable 1.28.0 1.29.1
 """
 
-
 @pytest.mark.parametrize("row", [row for row in CHANGES.strip().splitlines() if not row.startswith("#")])
 def test_version_follows_or_doubt_is_said(row):
     mine, newest, line, versions, *more = (cell.strip() for cell in row.split("|"))
@@ -5744,7 +5390,6 @@ def test_version_follows_or_doubt_is_said(row):
             {"~": "unsure", "=": "current", "-": "unknown"}[newest[0]], newest.lstrip("~=-"), "")
     else:
         assert (found.state, found.newest, found.line or "-") == ("behind", newest, newest if line == "=" else line)
-
 
 @pytest.mark.parametrize("rules, mine, versions, answer, state, newest", [
     (rt.GENERIC, "v0.1.9", "v0.1.8 v0.1.9 new-v0.2.0 new-v0.3.0", ("new-v0.2.0", True), "behind", "new-v0.3.0"),
@@ -5760,7 +5405,6 @@ def test_answer_of_a_person_holds_for_all_versions_like_it(rules, mine, versions
     found = rt.compared(rt.Installation("", mine), known_of(*versions.split(), rules=rules), rules.of("o/p", [answer]))
     assert (found.state, found.newest) == (state, newest)
 
-
 # What is higher and older than all around it was a mistake, or another numbering: installed, when; what is newer; versions with their years.
 @pytest.mark.parametrize("mine, newest, versions", [
     ("0.14.0", "0.14.1", "4.02.3@2015 0.13.0@2018 0.14.0@2019 0.14.1@2020"), ("1.3.12", "1.3.13", "1.04@2006 1.3.12@2018 1.3.13@2019"),
@@ -5774,7 +5418,6 @@ def test_odd_old_higher_version_is_no_update_and_not_the_latest(mine, newest, ve
     if mine != "4.02.2":
         assert max(places, key=places.__getitem__) == newest
 
-
 def known_of(*versions: str, rules: rt.VersionRules = rt.GENERIC, **about: Any) -> dict[str, rt.Release]:
     """Versions, a day apart, the first the oldest; "=digest" behind one is its content, "!" means gone."""
     found = {}
@@ -5785,7 +5428,6 @@ def known_of(*versions: str, rules: rt.VersionRules = rt.GENERIC, **about: Any) 
                              cve=about.get("cve", {}).get(version, ()))
     places = rt.ranked_places(found, rules)
     return {version: dataclasses.replace(one, place=places[version]) for version, one in found.items()}
-
 
 @pytest.mark.parametrize("mine, versions, state, step, line, newest, behind", [
     ("1.2.0", "1.1.0 1.2.0 1.2.1 1.3.0 2.0.0 2.1.0-rc1", "behind", "major", "1.3.0", "2.0.0", 3),
@@ -5800,14 +5442,12 @@ def test_installation_is_compared_with_the_releases(mine, versions, state, step,
         assert (found.state, found.step, found.line, found.newest, found.behind) == (state, step, line, newest, behind)
         assert rt.compared(found, releases, rt.GENERIC) == found
 
-
 def test_saving_what_is_installed_again_keeps_how_it_compares(world):
     """Bug: it was "not compared" until the next check with news."""
     project = world.track("github", "a/b", release("1.0"), release("1.1"))
     for version, state in (("1.0", "behind"), ("1.0", "behind"), ("1.1", "current"), ("1.1", "current")):
         shown = world.ask("POST", f"/v1/projects/{project.id}", {"installed": [{"version": version}], "note": "x"})
         assert [one["state"] for one in shown["installed"]] == [state]
-
 
 @pytest.mark.parametrize("mine, digest, label, versions, known_as, state, newest", [
     ("latest", "b", "", "1.0=b 1.0.1=b 1.0.1-slim=b latest=c 1.1.0=c", "1.0.1", "behind", "1.1.0"), ("latest", "b", "", "1.0=b latest=b 1.1=c", "1.0", "current", ""),
@@ -5821,7 +5461,6 @@ def test_image_is_known_by_its_digest_or_label(mine, digest, label, versions, kn
     found = rt.compared(rt.Installation("", mine, digest, label=label), known_of(*versions.split(), rules=rt.IMAGES), rt.IMAGES)
     assert (found.known_as, found.state, found.newest) == (known_as, state, newest)
 
-
 def test_tag_of_which_no_build_is_known_is_behind_once_it_is_rebuilt():
     """Bug: "latest" from a compose file was up to date for ever."""
     one = rt.Installation("", "latest", origin="file")
@@ -5830,14 +5469,12 @@ def test_tag_of_which_no_build_is_known_is_behind_once_it_is_rebuilt():
         assert (one.state, one.known_as) == (state, ""), releases
     assert rt.compared(rt.after_update(one, "", known_of("latest=c", rules=rt.IMAGES), 1.0), known_of("latest=c", rules=rt.IMAGES), rt.IMAGES).state == "current"
 
-
 def test_update_takes_the_newest_version_or_build():
     releases = known_of("1.0=a", "1.1=b", "latest=c", rules=rt.IMAGES)
     for before, after in [(("1.0", "a"), ("1.1", "b")), (("latest", "x"), ("latest", "c")), (("latest", "a"), ("latest", "b"))]:
         one = rt.compared(rt.Installation("nas", *before), releases, rt.IMAGES)
         updated = rt.after_update(one, one.newest, releases, 5.0)
         assert (updated.version, updated.digest, updated.place, updated.seen_at) == (*after, "nas", 5.0)
-
 
 def test_projects_are_sorted_by_urgency():
     def project(name: str, mine: str, *versions: str, **about: Any) -> rt.Project:
@@ -5846,7 +5483,6 @@ def test_projects_are_sorted_by_urgency():
     found = [project("current", "1.0", "1.0"), project("patch", "1.0", "1.0", "1.0.1"), project("minor", "1.0", "1.0", "1.1"),
              project("major", "1.0", "1.0", "2.0"), project("fix", "1.0", "1.0", "1.0.1", cve={"1.0.1": ("CVE-2026-1",)}), project("two majors", "1.0", "2.0", "3.0")]
     assert [one.name for one in sorted(found, key=lambda one: one.most_urgent.urgency, reverse=True)] == ["fix", "two majors", "major", "minor", "patch", "current"]
-
 
 def test_changes_are_those_between_two_versions_newest_first():
     releases = known_of("0.9", "1.0", "1.1-rc1", "1.1", "1.2", "2.0-rc1", "2.0", "other-3.0")
@@ -5857,9 +5493,7 @@ def test_changes_are_those_between_two_versions_newest_first():
         folded = [one.version for one in span.releases if one not in shown]
         assert (" ".join(one.version for one in shown), " ".join(folded)) == (versions, prereleases), since
 
-
 SOURCE_ROW = rt.Source(None, None, 0.0, None, None, False, None, 1, "github", "o/r", "o/r", 0, None, False, None, None, True)
-
 
 def test_failed_check_is_classified_and_backed_off():
     for error, counts, is_not_found, message in [
@@ -5877,7 +5511,6 @@ def test_failed_check_is_classified_and_backed_off():
     slow = rt.check_failure(rt.ProviderError("x"), SOURCE_ROW, MONDAY, rt.DAY, 0.0)
     assert slow.next_check_at == MONDAY + rt.DAY            # an interval longer than six hours stays
 
-
 def test_failing_source_alerts_once_after_ten_checks_and_three_days():
     for failures, days, alert_sent, counts, is_alert in [
         (9, 4, False, True, True), (8, 4, False, True, False), (9, 2, False, True, False), (9, 4, True, True, False),
@@ -5886,12 +5519,10 @@ def test_failing_source_alerts_once_after_ten_checks_and_three_days():
         source = dataclasses.replace(SOURCE_ROW, failures=failures, failing_since=MONDAY - days * rt.DAY, alert_sent=alert_sent)
         assert rt.should_alert(source, rt.CheckResult(MONDAY, error="x", counts=counts), MONDAY) is is_alert
 
-
 def test_digest_that_is_due_within_seconds_leaves_a_release_to_the_next_one():
     subscriber = subscriber_to("email", email_notification="hourly")
     for at, due_at in ((3580.0, 3600), (3595.0, 7200)):
         assert rt.recipients_of(subscriber, rt.Release("1", JUNE), at, WITH_MAIL)[0].due_at == due_at
-
 
 def test_destination_that_fails_for_three_days_notifies_those_that_do_not():
     account, = {subscriber_to("ntfy").account}
@@ -5908,7 +5539,6 @@ def test_destination_that_fails_for_three_days_notifies_those_that_do_not():
         assert all(one.is_digested and one.due_at > MONDAY for one in event.recipients)
     assert event.url == "https://r.example/notifications/f" and event.project_id is None
 
-
 def test_hold_ends_some_days_after_the_release():
     def recipient(release: rt.Release) -> rt.Recipient:
         found, = rt.recipients_of(subscriber_to("ntfy", hold_days=3), release, MONDAY, WITH_MAIL)
@@ -5924,7 +5554,6 @@ def test_hold_ends_some_days_after_the_release():
 
 
 # == tracker ===================================================================
-
 
 class Watch:
     """One project at the forge, checked when a test says so, on a clock that a test moves."""
@@ -5956,12 +5585,10 @@ class Watch:
         """Seconds until the source is due again."""
         return self.source.next_check_at - self.now
 
-
 @pytest.fixture
 def watch(world: World, forge: Forge) -> Watch:
     forge.publish("o/r", "1.0", "1.1")
     return Watch(world, forge)
-
 
 def test_nul_is_stored_and_no_news_again(watch):
     """SQLite ends a text of JSON at a NUL, and it is by JSON that releases are written."""
@@ -5973,7 +5600,6 @@ def test_nul_is_stored_and_no_news_again(watch):
     assert "before\ufffdafter" in note.message and note.title == "a\ufffdb"
     marked, = rt.clean_releases(watch.providers["forge"], "o/r", [rt.Release("2.0", JUNE, content_id="commit:a\0b")])
     assert marked.content_id == "commit:a\ufffdb"
-
 
 def test_first_check_is_history(watch):
     empty = Watch(watch.world, watch.forge, "o/new")
@@ -5990,7 +5616,6 @@ def test_first_check_is_history(watch):
     assert watch.check() == ["2.0-rc1", "2.0"]
     assert [(event["version"], event.get("is_prerelease", False)) for event in watch.heard] == [("2.0-rc1", True), ("2.0", False)]
     assert watch.check() == [] and len(watch.heard) == 2
-
 
 def test_release_makes_one_event_whatever_vanishes_meanwhile(watch):
     watch.check()
@@ -6017,7 +5642,6 @@ def test_release_makes_one_event_whatever_vanishes_meanwhile(watch):
     assert watch.check() == [] and not watch.source.missing_since
     assert [event.get("is_updated") for event in watch.heard] == [True]
 
-
 @pytest.mark.parametrize("asked, given", [("if-none-match", "ETag"), ("if-modified-since", "Last-Modified")])
 def test_conditional_request_is_sent_with_the_validator_that_came(watch, asked, given):
     plain = watch.forge.listener.answer
@@ -6034,7 +5658,6 @@ def test_conditional_request_is_sent_with_the_validator_that_came(watch, asked, 
     assert [asked in seen.headers for seen in watch.forge.listener.seen] == [True, True]
     watch.forge.publish("o/r", "2.0")
     assert watch.check() == ["2.0"]
-
 
 def test_garbage_is_an_error_of_the_source_and_no_release(watch):
     watch.check()
@@ -6059,7 +5682,6 @@ def test_garbage_is_an_error_of_the_source_and_no_release(watch):
         watch.forge.publish("o/r", f"2.{count}")
         assert watch.check() == [f"2.{count}"] and (watch.source.failures, watch.source.error) == (0, None), message
 
-
 def test_failing_source_has_backoff_and_keeps_releases(watch):
     watch.check()
     watch.forge.fault, waits = 500, [watch.wait()]
@@ -6079,7 +5701,6 @@ def test_failing_source_has_backoff_and_keeps_releases(watch):
     watch.check()
     assert "no provider forge" in watch.source.error
 
-
 def renamed(forge: Forge, old: str, new: str) -> None:
     """Have the forge call a project by another name, and send who asks by the old one there."""
     forge.releases[new] = forge.releases.pop(old)
@@ -6090,7 +5711,6 @@ def renamed(forge: Forge, old: str, new: str) -> None:
             return 301, b"", {"Location": seen.path.replace(old, new, 1)}
         return (200, {"full_name": new}) if seen.path == f"/api/v1/repos/{new}" else plain(seen)
     forge.listener.answer = answer
-
 
 def test_renamed_project_keeps_its_history(watch):
     watch.check()
@@ -6104,7 +5724,6 @@ def test_renamed_project_keeps_its_history(watch):
     assert watch.world.store.projects.by_names(watch.world.account.id, "forge", ["new/name"])
     watch.forge.listener.seen.clear()
     assert watch.check() == [] and {"o/r" in seen.path for seen in watch.forge.listener.seen} == {False}
-
 
 def test_renamed_project_joins_a_tracked_one(watch):
     store, forge = watch.world.store, watch.forge
@@ -6120,7 +5739,6 @@ def test_renamed_project_joins_a_tracked_one(watch):
         found, = store.projects.page(account.id, "name", False)[0]
         assert (found.id, found.name, found.source_id, found.former_name) == (project.id, "new/name", there.id, "o/r")
     assert len(store.releases.page(mine, 1)[0]) == 2
-
 
 def test_release_during_a_rename_notifies_each_account_once(watch):
     store, forge = watch.world.store, watch.forge
@@ -6142,7 +5760,6 @@ def test_release_during_a_rename_notifies_each_account_once(watch):
     assert sorted((event["account"]["name"], event["version"]) for event in watch.heard) == [("Me", "3.0"), ("you", "3.0")]
     assert len([seen for seen in forge.listener.seen if "/releases?" in seen.path]) == 1, "one check for both"
 
-
 def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world):
     class Pool:
         def submit(self, check: Any, source: rt.Source) -> concurrent.futures.Future[Any]:
@@ -6161,7 +5778,6 @@ def test_tracker_hands_out_below_the_limit_of_a_host_and_tends_what_it_has(world
     tracker._loop()
     assert sorted(handed) == [row["id"] for row in world.store.database.rows("SELECT id FROM lease WHERE until >= ? ORDER BY id", [now])]
     assert all(one.next_check_at < now + 9000 for one in world.store.sources.all())     # no longer than the interval
-
 
 def test_check_of_all_works_at_several_hosts_within_their_limits(world, listen):
     """check asked one after the other: 24 s for 1,000 projects, where serve took 2.4 s."""
@@ -6187,7 +5803,6 @@ def test_check_of_all_works_at_several_hosts_within_their_limits(world, listen):
     assert ended == {"github o/theirs": (None, None)} | {f"{id_} o/{name}": ([], True) for id_ in servers for name in "abcd"}
     assert set(most) == {2} and not world.store.database.rows("SELECT 1 FROM lease WHERE claimant != 'another'")
 
-
 def test_check_without_validator_is_unconditional(world, listen):
     """Else a 304 of what cache_validator before would hide whatever is elsewhere."""
     site = listen(by_path({"/m/@v/list": (200, "v1.0.0\n")})).url
@@ -6198,7 +5813,6 @@ def test_check_without_validator_is_unconditional(world, listen):
     world.store.sources.record_check(source.id, "test", rt.CheckResult(time.time(), f"{site}/m/@v/list", '"1"', None))
     after, _ = check_now(tracker, source.id)
     assert (after.error, after.etag_url, after.etag) == (None, None, None)
-
 
 def test_token_hides_nothing_that_was_found_without_it(world, listen, caplog):
     """F1, F14: with a token, and without it again, nothing that the other list has is gone; one that is refused is said once."""
@@ -6221,7 +5835,6 @@ def test_token_hides_nothing_that_was_found_without_it(world, listen, caplog):
     now += 3601
     answers = repository("github", "v3.0.0", "v1.0.0 v2.0.0 v3.0.0", "o/r")     # v1.0.0 is a tag alone now, and v1.1.0 was deleted
     assert found("t") == {**everything, "v1.1.0": False, "v3.0.0": True}
-
 
 def test_tags_beside_releases_are_news(world, listen):
     answers, tags = repository("gitlab", "v1.0", "v1.0", "o/r"), "v1.0"
@@ -6247,7 +5860,6 @@ def test_tags_beside_releases_are_news(world, listen):
     assert [(one.version, one.is_updated, one.cve) for one in news] == [("v1.1", True, ("CVE-2026-1234",))]
     assert check_now(tracker, source.id)[1] == []
 
-
 def test_check_interval_of_a_slow_host(world):
     """Artifact Hub: once an hour; others by the interval."""
     body = json.dumps({"version": "1.0.0", "ts": 1777622400, "package_id": "x"}).encode()
@@ -6260,7 +5872,6 @@ def test_check_interval_of_a_slow_host(world):
         source = world.store.projects.add(world.account.id, id_, name, name, {})[1]
         after, _ = check_now(tracker, source.id)
         assert round(after.next_check_at - now) == wait, after
-
 
 def test_quota_of_a_host_is_no_failure_and_delays_no_other(watch, listen):
     reset = int(watch.now) + 1800
@@ -6283,7 +5894,6 @@ def test_quota_of_a_host_is_no_failure_and_delays_no_other(watch, listen):
     watch.now, watch.forge.listener.answer = reset + 10, plain
     watch.forge.publish("o/r", "2.0")
     assert watch.check() == ["2.0"] and watch.source.error is None
-
 
 def test_private_address_of_a_user_needs_an_administrator(world, listen):
     server = listen(lambda seen: ADVERTISED)
@@ -6309,7 +5919,6 @@ def test_private_address_of_a_user_needs_an_administrator(world, listen):
     world.store.projects.remove(theirs.id)
     assert check_now(tracker, source.id)[0].error is None and "1.0" in world.store.releases.known(source.id)
 
-
 def test_notification_storm_is_one_summary(world, listen):
     """F8: 2,000 tags that moved were 2,000 notifications, and 2,000 more the next time."""
     versions, commit = range(2000), "a"
@@ -6329,7 +5938,6 @@ def test_notification_storm_is_one_summary(world, listen):
         ("its history was rewritten: 2,000 versions changed",), ("30 more releases",)]
     assert world.store.releases.known(source.id)["v1.0"].content_id == "commit:" + "c" * 40
 
-
 def test_window_that_was_too_short_is_said_once(world, listen):
     """GitHub's feed has ten entries; what else came out between two checks was lost without a word."""
     versions = ["1.0", "1.1"]
@@ -6347,7 +5955,6 @@ def test_window_that_was_too_short_is_said_once(world, listen):
         assert [one.version or one.event for one in reversed(world.store.outbox.history(world.account.id, destination_id=chat.id))] == said
     text, = sql(world.store, "SELECT body ->> 'text' FROM event WHERE kind = 'summary'")[0]
     assert text == "all 2 releases that hub lists are new, so some may be missing; a shorter poll interval or a token in HUB_TOKEN helps"
-
 
 @pytest.mark.parametrize("releases, latest", [
     # version and day of its release; ! is gone, ? is flagged as a pre-release
@@ -6373,7 +5980,6 @@ def test_latest_is_the_highest_final_version_of_the_main_family(releases, latest
     places = rt.ranked_places(known, rules)
     assert max(places, key=places.__getitem__) in latest.split() and sorted(places.values()) == list(range(len(known)))
 
-
 def test_claimed_source_is_left_to_its_claimant(watch, monkeypatch, caplog):
     sources = watch.world.store.sources
     assert sources.claim([watch.id], "another", watch.now)
@@ -6385,7 +5991,6 @@ def test_claimed_source_is_left_to_its_claimant(watch, monkeypatch, caplog):
     monkeypatch.setattr(sources, "record_check", lambda *args, **about: 1 // 0)
     assert check_now(watch.tracker, watch.id) is None and "ZeroDivisionError" in caplog.text
     assert sources.claim([watch.id], "another", watch.now) == [] and sources.claim([watch.id], "another", watch.now + rt.LEASE + 1)
-
 
 def test_check_that_never_ended_is_backed_off(watch):
     """F3: what killed the service did so again four seconds after each restart, since it was still due."""
@@ -6414,7 +6019,6 @@ def test_check_that_never_ended_is_backed_off(watch):
             watch.tracker.join()
         assert sources.due(["forge"], watch.now, 1) and not watch.source.failures
 
-
 def broken(path: str, event: str) -> Callable[[], None]:
     """From now on an event, such as "INSERT ON note", leads to a damaged page, until the function is called that this returns."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
@@ -6427,7 +6031,6 @@ def broken(path: str, event: str) -> Callable[[], None]:
         with contextlib.closing(sqlite3.connect(path)) as db, db:
             db.execute("DROP TRIGGER broken")
     return mend
-
 
 @pytest.mark.slow
 def test_check_that_cannot_be_recorded_is_repeated_after_a_minute(world, forge):
@@ -6448,7 +6051,6 @@ def test_check_that_cannot_be_recorded_is_repeated_after_a_minute(world, forge):
         world.clock.now += rt.MINUTE + rt.LEASE + 1
         until(lambda: world.store.sources.get(world.projects["o/a"].source_id).checked_at == world.clock.now)
 
-
 def test_fault_of_the_judging_at_the_start_is_logged(world, caplog):
     """Review: what it raised was dropped."""
     project = world.track("github", "o/p")
@@ -6456,7 +6058,6 @@ def test_fault_of_the_judging_at_the_start_is_logged(world, caplog):
     with at_work(world.tracker(world.service.settings)):
         until(lambda: "comparing what is installed: failed" in caplog.text, 10)
     assert "Traceback" in caplog.text
-
 
 def test_subscribers_of_many_accounts_are_read_at_once(world):
     """Review: each account, its tags and its destinations were read one by one, for each check with news."""
@@ -6478,7 +6079,6 @@ def test_subscribers_of_many_accounts_are_read_at_once(world):
         assert one.project.account_id == one.account.id and [tag.name for tag in one.tags] == ["home"]
         assert [(each.kind, each.account_id) for each in one.destinations] == [("email", one.account.id)]
 
-
 @pytest.mark.slow
 def test_loops_write_only_what_is_due(world, forge):
     """Review: an idle service wrote three transactions a second, each of which emptied the answer cache."""
@@ -6493,7 +6093,6 @@ def test_loops_write_only_what_is_due(world, forge):
         world.store.projects.check_soon(world.account.id, [world.projects["o/a"].id])
         until(lambda: "1.0" in world.states())
         assert world.store.database.revision() > before[0]
-
 
 @pytest.mark.slow
 def test_newest_ten_thousand_releases_are_kept(world, listen):
@@ -6522,7 +6121,6 @@ def test_newest_ten_thousand_releases_are_kept(world, listen):
         assert (after.error, len(found), len(world.store.releases.known(source.id))) == (None, news, 10_000)
     assert world.store.releases.get(world.store.projects.search(world.account.id, "r")[0], ["v0.21"])
 
-
 def test_check_that_raises_is_recorded_with_backoff(watch, monkeypatch, caplog):
     """Whatever raises after the claim, one check is recorded, and the source is not due again at once."""
     watch.check()
@@ -6549,7 +6147,6 @@ def test_check_that_raises_is_recorded_with_backoff(watch, monkeypatch, caplog):
         monkeypatch.undo()
         watch.forge.fault = None
         assert watch.check() == [f"2.{count}"] and watch.source.failures == 0, step
-
 
 class Flaws:
     """OSV and endoflife.date in one server: ``flaws`` by package and version, ``records`` by id, ``cycles`` by product."""
@@ -6598,19 +6195,15 @@ class Flaws:
         self.listener.seen.clear()
         return paths
 
-
 def a_flaw(id_: str, fixed: str, *aliases: str, name: str = "jinja2", ecosystem: str = "PyPI", **about: Any) -> dict[str, Any]:
     return {"id": id_, "aliases": aliases, "modified": "2026-01-01T00:00:00Z", "summary": f"Flaw {id_}", "affected": [{
         "package": {"ecosystem": ecosystem, "name": name}, "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": fixed}]}]}]} | about
 
-
 HIGH = {"database_specific": {"severity": "HIGH"}}
-
 
 @pytest.fixture
 def flaws(listen: Callable[..., Listener]) -> Flaws:
     return Flaws(listen)
-
 
 def runs(world: World, provider: str, name: str, mine: str, *versions: str, place: str = "") -> rt.Project:
     """A project of which one version is installed, which is compared."""
@@ -6618,10 +6211,8 @@ def runs(world: World, provider: str, name: str, mine: str, *versions: str, plac
     install(world, project, mine, place)
     return world.store.projects.get(world.account.id, project.id)
 
-
 def install(world: World, project: rt.Project, version: str, place: str = "") -> None:
     rt.install(world.service.call(world.account.id, {"version": version, "place": place}), project)
-
 
 def advise(world: Any, days: float = 1.1) -> None:
     """Find out what is vulnerable, so many days after the last time; a day later all is asked about again."""
@@ -6629,14 +6220,11 @@ def advise(world: Any, days: float = 1.1) -> None:
     world.store.database.clock = lambda: world.now
     rt.Advisor(world.store, world.service.fetcher, lambda: world.now).advise(world.service.settings, world.service.providers)
 
-
 def mine_of(world: World, project: rt.Project) -> rt.Installation:
     return world.store.projects.get(world.account.id, project.id).installed[0]
 
-
 def advice_sent(world: World) -> list[dict[str, Any]]:
     return [json.loads(row["body"]) for row in world.store.database.rows("SELECT body FROM event ORDER BY id")]
-
 
 def test_what_runs_is_asked_about_once(world_with: Callable[..., World], flaws: Flaws):
     """Records that name each other are one flaw, the CVE first; withdrawn ones are none; the update ends some of them. One
@@ -6669,7 +6257,6 @@ def test_what_runs_is_asked_about_once(world_with: Callable[..., World], flaws: 
     install(world, project, "2.4.1", "vps")
     advise(world, 0.01)
     assert flaws.asked() == ["/v1/querybatch"], "of the new place"
-
 
 def test_a_flaw_is_notified_once_a_place(world_with: Callable[..., World], flaws: Flaws):
     """Once for each flaw and place, again when it is worse, never again after an update that does not end it; also to who wants
@@ -6706,7 +6293,6 @@ def test_a_flaw_is_notified_once_a_place(world_with: Callable[..., World], flaws
     assert [one["lines"] for one in advice_sent(world)[1:]] == [
         [f"1.5 on {place}: GHSA-a (critical, fixed in 2.0) Flaw GHSA-a. The update to 2.0 ends it."] for place in ("nas", "vps")]
 
-
 @pytest.mark.parametrize("fault", [
     500, (200, "<html>"), (200, {"results": []}), (200, {"results": [{"vulns": 3}]}), (200, {"results": [{"vulns": [{"id": 1}]}]}), (400, "no"),
     (200, {"results": [{"next_page_token": "again"}]})])
@@ -6725,7 +6311,6 @@ def test_osv_may_fail_as_it_likes(world_with: Callable[..., World], flaws: Flaws
     advise(world)
     assert "not asked" not in world.visitor().get("/status").text
 
-
 def test_one_bad_query_does_not_lose_the_rest(world_with: Callable[..., World], flaws: Flaws):
     """Nor does one whose pages are many. Of what could not be answered nothing is said."""
     world = world_with(**flaws.settings)
@@ -6737,7 +6322,6 @@ def test_one_bad_query_does_not_lose_the_rest(world_with: Callable[..., World], 
     assert [bool(mine_of(world, one).advised_at) for one in (good, bad, long)] == [True, False, True]
     page = world.visitor().get(f"/projects/{bad.id}").text
     assert "could not be asked about: it did not answer for 1 version" in page and "knows of no vulnerability" not in page
-
 
 def test_what_cannot_be_had_costs_nothing_else(world_with: Callable[..., World], flaws: Flaws):
     """A record, or a product of endoflife.date: the others are read, and it is when it can be."""
@@ -6756,7 +6340,6 @@ def test_what_cannot_be_had_costs_nothing_else(world_with: Callable[..., World],
     advise(world, 0.01)
     assert len(mine_of(world, lost).advisories) == 1 and mine_of(world, gone).eol == "ended"
 
-
 def test_flaws_are_not_known_once_nobody_is_asked(world_with: Callable[..., World], flaws: Flaws):
     """Nor is it known whether another update ends them."""
     world = world_with(**flaws.settings)
@@ -6773,7 +6356,6 @@ def test_flaws_are_not_known_once_nobody_is_asked(world_with: Callable[..., Worl
     advise(world)
     assert not mine_of(world, project).advisories and world.ask("GET", "/v1/summary")["vulnerable"] == 0
 
-
 def test_odd_records_are_flaws_without_details(world_with: Callable[..., World], flaws: Flaws):
     """Nothing in one of them costs another project its own, or a page."""
     world = world_with(**flaws.settings)
@@ -6788,7 +6370,6 @@ def test_odd_records_are_flaws_without_details(world_with: Callable[..., World],
     assert {one.id for one in mine_of(world, odd).advisories} == set(flaws.records) - {"GHSA-g"}
     assert [str(one) for one in mine_of(world, good).advisories] == ["GHSA-g (high, fixed in 2)"]
     world.visitor().get(f"/projects/{odd.id}", status=200)
-
 
 def test_end_of_life_is_notified_twice(world_with: Callable[..., World], flaws: Flaws):
     """90 and 7 days before, of what runs; only where product and cycle are certain. Products are asked for once a day."""
@@ -6814,7 +6395,6 @@ def test_end_of_life_is_notified_twice(world_with: Callable[..., World], flaws: 
     page = world.visitor().get("/updates").text
     assert "end of life 2026-11-12" in page and page.count("end of life") == 1
 
-
 @pytest.mark.parametrize("version, found", [
     ("18.1", ("", None)), ("20.04", ("2030-04-01", 1237)), ("alpine3.9", ("", None)), ("lts-alpine3.20", ("", None)), ("16.4-alpine", ("2026-11-12", 1)), ("v16", ("2026-11-12", 1)), ("9.6.24", ("ended", 0)), ("9.5", ("", None)), ("160", ("", None)), ("latest", ("", None)),
     ("17.1", ("", None))])
@@ -6823,7 +6403,6 @@ def test_end_of_life_of_a_version(version: str, found: tuple[str, int | None]):
               ("20.04", "2030-04-01", False), ("3", "2020-01-01", True)]
     assert rt.end_of_life(rt.IMAGES.parts(version).numbers, cycles, moment("2026-11-11T12:00:00Z")) == found
 
-
 @pytest.mark.parametrize("vector, word", [
     ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:H", "high"), ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:C/C:H/I:H/A:H", "critical"),
     ("CVSS:3.0/AV:N/AC:L/PR:N/UI:R/S:C/C:L/I:L/A:N", "moderate"), ("CVSS:3.1/AV:P/AC:H/PR:H/UI:R/S:U/C:L/I:N/A:N", "low"),
@@ -6831,7 +6410,6 @@ def test_end_of_life_of_a_version(version: str, found: tuple[str, int | None]):
 def test_severity_of_a_vector(vector: str, word: str):
     """As https://www.first.org/cvss/calculator/3.1 computes them: 7.5, 10.0, 6.1, 1.6, 0."""
     assert rt.cvss_severity(vector) == word
-
 
 def test_nobody_is_asked(world_with: Callable[..., World], flaws: Flaws):
     """With none; and where nothing is installed, or nothing that OSV knows of. Settings say whom it sends what."""
@@ -6847,7 +6425,6 @@ def test_nobody_is_asked(world_with: Callable[..., World], flaws: Flaws):
     flaws.asked()
     advise(quiet)
     assert not flaws.asked()
-
 
 def test_what_is_vulnerable_comes_first(world_with: Callable[..., World], flaws: Flaws):
     """On Updates, in reports and in the command, also where there is no update."""
@@ -6891,19 +6468,16 @@ EVENT = {
     "account": {"type": "user", "id": "abc", "name": "Mé"}, "tags": [{"id": "t", "name": "infra"}],
     "project_note": "{version}"}
 
-
 def hook_request(now: float = 1_700_000_000.0, brand: str = "Service", **settings: Any) -> rt.Request:
     """What a webhook of these settings is sent."""
     about = {"url": "http://127.0.0.1:9/", "headers": {}, "fields": {}, **settings}
     return request_of(a_delivery(rt.Destination("d", "a", "webhook", "hook", about, SECRET)), now=now, brand=brand)
-
 
 def is_genuine_of_readme(brand: str = "Service") -> Callable[..., bool]:
     """The README's function for receivers, for another ``brand``."""
     names: dict[str, Any] = {}
     exec(re.findall(r"```python\n(import hashlib.*?)```", README, re.DOTALL)[0].replace("-Service-", f"-{brand}-"), names)
     return names["is_genuine"]
-
 
 @pytest.mark.parametrize("is_genuine, header", [(rt.verify, "webhook-signature"), (None, "X-Service-Signature")])
 def test_signature_check_refuses_what_was_changed(is_genuine, header):
@@ -6914,7 +6488,6 @@ def test_signature_check_refuses_what_was_changed(is_genuine, header):
     assert not is_genuine(rt.make_signing_secret(), sent.headers, sent.body)
     assert not is_genuine(SECRET, {**sent.headers, header: "é"}, sent.body)
     assert not is_genuine(SECRET, old.headers, old.body) and not is_genuine(SECRET, {}, b"")
-
 
 def test_webhook_signature_covers_the_bytes_sent():
     """The vector is from https://github.com/standard-webhooks/standard-webhooks"""
@@ -6933,7 +6506,6 @@ def test_webhook_signature_covers_the_bytes_sent():
     assert later.body == sent.body and later.headers["webhook-id"] == sent.headers["webhook-id"]
     assert later.headers["X-Acme-Signature"] != sent.headers["X-Acme-Signature"]
 
-
 def test_custom_fields_fill_every_variable_once():
     fields = {name: f"<{{{name}}}>" for name in rt.TEMPLATE_NAMES} | {"json": '{"v": "{version}", {{x}}}', "text": "plain"}
     body = json.loads(hook_request(fields=fields).body)
@@ -6943,7 +6515,6 @@ def test_custom_fields_fill_every_variable_once():
         "note_message": "<<p>a &amp; b</p><script>x</script>>", "note_text": "<a & b>", "account_type": "<user>",
         "account_id": "<abc>", "account_name": "<Mé>", "tags": "<infra>", "project_note": "<{version}>",
         "url": "<https://forge.example/note>", "json": '{"v": "1.0", {x}}', "text": "plain"}
-
 
 def test_delivery_outcome_retries_with_backoff_and_jitter():
     for is_accepted, retry_after, failures, age, state, wait in [
@@ -6955,7 +6526,6 @@ def test_delivery_outcome_retries_with_backoff_and_jitter():
             (False, None,  21, 246690, "failed",    0)]:
         assert rt.outcome(is_accepted, retry_after, failures, 30.0, age, 0.0) == (state, wait)
     assert 32.9 < rt.outcome(False, None, 1, 30.0, 0.0, 0.999)[1] < 33.0
-
 
 SLACK_HOOK = "https://hooks.slack.com/services/T01234567/B01234567/PLANTEDslackhook0123456x"
 DISCORD_HOOK = "https://discord.com/api/webhooks/123456789012345678/PLANTED-discord_" + "x" * 52
@@ -6971,7 +6541,6 @@ ROCKET_HOOK = "https://chat.example.org/hooks/64a1b2c3d4e5f60718293a4b/PLANTEDr0
 PLANTED_URLS = "tgram://987654321:PLANTEDapprisetelegram/77 discord://111122223333/PLANTEDapprisediscord"
 
 Given = list[tuple[str, str]]
-
 
 def settings_at(base: str) -> dict[str, Given]:
     """Settings of every kind that is spoken to by HTTP, at a server of ours: each place by a name of its own."""
@@ -6994,14 +6563,11 @@ def settings_at(base: str) -> dict[str, Given]:
         "apprise": [("url", base + "/notify/plantedapprisekey0001"), ("tag", "ops")],
     }
 
-
 HTTP_KINDS = [place for place in settings_at("http://x") if place != "slack bot"]
 CHATS = [kind for kind in HTTP_KINDS if kind != "webhook"]      # those that get a text made for people
 
-
 def kind_of(place: str) -> str:
     return place.partition(" ")[0]
-
 
 def made_at(place: str, base: str = "http://127.0.0.1:9", **more: str) -> rt.Destination:
     """A destination as ``destination add`` would make it."""
@@ -7009,21 +6575,17 @@ def made_at(place: str, base: str = "http://127.0.0.1:9", **more: str) -> rt.Des
     kind = kind_of(place)
     return rt.Destination("d1", "a1", kind, "mine", rt.read_settings(kind, given), SECRET if kind == "webhook" else "")
 
-
 NEEDED = {kind: {name: text for name, text in settings_at("https://chat.example.org").get(kind, ()) if kind == "slack" or any(
     field.default is None for field in rt.KINDS[kind].fields if field.name == name)} for kind in rt.KINDS}
-
 
 def given_for(kind: str, **about: str) -> Given:
     """Settings that are accepted, but for what is said otherwise."""
     return [(name, text) for name, text in (NEEDED[kind] | about).items() if text != "-"]
 
-
 def problems_of(kind: str, given: Given, **about: Any) -> list[rt.Problem]:
     with pytest.raises(rt.Invalid) as caught:
         rt.read_settings(kind, given, **about)
     return caught.value.problems
-
 
 GOOD_SETTINGS = [       # addresses are checked as addresses only: a proxy, another cloud, a server of one's own
     ("slack url", SLACK_HOOK, SLACK_HOOK + "/", "https://hooks.slack-gov.com/triggers/T01/B01/abc"), ("slack channel", "#releases"), ("slack team_name", "Ünïted 7"),
@@ -7066,7 +6628,6 @@ BAD_SETTINGS = [        # what is said of them, and they
     ("email to", "a mail address", "not an address", "a@b\r\nBcc: c@d", "a@example.org, b@example.org"),
 ]
 
-
 def test_settings_accept_what_services_hand_out():
     assert set(NEEDED) == set(rt.KINDS) == {kind_of(one) for one in HTTP_KINDS} | {"email"}
     for kind, name, text in [(*where.split(), text) for where, *texts in GOOD_SETTINGS for text in texts]:
@@ -7078,7 +6639,6 @@ def test_settings_accept_what_services_hand_out():
             assert settings[name] == (text.rstrip("/") if name == "server" or (kind, name) == ("gotify", "url") else text)
     for kind, server in (("telegram", "https://api.telegram.org"), ("ntfy", "https://ntfy.sh"), ("pushover", "https://api.pushover.net")):
         assert rt.read_settings(kind, given_for(kind))["server"] == rt.read_settings(kind, given_for(kind, server=""))["server"] == server
-
 
 def test_settings_refuse_what_cannot_work_and_name_the_field():
     for kind, name, said, text in [(*where.split(), said, text) for where, said, *texts in BAD_SETTINGS for text in texts]:
@@ -7094,7 +6654,6 @@ def test_settings_refuse_what_cannot_work_and_name_the_field():
         if bad := [(name, f"PLANTED {name}\n") for name in secret]:
             assert "PLANTED" not in str(problems_of(kind, [*(one for one in given_for(kind) if one[0] not in secret), *bad]))
 
-
 EITHER = "is required, or token and channel, but not both"
 HOOK = ("url", "https://example.org/")
 TOGETHER: list[tuple[str, Given, list[tuple[str, str]]]] = [      # each problem of several settings, and those that contradict each other
@@ -7109,7 +6668,6 @@ TOGETHER: list[tuple[str, Given, list[tuple[str, str]]]] = [      # each problem
     ("webhook", [HOOK, ("field", "f1=v"), ("field", "f1=w")], [("field", "f1 is given twice")]),
     ("webhook", [HOOK, ("header", "X-Service-Signature: 1"), ("header", "X-Acme-Signature: 2")], [("header", "X-Service-Signature is set by the request itself")]),
 ]
-
 
 def test_settings_report_every_problem_at_once_and_make_the_same_settings_again():
     for kind, given, wanted in TOGETHER:
@@ -7127,17 +6685,14 @@ def test_settings_report_every_problem_at_once_and_make_the_same_settings_again(
             ("webhook", [("header", "")], {"headers": {}, "url": "http://127.0.0.1:9/hook"})]:
         assert expected.items() <= rt.changed_settings(made_at(place), given, "Service").items(), given
 
-
 def sent_as_seen(request: rt.Request) -> Seen:
     """A request as the service's end would see it."""
     parts = urllib.parse.urlsplit(request.url)
     return Seen(request.method, parts.path + ("?" + parts.query if parts.query else ""),
                 {name.lower(): value for name, value in request.headers.items()}, request.body or b"", 0.0)
 
-
 def units_16(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
 
 def json_posted(seen: Seen, method: str = "POST") -> dict[str, Any]:
     assert seen.method == method, seen.method
@@ -7146,7 +6701,6 @@ def json_posted(seen: Seen, method: str = "POST") -> dict[str, Any]:
     value = json.loads(seen.body.decode("utf-8"), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert isinstance(value, dict)
     return value
-
 
 def marked_up(text: str, *allowed: str) -> tuple[str, list[str]]:
     """The text of a service's few tags, and its links; fails for any other tag, for one that is not closed, and for an
@@ -7157,21 +6711,17 @@ def marked_up(text: str, *allowed: str) -> tuple[str, list[str]]:
         assert element.tag in allowed and list(element.attrib) == (["href"] if element.tag == "a" else []), element.tag
     return "".join(root.itertext()), [element.attrib["href"] for element in root.iter("a")]
 
-
 OWN_URL = re.compile(r"https://(?:forge\.example/|www\.cve\.org/CVERecord\?id=CVE-)[^\s<>\[\]()|\"@]*")
-
 
 def no_live_at(text: str) -> None:
     """Telegram, Mattermost and Rocket.Chat read a name behind @; an invisible space between makes it text."""
     outside = OWN_URL.sub("", text)
     assert not re.search(r"@(?!\u200b)", outside), re.search(r".{0,20}@(?!\u200b).{0,20}", outside, re.DOTALL)
 
-
 def no_links_but_ours(text: str) -> None:
     """Markdown: ``](`` that no backslash disarms begins a link's address."""
     for match in re.finditer(r"(?<!\\)((?:\\\\)*)\]\(", text):
         assert OWN_URL.match(text, match.end()), text[max(0, match.start() - 40):match.end() + 40]
-
 
 def accepted_by_slack(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
@@ -7194,7 +6744,6 @@ def accepted_by_slack(seen: Seen) -> tuple[Any, ...]:
     assert seen.path == SLACK_HOOK[len("https://hooks.slack.com"):]
     return 200, "ok"
 
-
 def accepted_by_telegram(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
     assert urllib.parse.unquote(seen.path) == f"/bot{BOT}/sendMessage"
@@ -7204,7 +6753,6 @@ def accepted_by_telegram(seen: Seen) -> tuple[Any, ...]:
     assert 0 < units_16(text.strip()) <= 4096 and all(map(OWN_URL.match, links))
     no_live_at(text)
     return 200, {"ok": True, "result": {"message_id": 5}}
-
 
 def accepted_by_discord(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
@@ -7221,7 +6769,6 @@ def accepted_by_discord(seen: Seen) -> tuple[Any, ...]:
     assert "](" not in embed["title"] or embed.get("url")
     return 200, {"id": "1234567890", "type": 0}
 
-
 def accepted_by_hangouts_chat(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
     assert seen.path == CHAT_HOOK[len("https://chat.googleapis.com"):]
@@ -7234,7 +6781,6 @@ def accepted_by_hangouts_chat(seen: Seen) -> tuple[Any, ...]:
         text, links = marked_up(widget["textParagraph"]["text"], "b", "a", "br")      # it knows no code
         assert text.strip() and all(map(OWN_URL.match, links))
     return 200, {"name": "spaces/AAAAbbbb/messages/1.2"}
-
 
 def accepted_by_microsoft_teams(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
@@ -7256,7 +6802,6 @@ def accepted_by_microsoft_teams(seen: Seen) -> tuple[Any, ...]:
     assert "actions" not in card and "entities" not in card["msteams"]
     return 202, b""
 
-
 def accepted_by_mattermost(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
     assert seen.path == MATTERMOST_HOOK[len("https://chat.example.org"):] and content.keys() == {"text"}
@@ -7265,7 +6810,6 @@ def accepted_by_mattermost(seen: Seen) -> tuple[Any, ...]:
     no_links_but_ours(content["text"])
     assert "<" not in content["text"]           # its server makes mentions and links of <...>, backslash or not
     return 200, "ok", {"Content-Type": "text/plain"}
-
 
 def accepted_by_rocketchat(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
@@ -7276,7 +6820,6 @@ def accepted_by_rocketchat(seen: Seen) -> tuple[Any, ...]:
     no_links_but_ours(content["text"])
     assert not re.search("<(?!\u200b)", content["text"])
     return 200, {"success": True}
-
 
 def accepted_by_matrix(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen, "PUT")
@@ -7291,14 +6834,12 @@ def accepted_by_matrix(seen: Seen) -> tuple[Any, ...]:
     assert content["body"].strip() and text.strip() and all(map(OWN_URL.match, links))
     return 200, {"event_id": "$abc"}
 
-
 def accepted_by_webhook(seen: Seen) -> tuple[Any, ...]:
     body = json_posted(seen)
     assert {"provider", "project", "version", "time", "account"} <= body.keys() and seen.headers["x-mine"] == "PLANTEDheadervalue"
     moment = seen.headers["x-service-timestamp"]
     assert hmac.new(SECRET.encode(), moment.encode() + b"." + seen.body, hashlib.sha256).hexdigest() == seen.headers["x-service-signature"]
     return 204,
-
 
 def accepted_by_ntfy(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
@@ -7315,7 +6856,6 @@ def accepted_by_ntfy(seen: Seen) -> tuple[Any, ...]:
     assert not re.search(r"(?<!\\)(?:\\\\)*<", content["message"])
     return 200, {"id": "sPs71M8A2T", "time": 1, "event": "message", "topic": "my-releases"}
 
-
 def accepted_by_gotify(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
     assert seen.path == "/sub/message" and seen.headers["x-gotify-key"] == "APLANTEDgotify."
@@ -7327,7 +6867,6 @@ def accepted_by_gotify(seen: Seen) -> tuple[Any, ...]:
     assert click is None or OWN_URL.match(click["url"])
     return 200, {"id": 25, "appid": 5, "message": content["message"], "title": content["title"], "priority": content["priority"]}
 
-
 def accepted_by_pushover(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
     assert seen.path == "/1/messages.json" and (content["token"], content["user"], content["device"]) == (APP_30, KEY_30, "phone")
@@ -7337,7 +6876,6 @@ def accepted_by_pushover(seen: Seen) -> tuple[Any, ...]:
     assert len(content.get("url", "")) <= 512 and len(content.get("url_title", "")) <= 100
     return 200, {"status": 1, "request": "647d2300-702c-4b38-8b2f-d56326ae460b"}
 
-
 def accepted_by_apprise(seen: Seen) -> tuple[Any, ...]:
     content = json_posted(seen)
     assert seen.path == "/notify/plantedapprisekey0001" and seen.headers["accept"] == "application/json"
@@ -7345,10 +6883,8 @@ def accepted_by_apprise(seen: Seen) -> tuple[Any, ...]:
     assert isinstance(content["title"], str) and content["body"].strip() and len(seen.body) <= 2_500_000
     return 200, {"error": None, "details": []}
 
-
 SERVICES: dict[str, Callable[[Seen], tuple[Any, ...]]] = {
     name.removeprefix("accepted_by_"): value for name, value in list(globals().items()) if name.startswith("accepted_by_")}
-
 
 def exchanged(world: World, listener: Listener, place: str, answer: Any = None) -> tuple[rt.DeliverySummary, rt.Attempt, float]:
     """What becomes of a delivery that the service would accept, when that is answered, or what it answers: the entry, its
@@ -7372,18 +6908,15 @@ def exchanged(world: World, listener: Listener, place: str, answer: Any = None) 
     attempt, = world.store.outbox.attempts(entry.id)
     return entry, attempt, entry.next_attempt_at - clock.now
 
-
 def put_release(world: World, *destinations: rt.Destination) -> None:
     """A release of a new project for the destinations, now."""
     put_event(world, world.track("github", f"o/p{time.monotonic_ns()}"), "1.0", *destinations,
               url="https://forge.example/o/p/releases/1.0?a=b&c=d", note=release_body()["note"])
 
-
 def release_body(**more: Any) -> dict[str, Any]:
     return {"provider": "github", "project": "o/p", "version": "1.0", "time": "2026-03-01T10:00:00Z",
             "note": {"title": "Out now", "message": "<p>It is <b>here</b> &amp; works.</p>"},
             "account": {"type": "user", "id": "abc", "name": "Me"}, **more}
-
 
 SUCCESSES = [
     ("microsoft_teams", (200, b"")), ("microsoft_teams", (200, {"status": "posted"})),     # a Response action, as the flow's owner chose
@@ -7441,7 +6974,6 @@ WAITS = [
     ("matrix", (429, {"retry_after_ms": 10**11}), 86_400),
 ]
 
-
 def test_a_delivery_is_what_its_service_accepts(world, listen):
     listener = listen()
     for place in HTTP_KINDS:
@@ -7450,12 +6982,10 @@ def test_a_delivery_is_what_its_service_accepts(world, listen):
     for bodies in ([release_body()], [release_body(), EVENT]):
         assert accepted_by_slack(sent_as_seen(kind_request("slack bot", *bodies)))[1]["ok"]
 
-
 def answer_of(answer: tuple[Any, ...]) -> rt.Answer:
     status, body, headers = (*answer, *({},) * (3 - len(answer)))
     body = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json.dumps(body).encode()
     return rt.Answer("http://127.0.0.1:9/", status, {name.lower(): value for name, value in headers.items()}, body)
-
 
 def test_answers_mean_success_or_say_what_failed(world, listen):
     listener = listen()
@@ -7472,7 +7002,6 @@ def test_answers_mean_success_or_say_what_failed(world, listen):
             assert (entry.state, wait, attempt.status) == ("retrying", 30.0, status) and str(status) in entry.error
             assert "/elsewhere" not in listener.seen[-1].path, "no redirect is followed"
 
-
 @pytest.mark.parametrize("chat, is_sent", [(-1001557912345, True), ("-1001557912345", True), (-42, False), ("@other", False), (None, False), ([1], False)])
 def test_chat_that_became_a_supergroup_is_sent_to_there(world, listen, chat, is_sent):
     """F22: its old number was tried for three days, and the new one was nowhere to be seen."""
@@ -7488,7 +7017,6 @@ def test_chat_that_became_a_supergroup_is_sent_to_there(world, listen, chat, is_
     stored = world.store.destinations.get(chats.id).settings
     assert stored["chat"] == (str(chat) if is_sent or chat == -42 else "-1001234567890") and stored["token"] == BOT
 
-
 def test_retry_waits_as_long_as_the_service_asks(world, listen):
     for place, answer, wait in WAITS:
         asked = rt.wait_requested(answer_of(answer), 1_800_000_000.0)
@@ -7497,14 +7025,12 @@ def test_retry_waits_as_long_as_the_service_asks(world, listen):
     entry, _, waits = exchanged(world, listen(), place, answer)
     assert entry.state == "retrying" and waits == pytest.approx(wait, abs=0.01)
 
-
 EVIL_WORDS = "<script>alert(1)</script> @everyone @here @all @channel <!channel> <!here> <@U012AB3CD> <@123> <#C01> <users/all> <at>All</at>"
 HOSTILE_NOTES = [(piece * 8_000)[:8_000] for piece in (
     "All work and no play. ", "a", "😀", "变更日志。", "👩‍👩‍👧‍👦é̂", "*_~`|>#[](){}<>&\\!-+=.", "&", "\"\\", "x\n", "x\n\n", EVIL_WORDS + "\n",
     "[click me](http://evil.example) ![x](http://evil.example) <http://evil.example|click> [a]: http://evil.example\n",
     "](http://evil.example)", "``` `a` ```` ```\n", "# a\n- b\n1. c\n> d\n===\n", "&lt;b&gt; &amp;amp; &#60;script&#62; &nbsp;",
     "</b></a><a href=\"http://evil.example\">x</a><b><br><!-- ", "\x00\x01\x02\x07\x08\x0b\x0c\x1b[31m\x7f\x85\u2028\u2029\u202e", "\x07", "")]
-
 
 # Notes of which our markup is made: nothing in them may end it early, or become markup of its own.
 HOSTILE_MARKUP = [(piece * 1000)[:2000] for piece in (
@@ -7516,16 +7042,13 @@ HOSTILE_MARKUP = [(piece * 1000)[:2000] for piece in (
     f"<p><code>{html.escape(EVIL_WORDS)}](http://evil.example)`</code> <b>**x* @all</b></p>", "<b>", "<code>", "<a href=https://forge.example/>", "<h1>", "<ul><li>",
     "<h1># @all ](http://evil.example)</h1><ul><li>- &lt;b&gt;</li></ul><pre><code>``` @all\n&lt;!channel&gt;</code></pre>", "<pre>", "<td>", "<p><b> </b></p>", "<b>*</b>")]
 
-
 def raw_note(text: str) -> dict[str, str]:
     """A note whose readable text is this, as a provider's HTML."""
     return {"title": text[:200].strip(), "message": f"<pre>{html.escape(text, quote=False)}</pre>"}
 
-
 def kind_request(place: str, *bodies: dict[str, Any], url: str = "https://forge.example/o/p/releases/1.0?a=b&c=d", **about: Any) -> Any:
     destination = made_at(place)
     return request_of(*(a_delivery(destination, body, id=f"id{n}", url=url, **about) for n, body in enumerate(bodies)))
-
 
 HOSTILE_NAMES = ["*b* _i_ ~s~ `c`", "[x](http://evil.example)", "<!channel>", "<script>x</script>", "@everyone", "a|b>c", "&amp;", "](http://evil.example)",
                  "\\", "**", "\u202egnp.exe", "#releases", "{{7*7}}", "=?utf-8?q?x?=", "=?utf-8?q?a=0D=0ABcc:_x=40y.z?=", "a, b <c@d.example>", "😀" * 100]
@@ -7539,7 +7062,6 @@ LONG_URLS = {"short": "https://forge.example/x", "long": "https://forge.example/
              "long and not ascii": "https://forge.example/" + "语" * 1970}
 PLACES_OF_TEXT = [*CHATS, "email"]
 
-
 def assert_accepted(place: str, *bodies: dict[str, Any], **about: Any) -> Any:
     """The request; fails unless the service would accept it, and show no markup or mention of a stranger."""
     request = kind_request(place, *bodies, **about)
@@ -7548,7 +7070,6 @@ def assert_accepted(place: str, *bodies: dict[str, Any], **about: Any) -> Any:
     else:
         SERVICES[kind_of(place)](sent_as_seen(request))
     return request
-
 
 @pytest.mark.parametrize("place", [*HTTP_KINDS, "email"])
 def test_hostile_and_long_texts_stay_text_within_the_service_s_limits(place):
@@ -7567,7 +7088,6 @@ def test_hostile_and_long_texts_stay_text_within_the_service_s_limits(place):
     if place != "webhook":
         assert_accepted(place, *(release_body(project=f"organisation-{n}/project-{n}", project_note="why we have it: " * 18) for n in range(40)),
                         url="https://forge.example/organisation-10/project-10/releases/tag/v1.0")       # it was over the 28 KB of Teams
-
 
 def texts_of(place: str, request: Any) -> list[str]:
     """What a reader sees of a request: a text for each way in which he may see it."""
@@ -7589,7 +7109,6 @@ def texts_of(place: str, request: Any) -> list[str]:
     if kind == "discord":
         return ["\n".join(embed["title"] + "\n" + embed["description"] for embed in content["embeds"])]
     return [content.get("text") or content.get("message") or content["body"]]
-
 
 @pytest.mark.parametrize("place", PLACES_OF_TEXT)
 def test_digest_keeps_to_the_limits_counts_what_it_omits_and_has_an_order(place):
@@ -7617,7 +7136,6 @@ def test_digest_keeps_to_the_limits_counts_what_it_omits_and_has_an_order(place)
     for text in texts_of(place, kind_request(place, *bodies)):
         assert list(dict.fromkeys(re.findall(r"v\d{4}x", text))) == ["v0005x", "v0003x", "v0007x", "v0006x", "v0002x", "v0008x", "v0004x", "v0001x"]
 
-
 @pytest.mark.parametrize("place", PLACES_OF_TEXT)
 def test_message_says_project_version_marks_and_notes(place):
     request = kind_request(place, release_body(version="v2x", cve=["CVE-2026-12345"], is_prerelease=True, is_updated=True,
@@ -7635,7 +7153,6 @@ def test_message_says_project_version_marks_and_notes(place):
         request = assert_accepted(place, release_body(), url=url)
         shown = request.content.decode() if place == "email" else request.body.decode()
         assert "javascript" not in shown and "ftp:" not in shown and "forge.example" not in shown
-
 
 LINK = "https://forge.example/x"
 RICH_NOTE = f"""<h2>News</h2>\n<p>Read <a href="{LINK}">more</a>\nof <code>run_it</code>.</p>\n<ul>\n<li><b>one</b> &lt;b&gt;</li>\n<li>2 * 3</li>\n</ul>
@@ -7655,14 +7172,12 @@ IN_MARKUP = {
     "apprise": f"**News**  \nRead [more]({LINK}) of `run_it`.  \n  \n- **one** \\<b>  \n- 2 \\* 3  \n  \n`make -j`",
     "email": f"News\nRead more ({LINK}) of run_it.\n\n- one <b>\n- 2 * 3\n\nmake -j\n\n# no heading"}
 
-
 @pytest.mark.parametrize("place", IN_MARKUP)
 def test_notes_are_sent_in_the_markup_of_the_service(place):
     request = assert_accepted(place, release_body(note={"title": "", "message": RICH_NOTE}))
     assert IN_MARKUP[place] in texts_of(place, request)[0].replace("\r\n", "\n")
     url = "https://github.example/o/some_project/compare/v1.0.0...v1.1.0"      # clients take an address with all that is in it, backslashes too
     assert place not in ("discord", "mattermost") or url in texts_of(place, kind_request(place, release_body(note={"title": "", "message": f"<p>{url}</p>"})))[0]
-
 
 def test_major_and_breaking_releases_are_marked_for_people_alone():
     for note, more, words in (("<p>x</p>", {"is_major": True}, ["Major version"]), ("<h2>Breaking changes</h2><p>All</p>", {}, ["Breaking changes"]),
@@ -7673,13 +7188,11 @@ def test_major_and_breaking_releases_are_marked_for_people_alone():
         assert (marks == words) is bool(words), (note, marks)
     assert "is_major" not in json.loads(kind_request("webhook", release_body(is_major=True)).body)
 
-
 @pytest.mark.parametrize("place, most", [("ntfy", 300), ("gotify", 300), ("pushover", 300), ("apprise", 300), ("slack", 700), ("telegram", 700), ("email", 4000)])
 def test_messages_are_as_short_as_their_place_needs(place, most):
     for markup in ("<p>" + "word " * 3000, "<ul>" + "<li>word</li>" * 3000, "<p>" + "<a href=https://forge.example/x>word</a> " * 3000):
         text = texts_of(place, kind_request(place, release_body(note={"title": "", "message": markup})))[0]
         assert most // 10 < text.count("word") * 4 <= most and "…" in text, (place, text.count("word"))
-
 
 def test_security_fixes_have_a_high_priority_and_look_different():
     for place, least, priorities in (("ntfy", 4, "135"), ("gotify", 8, "0159"), ("pushover", 1, ("0", "-2", "1"))):
@@ -7693,7 +7206,6 @@ def test_security_fixes_have_a_high_priority_and_look_different():
     for place, member in (("discord", "embeds"), ("ntfy", "tags"), ("apprise", "type")):
         shown = [json.loads(kind_request(place, release_body(cve=cves)).body)[member] for cves in ([], ["CVE-2026-0001"])]
         assert shown[0] != shown[1] if place != "discord" else shown[0][0]["color"] != shown[1][0]["color"]
-
 
 def test_events_that_are_no_release_are_sent_in_words():
     """failing, recovered, the summary of many releases at once; and a destination that fails, alone and in a digest."""
@@ -7714,16 +7226,13 @@ def test_events_that_are_no_release_are_sent_in_words():
             assert len(names) > 1 or "it answered 500: @" in text, place
             assert "/notifications/x" in text or len(names) > 1 and place == "pushover", "digests there have no room for links"
 
-
 PLANTED = {place: re.findall(r"[\w:.%-]*planted[\w:.%-]*", " ".join(text for _, text in given), re.IGNORECASE)
            for place, given in settings_at("http://x").items()}
 PLANTED["webhook"].append(SECRET)
 
-
 def shown_of(secret: str, text: str) -> str:
     """A piece of a secret that a text shows, if it shows one of 10 characters."""
     return next((secret[at:at + 10] for at in range(len(secret) - 9) if secret[at:at + 10] in text), "")
-
 
 def test_redaction_hides_what_a_receiver_repeats_of_a_secret(world, listen):
     for place in [*HTTP_KINDS, "slack bot"]:
@@ -7742,7 +7251,6 @@ def test_redaction_hides_what_a_receiver_repeats_of_a_secret(world, listen):
         said = json.dumps([entry.as_json(), attempt.as_json()])
         assert not shown_of(BOT, said), shown_of(BOT, said)
 
-
 def test_redaction_hides_each_part_of_a_secret():
     first, second = PLANTED_URLS.split()
     for kind, given, texts in [
@@ -7758,7 +7266,6 @@ def test_redaction_hides_each_part_of_a_secret():
                 "Cookie: session=PLANTEDbearertoken0001; a=b"))]:
         redact = rt.redactor(rt.Destination("d", "a", kind, "mine", rt.read_settings(kind, given), ""))
         assert all("PLANTED" not in redact(text) and "***" in redact(text) and "UExBTlRFRH" not in redact(text) for text in texts), kind
-
 
 def test_redaction_of_odd_settings_never_raises():
     """The header value http://[wiki]/hooks made it raise after each POST, and the delivery was sent again at once."""
@@ -7776,7 +7283,6 @@ def test_redaction_of_odd_settings_never_raises():
             assert not re.search("planted|\ud800", " ".join(texts)), (kind, odd, texts)
         assert rt.redactor(rt.Destination("d", "a", kind, "none", {}, ""))("text") == "text"
 
-
 def test_custom_fields_stay_within_64_kib_and_take_little_memory():
     """A width bomb: a template may repeat a note of 256 KiB 4,000 times; here it is 100."""
     body = release_body(note={"title": "t", "message": "語" * rt.NOTE_LIMIT})
@@ -7788,7 +7294,6 @@ def test_custom_fields_stay_within_64_kib_and_take_little_memory():
     note = {"title": "t", "message": "x" * rt.NOTE_LIMIT}
     values = json.loads(rt.notification_body({"fields": {f"f{n}": "{note_message}" for n in range(50)}}, release_body(note=note), "")).values()
     assert sum(map(len, values)) <= 65_536 and len(values) == 50
-
 
 def test_custom_fields_hold_any_value_as_one_json_text():
     for value in ('", "admin": true, "x": "', '"}{"admin":true}', "\\", '\\"', "\n\r\t\x00\x1f", "</script>", "\u2028", "\ud800"):
@@ -7803,7 +7308,6 @@ def test_custom_fields_hold_any_value_as_one_json_text():
     body = rt.notification_body({"fields": {text: text for text in attacks}}, release_body(version="{project}"), "")
     assert json.loads(body) == {text: text.replace("{{", "{").replace("}}", "}") for text in attacks}
 
-
 def test_sample_event_is_an_event_of_the_values_given():
     account = rt.Account("a1", "organization", "me@example.org", "Team", True, "daily", "UTC", "x")
     values = rt.sample_values(account)
@@ -7815,7 +7319,6 @@ def test_sample_event_is_an_event_of_the_values_given():
         "account": {"type": "organization", "id": "a1", "name": "Team"}}, "")
     body, url = rt.sample_event(account, values | {"url": "https://forge.example/x", "is_updated": "true", "time": "2026-03-01T10:00:00.5Z"})
     assert (body["is_updated"], body["time"], url) == (True, "2026-03-01T10:00:00.500000Z", "https://forge.example/x")
-
 
 def test_shortened_text_fits_and_is_a_beginning_with_an_ellipsis():
     for text in ("", "short", "a" * 500, "word " * 100, "😀" * 200, "&<>\"'" * 60, "*_\\" * 100, "语言 " * 90, "a" * 90 + " " + "b" * 400):
@@ -7829,9 +7332,7 @@ def test_shortened_text_fits_and_is_a_beginning_with_an_ellipsis():
                 elif cut:
                     assert cut.endswith("…") and cut[:-1] in beginnings, "an escape was cut in two"
 
-
 AcceptedMail = collections.namedtuple("AcceptedMail", "sender recipient content is_secured user")      # without what was stuffed into it
-
 
 class MailServer:
     """A real and strict SMTP server (RFC 5321, 3207, 4954): keeps the messages that it accepts.
@@ -7899,7 +7400,6 @@ class MailServer:
             else:
                 says(verb, "250 ok" if verb == "RSET" else "503 5.5.1 not now")
 
-
 @pytest.fixture
 def mail_server(talk: Callable[..., Raw], tmp_path: pathlib.Path) -> Callable[..., MailServer]:
     """Makes mail servers, which end with the test: ``security`` is the scheme of their URL."""
@@ -7909,14 +7409,12 @@ def mail_server(talk: Callable[..., Raw], tmp_path: pathlib.Path) -> Callable[..
         return made
     return make
 
-
 def mailbox(world: World, to: str = "", name: str = "") -> rt.Destination:
     """The account's own mail destination, or another with an address of its own."""
     if not name:
         own, *_ = world.store.destinations.of_account(world.account.id, kind="email")     # oldest first
         return own
     return new_destination(world.store, world.account.id, "email", name, rt.read_settings("email", [("to", to)]), "")
-
 
 def post_mail(url: str, fetcher: type[rt.Fetcher] = rt.Fetcher, **about: Any) -> tuple[int | None, str | None, str]:
     """``(status, what is wrong if anything is, the server's last words)`` of a mail that is sent to a server."""
@@ -7928,7 +7426,6 @@ def post_mail(url: str, fetcher: type[rt.Fetcher] = rt.Fetcher, **about: Any) ->
         return None, str(error), ""
     return answer.status, rt.delivery_error("email", answer, str), answer.text()
 
-
 def a_mail(settings: dict[str, Any] | None = None, sender: str = "releases@example.org",
            base_url: str = "https://releases.example.org", now: float = 1_700_000_000.0, **about: Any) -> rt.Mail:
     """The mail of one event; ``about`` is of the event, or replaces the event's body by ``body``."""
@@ -7939,10 +7436,8 @@ def a_mail(settings: dict[str, Any] | None = None, sender: str = "releases@examp
     assert isinstance(made, rt.Mail)
     return made
 
-
 MAIL_HEADERS = ["List-Id", "List-Unsubscribe", "Subject", "From", "To", "Date", "Message-ID", "Auto-Submitted",
                 "MIME-Version", "Content-Type"]
-
 
 def read_mail(content: bytes) -> Any:
     """The message, as Python reads it; fails unless it may go over any wire (RFC 5321, 5322, 2045) and has our headers,
@@ -7956,13 +7451,11 @@ def read_mail(content: bytes) -> Any:
     assert not message.defects
     return message
 
-
 def raw_header(content: bytes, name: str) -> str:
     """A header's value as it was sent, unfolded and not decoded: what readers of addresses and ids take."""
     head = re.sub(rb"\r\n(?=[ \t])", b"", content.partition(b"\r\n\r\n")[0]).decode("ascii")
     found, = re.findall(rf"^{name}:[ \t]*(.*?)\r?$", head, re.MULTILINE)
     return found
-
 
 def parts_of(content: bytes) -> tuple[str, str]:
     """The text and the HTML of a mail."""
@@ -7973,11 +7466,9 @@ def parts_of(content: bytes) -> tuple[str, str]:
     assert not text.defects and not page.defects
     return text.get_content().replace("\r\n", "\n"), page.get_content().replace("\r\n", "\n")
 
-
 def shown_by(page: str) -> str:
     """What a reader of HTML shows."""
     return bs4.BeautifulSoup(page, "html.parser").get_text()
-
 
 def check_mail(sent: rt.Mail) -> None:
     """Fails unless a mail is sound, goes to its recipient alone, and its page has our tags and links only."""
@@ -7989,7 +7480,6 @@ def check_mail(sent: rt.Mail) -> None:
     assert {name for one in elements for name in one.attrs} <= {"lang", "charset", "name", "content", "style", "class", "href"}
     links = [one["href"] for one in elements if one.has_attr("href")]
     assert all(OWN_URL.match(link) or link == "https://releases.example.org/notifications/d" for link in links), links
-
 
 def test_mail_arrives_with_and_without_tls_and_log_in(mail_server, world_with, trusted):
     for security, login in (("smtp", None), ("smtp", ("relay@example.org", "pw")), ("smtp+starttls", None),
@@ -8011,7 +7501,6 @@ def test_mail_arrives_with_and_without_tls_and_log_in(mail_server, world_with, t
     assert post_mail(server.url(), note={"title": "", "message": "<pre>" + "\n".join(dots) + "</pre>"})[1] is None
     assert "\n".join(dots) in parts_of(server.accepted[0].content)[0], "lines that begin with dots arrive as they were"
 
-
 def test_smtp_tls_is_verified_and_never_given_up(mail_server, trusted, monkeypatch):
     names(monkeypatch, ["127.0.0.1"])
     for security, leaf, host, says in (
@@ -8027,7 +7516,6 @@ def test_smtp_tls_is_verified_and_never_given_up(mail_server, trusted, monkeypat
         server = mail_server(offered, login=("user", "w0rd"), **replies)
         assert says in str(post_mail(server.url("user:w0rd@", scheme))[1]) and server.accepted == []
         assert not {"AUTH", "MAIL", "RCPT", "DATA"} & {verb for verb, _ in server.verbs}
-
 
 def test_smtp_refusals_fail_with_the_server_s_words(mail_server, trusted):
     for step, words, expected in [
@@ -8048,7 +7536,6 @@ def test_smtp_refusals_fail_with_the_server_s_words(mail_server, trusted):
     assert "AUTH" in str(post_mail(server.url("user:w0rd@"))[1]) and server.accepted == []       # it offers no log-in
     assert "SMTP" in str(post_mail(mail_server(GREETING="SSH-2.0-OpenSSH_9.2").url())[1])
 
-
 def test_smtp_server_that_hangs_closes_or_is_missing_fails_in_words(mail_server):
     for step, does, says in [*((step, lambda peer: None, "closed") for step in ("GREETING", "EHLO", "MAIL", "DATA", "MESSAGE")), ("MESSAGE", lambda peer: time.sleep(1.5), "longer than")]:
         server = mail_server(**{step: does})
@@ -8061,7 +7548,6 @@ def test_smtp_server_that_hangs_closes_or_is_missing_fails_in_words(mail_server)
         port = closed.getsockname()[1]
     for url, says in ((f"smtp://127.0.0.1:{port}", "refused"), ("", "--smtp-url"), ("smtp://mail.invalid", "mail.invalid")):
         assert says in failure_of(lambda: rt.Fetcher(rt.Settings(smtp_url=url)).post(a_mail(), True))
-
 
 def test_mail_headers_are_those_of_a_list():
     """RFC 5322, 2919, 2369 and 3834; of mailto RFC 6068. URLs stand between angle brackets, and are no encoded words."""
@@ -8081,7 +7567,6 @@ def test_mail_headers_are_those_of_a_list():
            for id_, now in (("one", 1e9), ("one", 2e9), ("two", 2e9))]
     assert ids[0] == ids[1] != ids[2], "stable over attempts"
     assert "List-Unsubscribe" in a_mail(base_url="").content.decode()
-
 
 def test_mail_has_text_and_html_sums_up_a_digest_and_cuts_notes():
     """Postfix takes 10,240,000 bytes by default: https://www.postfix.org/postconf.5.html#message_size_limit"""
@@ -8106,7 +7591,6 @@ def test_mail_has_text_and_html_sums_up_a_digest_and_cuts_notes():
     sent = kind_request("email", *({**body, "version": f"v{n:04}x", "project": f"o/p{n}"} for n in range(1010)))
     assert len(sent.content) < 10_240_000 and len(set(re.findall(r"v\d{4}x", parts_of(sent.content)[0]))) == 1010
 
-
 def test_mail_has_no_header_tag_or_link_that_a_stranger_wrote():
     for text in [       # line ends, ends of headers and parts, encoded words (https://github.com/python/cpython/issues/121650), controls, tags
         'a\r\nBcc: x@y.z', 'a\nBcc: x@y.z', 'a\rBcc: x@y.z', 'a\r\n\r\n<h1>b</h1>', 'a\r\n Bcc: x@y.z',
@@ -8127,9 +7611,7 @@ def test_mail_has_no_header_tag_or_link_that_a_stranger_wrote():
         page = bs4.BeautifulSoup(parts_of(a_mail(url=url).content)[1], "html.parser")
         assert urllib.parse.quote(url, safe=":/?&=%#") in [one["href"] for one in page.select("[href]")]
 
-
 LONGEST = f"{'a' * 64}@{'b' * 63}.{'c' * 63}.{'d' * 40}.example"
-
 
 def test_mail_addresses_are_plain_ones_and_stand_in_envelope_and_headers_as_they_are(mail_server, world_with):
     """RFC 5321 part 4.1.2: a Dot-string has no empty part; what is accepted can be mailed."""
@@ -8160,7 +7642,6 @@ def test_mail_addresses_are_plain_ones_and_stand_in_envelope_and_headers_as_they
     assert [outcome.error for _, outcome in world.courier().send_due()] == [None]
     assert [(one.sender, one.recipient) for one in server.accepted] == [(LONGEST, LONGEST)]
 
-
 def test_changes_of_a_note_leave_out_links_repeats_and_bots():
     note = ("<h2>What's Changed</h2><ul><li>Add a long and useful thing to the program</li><li>Bump x from 1 to 2 by @dependabot</li>"
             "<li>chore(deps): update y</li></ul><h3>Breaking</h3><p><a href='javascript:x()'>no</a> <a href='https://x.example/1'>yes</a></p>"
@@ -8175,7 +7656,6 @@ def test_changes_of_a_note_leave_out_links_repeats_and_bots():
         ["Breaking", "no yes", "New", "One", "Code", "a", "b", "2 dependency updates"],
         ["Docs", "Two"]]                        # nothing is left of the fixes, and nothing stands directly below "All"
 
-
 def test_mail_sender_follows_from_the_settings():
     relay, base = "smtps://me%40else.example:p@mail.lan", "https://r.example.org"
     for settings, address in [
@@ -8185,7 +7665,6 @@ def test_mail_sender_follows_from_the_settings():
         assert rt.sender_of(rt.Settings(**settings)) == address
     sender = rt.sender_of(rt.Settings(smtp_url="smtp://mail.lan"))
     assert sender in (f"releasetrack@{socket.gethostname()}", "releasetrack@localhost")
-
 
 def test_smtp_password_is_redacted_everywhere(mail_server, world_with, trusted, caplog):
     user, password = "relay-user-77", "hunter2/secret word"
@@ -8204,7 +7683,6 @@ def test_smtp_password_is_redacted_everywhere(mail_server, world_with, trusted, 
 
 # == courier ===================================================================
 
-
 def put_digest(store: rt.Store, project: rt.Project, destinations: Sequence[rt.Destination], versions: Sequence[str],
                due_at: float, /, is_digested: bool = True, url: str = "", **about: Any) -> None:
     """Releases that a project's source has now, and deliveries of them, which are to go out together; ``about``: of their events."""
@@ -8216,18 +7694,15 @@ def put_digest(store: rt.Store, project: rt.Project, destinations: Sequence[rt.D
     assert store.sources.record_check(project.source_id, "digests", rt.CheckResult(
         store.database.clock() + rt.HOUR, after={version: rt.Release(version, "2026-03-01T10:00:00Z") for version in versions}, events=events))
 
-
 def put_event(world: World, project: rt.Project, version: str, /, *destinations: rt.Destination, **about: Any) -> None:
     """A release that the project's source has now, and its deliveries."""
     put_digest(world.store, project, destinations, [version], world.store.database.clock(), is_digested=False, **about)
-
 
 def put_many(world: World, count: int, *destinations: rt.Destination) -> None:
     """Releases of several projects, of each a hundred."""
     for n in range(0, count, 100):
         put_digest(world.store, world.track("github", f"o/{destinations[0].name}{n}"), destinations,
                    [f"{n + k}" for k in range(100)], world.store.database.clock(), is_digested=False)
-
 
 @contextlib.contextmanager
 def at_work(*couriers: rt.Worker) -> Iterator[None]:
@@ -8241,7 +7716,6 @@ def at_work(*couriers: rt.Worker) -> Iterator[None]:
             courier.stop()
         for courier in couriers:
             courier.join()
-
 
 def test_delivery_retries_with_backoff_for_three_days(world):
     """And once more, with as many attempts, when it is sent again by hand."""
@@ -8268,7 +7742,6 @@ def test_delivery_retries_with_backoff_for_three_days(world):
         assert {attempt.error for attempt in world.store.outbox.attempts(entry.id)} == {"it refused the connection"}
         world.store.outbox.resend(world.account.id, delivery_id=entry.id)
 
-
 def test_destinations_take_turns(world, listen):
     class OneWorker(rt.Courier):
         _WORKERS, _TURN = 1, 0.0
@@ -8280,7 +7753,6 @@ def test_destinations_take_turns(world, listen):
     with at_work(OneWorker(world.store, world.service.fetcher.post, world.service.settings)):
         receiver.wait(9)
     assert [{seen.path for seen in receiver.seen[n:n + 3]} for n in (0, 3, 6)] == [{"/a", "/b", "/c"}] * 3
-
 
 def test_hanging_receivers_do_not_delay_others(world, listen):
     """More that never answer than there are workers: once that is known, they hold at most half of these."""
@@ -8305,7 +7777,6 @@ def test_hanging_receivers_do_not_delay_others(world, listen):
         ends.set()
         world.service.fetcher.stopping.set()
 
-
 def test_due_sources_of_an_account_do_not_hide_another_s(world):
     """However many are due, also of one provider; who tracks a source first has it in its turn, then who is left."""
     other, (store, me) = an_account(world.store, "you@example.org"), (world.store, world.account)
@@ -8320,7 +7791,6 @@ def test_due_sources_of_an_account_do_not_hide_another_s(world):
     assert due() == {me.id: 5, other.id: 1}
     store.projects.remove(shared.id)
     assert due() == {me.id: 5, other.id: 2}
-
 
 def test_what_a_stop_cuts_short_is_as_it_was(world, listen, watch):
     """Neither a fault of the other side's, nor an attempt, nor put off."""
@@ -8340,7 +7810,6 @@ def test_what_a_stop_cuts_short_is_as_it_was(world, listen, watch):
     assert check_now(watch.tracker, watch.id) is None
     assert (watch.source.failures, watch.source.error, watch.source.next_check_at) == (0, None, before.next_check_at)
     ends.set()
-
 
 def test_destination_that_fails_for_three_days_is_reported_once_by_the_others(world, listen):
     clock, bad, good = Clock(), listen(500), listen(PUSHED)
@@ -8386,14 +7855,11 @@ def test_destination_that_fails_for_three_days_is_reported_once_by_the_others(wo
     put_event(world, project, "1.3", hook)
     assert hours(70) == 0 and hours(4) == 1
 
-
 def answer_with(**about: Any) -> Callable[..., rt.Answer]:
     return lambda request, is_trusted: rt.Answer(**{"url": "", "status": 204, "headers": {}, **about})
 
-
 def fails(*args: Any) -> Any:
     raise ZeroDivisionError
-
 
 def test_delivery_fault_of_ours_is_recorded_and_backed_off(world, caplog):
     """Found in review: what raised after the post was never recorded, and the delivery was claimed again at once.
@@ -8431,7 +7897,6 @@ def test_delivery_fault_of_ours_is_recorded_and_backed_off(world, caplog):
             assert [attempt.error for attempt in world.store.outbox.attempts(entry.id)] == ["internal error, see the log"]
         assert len(posts) <= len(kinds) and "Traceback" in caplog.text and "a turn failed" not in caplog.text
 
-
 @pytest.mark.slow
 def test_command_does_not_wait_for_ever_to_record_what_it_sent(world, listen):
     """Review: an hourly ``check --send`` piled up processes while the disk was full."""
@@ -8442,7 +7907,6 @@ def test_command_does_not_wait_for_ever_to_record_what_it_sent(world, listen):
     with pytest.raises(rt.StoreUnavailable):
         world.courier().send_due()
     assert time.monotonic() - began < 30
-
 
 @pytest.mark.slow
 def test_courier_with_many_reports_stays_alive(world):
@@ -8473,7 +7937,6 @@ def test_courier_with_many_reports_stays_alive(world):
         thread.join()
     assert all(waited)
 
-
 def test_turn_that_is_interrupted_records_what_was_sent(world):
     """Ctrl-C in ``check --send``: what was accepted before is not sent again."""
     posts: list[Any] = []
@@ -8491,7 +7954,6 @@ def test_turn_that_is_interrupted_records_what_was_sent(world):
         courier.send_due()
     assert world.states() == {"1.0": "delivered", "1.1": "pending"}
     assert len(courier.send_due()) == 1 and len(posts) == 3
-
 
 @pytest.mark.slow
 def test_claim_is_renewed_until_its_message_is_sent(world, listen, caplog):
@@ -8513,7 +7975,6 @@ def test_claim_is_renewed_until_its_message_is_sent(world, listen, caplog):
     other.store.close()
     assert len(receiver.seen) == 1 and world.states() == {"1.0": "delivered"}
 
-
 def test_delivery_that_cannot_be_read_delays_its_destination_alone(world, listen, caplog):
     receiver, clock = listen(204), Clock()
     broken, sound, project = world.webhook(receiver.url, "broken"), world.webhook(receiver.url, "sound"), world.track("github", "o/p")
@@ -8529,7 +7990,6 @@ def test_delivery_that_cannot_be_read_delays_its_destination_alone(world, listen
         time.sleep(0.05)        # in which the loop turns several times
         assert courier.is_alive()
     assert caplog.text.count("Traceback") == 1 and len(receiver.seen) == 1
-
 
 def test_delivery_waits_when_no_thread_can_be_started(world, listen, monkeypatch):
     """Found in review: its destination was taken for busy from then on, and its claim renewed for ever."""
@@ -8548,7 +8008,6 @@ def test_delivery_waits_when_no_thread_can_be_started(world, listen, monkeypatch
         receiver.wait(1)
     assert [entry.attempts for entry in world.store.outbox.history(world.account.id)] == [1] == [len(receiver.seen)]
 
-
 @pytest.mark.slow
 def test_delivery_outcome_is_kept_while_the_store_is_locked(world, listen):
     receiver = listen(lambda seen: lock.execute("BEGIN IMMEDIATE") and 204)
@@ -8564,11 +8023,9 @@ def test_delivery_outcome_is_kept_while_the_store_is_locked(world, listen):
         courier.join()
     assert (entry.state, entry.attempts, len(receiver.seen)) == ("delivered", 1, 1)
 
-
 def boundary(schedule: str, now: float, zone: str, hour: int) -> float:
     account = rt.Account("a", "user", "me@example.org", "Me", False, "instant", zone, "")
     return rt.next_boundary(schedule, now, account, rt.Settings(digest_hour=hour))
-
 
 def test_schedule_boundaries_in_time_zones():
     for schedule, hour, zone, now, due_at in [
@@ -8591,7 +8048,6 @@ def test_schedule_boundaries_in_time_zones():
     ]:
         assert boundary(schedule, moment(now), zone, hour) == moment(due_at), (schedule, hour, zone, now)
 
-
 def test_schedule_boundaries_hold_over_years():
     for zone in ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "Africa/Casablanca",
                  "America/Santiago", "Pacific/Apia", "Antarctica/Troll", "no/such"):
@@ -8608,7 +8064,6 @@ def test_schedule_boundaries_hold_over_years():
                     assert (local.hour, local.minute) == (8, 0) and (schedule == "daily" or local.weekday() == 0), (zone, now, local)
                     assert boundary(schedule, due_at - 0.001, zone, 8) == due_at
 
-
 @pytest.mark.parametrize("hours, at, sent_at", [
     ("22:00-07:00", "2026-06-10T21:59:59+02:00", ""), ("22:00-07:00", "2026-06-10T22:00:00+02:00", "2026-06-11T07:00:00+02:00"),
     ("22:00-07:00", "2026-06-11T06:59:59+02:00", "2026-06-11T07:00:00+02:00"), ("22:00-07:00", "2026-06-11T07:00:00+02:00", ""),
@@ -8619,7 +8074,6 @@ def test_quiet_hours_hold_until_their_end(hours, at, sent_at):
     begins, _, ends = hours.partition("-")
     account = rt.Account("a", "user", "me@example.org", "Me", False, "instant", "Europe/Berlin", "", quiet_from=begins, quiet_until=ends)
     assert rt.after_quiet_hours(moment(at), account) == moment(sent_at or at)
-
 
 def test_quiet_hours_hold_what_is_no_security_fix_and_retries(world, forge, listen):
     """And digests at the account's own hour; webhooks are for machines."""
@@ -8644,9 +8098,7 @@ def test_quiet_hours_hold_what_is_no_security_fix_and_retries(world, forge, list
     assert sorted(versions_in(seen)[0] for seen in room.seen[2:]) == ["o/a 1.0", "o/a 1.1"]
     assert [versions_in(seen) for seen in daily.seen[1:]] == [["o/a 1.1", "o/a 1.0"]]
 
-
 HOMESERVER, PUSHED = (200, {"event_id": "$1"}), (200, {"id": "x"})
-
 
 def versions_in(seen: Seen) -> list[str]:
     """What a Matrix message or one of ntfy tells of, in its order: ``o/a 1.0``."""
@@ -8654,10 +8106,8 @@ def versions_in(seen: Seen) -> list[str]:
     text = body["body"] if "body" in body else f"{body['title']}\n{body['message']}"
     return list(dict.fromkeys(re.findall(r"^(?:\*\*\[?)?(o/[a-z0-9]+ [0-9.]+)(?= \(|\]|\*|$)", text, re.MULTILINE)))
 
-
 def id_of(seen: Seen) -> str:
     return seen.path.rpartition("/")[2]
-
 
 def test_digest_lists_its_period_once(world, forge, listen):
     """And those of one moment newest first, as they came; those of its last seconds go into the next one."""
@@ -8684,7 +8134,6 @@ def test_digest_lists_its_period_once(world, forge, listen):
     assert len(world.send("2026-06-17T15:00:00+02:00")) == 4
     assert versions_in(receiver.seen[2]) == ["o/a 3.0", "o/b 2.5", "o/b 2.4", "o/b 2.3"] and len({id_of(one) for one in receiver.seen}) == 3
 
-
 def test_webhook_ignores_schedules(world, forge, listen):
     """An embedding program makes destinations by the store, which takes any schedule: a digest would lose all but one."""
     hook = listen(204)
@@ -8695,7 +8144,6 @@ def test_webhook_ignores_schedules(world, forge, listen):
     world.send()
     world.send("2026-06-15T08:00:00+02:00")
     assert [seen.json()["version"] for seen in hook.seen] == ["2.0", "2.1"]
-
 
 def test_mail_schedule_is_set_by_project(world, forge):
     names = ("o/none", "o/instant", "o/hourly", "o/daily", "o/weekly", "o/unset", "o/default")
@@ -8726,7 +8174,6 @@ def test_mail_schedule_is_set_by_project(world, forge):
     world.send("2026-06-29T08:00:00Z")          # what is due at one moment is one message
     assert mails[4:] == [("2026-06-29T08:00:00Z", ["o/daily", "o/hourly", "o/weekly"])]
 
-
 def test_mail_to_an_address_comes_once_however_many_destinations_have_it(world, forge):
     # Bug: a destination with the account's own address got each mail a second time
     for name, to in (("mailbox", "ME@example.org"), ("team", "team@example.org"), ("again", "team@example.org")):
@@ -8735,7 +8182,6 @@ def test_mail_to_an_address_comes_once_however_many_destinations_have_it(world, 
     world.set("o/a", email_notification="instant")
     world.find("o/a", "2.0")
     assert sorted(entry.destination for entry in world.store.outbox.history(world.account.id)) == ["account", "team"]
-
 
 def test_digest_retry_is_unchanged(world, forge, listen):
     receiver = listen(503)
@@ -8754,7 +8200,6 @@ def test_digest_retry_is_unchanged(world, forge, listen):
     assert len(again) == 3 and {(seen.path, seen.body) for seen in again} == {(first.path, first.body)}
     assert sorted(versions_in(first)) == ["o/a 2.0", "o/b 2.0"] and versions_in(last) == ["o/b 2.1"] and id_of(last) != id_of(first)
     assert {entry.attempts for entry in world.store.outbox.history(world.account.id) if entry.version == "2.0"} == {4}
-
 
 def test_digest_retry_is_unchanged_by_a_recovery(world, forge, listen):
     """The receiver may have the first one, and know repeats by their id: another content under it would be lost on it."""
@@ -8777,7 +8222,6 @@ def test_digest_retry_is_unchanged_by_a_recovery(world, forge, listen):
     assert len(receiver.seen) > 1
     assert len({id_of(seen) for seen in receiver.seen}) == len({seen.body for seen in receiver.seen}) == 1
 
-
 def test_delivery_due_during_downtime_has_all_retries(world, forge, listen):
     """A machine that is switched on again after a holiday often has its network some seconds later."""
     receiver = listen(503)
@@ -8788,7 +8232,6 @@ def test_delivery_due_during_downtime_has_all_retries(world, forge, listen):
     receiver.answer = HOMESERVER
     made = world.send("2026-06-15T09:00:30+02:00")
     assert [outcome.state for _, outcome in made] == ["delivered"] * 2
-
 
 def test_claim_takes_whole_digests(world):
     """However many are in front of them, and however few are wanted."""
@@ -8803,7 +8246,6 @@ def test_claim_takes_whole_digests(world):
         assert len(digest_ids) in ((0, count) if before else (count,)) and len(set(digest_ids)) <= 1
         assert len(claimed) - len(digest_ids) == min(before, limit)
         assert world.store.outbox.claim(topic.id, limit, "other", now) == []
-
 
 def test_two_couriers_send_no_duplicates_each_destination_s_in_order_and_whole_digests(world, listen):
     under_way = Counter[str]()
@@ -8833,7 +8275,6 @@ def test_two_couriers_send_no_duplicates_each_destination_s_in_order_and_whole_d
     for n in range(5):
         assert [(seen.json()["project"], seen.json()["version"]) for seen in hooked.seen if seen.path == f"/{n}"] == [
             (f"o/p{n}", f"3.{k}") for n in range(3) for k in range(8)]
-
 
 @pytest.mark.slow
 def test_digest_survives_kills_whole(serve, db, listen):
@@ -8870,7 +8311,6 @@ def test_digest_survives_kills_whole(serve, db, listen):
     assert all(held[id_] <= set(one) for id_, same in said.items() for one in same), "lost"
     assert all(len(ids) == 1 for ids in rounds.values()), "a digest in halves"
 
-
 def hold(world: World, forge: Forge, listener: Listener, days: int = 7, *names: str, **about: Any) -> rt.Destination:
     """Observed projects, whose releases are held, and a topic."""
     world.observe(forge, "2026-06-10T09:00:00+02:00", *names)
@@ -8878,11 +8318,9 @@ def hold(world: World, forge: Forge, listener: Listener, days: int = 7, *names: 
         assert world.set(name, hold_days=days)["hold_days"] == days
     return world.topic(listener.url, **about)
 
-
 @pytest.fixture
 def pager(listen: Callable[..., Listener]) -> Listener:
     return listen(PUSHED)
-
 
 def test_hold_ends_when_the_release_is_old_enough_or_names_a_cve(world, forge, pager):
     hold(world, forge, pager, 7, "o/a", "o/b", "o/c")
@@ -8899,7 +8337,6 @@ def test_hold_ends_when_the_release_is_old_enough_or_names_a_cve(world, forge, p
     assert world.send() == []
     world.set("o/b", hold_days=0)           # it can be shortened
     assert len(world.send()) == 2
-
 
 def test_hold_skips_only_what_vanished(world, forge, pager):
     """A feed shows the newest ten: what is no longer in it has not vanished. A registry removes a malicious package whole."""
@@ -8931,7 +8368,6 @@ def test_hold_skips_only_what_vanished(world, forge, pager):
     assert sorted(version for seen in pager.seen for version in versions_in(seen) if version.endswith("2.0")) == [
         "o/back 2.0", "o/failing 2.0", "o/kept 2.0", "o/pushed 2.0", "o/window 2.0"]
 
-
 def test_hold_keeps_what_a_person_skipped_or_snoozed(world, forge, pager):
     """Found in review: one 404 later it was sent. Each delivery says why it was skipped."""
     hold(world, forge, pager, 7, "o/skipped", "o/snoozed", "o/gone", "o/removed")
@@ -8950,7 +8386,6 @@ def test_hold_keeps_what_a_person_skipped_or_snoozed(world, forge, pager):
         "o/skipped": ("skipped", by_hand), "o/snoozed": ("skipped", by_hand), "o/gone": ("skipped", "the release was removed"),
         "o/removed": ("skipped", "the project was removed")}
 
-
 def test_retry_after_pauses_the_whole_destination(world, listen):
     answers = [(429, {"error": "limit reached"}, {"Retry-After": "3600"})]
     receiver, clock = listen(lambda seen: answers.pop() if answers else PUSHED), Clock()
@@ -8968,7 +8403,6 @@ def test_retry_after_pauses_the_whole_destination(world, listen):
     courier.send_due()
     assert len(receiver.seen) == 6 and set(world.states(topic).values()) == {"delivered"}
 
-
 def test_digest_includes_releases_after_their_hold(world, forge, pager):
     hold(world, forge, pager, 2, schedule="daily")
     world.find("o/a", "2.0")                                      # until the 12th at 9
@@ -8977,7 +8411,6 @@ def test_digest_includes_releases_after_their_hold(world, forge, pager):
     assert len(world.send("2026-06-12T08:00:00+02:00")) == 1 and versions_in(pager.seen[0]) == ["o/a 2.1"]
     assert world.send("2026-06-12T09:00:00+02:00") == []
     assert len(world.send("2026-06-13T08:00:00+02:00")) == 1 and versions_in(pager.seen[1]) == ["o/a 2.0"]
-
 
 def test_removed_project_only_finishes_attempted_deliveries(world, forge, listen):
     receiver, later, digested = listen(503), listen(HOMESERVER), listen(HOMESERVER)
@@ -8996,14 +8429,12 @@ def test_removed_project_only_finishes_attempted_deliveries(world, forge, listen
     one, two = digested.seen
     assert (one.path, one.body) == (two.path, two.body) and sorted(versions_in(one)) == ["o/a 2.0", "o/b 2.1"]
 
-
 def fail(store: rt.Store, destination: rt.Destination, limit: int, status: int = 500) -> None:
     """One attempt of everything that is due at a destination, with which all has failed for good."""
     now = store.database.clock()
     store.outbox.record_attempts(destination.id, "failing", [
         rt.Outcome(now, status, f"it answered {status}", 0.1, "127.0.0.1", "no", delivery.id, "failed", now)
         for delivery in store.outbox.claim(destination.id, limit, "failing", now)])
-
 
 def test_resend_keeps_id_and_attempts_and_is_limited_to_the_account(world, listen):
     """It returns the count; Python before 3.12 counts no rows of a statement that begins with WITH."""
@@ -9025,7 +8456,6 @@ def test_resend_keeps_id_and_attempts_and_is_limited_to_the_account(world, liste
     assert [int(seen.headers["webhook-timestamp"]) - clock.now for seen in receiver.seen] == [-rt.DAY - 1, -rt.DAY, 0]
     assert [attempt.status for attempt in world.store.outbox.attempts(entry.id)] == [503, 204, 204]
 
-
 def test_resend_of_a_member_resends_its_digest(world, forge, listen):
     receiver = listen(HOMESERVER)
     world.observe(forge, "2026-06-10T09:00:00+02:00", "o/a", "o/b")
@@ -9042,7 +8472,6 @@ def test_resend_of_a_member_resends_its_digest(world, forge, listen):
     assert (one.path, one.body) == (again.path, again.body) and versions_in(again) == ["o/a 2.1", "o/a 2.0", "o/b 2.0"]
     world.send("2026-06-12T08:00:00+02:00")
     assert [versions_in(seen) for seen in receiver.seen[2:]] == [["o/b 2.1"]]
-
 
 def test_resend_of_hundreds_is_spaced_in_their_order(world, listen):
     clock, receiver = Clock(), listen(204)
@@ -9062,7 +8491,6 @@ def test_resend_of_hundreds_is_spaced_in_their_order(world, listen):
         assert len(courier.send_due()) <= 11
         clock.now += 10 * rt.RESEND_SPACING
     assert [seen.headers["webhook-id"] for seen in receiver.seen] == list(before)[:31]
-
 
 @pytest.mark.parametrize("jump", [-365 * rt.DAY, -rt.HOUR, 365 * rt.DAY])
 def test_delivery_wait_when_the_clock_is_set(world, listen, jump):
@@ -9086,7 +8514,6 @@ def test_delivery_wait_when_the_clock_is_set(world, listen, jump):
         world.store.maintain(clock.now)        # as the courier's loop does once a minute
         clock.now += rt.HOUR
     assert made == {topic.id, *(hook.id for hook in hooks.values())}
-
 
 def test_receivers_with_either_secret_accept_for_a_day_after_a_reset(world, listen):
     # Bug: those that were written the README's way had to have the new secret at once
@@ -9118,7 +8545,6 @@ def test_receivers_with_either_secret_accept_for_a_day_after_a_reset(world, list
     with pytest.raises(rt.Invalid, match="set by the request"):
         rt.read_settings("webhook", [("url", receiver.url), ("header", "x-service-signature-2: 1")])
 
-
 def test_kind_spacing_is_kept_and_delays_no_other(world, listen):
     """By the loop, and by ``check --send``."""
     slow, quick, every = listen((200, b"ok", {"Content-Type": "text/plain"})), listen(PUSHED), rt.KINDS["mattermost"].every
@@ -9138,7 +8564,6 @@ def test_kind_spacing_is_kept_and_delays_no_other(world, listen):
         times = sorted(attempt.attempted_at for entry in entries for attempt in world.store.outbox.attempts(entry.id))
         assert len(times) == count
         assert all(later - sooner > every / 2 > 0 for k, (sooner, later) in enumerate(zip(times, times[1:])) if k != 2)
-
 
 @pytest.mark.parametrize("way", ["notified", "for nobody", "excluded"])
 def test_next_release_makes_waiting_retries_due(world, forge, listen, way):
@@ -9160,15 +8585,12 @@ def test_next_release_makes_waiting_retries_due(world, forge, listen, way):
 
 # == api =======================================================================
 
-
 def release(version: str, date: str = "2026-03-01T10:00:00Z", message: str = "", **about: Any) -> rt.Release:
     note = rt.Note(f"Release {version}", message, "https://forge.example/note") if message else None
     return rt.Release(version, date, note=note, **about)
 
-
 def basic(user: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
-
 
 def test_key_is_required_in_one_of_three_places(world):
     def status(**headers):
@@ -9180,7 +8602,6 @@ def test_key_is_required_in_one_of_three_places(world):
     assert {status(Authorization=text) for text in ("Basic !!!", f"Bearer {world.key}", *basic("me@example.org", PASSWORD).values())} == {401}
     answer = world.app.get("/v1/tags", expect_errors=True)
     assert answer.headers["WWW-Authenticate"].startswith("Basic ") and answer.json == {"message": "Unauthorized", "code": 401}
-
 
 def test_forwarded_address_counts_behind_a_trusted_proxy_alone():
     for said, address in [      # what the proxy says, at 10.0.0.1 or a unix socket, and who asks
@@ -9204,7 +8625,6 @@ def test_forwarded_address_counts_behind_a_trusted_proxy_alone():
         assert rt.client_address(environ, ()) == rt.client_address(environ, ("10.0.0.1/32",)) == "203.0.113.9"
     assert rt.client_address({"REMOTE_ADDR": "10.0.0.1"}, ("10.0.0.1/32",)) == "10.0.0.1"
 
-
 @pytest.mark.parametrize("trusted, statuses", [((), [200, 401]), (("unix",), [200, 200])])
 def test_client_at_a_unix_socket_is_known_by_what_its_proxy_says(world_with, trusted, statuses):
     """There the peer has no address. Bug: no key was accepted, and nothing said why."""
@@ -9214,7 +8634,6 @@ def test_client_at_a_unix_socket_is_known_by_what_its_proxy_says(world_with, tru
                              extra_environ={"REMOTE_ADDR": ""}) for key in (world.key, narrow)]
     assert [answer.status_int for answer in answers] == statuses
     assert trusted or "--trusted-proxy" in answers[1].json["errors"][0]
-
 
 def test_login_opens_only_the_list_of_keys_and_is_throttled_by_account_and_address(cheap_world):
     """Bug: wrong passwords from elsewhere kept the owner out, here as on the page."""
@@ -9238,7 +8657,6 @@ def test_login_opens_only_the_list_of_keys_and_is_throttled_by_account_and_addre
     assert {ask("/v1/auth/keys", f"{number}@example.org", "wrong", "").status_int for number in range(40)} == {401}
     assert statuses(PASSWORD, *["wrong"] * 11, address="") == [200] + [401] * 10 + [429]
 
-
 def test_login_by_basic_takes_password_and_code_with_a_second_factor(cheap_world):
     def statuses(*passwords):
         return [cheap_world.app.get("/v1/auth/keys", headers=basic("me@example.org", password), expect_errors=True).status_int for password in passwords]
@@ -9248,7 +8666,6 @@ def test_login_by_basic_takes_password_and_code_with_a_second_factor(cheap_world
     assert statuses(PASSWORD, code, f"wrong{code}", f"{PASSWORD}{code[:5]}", f"{PASSWORD}{code}", f"{PASSWORD}{code}",
                     PASSWORD + phone.recovery) == [401] * 4 + [200, 401, 401]
     assert statuses(*[f"{PASSWORD}000000"] * 10) == [401] * 9 + [429], "and so do wrong codes count"
-
 
 def test_rate_limit_counts_by_key_and_wrong_keys_by_address(world_with):
     world = world_with(rate_limit=25)
@@ -9285,7 +8702,6 @@ def test_rate_limit_counts_by_key_and_wrong_keys_by_address(world_with):
     free = world_with(rate_limit=0)
     assert "x-ratelimit" not in str(free.app.get("/v1/tags", headers={"X-Key": free.key}).headers).lower()
 
-
 def test_unknown_paths_and_methods_are_messages(world):
     world.track("github", "a/b")
     for method, path, status, allow in (
@@ -9302,7 +8718,6 @@ def test_unknown_paths_and_methods_are_messages(world):
     answer = world.app.head("/v1/tags", headers={"X-Key": world.key})
     assert (answer.status_int, answer.body) == (200, b"") and int(answer.headers["Content-Length"]) > 0
 
-
 def test_providers_are_listed_all_or_added(world):
     assert world.ask("GET", "/v1/providers") == {"providers": sorted(rt.PROVIDERS)}
     assert world.ask("GET", "/v1/providers?added") == {"providers": []}
@@ -9311,9 +8726,7 @@ def test_providers_are_listed_all_or_added(world):
     for query in ("?added", "?added=", "?added=false", "?x=1&added=1"):
         assert world.ask("GET", f"/v1/providers{query}") == {"providers": ["github", "pypi"]}
 
-
 # Projects: adding
-
 
 def test_project_is_added_with_defaults(world):
     project = world.ask("POST", "/v1/projects", {"provider": "github", "name": "bottlepy/bottle"})
@@ -9325,7 +8738,6 @@ def test_project_is_added_with_defaults(world):
                  f"/v1/project/{project['id']}", "/v1/project/github/bottlepy/bottle",
                  "/v1/projects/github/BottlePy/Bottle", "/v1/projects/github/bottlepy%2Fbottle"):
         assert world.ask("GET", path) == project
-
 
 BOM = {"bomFormat": "CycloneDX", "components": [{"purl": "pkg:npm/react@18.2.0"}]}
 PATTERNS, ANSWERS = "exclude_version_regexp", "version_answers"
@@ -9371,7 +8783,6 @@ INVALID: dict[str, list[tuple[Any, list[str]]]] = {
     "tags/{tag}": wrong_tags,
 }
 
-
 def test_what_is_invalid_names_every_problem_and_changes_nothing(world):
     project, tag, _ = world.track("npm", "react", release("18.2.0")), *(world.store.tags.add(world.account.id, name) for name in ("infra", "apps"))
     world.ask("POST", "/v1/installations?place=nas", BOM)
@@ -9381,7 +8792,6 @@ def test_what_is_invalid_names_every_problem_and_changes_nothing(world):
             found = world.faults("POST", f"/v1/{path.format(id=project.id, tag=tag.id)}", body if "installations" in path else body | {"exclude_prereleases": True})
             assert len(found) == len(said) and all(one.startswith(words) for one, words in zip(found, said)), (path, body, found)
             assert everything(world.store) == before, (path, body)
-
 
 def test_body_must_be_a_json_object_of_at_most_1_mib(world):
     for body, headers, said in (
@@ -9399,7 +8809,6 @@ def test_body_must_be_a_json_object_of_at_most_1_mib(world):
     assert len(body) == rt.BODY_LIMIT and world.ask("POST", "/v1/tags", body)["name"] == "y"
     assert world.ask("POST", "/v1/tags", body + b" ", status=413) == {"message": "Request Entity Too Large", "code": 413}
 
-
 def test_project_is_added_by_an_address_and_once_whatever_its_spelling(world):
     for sent, provider, name in (
             ({"name": "https://github.com/bottlepy/bottle/releases/tag/0.13"},        "github",    "bottlepy/bottle"),
@@ -9413,7 +8822,6 @@ def test_project_is_added_by_an_address_and_once_whatever_its_spelling(world):
                             ("dockerhub", "nginx"), ("gnome-gitlab", "/GNOME//gtk/")):
         assert "already" in world.faults("POST", "/v1/projects", {"provider": provider, "name": again})[0]
 
-
 def test_project_shows_how_its_checks_go(world):
     project = world.track("github", "a/b", a_release("1.0"))
     world.record_failure(project.source_id, "it refused the connection")
@@ -9424,9 +8832,7 @@ def test_project_shows_how_its_checks_go(world):
         assert sorted(source) == ["checked_at", "next_check_at", "succeeded_at"]
         assert source["succeeded_at"] <= source["checked_at"] < source["next_check_at"]
 
-
 # Projects: settings
-
 
 def test_project_update_keeps_what_is_absent_until_it_is_removed(world):
     tags = [world.store.tags.add(world.account.id, name).id for name in ("one", "two")]
@@ -9446,7 +8852,6 @@ def test_project_update_keeps_what_is_absent_until_it_is_removed(world):
     for gone in (path, "/v1/projects/github/a/b"):
         world.ask("DELETE", gone, status=404)
 
-
 def test_accounts_see_nothing_of_each_other(world):
     other = add_account(world)
     key = world.store.keys.add(other.id, "k", ["0.0.0.0/0"]).secret
@@ -9465,9 +8870,7 @@ def test_accounts_see_nothing_of_each_other(world):
     assert world.ask("GET", "/v1/projects/search?q=a", X_Key=key)["projects"] == []
     assert f"no tag '{tag['id']}'" in world.faults("GET", f"/v1/projects?tag={tag['id']}", X_Key=key)[0]
 
-
 # Projects: lists
-
 
 def all_pages(world, path):
     joint, pages = "&" if "?" in path else "?", []
@@ -9477,7 +8880,6 @@ def all_pages(world, path):
     assert all(len(page) == 20 for page in pages[:-1]) and 0 < len(pages[-1]) <= 20
     assert world.ask("GET", f"{path}{joint}page={total + 1}")["projects"] == []
     return [name for page in pages for name in page]
-
 
 def test_projects_are_paged_in_each_order_and_filtered_by_provider_and_tag(world):
     """45 projects: newest release, name and time of adding in three different orders; every third tagged."""
@@ -9495,7 +8897,6 @@ def test_projects_are_paged_in_each_order_and_filtered_by_provider_and_tag(world
     assert world.ask("GET", "/v1/projects/pypi") == {"projects": [], "total_pages": 1}
     assert [world.ask("GET", f"/v1/projects{query}")["total_pages"] for query in ("", f"?tag={tag.id}")] == [3, 1]
 
-
 def test_search_finds_substrings_of_any_case(world):
     for provider, name in (("github", "Seldaek/monolog"), ("github", "bottlepy/bottle"), ("pypi", "bottle"), ("github", "a/100_percent")):
         world.track(provider, name)
@@ -9512,7 +8913,6 @@ def test_search_finds_substrings_of_any_case(world):
     found = world.ask("GET", "/v1/projects?q=bottle&page=x&order=y&tag=z")      # all else is left aside
     assert [one["name"] for one in found["projects"]] == ["bottle", "bottlepy/bottle"] and found["total_pages"] == 1
     assert names("/v1/projects/pypi?q=bottle&page=7") == [("pypi", "bottle")]
-
 
 def test_query_parameter_that_is_invalid_is_named(world):
     for query, said in (
@@ -9532,9 +8932,7 @@ def test_query_parameter_that_is_invalid_is_named(world):
         assert world.faults("GET", f"/v1/projects/search{query}") == ["q is required: the text to search for."]
     assert "'nope' is unknown" in world.faults("GET", "/v1/projects/search?q=a&provider=nope")[0]
 
-
 # Releases
-
 
 def test_releases_are_paged_newest_first(world):
     # Text would put 00.25 and 00.5 before 00 of the same second.
@@ -9552,7 +8950,6 @@ def test_releases_are_paged_newest_first(world):
     assert pages[3] == []
     assert world.faults("GET", f"/v1/projects/{project.id}/releases?page=x") == ["page must be a whole number from 1 to 999999999."]
 
-
 def test_release_and_note_have_all_forms_of_paths(world):
     project = world.track("github", "a/b", release("1.0", message="<p>Hello</p>"), release("2.0"))
     for base in (f"/v1/projects/{project.id}", f"/v1/project/{project.id}", "/v1/projects/github/a/b", "/v1/project/github/a/b"):
@@ -9561,7 +8958,6 @@ def test_release_and_note_have_all_forms_of_paths(world):
         assert world.ask("GET", f"{base}/releases/1.0/note") == {"title": "Release 1.0", "message": "<p>Hello</p>", "url": "https://forge.example/note"}
         for missing in ("releases/2.0/note", "releases/3.0", "releases/3.0/note", "note", "releases/1.0/x"):
             world.ask("GET", f"{base}/{missing}", status=404)
-
 
 def test_excluded_releases_are_marked_and_never_latest(world):
     project = world.track("github", "a/b", release("v1.0", "2026-01-01T00:00:00Z"),
@@ -9587,7 +8983,6 @@ def test_excluded_releases_are_marked_and_never_latest(world):
     added = world.ask("POST", "/v1/projects", {"provider": "github", "name": "A/b", "exclude_version_regexp": [{"value": "rc|w"}]}, X_Key=other)
     assert world.ask("GET", f"/v1/projects/{added['id']}/latest-release", X_Key=other)["version"] == "v2.0"
 
-
 @pytest.mark.parametrize("versions, options, latest, highest", [
     ("1.9 2.0-rc1", {}, "2.0-rc1", "1.9"), ("2.0-rc1 1.9", {}, "1.9", "1.9"), ("1.9 2.0-rc1", {"exclude_prereleases": True}, "1.9", "1.9"),
     ("1.9 2.0-rc1 2.0", {}, "2.0", "2.0"), ("2.0 1.9.5-rc1", {}, "2.0", "2.0"), ("2.0-rc1 2.0-rc2", {}, "2.0-rc2", "2.0-rc2"),
@@ -9597,7 +8992,6 @@ def test_latest_release_is_a_prerelease_where_nothing_final_is_newer(world, vers
     world.ask("POST", f"/v1/projects/{project.id}", {"note": "x"} | options)
     assert world.ask("GET", f"/v1/projects/{project.id}/latest-release")["version"] == latest
     assert world.store.releases.newest_wanted(world.store.projects.get(world.account.id, project.id)).version == highest
-
 
 @pytest.mark.parametrize("way", ["API", "page", "command line"])
 def test_image_that_is_added_with_a_tag_has_that_installed(world_with, listen, way):
@@ -9642,7 +9036,6 @@ def test_image_that_is_added_with_a_tag_has_that_installed(world_with, listen, w
         assert [one["version"] for one in shown.get("installed", ())] == [mine] * bool(mine)
         assert (world.ask("GET", f"{path}/latest-release")["version"], world.store.releases.unread(world.account.id)) == (latest, unread), mine
 
-
 def test_version_of_a_reference_is_installed_unless_docker_adds_it():
     for reference, id_, version in [
             ("postgres:16-alpine", "dockerhub", "16-alpine"), ("docker.io/postgres", "dockerhub", ""), ("postgres:latest", "dockerhub", ""),
@@ -9658,7 +9051,6 @@ def test_version_of_a_reference_is_installed_unless_docker_adds_it():
             (version, digest)] * bool(version or digest), reference
         assert provider.id == id_, reference
 
-
 def test_notify_level_excludes_smaller_steps_unless_they_name_a_cve(world):
     project = world.track("github", "a/b", release("1.9", "2026-01-01T00:00:00Z"))
     about: dict[str, dict[str, Any]] = {"2.0": {}, "2.0.1": {}, "2.1": {}, "2.1.1": {"cve": ("CVE-2026-1234",)}, "2.1.2": {}, "edge": {}}
@@ -9673,7 +9065,6 @@ def test_notify_level_excludes_smaller_steps_unless_they_name_a_cve(world):
     world.record(project.source_id, before=known, after={version: one for version, one in known.items() if version != "edge"})
     assert world.ask("GET", f"{path}/latest-release")["version"] == "2.1.1"
 
-
 def test_pattern_that_takes_too_long_is_not_saved(world):
     project = world.track("github", "a/b", release("a" * 40 + "!"))
     before = everything(world.store)
@@ -9684,14 +9075,11 @@ def test_pattern_that_takes_too_long_is_not_saved(world):
         assert "Try again" in refused["errors"][0] and everything(world.store) == before
         world.ask("POST", f"/v1/projects/{project.id}", {"exclude_version_regexp": []})
 
-
 RC, X = (("rc", False),), (("x", False),)
-
 
 def saved(world: World, rules: Any) -> None:
     """Save patterns of o/a, which are not applied yet."""
     world.store.projects.update(world.account.id, [world.projects["o/a"].id], {"exclude_version_regexp": rules})
-
 
 def with_exclusions(world: World, *happens: Callable[[], Any]) -> None:
     """Have the patterns of o/a judge what it has, while something happens."""
@@ -9700,7 +9088,6 @@ def with_exclusions(world: World, *happens: Callable[[], Any]) -> None:
     for each in happens:
         each()
     world.store.projects.record_verdicts(verdicts)
-
 
 def joined(world: World, old: str, new: str) -> None:
     """Have one of o/a and o/b, of another account, be known by the name of the other one."""
@@ -9712,7 +9099,6 @@ def joined(world: World, old: str, new: str) -> None:
     assert world.store.sources.record_check(sources[old], "test", rt.CheckResult(world.clock.now + 9, renamed=(new, new)))
     world.projects["o/a"] = dataclasses.replace(world.projects["o/a"], source_id=sources[new])
 
-
 RACES: dict[str, tuple[bool, Callable[[World], Any]]] = {
     # case: whether all releases are judged by the patterns, and what happened beside that
     "nothing":                      (True, lambda w: with_exclusions(w)),
@@ -9721,7 +9107,6 @@ RACES: dict[str, tuple[bool, Callable[[World], Any]]] = {
     "it joined another source":     (False, lambda w: (with_exclusions(w), joined(w, "o/a", "o/b"))),
     "another source joined it":     (False, lambda w: (with_exclusions(w), joined(w, "o/b", "o/a"))),
 }
-
 
 @pytest.mark.parametrize("case", RACES)
 def test_releases_are_judged_by_the_patterns_that_are_saved_or_else_by_the_next_check(world, forge, case):
@@ -9739,7 +9124,6 @@ def test_releases_are_judged_by_the_patterns_that_are_saved_or_else_by_the_next_
     world.checking.helper = None      # nothing is left to be judged
     assert world.check("o/a") == [] and not world.checking._busy
 
-
 @pytest.mark.slow
 def test_pattern_that_takes_too_long_in_a_check_excludes_nothing(world, forge, caplog):
     """It excludes nothing, and the others do."""
@@ -9753,7 +9137,6 @@ def test_pattern_that_takes_too_long_in_a_check_excludes_nothing(world, forge, c
     forge.publish("o/a", "2-rc")
     assert world.check("o/a") == ["2-rc"] and list(world.states()) == ["a" * 40 + "!"]
     assert "excludes nothing" in caplog.text
-
 
 def test_release_is_no_news_while_patterns_cannot_be_tried(world, forge):
     """The check fails, says why, and the next one finds the release again; quiet checks go on."""
@@ -9772,7 +9155,6 @@ def test_release_is_no_news_while_patterns_cannot_be_tried(world, forge):
     world.checking.helper._patience = 30.0
     assert sorted(world.check("o/a")) == ["1", "1-rc"] and list(world.states()) == ["1"]
 
-
 def test_patterns_of_an_upgraded_store_are_judged_at_the_start(world, forge):
     """Also where the provider does not answer."""
     world.observe(forge)
@@ -9783,9 +9165,7 @@ def test_patterns_of_an_upgraded_store_are_judged_at_the_start(world, forge):
     world.checking.stop()
     world.checking.join()
 
-
 # What is installed
-
 
 def test_project_with_an_installation_notifies_of_what_is_newer(world, forge):
     """Not of fixes of older lines, other packages, or pre-releases; with the level "all" of everything."""
@@ -9811,7 +9191,6 @@ def test_project_with_an_installation_notifies_of_what_is_newer(world, forge):
     world.check()
     assert "0.9.2" in world.states(hook)
 
-
 @pytest.mark.parametrize("before, mine, news", [
     ("v1.8.0 v1.9.0", "v1.9.0", {"2.0.0": True, "2.1.0": True}), ("v1.30.2+k3s1", "v1.30.2+k3s1", {"v1.30.2+k3s2": True}),
     ("1.8.0 1.9.0", "1.9.0", {"2026.10.0": True, "2026.11.0": False, "1.9.1": True}),
@@ -9833,7 +9212,6 @@ def test_what_is_installed_silences_no_release_that_may_follow(world, forge, bef
         world.check()
         assert (version in world.states(hook)) is is_notified, version
 
-
 def test_answer_does_not_outlive_a_snooze(world, forge):
     """Review: where no tracker runs, one from the cache said "snoozed" for ever."""
     world.observe(forge)
@@ -9844,7 +9222,6 @@ def test_answer_does_not_outlive_a_snooze(world, forge):
         world.clock.now += seconds
         assert [one["state"] for one in world.ask("GET", "/v1/updates?all=1")["updates"]] == [state]
         assert world.ask("GET", "/v1/summary")["behind"] == (state == "behind")
-
 
 @pytest.mark.parametrize("way", ["API", "page", "command line"])
 def test_skip_and_snooze_are_obeyed_everywhere_and_end(world_with, forge, way):
@@ -9900,7 +9277,6 @@ def test_skip_and_snooze_are_obeyed_everywhere_and_end(world_with, forge, way):
     say(days=0) if way != "page" else say()
     assert shown() == (["o/a"], 1, 1)
 
-
 def test_snooze_of_what_has_ended_ends_with_a_reminder(world, forge):
     """Bug: nobody was told where there is no update."""
     world.observe(forge)
@@ -9915,17 +9291,14 @@ def test_snooze_of_what_has_ended_ends_with_a_reminder(world, forge):
         assert len(event.recipients) == count
         assert ("The end of life of 1.0 has come" in event.body["text"]) is (days == 0)
 
-
 def with_new_tags(world: World, name: str = "o/app", *mine: tuple[str, str]) -> rt.Project:
     """A project whose tags are called otherwise since April, with what is installed of it: place and version."""
     project = world.track("github", name, release("v1.0"), release("v1.1", "2026-03-02T00:00:00Z"), release("engine-v1.2", "2026-04-01T00:00:00Z"))
     world.ask("POST", f"/v1/projects/{project.id}", {"installed": [{"place": place, "version": version} for place, version in mine or [("nas", "v1.1")]]})
     return project
 
-
 def states_of(world: World, query: str = "") -> dict[str, str]:
     return {one["name"]: one["state"] for one in world.ask("GET", f"/v1/updates{query}")["updates"]}
-
 
 def test_unsure_is_listed_counted_and_answered_by_the_api(world):
     project, behind = with_new_tags(world), with_new_tags(world, "o/old", ("nas", "v1.0"))
@@ -9947,7 +9320,6 @@ def test_unsure_is_listed_counted_and_answered_by_the_api(world):
     body = world.ask("GET", "/v1/openapi.json")["paths"]["/v1/projects/{id}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert body["properties"]["version_answers"]["items"]["required"] == ["version", "follows"]
 
-
 def test_unsure_is_listed_and_answered_by_the_command_line(world):
     project = with_new_tags(world, "o/app", ("nas", "v1.1"), ("vps", "v1.0"))
 
@@ -9962,7 +9334,6 @@ def test_unsure_is_listed_and_answered_by_the_command_line(world):
     assert json.loads(world.command("installed", "list", "--json")[1])[0]["may_follow"] == "engine-v1.2"
     assert world.command("project", "set", "o/app", "--follows", "latest")[0] == 1
     assert world.store.projects.get(world.account.id, project.id).version_answers == ()
-
 
 def test_unsure_is_answered_skipped_and_snoozed_on_pages(world, visitor):
     project, words = with_new_tags(world), "engine-v1.2 may follow what you run; the tags may have changed."
@@ -9983,7 +9354,6 @@ def test_unsure_is_answered_skipped_and_snoozed_on_pages(world, visitor):
         assert "Skipped or snoozed: 1" in text_of(page)
         assert states_of(visitor.press(page, "undo") and world) == {"o/app": "unsure"}
 
-
 @pytest.mark.parametrize("skipped, mine, state", [
     ("", {"state": "behind", "newest": "2.0", "is_rebuilt": True, "may_follow": "x-3"}, "behind"), ("2.0", {"state": "behind", "newest": "2.0"}, "skipped"),
     ("2.0", {"state": "behind", "newest": "2.0", "is_rebuilt": True}, "new build"), ("2.0", {"state": "behind", "newest": "2.0", "may_follow": "x-3"}, "unsure"),
@@ -9996,7 +9366,6 @@ def test_skipped_version_hides_nothing_else(skipped, mine, state):
     project = dataclasses.replace(rt.Project.blank("", "github", "o/p"), skipped_version=skipped, installed=(one,))
     assert project.update_state == state and project.at("").state(0.0) == state
     assert (one.urgency > 0) is (one.state in rt.OPEN_STATES)
-
 
 def test_new_build_is_shown_beside_what_is_newer(world, visitor):
     """A rebuild of the tag itself is the safest update there is."""
@@ -10015,13 +9384,11 @@ def test_new_build_is_shown_beside_what_is_newer(world, visitor):
     visitor.press(page, f'updated ["nas","1.27.3","{digests[0]}","manual"]')
     assert states_of(world, "?all") == {"library/nginx": "skipped"}
 
-
 @pytest.mark.parametrize("version, numberless", [("lts-jdk17", True), ("stable", True), ("latest", True), ("1.27", False)])
 def test_tag_without_a_version_says_that_its_digest_decides(world, visitor, version, numberless):
     hub = world.track("dockerhub", "nginx", release("1.0"))
     world.service.inventory.record(hub, rt.Installation("nas", version))
     assert ("its digest decides" in text_of(visitor.get(f"/projects/{hub.id}"))) is numberless
-
 
 def test_release_in_doubt_is_notified_as_such(world, forge):
     world.observe(forge)
@@ -10041,7 +9408,6 @@ def test_release_in_doubt_is_notified_as_such(world, forge):
     body, = (json.loads(text) for text, in sql(world.store, "SELECT body FROM event WHERE json_extract(body, '$.version') = 'v1.1.1'"))
     assert [one.get("may_follow") for one in body["installed"]] == [None, None]
 
-
 @pytest.mark.parametrize("place", sorted(settings_at("http://127.0.0.1:9").keys() - {"webhook"}))
 def test_report_is_cut_between_two_projects(place):
     """Bug: it was cut like a note, after three projects, in the midst of a line."""
@@ -10051,7 +9417,6 @@ def test_report_is_cut_between_two_projects(place):
     shown = [*map(int, re.findall(r"project(\d+): You run", sent))]
     assert f"and {1999 - max(shown)} more" in sent and max(shown) >= 5 and "\u2026" not in sent and "\\u2026" not in sent
 
-
 @pytest.mark.parametrize("place", sorted(settings_at("http://127.0.0.1:9").keys() - {"webhook"}))
 def test_notice_of_a_flaw_begins_with_its_words(place):
     """Bug: above them was an empty line, where a release has its CVEs."""
@@ -10059,7 +9424,6 @@ def test_notice_of_a_flaw_begins_with_its_words(place):
             "time": "2026-03-01T10:00:00Z", "account": EVENT["account"]}
     shown, plain = (request_of(a_delivery(made_at(place), about, kind="summary")).body.decode() for about in (body, body | {"cve": []}))
     assert "vulnerable" in shown and shown.count("\n") == plain.count("\n") and shown.count("\\n") == plain.count("\\n")
-
 
 def test_report_of_what_is_behind_is_sent_weekly_or_monthly_if_anything_is(world, forge, listen):
     receiver = listen((200, {"id": "x"}))
@@ -10095,7 +9459,6 @@ def test_report_of_what_is_behind_is_sent_weekly_or_monthly_if_anything_is(world
     assert world.command("destination", "change", "ntfy", "weekly", "--report", "none")[0] == 0
     assert world.store.destinations.get(topics["weekly"].id).report == "none"
 
-
 def test_installations_are_recorded_by_place_and_origin(world):
     hub = world.track("dockerhub", "nginx", release("1.27.3"), release("1.29.1", "2026-04-01T00:00:00Z"))
     app = world.track("github", "o/a", release("v1.0"), release("v2.0", "2026-04-01T00:00:00Z"))
@@ -10129,7 +9492,6 @@ def test_installations_are_recorded_by_place_and_origin(world):
     answer = world.ask("POST", "/v1/installations", {"place": "sbom", "items": [{"purl": "pkg:npm/vue@3", "direct": False}], "track": True})
     assert [(one["outcome"], one["direct"]) for one in answer["items"]] == [("not tracked", False)]
 
-
 @pytest.mark.slow
 def test_report_is_compared_by_the_tracker(world):
     """Bug: an answering thread compared it. Until the tracker has, nothing says that it is up to date."""
@@ -10149,7 +9511,6 @@ def test_report_is_compared_by_the_tracker(world):
     world.ask("POST", "/v1/installations", {"items": [{"purl": "pkg:github/o/p@v1.0"}]})
     assert [one.state for one in world.store.projects.get(world.account.id, project.id).installed] == ["behind"]
 
-
 def test_private_project_of_an_administrator_serves_no_other_account(world_with, listen):
     """Bug: whoever knew its name had its releases, too, by tracking the same."""
     page = listen(lambda seen: (200, "<a href='x-1.0.zip'>x</a>"))
@@ -10168,7 +9529,6 @@ def test_private_project_of_an_administrator_serves_no_other_account(world_with,
     assert [(one["outcome"], "private address" in one.get("reason", "")) for one in world.ask("POST", "/v1/installations", items, **key)["items"]] == [("not tracked", True), ("added", False)]
     assert [one.name for one in world.store.projects.search(you.id, "first")] == []
 
-
 def test_installation_past_the_limit_is_not_said_to_be_recorded(world):
     """Bug: 150 were "recorded", of which 100 were kept; of a person's list all were, beside what scans found."""
     project = world.track("github", "o/p", release("1.0"))
@@ -10181,7 +9541,6 @@ def test_installation_past_the_limit_is_not_said_to_be_recorded(world):
     assert world.command("installed", "set", "o/p", "1.0", "--place", "vps")[0] == 1
     assert len(world.store.projects.get(world.account.id, project.id).installed) == 100
 
-
 def test_control_characters_of_installations_are_not_stored(world, tmp_path):
     """Bug: those of a container's tag, or of an item of the API, stood in pages and webhooks."""
     hub, dirty = world.track("dockerhub", "nginx", release("1.27")), "1.27\x1b[31m\x9b2J"
@@ -10193,7 +9552,6 @@ def test_control_characters_of_installations_are_not_stored(world, tmp_path):
     found = world.store.projects.get(world.account.id, hub.id).installed
     assert {one.place for one in found} == {"", "nas"} and not re.search("[\x00-\x1f\x7f-\x9f]", str([list(vars(one).values()) for one in found]).encode().decode("unicode_escape"))
 
-
 def test_scans_of_several_places_at_once_lose_nothing(world):
     projects = [world.track("github", f"o/p{at}", release("1.0"), release("2.0", "2026-04-01T00:00:00Z")) for at in range(10)]
     rows = [("", rt.Pin(project.name, "1.0", provider="github")) for project in projects]
@@ -10202,13 +9560,11 @@ def test_scans_of_several_places_at_once_lose_nothing(world):
             done.result()
     assert {tuple(sorted(one.place for one in project.installed)) for project in world.store.projects.of_ids(world.account.id, [one.id for one in projects])} == {("lab", "nas", "pi", "vps")}
 
-
 def test_a_container_counts_instead_of_the_file_that_says_the_same(world):
     hub = world.track("dockerhub", "nginx", release("1.27.3"))
     for origin, tags in [("file", ["1.27.3", "1.26"]), ("container", ["1.27.3"]), ("file", ["1.27.3", "1.26"])]:
         world.ask("POST", "/v1/installations", {"place": "nas", "origin": origin, "items": [{"image": f"nginx:{tag}"} for tag in tags]})
     assert [(one["version"], one["origin"]) for one in world.ask("GET", f"/v1/projects/{hub.id}")["installed"]] == [("1.27.3", "container"), ("1.26", "file")]
-
 
 @pytest.mark.parametrize("when", ["before it is written", "before the check"])
 def test_what_is_installed_beside_a_check_is_compared_with_what_that_finds(world, when):
@@ -10228,7 +9584,6 @@ def test_what_is_installed_beside_a_check_is_compared_with_what_that_finds(world
     world.tracker(world.service.settings)._apply_pending_rules()
     assert world.store.projects.get(world.account.id, project.id).installed[0].newest == "2.0"
 
-
 @pytest.mark.parametrize("between", ["a scan", {"skipped_version": "9.9"}, {"notify_level": "minor"}])
 def test_a_change_beside_a_check_hides_no_rebuild_of_that(world, between):
     """Bug: what the check found to be rebuilt was lost, as the scan had moved when the version was seen."""
@@ -10247,7 +9602,6 @@ def test_a_change_beside_a_check_hides_no_rebuild_of_that(world, between):
     tracker._apply_pending_rules()
     assert world.store.projects.get(world.account.id, hub.id).installed[0].state == "new build"
 
-
 def test_skip_and_level_beside_what_is_installed_are_compared(world):
     """Bug: with a skipped version in the same request nothing was compared."""
     project = world.track("github", "o/p", release("v1.0"), release("v2.0", "2026-04-01T00:00:00Z"), release("v3.0", "2026-05-01T00:00:00Z"))
@@ -10255,14 +9609,12 @@ def test_skip_and_level_beside_what_is_installed_are_compared(world):
     assert [one["state"] for one in shown["installed"]] == ["behind"]
     assert [one["state"] for one in world.ask("GET", "/v1/updates?all")["updates"]] == ["skipped"] and world.ask("GET", "/v1/updates")["updates"] == []
 
-
 @pytest.mark.parametrize("skipped, same, other", [
     ("18.1", "18.1 18.1-alpine 18.1-alpine3.22", "18.2 18 18.1-ls5 18.1.1 18.1-rc1 18.1-hotfix 18.1-p 18.1-security"), ("1.1.1t", "1.1.1t", "1.1.1u 1.1.1"), ("2024a", "2024a", "2024b"),
     ("v1.30.1+k3s1", "v1.30.1+k3s1", "v1.30.1+k3s2"), ("1.0.0-rc1", "1.0.0-rc1", "1.0.0-rc2 1.0.0"), ("18.1-ls5", "18.1-ls5", "18.1-ls6"), ("", "", "1.0")])
 def test_skipped_version_covers_its_variants_alone(skipped, same, other):
     project = dataclasses.replace(rt.Project.blank("", "github", "o/p"), skipped_version=skipped)
     assert all(map(project.skips, same.split())) and not any(map(project.skips, other.split()))
-
 
 def test_update_of_an_image_can_be_undone_with_its_build(world):
     digests = [f"digest:sha256:{letter * 64}" for letter in "ab"]
@@ -10275,7 +9627,6 @@ def test_update_of_an_image_can_be_undone_with_its_build(world):
     assert rt.after_update(labelled, "2.0", {}, 1.0).label == "2.0"
     assert rt.before_update(rt.after_update(labelled, "2.0", {}, 1.0), 0.0) == labelled
 
-
 def test_what_is_said_twice_keeps_its_new_build(world):
     """Bug: a scan that said the same tag hid that it had been rebuilt."""
     digest = "digest:sha256:" + "a" * 64
@@ -10286,7 +9637,6 @@ def test_what_is_said_twice_keeps_its_new_build(world):
     for origin in ("file", "api"):
         world.ask("POST", "/v1/installations", {"place": "nas", "origin": origin, "items": [{"image": "nginx:1.27"}]})
         assert {one["state"] for one in world.ask("GET", f"/v1/projects/{hub.id}")["installed"]} == {"new build"}, origin
-
 
 @pytest.mark.slow
 def test_long_answers_of_the_api_are_pages_or_say_what_is_left_out(world):
@@ -10302,13 +9652,11 @@ def test_long_answers_of_the_api_are_pages_or_say_what_is_left_out(world):
     assert len({one["id"] for page in pages for one in page["updates"]}) == 46
     assert len(world.ask("GET", "/v1/projects?q=o/p")["projects"]) == 45
 
-
 @pytest.mark.parametrize("status, text", [(200, '{"ok": true}'), (200, '{"items": [3]}'), (200, "[]"), (301, ""), (500, "<h1>no</h1>")])
 def test_scan_to_what_is_no_releasetrack_is_refused(world, stack, listen, status, text):
     there = listen(lambda seen: (status, text))
     code, out, errors = world.command("scan", str(stack), "--to", there.url)
     assert (code, out) == (1, "") and "it is no releasetrack" in errors
-
 
 def test_patterns_exclude_what_is_newest_and_its_changes(world_with):
     world = world_with(threads=1)       # which waits for no other
@@ -10320,7 +9668,6 @@ def test_patterns_exclude_what_is_newest_and_its_changes(world_with):
     for item in ({"image": "a" * 10_001}, {"image": "${A}:1"}, {"purl": "pkg:" + "x" * 10_000}):
         world.ask("POST", "/v1/installations", {"items": [item]})
     assert "is not" in world.faults("GET", f"/v1/projects/{project.id}/changes?since={'1' * 4301}")[0]
-
 
 def test_updates_and_changes_by_the_api(world):
     project = world.track("github", "o/a", release("v1.0"), *(
@@ -10345,9 +9692,7 @@ def test_updates_and_changes_by_the_api(world):
     status, out, _ = world.command("changes", "o/a", "--since", "v1.1")
     assert status == 0 and out.startswith("o/a: 2 releases after v1.1\n\nv1.3  2026-04-03 CVE-2026-0003\n  Notes 3\n")
 
-
 # Tags and destinations
-
 
 def test_tags_are_added_renamed_and_removed(world):
     tag = world.ask("POST", "/v1/tags", {"name": " infra "})
@@ -10363,7 +9708,6 @@ def test_tags_are_added_renamed_and_removed(world):
     assert "tags" not in world.ask("GET", f"/v1/projects/{project.id}")
     for method in ("GET", "DELETE", "POST"):
         world.ask(method, f"/v1/tags/{tag['id']}", {"name": "x"} if method == "POST" else None, status=404)
-
 
 def test_destinations_are_listed_under_the_contract_s_keys(world):
     matrix = {"homeserver_url": "https://m.example", "internal_room_id": "!a:b"}
@@ -10381,9 +9725,7 @@ def test_destinations_are_listed_under_the_contract_s_keys(world):
         made = new_destination(world.store, world.account.id, kind, "N", {"url": "https://secret.example", "shown": shown}, "s")
         assert world.ask("GET", f"/v1/{path}") == {key: [{"id": made.id, "name": "N", **shown}] for key in keys}
 
-
 # Paths over a real socket, which WebTest has no raw form of
-
 
 @contextlib.contextmanager
 def serving(application: Callable[..., Any], trusted_proxy: Callable[[], Sequence[str]] = tuple) -> Iterator[str]:
@@ -10396,7 +9738,6 @@ def serving(application: Callable[..., Any], trusted_proxy: Callable[[], Sequenc
     server.close()
     thread.join(5)
 
-
 @pytest.fixture
 def live(tmp_path):
     """A world whose application runs under waitress, as ``serve`` sets it."""
@@ -10404,7 +9745,6 @@ def live(tmp_path):
             world.service.app, lambda: world.service.settings.trusted_proxy) as world.address:
         world.client = Client(world.address, world.key)
         yield world
-
 
 def test_names_and_versions_may_hold_slashes_raw_and_encoded(live):
     live.track("gitlab", "g/sub/p", release("release/1.0", message="<p>a</p>"), release("release/1.0/note"))
@@ -10424,7 +9764,6 @@ def test_names_and_versions_may_hold_slashes_raw_and_encoded(live):
             assert live.client.get(f"/v1/projects/{path}{end}")[member] == value, path
     assert live.client.get("/v1/projects/gitlab/g/sub/releases/releases")["releases"][0]["version"] == "3.0"
 
-
 def test_metrics_are_for_administrators(world):
     world.track("github", "a/b")
     text = world.app.get("/metrics", headers=basic("x", world.key)).text
@@ -10439,9 +9778,7 @@ def test_metrics_are_for_administrators(world):
     for headers in ({}, {"X-Key": key}, {"X-Key": "rt_wrong"}):
         assert world.app.get("/metrics", headers=headers, status=401).json == {"message": "Unauthorized", "code": 401}
 
-
 # Kept answers
-
 
 def test_answer_cache_drops_all_when_the_revision_moves_and_is_bounded():
     revision = [1]
@@ -10454,7 +9791,6 @@ def test_answer_cache_drops_all_when_the_revision_moves_and_is_bounded():
     for number in range(100):
         cache.put(number, bytes(rt.MIB), 2)
         assert cache.get(number - 50)[0] is None and len(cache._kept) <= 16
-
 
 def test_answer_cache_shows_writes_at_once_and_those_of_other_processes_within_20_ms(world):
     def names():
@@ -10472,7 +9808,6 @@ def test_answer_cache_shows_writes_at_once_and_those_of_other_processes_within_2
         other.execute("DELETE FROM api_key")
         time.sleep(0.021)
     world.ask("GET", "/v1/tags", status=401)
-
 
 def test_openapi_document_has_each_route_and_names_what_it_refers_to(world):
     document = world.ask("GET", "/v1/openapi.json", X_Key="")
@@ -10498,7 +9833,6 @@ def test_openapi_document_has_each_route_and_names_what_it_refers_to(world):
     for place in re.findall(r'"#/([^"]+)"', json.dumps(document)):
         assert functools.reduce(lambda value, name: value[name], place.split("/"), document), place
 
-
 def test_openapi_document_says_what_handlers_read(world):
     paths = world.ask("GET", "/v1/openapi.json")["paths"]
     read = {path: {one["name"]: (one["required"], one["schema"]) for one in paths[path]["get"]["parameters"] if one["in"] == "query"}
@@ -10511,7 +9845,6 @@ def test_openapi_document_says_what_handlers_read(world):
     assert (added["required"], changed["required"], tag["required"]) == (["name"], [], ["name"])
     assert added["properties"].keys() == {"provider", "name", *changed["properties"]}
     assert changed["properties"].keys() >= {"tags", *rt.KIND_FIELDS.values(), *(option.name for option in rt.PROJECT_OPTIONS)}
-
 
 def assert_fits(value: Any, schema: dict[str, Any], document: dict[str, Any]) -> None:
     """That an answer is as its schema, as far as the document's own go, and has no member that is not described."""
@@ -10527,7 +9860,6 @@ def assert_fits(value: Any, schema: dict[str, Any], document: dict[str, Any]) ->
             assert_fits(member, schema["properties"][name], document)
     for item in value if isinstance(value, list) else ():
         assert_fits(item, schema["items"], document)
-
 
 def test_answers_fit_the_openapi_document(world):
     document = world.ask("GET", "/v1/openapi.json")
@@ -10550,7 +9882,6 @@ def test_answers_fit_the_openapi_document(world):
                 assert_fits(answer.json, {"$ref": "Message"}, document)
     assert read > 80
 
-
 def test_summary_counts_what_is_the_account_s(world):
     clock = set_clock(world, "2026-06-10T09:00:00+00:00")
     assert world.ask("GET", "/v1/summary") == dict.fromkeys(["projects", "new_this_week", "failing", "unread", "waiting_deliveries", "behind", "unsure", "vulnerable"], 0)
@@ -10565,7 +9896,6 @@ def test_summary_counts_what_is_the_account_s(world):
     world.rule_out(project, ("rc", False))
     sql(world.store, "INSERT INTO read_release SELECT account_id, id FROM project_release_view WHERE version = '2.0'")
     assert world.ask("GET", "/v1/summary") == {"projects": 2, "new_this_week": 2, "failing": 1, "unread": 1, "waiting_deliveries": 1, "behind": 0, "unsure": 0, "vulnerable": 0}
-
 
 def test_trailing_slashes_are_accepted_on_api_and_page_paths(live):
     live.track("gitlab", "g/sub/p", release("release/1.0"))
@@ -10586,16 +9916,13 @@ def test_trailing_slashes_are_accepted_on_api_and_page_paths(live):
 
 # == pages =====================================================================
 
-
 def alert_in(shown: webtest.TestResponse) -> str:
     """What a page says is wrong."""
     return text_of(shown, "main [role=alert]")
 
-
 def status_in(shown: webtest.TestResponse) -> str:
     """The flash message of a page."""
     return text_of(shown, "main [role=status]")
-
 
 def filled_in(shown: webtest.TestResponse, name: str) -> list[str]:
     """What stands in the fields of a name, the empty ones aside; of boxes, those that are ticked."""
@@ -10607,10 +9934,8 @@ def filled_in(shown: webtest.TestResponse, name: str) -> list[str]:
             values.append(one.get("value", "") if one.name == "input" else one.get_text().removeprefix("\n"))
     return [value for value in values if value]
 
-
 def add_account(world: World, email: str = "other@example.org", is_admin: bool = False) -> rt.Account:
     return an_account(world.store, email, is_admin)
-
 
 def set_clock(world: World, at: str, zone: str = "UTC") -> Clock:
     """The world's store on a clock that the test moves, and its account in a zone."""
@@ -10618,11 +9943,9 @@ def set_clock(world: World, at: str, zone: str = "UTC") -> Clock:
     world.store.accounts.change(world.account.id, {"time_zone": zone})
     return clock
 
-
 def found_by(world: World, project: rt.Project, *releases: rt.Release, **found: Any) -> None:
     """Record a check of a project that found news."""
     world.record(project.source_id, *releases, **{"news": [one.version for one in releases], **found})
-
 
 def stock_account(world: Any, account: rt.Account, word: str, url: str = "http://127.0.0.1:9/hook", **more: Any) -> dict[str, str]:
     """Give an account one of everything, named after a word; the ids, by what the paths of pages call them."""
@@ -10652,18 +9975,15 @@ def stock_account(world: Any, account: rt.Account, word: str, url: str = "http:/
             "tag": tag.id, "version": version, "key": key.name, "key_id": key.id, "key_secret": key.secret, "session": session.id,
             "secret": account.feed_secret, "badge": account.badge_secret, "token": token, "account": account.id}
 
-
 def filled_path(pattern: str, ids: dict[str, str]) -> str:
     """A page's path with ids in it."""
     ids = ids | ({"secret": ids["badge"]} if pattern.startswith("/badge") else {})
     path = re.sub(r"<(\w+)>", lambda match: ids[match[1]], pattern)
     return path + f"?version={urllib.parse.quote(ids['version'])}" if pattern.endswith("/note") else path
 
-
 def pages_for(method: str, *who: str) -> list[str]:
     """The paths of pages that take a method, for these visitors or for all."""
     return [path for path, (_, whom, methods) in rt.PAGES.items() if method in methods and (not who or whom in who)]
-
 
 @pytest.fixture
 def home(world: World) -> Any:
@@ -10674,7 +9994,6 @@ def home(world: World) -> Any:
     made.theirs = stock_account(world, made.other, "THEIRS")
     return made
 
-
 @pytest.fixture
 def new_service(tmp_path: pathlib.Path) -> Iterator[Any]:
     """A service without an account, and the token of its setup link."""
@@ -10683,14 +10002,12 @@ def new_service(tmp_path: pathlib.Path) -> Iterator[Any]:
     yield argparse.Namespace(service=service, store=service.store, token=token)
     service.stop()
 
-
 @pytest.fixture
 def cheap_world(world: World, cheap_hashes: None) -> World:
     """A world whose passwords are hashed in no time."""
     world.store.accounts.change(world.account.id, {"password": rt.hash_password(PASSWORD)})
     world.account = world.store.accounts.get(world.account.id)
     return world
-
 
 class Phone:
     """The second factor of a world's account, which is turned on; the store's clock is the phone's."""
@@ -10703,9 +10020,7 @@ class Phone:
     def code(self, steps: int = 0) -> str:
         return rt.one_time_code(self.secret, int(self.clock.now // 30) + steps)
 
-
 # First run
-
 
 def test_setup_link_alone_makes_the_first_admin_account(new_service):
     token, visitor, stranger = new_service.token, Visitor(new_service, ""), Visitor(new_service, "")
@@ -10732,7 +10047,6 @@ def test_setup_link_alone_makes_the_first_admin_account(new_service):
     with pytest.raises(rt.Invalid):         # of two who use the link at once, one comes late
         new_service.store.accounts.add("user", "late@example.org", "Late", HASHED, True, as_first=True)
 
-
 def test_five_fields_lead_from_the_setup_link_to_a_real_message(tmp_path, forge, listen):
     answers = [(500, b"out of order"), (200, {"id": "x"})]
     receiver = listen(lambda seen: answers.pop(0))
@@ -10758,7 +10072,6 @@ def test_five_fields_lead_from_the_setup_link_to_a_real_message(tmp_path, forge,
     finally:
         service.stop()
 
-
 def test_latest_release_is_the_newest_rather_with_a_note_and_counts_as_a_test(world, visitor):
     topic = world.topic()
     page = visitor.get(f"/notifications/{topic.id}")
@@ -10779,9 +10092,7 @@ def test_latest_release_is_the_newest_rather_with_a_note_and_counts_as_a_test(wo
     world.service.config.set("quota", ["tests=1"])
     assert "at most 1 test an hour" in text_of(visitor.press(page, "latest", 429))
 
-
 # Signing in and out
-
 
 def test_login_checks_password_and_leads_back(cheap_world):
     world, visitor = cheap_world, Visitor(cheap_world, "")
@@ -10802,18 +10113,15 @@ def test_login_checks_password_and_leads_back(cheap_world):
         location = Visitor(world, "").ask("GET", urllib.parse.quote(path)).headers["Location"]
         assert location == f"/login?next={urllib.parse.quote(urllib.parse.quote(path), safe='')}"
 
-
 FOREIGN_NEXTS = [
     "//evil.example", "/\\evil.example", "\\\\evil.example", "/%09/evil.example", "/\t/evil.example", "https:evil.example", "javascript:alert(1)", "evil.example",
     "", "/\r\nSet-Cookie: a=b", "/%0d%0aSet-Cookie:%20a=b", "\x00//evil.example", " //evil.example", "/\u3000/evil.example", "/" + "a" * 5_000, "/;//evil.example",
     "http://localhost:80@evil.example", "?//evil.example", "/\n/evil.example", "/.//evil.example"]
 
-
 def is_ours(location: str) -> bool:
     """Whether a browser stays at our host, as https://url.spec.whatwg.org reads a Location."""
     read = re.sub("[\t\r\n]", "", location.strip("".join(map(chr, range(33))))).replace("\\", "/")
     return re.match(r"/(?!/)", read) is not None and location.isprintable()
-
 
 def test_login_redirects_to_no_other_site(cheap_world):
     visitor, stranger = Visitor(cheap_world), Visitor(cheap_world, "")
@@ -10832,7 +10140,6 @@ def test_login_redirects_to_no_other_site(cheap_world):
             assert answer.status_int in (200, 303, 404) and is_ours(answer.headers.get("Location", "/"))
             assert "evil" not in str(answer.headers) and not re.search(r'(?:href|src|action)="[^"]*evil', answer.text)
 
-
 def test_login_wrong_and_unknown_take_alike_long(world):
     visitor, taken = Visitor(world, ""), dict[str, float]()
     for who in ("me@example.org", "no@example.org") * 2:        # the sooner of two: another thread may work beside one
@@ -10841,7 +10148,6 @@ def test_login_wrong_and_unknown_take_alike_long(world):
         taken[who] = min(time.process_time() - began, taken.get(who, 60))
     wrong_password, unknown = taken.values()
     assert wrong_password / 2 < unknown < wrong_password * 2
-
 
 def test_login_throttle_keeps_guesses_out_and_nobody_else(cheap_world):
     """Review F7: guesses from all of an IPv6 network. What is counted is tested with the limits."""
@@ -10852,7 +10158,6 @@ def test_login_throttle_keeps_guesses_out_and_nobody_else(cheap_world):
     assert 0 < int(guesses[-1].headers["Retry-After"]) <= 3601 and "<h1>" in guesses[-1].text
     assert Visitor(world, "", REMOTE_ADDR="198.51.100.2").send("/login", right).status_int == 303, "nobody is locked out from elsewhere"
     assert visitor.send("/tags", {"do": "add", "name": "who is signed in goes on"}).status_int == 303
-
 
 def test_login_with_a_second_factor(cheap_world):
     world, visitor, phone, fields = cheap_world, Visitor(cheap_world, ""), Phone(cheap_world), {"email": "me@example.org", "password": PASSWORD}
@@ -10882,7 +10187,6 @@ def test_login_with_a_second_factor(cheap_world):
     assert guesses == [400, 400, 400, 429], "10 wrong codes an hour for an account, from all addresses"
     assert stranger.press(stranger.press(Visitor.get(stranger, "/account"), "leave"), "enter", **fields).html.select("[name=pending]")
 
-
 AUTH_HEADER = {"trusted_proxy": ("10.0.0.1",), "auth_header": "Remote-User"}
 PROXIED = [     # what the proxy says                                               status  what the page says, or who is signed in
     ({"Remote_User": "me@example.org"},                                             200, "me@example.org"),
@@ -10899,7 +10203,6 @@ PROXIED = [     # what the proxy says                                           
     ({"Remote_Email": "me@example.org", "X_Remote_User": "me@example.org"},         303, ""),
 ]
 
-
 def test_proxy_s_header_signs_in_an_account(world_with):
     world = world_with(**AUTH_HEADER)
     add_account(world)
@@ -10915,7 +10218,6 @@ def test_proxy_s_header_signs_in_an_account(world_with):
                              extra_environ={"REMOTE_ADDR": "10.0.0.1"}, expect_errors=True).status_int == 401, "the API takes keys alone"
     assert len(world.store.accounts.all()) == 2
     assert Visitor(world_with(trusted_proxy=("10.0.0.1",)), "", REMOTE_ADDR="10.0.0.1").ask("GET", "/", **PROXIED[0][0]).status_int == 303
-
 
 def test_proxy_s_header_decides_whose_session_it_is(world_with):
     world = world_with(**AUTH_HEADER)
@@ -10939,7 +10241,6 @@ def test_proxy_s_header_decides_whose_session_it_is(world_with):
     assert out.status_int == 200 and "The proxy in front" in text_of(out) and visitor.ask("GET", "/account").status_int == 303
     assert visitor.get("/account", **me)
 
-
 def test_proxy_s_header_creates_accounts_if_the_operator_says_so(tmp_path, caplog, cheap_hashes):
     caplog.set_level("INFO")
     service = rt.Service(rt.Settings(db=str(tmp_path / "new.db"), auth_accounts="create", **AUTH_HEADER))
@@ -10962,7 +10263,6 @@ def test_proxy_s_header_creates_accounts_if_the_operator_says_so(tmp_path, caplo
     assert visitor.get(service.setup_path).html.select("#password"), "the first account is made by the link"
     service.stop()
 
-
 def test_proxy_s_header_over_a_real_connection(serve, db):
     """What reaches us twice counts as twice, and an underscore is no hyphen."""
     first_key(db)
@@ -10971,7 +10271,6 @@ def test_proxy_s_header_over_a_real_connection(serve, db):
                           (["Remote_User: me@example.org"], 303), (["Remote-User:"], 303), ([], 303)):
         asked = "\r\n".join(["GET /account HTTP/1.1", "Host: x", "Connection: close", *lines, "", ""])
         assert send_raw(process.address, asked.encode())[0].status == status, lines
-
 
 def test_session_token_is_new_at_each_login_and_stored_hashed(cheap_world):
     world, planted = cheap_world, "planted-by-somebody-else-00000000000000000000"
@@ -10990,7 +10289,6 @@ def test_session_token_is_new_at_each_login_and_stored_hashed(cheap_world):
     assert hashlib.sha256(visitor.token.encode()).hexdigest().encode() in content
     assert not [one for one in (visitor.token, visitor.form_token, PASSWORD) if one.encode() in content]
 
-
 def test_logout_ends_the_session(world, visitor):
     token, other = visitor.token, Visitor(world)
     form = next(form for form in visitor.get("/").forms.values() if form.action == "/logout")
@@ -10998,7 +10296,6 @@ def test_logout_ends_the_session(world, visitor):
     assert answer.status_int == 303 and answer.headers["Location"] == "/login" and "Max-Age=0" in str(answer.headers)
     assert status_in(visitor.get("/login")) and not status_in(visitor.get("/login"))        # said once
     assert Visitor(world, "").ask("GET", "/", Cookie=f"releasetrack={token}").headers["Location"].startswith("/login") and other.get("/")
-
 
 def test_session_expires_idle_and_after_90_days(world):
     for idle, age, is_open in ((13, 13, True), (15, 15, False), (400, 400, False), (1, 89, True), (1, 91, False)):
@@ -11012,9 +10309,7 @@ def test_session_expires_idle_and_after_90_days(world):
         assert (Visitor(world, "").ask("GET", "/", Cookie=f"releasetrack={token}").status_int == 200) == is_open, (idle, age)
         assert (f"old {idle} {age}" in Visitor(world).get("/account").text) == is_open
 
-
 # Releases
-
 
 def releases_by_day(shown: webtest.TestResponse) -> list[tuple[str, list[str]]]:
     """The headings of the releases page, each with "name version" of what stands below it."""
@@ -11023,17 +10318,14 @@ def releases_by_day(shown: webtest.TestResponse) -> list[tuple[str, list[str]]]:
         for item in heading.find_next_sibling("ul").select("li")])
         for heading in shown.html.select("#found h2") if heading.find_next_sibling("ul")]
 
-
 def releases_on(shown: webtest.TestResponse) -> list[str]:
     return [one for _, those in releases_by_day(shown) for one in those]
-
 
 def new_on(shown: webtest.TestResponse) -> list[str]:
     """The versions that a page marks as unread: in words, and by their looks."""
     by_words = [item.b.get_text(strip=True) for item in shown.html.select("#found li") if item.select("[aria-label=Unread]")]
     assert by_words == [item.b.get_text(strip=True) for item in shown.html.select("#found li.unseen")]
     return by_words
-
 
 def pages_behind(visitor: Visitor, path: str) -> list[webtest.TestResponse]:
     """A list's first page and those behind it, by the links that lead there."""
@@ -11042,14 +10334,12 @@ def pages_behind(visitor: Visitor, path: str) -> list[webtest.TestResponse]:
         pages.append(visitor.get(urllib.parse.urljoin(path, link["href"])))
     return pages
 
-
 def test_releases_empty_lists_lead_to_adding(world, visitor):
     for path in ("/", "/projects"):
         shown = visitor.get(path)
         assert shown.html.select_one("main a[href='/projects/add']") and "Nothing is tracked" in text_of(shown, "#found")
     world.track("github", "o/empty")
     assert [text_of(visitor.get(path), "#found .empty") for path in ("/", "/projects?q=zzz")] == ["No release found.", "No matching projects."]
-
 
 def test_releases_are_grouped_by_day_of_the_account(world):
     dates = ["2026-06-11T22:00:00Z", "2026-06-10T08:00:00Z", "2026-06-09T23:30:00.5Z", "2026-06-09T21:59:59Z",
@@ -11071,7 +10361,6 @@ def test_releases_are_grouped_by_day_of_the_account(world):
         world.store.accounts.change(world.account.id, {"time_zone": zone})
         for path in ("/", "/projects", f"/projects/{project.id}", f"/projects/{project.id}/options", f"/feeds/{world.account.feed_secret}.atom"):
             assert "last" in Visitor(world).get(path).text, path
-
 
 def test_releases_found_since_they_were_read_are_new_to_each_account(world):
     clock = set_clock(world, "2026-06-10T09:00:00+00:00")
@@ -11095,7 +10384,6 @@ def test_releases_found_since_they_were_read_are_new_to_each_account(world):
     assert new_on(shown) == [] and "marked as read" in status_in(shown) and not shown.html.select("#found li button")
     assert releases_on(visitor.get("/?unread=yes")) == [] and not visitor.get("/").html.title.get_text().startswith("(")
 
-
 def test_releases_that_are_searched_are_counted_and_marked_by_themselves(world, visitor):
     """Bug: a search said how many of all are unread, and marked all."""
     project, other = world.track("github", "o/a", a_release("1.0")), world.track("github", "o/b", a_release("1.0"))
@@ -11109,7 +10397,6 @@ def test_releases_that_are_searched_are_counted_and_marked_by_themselves(world, 
     assert shown.request.path_qs == "/?q=o%2Fa" and new_on(shown) == [] and "marked as read" in status_in(shown).lower()
     assert not shown.html.select("button[value=all]") and text_of(visitor.get("/"), ".bar").startswith("3 unread")
     assert set(new_on(visitor.get("/?unread=yes"))) == {"7.7", "2.0", "2.1"}
-
 
 def test_releases_are_marked_for_what_they_are(world, visitor):
     project = world.track(
@@ -11132,7 +10419,6 @@ def test_releases_are_marked_for_what_they_are(world, visitor):
     assert [item.b.get_text() for item in visitor.get("/").html.select("#found li") if "ignored" in item.get_text()] == [
         "1.5-alpine", "1.4"], "an inverse pattern"
 
-
 def test_release_note_summary_is_one_line_of_text(world, visitor):
     for at, (title, message, start) in enumerate([
             ("Title", "<h1>One</h1><ul><li>two</li><li>three</li></ul>", "One \xb7 two \xb7 three"), ("Title", "", "Title"),
@@ -11146,7 +10432,6 @@ def test_release_note_summary_is_one_line_of_text(world, visitor):
             assert text_of(shown, "details.note > summary").startswith(start) and len(summary.get_text()) <= 240, title + message[:40]
             assert not summary.find_all(True) and len(shown.html.select("h1")) == 1
             assert not shown.html.select("main script, main img, main svg:not(.icon, .glyph), [onerror], [onload], main [href^=javascript]")
-
 
 def test_releases_filter_and_paging_match_a_model(world, visitor):
     """All releases of the account that fit, each once, newest first, whatever is asked for."""
@@ -11181,33 +10466,26 @@ def test_releases_filter_and_paging_match_a_model(world, visitor):
     first, second, *_ = pages_behind(visitor, "/")
     assert releases_on(visitor.get("/" + second.html.select_one("a[rel=prev]")["href"].lstrip("/"))) == releases_on(first)
 
-
 # Projects
-
 
 def names_on(shown: webtest.TestResponse) -> list[str]:
     """The names in the list of projects."""
     return [one.get_text(strip=True) for one in shown.html.select("main .projects .name")]
 
-
 def row_named(shown: webtest.TestResponse, name: str) -> str:
     row, = [row for row in shown.html.select("main .projects > li") if row.select_one(".name").get_text(strip=True) == name]
     return " ".join(" ".join([row.get_text(" "), *(one["title"] for one in row.select("[title]"))]).split())
 
-
 def projects_of(world: World) -> list[rt.Project]:
     return [one for number in range(1, 12) for one in world.store.projects.page(world.account.id, "name", False, page=number)[0]]
 
-
 def add_projects(visitor: Visitor, lines: str, status: int = 200, **fields: Any) -> webtest.TestResponse:
     return visitor.press(visitor.get("/projects/add"), "add", status, name=lines, **fields)
-
 
 @pytest.fixture
 def forged(world_with: Callable[..., World], forge: Forge) -> World:
     """A world that has the forge among its providers. Nothing is checked by itself."""
     return world_with(provider=(forge.flag,))
-
 
 def test_projects_add_reads_what_people_paste(world, visitor):
     tag = world.store.tags.add(world.account.id, "infra")
@@ -11228,7 +10506,6 @@ def test_projects_add_reads_what_people_paste(world, visitor):
         assert not alert_in(shown) and all(one.partition(" ")[2] in text_of(shown) for one in wanted), lines
         for project in projects_of(world):
             world.store.projects.remove(project.id)
-
 
 def test_projects_add_keeps_lines_that_cannot_be_and_takes_200_at_once(world, visitor):
     tag = world.store.tags.add(world.account.id, "infra")
@@ -11251,7 +10528,6 @@ def test_projects_add_keeps_lines_that_cannot_be_and_takes_200_at_once(world, vi
     assert not projects_of(world)
     shown = add_projects(visitor, "\n".join(lines[:200]))
     assert "200" in status_in(shown) and len(projects_of(world)) == 200 and shown.html.select_one("a[rel=next]")
-
 
 def test_projects_add_asks_where_a_name_is_and_counts_what_is_tracked(world, visitor):
     tag = world.store.tags.add(world.account.id, "infra")
@@ -11286,7 +10562,6 @@ def test_projects_add_asks_where_a_name_is_and_counts_what_is_tracked(world, vis
     assert "of dockerhub, pypi, npm" in world.faults("POST", "/v1/projects", {"name": "react"})[0]
     assert "of github, gitlab" in world.faults("POST", "/v1/projects", {"name": "o/none"})[0], "only people mean GitHub"
 
-
 def test_projects_add_waits_for_the_first_check(forged, forge):
     forged.service.start()
     forge.publish("o/a", "1.0", "1.1")
@@ -11308,14 +10583,12 @@ def test_projects_add_waits_for_the_first_check(forged, forge):
     shown = until(lambda: (now := visitor.get(path)) and "Refresh" not in now.headers and now)
     assert "500" in alert_in(shown) and "failing" in row_named(visitor.get("/projects"), "o/bad")
 
-
 def some_projects(world: World) -> dict[str, rt.Project]:
     """Projects that were added in this order, with newest releases in another."""
     found = {}
     for name, minute in (("o/Mid", 5), ("o/alpha", 9), ("o/Zeta", 1), ("o/none", None)):
         found[name] = world.track("github", name, *([] if minute is None else [a_release("0.9"), a_release(f"1.{minute}", minute)]))
     return found
-
 
 def test_projects_list_shows_version_date_tags_health(world):
     set_clock(world, "2026-06-10T09:00:00+00:00", "Asia/Tokyo")
@@ -11337,7 +10610,6 @@ def test_projects_list_shows_version_date_tags_health(world):
     assert "the <i>answer</i> was 500" in rows["o/Zeta"] and not shown.html.select("main .list i")
     page = visitor.get(f"/projects/{gone.id}")
     assert "gone" in alert_in(page) and not page.html.select("main a[href^=http]")
-
 
 def test_projects_list_is_sorted_and_filtered(world, visitor):
     projects = some_projects(world)
@@ -11365,7 +10637,6 @@ def test_projects_list_is_sorted_and_filtered(world, visitor):
     first, second = pages_behind(visitor, "/projects?sort=name-reverse&provider=github&q=P")
     assert (names_on(first) + names_on(second))[:30] == [f"o/p{n:02}" for n in reversed(range(30))] and not first.html.select("a[rel=prev]")
     assert names_on(visitor.get(urllib.parse.urljoin("/projects", second.html.select_one("a[rel=prev]")["href"]))) == names_on(first)
-
 
 def test_projects_bulk_change_keeps_the_others(world, visitor):
     projects = some_projects(world)
@@ -11395,7 +10666,6 @@ def test_projects_bulk_change_keeps_the_others(world, visitor):
     assert change("Email schedule: Account default", "email_notification", zeta)[2] == world.account.email_notification
     assert change("Ignore pre-releases: No", "note", mid)[0] == "mine" and world.store.projects.get(world.account.id, none.id) == before
 
-
 def test_projects_bulk_change_faults_change_nothing(world, visitor):
     project = some_projects(world)["o/Mid"]
     before = everything(world.store)
@@ -11413,7 +10683,6 @@ def test_projects_bulk_change_faults_change_nothing(world, visitor):
         assert answer.status_int == 303 and answer.headers["Location"].startswith("/projects") and is_ours(answer.headers["Location"])
         assert "a=b" not in str(answer.headers.getall("Set-Cookie"))
 
-
 def test_project_removed_is_gone_everywhere(world, visitor):
     project, other = world.track("github", "o/a", a_release("1.0")), world.track("npm", "react", a_release("2.0"))
     put_digest(world.store, project, [world.webhook("http://127.0.0.1:9/")], ["1.1"], time.time() + 9e3)
@@ -11430,9 +10699,7 @@ def test_project_removed_is_gone_everywhere(world, visitor):
     assert "pending" not in {one.state for one in world.store.outbox.history(world.account.id)}
     assert not names_on(visitor.press(visitor.get("/projects"), "remove", project=[other.id]))
 
-
 # One project
-
 
 def test_project_page_shows_releases_with_notes_in_frames(world, visitor):
     versions = [f"1.{n}" for n in range(25)] + ["2.0/\u03b2?&#+ <b>"]
@@ -11451,7 +10718,6 @@ def test_project_page_shows_releases_with_notes_in_frames(world, visitor):
     assert all("noreferrer" in link["rel"] for link in links)
     assert all(pages[0].html.select_one(f"main a[href*='{word}']") for word in ("options", "project="))
 
-
 def test_project_page_finds_versions(world):
     set_clock(world, "2026-06-10T09:00:00+00:00", "Europe/Berlin")
     visitor, project = Visitor(world), world.track("github", "o/a", *(
@@ -11469,7 +10735,6 @@ def test_project_page_finds_versions(world):
     world.record(project.source_id, renamed=("New/Name", "new/name"))
     shown = visitor.get(path)
     assert text_of(shown, "h1") == "New/Name" and "formerly o/a" in text_of(shown)
-
 
 def test_project_page_tells_health_in_words(world):
     clock = set_clock(world, "2026-06-10T09:00:00+00:00", "Europe/Berlin")
@@ -11493,15 +10758,12 @@ def test_project_page_tells_health_in_words(world):
     nothing = text_of(visitor.get(f"/projects/{world.track('github', 'o/c').id}"), ".empty")
     assert nothing and nothing != text_of(visitor.get(f"/projects/{none.id}"), ".empty") != "", "which kind of nothing"
 
-
 # Options
-
 
 def previewed(shown: webtest.TestResponse) -> dict[str, str]:
     """version -> what the preview says of it."""
     return {row.b.get_text(strip=True): " ".join(group.summary.get_text(" ").split()).rpartition(":")[0]
             for group in shown.html.select("#preview details") for row in group.select("li")}
-
 
 def test_patterns_tags_and_destinations_are_saved_as_options(world, visitor):
     project, tag = world.track("github", "o/a"), world.store.tags.add(world.account.id, "infra")
@@ -11522,7 +10784,6 @@ def test_patterns_tags_and_destinations_are_saved_as_options(world, visitor):
     visitor.press(visitor.get(page), "save", email_notification="default")
     assert world.store.projects.get(world.account.id, project.id).email_notification == "hourly"
 
-
 ALL = {"hook", "topic", "untagged"}
 PREVIEWS: dict[str, tuple[dict[str, Any], dict[str, set[str]]]] = {
     # case: what is filled in; who is notified of each version, "" of those that are not named
@@ -11542,7 +10803,6 @@ PREVIEWS: dict[str, tuple[dict[str, Any], dict[str, set[str]]]] = {
                              {"1.0": set(), "1.1-rc1": set(), "1.3-alpine": set(), "1.2": {"hook", "topic", "tagged", "mixed", "urgent", "strict"}}),
 }
 
-
 def preview_world(world: World, forge: Forge) -> dict[str, str]:
     """Ids of destinations of all sorts and of tags, by their names."""
     ids = {name: world.store.tags.add(world.account.id, name).id for name in ("infra", "web", "old")}
@@ -11555,12 +10815,10 @@ def preview_world(world: World, forge: Forge) -> dict[str, str]:
     world.store.destinations.update(dataclasses.replace(quiet, is_for_every_project=False))
     return ids | {"hook": world.webhook(forge.listener.url).id, "quiet": quiet.id}
 
-
 def notified_in(shown: webtest.TestResponse) -> dict[str, set[str]]:
     names = "topic|urgent|tagged|untagged|listed|strict|mixed|quiet|hook|box"
     return {version: set(re.findall(rf"\b(?:ntfy|webhook|e-?mail):? ({names})\b", words, re.IGNORECASE))
             for version, words in previewed(shown).items()}
-
 
 def test_options_preview_is_what_is_then_notified(forged, forge):
     ids, visitor = preview_world(forged, forge), Visitor(forged)
@@ -11588,7 +10846,6 @@ def test_options_preview_is_what_is_then_notified(forged, forge):
     tagged, untagged = forged.store.destinations.get(ids["tagged"]), forged.track("github", "o/new")
     assert not rt.should_notify(tagged, untagged, rt.Release("1.0", JUNE))
 
-
 def test_options_preview_tells_why_not(world, visitor):
     project = world.track("github", "o/a", *(a_release(f"1.{n}", n) for n in range(55)), a_release("2.0-rc1", 56, is_prerelease=True),
                           a_release("2.0-alpine", 57, content_id="a"), a_release("2.1", 58, cve=("CVE-2026-1234",)), a_release("2.2", 59))
@@ -11611,19 +10868,15 @@ def test_options_preview_tells_why_not(world, visitor):
     assert held["3.0"] != at_once["3.0"] and "7" in held["3.0"], "seven days later is something else than at once"
     assert held["3.1"] == at_once["3.1"], "a security fix is not held"
 
-
 # Notifications
 
-
 PLACES = [*HTTP_KINDS, "email"]
-
 
 def typed_at(place: str, base: str, name: str = "", **more: Any) -> dict[str, Any]:
     """What a person types for a destination at a receiver of ours; "set.url" and so on are the kind's settings."""
     given = [("to", "team@example.org")] if place == "email" else settings_at(base)[place]
     lists = {ask.name for ask in rt.KINDS[kind_of(place)].fields if ask.stored_as}
     return {"name": name or rt.make_id()} | {f"set.{one}": [text] if one in lists else text for one, text in given} | more
-
 
 def save_destination(world: World, visitor: Visitor, place: str, base: str = "http://127.0.0.1:9", **more: Any) -> rt.Destination:
     """A destination that was made by its form."""
@@ -11633,12 +10886,10 @@ def save_destination(world: World, visitor: Visitor, place: str, base: str = "ht
     made, = (one for one in world.store.destinations.of_account(world.account.id, kind=kind_of(place)) if one.name == typed["name"])
     return made
 
-
 def shows_secret(place: str, text: str) -> list[str]:
     """The planted secrets whose end stands in a text."""
     read = html.unescape(text)
     return [one for one in PLANTED.get(place, ()) if one != SECRET and one[-20:] in read]
-
 
 def test_notifications_page_offers_each_kind(world, visitor):
     shown = visitor.get("/notifications")
@@ -11657,7 +10908,6 @@ def test_notifications_page_offers_each_kind(world, visitor):
     form = visitor.get("/notifications/add/email")
     tried = visitor.press(form, "test", name="x", **{"set.to": "team@example.org"})
     assert all("mail" in text.lower() and "smtp" in text.lower() for text in (text_of(shown), text_of(form), alert_in(tried)))
-
 
 def test_destination_of_each_kind_is_saved_and_keeps_secrets(world, visitor, listen, caplog):
     caplog.set_level("DEBUG")
@@ -11695,7 +10945,6 @@ def test_destination_of_each_kind_is_saved_and_keeps_secrets(world, visitor, lis
         assert not shows_secret(place, caplog.text) and (not made.secret or made.secret not in caplog.text)
         world.store.destinations.remove(made.id)
 
-
 def test_destination_secret_typed_over_its_mask(world, visitor):
     for place, field, text in [("telegram", "token", "123456789:AAOTHER-telegram_token-000123456789"), ("ntfy", "token", "tk_OTHERntfytoken000000000000000"),
                                ("mattermost", "url", "http://127.0.0.1:9/hooks/other5m4tt3rm05t5hook5abc")]:
@@ -11711,13 +10960,11 @@ def test_destination_secret_typed_over_its_mask(world, visitor):
     visitor.press(shown, "save")
     assert world.store.destinations.get(made.id).settings == made.settings
 
-
 def test_destination_names_are_an_account_s_and_a_kind_s(world, visitor):
     first, other = (save_destination(world, visitor, "gotify", name=name) for name in ("the one", '<b>"&\'{{1+1}}% if x' + "\u8a9e" * 170))
     assert "the one" in alert_in(visitor.press(visitor.get(f"/notifications/{other.id}"), "save", 400, name="the one"))
     assert world.store.destinations.get(other.id).name == other.name and other.name in text_of(visitor.get("/notifications"))
     assert save_destination(world, visitor, "ntfy", name="the one").name == first.name
-
 
 def test_destination_private_address_needs_an_admin(world, visitor, listen):
     listener, guest_account = listen(), add_account(world)
@@ -11735,7 +10982,6 @@ def test_destination_private_address_needs_an_admin(world, visitor, listen):
     for path, button, status in (("", "save", 400), ("", "test", 400), ("/test", "test", 200)):
         assert "--allow-network" in alert_in(guest.press(guest.get(f"/notifications/{made.id}{path}"), button, status))
     assert [one.id for one in world.store.destinations.of_account(guest_account.id, kind="webhook")] == [made.id] and listener.seen == []
-
 
 def test_webhook_headers_and_fields_are_edited(world, visitor, listen):
     listener = listen()
@@ -11766,7 +11012,6 @@ def test_webhook_headers_and_fields_are_edited(world, visitor, listen):
     visitor.press(visitor.get(path), "save")
     assert world.store.destinations.get(made.id).settings["fields"] == templates
 
-
 def test_webhook_rendering_is_what_is_sent(world, visitor, listen):
     listener = listen()
     for fields in ([], ["text={project} {version}\n{note_text}", "html={note_message}"], ["brace={{x}} {{{url}}}", 'n\xe9"=<&>']):
@@ -11785,7 +11030,6 @@ def test_webhook_rendering_is_what_is_sent(world, visitor, listen):
         shown = visitor.send("/notifications/add/webhook", {"name": "", "set.url": "", "set.field": f"text={text}", "do": "render"})
         assert wanted in text_of(shown, "#render"), "a script shows this part of the page alone"
     assert 'id="render"' not in visitor.get("/notifications/add/ntfy").text
-
 
 def test_destination_schedule_scope_and_tags_are_saved(world, visitor):
     tags = [world.store.tags.add(world.account.id, f"<tag {n}>") for n in range(4)]
@@ -11809,7 +11053,6 @@ def test_destination_schedule_scope_and_tags_are_saved(world, visitor):
         answer = visitor.send(f"/notifications/add/{kind}", [*typed_at(kind, "http://127.0.0.1:9").items(), *more, ("do", "save")])
         assert answer.status_int == status and (status == 303 or alert_in(answer)), more
         assert kind == "ntfy" or 'name="schedule"' not in answer.text
-
 
 def test_destination_test_shows_the_exchange(world, visitor, listen):
     listener = listen()
@@ -11837,7 +11080,6 @@ def test_destination_test_shows_the_exchange(world, visitor, listen):
         assert visitor.send(path, {"do": "resend"}).status_int == 429
     assert world.states(bad) == {"1.0": "failed"}
 
-
 def test_an_account_has_what_its_quotas_allow_and_an_error_names_what_raises_them(world, visitor):
     store, id_, counts = world.store, world.account.id, Counter[str]()
     world.service.config.set("quota", ["projects=3", "tags=3", "keys=3", "destinations=3"])     # there are a key and the account's address
@@ -11858,7 +11100,6 @@ def test_an_account_has_what_its_quotas_allow_and_an_error_names_what_raises_the
     assert "quota\toperator\tprojects=5 tags=3" in world.command("config", "list")[1]
     assert store.destinations.of_account(add_account(world).id), "another account has its own"
 
-
 def test_destination_test_with_own_data(world, visitor, listen):
     listener = listen()
     every = {"provider": "npm", "project": "@scope/n\xe4me", "version": "true", "time": "2026-03-01T10:00:00+02:00", "cve": "CVE-2026-0001, CVE-2026-0002",
@@ -11878,7 +11119,6 @@ def test_destination_test_with_own_data(world, visitor, listen):
     assert all(filled_in(shown, name) == [value] for name, value in every.items())
     assert len(listener.seen) == 1
     assert "Test delivered" in status_in(visitor.press(visitor.get(path), "test")) and listener.seen[-1].json()["version"] == "1.2.3"
-
 
 def test_webhook_secret_is_revealed_and_renewed(world, listen):
     world.store.database.clock = clock = Clock(time.time())
@@ -11904,7 +11144,6 @@ def test_webhook_secret_is_revealed_and_renewed(world, listen):
         assert f'value="{button}"' not in visitor.get(f"/notifications/{other.id}").text
         assert visitor.send(f"/notifications/{other.id}", {"do": button}).status_int == 400
 
-
 def test_destination_is_removed_with_its_deliveries(world, visitor):
     gone, stays = world.webhook("http://127.0.0.1:9/", "\u8a9e" * 200), world.webhook("http://127.0.0.1:9/", "stays")
     alone = world.track("github", "o/alone", destinations={"webhook": [gone.id]})
@@ -11918,13 +11157,10 @@ def test_destination_is_removed_with_its_deliveries(world, visitor):
     visitor.get(f"/notifications/{gone.id}", 404)
     assert not status_in(visitor.get("/notifications")), "it is said once"
 
-
 # Delivery history
-
 
 def history_on(shown: webtest.TestResponse) -> list[str]:
     return [" ".join(one.get_text(" ").split()) for one in shown.html.select("main ul.list:not(.facts) > li")]
-
 
 def test_history_is_newest_first_filtered_and_paged(world, visitor, listen):
     listener = listen(lambda seen: 204 if seen.path == "/good" else (500, "oops"))
@@ -11948,7 +11184,6 @@ def test_history_is_newest_first_filtered_and_paged(world, visitor, listen):
     assert filled_in(shown, "project") == [projects[1].id] and filled_in(shown, "state") == ["delivered"], "another filter keeps it"
     item, = [row for row in history_on(visitor.get("/notifications")) if "bad one" in row]
     assert "500" in item and "failing since" in item
-
 
 def test_history_entry_shows_attempts_as_text(world, visitor, listen):
     hostile = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>&amp;\u202e\x1b[31m"
@@ -11982,7 +11217,6 @@ def test_history_entry_shows_attempts_as_text(world, visitor, listen):
     notice = world.store.outbox.history(world.account.id)[0]
     assert "it <b>answers</b> 500" in text_of(visitor.get(f"/deliveries/{notice.id}"))
 
-
 def test_history_shows_held_and_digested_as_pending(world, visitor, listen):
     listener, now = listen((200, {"id": 1})), world.store.database.clock()
     daily = new_destination(world.store, world.account.id, "gotify", "phone", rt.read_settings("gotify", [
@@ -12004,7 +11238,6 @@ def test_history_shows_held_and_digested_as_pending(world, visitor, listen):
     kept = world.store.database.rows("SELECT sent FROM attempt WHERE sent != ''")
     assert len(kept) == 2 and not any("PLANTED" in row["sent"] for row in kept), "once for the digest"
 
-
 def test_history_resends_all_that_failed_at_one(world, visitor):
     bad, other = world.webhook("http://127.0.0.1:9/", "bad"), world.webhook("http://127.0.0.1:9/", "other")
     project = world.track("github", "o/p")
@@ -12019,9 +11252,7 @@ def test_history_resends_all_that_failed_at_one(world, visitor):
     assert Counter((one.destination, one.state) for one in world.store.outbox.history(world.account.id)) == {
         ("bad", "pending"): 3, ("other", "failed"): 1}
 
-
 # Tags, keys, accounts, status
-
 
 def test_tags_are_made_renamed_and_removed(world, visitor):
     shown = visitor.press(visitor.get("/tags"), "add", name="infra")
@@ -12047,10 +11278,8 @@ def test_tags_are_made_renamed_and_removed(world, visitor):
     names = [[one.get_text() for one in page.html.select("main .list .name")] for page in pages_behind(visitor, "/tags")]
     assert [len(those) for those in names] == [20, 20, 20] and sum(names, []) == [f"t{n:02}" for n in range(60)]
 
-
 def api_status(world: World, secret: str, address: str = "127.0.0.1") -> int:
     return world.app.get("/v1/tags", headers={"X-Key": secret}, extra_environ={"REMOTE_ADDR": address}, expect_errors=True).status_int
-
 
 def test_key_is_made_shown_used_and_revoked(world, visitor):
     for query in ("", "do=reveal&key=test", "key=test"):
@@ -12070,7 +11299,6 @@ def test_key_is_made_shown_used_and_revoked(world, visitor):
     of_ipv4 = world.store.keys.add(world.account.id, "IPv4", ["0.0.0.0/0"]).secret
     assert [api_status(world, of_ipv4, address) for address in ("192.0.2.7", "2001:db8::1")] == [200, 401]
 
-
 def test_account_is_changed(cheap_world):
     world, visitor = cheap_world, Visitor(cheap_world)
     add_account(world, "you@example.org")
@@ -12088,7 +11316,6 @@ def test_account_is_changed(cheap_world):
     after = world.store.accounts.by_email("you@example.org")
     assert (after.is_admin, after.type) == (False, "user") and after.id != world.account.id, "more fields than the form has"
 
-
 def test_account_password_changed_ends_other_sessions(cheap_world):
     world, visitor, other = cheap_world, Visitor(cheap_world), Visitor(cheap_world)
     token, stranger = visitor.token, Visitor(world, "")
@@ -12102,7 +11329,6 @@ def test_account_password_changed_ends_other_sessions(cheap_world):
     assert other.ask("GET", "/account").status_int == 303
     shown = stranger.press(stranger.get("/login"), "enter", 400, email="me@example.org", password=PASSWORD)
     stranger.press(shown, "enter", email="me@example.org", password="another battery")
-
 
 def test_account_sessions_are_listed_and_ended(world, visitor):
     world.store.sessions.add(world.account.id, token := rt.secrets.token_urlsafe(32), "198.51.100.7", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
@@ -12123,7 +11349,6 @@ def test_account_sessions_are_listed_and_ended(world, visitor):
         shown = (last := Visitor(world)).press(last.get("/account"), "leave", **{"keys": keys} if keys else {})
         assert shown.request.path == "/login" and status_in(shown) and not world.store.sessions.of_account(world.account.id)
         assert api_status(world, world.key) == status and other.ask("GET", "/").status_int == 303 and theirs.get("/")
-
 
 def test_second_factor_is_turned_on_and_off(cheap_world, caplog):
     caplog.set_level("INFO")
@@ -12148,7 +11373,6 @@ def test_second_factor_is_turned_on_and_off(cheap_world, caplog):
     assert not [code for code in codes if code.replace("-", "") in str(everything(world.store))] and not world.store.accounts.use_code(world.account.id, int(clock.now // 30), "")
     assert "off" in status_in(visitor.press(page, "off")) and not world.store.accounts.get(world.account.id).totp_secret
     assert [one.message.split(": ")[1] for one in caplog.records] == ["second factor turned on", "second factor turned off"]
-
 
 def test_password_is_asked_for_again_before_secrets_are_shown(home, cheap_hashes):
     home.store.accounts.change(home.account.id, {"password": rt.hash_password(PASSWORD)})
@@ -12178,7 +11402,6 @@ def test_password_is_asked_for_again_before_secrets_are_shown(home, cheap_hashes
     assert home.mine["key_secret"] in visitor.send("/keys", asked[0][2]).text
     assert Visitor(home, "").ask("GET", "/confirm").status_int == 303
 
-
 def test_accounts_are_made_changed_and_removed(cheap_world):
     world, visitor = cheap_world, Visitor(cheap_world)
     # Bug: the only account could remove itself, and nobody could come in again.
@@ -12205,7 +11428,6 @@ def test_accounts_are_made_changed_and_removed(cheap_world):
     visitor.press(visitor.get("/accounts"), "admin", status=403, at=0)
     assert not world.store.accounts.by_email("me@example.org").is_admin
 
-
 def test_status_shows_health_counts_and_failures(world, visitor):
     world.track("github", "a/b", a_release("1"))
     _, source = world.store.projects.add(world.account.id, "github", "c/d", "c/d", {})
@@ -12226,7 +11448,6 @@ def test_status_shows_health_counts_and_failures(world, visitor):
     for words in ("Failing destinations Webhook", "Kitchen other@example.org", "it answered 500", "Messages waiting 1"):
         assert words in text, (words, text)
 
-
 def test_backup_is_a_whole_store(world, visitor, tmp_path):
     before = set(os.listdir(tmp_path))
     answer = visitor.send("/status", {"do": "backup"})
@@ -12237,12 +11458,9 @@ def test_backup_is_a_whole_store(world, visitor, tmp_path):
     assert store.keys.by_secret(world.key) and store.accounts.by_email("me@example.org")
     store.close()
 
-
 # Feeds and badges
 
-
 ATOM = "{http://www.w3.org/2005/Atom}"
-
 
 def feed_of(answer: webtest.TestResponse) -> xml.etree.ElementTree.Element:
     """A feed that keeps the musts of RFC 4287."""
@@ -12262,18 +11480,14 @@ def feed_of(answer: webtest.TestResponse) -> xml.etree.ElementTree.Element:
     assert urllib.parse.urlsplit(own).path == answer.request.path
     return feed
 
-
 def part_of(element: xml.etree.ElementTree.Element, name: str) -> str:
     return element.findtext(f"{ATOM}{name}") or ""
-
 
 def titles_of(feed: xml.etree.ElementTree.Element) -> list[str]:
     return [part_of(entry, "title") for entry in feed.findall(f"{ATOM}entry")]
 
-
 def get_feed(world: World, secret: str = "", **headers: str) -> webtest.TestResponse:
     return Visitor(world, "").ask("GET", f"/feeds/{secret or world.account.feed_secret}.atom", **headers)
-
 
 def test_feed_has_what_is_not_excluded_newest_first(world):
     assert titles_of(feed_of(get_feed(world))) == []
@@ -12299,7 +11513,6 @@ def test_feed_has_what_is_not_excluded_newest_first(world):
     world.track("github", "d/e", rt.Release("9", "2026-03-09T10:00:00Z", note=rt.Note("t", "<b>long</b> " * 9000, "")))
     assert len(feed_of(get_feed(world)).findall(f"{ATOM}entry/{ATOM}content")[0].text) < 65 * 1024
 
-
 def test_feed_stays_valid_whatever_releases_hold(forged, forge):
     notes = ["plain ]]> text", "<p>&nbsp;&copy;&unknown; &#0; &#x1F; &amp;lt;</p>", "</content></entry><script>alert(1)</script>", "<![CDATA[ x ]]>",
              "a\x00b\x08c\x0bd\x1fe\x7ff", "\ufffe\uffff \U0001fffe", "half \ud83d of a pair \udfff",
@@ -12323,7 +11536,6 @@ def test_feed_stays_valid_whatever_releases_hold(forged, forge):
         feed = xml.etree.ElementTree.fromstring(get_feed(forged, Host=host).body)
         assert len(feed.findall(f"{ATOM}entry")) == len(contents) and not list(feed.iter("x")), host
 
-
 def test_feed_ids_are_kept_and_unique(forged, forge):
     world = forged
     forge.publish("o/p", "1.0", "1.1")
@@ -12340,7 +11552,6 @@ def test_feed_ids_are_kept_and_unique(forged, forge):
     updated, = [title for title in now if title.startswith("o/p 1.1 (")]
     assert now["o/p 1.0"] == ids["o/p 1.0"] and now[updated] not in ids.values(), "RFC 4287, 4.2.6"
     assert part_of(after, "id") == part_of(before, "id") and part_of(after, "updated") > part_of(before, "updated")
-
 
 def test_feed_badge_and_assets_answer_if_none_match(world):
     project = world.track("github", "a/b", a_release("1.0", note=rt.Note("t", "<p>x</p>", "")))
@@ -12359,7 +11570,6 @@ def test_feed_badge_and_assets_answer_if_none_match(world):
     world.record(project.source_id, rt.Release("1.1", "2026-03-02T10:00:00Z"))
     assert visitor.ask("GET", paths[0], If_None_Match=before).status_int == 200
     assert [rt.ASSETS[path][1].partition(";")[0] for path in ("/style.css", "/script.js", "/icon.svg")] == ["text/css", "text/javascript", "image/svg+xml"]
-
 
 def test_feed_and_badge_secrets_are_apart_and_reset(world, visitor):
     project, other = world.track("github", "a/b", a_release("1.0")), add_account(world)
@@ -12382,7 +11592,6 @@ def test_feed_and_badge_secrets_are_apart_and_reset(world, visitor):
         assert [one != other for one, other in zip(old, paths())] == [at == 0, at == 1]
         assert visitor.get(old[at], 404) and all(map(visitor.get, paths()))
 
-
 def badge_words(world: World, project: rt.Project) -> list[str]:
     """What a badge says; it is valid, and holds nothing that runs or leads anywhere."""
     answer = Visitor(world, "").ask("GET", f"/badge/{world.account.badge_secret}/{project.id}.svg")
@@ -12393,7 +11602,6 @@ def badge_words(world: World, project: rt.Project) -> list[str]:
     words = [one.text or "" for one in root.iter("{http://www.w3.org/2000/svg}text")]
     assert int(root.get("width", "")) < 800 and len(answer.body) < 5000 and words[1] in root.get("aria-label", "")
     return words
-
 
 def test_badge_shows_the_latest_version(world):
     project = world.track("github", "bottlepy/bottle", rt.Release("1.0", "2026-03-01T10:00:00Z"),
@@ -12407,9 +11615,7 @@ def test_badge_shows_the_latest_version(world):
     for at, version in enumerate(["1.0<script>alert(1)</script>", "]]>&amp;\"'", "v" * 500, "\u202e\u200b\xe9\U0001f600", "\x0b\x00 1", "\ufffe", " "]):
         assert len(badge_words(world, world.track("github", f"a/b{at}", a_release(version)))) == 2
 
-
 # Errors
-
 
 def test_errors_are_pages_of_our_own(world, visitor):
     for method, path, status in [
@@ -12437,7 +11643,6 @@ def test_errors_are_pages_of_our_own(world, visitor):
     assert answer.status_int == 403 and answer.html.select("header nav") and not answer.html.select("a[href='/settings']")
     answer = Visitor(world, "").ask("GET", "/nowhere")
     assert answer.status_int == 404 and not answer.html.select("header") and "Set-Cookie" not in answer.headers
-
 
 GOTIFY = typed_at("gotify", "http://127.0.0.1:9", "x")
 OPTIONS_PAGE, PROJECT, ADD, TEST = "/projects/{project_id}/options", "/projects/{project_id}", "/notifications/add/", "/notifications/{destination_id}/test"
@@ -12479,7 +11684,6 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
     (ADD + "telegram", "save", {"name": "", "set.token": "x", "set.chat": "y", "set.thread": "z"}, "Thread", "name set.token set.chat set.thread"),
 ]
 
-
 def test_what_is_wrong_is_marked_and_stays_as_typed_and_nothing_changes(home, cheap_hashes):
     home.store.accounts.change(home.account.id, {"password": rt.hash_password(PASSWORD)})
     visitor = Visitor(home)
@@ -12498,18 +11702,14 @@ def test_what_is_wrong_is_marked_and_stays_as_typed_and_nothing_changes(home, ch
         assert "{secret}" not in str(fields) or all(one in alert_in(shown) for one in rt.TEMPLATE_NAMES)
     assert {name for name, rows in everything(home.store).items() if rows != before[name]} <= {"session"}
 
-
 # Safe with strangers: what a page may load, and what stands on it
-
 
 def directives_of(answer: webtest.TestResponse) -> dict[str, set[str]]:
     line, = answer.headers.getall("Content-Security-Policy")
     return {name: set(values) for name, *values in (one.split() for one in line.split(";"))}
 
-
 LEADS = ("href", "src", "action", "formaction", "data", "poster", "cite", "background", "ping", "xlink:href", "srcset")
 SANDBOX = {"allow-popups", "allow-popups-to-escape-sandbox"}
-
 
 def check_page(answer: webtest.TestResponse) -> list[tuple[str, dict[str, Any]]]:
     """Of any page that people see: nothing on it is run or loaded but what is ours, and its headers say so; each field
@@ -12550,7 +11750,6 @@ def check_page(answer: webtest.TestResponse) -> list[tuple[str, dict[str, Any]]]
         assert len(boxes) == len(set(boxes)), "two boxes of a group are called alike"
     return found
 
-
 def walk_pages(visitor: Visitor, most: int = 1000) -> dict[str, webtest.TestResponse]:
     """All that the pages lead to, from the first one on, or so many; all has to be below the root and to answer."""
     root = f"{visitor.root}/"
@@ -12581,14 +11780,12 @@ def walk_pages(visitor: Visitor, most: int = 1000) -> dict[str, webtest.TestResp
                 assert posted.status_int == 403, where.path
     return found
 
-
 def proxied(application: Any, prefix: str, keeps: bool) -> Any:
     """What a reverse proxy makes of a request: only what is below the prefix reaches us, with or without it."""
     def proxy(environ: dict[str, Any], start_response: Any) -> Any:
         assert environ["PATH_INFO"].startswith(prefix + "/"), environ["PATH_INFO"]
         return application(environ if keeps else {**environ, "PATH_INFO": environ["PATH_INFO"][len(prefix):]}, start_response)
     return proxy
-
 
 @pytest.mark.parametrize("place", ["root", "mounted in \xe9t\xe9", "proxied", "proxied and stripped"])
 def test_pages_walk_links_policy_and_labels(tmp_path, place):
@@ -12623,9 +11820,7 @@ def test_pages_walk_links_policy_and_labels(tmp_path, place):
     assert answer.headers["Location"] == f"{root}/tags" and f'href="{root}/style.css"' in visitor.ask("GET", f"{root}/nothing").text
     world.close()
 
-
 # Cookies and sessions
-
 
 def test_cookie_attributes_follow_tls_and_root(tmp_path):
     https, trusted = {"HTTP_X_FORWARDED_PROTO": "https"}, {"trusted_proxy": ("127.0.0.0/8",)}
@@ -12654,7 +11849,6 @@ def test_cookie_attributes_follow_tls_and_root(tmp_path):
             assert ("secure" in attributes) == is_secure and not any(one.startswith("domain") for one in attributes)
         world.close()
 
-
 def test_cookie_must_be_the_whole_token_under_the_name_of_its_port(world, visitor):
     """Bug: two instances on one host signed each other out."""
     token, stranger = visitor.token, Visitor(world, "")
@@ -12669,12 +11863,9 @@ def test_cookie_must_be_the_whole_token_under_the_name_of_its_port(world, visito
                    "__Host-releasetrack=TOKEN", "releasetrack=TOKEN=", "releasetrack=TOKENX", "releasetrack-flash=TOKEN", 'releasetrack="' + "\\" * 15_000):
         assert Visitor(world, "").ask("GET", "/", Cookie=cookie.replace("TOKEN", token)).status_int == 303, cookie
 
-
 # Forged forms
 
-
 Sendable = collections.namedtuple("Sendable", "action fields button")       # a form of a page, with one of its buttons
-
 
 def forms_seen(visitor: Visitor, ids: dict[str, str]) -> list[Sendable]:
     """Every form that posts, of every page, once for each of its buttons."""
@@ -12693,7 +11884,6 @@ def forms_seen(visitor: Visitor, ids: dict[str, str]) -> list[Sendable]:
                 found[Sendable(form["action"], pairs, button.get("value", ""))] = None
     return list(found)
 
-
 def sent_forms(visitor: Visitor, ids: dict[str, str], text: str) -> Iterator[tuple[str, webtest.TestResponse]]:
     """The answer to every form, also of each kind of destination, with a text in each of its fields; but for what ends the
     session, removes what others are about, or reaches out."""
@@ -12709,7 +11899,6 @@ def sent_forms(visitor: Visitor, ids: dict[str, str], text: str) -> Iterator[tup
             check_sound(answer, form.action, form.button, text[:40])
             assert answer.status_int != 400 or re.search(r'role="alert">[^<]|<div class="card empty">\s*<p>[^<]+', answer.text), "it says why"
             yield f"sent {form.action} {button}", answer
-
 
 def test_forms_csrf_token_and_origin_required(home):
     visitor, stranger = Visitor(home), Visitor(home, "")
@@ -12737,9 +11926,7 @@ def test_forms_csrf_token_and_origin_required(home):
     answer = Visitor(home, "").ask("POST", "/login", urllib.parse.urlencode([*signing_in, ("do", "enter"), ("form_token", right)]).encode())
     assert answer.status_int == 403 and "ookie" in text_of(answer), "a browser that sends no cookies is told so"
 
-
 # Who may see and do what
-
 
 def test_api_key_opens_no_page_and_session_no_api(home):
     visitor, stranger, before = Visitor(home), Visitor(home, ""), everything(home.store)
@@ -12753,7 +11940,6 @@ def test_api_key_opens_no_page_and_session_no_api(home):
         assert answer.status_int == 401 and "MINE" not in answer.text
     now = everything(home.store)
     assert all(now[table] == before[table] for table in now if table not in ("account", "session"))
-
 
 def test_accounts_see_and_change_nothing_of_others(home):
     visitor, mine, theirs = Visitor(home, "other@example.org"), home.mine, home.theirs
@@ -12784,7 +11970,6 @@ def test_accounts_see_and_change_nothing_of_others(home):
     for project in home.store.projects.page(home.other.id, "name", False)[0]:
         assert mine["tag"] not in project.tags and mine["destination_id"] not in str(project.destinations)
 
-
 def test_admin_pages_are_for_admins(home):
     visitor, before = Visitor(home, "other@example.org"), everything(home.store)
     assert not visitor.get("/").html.select('a[href="/accounts"], a[href="/status"]')
@@ -12799,7 +11984,6 @@ def test_admin_pages_are_for_admins(home):
     assert all(now[table] == before[table] for table in now if table not in ("account", "session")) and len(now["account"]) == 2
     assert not home.store.accounts.by_email("other@example.org").is_admin
 
-
 def test_get_requests_change_nothing_and_show_no_secret(home):
     visitor, before = Visitor(home), everything(home.store)
     secrets = [home.mine["key_secret"], home.key, home.store.destinations.get(home.mine["destination_id"]).secret, HASHED, visitor.token, home.mine["token"], "MINE header"]
@@ -12811,9 +11995,7 @@ def test_get_requests_change_nothing_and_show_no_secret(home):
     now = everything(home.store)
     assert {table for table in now if now[table] != before[table]} <= {"account", "session"} and len(now["account"]) == len(before["account"])
 
-
 # Hostile text
-
 
 VECTORS = [     # each breaks out of a place of its own, were it not escaped
     "</title></textarea></script></style></noscript></select></iframe><script>alert(1)</script><img src=x onerror=alert(1)>",
@@ -12822,7 +12004,6 @@ VECTORS = [     # each breaks out of a place of its own, were it not escaped
     "{{!account.password}} % import os\n{{account.password}} <%= 1 %>", "&lt;script&gt;alert(1)&lt;/script&gt;&quot; onload=&#34;&#x3c;b", "javascript:alert(1)",
     "<form action=//evil.example id=f><button form=f>x</button><base href=//evil.example/><link rel=stylesheet href=//evil.example/9>",
     "<svg/onload=alert(1)><math><annotation-xml encoding=text/html><details open ontoggle=alert(1)><meta http-equiv=refresh content='0;url=//evil.example'>"]
-
 
 def pages_that_hold(path: pathlib.Path, name: str, text: str) -> tuple[World, dict[str, webtest.TestResponse]]:
     """A world on which a text stands wherever strangers or users can have put one; its pages, and what forms and queries
@@ -12848,7 +12029,6 @@ def pages_that_hold(path: pathlib.Path, name: str, text: str) -> tuple[World, di
     shown["bad field"] = visitor.ask("POST", "/tags", urllib.parse.urlencode({text: "\x00"}).encode())
     shown["refused"] = Visitor(world, "").send("/login", {"do": "enter", "email": text, "next": text})      # no password: it takes no time
     return world, shown
-
 
 @pytest.mark.slow
 def test_hostile_text_makes_no_markup_on_any_page(tmp_path, cheap_hashes):
@@ -12877,7 +12057,6 @@ def test_hostile_text_makes_no_markup_on_any_page(tmp_path, cheap_hashes):
         badge_words(world, world.store.projects.page(world.account.id, "name", False)[0][0])
         world.close()
 
-
 def test_note_sandbox_blocks_scripts(home):
     evil = '<script src="//evil.example/x"></script><img src=//evil.example/y><link rel=preconnect href=//evil.example><meta http-equiv=refresh content=0>'
     visitor, stranger = Visitor(home), Visitor(home, "")
@@ -12901,9 +12080,7 @@ def test_note_sandbox_blocks_scripts(home):
         links = [one.get("href", "") for one in visitor.get(f"/projects/{project.id}/note?version=1.0").html.find_all(True)]
         assert note.url == "" and not [one for one in links if re.match("(?:java|vb)script:|data:", re.sub(r"[\x00-\x20]", "", one).lower())], link
 
-
 # Robustness
-
 
 def check_sound(answer: webtest.TestResponse, *what: Any) -> None:
     """Fails for an answer that is a fault of ours, or leads elsewhere."""
@@ -12911,10 +12088,8 @@ def check_sound(answer: webtest.TestResponse, *what: Any) -> None:
     said = [value for name, value in answer.headers.items() if name.lower() in ("location", "set-cookie")]
     assert all(value.isascii() and value.isprintable() for value in said) and is_ours(answer.headers.get("Location", "/")), (what, said)
 
-
 HOSTILE_VALUES = ["", "\r\nSet-Cookie: a=b", "\u65e5\u672c\U0001f600", "x" * 70_000, "-1", "9" * 400, "\u202e\u2066\ufeff\uffff", "%00%ff%", "\x00", "\ud800",
                   "***", "{project.__class__}", "(?P<x>a+)+$", "\t\r\r\n\n", "http://[", "https://\u2100.example:99999/", "tag:", "9999-99-99", "10.0.0.0/8"]
-
 
 @pytest.mark.slow
 def test_forms_survive_hostile_values(home, cheap_hashes):
@@ -12922,18 +12097,15 @@ def test_forms_survive_hostile_values(home, cheap_hashes):
     statuses = Counter(answer.status_int for value in HOSTILE_VALUES for _, answer in sent_forms(visitor, home.mine, value))
     assert visitor.get("/") and statuses[400] > 100 and statuses[303] > 20, statuses
 
-
 BODIES = [b"", b"TOKEN&do=%zz&name=%&%=%%%", b"TOKEN&do=add&name=%ff%fe\xff", b"TOKEN&do=add&name=%ed%a0%80", b"TOKEN&do=add&name=%00&\x00=1",
           b"TOKEN&TOKEN&do=add&do=remove&name=a&name=b&email=a&email=b", b"TOKEN&" + b"a=b&" * 5_000, b"TOKEN&do=add&name" + b"=" * 100_000,
           b"&" * 900_000, b'{"do": "add", "name": "x"}']
-
 
 HOSTILE_HEADERS = [
     {"Origin": "http://["}, {"Origin": "\xff"}, {"Origin": "http://localhost:99999999"}, {"Host": "["}, {"Host": "\xff<script>"}, {"Host": "x:y:z"}, {"Sec_Fetch_Site": "\xff"},
     {"User_Agent": "\xff\t" + "u" * 9000}, {"Referer": "http://["}, {"If_None_Match": '"' * 5000}, {"X_Forwarded_Proto": "\xff"}, {"X_Forwarded_For": "x" * 5000},
     {"X_Forwarded_Host": "evil.example"}, {"X_Http_Method_Override": "DELETE"}, {"Cookie": "\xff"}, {"Cookie": "releasetrack-flash=%ff%fe%00%0d%0aSet-Cookie:%20a=b%zz"},
     *({"Content_Type": type_} for type_ in ("multipart/form-data; boundary=x", "text/plain", "application/json", "\xe9", ";"))]
-
 
 @pytest.mark.slow
 def test_pages_survive_hostile_paths_queries_bodies_and_headers(home):
@@ -12959,21 +12131,17 @@ def test_pages_survive_hostile_paths_queries_bodies_and_headers(home):
             answer = sound("POST", path, form_token + b"&do=add&name=x", **sent)
             assert answer.status_int == (403 if "multipart" in headers.get("Content_Type", "") else 400) or "Content_Type" not in headers
 
-
 HOSTILE_PATHS = ["/projects/%C3%A9", "/projects/%F0%9F%98%80/options", "/projects/%00/note", "/notifications/add/%E2%82%AC", "/deliveries/%E2%82%AC",
                  "/feeds/%E2%82%AC.atom", "/badge/%E2%82%AC/%E2%82%AC.svg", "//", "/./", "/../", "/projects//", "/projects/%2F", "/\\", "/;", "/%0d%0aX: y",
                  "/projects/%FF", "/%C0%AE%C0%AE/", "/" + "a/" * 3000, "/" + "%E6%97%A5" * 1000, "/projects/" + "9" * 5000, "/%zz", "/projects/add/", "/projects?"]
 HOSTILE_QUERIES = ["&&&", "page=\u0661", "page=1e9", "page=-1", "page=999999999", "q=%", "q=%FF", "q=%00", "q=" + "_%25" * 3000, "tag=%ED%A0%80", "next=%FF",
                    "token=%ED%A0%80", "page=2&page=3", "a=b&" * 2000, "version=%FF", "sort=%27", "state=%27", "q=%0d%0aX:y", "=", "q[]=1"]
 
-
 # The page Settings
-
 
 def operator_settings(world: World) -> dict[str, list[str]]:
     """What the operator has set."""
     return {name: texts for name, texts in world.store.config.all().items() if name != "serve"}
-
 
 @pytest.fixture
 def world_with(tmp_path: pathlib.Path) -> Iterator[Callable[..., World]]:
@@ -12984,7 +12152,6 @@ def world_with(tmp_path: pathlib.Path) -> Iterator[Callable[..., World]]:
             stack.callback(made.close)
             return made
         yield make
-
 
 def test_settings_page_saves_and_the_service_uses_it(world, visitor):
     shown = visitor.get("/settings")
@@ -13007,7 +12174,6 @@ def test_settings_page_saves_and_the_service_uses_it(world, visitor):
     removed = visitor.press(visitor.get("/settings"), "remove", at=0)
     assert status_in(removed).startswith("Deleted ") and len(operator_settings(world)) == 2
 
-
 def test_settings_page_names_each_fault_and_saves_nothing(world_with):
     world = world_with(rate_limit=7, smtp_url="smtp://me:PLANTED@127.0.0.1:9", provider=("home=forgejo:http://127.0.0.1:9",))
     visitor = world.visitor()
@@ -13024,7 +12190,6 @@ def test_settings_page_names_each_fault_and_saves_nothing(world_with):
     world.store.config.change("serve", lambda _: {})
     sql(world.store, "INSERT INTO setting (name, value) VALUES ('brand', '[\"a b\"]')")
     assert "remove it with the command config unset" in visitor.get("/settings", 400).text     # of another version
-
 
 def test_settings_page_never_shows_a_secret(world, visitor, monkeypatch):
     monkeypatch.setenv("GITLAB_TOKEN", "PLANTED0")
@@ -13049,7 +12214,6 @@ def test_settings_page_never_shows_a_secret(world, visitor, monkeypatch):
         visitor.press(shown, f"{name} remove")
     assert set(operator_settings(world)) == {"mail_from", "outgoing_proxy"} and world.service.settings.token == ()
 
-
 def test_settings_page_sends_a_test_mail_before_saving(mail_server, world, visitor):
     server, other = mail_server(), mail_server()
     shown = visitor.press(visitor.get("/settings"), "test_mail", 400)
@@ -13068,7 +12232,6 @@ def test_settings_page_sends_a_test_mail_before_saving(mail_server, world, visit
     assert "<b>no such user</b>" in alert_in(visitor.press(form, "test", name="team", **{"set.to": "team@example.org"}))
     shown = visitor.press(visitor.get("/settings"), "test_mail", smtp_url="smtp://127.0.0.1:1")
     assert alert_in(shown) and len(other.accepted) == 1, "what is typed goes before what is saved"
-
 
 def test_settings_page_tries_and_adds_a_provider(world, visitor, forge, monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", "PLANTED")
@@ -13089,9 +12252,7 @@ def test_settings_page_tries_and_adds_a_provider(world, visitor, forge, monkeypa
     visitor.press(visitor.get("/settings"), "provider forge remove")
     assert "forge" not in world.service.providers and operator_settings(world) == {}
 
-
 # Updates, what changed, and files
-
 
 def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
     assert "Which versions do you run?" in visitor.get("/updates").text
@@ -13125,7 +12286,6 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
     page = visitor.press(page, "forget [\"nas\",\"1.1\",\"\",\"manual\"]")
     assert "nas" not in text_of(page, "#above")
 
-
 def test_folded_groups_of_updates_have_pages(world, visitor):
     """Bug: of what is up to date 20 were shown, and the second page said that all is."""
     old = world.track("github", "o/old", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
@@ -13134,7 +12294,6 @@ def test_folded_groups_of_updates_have_pages(world, visitor):
     first, second = (text_of(page, "#found") for page in pages_behind(visitor, "/updates"))
     assert "Up to date: 25" in first and "Up to date: 25" in second and "o/p19" in first and "o/p20" not in first and "o/p24" in second
     assert "1 behind" in second and "Everything is up to date." not in second
-
 
 def test_what_changed_shows_hostile_notes_as_text(world, visitor):
     evil = "<script>alert(1)</script><h2 onclick=x>Breaking changes</h2><p><a href='javascript:alert(1)'>a</a><a href='https://x.example/'>b</a><img src=x onerror=y></p>{{1}}"
@@ -13146,7 +12305,6 @@ def test_what_changed_shows_hostile_notes_as_text(world, visitor):
     assert "1 release after v1.0, up to v1.1." in shown and "breaking changes" in shown and "CVE-2026-1234" in shown and "v1.1-rc1" in shown and "{{1}}" in shown
     assert "alert(1)" not in page.text and "<img" not in page.text.replace('<img src="/icon.svg"', "") and "onclick" not in page.text
     assert "until must be a version of it" in visitor.get(f"/projects/{project.id}/changes?until=9", status=400).text
-
 
 def test_what_changed_is_blocks_and_lists_and_says_what_is_the_same(world, visitor):
     """Bug: each line of code was a box, items stood outside of lists, and a note that was repeated left its headings."""
@@ -13160,7 +12318,6 @@ def test_what_changed_is_blocks_and_lists_and_says_what_is_the_same(world, visit
     said = text_of(page)
     assert "v1.3 2026-04-03 Same notes as v1.4." in said and "v1.2 2026-04-02 Nothing that is not said above." in said and "three" in said
     assert not re.search("<(?!ul)[a-z]+[^>]*>\\s*<li><span>", page.text)
-
 
 @pytest.mark.slow
 def test_what_changed_goes_on_by_pages(world, visitor):
@@ -13188,14 +12345,12 @@ def test_what_changed_goes_on_by_pages(world, visitor):
     assert status == 0 and re.findall(r"^(1\.\d+)  ", out, re.MULTILINE) == versions
     assert len(json.loads(world.command("changes", "o/a", "--since", "1.0", "--json")[1])["releases"]) == 16
 
-
 def test_one_list_of_changes_of_an_account_is_made_at_a_time(world, visitor):
     project = world.track("github", "o/a", release("1.0"), release("2.0"))
     with world.service._context.turn(f"changes {world.account.id}"):
         assert "under way" in world.ask("GET", f"/v1/projects/{project.id}/changes?since=1.0", status=429)["errors"][0]
         assert "under way" in visitor.get(f"/projects/{project.id}/changes?since=1.0", status=429).text
     visitor.get(f"/projects/{project.id}/changes?since=1.0")
-
 
 @pytest.mark.slow
 def test_no_answer_is_larger_than_1_mib(world, visitor):
@@ -13231,13 +12386,11 @@ def test_no_answer_is_larger_than_1_mib(world, visitor):
     assert statuses[200] > len(paths) / 2 and not statuses[500], statuses
     assert 20 < len(world.ask("GET", "/v1/projects/search?q=o/p09")["projects"]) <= 200
 
-
 def upload(visitor: Visitor, name: str, text: str) -> webtest.TestResponse:
     boundary = "----x"
     body = "".join(f"--{boundary}\r\nContent-Disposition: form-data; name=\"{field}\"{more}\r\n\r\n{value}\r\n" for field, more, value in [
         ("form_token", "", visitor.form_token), ("do", "", "preview"), ("place", "", "nas"), ("file", f'; filename="{name}"', text)]) + f"--{boundary}--\r\n"
     return visitor.ask("POST", "/projects/import", body.encode(), Content_Type=f"multipart/form-data; boundary={boundary}")
-
 
 def test_files_are_read_after_a_preview(world, visitor):
     """Pasted into either page, or uploaded."""
@@ -13270,10 +12423,8 @@ def test_files_are_read_after_a_preview(world, visitor):
 #
 # The pages in a real browser: headless Chromium, driven over WebDriver. Skipped where there is none, but for CI.
 
-
 class WebDriverError(Exception):
     """What the browser refuses; the first argument is the error's code."""
-
 
 class Browser:
     """A Chromium with a profile of its own, over chromedriver: https://www.w3.org/TR/webdriver2/"""
@@ -13363,7 +12514,6 @@ class Browser:
     def close(self) -> None:
         self.command("DELETE", "")
 
-
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a chromedriver. Whatever it has started ends with it, and what that leaves behind is in a folder."""
@@ -13382,7 +12532,6 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
-
 def sign_in_at(browser: Browser, world: Any, address: str) -> None:
     """As signing in does, without the time that a password takes."""
     token = rt.secrets.token_urlsafe(32)
@@ -13390,7 +12539,6 @@ def sign_in_at(browser: Browser, world: Any, address: str) -> None:
     browser.open(f"{address}/login")
     browser.command("POST", "/cookie", {
         "cookie": {"name": f"releasetrack-{urllib.parse.urlsplit(address).port}", "value": token, "httpOnly": True}})
-
 
 # Of E32: what dials its address in a bare page; and what a person has to click first.
 NOTE_VECTORS: dict[str, tuple[str, str]] = {
@@ -13412,7 +12560,6 @@ NOTE_VECTORS: dict[str, tuple[str, str]] = {
     "javascript-link":   ('<a id="link" target="_self" href="javascript:void(new Image().src=\'{at}\')">More</a>', "#link"),
 }
 
-
 @pytest.mark.slow
 def test_browser_first_run_to_sign_out(browser, serve, forge):
     """What a script or a browser's memory could break of the way that the tests above go without them."""
@@ -13433,9 +12580,7 @@ def test_browser_first_run_to_sign_out(browser, serve, forge):
     browser.command("POST", "/back")        # nothing is shown any more, not by going back either
     browser.one("#password")
 
-
 # The same pages, all of them
-
 
 @pytest.fixture(scope="module")
 def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
@@ -13474,14 +12619,12 @@ def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     made.close()
     refusing.close()
 
-
 @pytest.fixture(scope="module")
 def browser(driver: int) -> Iterator[Browser]:
     """One for tests that leave nothing behind in it but cookies."""
     made = Browser(driver)
     yield made
     made.close()
-
 
 def shown_pages(browser: Browser, world: Any) -> Iterator[str]:
     """Opens every page that there is, and says where it is."""
@@ -13502,7 +12645,6 @@ def shown_pages(browser: Browser, world: Any) -> Iterator[str]:
         browser.run("document.querySelector('[name=project]')?.click()")       # which shows what can be done with it
         browser.submit(button)
         yield f"{path}, {button}"
-
 
 @pytest.mark.slow
 def test_browser_dials_nobody_for_a_note(stocked, browser):
@@ -13527,9 +12669,7 @@ def test_browser_dials_nobody_for_a_note(stocked, browser):
         assert len(frames) == len(NOTE_VECTORS) and not select.select([door], [], [], 1)[0]
     stocked.store.projects.remove(project.id)
 
-
 # How it looks
-
 
 def test_style_has_contrast_by_day_and_by_night():
     """https://www.w3.org/TR/WCAG22/#contrast-minimum: text 4.5, the border of a field and the focus 3."""
@@ -13544,7 +12684,6 @@ def test_style_has_contrast_by_day_and_by_night():
         low, high = sorted(light(colours[one][night]) for one in (colour, ground))
         assert (high + .05) / (low + .05) >= least, (colour, ground, night)
     assert ":focus-visible { outline: 2px solid var(--accent)" in rt.STYLE and not re.search("outline: *(?:none|0)", rt.STYLE)
-
 
 LAYOUT = r"""
 const faults = new Set(), root = document.documentElement, px = (one, name) => parseFloat(getComputedStyle(one)[name]);
@@ -13585,19 +12724,16 @@ for (const one of document.querySelectorAll("a[href], button, summary, select, t
 return [...faults];
 """
 
-
 # Has a page look as it does where scripts do not run.
 WITHOUT_SCRIPTS = """
 for (const rule of document.styleSheets[0].cssRules)
   if (rule.media?.mediaText.includes("scripting")) rule.media.mediaText = rule.media.mediaText.includes("none") ? "all" : "not all";
 """
 
-
 def emulate(browser: Browser, width: int, scheme: str = "light", motion: str = "reduce") -> None:
     browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 500)
     browser.devtools("Emulation.setEmulatedMedia", features=[
         {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": motion}])
-
 
 @pytest.fixture
 def bare(tmp_path: pathlib.Path, new_service: Any) -> Iterator[Any]:
@@ -13608,7 +12744,6 @@ def bare(tmp_path: pathlib.Path, new_service: Any) -> Iterator[Any]:
         made.setup = f"{unused}{new_service.service.setup_path}"
         yield made
     made.close()
-
 
 def pages_with_messages(browser: Browser, stocked: Any, bare: Any) -> Iterator[str]:
     """Opens what no path alone shows: set-up, questions, and what a page says after a form was sent."""
@@ -13629,7 +12764,6 @@ def pages_with_messages(browser: Browser, stocked: Any, bare: Any) -> Iterator[s
         browser.read("", "main")
         yield f"{path}, {button}"
 
-
 @pytest.mark.slow
 def test_browser_layout_of_every_page_holds_at_three_widths(stocked, bare, browser):
     """Nothing scrolls sideways, no word is broken into a column, no version and no mark is cut, and nothing lies over
@@ -13649,9 +12783,7 @@ def test_browser_layout_of_every_page_holds_at_three_widths(stocked, bare, brows
     unseen = {path for path in pages_for("GET") if path not in seen and not re.search(r"\.(atom|svg)$|/note$", path)}
     assert not unseen and not faults, "\n".join(faults)
 
-
 # With scripts
-
 
 @pytest.mark.slow
 def test_browser_list_filters_while_typing(stocked, browser):
@@ -13669,7 +12801,6 @@ def test_browser_list_filters_while_typing(stocked, browser):
     browser.submit("check")
     browser.read("6", "[role=status]")
     assert browser.property("input[name=q]", "value") == "package-4"
-
 
 @pytest.mark.slow
 def test_browser_keys_move_open_and_mark(stocked, browser):
@@ -13700,7 +12831,6 @@ def test_browser_keys_move_open_and_mark(stocked, browser):
     browser.read("j next row", "dialog[open]")
     stocked.store.projects.remove(project.id)
 
-
 @pytest.mark.slow
 def test_browser_previews_follow_what_is_typed(stocked, browser):
     sign_in_at(browser, stocked, stocked.address)
@@ -13718,7 +12848,6 @@ def test_browser_previews_follow_what_is_typed(stocked, browser):
     browser.type("#set-field", "text={project} is out: {{")
     shown = browser.read("is out", "#render pre")
     assert json.loads(shown) == {"text": f"{rt.sample_event(stocked.account)[0]['project']} is out: {{"}
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("host", ["127.0.0.1", "releases.home"])
@@ -13738,7 +12867,6 @@ def test_browser_copy_button_copies(stocked, browser, host):
 
 # == service ===================================================================
 
-
 def test_serve_prints_a_setup_link_until_an_account_and_ends_cleanly_however_often_it_is_signalled(serve, db):
     process = serve("--base-url", "https://home.example/releases/")
     link = re.search(r"https://home.example/releases/setup\?token=(\S{20,})", process.process.stdout.readline().decode())
@@ -13749,7 +12877,6 @@ def test_serve_prints_a_setup_link_until_an_account_and_ends_cleanly_however_oft
         assert Client(process.address).get("/healthz")["code"] == 200
         until(lambda: process.process.poll() is not None or process.process.send_signal(by))
         assert process.process.stdout.read() == b"stopped\n" and process.end() == 0 and "Traceback" not in process.said()
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file, flags, is_module", [
@@ -13764,7 +12891,6 @@ def test_serve_starts_again_as_a_module_where_it_can(tmp_path, file, flags, is_m
     process = Process(tmp_path / "a.db", program=(sys.executable, *flags, str(program)), cwd=elsewhere)
     words = pathlib.Path(f"/proc/{process.process.pid}/cmdline").read_text().split("\0")
     assert process.end() == 0 and ("-c" in words) is is_module and str(program) in words
-
 
 def test_serve_tracks_a_project_and_sends_webhooks_of_its_releases(serve, db, forge, listen):
     key, receiver = first_key(db), listen(204)
@@ -13792,7 +12918,6 @@ def test_serve_tracks_a_project_and_sends_webhooks_of_its_releases(serve, db, fo
     said = process.said()
     assert "Traceback" not in said and key not in said and secret not in said and PASSWORD not in said
 
-
 def test_commands_leave_unknown_providers_alone_and_wait_for_retry_after(world, forge):
     forge.publish("acme/app", "v1.0")
     flags, address = ("--provider", forge.flag), f"{forge.listener.url}/acme/app/releases/tag/v1.0"
@@ -13816,7 +12941,6 @@ def test_commands_leave_unknown_providers_alone_and_wait_for_retry_after(world, 
     assert world.command("check", "--quiet", *flags) == (3, "", "")
     assert re.search("forge acme/app: not checked, .*another process.*store is busy", world.command("check", *flags)[2])
 
-
 @pytest.mark.slow
 def test_adding_a_project_waits_3_s_for_its_first_check(world_with, forge, listen):
     slow = listen(lambda seen: time.sleep(20) or 500)
@@ -13830,7 +12954,6 @@ def test_adding_a_project_waits_3_s_for_its_first_check(world_with, forge, liste
     assert running.ask("POST", "/v1/projects", {"provider": "slow", "name": "o/p"})["name"] == "o/p"
     assert time.monotonic() - began < 15, "it waited for the answer"
     assert "refused the connection" in until(lambda: running.ask("GET", "/v1/projects/dead/o/p")["source"].get("error"))
-
 
 @pytest.mark.slow
 def test_next_process_repeats_what_an_ended_or_killed_one_was_doing(serve, db, forge, listen):
@@ -13868,7 +12991,6 @@ def test_next_process_repeats_what_an_ended_or_killed_one_was_doing(serve, db, f
     with contextlib.closing(sqlite3.connect(db)) as store:
         assert store.execute("SELECT max(attempts) FROM delivery").fetchone()[0] <= kills + 1
 
-
 def test_services_in_one_process_are_apart(world_with):
     worlds = [world_with(), world_with()]
     worlds[0].track("github", "o/p")
@@ -13876,7 +12998,6 @@ def test_services_in_one_process_are_apart(world_with):
     worlds[0].ask("GET", "/v1/projects", status=401, X_Key=worlds[1].key)
     worlds[0].close()
     worlds[1].ask("GET", "/v1/projects")
-
 
 def test_app_can_be_mounted_under_a_path_or_have_it_in_its_base_url(world, world_with):
     parent = bottle.Bottle()
@@ -13897,7 +13018,6 @@ def test_app_can_be_mounted_under_a_path_or_have_it_in_its_base_url(world, world
         app.get("/releases/v1/tags/", headers={"X-Key": key}, status=status, extra_environ={"REQUEST_URI": sent})
         assert re.search('(href|action)="/releases/(style.css|login)"', app.get("/releases/").follow().text)
 
-
 def test_settings_that_could_not_be_read_are_read_again(world):
     """Bug: a setting that changed while the store was locked never reached the running service."""
     service = world.service
@@ -13914,7 +13034,6 @@ def test_settings_that_could_not_be_read_are_read_again(world):
         service.tracker.on_turn()
     service.tracker.on_turn()
     assert service.settings.brand == "Acme"
-
 
 def test_listeners_are_called_whatever_others_do(world, forge, caplog):
     heard = []
@@ -13938,7 +13057,6 @@ def test_listeners_are_called_whatever_others_do(world, forge, caplog):
         with pytest.raises(TypeError, match="not async"):
             world.service.on_release(wrong)
 
-
 FORKING = """
 import json, logging, os, sys
 import releasetrack
@@ -13961,7 +13079,6 @@ os.wait()
 service.stop()
 """
 
-
 @pytest.mark.parametrize("started, statuses", [("before", ["503"] * 3), ("after", ["200", "401", "200"])])
 def test_app_in_a_process_that_was_forked_after_start_says_so(tmp_path, started, statuses):
     # Bug: it waited for ever for locks of threads that were not there
@@ -13973,7 +13090,6 @@ def test_app_in_a_process_that_was_forked_after_start_says_so(tmp_path, started,
         assert [status for status, _, _ in lines] == statuses
         said = "call it in each process that answers"
         assert (done.stderr.count(said), [said in words for _, _, words in lines]) == ((1, [True] * 3) if started == "before" else (0, [False] * 3))
-
 
 def test_setup_link_is_one_for_all_processes_until_there_is_an_account(tmp_path):
     # Bug: each process of a server had one of its own, and refused the others'
@@ -13993,7 +13109,6 @@ def test_setup_link_is_one_for_all_processes_until_there_is_an_account(tmp_path)
     for service in services:
         service.stop()
 
-
 def test_serve_records_for_commands_what_it_was_started_with_but_secrets(serve, db, forge):
     # Bug: a copy of the store held secrets of the environment
     first_key(db)
@@ -14010,7 +13125,6 @@ def test_serve_records_for_commands_what_it_was_started_with_but_secrets(serve, 
     assert process.end() == 0 and recorded() == kept
     assert serve("--brand", "Acme").end() == 0 and recorded() == {"brand": "Acme"}
 
-
 def test_on_release_is_called_once_a_release_is_stored(tmp_path, forge):
     before = set(threading.enumerate())     # those of other tests' services among them
     world, heard = World(tmp_path, provider=(forge.flag,), poll_interval=1), []
@@ -14024,7 +13138,6 @@ def test_on_release_is_called_once_a_release_is_stored(tmp_path, forge):
     assert world.ask("GET", "/healthz")["tracker"] == "ok"
     world.service.stop()
     assert not [thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("releasetrack")]
-
 
 def test_program_tracks_checks_and_reads_without_http(tmp_path, forge):
     """Also again at its next start; the setup link gives the account that it made to a person."""
@@ -14068,14 +13181,12 @@ def test_program_tracks_checks_and_reads_without_http(tmp_path, forge):
         assert not service.setup_path and service.account_of() == person and person.is_admin
         assert [one.email for one in service.store.accounts.all()] == ["me@example.org"] and len(service.projects("me@example.org")) == 2
 
-
 def own_provider(id_: str, site: str) -> rt.Provider:
     """One with a dialect that the module does not have: versions and dates in an object."""
     def read(project: rt.ProjectRef) -> Generator[rt.Request, rt.Answer, rt.Listing]:
         answer = yield rt.Request(f"{project.site}/{project.name}.json")
         return rt.Listing([rt.Release(version, rt.utc(date)) for version, date in answer.json().items()])
     return rt.Provider(id_, site, rt.Dialect(read, "product", "[a-z]+", "{site}/{name}", pasted=("([a-z]+)",)), name=id_.title())
-
 
 def own_kind(title: str = "Text message") -> rt.Kind:
     def make(message: rt.Message) -> rt.Request:
@@ -14085,13 +13196,11 @@ def own_kind(title: str = "Text message") -> rt.Kind:
         rt.SettingField("url", "the gateway", str), rt.SettingField("number", "the phone's", str),
         rt.SettingField("pin", "the gateway's", str, is_secret=True)), shown=lambda settings: {"number": settings["number"]})
 
-
 def own_reader(text: str, env: Mapping[str, str]) -> Iterator[rt.Pin]:
     """Reads NAME VERSION, a line each."""
     for line in text.splitlines():
         name, version = line.split()
         yield rt.Pin(name, version, provider="acme")
-
 
 @pytest.fixture
 def extended(tmp_path: pathlib.Path, listen: Callable[..., Listener]) -> Iterator[tuple[World, World, Listener, dict[str, str]]]:
@@ -14105,7 +13214,6 @@ def extended(tmp_path: pathlib.Path, listen: Callable[..., Listener]) -> Iterato
             "providers": iter([own_provider(name, shop.url)]), "kinds": {kind: own_kind(kind.title())}, "readers": {pattern: own_reader}},
             scan=str(folder), place="nas"))) for name, kind, pattern in (("acme", "sms", r".*\.acme"), ("umbrella", "pager", r".*\.umbrella")))
         yield one, other, shop, shelf
-
 
 def test_own_provider_is_tracked_checked_and_shown_in_its_service_alone(extended):
     world, other, shop, shelf = extended
@@ -14129,7 +13237,6 @@ def test_own_provider_is_tracked_checked_and_shown_in_its_service_alone(extended
     assert "Acme answered status 500" in world.ask("GET", "/v1/projects/acme/rocket")["source"]["error"]
     world.service.config.set("brand", ["Acme"])     # settings are read anew
     assert "acme" in world.ask("GET", "/v1/providers")["providers"]
-
 
 def test_own_kind_delivers_and_is_shown_in_its_service_alone(extended, listen):
     world, other, _, shelf = extended
@@ -14174,7 +13281,6 @@ def test_own_kind_delivers_and_is_shown_in_its_service_alone(extended, listen):
         at.ask("GET", f"/v1/{theirs}-destinations", status=404)
         at.visitor().get(f"/notifications/add/{theirs}", 404)
 
-
 def test_own_kind_stays_as_it_is_where_it_is_not_known(extended):
     """Bug: in another program on the store, pages and commands answered with an error of ours."""
     world = extended[0]
@@ -14198,7 +13304,6 @@ def test_own_kind_stays_as_it_is_where_it_is_not_known(extended):
         browser.press(shown, "remove")
         assert world.store.destinations.of_account(world.account.id, kind="sms") == []
 
-
 def test_own_reader_reads_what_scans_and_uploads_find_in_its_service_alone(extended, caplog):
     world, other, _, _ = extended
     for at in (world, other):
@@ -14211,7 +13316,6 @@ def test_own_reader_reads_what_scans_and_uploads_find_in_its_service_alone(exten
             (world, r"C:\\srv\\versions.ACME", "rocket 1.1", "rocket 1.1"), (other, "a.umbrella", "rocket 1.1", "no provider has it"),
             (world, "versions.acme", "rocket", "versions.acme not enough values"), (other, "versions.acme", "rocket 1.1", "no provider for the tool rocket")]:
         assert words in text_of(upload(at.visitor(), name, content)), name
-
 
 def test_own_ids_hide_nothing(tmp_path):
     acme, sms = own_provider("acme", "https://acme.example"), own_kind()
@@ -14226,9 +13330,7 @@ def test_own_ids_hide_nothing(tmp_path):
             rt.Service(rt.Settings(db=tmp_path / "none.db"), **given)
         assert isinstance(refused.value, rt.SettingError) and not (tmp_path / "none.db").exists()
 
-
 # Against a real registry
-
 
 def write_image(folder: pathlib.Path, tag: str, created: str) -> None:
     """An OCI image layout without a layer: https://github.com/opencontainers/image-spec"""
@@ -14244,7 +13346,6 @@ def write_image(folder: pathlib.Path, tag: str, created: str) -> None:
     (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
     (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [
         {**manifest, "annotations": {"org.opencontainers.image.ref.name": tag}}]}))
-
 
 @pytest.mark.slow
 def test_container_registry_is_tracked_from_push_to_webhook(serve, db, tmp_path, listen):
@@ -14290,9 +13391,7 @@ def test_container_registry_is_tracked_from_push_to_webhook(serve, db, tmp_path,
         finally:
             registry.terminate()
 
-
 # Users, limits and what a monitor sees
-
 
 @pytest.mark.slow
 def test_systemd_unit_of_the_readme_is_confined(tmp_path):
@@ -14305,7 +13404,6 @@ def test_systemd_unit_of_the_readme_is_confined(tmp_path):
         pytest.skip("there is no systemd-analyze here that judges files")
     level = re.search(r"Overall exposure level for releasetrack.service: ([0-9.]+)", judged.stdout)
     assert level and float(level[1]) <= 2.0, judged.stdout + judged.stderr
-
 
 @pytest.mark.slow
 def test_service_writes_to_the_store_s_folder_alone(forge):
@@ -14331,11 +13429,9 @@ def test_service_writes_to_the_store_s_folder_alone(forge):
         assert [path.name for path in program.iterdir()] == [PROGRAM.name] and not list(home.iterdir())
         assert all(path.stat().st_mode & 0o077 == 0 for path in kept.iterdir() if path.suffix != ".log")
 
-
 def memory_of(process: Process, of: str = "VmRSS") -> float:
     """The memory that a process holds, in MiB; "VmHWM": the most that it has held."""
     return int(re.search(rf"{of}:\s+(\d+) kB", pathlib.Path(f"/proc/{process.process.pid}/status").read_text())[1]) / 1024
-
 
 @pytest.mark.slow
 def test_hostile_answers_leave_a_small_board_serving(tmp_path, serve, forge, listen):
@@ -14389,7 +13485,6 @@ def test_hostile_answers_leave_a_small_board_serving(tmp_path, serve, forge, lis
         assert all(words in said[provider, name] and bool(words) is bool(said[provider, name]) for provider, name, words in names), said
         assert "Traceback" not in process.said()
 
-
 @pytest.mark.slow
 def test_large_reports_keep_nobody_waiting(tmp_path, serve):
     """Bug: each project of 10,000 releases was compared in an answering thread, 0.3 s each, of one account's reports at once."""
@@ -14410,7 +13505,6 @@ def test_large_reports_keep_nobody_waiting(tmp_path, serve):
         for those in times.values():
             assert_prompt(those)
         assert all(one["state"] == "behind" for row in api.get("/v1/updates?all")["updates"] for one in row["installed"])
-
 
 @pytest.mark.slow
 def test_health_reports_what_does_not_work(tmp_path):
@@ -14437,9 +13531,7 @@ def test_health_reports_what_does_not_work(tmp_path):
     assert health()[1]["courier"] == "does not run" and health()[1]["tracker"] == "ok" and health()[0] == 503
     world.close()
 
-
 # Secrets
-
 
 def test_no_secret_is_logged_or_shown(tmp_path, listen, monkeypatch, caplog):
     """Those of destinations have a test of their own. Backups contain what the store contains, by design."""
@@ -14508,10 +13600,8 @@ def test_no_secret_is_logged_or_shown(tmp_path, listen, monkeypatch, caplog):
 
 # == cli =======================================================================
 
-
 ME = "me@example.org"
 MINE = ("--account", ME)
-
 
 def ok(world: World, *words: str, stdin: str = "") -> str:
     """What a command printed; fails unless it ended well without a word on standard error."""
@@ -14519,10 +13609,8 @@ def ok(world: World, *words: str, stdin: str = "") -> str:
     assert (status, err) == (0, ""), (words, err)
     return out
 
-
 def listed_by(world: World, *words: str) -> Any:
     return json.loads(ok(world, *words, "--json"))
-
 
 def refused(world: World, words: Sequence[str], status: int, said: Sequence[str], stdin: Any = "") -> None:
     """A mistake is one line that names these, ends with the status, and changes nothing."""
@@ -14533,17 +13621,14 @@ def refused(world: World, words: Sequence[str], status: int, said: Sequence[str]
     assert all(word in err for word in said) and "sEcReT" not in err and len(err) < 2000, (words, err)
     assert everything(world.store) == before, words
 
-
 def sets(*settings: str) -> list[str]:
     return [word for setting in settings for word in ("--set", setting)]
-
 
 class Terminal(io.StringIO):
     """Standard input that a person types."""
 
     def isatty(self) -> bool:
         return True
-
 
 def test_accounts_added_listed_changed_removed(tmp_path, monkeypatch, cheap_hashes):
     db = ("--db", str(tmp_path / "new.db"))
@@ -14570,7 +13655,6 @@ def test_accounts_added_listed_changed_removed(tmp_path, monkeypatch, cheap_hash
     assert json.loads(command("account", "list", "--json", *db)[1]) == [
         {"email": ME, "name": "I", "type": "user", "is_admin": True, "time_zone": "Asia/Kolkata", "email_notification": "weekly"}]
 
-
 def test_removing_asks_on_a_terminal(world):
     """account remove and project remove asked nothing, and said nothing."""
     add_account(world, "you@example.org")
@@ -14585,7 +13669,6 @@ def test_removing_asks_on_a_terminal(world):
         assert world.command(*project, name, *words, stdin=stdin)[:2] == (0, f"project github {name} removed\n")
     assert world.command(*account, stdin=Terminal("yes\n"))[0] == 0 and len(listed_by(world, "account", "list")) == 1
 
-
 def test_keys_added_listed_removed(world):
     secret = ok(world, "key", "add", *MINE, "ci", "--network", "10.0.0.7/8", "--network", "fd00::1")
     assert re.fullmatch(r"rt_[0-9a-f]{64}\n", secret)
@@ -14594,7 +13677,6 @@ def test_keys_added_listed_removed(world):
         {"name": "ci", "networks": "10.0.0.0/8 fd00::1/128", "used_at": None}]
     assert ok(world, "key", "remove", *MINE, "ci") == "key ci removed\n"
     assert ok(world, "key", "list", *MINE) == "test\t0.0.0.0/0 ::/0\t-\n"
-
 
 def test_fetch_prints_releases_without_a_store(forge, tmp_path):
     forge.publish("acme/app", "v1.0", body="Fixes CVE-2026-12345")
@@ -14614,7 +13696,6 @@ def test_fetch_prints_releases_without_a_store(forge, tmp_path):
     for mine, found in [("v1.2", "behind\tmajor\t-\tv2.0\t1\tengine-v3.0\n"), ("v2.0", "unsure\t-\t-\t-\t0\tengine-v3.0\n"), ("app-v2.0", "unsure\t-\t-\t-\t0\tengine-v3.0\n")]:
         assert command("fetch", "forge", "acme/app", "--installed", mine, *db) == (0, f"{mine}\t{found}", "")
     assert not list(tmp_path.iterdir())
-
 
 def test_projects_added_checked_listed_and_news_sent(world, forge, listen):
     hook = listen()
@@ -14641,7 +13722,6 @@ def test_projects_added_checked_listed_and_news_sent(world, forge, listen):
     status, out, err = world.command("project", "add", *MINE, "closed", "acme/app", "--provider", "closed=forgejo:http://127.0.0.1:1")
     assert status == 0 and re.fullmatch(r"[a-z2-7]{26}\n", out) and err.count("\n") == 1 and "later" in err
 
-
 def test_check_deletes_deliveries_30_days_after_they_were_sent(world):
     """check, by cron without a serve, never deleted what is past its 30 days."""
     project, hook, at = world.track("github", "o/p"), world.webhook("http://127.0.0.1:9"), time.time() - 31 * rt.DAY
@@ -14654,7 +13734,6 @@ def test_check_deletes_deliveries_30_days_after_they_were_sent(world):
     world.command("check", "--provider", "github=forgejo:http://127.0.0.1:1")
     assert [entry.version for entry in world.store.outbox.history(world.account.id)] == ["waits"]
 
-
 def test_log_level_given_to_a_command_is_used(world, caplog):
     """--log-level info was ignored for commands when it was given, as it is the default of serve."""
     world.track("github", "o/p")
@@ -14662,7 +13741,6 @@ def test_log_level_given_to_a_command_is_used(world, caplog):
         caplog.clear()
         assert world.command("check", *MINE, "github", "o/p", "--provider", "github=forgejo:http://127.0.0.1:1", *words)[0] == 3
         assert {one.levelname for one in caplog.records} == levels
-
 
 def test_webhook_add_sends_headers_and_fields(world, listen):
     hook = listen()
@@ -14673,7 +13751,6 @@ def test_webhook_add_sends_headers_and_fields(world, listen):
     seen, = hook.seen
     assert seen.json() == {"text": "octocat/hello-world {x} = 1.2.3", "pre": "false"}
     assert (seen.headers["x-room"], seen.headers["authorization"]) == ("kitchen: 2", "Bearer t")
-
 
 def test_backup_and_restore(world, tmp_path):
     copy = tmp_path / "copy.db"
@@ -14686,7 +13763,6 @@ def test_backup_and_restore(world, tmp_path):
     assert "you@" in ok(world, "account", "list")
     assert ok(world, "restore", str(copy)) == f"{world.db} restored from {copy}, {os.path.getsize(world.db):,} bytes\n"
     assert ok(world, "account", "list").startswith(ME) and "you@" not in ok(world, "account", "list")
-
 
 LONG = "x" * 5000
 MISTAKES = [
@@ -14763,7 +13839,6 @@ ODD_MISTAKES = [        # with what a line cannot hold
     (["account", "list", "--db", "\udcff.db"], 2, ["UTF-8"]),
 ]
 
-
 def test_mistakes_are_one_line_and_change_nothing(world, forge, tmp_path):
     world.store.tags.add(world.account.id, "infra")
     ids = {}
@@ -14788,7 +13863,6 @@ def test_mistakes_are_one_line_and_change_nothing(world, forge, tmp_path):
             refused(world, words, status, said)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
-
 def test_mistake_in_the_environment_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("RELEASETRACK_RATE_LIMIT", "lots")
     monkeypatch.setenv("RELEASETRACK_DB", str(tmp_path / "none.db"))
@@ -14796,33 +13870,26 @@ def test_mistake_in_the_environment_is_named(tmp_path, monkeypatch):
     assert (status, out) == (2, "") and "RELEASETRACK_RATE_LIMIT: invalid value" in err and err.count("\n") == 1
     assert not list(tmp_path.iterdir()) and command()[0] == 2
 
-
 # Destinations
-
 
 def echo(seen: Seen) -> Any:
     """A receiver that refuses, and says back all that it was sent."""
     return 500, {"error": {"path": seen.path, "headers": list(seen.headers.values()), "body": seen.body.decode()}}
-
 
 def accept(seen: Seen) -> Any:
     """A receiver that accepts everything, in the words of every service."""
     is_hook = "/services/" in seen.path or "m4tt3rm05t" in seen.path
     return 200, b"ok" if is_hook else {"ok": True, "id": "1", "name": "n", "success": True, "event_id": "$e", "status": 1}
 
-
 def no_secrets(text: str, *secrets: str) -> None:
     assert not [secret for secret in secrets if secret in text], text
-
 
 def add_destination(world: World, kind: str, name: str, *settings: str, more: Sequence[str] = (), stdin: str = "") -> str:
     return ok(world, "destination", "add", *MINE, kind, name, *sets(*settings), *more, stdin=stdin).strip()
 
-
 def destination(world: World, kind: str, name: str) -> rt.Destination:
     found, = (one for one in world.store.destinations.of_account(world.account.id, kind=kind) if one.name == name)
     return found
-
 
 def test_destinations_added_tested_listed_renamed_removed(world, listen):
     """Tested as stored and as proposed, accepted, and refused by a receiver that repeats what it got."""
@@ -14853,7 +13920,6 @@ def test_destinations_added_tested_listed_renamed_removed(world, listen):
     rows = listed_by(world, "destination", "kinds")
     assert {(row["kind"], row["setting"]) for row in rows} == {(id_, field.name) for id_, kind in rt.KINDS.items() for field in kind.fields}
 
-
 def test_destination_list_hides_secrets_which_are_read_from_standard_input(world):
     """--set token=... is seen in the list of processes; --set token=- is not."""
     add_destination(world, "webhook", "hook", "url=http://127.0.0.1:9", "header=X-Pin: 42!", "field=a={version}", "field=text={project}\n{version}\t\x1b[31m{url}")
@@ -14864,7 +13930,6 @@ def test_destination_list_hides_secrets_which_are_read_from_standard_input(world
     for said in (plain, ok(world, "destination", "list", *MINE, "--json")):
         assert "X-Pin" in said and "a={version}" in said and "42!" not in said and "SECRET" not in said
     assert "\x1b" not in plain and [line.count("\t") for line in plain.splitlines()] == [5, 5, 5]      # with the account's own mail address
-
 
 def test_destination_change_keeps_what_it_does_not_name(world):
     for name in ("a", "b"):
@@ -14890,7 +13955,6 @@ def test_destination_change_keeps_what_it_does_not_name(world):
         before |= changed
         assert shown() == before and destination(world, "ntfy", before["name"]).settings["token"] == "me:SECRETpassword", words
 
-
 def test_destination_secret_shown_and_reset(world):
     secret = ok(world, "webhook", "add", *MINE, "hook", "http://127.0.0.1:9")
     renewed = ok(world, "destination", "secret", *MINE, "hook", "--reset")
@@ -14898,9 +13962,7 @@ def test_destination_secret_shown_and_reset(world):
     status, out, err = world.command("destination", "secret", *MINE, "hook", "--reset")
     assert status == 0 and "24 hours" in err and out not in (secret, renewed)
 
-
 # The journal
-
 
 def test_deliveries_listed_by_time(world):
     put_event(world, world.track("github", "o/p"), "1", world.webhook("http://127.0.0.1:9"))
@@ -14912,7 +13974,6 @@ def test_deliveries_listed_by_time(world):
         assert bool(ok(world, "deliveries", "list", *MINE, "--since", since)) is is_shown, since
         assert bool(ok(world, "deliveries", "list", *MINE, "--until", since)) is not is_shown or since == "0h", since
 
-
 def test_deliveries_show_no_control_characters(world, listen):
     receiver = listen(lambda seen: (500, b"\x1b[2J\x1b]0;owned\x07 no\x00 \xc2\x9b31m", {"X-Evil": "\x1b[31m"}))
     put_event(world, world.track("github", "o/p"), "1.0", world.webhook(receiver.url))
@@ -14920,7 +13981,6 @@ def test_deliveries_show_no_control_characters(world, listen):
     entry, = world.store.outbox.history(world.account.id)
     said = ok(world, "deliveries", "show", *MINE, entry.id) + world.command("destination", "test", *MINE, "webhook", "hook")[1]
     assert "owned" in said and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", said), repr(said)
-
 
 def test_deliveries_from_failure_to_acceptance(world, forge, listen):
     """A webhook that refuses at first and repeats what it was sent; then it is sent again."""
@@ -14952,7 +14012,6 @@ def test_deliveries_from_failure_to_acceptance(world, forge, listen):
     assert ok(world, *resend, "--failed", "--destination", "webhook", "hook") == "0\n"     # none failed for good
     assert ok(world, *resend, rows[0]["id"]) == "1\n" and listed_by(world, "deliveries", "show", *MINE, rows[0]["id"])["state"] == "pending"
 
-
 def test_help_is_short_and_spelled_well(world):
     """account list --help had 49 lines, of which 8 were of use."""
     overview = command("--help")
@@ -14966,12 +14025,10 @@ def test_help_is_short_and_spelled_well(world):
         assert ("--port" in said) is (words == "serve") is ("--poll-interval" in said) and "--db" in said, words
         assert "usage:" in said and not re.search(r"\bNone\b|, the\n", said), words
 
-
 def shown_on_terminal(world: World, *words: str) -> list[str]:
     out = Terminal()
     assert command(*words, "--db", world.db, terminal=out)[0] == 0
     return out.getvalue().splitlines()
-
 
 def test_lists_on_a_terminal_have_headings_and_columns(world, forge, monkeypatch):
     """Piped, they stay as they were: tabs and RFC 3339."""
@@ -14988,12 +14045,10 @@ def test_lists_on_a_terminal_have_headings_and_columns(world, forge, monkeypatch
     assert "o/gone" in gone and "just now" in short
     assert name in ok(world, "project", "list") and "\x1b" not in ok(world, "project", "list")
 
-
 # Of each option of a project: what JSON, a form and a flag say, what is shown then, and what cannot be.
 OPTIONS_SET: dict[str, tuple[Any, Any]] = {
     "notify_level": ("minor", "patch"), "exclude_prereleases": (True, 1), "exclude_updated": (True, "yes"), "hold_days": (3, 366), "is_muted": (True, 0),
     "email_notification": ("weekly", "monthly"), "note": ("mine: ü <b>\nours", "\ud800"), "skipped_version": ("2.0", 7), "snoozed_until": ("2999-01-01T08:00:00Z", "2020-01-01T00:00:00Z")}
-
 
 @pytest.mark.parametrize("way", ["API", "page", "command"])
 def test_every_option_of_a_project_can_be_set(world, visitor, way):
@@ -15018,7 +14073,6 @@ def test_every_option_of_a_project_can_be_set(world, visitor, way):
             assert status_in(saved_) and status_in(visitor.press(saved_, "save")) and world.ask("GET", path) == shown, "saved as it is shown"
         assert world.ask("POST", path, {}) == world.ask("POST", path, {option.name: None}) == shown, "null keeps"
 
-
 def test_muted_project_sends_nothing_and_is_still_listed(world, forge):
     world.observe(forge)
     hook, digest = world.webhook("http://127.0.0.1:9/"), world.topic(schedule="daily", report="weekly")
@@ -15038,7 +14092,6 @@ def test_muted_project_sends_nothing_and_is_still_listed(world, forge):
     world.set("o/a", is_muted=False)
     world.find("o/a", "1.3")
     assert world.states(hook)["1.3"] == world.states(digest)["1.3"] == "pending"
-
 
 def test_releases_project_options_and_tags(world, forge):
     ok(world, "config", "set", "provider", forge.flag)
@@ -15063,7 +14116,6 @@ def test_releases_project_options_and_tags(world, forge):
         ["forge", "o/p", "v2.0", "CVE-2026-1234", "-", "yes"], ["forge", "o/p", "v1.0", "-", "-", "-"]]
     assert ok(world, "tag", "remove", "infra") == "tag infra removed\n" and listed_by(world, "tag", "list") == []
 
-
 def test_status_says_whether_serve_runs_and_what_fails(serve, db):
     first_key(db)
     command("project", "add", "github", "o/p", "--provider", "github=forgejo:http://127.0.0.1:1", "--db", db)
@@ -15080,9 +14132,7 @@ def test_status_says_whether_serve_runs_and_what_fails(serve, db):
     status, out, _ = command("status", "--db", db)
     assert status == 3 and "failing\twebhook\tKitchen\tit answered 500\n" in out and service.end() == 0
 
-
 # Configuration
-
 
 @pytest.mark.slow
 def test_config_is_shared_by_serve_and_commands(serve, db, forge):
@@ -15119,7 +14169,6 @@ def test_config_is_shared_by_serve_and_commands(serve, db, forge):
     assert serve().end() == 0
     assert "smtp_url\tdefault\t-\n" in answered("config", "list")[1]
 
-
 def test_config_list_set_unset(world):
     def found() -> dict[str, tuple[str, Any]]:
         return {row["name"]: (row["source"], row["value"]) for row in listed_by(world, "config", "list")}
@@ -15143,7 +14192,6 @@ def test_config_list_set_unset(world):
     assert "poll_interval 60 is not set" in world.command("config", "unset", "poll_interval", "60")[2]
     assert all(id_ in world.command("providers")[1] for id_ in ("https://a.example", "https://b.example"))
 
-
 def test_config_keeps_what_two_set_at_once(world):
     """Of two who set tokens at the same time, one lost the other's."""
     with contextlib.closing(rt.Store(world.db)) as other, concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -15151,7 +14199,6 @@ def test_config_keeps_what_two_set_at_once(world):
         configs = [rt.Configuration(store, rt.Settings(db=world.db)) for store in (world.store, other)]
         list(pool.map(lambda at: [configs[at].set("token", [f"{id_}=x"]) for id_ in ids[at::2]], (0, 1)))
         assert set(dict(configs[0].settings().token)) == set(ids)
-
 
 def test_config_repairs_what_cannot_be_used_and_judges_tokens_by_the_providers_that_commands_see(world):
     """Bugs: a provider that only serve was given was unknown, and a token of one that is gone blocked all others."""
@@ -15167,9 +14214,7 @@ def test_config_repairs_what_cannot_be_used_and_judges_tokens_by_the_providers_t
         assert status == bool(said) and said in err and bool(err) is bool(said)
     assert world.command("config", "set", "base_url", "")[0] == 1      # unset does that
 
-
 # Failing sources
-
 
 def failed_checks(world: World, count: int, fault: Any = 500) -> None:
     """So many checks of o/a that fail, nine hours apart: the tenth comes after three days."""
@@ -15179,12 +14224,10 @@ def failed_checks(world: World, count: int, fault: Any = 500) -> None:
         world.check("o/a")
     world.forge.fault = None
 
-
 def notices(world: World, account: rt.Account | None = None) -> list[tuple[str, str, str]]:
     """``(event, destination, state)`` of what the journal has about failing checks, in the order of the words."""
     return sorted((entry.event, entry.destination, entry.state) for entry in world.store.outbox.history(
         (account or world.account).id) if entry.event != "release")
-
 
 def test_failing_source_alerts_once_and_recovery_follows(world, forge, listen):
     receiver, weekly = listen(accept), listen(accept)
@@ -15208,7 +14251,6 @@ def test_failing_source_alerts_once_and_recovery_follows(world, forge, listen):
     failed_checks(world, 10)
     assert ("failing", "quick", "pending") in notices(world), "the next failure is reported again"
 
-
 def test_failing_source_alerts_whom_its_project_notifies(world, forge):
     world.observe(forge, smtp_url="smtp://127.0.0.1:9")
     for kind in rt.KINDS:
@@ -15228,9 +14270,7 @@ def test_failing_source_alerts_whom_its_project_notifies(world, forge):
         found = rt.recipients_of(subscriber, None, world.clock.now, rt.Settings(smtp_url="smtp://mail.example" if has_server else ""))
         assert bool({one.destination_id for one in found} & mail) is is_sent, (setting, has_server)
 
-
 # Destinations in the API
-
 
 def test_project_lists_destinations_of_each_kind(world):
     theirs = new_destination(world.store, add_account(world, "you@example.org").id, "ntfy", "theirs", {}).id
@@ -15248,9 +14288,7 @@ def test_project_lists_destinations_of_each_kind(world):
         new_destination(world.store, world.account.id, "telegram", chat, rt.read_settings("telegram", [("token", BOT), ("chat", chat)]))
         assert [row["type"] for row in world.ask("GET", "/v1/telegram-chats")["chats"] if row["name"] == chat] == [type_]
 
-
 # What runs here: files and containers
-
 
 STACK = """services:
   db: {image: "postgres:16.4"}
@@ -15259,7 +14297,6 @@ STACK = """services:
   mine:
     build: .
 """
-
 
 @pytest.fixture
 def stack(tmp_path: pathlib.Path) -> pathlib.Path:
@@ -15272,12 +14309,10 @@ def stack(tmp_path: pathlib.Path) -> pathlib.Path:
         path.write_text(text)
     return folder
 
-
 def scanned(world: World, *argv: str) -> tuple[int, dict[str, str], str]:
     """``(status, outcome by name and version, standard error)``."""
     status, out, err = world.command("scan", *argv, "--json")
     return status, {f"{one['name']} {one['version'] or ''}".strip(): one["outcome"] for one in json.loads(out or "[]")}, err
-
 
 def test_scan_of_a_folder_records_what_is_tracked_and_adds_the_rest(world, stack):
     world.track("dockerhub", "postgres", release("16.4"), release("16.5", "2026-04-01T00:00:00Z"))
@@ -15300,7 +14335,6 @@ def test_scan_of_a_folder_records_what_is_tracked_and_adds_the_rest(world, stack
     assert world.command("installed", "remove", "library/postgres", "--place", "x") == (1, "", "releasetrack: there is no installation at x; there are nas, vps\n")
     assert world.command("installed", "remove", "library/postgres", "--place", "vps") == (0, "", "")
 
-
 def test_updates_of_a_place_and_a_tag(world):
     for name, version, place in (("o/a", "1.0", "nas"), ("o/a", "1.1", "vps"), ("o/b", "1.0", "vps")):
         if version == "1.0":
@@ -15315,7 +14349,6 @@ def test_updates_of_a_place_and_a_tag(world):
     assert sorted(found()) == ["o/a nas 1.0", "o/a vps 1.1", "o/b vps 1.0"]
     assert found("--place", "nas") == ["o/a nas 1.0"] and sorted(found("--place", "vps", "--all")) == ["o/a vps 1.1", "o/b vps 1.0"]
     assert found("--tag", "home") == found("--tag", "HOME", "--place", "vps") == ["o/b vps 1.0"] and found("--tag", "home", "--place", "nas") == []
-
 
 def test_scan_says_what_it_cannot_read_and_reads_the_rest(world, stack, tmp_path):
     """A bomb, a large file, a link out of the folder, a device: none takes long, and none hides the others."""
@@ -15341,7 +14374,6 @@ def test_scan_says_what_it_cannot_read_and_reads_the_rest(world, stack, tmp_path
                         ((str(tmp_path / "nowhere"), "--to", "http://127.0.0.1:9"), "nothing was sent"), (("--docker", "nosuch.sock"), "No such file")]:
         assert words in world.command("scan", *argv)[2]
 
-
 # As Docker 28 and Podman 4.3 answer, shortened: of https://github.com/prometheus/prometheus (Apache-2.0) and of images pulled.
 WEB, CACHE = "sha256:" + "1a" * 32, "sha256:" + "2b" * 32
 CONTAINERS = [
@@ -15358,14 +14390,12 @@ IMAGES_OF_ENGINE = {
     "sha256:" + "90" * 32: {"RepoTags": ["lscr.io/linuxserver/smokeping:latest"], "RepoDigests": [f"lscr.io/linuxserver/smokeping@{WEB}"], "Config": {"Labels": {
         "org.opencontainers.image.version": "2.8.2-r3-ls123", "org.opencontainers.image.ref.name": "bf549a76"}}}}
 
-
 def engine_answer(path: str) -> tuple[int, Any]:
     path = urllib.parse.unquote(re.sub(r"^/v1\.[0-9]+", "", path))
     if path.startswith("/images/"):
         found = IMAGES_OF_ENGINE.get(path.split("/")[2])
         return (200, found) if found else (404, {"message": "No such image"})
     return {"/_ping": (200, "OK"), "/containers/json?all=1": (200, CONTAINERS)}.get(path, (404, {"message": "page not found"}))
-
 
 @contextlib.contextmanager
 def engine(path: pathlib.Path, answer: Callable[[str], Any], version: str = "1.49") -> Iterator[list[str]]:
@@ -15378,7 +14408,6 @@ def engine(path: pathlib.Path, answer: Callable[[str], Any], version: str = "1.4
 
     with contextlib.closing(Listener(answering_, path)):
         yield asked
-
 
 def test_scan_of_containers_finds_versions_by_tag_digest_and_label(world, tmp_path):
     images = {"nginx": world.track("dockerhub", "nginx", release("1.27.3", content_id=f"digest:{WEB}"), release("1.29.1", "2026-04-01T00:00:00Z")),
@@ -15393,7 +14422,6 @@ def test_scan_of_containers_finds_versions_by_tag_digest_and_label(world, tmp_pa
         "nginx": ("1.27.3", WEB, "1.29.1", "container"), "redis": ("latest (8.2.1)", CACHE, "8.3.0", "container"),
         "smokeping": ("latest (2.8.2-r3-ls123)", WEB, "2.9.0-r0-ls130", "container")}
 
-
 def engine_of(image: dict[str, Any] | None, **container: Any) -> Callable[[str], tuple[int, Any]]:
     """An engine with one container of one image."""
     def answer(path: str) -> tuple[int, Any]:
@@ -15401,7 +14429,6 @@ def engine_of(image: dict[str, Any] | None, **container: Any) -> Callable[[str],
             return (200, image) if image is not None else (404, {"message": "No such image"})
         return (200, "OK") if "ping" in path else (200, [{"Image": "nginx:latest", "ImageID": WEB, "State": "running", **container}])
     return answer
-
 
 @pytest.mark.parametrize("digests, state", [
     ([f"nginx@{CACHE}", f"nginx@{WEB}"], "current"), ([f"docker.io/library/nginx@{WEB}", f"nginx@{CACHE}"], "current"),
@@ -15417,7 +14444,6 @@ def test_image_with_several_digests_is_current_with_any_of_them(world, tmp_path,
     for given, kept in ((one.digest, one.digest), ("ab" * 32, of_hex), (of_hex.upper().replace("SHA", "sha"), of_hex), ("xx", ""), ("sha512:ab", "")):
         assert rt.pin_of_item({"provider": "dockerhub", "name": "nginx", "version": "latest", "digest": given}).digest == kept, given
 
-
 @pytest.mark.parametrize("image, container, label", [
     (None, {"Labels": {"org.opencontainers.image.version": "1.2.3"}}, "1.2.3"),
     (None, {"Labels": {"org.opencontainers.image.version": "24.04", "org.opencontainers.image.ref.name": "ubuntu"}}, ""),
@@ -15428,7 +14454,6 @@ def test_version_of_an_image_is_that_of_its_label(tmp_path, image, container, la
         (_, one), = rt.scan_docker(str(tmp_path / "docker.sock"), print)
     with engine(tmp_path / "other.sock", engine_of(image, **container | {"State": "created"})):
         assert one.label == label and rt.scan_docker(str(tmp_path / "other.sock"), print) == []
-
 
 def test_scan_that_finds_more_than_fits_adds_images_first_and_says_so_once(world, tmp_path):
     """Bug: the packages of a file filled the quota; images of later ones were passed over nearly without a word."""
@@ -15447,7 +14472,6 @@ def test_scan_that_finds_more_than_fits_adds_images_first_and_says_so_once(world
     assert [name for name, reason in reasons.items() if "at most 3 projects" in reason] == ["p0", "p1", "p2", "p4"]
     assert world.command("scan", str(tmp_path / "here"), "--place", "nas")[0] == 0
 
-
 def test_image_that_was_never_pulled_is_no_project(world, tmp_path):
     """Bug: an image that was built here was added as one of Docker Hub, asked for there, and failed for ever."""
     made, by_compose, pulled = ("sha256:" + letter * 64 for letter in "345")
@@ -15463,7 +14487,6 @@ def test_image_that_was_never_pulled_is_no_project(world, tmp_path):
         found = json.loads(world.command("scan", "--docker", str(tmp_path / "docker.sock"), "--track", "--json")[1])
     assert {one["name"]: one["reason"] or one["outcome"] for one in found} == dict.fromkeys(["shop-web", "shop-db", "tool", "podman-pause"], "built here") | {"library/nginx": "added"}
 
-
 @pytest.mark.parametrize("answer, words", [
     (lambda path: (403, "<html>no</html>") if "containers" in path else (200, "OK"), "a socket proxy needs CONTAINERS=1 and IMAGES=1"),
     (lambda path: (200, "<html>"), "it answered a web page"), (lambda path: (404, "x"), "not as Docker or Podman do"),
@@ -15475,7 +14498,6 @@ def test_scan_of_an_odd_socket_ends_with_a_clear_word(world, tmp_path, answer, w
         began = time.monotonic()
         status, _, err = world.command("scan", "--docker", f"unix://{tmp_path}/docker.sock")
         assert (status, time.monotonic() - began < 5) == (1, True) and words in err, err
-
 
 @pytest.mark.slow
 def test_slow_engine_is_read_for_a_minute_and_nothing_is_forgotten(world, tmp_path):
@@ -15496,7 +14518,6 @@ def test_slow_engine_is_read_for_a_minute_and_nothing_is_forgotten(world, tmp_pa
     for project, version in ((nginx, "1.27.3"), (redis, "8.2.1")):
         assert [one.version for one in world.store.projects.get(world.account.id, project.id).installed] == [version]
 
-
 @pytest.mark.parametrize("lock, text, manifest, named", [
     ("poetry.lock", '[[package]]\nname = "{}"\nversion = "1"\n', "pyproject.toml", '[project]\ndependencies = ["mine (>=1)"]\n'),
     ("poetry.lock", '[[package]]\nname = "{}"\nversion = "1"\n', "pyproject.toml", "[tool.poetry.dependencies]\nmine = '^1'\n"),
@@ -15508,7 +14529,6 @@ def test_what_is_direct_stands_in_the_file_beside_the_lock(world, tmp_path, lock
     assert direct() == {"mine": True, "other": True}, "nothing says that it is not"
     (tmp_path / manifest).write_text(named)
     assert direct() == {"mine": True, "other": False}
-
 
 def test_scan_sends_what_it_finds_to_another_server(world, stack, serve, monkeypatch):
     world.track("dockerhub", "postgres", release("16.4"))
@@ -15523,7 +14543,6 @@ def test_scan_sends_what_it_finds_to_another_server(world, stack, serve, monkeyp
     assert command(*argv)[::2] == (1, f"releasetrack: --to {process.address}: Unauthorized (status 401); RELEASETRACK_KEY must hold a key of that server\n")
     assert not (stack / "none.db").exists()
 
-
 def test_serve_scans_by_itself(world, stack, tmp_path, serve):
     world.track("dockerhub", "postgres", release("16.4"))
     world.track("dockerhub", "nginx", release("1.27.3"))
@@ -15534,7 +14553,6 @@ def test_serve_scans_by_itself(world, stack, tmp_path, serve):
 
 
 # == faults of the store =======================================================
-
 
 @contextlib.contextmanager
 def locked(path: str) -> Iterator[subprocess.Popen[str]]:
@@ -15550,18 +14568,15 @@ def locked(path: str) -> Iterator[subprocess.Popen[str]]:
         process.kill()
         process.communicate()
 
-
 def assert_sound(path: str | pathlib.Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as store:
         assert store.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert store.execute("PRAGMA foreign_key_check").fetchall() == []
 
-
 def assert_unavailable(status: int, headers: Mapping[str, str], body: bytes) -> None:
     """A 503 of the API or of a page, in words and with Retry-After."""
     assert status == 503 and 1 <= int({name.lower(): value for name, value in headers.items()}["retry-after"]) <= 60
     assert b"Traceback" not in body and b"sqlite" not in body.lower()
-
 
 # Faults that were found in reviews
 
@@ -15579,7 +14594,6 @@ def test_store_maintenance_prunes_what_is_settled_and_too_old(busy):
     assert {one.id for one in store.outbox.history(busy.account.id)} == {resent.id, waiting.id}
     assert store.outbox.attempts(old.id) == [] and len(store.outbox.attempts(resent.id)) == 1
 
-
 def test_store_fault_of_our_own_sql_is_no_503(empty_store):
     # Review 3: each OperationalError was taken for a locked or full store
     for statement in ("SELECT nothing FROM account", "SELEKT 1", "SELECT no_such_function()"):
@@ -15588,7 +14602,6 @@ def test_store_fault_of_our_own_sql_is_no_503(empty_store):
         with pytest.raises(sqlite3.OperationalError), empty_store.database.transaction() as db:
             db.execute(statement)
     assert empty_store.database.problem() == ""
-
 
 def test_key_use_is_written_once_an_hour_and_a_removed_account_visits(busy):
     # Review 7: the visit was an error
@@ -15611,7 +14624,6 @@ def test_key_use_is_written_once_an_hour_and_a_removed_account_visits(busy):
         if later == 2 * rt.HOUR:
             mend()
 
-
 def test_fault_of_ours_in_a_page_or_the_api_is_logged(world, visitor, caplog):
     """Review: the page said that the log has the details, and it had none under another server."""
     world.track("github", "o/p", release("1.0"))
@@ -15623,13 +14635,11 @@ def test_fault_of_ours_in_a_page_or_the_api_is_logged(world, visitor, caplog):
     assert world.ask("GET", "/v1/projects", status=500) == {"message": "Internal Server Error", "code": 500}
     assert "Traceback" in caplog.text and world.key not in caplog.text
 
-
 def test_what_is_kept_of_strangers_names_is_bounded():
     recent = rt.Recent[int, str](3)
     for name in (1, 2, 3, 1, 4):
         recent[name] = str(name)
     assert recent == {3: "3", 1: "1", 4: "4"}
-
 
 # Stores that cannot be used
 
@@ -15644,23 +14654,19 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     assert [one.name for one in path.parent.iterdir()] == [path.name]
     return path
 
-
 def overwritten(path: pathlib.Path, at: int, data: bytes) -> None:
     with open(path, "r+b") as file:
         file.seek(at)
         file.write(data)
-
 
 def as_folder(path: pathlib.Path) -> None:
     path.unlink()
     path.mkdir()
     (path / "inside").write_text("x")
 
-
 def contents(folder: pathlib.Path) -> dict[str, Any]:
     """All that is in a folder, byte for byte."""
     return {str(path.relative_to(folder)): (path.stat().st_mode, path.is_file() and path.read_bytes()) for path in folder.rglob("*")}
-
 
 def test_store_that_cannot_be_used_ends_commands_with_one_line(sound, tmp_path):
     for what, (damage, advice) in {     # what was done to the file, what the line advises
@@ -15702,7 +14708,6 @@ def test_store_that_cannot_be_used_ends_commands_with_one_line(sound, tmp_path):
         rt.Store(":memory:")
     assert not (tmp_path / "copy.db").exists()
 
-
 @pytest.mark.slow
 def test_store_without_permission_ends_serve_and_commands_with_one_line(sound, tmp_path):
     if not os.geteuid() and not shutil.which("setpriv"):
@@ -15724,7 +14729,6 @@ def test_store_without_permission_ends_serve_and_commands_with_one_line(sound, t
             assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1), ended.stderr
             assert "writable" in ended.stderr and contents(folder) == before
 
-
 def break_pages(path: str, *tables: str) -> None:
     """Overwrite the first page of these tables and of their indexes, as a failing disk may."""
     with contextlib.closing(sqlite3.connect(path)) as store:
@@ -15733,7 +14737,6 @@ def break_pages(path: str, *tables: str) -> None:
                                                  "(SELECT value FROM json_each(?))", (json.dumps(tables),))]
     for page in pages:
         overwritten(pathlib.Path(path), (page - 1) * size, random.Random(page).randbytes(size))
-
 
 def test_store_with_broken_pages_answers_503_for_them_alone(tmp_path):
     # The file opens, and is found to be damaged when it is read
@@ -15770,7 +14773,6 @@ def test_store_with_broken_pages_answers_503_for_them_alone(tmp_path):
             assert (status, out, err.count("\n")) == (1, "", 1) and "restore a backup" in err
         world.close()
 
-
 # Disks that are full, locks that are held
 
 @pytest.fixture
@@ -15784,7 +14786,6 @@ def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
-
 @contextlib.contextmanager
 def filled(path: str) -> Iterator[None]:
     """The disk of a store is full."""
@@ -15795,16 +14796,13 @@ def filled(path: str) -> Iterator[None]:
     yield
     filler.unlink()
 
-
 def copied_over(path: str) -> None:
     shutil.copy(path, f"{path}.copy")
     os.replace(f"{path}.copy", path)
 
-
 STORE_FAULTS: dict[str, tuple[Callable[[str], Any], str]] = {       # what happens to the file, and what is said
     "full": (filled, "full"), "locked": (locked, "is locked"), "deleted": (os.unlink, "moved, deleted or replaced"),
     "moved": (lambda path: os.rename(path, f"{path}.moved"), "moved, deleted or replaced"), "replaced": (copied_over, "moved, deleted or replaced")}
-
 
 @pytest.mark.parametrize("fault", [name if name != "locked" else pytest.param(name, marks=pytest.mark.slow) for name in STORE_FAULTS])
 def test_store_fault_is_503_and_one_line_until_it_is_over(request, tmp_path, fault):
@@ -15838,7 +14836,6 @@ def test_store_fault_is_503_and_one_line_until_it_is_over(request, tmp_path, fau
         assert_sound(world.db)
     world.close()
 
-
 def test_store_log_stays_small_while_it_is_read_and_written(empty_store):
     account = fill_with_notes(empty_store, 1)
     project, is_over, biggest = empty_store.projects.page(account.id, "name", False)[0][0], threading.Event(), [0]
@@ -15857,7 +14854,6 @@ def test_store_log_stays_small_while_it_is_read_and_written(empty_store):
         assert [reader.result() for reader in reading] == [None] * 2
     assert 0 < biggest[0] < 8 * rt.MIB         # 12 MiB were written
 
-
 # Killed in a migration and in a backup
 
 def found_in(path: pathlib.Path) -> tuple[Any, ...]:
@@ -15868,9 +14864,7 @@ def found_in(path: pathlib.Path) -> tuple[Any, ...]:
                 set(store.execute("SELECT name, coalesce(sql, '') FROM sqlite_schema")),
                 [store.execute(f"SELECT id FROM {table} ORDER BY id").fetchall() for table in ("account", "project", "release")])
 
-
 MIGRATE = f"import releasetrack as rt, sys; rt.Store(sys.argv[1], migrations={{**rt.MIGRATIONS, **{NEXT_SCHEMA!r}}}).close()"
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("work", ["migration", "backup"])
@@ -15917,7 +14911,6 @@ def test_copy_killed_at_any_point_is_whole_or_not_there(tmp_path, work):
 #
 # Whatever comes over the wire: the API as ``serve`` runs it answers a Message, and goes on.
 
-
 class Unclosed(io.BytesIO):
     """Bytes that answers are read from, one after another; each would close them. It passes for their socket."""
 
@@ -15926,7 +14919,6 @@ class Unclosed(io.BytesIO):
 
     def close(self) -> None:
         pass
-
 
 def send_raw(address: str, data: bytes, *methods: str) -> list[rt.Answer]:
     """Every answer until the server closes, to bytes that are sent as they are; those of ``methods`` other than GET."""
@@ -15946,7 +14938,6 @@ def send_raw(address: str, data: bytes, *methods: str) -> list[rt.Answer]:
         found.append(rt.Answer(address, answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()))
     assert found, "no answer"
     return found
-
 
 def fault_of(reply: rt.Answer, is_api: bool = True, has_body: bool = True) -> str | None:
     """What is wrong with the answer to whatever was asked, if anything."""
@@ -15973,7 +14964,6 @@ def fault_of(reply: rt.Answer, is_api: bool = True, has_body: bool = True) -> st
             return "errors is no list of texts"
     return "it is no Message" if reply.status >= 400 and value != wanted else None
 
-
 @dataclasses.dataclass
 class Asked:
     """A request of the fuzz."""
@@ -15996,7 +14986,6 @@ class Asked:
     def is_api(self) -> bool:
         """Whether it is plainly one to the API, which answers JSON whatever else it holds."""
         return bool(re.match("/v1(?:[/?]|$)", self.target) and re.fullmatch("[A-Z]+ [!-~]+", f"{self.method} {self.target}"))
-
 
 # Values of any field. No name of a host is among them but loopback's, so that nothing is looked up elsewhere.
 FUZZ_TEXTS = [
@@ -16030,7 +15019,6 @@ FUZZ_METHODS = ["GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRA
 API_ROUTES = [*((method, path) for path, methods in rt.ROUTES.items() for method in methods), *(
     (method, f"{word}/{{{of}}}" + (what and f"/{what}")) for word in ("projects", "project") for of in ("project", "known")
     for what, methods in rt.PROJECT_ROUTES.items() for method in methods)]
-
 
 class Fuzz:
     """Requests made of the API's routes, with something done to most of them. The pages have hostile values of their own."""
@@ -16093,7 +15081,6 @@ class Fuzz:
             literal = rng.choice([*FUZZ_LITERALS, *(json.dumps(one) for one in FUZZ_VALUES * 3)])
             asked.body = json.dumps(value | {name: "PLACE"}).replace('"PLACE"', literal).encode("utf-8", "surrogatepass")
 
-
 @pytest.mark.parametrize("count", [300, pytest.param(int(os.environ.get("RELEASETRACK_FUZZ_COUNT", "10000")), marks=pytest.mark.slow)])
 def test_fuzzed_requests_get_no_wrong_answer(live, caplog, count):
     """RELEASETRACK_FUZZ_COUNT for a longer run, RELEASETRACK_FUZZ_SEED for another one."""
@@ -16117,9 +15104,7 @@ def test_fuzzed_requests_get_no_wrong_answer(live, caplog, count):
     assert live.client.get("/v1/tags") and live.client.get("/healthz")["store"] == "ok"
     assert_sound(live.db)
 
-
 # Over the wire
-
 
 def test_odd_paths_are_answered_alike_for_all_methods(live):
     project = live.track("gitlab", "o/p", release("1.0", message="<p>x</p>"))
@@ -16138,9 +15123,7 @@ def test_odd_paths_are_answered_alike_for_all_methods(live):
             wanted, is_api = (status,) if method in ("GET", "HEAD") else (405,) if status == 200 else (status, 405), not more and target not in ("/login", "/style.css")
             assert reply.status in wanted and not fault_of(reply, is_api, method != "HEAD"), (method, target, reply)
 
-
 BEHIND = b"GET /v1/tags HTTP/1.1\r\nHost: x\r\n\r\n"
-
 
 def test_malformed_and_oversized_requests_are_refused_once_with_a_message(live):
     """Nothing behind them is read as a request. One in chunks is as good as another."""
@@ -16170,7 +15153,6 @@ def test_malformed_and_oversized_requests_are_refused_once_with_a_message(live):
     reply, = send_raw(live.address, b"GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
     assert reply.status == 200          # not 100, and then nothing
 
-
 SLOW_PATTERNS: dict[str, tuple[int, str, Any]] = {
     # case: how many at once, what each asks for, and the patterns that it sends, each time with another number
     "patterns that are long to compile (F1)":   (9, "/v1/projects/forge/o/p0", [SLOW_TO_COMPILE] * 4),
@@ -16178,7 +15160,6 @@ SLOW_PATTERNS: dict[str, tuple[int, str, Any]] = {
     "patterns that backtrack":                  (9, "/v1/projects/forge/o/p0", [BACKTRACKING] * 50),
     "feeds of projects with such patterns (F2)": (8, "/feeds/{feed}.atom", None),
 }
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SLOW_PATTERNS)
@@ -16213,7 +15194,6 @@ def test_patterns_of_one_account_hold_nobody_up(serve, db, forge, case):
         list(attacks)
     assert_prompt(times)
 
-
 @pytest.mark.slow
 def test_files_of_one_account_hold_nobody_up(world):
     """Review N1: a lock file of 128 KiB stopped the whole service for 51 s; here one is ended after five."""
@@ -16234,10 +15214,8 @@ def test_files_of_one_account_hold_nobody_up(world):
     assert_prompt(times)
     assert "1 version found" in sent("nginx:1.27")
 
-
 SLOW_FORM = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000000\r\n\r\nemail="
 SLOW_HEADERS = b"GET /v1/tags HTTP/1.1\r\nHost: x\r\nX-Long: "
-
 
 def is_closed(connection: socket.socket) -> bool:
     """Whether the other side has closed, which sends nothing else."""
@@ -16246,7 +15224,6 @@ def is_closed(connection: socket.socket) -> bool:
         return not connection.recv(65536)
     except OSError as error:
         return not isinstance(error, BlockingIOError)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count, limits", [(1100, ()), (985, ("sh", "-c", 'ulimit -n 1024; exec "$@"', "sh"))])
@@ -16274,7 +15251,6 @@ def test_slow_clients_hold_nobody_up(serve, db, forge, listen, count, limits):
         assert sum(not is_closed(one) for one in slow) <= 250 // 3 + 1, "only those that send a body are still waited for"
     assert "Traceback" not in process.said() and ("at most 724 connections at once" in process.said()) == bool(limits)
 
-
 @pytest.mark.slow
 def test_a_request_that_does_not_arrive_in_time_is_cut_off(live):
     """However it drips: ten seconds for a head, sixty for a body; thirty between two requests."""
@@ -16294,7 +15270,6 @@ def test_a_request_that_does_not_arrive_in_time_is_cut_off(live):
                         those[at].sendall(kinds[at][1])
     assert all(seconds - 1 < closed[at] < seconds + 8 for at, (_, _, seconds) in enumerate(kinds)), closed
 
-
 def answering(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
     """As many KiB as the path says, which begin with the path and what was sent."""
     head = f"{environ['PATH_INFO']} {environ['wsgi.input'].read().decode()} ".encode()
@@ -16302,11 +15277,9 @@ def answering(environ: dict[str, Any], start_response: Callable[..., Any]) -> li
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
 
-
 def request_for(path: str, body: bytes = b"", version: str = "1.1", more: str = "") -> bytes:
     method, length = ("POST", f"Content-Length: {len(body)}\r\n") if body else ("GET", "")
     return f"{method} {path} HTTP/{version}\r\nHost: x\r\n{length}{more}\r\n".encode() + body
-
 
 def test_pipelined_requests_are_answered_in_order_however_they_arrive():
     sizes = [1, 300, 1, 1024, 2, 64, 65, 1]
@@ -16333,7 +15306,6 @@ def test_pipelined_requests_are_answered_in_order_however_they_arrive():
         kept = send_raw(address, request_for("/1", version="1.0", more="Connection: Keep-Alive\r\n") + request_for("/2", version="1.0"))
         assert [len(one.body) for one in kept] == [1024, 2048]
 
-
 @pytest.mark.parametrize("count", [30, pytest.param(300, marks=pytest.mark.slow)])
 def test_clients_that_do_not_read_keep_little_memory(serve, count):
     """Nor a thread. Review N12, N13: 300 connections that asked 380 times for /v1/openapi.json took 2,604 MiB, 12 stopped every answer."""
@@ -16357,7 +15329,6 @@ def test_clients_that_do_not_read_keep_little_memory(serve, count):
             until(lambda: len(os.listdir(f"/proc/{process.process.pid}/fd")) < 60, 10)
             until(lambda: memory_of(process) < before + 10, 70)
     assert "Traceback" not in process.said()
-
 
 @pytest.mark.slow
 def test_an_answer_may_be_read_slowly_but_not_left_unread():
@@ -16385,7 +15356,6 @@ def test_an_answer_may_be_read_slowly_but_not_left_unread():
                 read = sum(len(part) for part in iter(lambda: silent.recv(65_536), b""))
                 assert read < rt.MIB, "the rest was not kept for it"
 
-
 def test_an_address_has_a_quarter_of_the_connections_and_a_trusted_proxy_all(live):
     live.service.config.set("trusted_proxy", ["127.0.0.4"])
     with contextlib.ExitStack() as stack:
@@ -16393,7 +15363,6 @@ def test_an_address_has_a_quarter_of_the_connections_and_a_trusted_proxy_all(liv
             those = connected(stack, live.address, 270, source)
             until(lambda: sum(map(is_closed, those)) == 270 - kept)
         assert live.client.get("/v1/tags") == {"tags": []}
-
 
 @pytest.mark.slow
 def test_requests_that_wait_for_other_servers_hold_nobody_up(live, monkeypatch):
@@ -16420,7 +15389,6 @@ def test_requests_that_wait_for_other_servers_hold_nobody_up(live, monkeypatch):
     assert_prompt([one.result() for one in times])
     assert statuses["save", 303] == 8 and statuses["test", 429] >= 4, statuses
     assert len(live.store.destinations.of_account(live.account.id, kind="webhook")) == 8
-
 
 def test_of_a_long_note_the_beginning_alone_is_read():
     """What people see is shorter; hostile markup of 256 KiB would take a second for each message."""

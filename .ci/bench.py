@@ -89,10 +89,8 @@ AT_ONCE = 32                        # requests under way to it, of the program a
 # took 0.77 s and 0.5 s. So it counts as this many times the pool:
 NVCHECKER, NVCHECKER_CPU = 2.2, 1.8
 
-
 class BenchError(Exception):
     """Something that keeps a row from being measured, in words."""
-
 
 @functools.cache
 def program() -> Any:
@@ -109,7 +107,6 @@ def program() -> Any:
 #
 # A process of its own that asks a server as fast as it answers, over kept-alive connections with one
 # request under way each.
-
 
 class Asker:
     """A connection with one request under way."""
@@ -144,14 +141,12 @@ class Asker:
             pass
         return status
 
-
 def requests_of(job: dict[str, Any]) -> Iterator[bytes]:
     """The job's requests, over and over; where it has a ``first`` number, that and the following filled in."""
     texts = [text.encode() for text in job["requests"]]
     if "first" not in job:
         return itertools.cycle(texts)
     return (texts[0] % number for number in itertools.count(job["first"]))
-
 
 def ask_until(end: float, askers: Sequence[Asker], requests: Iterator[bytes],
               status: bytes) -> Iterator[tuple[float, float]]:
@@ -182,11 +177,9 @@ def ask_until(end: float, askers: Sequence[Asker], requests: Iterator[bytes],
                 poll.unregister(asker.socket)
                 asker.socket.close()
 
-
 def percentile(values: Sequence[float], hundredth: int) -> float:
     """Of values that are sorted, of which there is one at least."""
     return values[len(values) * hundredth // 100]
-
 
 def ask_all(job: dict[str, Any]) -> dict[str, float]:
     """Requests a second, and the 50th and 99th percentile of their times in milliseconds.
@@ -203,7 +196,6 @@ def ask_all(job: dict[str, Any]) -> dict[str, float]:
     return {"rate": len(took) / job["seconds"], "p50": 1000 * percentile(took, 50),
             "p99": 1000 * percentile(took, 99)}
 
-
 def post_all(job: dict[str, Any]) -> dict[str, float]:
     """Signed POSTs a second by a bare loop around ``urlopen``. ``job``: url, count, body."""
     secret, body = b"whsec_" + b"0" * 44, job["body"].encode()
@@ -216,7 +208,6 @@ def post_all(job: dict[str, Any]) -> dict[str, float]:
         with urllib.request.urlopen(request, timeout=15) as answer:
             answer.read()
     return {"rate": job["count"] / (time.perf_counter() - begin)}
-
 
 def fetch_all(job: dict[str, Any]) -> dict[str, float]:
     """Seconds and CPU seconds of a plain pool that fetches answers and parses them. ``job``: url, count, threads."""
@@ -234,7 +225,6 @@ def fetch_all(job: dict[str, Any]) -> dict[str, float]:
 #
 # The floor, which is a server that does nothing; the receivers of deliveries, one process that
 # answers 204 at once, or never below /hang; the forge that is polled. Each prints its port.
-
 
 def serve_floor() -> None:
     """A bare bottle app that answers a fixed 300-byte JSON, or at /rows 20 rows of a database as JSON, under the
@@ -262,12 +252,10 @@ def serve_floor() -> None:
     print(address.rpartition(":")[2], flush=True)
     server.run()
 
-
 def length_of(head: bytes) -> int:
     """Bytes of the body that follows a request's head, which is in lower case."""
     _, mark, length = head.partition(b"\r\ncontent-length:")
     return int(length.split(b"\r", 1)[0]) if mark else 0
-
 
 class Receiver:
     """What was received since ``/forget`` was asked for; ``/seen`` says it."""
@@ -307,7 +295,6 @@ class Receiver:
         client.sendall(answer)
         return None if answer and b"connection: close" in head else b""
 
-
 def serve_receiver() -> None:
     """Receive for ever."""
     receiver, poll = Receiver(), selectors.DefaultSelector()
@@ -333,7 +320,6 @@ def serve_receiver() -> None:
                 del unread[client]
             else:
                 unread[client] = rest
-
 
 class Peer(asyncio.Protocol, abc.ABC):
     """A connection to a server that says at ``/seen`` what it has seen since ``/forget`` was asked for; after
@@ -397,7 +383,6 @@ class Peer(asyncio.Protocol, abc.ABC):
             self._transport.abort()
         return LATE if fault == 2 else None
 
-
 class Forge(Peer):
     """A connection to a GitLab that has the same RELEASES releases of every project. Its answers take LATENCY.
 
@@ -439,7 +424,6 @@ class Forge(Peer):
                     self.began_at + at, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z"))
                 for at in range(newest, max(0, newest - SHOWN), -1)]
 
-
 class Inbox(Peer):
     """A connection to a receiver that takes TAKES seconds for a delivery and remembers it; /faulty/ may stumble."""
 
@@ -465,7 +449,6 @@ class Inbox(Peer):
             about[1] += 1
             self.answer(head, self.ACCEPTED, TAKES + late)
 
-
 def answer_of(value: Any, is_packed: bool = False) -> bytes:
     """200 with a value as JSON, gzipped where ``is_packed``."""
     body, packed = json.dumps(value).encode(), ""
@@ -473,7 +456,6 @@ def answer_of(value: Any, is_packed: bool = False) -> bytes:
         body, packed = gzip.compress(body), "Content-Encoding: gzip\r\n"
     return (f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nETag: \"1\"\r\n{packed}"
             f"Content-Length: {len(body)}\r\n\r\n").encode() + body
-
 
 def gitlab_release(version: str, date: str, at: int = 0, files: int = 0) -> dict[str, Any]:
     """An entry of a list by https://docs.gitlab.com/api/releases/."""
@@ -486,12 +468,10 @@ def gitlab_release(version: str, date: str, at: int = 0, files: int = 0) -> dict
              "url": f"https://example.org/files/{hashlib.sha1(b'%d' % number).hexdigest()}/{at}.tar.gz"}
             for number in range(files)]}}
 
-
 def gitlab_releases(files: int) -> list[dict[str, Any]]:
     """RELEASES of them, newest first; each has so many files."""
     return [gitlab_release(f"v1.{at}.0", f"2026-01-{at % 28 + 1:02}T{at // 28:02}:00:00.000Z", at, files)
             for at in reversed(range(RELEASES))]
-
 
 def serve_peers(protocol: type[Peer]) -> None:
     """Answer for ever."""
@@ -500,7 +480,6 @@ def serve_peers(protocol: type[Peer]) -> None:
         print(server.sockets[0].getsockname()[1], flush=True)
         await server.serve_forever()
     asyncio.run(serve())
-
 
 def serve_forge() -> None:
     """Answer for ever."""
@@ -513,7 +492,6 @@ def serve_forge() -> None:
 #
 # What the program is given to serve and to send, written through its own Store.
 
-
 @dataclasses.dataclass(frozen=True)
 class Filled:
     """A store with an account of an administrator: its file, a key, a token of a browser, the ids of its projects."""
@@ -523,16 +501,13 @@ class Filled:
     token: str
     ids: tuple[str, ...]
 
-
 def project_name(number: int) -> str:
     return f"owner-{number % 7}/project-{number}"
-
 
 def fill(path: pathlib.Path, count: int) -> Filled:
     """A new store of so many projects with RELEASES releases each, none of them due for a check. The Store writes
     TEMPLATES of them, and the others are copies of those."""
     return grow(fill_by_store(path, min(count, TEMPLATES)), count)
-
 
 def fill_by_store(path: pathlib.Path, count: int) -> Filled:
     """The same, all written by the Store; it takes 5 ms a project."""
@@ -553,7 +528,6 @@ def fill_by_store(path: pathlib.Path, count: int) -> Filled:
     store.close()
     return Filled(path, key.secret, token, tuple(ids))
 
-
 # What a project is kept in: the table, which of its rows are a template's, and what a copy has instead.
 COPIED = (
     ("source", "id = :old", {"id": ":new", "key": ":name", "name": ":name"}),
@@ -565,10 +539,8 @@ COPIED = (
           WHERE copy.source_id = :new AND template.id = note.release_id)"""}),
 )
 
-
 def columns_of(db: sqlite3.Connection, table: str) -> list[str]:
     return [name for name, in db.execute("SELECT name FROM pragma_table_info(?)", (table,))]
-
 
 def grow(store: Filled, count: int) -> Filled:
     """The store with so many projects, all that came in one transaction. Its own are the templates of the others."""
@@ -583,7 +555,6 @@ def grow(store: Filled, count: int) -> Filled:
                            f"WHERE {condition} ORDER BY rowid", copies)
     return dataclasses.replace(store, ids=(*store.ids, *(copy["id"] for copy in copies)))
 
-
 def install(store: Filled, count: int) -> Filled:
     """The store, with an old version of so many of its projects installed at a place, compared."""
     rt = program()
@@ -595,7 +566,6 @@ def install(store: Filled, count: int) -> Filled:
     opened.stop()
     return store
 
-
 def check_copies(folder: pathlib.Path) -> None:
     """Raise BenchError unless a store with copies is as the Store itself would have written it."""
     count = TEMPLATES + 10
@@ -603,7 +573,6 @@ def check_copies(folder: pathlib.Path) -> None:
     for table, rows in written.items():
         if rows != copied[table]:
             raise BenchError(f"copies in the table {table} are not as the Store writes them")
-
 
 def kept_in(store: Filled) -> dict[str, list[str]]:
     """What stands in the tables of projects, random ids aside; of an instant whether there is one."""
@@ -617,14 +586,12 @@ def kept_in(store: Filled) -> dict[str, list[str]]:
                 for row in db.execute(f"SELECT {', '.join(columns)} FROM {table}"))
     return found
 
-
 def record(store: Any, source_id: int, releases: Sequence[Any] = (), **found: Any) -> None:
     """Record what a check found, the next one in a day."""
     if not store.sources.claim([source_id], "bench", time.time()):
         raise BenchError(f"source {source_id} could not be claimed")
     store.sources.record_check(source_id, "bench", program().CheckResult(
         time.time() + 86400, after={one.version: one for one in releases}, **found))
-
 
 def add_sources(path: pathlib.Path, count: int, urls: Sequence[str] = ()) -> None:
     """Track so many projects of the forge, none of them due for a check; each tells one of the webhooks at the URLs,
@@ -639,13 +606,11 @@ def add_sources(path: pathlib.Path, count: int, urls: Sequence[str] = ()) -> Non
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE source SET next_check_at = ? WHERE provider = 'forge'", (time.time() + 86400,))
 
-
 def add_webhooks(store: Any, account_id: str, urls: Sequence[str]) -> list[str]:
     """The ids of new webhooks at the URLs."""
     rt = program()
     return [store.destinations.add(rt.Destination(
         rt.make_id(), account_id, "webhook", url, rt.read_settings("webhook", [("url", url)]), rt.make_signing_secret())).id for url in urls]
-
 
 def add_deliveries(path: pathlib.Path, count: int, urls: Sequence[str]) -> None:
     """Let so many deliveries of 1 KiB wait in a store, jitter evenly over webhooks at the URLs."""
@@ -662,7 +627,6 @@ def add_deliveries(path: pathlib.Path, count: int, urls: Sequence[str]) -> None:
             for number in range(at, count, PROJECTS)])
     store.close()
 
-
 def body_of_1_kib(rt: Any, subscriber: Any) -> dict[str, Any]:
     """The standard body of an event, its note filled up until it is 1,024 bytes of JSON."""
     note = rt.Note("v2.0.0", "", "https://example.org/")
@@ -676,18 +640,15 @@ def body_of_1_kib(rt: Any, subscriber: Any) -> dict[str, Any]:
 #
 # Each is started here and ended by its own handle.
 
-
 def quiet_environment() -> dict[str, str]:
     """The environment without proxies, which nothing on loopback shall go through, and with compiled files kept, as
     Python does."""
     return {name: value for name, value in os.environ.items()
             if not name.lower().endswith("_proxy") and name != "PYTHONDONTWRITEBYTECODE"}
 
-
 def own_command(task: str) -> list[str]:
     """The command that runs a task of TASKS."""
     return [sys.executable, str(pathlib.Path(__file__).resolve()), task]
-
 
 @contextlib.contextmanager
 def running(command: Sequence[str], log: pathlib.Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
@@ -704,7 +665,6 @@ def running(command: Sequence[str], log: pathlib.Path) -> Iterator[tuple[subproc
         finally:
             end(process)
 
-
 def end(process: subprocess.Popen[str]) -> None:
     """End a process, by force where it takes longer than 10 seconds."""
     process.terminate()
@@ -714,7 +674,6 @@ def end(process: subprocess.Popen[str]) -> None:
         process.kill()
         process.communicate()
 
-
 def told(task: str, job: dict[str, Any]) -> dict[str, float]:
     """What a task found out in a process of its own. Raises BenchError with what it complained of."""
     done = subprocess.run(own_command(task), input=json.dumps(job), capture_output=True, text=True,
@@ -723,26 +682,21 @@ def told(task: str, job: dict[str, Any]) -> dict[str, float]:
         raise BenchError((done.stderr.strip().splitlines() or [f"{task} failed"])[-1])
     return json.loads(done.stdout)
 
-
 def resident_mib(process_id: int) -> float:
     """MiB of memory that a process holds, by https://man7.org/linux/man-pages/man5/proc_pid_status.5.html."""
     return _memory_mib(process_id, "VmRSS")
-
 
 def highest_mib(process_id: int) -> float:
     """The most MiB that a process held since ``forget_highest``."""
     return _memory_mib(process_id, "VmHWM")
 
-
 def _memory_mib(process_id: int, name: str) -> float:
     status = pathlib.Path(f"/proc/{process_id}/status").read_text("utf-8")
     return int(status.split(f"{name}:")[1].split()[0]) / 1024
 
-
 def forget_highest(process_id: int) -> None:
     """By https://man7.org/linux/man-pages/man5/proc_pid_clear_refs.5.html."""
     pathlib.Path(f"/proc/{process_id}/clear_refs").write_text("5", "utf-8")
-
 
 def cpu_seconds(process_id: int) -> float:
     """What a process has computed, by https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html."""
@@ -754,7 +708,6 @@ def cpu_seconds(process_id: int) -> float:
 #
 # What the rows are made of. Every method measures once; ``in_turn`` repeats it beside its floor.
 
-
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """A row's figure and floor in the row's unit, and their ratio; None: there is none."""
@@ -765,7 +718,6 @@ class Outcome:
     figures: tuple[float, ...] = ()     # of each run
     ratios: tuple[float, ...] = ()
 
-
 def outcome(pairs: Sequence[tuple[float, float]]) -> Outcome:
     """The medians of what was measured in turn, ``(floor, figure)`` each."""
     floors, figures = zip(*pairs)
@@ -773,14 +725,11 @@ def outcome(pairs: Sequence[tuple[float, float]]) -> Outcome:
                    statistics.median(figures) / statistics.median(floors), figures,
                    tuple(figure / floor for floor, figure in pairs))
 
-
 def measured_once(figure: float) -> Outcome:
     return Outcome(figure, figures=(figure,))
 
-
 def in_turn(figure: Callable[[], float], floor: Callable[[], float]) -> Outcome:
     return outcome([(floor(), figure()) for _ in range(RUNS)])
-
 
 def both_in_turn(figure: Callable[[], dict[str, float]],
                  floor: Callable[[], dict[str, float]]) -> dict[str, Outcome]:
@@ -788,7 +737,6 @@ def both_in_turn(figure: Callable[[], dict[str, float]],
     runs = [(floor(), figure()) for _ in range(RUNS)]
     return {name: outcome([(of_floor[name], of_figure[name]) for of_floor, of_figure in runs])
             for name in runs[0][0] if name in runs[0][1]}
-
 
 @dataclasses.dataclass(frozen=True)
 class Ask:
@@ -812,7 +760,6 @@ class Ask:
                  for at, id_ in enumerate(store.ids)]
         return [head % path + "\r\n" for path in dict.fromkeys(paths)]
 
-
 BY_ID = Ask("/v1/projects/{id}")
 BY_NAME = Ask("/v1/projects/bench/{name}")
 PROJECT_PAGE = Ask("/v1/projects")
@@ -826,7 +773,6 @@ UPDATES_PAGE = Ask("/updates", is_page=True)
 JOURNAL = Ask("/deliveries", is_page=True)
 SEARCH = Ask("/v1/projects/search?q=no-such-name")
 ADD_TAG = Ask("/v1/tags", body='{"name": "tag %012d"}')
-
 
 @dataclasses.dataclass(frozen=True)
 class Tracking:
@@ -864,7 +810,6 @@ class Tracking:
             time.sleep(0.05)
         return checked[1]
 
-
 class Inside:
     """The program's application on a store, called in this process: what an answer takes, without the server, the
     sockets and other threads, is told apart far more finely."""
@@ -889,7 +834,6 @@ class Inside:
                 raise BenchError(f"{ask.path} was answered {said[0]}")
         return 1e6 * statistics.median(took)
 
-
 def environ_of(text: str) -> dict[str, Any]:
     """A request without a body, as PEP 3333 hands it to an application."""
     first, *headers = text.strip().split("\r\n")
@@ -902,7 +846,6 @@ def environ_of(text: str) -> dict[str, Any]:
                 for name, value in (header.split(": ", 1) for header in headers)}
     wsgiref.util.setup_testing_defaults(environ)
     return environ
-
 
 class Stage:
     """The processes and stores of one run, each made when it is first needed."""
@@ -951,7 +894,6 @@ class Stage:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"http://127.0.0.1:{port}/{path}", timeout=PATIENCE) as answer:
             return json.loads(answer.read() or "null")
-
 
 class Bench(Stage):
     """What the rows of the table measure."""
@@ -1292,14 +1234,11 @@ class Bench(Stage):
 #
 # The rows: what is measured, and what it has to reach.
 
-
 WIDTH = 56      # of a row's name
-
 
 def shown(value: float | None, digits: int) -> str:
     """A number in four digits or so; "-" for none."""
     return "-" if value is None else f"{value:,.{digits if value < 100 else 0}f}"
-
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -1333,7 +1272,6 @@ class Row:
             return ""
         runs = found.figures if self.is_absolute else found.ratios
         return f"  missed ({shown(min(runs), 2)} to {shown(max(runs), 2)})"
-
 
 ROWS = (
     #   what                                                 unit     measured by                             target
@@ -1403,7 +1341,6 @@ ROWS = (
     Row("the store: bytes of a release without note",        "bytes", lambda b: b.bytes_of_release(), None, 250, True),
 )
 
-
 def line_of(row: Row, bench: Bench) -> tuple[str, bool]:
     """``(the row's line, whether it could be measured)``."""
     try:
@@ -1413,14 +1350,12 @@ def line_of(row: Row, bench: Bench) -> tuple[str, bool]:
     return (f"{row.what:<{WIDTH}}{shown(found.figure, 2):>9}{shown(found.floor, 2):>9} {row.unit:<9}"
             f"{shown(found.ratio, 3):>7}  {row.target():<9}{row.mark(found)}"), True
 
-
 @contextlib.contextmanager
 def on_stage() -> Iterator[tuple[pathlib.Path, contextlib.ExitStack]]:
     """A temporary folder, and what ends all that was started there, also when this process is told to end."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="releasetrack-bench-") as folder, contextlib.ExitStack() as stack:
         yield pathlib.Path(folder), stack
-
 
 def main() -> int:
     """Print the table; 0 when every row could be measured."""
@@ -1461,10 +1396,8 @@ WATCHED = 64                            # sources whose news are told
 SCANNED = 5                             # of which installed versions are reported
 DISK_MIB = 32
 
-
 class Skipped(Exception):
     """Something that cannot be tried here, in words."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Answered:
@@ -1478,7 +1411,6 @@ class Answered:
     @property
     def is_accepted(self) -> bool:
         return 200 <= self.status < 400
-
 
 class Visitor:
     """A client that asks by one connection, one request every so many seconds, as long as its context lasts."""
@@ -1521,7 +1453,6 @@ class Visitor:
         """How many answers have a status that is meant."""
         return sum(should_notify(one.status) for one in self.answers)
 
-
 @contextlib.contextmanager
 def dripping(port: int, count: int) -> Iterator[None]:
     """So many connections of another address that send a header which does not end, a byte a second each."""
@@ -1548,7 +1479,6 @@ def dripping(port: int, count: int) -> Iterator[None]:
             is_over.set()
             thread.join()
 
-
 @contextlib.contextmanager
 def small_disk(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     """A file system in memory of DISK_MIB. Raises Skipped."""
@@ -1563,13 +1493,11 @@ def small_disk(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
-
 def fill_up(path: pathlib.Path) -> None:
     """Write a file until the disk is full to the last page."""
     with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(4096))
-
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
@@ -1586,7 +1514,6 @@ class Sample:
         status = pathlib.Path(f"/proc/{process_id}/status").read_text("utf-8")
         return cls(time.monotonic(), resident_mib(process_id), len(os.listdir(f"/proc/{process_id}/fd")),
                    int(status.split("Threads:")[1].split()[0]), os.path.getsize(f"{path}-wal") / 2**20)
-
 
 class Soak(Stage):
     """The trials; each returns its figures by the keys of its rows."""
@@ -1840,7 +1767,6 @@ class Soak(Stage):
                 "files rise": warm[-1].files - warm[0].files,
                 "threads": warm[-1].threads, "log": max(one.log for one in samples), **self._books(path)}
 
-
 @dataclasses.dataclass(frozen=True)
 class Promise:
     """A row of a trial: the key of its figure, what that is, and what passes; neither: any figure does."""
@@ -1861,7 +1787,6 @@ class Promise:
         if self.is_none:
             return figure == 0
         return self.target(is_long) == "-" or self.below is None or figure < self.below
-
 
 BOOKS = (
     Promise("published", "releases published"),
@@ -1934,7 +1859,6 @@ TRIALS: dict[str, tuple[Callable[[Soak], dict[str, float]], tuple[Promise, ...]]
     )),
 }
 
-
 def lines_of(name: str, stage: Soak) -> Iterator[tuple[str, bool]]:
     """``(a line of a trial, whether that could be tried and nothing was lost)``."""
     measure, promises = TRIALS[name]
@@ -1955,7 +1879,6 @@ def lines_of(name: str, stage: Soak) -> Iterator[tuple[str, bool]]:
         yield (f"  {row.what:<{WIDTH - 2}}{text:>9} {row.unit:<6} {row.target(stage.is_long):<7}"
                f"{'' if is_kept else '  missed'}"), is_kept or not row.is_none
 
-
 def soak(arguments: Sequence[str]) -> int:
     """Make all trials; 0 when each could be made and nothing was lost."""
     parser = argparse.ArgumentParser(prog="bench.py soak", description="Try what releasetrack.py holds up against.")
@@ -1974,14 +1897,12 @@ def soak(arguments: Sequence[str]) -> int:
                 print(line.rstrip(), flush=True)
     return 0 if is_well else 1
 
-
 def do_job(task: Callable[[dict[str, Any]], dict[str, float]]) -> None:
     """Read a job from standard input, print what came of it."""
     try:
         print(json.dumps(task(json.load(sys.stdin))))
     except (BenchError, OSError) as error:
         sys.exit(str(error))
-
 
 # What this file is started again for.
 TASKS: dict[str, Callable[[], None]] = {

@@ -62,7 +62,6 @@ ALONE = {
     "github/github3py-release-by-tag-body-html":  ("/releases", b"[%s]"),
 }
 
-
 @dataclasses.dataclass(frozen=True)
 class Case:
     """A recorded answer."""
@@ -94,7 +93,6 @@ class Case:
         """GitHub's REST is asked with a token alone; without one its feeds are."""
         return "any" if self.folder == "github" and not self.url_path.endswith(".atom") else None
 
-
 def read_cases(folder: pathlib.Path) -> Iterator[Case]:
     """Every case under a folder, sorted by id."""
     for about in sorted(folder.glob("*/*/request.json")):
@@ -103,7 +101,6 @@ def read_cases(folder: pathlib.Path) -> Iterator[Case]:
         yield Case(f"{about.parent.parent.name}/{about.parent.name}", request["url_path"],
                    frozenset(unquote(urlsplit(url).path) for url in urls),
                    json.loads((about.parent / "expect.json").read_text("utf-8")))
-
 
 @contextlib.contextmanager
 def replaying(folder: pathlib.Path, *flags: str) -> Iterator[str]:
@@ -116,7 +113,6 @@ def replaying(folder: pathlib.Path, *flags: str) -> Iterator[str]:
             yield json.loads(process.stdout.readline() or "{}").get("listening") or sys.exit("replay.py does not run")
         finally:
             process.terminate()
-
 
 class Asker:
     """Asks a replay for one case: what a dialect asks is taken to where the case's answer stands."""
@@ -140,11 +136,9 @@ class Asker:
         self.is_answered |= path in self._case.paths
         return self._fetch(dataclasses.replace(request, url=url))
 
-
 def plain(markup: str) -> str:
     """A text without markup and white space."""
     return "".join(html.unescape(re.sub(r"<[^<>]*>", "", markup)).split())
-
 
 def wrong_with(release: releasetrack.Release, fact: Mapping[str, Any], is_dated_elsewhere: bool) -> Iterator[str]:
     """What a release has otherwise than the case says."""
@@ -160,7 +154,6 @@ def wrong_with(release: releasetrack.Release, fact: Mapping[str, Any], is_dated_
     if fact["note_title"] not in (None, note.title):
         yield f"its title is {note.title!r}, not {fact['note_title']!r}"
 
-
 def judged(case: Case, listing: releasetrack.Listing) -> Iterator[str]:
     """Where a listing is not what another project's own test asserts of the same answer."""
     judge, found = case.expect.get("judge") or {}, {release.version: release for release in listing.releases}
@@ -174,7 +167,6 @@ def judged(case: Case, listing: releasetrack.Listing) -> Iterator[str]:
         places = releasetrack.ranked_places(found, rules)
         if (latest := max(places, key=places.__getitem__)) != judge["latest_stable"]:
             yield f"the latest is {latest}, not {judge['latest_stable']}"
-
 
 def differences(case: Case, listing: releasetrack.Listing) -> Iterator[str]:
     """Where a listing is not what the case says."""
@@ -190,7 +182,6 @@ def differences(case: Case, listing: releasetrack.Listing) -> Iterator[str]:
         elif not is_withdrawn:
             wrong = wrong_with(found[version], fact, case.dialect in DATED_ELSEWHERE)
             yield from (f"{version}: {what}" for what in wrong)
-
 
 def outcome(case: Case, base: str, recorded: frozenset[str]) -> str:
     """How reading one case went, in words that begin with "ok" if it went well. ``recorded``: its folder's paths."""
@@ -210,7 +201,6 @@ def outcome(case: Case, base: str, recorded: frozenset[str]) -> str:
     except Exception as error:      # a fault of the program's, and this is where such are looked for
         found, said = [f"no ProviderError but {error!r}"], ""
     return "; ".join(found + ["nothing asks for it"] * (not asker.is_answered)) or f"ok, {said}"
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -233,7 +223,6 @@ def main() -> int:
                 print(f"{' '.join((case.id, *flags))}: {said}", flush=True)
     print(", ".join(f"{counts[word]} {word}" for word in ("ok", "not asked for", "differ")))
     return 1 if counts["differ"] else 0
-
 
 if __name__ == "__main__":
     sys.exit(main())
