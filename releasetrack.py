@@ -161,6 +161,7 @@ RETRY_MAX_WAIT, RETRY_WINDOW = 6 * HOUR, 3 * DAY
 RETRY_MIN_ATTEMPTS = 10                 # failures before a delivery is given up, however long it took
 DELIVERY_RETENTION = 30 * DAY           # deliveries and attempts
 SENT_LIMIT = 16 * KIB                   # characters of a request that are kept with its delivery
+NOTES_WAITS = 10 * MINUTE, HOUR, 6 * HOUR, DAY      # until the note of a new tag is looked for again
 FAILURE_ALERT_AFTER = 10, 3 * DAY       # failed checks, and seconds of failing, before accounts are notified
 SECRET_OVERLAP = 1 * DAY                # for which a webhook's previous secret signs beside the current one
 RESEND_SPACING = 0.1                    # seconds between a destination's deliveries that are resent together
@@ -839,6 +840,32 @@ def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, 
             steps[version] = ("major", "minor", "patch")[min(first, 2)]
     return steps
 
+def same_releases(tags: Iterable[str], releases: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+    """By an image's tag its release in a repository, of ``releases``, newest first: one with the same numbers
+    and stage, never the nearest. Of several the one that is called like the tag, then like one of ``names``,
+    then the shortest. A tag whose numbers others continue moves, and has none."""
+    def key_of(one: VersionParts, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+        return numbers, one.stages, frozenset(PRERELEASE_WORDS.keys() & _TOKEN.findall(one.before))
+    own = {"", *(re.sub("[^a-z0-9]", "", name.rpartition("/")[2].lower()) for name in names)}
+    there, found = dict[Any, list[tuple[str, VersionParts]]](), dict[str, str]()
+    for release in releases:
+        parts = version_parts(unquote(release))
+        for numbers in (parts.numbers, (*parts.numbers[:3], "*")):
+            there.setdefault(key_of(parts, numbers), []).append((release, parts))
+    read = {tag: IMAGES.parts(tag) for tag in tags}
+    continued = {(), *(mine.numbers[:at] for mine in read.values() for at in range(len(mine.numbers)))}
+    for tag, mine in read.items():
+        last = str(mine.numbers[-1]) if mine.numbers else ""
+        cut = mine.numbers[:-1] if re.fullmatch("0|20[0-9]{6}", last) else ()       # 4.7.0, 26.05.20260608
+        for numbers in (mine.numbers, cut, (*mine.numbers, "*")) if mine.numbers not in continued else ():
+            fit = [one for one in there.get(key_of(mine, numbers), ())
+                   if not mine.counter or one[1].counter in ((), mine.counter)]
+            if fit and (numbers == mine.numbers or len({parts.name for _, parts in fit}) == 1):
+                found.setdefault(tag, min(fit, key=lambda one: (
+                    one[0] != tag, one[0] != f"v{tag}", one[1].name.replace("-", "") not in own, len(one[0]),
+                    ))[0])
+    return found
+
 
 # == values ====================================================================
 # What the rooms hand to each other: frozen records and errors; times, ids and the text of notes; and one
@@ -1084,6 +1111,7 @@ class Note:
     message: str                # HTML of the provider's, untrusted
     url: str
     original: str = ""          # what the message was rendered from, if the provider has it
+    mark: int = 0               # of a copy, the fingerprint of what it was copied from; -1 for a link alone
 
     def as_json(self) -> dict[str, Any]:
         """The contract's Release Note, without control characters, each of which would be six of JSON."""
@@ -1094,7 +1122,7 @@ class Note:
     def fingerprint(self) -> int:
         """Differs between notes, but not between renderings of one note."""
         text = f"{self.title}\0{self.original or self.message}".encode("utf-8", "surrogatepass")
-        return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big")
+        return self.mark or int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big")
 
 @dataclasses.dataclass(frozen=True)
 class Release:
@@ -1274,6 +1302,9 @@ INSTANT = ValueType(
     _instant_to_come, {"type": ["string", "null"], "format": "date-time"},
     lambda days: timestamp(time.time() + _whole(0, 365)(days) * DAY) if days != "0" else "",
     to_json=lambda at: at and timestamp(at))
+SOURCE = ValueType(lambda value: any_text(3 * NAME_LIMIT).read(
+    f"{value.get('provider')} {value.get('name')}" if isinstance(value, Mapping) else value).strip(),
+    {"type": ["object", "string", "null"], "maxLength": 3 * NAME_LIMIT, "pattern": STORABLE})
 TIME_ZONE = ValueType(lambda name: time_zone_of(name) and name, {"type": "string"})
 HOUR_OR_NONE = ValueType(
     lambda value: None if value == "" else _whole(0, 23)(str(value)), {"type": ["integer", "string"]},
@@ -1317,6 +1348,8 @@ PROJECT_OPTIONS = (
     Option("email_notification", "Email schedule", one_of({**SCHEDULE_NAMES, "default": "Account default"}),
            "Notify", flags=("--email",)),
     Option("note", "Note (added to every notification)", any_text(10_000, "textarea"), "Labels"),
+    Option("notes_from", "Notes from", SOURCE, "Labels", "The repository whose notes an image gets, such as "
+           "github grafana/grafana, or none; empty: what is found.", shape="SOURCE"),
     Option("skipped_version", "Ignore this version until a newer one comes", any_text(NAME_LIMIT),
            hint="'' for none.", flags=("--skip",), shape="VERSION"),
     Option("snoozed_until", "Ignore what is behind for so many days", INSTANT, hint="0 ends it.",
@@ -1495,6 +1528,9 @@ class Project:
     snoozed_until: float | None = None
     version_answers: tuple[tuple[str, bool], ...] = ()      # a version, and whether those like it follow mine
     alerted: tuple[str, ...] = ()       # what there were notifications of: rank, flaw and place of each
+    notes_from: str = ""            # of an image, as of its Source
+    notes_state: str = ""
+    notes_source: str = ""          # "provider name" of what it gets notes from
     revision: int = dataclasses.field(default=0, compare=False)     # of all that its rules are applied to
 
     @classmethod
@@ -1563,10 +1599,13 @@ class Project:
 
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
-        about = {"id": self.id, "name": self.name, "provider": self.provider, "url": url}
+        used = (self.notes_from or self.notes_source).split(" ", 1)
+        about: dict[str, Any] = {"id": self.id, "name": self.name, "provider": self.provider, "url": url}
+        if self.notes_state or used != [""]:
+            about["notes_from"] = dict(zip(("provider", "name"), used)) if used[1:] else None
         return about | drop_empty(
             **{option.name: option.type.to_json(value) for option in PROJECT_OPTIONS
-               if (value := getattr(self, option.name)) != option.default},
+               if (value := getattr(self, option.name)) != option.default and option.name != "notes_from"},
             source=self.health.as_json(),
             exclude_version_regexp=[drop_empty(value=value, inverse=inverse)
                                     for value, inverse in self.exclude_version_regexp],
@@ -1597,6 +1636,10 @@ class Source(Health):
     etag_url: str | None            # the request that ``etag`` belongs to
     etag: str | None                # of its answer; or that one's Last-Modified, where it had no ETag
     is_trusted: bool                # administrators alone track it
+    former_name: str = ""           # before it was renamed there
+    notes_from: str = ""            # of an image "provider name" or "none", as a person chose
+    notes_source_id: int | None = None      # whose notes it gets
+    labels: str = ""                # JSON: what the newest tag says of itself, and "of" which; "": not known
 
 @dataclasses.dataclass(frozen=True)
 class Destination:
@@ -1631,6 +1674,7 @@ class Subscriber:
     account: Account
     tags: tuple[Tag, ...]
     destinations: tuple[Destination, ...]
+    has_image: bool = False         # the account is notified of an image with these notes
 
 @dataclasses.dataclass(frozen=True)
 class Recipient:
@@ -1764,6 +1808,9 @@ class CheckResult:
     news: Sequence[str] = ()            # versions, new or updated, since the first check
     events: Sequence[Event] = ()
     verdicts: Mapping[str, RuleResult] = dataclasses.field(default_factory=dict)     # by project id
+    labels: str | None = None           # of an image, as of its Source; None: as before, like the next two
+    notes_source_id: int | None = None
+    notes_state: str = ""               # what is wrong with its notes
 
     @property
     def changed(self) -> list[Release]:
@@ -2353,15 +2400,18 @@ CREATE TABLE second_factor (
 ) STRICT;
 -- An id is never used twice: a check that is under way would record its result under another source.
 -- owner_id: the account in whose turn it is checked, the first that tracks it. former_name: before it was
--- renamed there.
+-- renamed there. notes_source_id, notes_state: whose notes an image gets, and what is wrong with them.
 CREATE TABLE source (
     id INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     next_check_at REAL NOT NULL, checked_at REAL, succeeded_at REAL,
     failures INTEGER NOT NULL DEFAULT 0, failing_since REAL, error TEXT,
     alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)), missing_since REAL,
     is_missing INTEGER NOT NULL DEFAULT 0 CHECK (is_missing IN (0, 1)), quota_left INTEGER, etag_url TEXT,
-    etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)
+    etag TEXT, owner_id TEXT, former_name TEXT NOT NULL DEFAULT '', notes_from TEXT NOT NULL DEFAULT '',
+    notes_source_id INTEGER REFERENCES source ON DELETE SET NULL, notes_state TEXT NOT NULL DEFAULT '',
+    labels TEXT NOT NULL DEFAULT '', UNIQUE (provider, key)
 ) STRICT;
+CREATE INDEX source_of_notes ON source (notes_source_id) WHERE notes_source_id IS NOT NULL;
 CREATE INDEX source_due_of_owner ON source (owner_id, provider, next_check_at);
 -- date is without its Z, so that 10:00:00 sorts before 10:00:00.5. found_at: NULL for history. step: of a
 -- version above the final one below it. place: among the releases of a source, the latest last.
@@ -2416,11 +2466,6 @@ CREATE TRIGGER project_passed_on AFTER DELETE ON project BEGIN
     UPDATE source
        SET owner_id = (SELECT account_id FROM project WHERE source_id = OLD.source_id ORDER BY rowid LIMIT 1)
      WHERE id = OLD.source_id AND owner_id = OLD.account_id;
-END;
--- A source goes with its last project.
-CREATE TRIGGER project_removed AFTER DELETE ON project BEGIN
-    DELETE FROM source
-     WHERE id = OLD.source_id AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.source_id);
 END;
 -- What a project's rules exclude.
 CREATE TABLE excluded_release (
@@ -2514,11 +2559,25 @@ CREATE TABLE document (
     name TEXT PRIMARY KEY, version TEXT NOT NULL, body TEXT NOT NULL, read_at REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 PRAGMA application_id = 1920234091;
-PRAGMA user_version = 9;
+PRAGMA user_version = 10;
 """
+# A source goes with its last project and the last image that gets its notes. They go where that is another.
+_TRIGGERS = "".join(f"""
+CREATE TRIGGER {name} ON {table} WHEN OLD.{column} IS NOT NULL BEGIN
+    DELETE FROM source
+     WHERE id = OLD.{column} AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = OLD.{column})
+       AND NOT EXISTS (SELECT 1 FROM source AS image WHERE image.notes_source_id = OLD.{column});{more}
+END;""" for name, table, column, more in (
+    ("project_removed AFTER DELETE", "project", "source_id", ""),
+    ("notes_removed AFTER DELETE", "source", "notes_source_id", ""),
+    ("notes_changed AFTER UPDATE OF notes_source_id", "source", "notes_source_id", """
+    DELETE FROM note WHERE OLD.notes_source_id IS NOT NEW.notes_source_id
+                       AND release_id IN (SELECT id FROM release WHERE source_id = OLD.id);
+    UPDATE release SET cve = NULL
+     WHERE source_id = OLD.id AND cve IS NOT NULL AND OLD.notes_source_id IS NOT NEW.notes_source_id;""")))
 # What brings an empty file to the present schema, and a store of each older one to the next; others are
 # refused. One that has landed is never edited: the tests hold a store of each.
-MIGRATIONS: Mapping[int, str] = {0: SCHEMA, 7: """
+MIGRATIONS: Mapping[int, str] = {0: SCHEMA.replace("\nPRAGMA", f"{_TRIGGERS}\nPRAGMA", 1), 7: """
 ALTER TABLE delivery ADD COLUMN reason TEXT NOT NULL DEFAULT '';
 UPDATE delivery SET reason = 'the release or its project was removed, or it was skipped or snoozed'
  WHERE state = 'skipped';
@@ -2553,6 +2612,14 @@ CREATE TABLE document (
     name TEXT PRIMARY KEY, version TEXT NOT NULL, body TEXT NOT NULL, read_at REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 PRAGMA user_version = 9;
+""", 9: f"""
+ALTER TABLE source ADD COLUMN notes_from TEXT NOT NULL DEFAULT '';
+ALTER TABLE source ADD COLUMN notes_source_id INTEGER REFERENCES source ON DELETE SET NULL;
+ALTER TABLE source ADD COLUMN notes_state TEXT NOT NULL DEFAULT '';
+ALTER TABLE source ADD COLUMN labels TEXT NOT NULL DEFAULT '';
+CREATE INDEX source_of_notes ON source (notes_source_id) WHERE notes_source_id IS NOT NULL;
+DROP TRIGGER project_removed;{_TRIGGERS}
+PRAGMA user_version = 10;
 """}
 # Created again after a migration; one that drops a column of theirs drops them first. They use no functions
 # of JSON, which are "unsafe" there in some versions of SQLite where trusted_schema is off.
@@ -2606,8 +2673,9 @@ def _assignments(options: Iterable[Option]) -> str:
     return ", ".join(f"{option.name} = :{option.name}" for option in options)
 
 _UPDATE_PROJECT = f"""
-    UPDATE project SET {_assignments(PROJECT_OPTIONS)}, exclude_version_regexp = :exclude_version_regexp,
-           version_answers = :version_answers, installed = :installed, places = :places,
+    UPDATE project SET {_assignments(one for one in PROJECT_OPTIONS if one.name != "notes_from")},
+           exclude_version_regexp = :exclude_version_regexp, version_answers = :version_answers,
+           installed = :installed, places = :places,
            update_state = :update_state, urgency = :urgency, revision = revision + 1,
            is_narrow = :installed != '[]' AND :notify_level != 'all',
            judged_revision = judged_revision + :has_same_rules
@@ -3380,14 +3448,23 @@ class Outbox(_Part):
 
     def due_destinations(self, now: float, kinds: Iterable[str]) -> list[Job]:
         """The destinations of these kinds with a delivery due at ``now`` that nobody serves. What was held is
-        judged now: skipped where its release is gone. What is due for digests of a destination is bound into
-        one, which stays as it is."""
+        judged now: skipped where its release is gone, or is that of an image that the account tracks. What is
+        due for digests of a destination is bound into one, which stays as it is."""
         with self._db.transaction() as db:
             db.execute("""
-                UPDATE delivery SET is_held = 0, state = iif(is_gone, 'skipped', 'pending'),
-                       settled_at = iif(is_gone, :now, NULL),
-                       reason = iif(is_gone, 'the release was removed', '')
-                  FROM (SELECT delivery.id AS judged, gone_at IS NOT NULL OR is_missing AS is_gone
+                UPDATE delivery SET is_held = 0, state = iif(gone = '', 'pending', 'skipped'),
+                       settled_at = iif(gone = '', NULL, :now), reason = gone
+                  FROM (SELECT delivery.id AS judged, CASE
+                          WHEN gone_at IS NOT NULL OR is_missing THEN 'the release was removed'
+                          WHEN EXISTS (
+                               SELECT 1 FROM source AS image JOIN project ON project.source_id = image.id
+                                 JOIN release AS tag ON tag.source_id = image.id
+                                 JOIN note AS own ON own.release_id = tag.id
+                                 LEFT JOIN note AS its ON its.release_id = release.id
+                                WHERE notes_source_id = source.id AND project.account_id = event.account_id
+                                  AND iif(own.fingerprint = -1, own.title = release.version,
+                                          own.fingerprint = its.fingerprint)
+                               ) THEN 'an image of it was announced' ELSE '' END AS gone
                           FROM delivery JOIN event ON event.id = event_id
                           LEFT JOIN release ON release.id = release_id
                           LEFT JOIN source  ON source.id = source_id
@@ -3583,6 +3660,23 @@ class Sources(_Part):
             "SELECT 1 FROM source WHERE id = ? AND coalesce(checked_at, 0) < ?", (source_id, since)), seconds)
         return self.get(source_id)
 
+    def hold_notes(self, image: Source, provider: str, name: str, key: str) -> Source:
+        """The source of notes for an image, which goes with it; it is made where there is none."""
+        held = self._db.one(Source, """
+            SELECT * FROM source_view WHERE provider = :provider AND (
+                   key = :key OR id = :held AND lower(former_name) = :key) ORDER BY key = :key
+            """, {"provider": provider, "key": key, "held": image.notes_source_id})
+        if held is None:
+            self._db.write("""INSERT OR IGNORE INTO source (provider, key, name, next_check_at)
+                              VALUES (?, ?, ?, 0)""", (provider, key, name))
+        return held or self.hold_notes(image, provider, name, key)
+
+    def note_missed_at(self, image_id: int) -> float:
+        """When the newest tag of an image was found that has no note; 0 for never."""
+        return self._db.value("""
+            SELECT max(found_at) FROM release WHERE source_id = ? AND found_at IS NOT NULL AND NOT is_updated
+               AND id NOT IN (SELECT release_id FROM note)""", (image_id,)) or 0.0
+
     def due(self, providers: Collection[str], now: float, limit: int) -> list[tuple[int, str, str, str]]:
         """``(id, account, provider, name)`` of sources that are due and not claimed, longest due first: of
         each account and provider up to so many, so that the cost does not follow how many are due."""
@@ -3646,7 +3740,11 @@ class Sources(_Part):
                            :is_success, NULL, coalesce(missing_since, iif(:is_not_found, :now, NULL))),
                        is_missing = NOT :is_success AND (is_missing
                            OR :is_not_found AND coalesce(:now - missing_since, 0) >= 86400),
-                       alert_sent = NOT :is_success AND (alert_sent OR :has_events)
+                       alert_sent = NOT :is_success AND (alert_sent OR :has_events),
+                       notes_state = iif(:labels IS NULL, notes_state, :notes_state),
+                       notes_source_id = iif(:labels IS NULL, notes_source_id, (
+                           SELECT id FROM source WHERE id = :notes_source_id)),
+                       labels = coalesce(:labels, labels)
                  WHERE id = :id""", vars(found) | {
                     "now": now, "id": source_id, "has_events": bool(found.events),
                     "is_success": found.error is None, "error": found.error and found.error[:1000]}).rowcount:
@@ -3724,6 +3822,7 @@ class Sources(_Part):
              WHERE id = :new""", values)
         db.execute("UPDATE OR IGNORE project SET source_id = :new WHERE source_id = :old", values)
         db.execute("DELETE FROM project WHERE source_id = :old", values)        # the account has both
+        db.execute("UPDATE source SET notes_source_id = :new WHERE notes_source_id = :old", values)
         _raise_revision(db, other["id"])
         _write_newest(db, other["id"])
         db.execute("DELETE FROM source WHERE id = :old", values)
@@ -3737,16 +3836,17 @@ _UPDATE_GROUPS = {      # the states of a project in each
 
 class Projects(_Part):
     def add(self, account_id: str, provider: str, key: str, name: str,
-            settings: Mapping[str, Any]) -> tuple[Project, Source]:
-        """The new project and its source, now due. Raises Invalid when the account has it, or too many."""
+            settings: Mapping[str, Any], labels: str = "") -> tuple[Project, Source]:
+        """The new project and its source, now due. Raises Invalid when the account has it, or too many.
+        ``labels``: of an image that a scan found; they count where nobody tracks it yet."""
         project_id, now = make_id(), self._db.clock()
         with self._db.transaction() as db:
             self._db.require_quota("projects", self._db.value(
                 "SELECT count(*) FROM project WHERE account_id = ?", (account_id,)))
             source, = db.execute("""
-                INSERT INTO source (provider, key, name, next_check_at) VALUES (?, ?, ?, ?)
+                INSERT INTO source (provider, key, name, next_check_at, labels) VALUES (?, ?, ?, ?, ?)
                     ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at
-                RETURNING id, name""", (provider, key, name, now)).fetchall()
+                RETURNING id, name""", (provider, key, name, now, labels)).fetchall()
             with _unique(f"a project {source['name']} of {provider}", AlreadyTracked):
                 db.execute("""
                     INSERT INTO project (id, account_id, source_id, email_notification, added_at)
@@ -3782,6 +3882,10 @@ class Projects(_Part):
             "has_same_rules": has_same_rules})
         if not has_same_rules:
             _write_newest(db, project.source_id)
+        if after.notes_from != project.notes_from:
+            db.execute("UPDATE source SET notes_from = ?, labels = '', next_check_at = ? WHERE id = ?",
+                       (after.notes_from, self._db.clock(), project.source_id))
+            self._db.check_wakeup.set()
         if after.skipped_version or after.snoozed_until or after.is_muted:
             self._skip_deliveries(db, after)
         if days := after.hold_days - project.hold_days:
@@ -3851,7 +3955,9 @@ class Projects(_Part):
         # Not by the index of the account, which leads to all its projects.
         found = [_value(Project, row, health=_value(Health, row)) for row in self._db.rows("""
             SELECT project.*, provider, name, former_name, checked_at, succeeded_at, next_check_at, error,
-                   missing_since, is_missing, quota_left,
+                   missing_since, is_missing, quota_left, notes_from, notes_state,
+                   coalesce((SELECT provider || ' ' || name FROM source AS notes
+                              WHERE notes.id = source.notes_source_id), '') AS notes_source,
                    (SELECT json_group_array(tag_id) FROM project_tag WHERE project_id = project.id) AS tags,
                    (SELECT json_group_object(kind, json(ids))
                       FROM (SELECT kind, json_group_array(destination_id) AS ids
@@ -4029,9 +4135,14 @@ class Projects(_Part):
         accounts = {one.id: one for one in self._store.accounts.of_ids([one.account_id for one in projects])}
         destinations = self._store.destinations.of_account(*accounts)
         tags = self._store.tags.of_account(*accounts)
+        with_image = {row["account_id"] for row in self._db.rows("""
+            SELECT account_id FROM source JOIN project ON source_id = source.id AND NOT is_muted
+             WHERE notes_source_id = ? AND EXISTS (SELECT 1 FROM note JOIN release ON release.id = release_id
+                                                    WHERE release.source_id = source.id)""", (source_id,))}
         return [Subscriber(
             one, accounts[one.account_id], tuple(tag for tag in tags if tag.id in one.tags),
-            tuple(each for each in destinations if each.account_id == one.account_id))
+            tuple(each for each in destinations if each.account_id == one.account_id),
+            one.account_id in with_image)
                 for one in projects if one.account_id in accounts]      # else removed since
 
 def _release(row: sqlite3.Row) -> Release:
@@ -5275,25 +5386,31 @@ def _oci_answer(project: ProjectRef, request: Request) -> Exchange:
         access.update(basic)
     return (yield dataclasses.replace(request, headers={**request.headers, **access}))
 
-def _oci_created(project: ProjectRef, at: str, tag: str) -> Exchange:
-    """``(date, digest)`` of a tag: when its image was built, "" if unknown, and its manifest's digest."""
-    request = Request(f"{at}/manifests/{tag}", {"Accept": _MANIFESTS}, accept_statuses=_UNAVAILABLE,
-                      max_response_bytes=_DOCUMENT_LIMIT)
-    answer = yield from _oci_answer(project, request)
-    if answer.status != 200:
-        return "", ""
-    digest, manifest = answer.headers.get("docker-content-digest", ""), answer.json()
-    platforms = [one for one in manifest.get("manifests") or ()
-                 if one.get("platform", {}).get("os") != "unknown"]
-    if platforms:
-        request = dataclasses.replace(request, url=f"{at}/manifests/{platforms[0]['digest']}")
-        manifest = (yield from _oci_answer(project, request)).json()
-    created = (manifest.get("annotations") or {}).get("org.opencontainers.image.created")
-    if not created and "config" in manifest:
-        request = dataclasses.replace(request, url=f"{at}/blobs/{manifest['config']['digest']}", headers={})
-        answer = yield from _oci_answer(project, request)
-        created = answer.json().get("created") if answer.status == 200 else None
-    return isinstance(created, str) and _any_date(created) or "", digest     # the image's author wrote it
+# Where an image says when it was built, what it is built from, the surest first, and on what.
+_CREATED, *SOURCE_LABELS = [f"org.{key}" for key in (
+    "opencontainers.image.created opencontainers.image.source label-schema.vcs-url opencontainers.image.url "
+    "opencontainers.image.base.name").split()]
+
+def _oci_labels(project: ProjectRef, reference: str, wanted: Collection[str]) -> Exchange:
+    """``(the digest of an image, what it says of itself)`` by annotations of its index, or of the first image
+    there, or of that one's manifest, or by its configuration, up to where one of the ``wanted`` stands."""
+    path, digest, labels = f"manifests/{reference}", "", dict[str, str]()
+    while path and not any(map(labels.get, wanted)):
+        answer = yield from _oci_answer(project, Request(
+            f"{project.site}/v2/{project.name}/{path}", {"Accept": _MANIFESTS} if path[0] == "m" else {},
+            accept_statuses=_UNAVAILABLE, max_response_bytes=_DOCUMENT_LIMIT))
+        if answer.status != 200:
+            break
+        digest, found = digest or answer.headers.get("docker-content-digest", ""), answer.json()
+        image: dict[str, Any] = next((one for one in found.get("manifests") or () if (
+            one.get("platform", {}).get("os") != "unknown")), {})
+        config = found.get("config") or {}
+        for said in (found.get("annotations"), image.get("annotations"), {_CREATED: found.get("created")},
+                     config.get("Labels")):
+            labels = {key: text[:KIB] for key, text in (said or {}).items() if isinstance(text, str)} | labels
+        path = f"manifests/{image['digest']}" if image else (
+            f"blobs/{config['digest']}" if "digest" in config else "")
+    return digest, labels
 
 def oci(project: ProjectRef) -> Exchange:
     """https://github.com/opencontainers/distribution-spec/blob/main/spec.md#listing-tags, in no order."""
@@ -5315,7 +5432,8 @@ def oci(project: ProjectRef) -> Exchange:
         numbered = sorted((tag for tag in tags if re.search("[0-9]", tag)), key=version_order, reverse=True)
         for tag in [tag for tag in dict.fromkeys([*installed, *numbered])
                     if tag not in project.known][:_DETAILS_PER_CHECK]:
-            dates[tag], digests[tag] = yield from _oci_created(project, at, tag)
+            digests[tag], labels = yield from _oci_labels(project, tag, [_CREATED])
+            dates[tag] = _any_date(labels.get(_CREATED, "")) or ""      # the image's author wrote it
         known = [tag for tag in numbered if tag in project.known]
         watched = [*installed, *({"latest"} & tags.keys()), *known]
         for tag in list(dict.fromkeys(watched))[:_DETAILS_PER_CHECK]:
@@ -6445,7 +6563,7 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
 def _server_and_name(provider: Provider, name: str) -> tuple[str, str]:
     """``(address of its server, name there)`` of a project. A registry that an image names is spoken to as
     Docker does: without TLS only on this machine."""
-    if provider.site or provider.dialect.read is not oci:
+    if provider.site or not provider.dialect.has_images:
         return provider.site, name
     registry, _, path = name.partition("/")
     is_here = re.fullmatch(r"(?:localhost|127\.[0-9.]+)(?::[0-9]+)?", registry)
@@ -6554,6 +6672,89 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
         _raise_for_status(provider, name, request, answer, project.auth)
     raise ProviderError(f"{provider.title} would need more than {_REQUEST_LIMIT} requests for {name}")
 
+def labels_of(provider: Provider, name: str, reference: str, ask: Callable[[Request], Answer],
+              token: str | None) -> Mapping[str, str]:
+    """What an image says of its source, in one to three answers of its registry. Raises ProviderError."""
+    found = dict[str, str]()
+
+    def read(project: ProjectRef) -> Exchange:
+        _, labels = yield from _oci_labels(project, reference, SOURCE_LABELS[:2])
+        found.update((key, labels[key]) for key in SOURCE_LABELS if key in labels)
+        return Listing(())
+    site = provider.site.replace("//hub.docker.com", "//registry-1.docker.io")
+    dialect = dataclasses.replace(provider.dialect, read=read)
+    releases_of(dataclasses.replace(provider, site=site, dialect=dialect), name, ask,
+                token if provider.dialect.read is oci else None)        # else it is for another API
+    return found
+
+# Whose notes an image gets: its names, the repositories that its label names and whose releases are not its
+# own (".": docker-library's), the one that has them, and where the notes of a version are without releases.
+_NOTES = """
+caddy caddyserver/caddy-docker caddyserver/caddy; redis .,redis/docker-library-redis redis/redis
+elasticsearch,kibana,logstash elastic/dockerfiles elastic/{image}; keycloak/keycloak - keycloak/keycloak
+gitea/gitea - go-gitea/gitea
+golang . golang/go https://go.dev/doc/devel/release#go{v}; ghost TryGhost/docker-library-ghost TryGhost/Ghost
+haproxy . haproxy/haproxy https://www.haproxy.org/download/{line}/src/CHANGELOG; ollama/ollama - ollama/ollama
+httpd,apache . apache/httpd https://archive.apache.org/dist/httpd/CHANGES_{v}; drone/drone - harness/harness
+influxdb,telegraf influxdata/influxdata-docker influxdata/{image}; rabbitmq . rabbitmq/rabbitmq-server
+jellyfin/jellyfin jellyfin/jellyfin-packaging jellyfin/jellyfin; portainer/portainer-ce - portainer/portainer
+mariadb MariaDB/mariadb-docker MariaDB/server https://mariadb.com/kb/en/mariadb-{dashed}-release-notes/
+memcached . memcached/memcached https://github.com/memcached/memcached/wiki/ReleaseNotes{joined}
+mongo,mongodb . mongodb/mongo https://www.mongodb.com/docs/manual/release-notes/{line}/
+mysql . mysql/mysql-server https://dev.mysql.com/doc/relnotes/mysql/{line}/en/news-{dashed}.html
+nginx nginx/docker-nginx nginx/nginx https://nginx.org/en/CHANGES; fireflyiii/core - firefly-iii/firefly-iii
+nodered/node-red node-red/node-red-docker node-red/node-red; gitlab/gitlab-ce - gitlab:gitlab-org/gitlab-foss
+php . php/php-src https://www.php.net/ChangeLog-{major}.php#{v}; containrrr/watchtower - containrrr/watchtower
+postgres,postgresql . postgres/postgres https://www.postgresql.org/docs/release/{v}/
+python . python/cpython https://docs.python.org/release/{v}/whatsnew/changelog.html; minio/minio - minio/minio
+registry distribution/distribution-library-image distribution/distribution; valkey/valkey - valkey-io/valkey
+solidnerd/bookstack - BookStackApp/BookStack; node nodejs/docker-node nodejs/node
+traefik traefik/traefik-library-image traefik/traefik; nextcloud nextcloud/docker nextcloud-releases/server
+wordpress . WordPress/WordPress https://wordpress.org/documentation/wordpress-version/version-{dashed}/
+"""
+_NOTES_ROWS = {         # by the image's name, or by that of the packaging repository behind a colon
+    key: found for row in _NOTES.strip().replace("; ", "\n").split("\n")
+    for images, origins, *found in [row.split()] for key in (*images.split(","), *(
+        f":{one.lower()}".replace(":.", f":docker-library/{images.partition(',')[0]}")
+        for one in origins.split(",")))}
+
+def _notes_row(image: str, packaging: str = "") -> list[str]:
+    """The repository, and perhaps where notes are, of the row of an image or its packaging repository."""
+    image = "/".join(image.split("/")[-2:]).removeprefix("library/").replace("docker.gitea.com", "gitea")
+    last = image.rpartition("/")[2]
+    names = [last, f"{last}/{last}"] if image.startswith("bitnami/") else [image]
+    rows = filter(None, map(_NOTES_ROWS.get, (*names, f":{packaging.lower()}")))
+    return [text.replace("{image}", last) for text in next(rows, [])]
+
+def source_of_notes(providers: Mapping[str, Provider], image: Source,
+                    ) -> tuple[Provider, str, Callable[[str], str], bool] | str:
+    """``(provider, name, where the notes of a version are, whether that is sure)`` of the repository whose
+    notes an image gets: as a person chose, as the table says, or as its labels do; or why there is none."""
+    labels, chosen, name, link = json.loads(image.labels or "{}"), None, "", list[str]()
+
+    def link_of(version: str) -> str:
+        one = list(map(str, version_parts(version).numbers))
+        return link[0].format(
+            v=".".join(one), line=".".join(one[:2]), major="".join(one[:1]), dashed="-".join(one),
+            joined="".join(one)) if link else page_of(chosen or providers["github"], name, version)
+    if image.notes_from:
+        id_, _, name = image.notes_from.partition(" ")
+        chosen = providers.get(id_)
+        return (chosen, name, link_of, True) if chosen else "no notes are wanted"
+    for text in filter(None, map(labels.get, SOURCE_LABELS[:3])):
+        address = re.sub("/(?:pkgs|packages)(?:/.*)?$", "", text.strip("\"' "))
+        found = project_in(providers, address if is_address(address) else f"https://{address}")
+        if found and found[0].site and not found[0].dialect.has_images and not chosen:
+            chosen, name = found
+    if row := _notes_row(image.name, name):
+        (id_, _, name), link = row[0].rpartition(":"), row[1:]
+        chosen = providers[id_ or "github"]
+        return chosen, name, link_of, True
+    base = re.sub("(?::[^/:]*)?(?:@.*)?$", "", labels.get(SOURCE_LABELS[3], ""))
+    if not chosen or name in ("/".join(base.split("/")[-2:]), *_notes_row(base)):
+        return "its label names what it is based on" if chosen else "this image has no source label"
+    return chosen, name, link_of, False
+
 
 # == readers ===================================================================
 # Reads the files in which people pin versions: compose files, lock files, SBOMs, lists of other tools. Pure:
@@ -6585,6 +6786,7 @@ class Pin:
     provider: str = ""          # our id; "image" for one of any registry; "" where project_in can tell
     reason: str = ""
     label: str = ""             # the version that an image itself names
+    source: str = ""            # and the address of its source
     alias: str = ""             # what a manifest beside the file calls it, which tells whether it is direct
 
     def __post_init__(self) -> None:
@@ -7357,7 +7559,7 @@ def pin_of_item(item: Mapping[str, Any]) -> Pin:
     image = image[:_WIDTH_LIMIT].replace("$", "")       # which has no variables here
     pin = _purl_pin(purl) if purl else _image_pin(image, {}) if image else Pin(
         name, provider=provider, reason=reason)
-    given = {key: _of(str, item, key) for key in ("version", "digest", "label", "service")}
+    given = {key: _of(str, item, key) for key in ("version", "digest", "label", "service", "source")}
     digests = (given["digest"] or pin.digest).lower().split()       # several of one image
     digests = [f"sha256:{one[-64:]}" for one in digests if re.fullmatch("(?:sha256:)?[0-9a-f]{64}", one)]
     given |= {"version": given["version"] or pin.version, "digest": " ".join(digests)}
@@ -7365,9 +7567,9 @@ def pin_of_item(item: Mapping[str, Any]) -> Pin:
 
 # Containers
 
-def _label_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any]) -> str:
-    """The version that an image names: by its labels, or its container's where it is not known, unless those
-    are its base's, by its manifest's, or by the variable that an official image sets.
+def _labels_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, str]:
+    """The version and the source that an image names: by its labels, or its container's where it is not
+    known, unless those are its base's, by its manifest's, or by the variable that an official image sets.
     https://github.com/opencontainers/image-spec/blob/main/annotations.md"""
     labels = _of(dict, image, "Config", "Labels") if image else _of(dict, container, "Labels")
     last = name.rpartition("/")[2]
@@ -7380,7 +7582,10 @@ def _label_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any])
     is_official = re.fullmatch(r"(?:docker\.io/)?(?:library/)?[\w-]+", name)
     found += [one[len(variable):].partition("-")[0] for one in _of(list, image, "Config", "Env")
               if is_official and isinstance(one, str) and one.startswith(variable)]
-    return next((one for one in found if re.match("[A-Za-z-]{0,20}[0-9]", one)), "")
+    of_image = {} if is_inherited or not image else labels          # a container's a user may have set
+    sources = [_of(str, about, key) for key in SOURCE_LABELS[:3] for about in (annotations, of_image)]
+    return {"label": next((one for one in found if re.match("[A-Za-z-]{0,20}[0-9]", one)), ""),
+            "source": next(filter(None, sources), "")}
 
 def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pin | None:
     """What a container runs, by what the engine says of it and of its image; None of a pod's own."""
@@ -7403,8 +7608,9 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
     of_compose = _of(str, image, "Config", "Labels", "com.docker.compose.service") and "/" not in pin.name
     if pin.reason or image and not digests or of_compose:       # it was never pulled
         return dataclasses.replace(pin, provider="", reason=pin.reason or _BUILT_HERE)
+    pin = dataclasses.replace(pin, **_labels_of(pin.name, image, container))    # type: ignore[arg-type]
     return dataclasses.replace(pin, version=pin.version or ("" if pin.digest else "latest"),
-                               digest=" ".join(found[:5]), label=_label_of(pin.name, image, container))
+                               digest=" ".join(found[:5]))
 
 def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
     """What each container of an engine runs, by GET requests alone, whose paths ``ask`` is given.
@@ -7551,6 +7757,57 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
     is_replaced = is_full and not here          # as a whole: what is listed now is history
     return after, [after[one.version] for one in new
                    if (one.date or "") >= news_since and not is_replaced] + updated
+
+
+# ---- whose notes an image gets
+
+class Noted(NamedTuple):
+    """The releases that an image's tags are, by tag, with where their notes are; and who has them."""
+    state: str                          # what is wrong with that
+    is_sure: bool                       # a person or a table says so
+    source: Source | None = None        # None: nobody
+    title: str = ""                     # of the source, such as "GitHub o/r"
+    releases: Mapping[str, Release] = {}
+
+def noted_releases(image: Mapping[str, Release], releases: Mapping[str, Release], names: Iterable[str],
+                   is_sure: bool, link_of: Callable[[str], str]) -> tuple[dict[str, Release], str]:
+    """The ``releases`` and the ``state`` of a Noted. Unless it is sure, they are believed only if of the last
+    20 versions two come in the same order there, newest first, and if there are notes. A tag that moves is
+    what has its digest."""
+    found = same_releases(image, releases, names)
+    digests = {image[tag].content or tag: version for tag, version in found.items()}
+    places, last = {version: at for at, version in enumerate(releases)}, dict[Any, int | None]()
+    ranked = sorted(image, key=lambda tag: -(image[tag].place or 0))
+    for tag in ranked:
+        if (parts := version_parts(tag)).numbers and last.get(parts.release) is None:
+            last[parts.release] = places.get(found.get(tag, ""))
+    there = [at for at in itertools.islice(last.values(), 20) if at is not None]
+    has_text = any(one.has_note for one in releases.values())
+    if not (there if is_sure else any(one < another for one, another in itertools.pairwise(there))):
+        return {}, "found, but its releases do not match"
+    linked = {one: dataclasses.replace(releases[one], note=Note(one, "", link_of(one), mark=-1))
+              for one in {*found.values()}}
+    return {tag: linked[one] for tag in ranked if (has_text or is_sure) and (
+        one := found.get(tag) or digests.get(image[tag].content, ""))}, "" if has_text else "no notes there"
+
+def with_notes(image: Mapping[str, Release], noted: Noted, undated: Collection[str],
+               read_notes: Callable[[Sequence[str]], dict[str, Note]]) -> dict[str, Release]:
+    """An image's releases with the notes of those that they are, where they are new to them, and what these
+    fix; of tags that are ``undated`` with the date, too. At most 100 notes at once."""
+    new = {tag: there for tag, there in noted.releases.items() if (
+        image[tag].fingerprint, image[tag].cve) != (there.fingerprint or -1, there.cve)}
+    found, heading = {**image}, f"<p>Notes from {html.escape(noted.title)}</p>"
+    notes = {version: dataclasses.replace(note, message=note.message and heading + note.message)
+             for version, note in read_notes(
+                 list({one.version: 0 for one in new.values() if one.has_note})[:100]).items()}
+    for tag, there in new.items():
+        own, link = notes.get(there.version), there.note
+        if link and (own or not there.has_note):
+            copy = link if own is None else dataclasses.replace(
+                own, url=own.url or link.url, mark=there.fingerprint or 0)
+            found[tag] = dataclasses.replace(image[tag], note=copy, cve=there.cve, date=(
+                there.date if tag in undated else image[tag].date))
+    return found
 
 
 # ---- what is installed
@@ -8065,6 +8322,8 @@ def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
     Webhooks get releases only, and at once; the schedule of mail is the project's."""
     project, found = subscriber.project, dict[str, Recipient]()     # by mail address, else by destination
     sent_at = _hold_until(project, release, now)
+    if release and subscriber.has_image:        # which is announced instead, if it comes
+        sent_at = max(sent_at, now + (HOUR if release.cve else DAY))
     is_possible = {"email": bool(settings.smtp_url), "webhook": release is not None}
     schedules = {"email": project.email_notification, "webhook": "instant"}
     for destination in subscriber.destinations:
@@ -8091,7 +8350,7 @@ def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
         is_major=release.step == "major" and not release.is_updated,
         provider=project.provider, project=project.name, version=release.version, time=release.date,
         cve=list(release.cve), is_prerelease=release.is_prerelease, is_updated=release.is_updated,
-        note=note and {"title": note.title, "message": note.message},
+        note=note and note.message and {"title": note.title, "message": note.message},
         installed=[drop_empty(place=one.place, version=one.shown, behind=one.behind or None, may_follow=(
             one.may_follow if one.may_follow == release.version else None)) for one in project.installed],
         account=_account_body(subscriber.account),
@@ -8449,6 +8708,67 @@ class Advisor:
         if after != project or event and event.recipients:
             self.store.projects.record_advice(project, change)
 
+class ImageNotes:
+    """Finds the repositories whose releases the tags of images are."""
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker, self._pace = tracker, Pace(10, HOUR)     # of look-ups at Docker Hub, which counts them
+
+    def _known(self, image: Source, tags: Mapping[str, Release]) -> Noted:
+        """What the tags are, as far as it is known."""
+        chosen, store = source_of_notes(self._tracker._providers, image), self._tracker.store
+        if isinstance(chosen, str):
+            return Noted(chosen, bool(image.notes_from))
+        provider, name, link_of, is_sure = chosen
+        source = store.sources.hold_notes(image, provider.id, *name_at(provider, name))
+        found, state = noted_releases(
+            tags, store.releases.known(source.id), (image.name, source.name), is_sure, link_of)
+        return Noted(source.error or state, is_sure, source, f"{provider.title} {source.name}", found)
+
+    def find(self, image: Source, provider: Provider, known: Collection[str], tags: Mapping[str, Release],
+             undated: Collection[str],
+             ask: Callable[[Request], Answer]) -> tuple[dict[str, Release], CheckResult]:
+        """``(the tags with their notes, of a result what is about them)``. With the image the source of its
+        notes is checked, where that is almost due or had none for a new tag."""
+        noted, store, tracker = self._known(image, tags), self._tracker.store, self._tracker
+        newest, now = max(tags.values(), key=lambda one: one.place or 0, default=None), tracker._clock()
+        if newest and not noted.is_sure:
+            image = dataclasses.replace(image, labels=self._labels(image, provider, newest, ask))
+            noted = self._known(image, tags)
+        numbered = provider.dialect.versions.parts
+        new = {tag for tag in tags if known and tag not in known and numbered(tag).numbers}
+
+        def missed_at() -> float:
+            return store.sources.note_missed_at(image.id) if new <= noted.releases.keys() else now
+        if (source := noted.source) and (missed_at() + DAY > now or (
+                source.next_check_at <= now + tracker._interval_of(source) / 4)):
+            with tracker._renewing(lambda: [source.id]):
+                for claimed in store.sources.claim([source.id], tracker._claimant, now):
+                    tracker.check(claimed)
+            store.sources.await_check(source.id, now, FIRST_CHECK_WAIT)     # by another
+            noted = self._known(image, tags)
+        retries = [at for wait in NOTES_WAITS if noted.releases and (at := missed_at() + wait) > now]
+        read_notes = functools.partial(store.releases.notes, source.id if source else 0)
+        return with_notes(tags, noted, undated, read_notes), CheckResult(
+            min(retries, default=math.inf), notes_source_id=source.id if source else None,
+            notes_state=noted.state, labels=image.labels or "{}" * (noted.is_sure or not newest))
+
+    def _labels(self, image: Source, provider: Provider, newest: Release,
+                ask: Callable[[Request], Answer]) -> str:
+        """What an image says of itself; as before where its newest tag is the same, or it cannot be asked."""
+        found, of = json.loads(image.labels or "{}"), newest.version
+        if found and found.get("of", of) == of:
+            return compact_json({**found, "of": of})
+        if provider.dialect.read is dockerhub and self._pace.take(self._tracker._clock()):
+            return image.labels
+        try:
+            token = provider_token(self._tracker._settings, provider)
+            found = labels_of(provider, image.name, newest.content.partition(":")[2] or of, ask, token)
+        except ProviderError as error:
+            log.info("source %s/%s: labels: %s", image.provider, image.name, error)
+            if isinstance(error, (Throttled, Unreachable)):
+                return image.labels
+        return compact_json({**found, "of": of})
+
 class Tracker(Worker):
     """Checks sources. ``clock``, ``jitter``: for tests; ``on_turn`` is called once a turn of the loop."""
     def __init__(self, store: Store, fetcher: Fetcher, providers: Mapping[str, Provider], settings: Settings,
@@ -8462,6 +8782,7 @@ class Tracker(Worker):
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self._advisor, self._has_to_advise = Advisor(store, fetcher, clock), threading.Event()
         self._tended_at, self._advised_at = -math.inf, time.monotonic()     # on the monotonic clock
+        self._notes = ImageNotes(self)
         self.configure(settings, providers)
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -8621,18 +8942,30 @@ class Tracker(Worker):
         installed = self.store.projects.versions_installed(source.id) if provider.dialect.has_images else ()
         # That of a forge's releases says nothing about its tags, so once a day it is ignored.
         is_old = (source.succeeded_at or 0.0) // DAY != self._clock() // DAY
-        etag = None if is_old and "/releases?" in (source.etag_url or "") else source.etag
+        is_new = provider.dialect.has_images and not source.labels      # nobody has looked for its notes
+        etag = None if is_new or is_old and "/releases?" in (source.etag_url or "") else source.etag
         listing = self._listed(provider, token, lambda token: releases_of(
             provider, source.name, ask, token, read_known, source.etag_url, etag, kept, installed))
         if kept:
             self._kept[source.id] = kept
         result = CheckResult(self._clock() + self._interval_of(source) * (1 + self._jitter() / 10),
                              source.etag_url, source.etag, quota_left)
+        if listing is None and source.notes_source_id:      # all is as it was, but for the notes
+            listing = Listing([one for one in read_known().values() if not one.gone_at], Answer(
+                "", 304, {"etag": source.etag or ""}, asked=source.etag_url or ""))
         if listing is None:
             return self._record(source, dataclasses.replace(
                 result, verdicts=self._judge(source, provider, read_known, True)), [])
         known = read_known()
         after, news = compare(known, listing, self._clock(), provider.dialect.versions.of(source.name))
+        if is_new or source.notes_source_id or provider.dialect.has_images and after != known:
+            large.close()
+            undated = {one.version for one in listing.releases if not one.date and one.version not in known}
+            after, about = self._notes.find(source, provider, known, after, undated, ask)
+            news = [dataclasses.replace(one, note=copy.note, cve=copy.cve, date=copy.date)
+                    for one in news for copy in (after[one.version],)]
+            result = dataclasses.replace(about, next_check_at=min(
+                result.next_check_at, about.next_check_at), quota_left=quota_left)
         verdicts = self._judge(source, provider, lambda: after, after == known)
         news, events = self._events(source, provider, known, news, verdicts, gap_of(
             listing, known, provider, token))
@@ -10090,7 +10423,8 @@ class Fields(InputReader):
         text = {"type": "string"}
         self._describe(name, type=["array", "null"], maxItems=ENTRY_LIMIT, items={
             "type": "object", "properties": {one: text for one in (
-                "purl", "image", "provider", "name", "version", "digest", "label", "service")} | {
+                "purl", "image", "provider", "name", "version", "digest", "label", "service",
+                "source")} | {
                     "direct": {"type": "boolean"}}})
         if "bomFormat" in self._given:
             listed = self._given.get("components")
@@ -10279,7 +10613,7 @@ class Inventory:
     kinds: Kinds
 
     def add(self, account_id: str, provider: Provider, key: str, name: str,
-            settings: Mapping[str, Any]) -> tuple[Project, Source]:
+            settings: Mapping[str, Any], labels: str = "") -> tuple[Project, Source]:
         """As ``Projects.add``. Raises Invalid also for what administrators alone track at a private address,
         whose releases are known already."""
         account, sources = self.store.accounts.get(account_id), self.store.sources
@@ -10287,10 +10621,25 @@ class Inventory:
         if source and source.is_trusted and not (account and account.is_admin) and (
                 reason := self.refusal_of(name if "://" in name else f"http://{name}", False)):
             raise Invalid(Problem("name", f"cannot be used: {reason}"))
-        added = self.store.projects.add(account_id, provider.id, key, name, settings)
+        added = self.store.projects.add(account_id, provider.id, key, name, settings, labels)
         if settings.get("exclude_version_regexp"):
             self.compare(account_id, [added[0].id])
         return added
+
+    def chosen_notes(self, project: Project, text: str) -> str:
+        """The source whose notes a person wants for an image, as it is stored. Raises Invalid."""
+        if text == project.notes_from or text == project.notes_source and not project.notes_state:
+            return project.notes_from       # as it was shown
+        account, others = self.store.accounts.get(project.account_id), [
+            one for one in self.store.projects.subscribers(project.source_id) if one.project.id != project.id]
+        found = project_at(self.providers, None, text, is_typed=True) if text not in ("", "none") else None
+        if not self.rules_of(project).is_image:
+            raise Invalid(Problem("notes_from", "is for images"))
+        if found and (found[0].dialect.has_images or not found[0].site):
+            raise Invalid(Problem("notes_from", "must be a repository, not an image or an address"))
+        if others and not (account and account.is_admin):
+            raise Invalid(Problem("notes_from", "is for administrators: others track the image, too"))
+        return f"{found[0].id} {found[1]}" if found else text
 
     def rules_of(self, project: Project) -> VersionRules:
         provider = self.providers.get(project.provider)
@@ -10375,7 +10724,8 @@ class Inventory:
                     if full:
                         raise Invalid(full)
                     project, _ = self.add(account.id, row.provider, row.key, row.name, {
-                        "email_notification": account.email_notification})
+                        "email_notification": account.email_notification}, row.pin.source and (
+                            compact_json({SOURCE_LABELS[0]: row.pin.source})))
                     id_ = tracked[row.provider.id, row.key] = project.id
                     rows[number] = dataclasses.replace(row, outcome="added")
                 except Invalid as error:
@@ -10416,6 +10766,9 @@ def project_settings(fields: Fields, inventory: Inventory, project: Project) -> 
         "installed": fields.installed("installed", now), "tags": fields.ids("tags", "tag", tags),
         "version_answers": fields.answers("version_answers", inventory.rules_of(project))}
     settings = fields.options(PROJECT_OPTIONS)
+    if "notes_from" in settings:
+        with fields.collecting():
+            settings["notes_from"] = inventory.chosen_notes(project, settings["notes_from"])
     there_are, destinations = store.destinations.of_account(account_id), {}
     for kind, name in ((kind, KIND_FIELDS[kind]) for kind in inventory.kinds):
         known = [one.id for one in there_are if one.kind == kind]
@@ -10883,7 +11236,8 @@ def add_project(call: Call) -> dict[str, Any]:
 def update_project(call: Call, project: Project) -> dict[str, Any]:
     """The project after the update; what is absent or null stays as it is. ``installed`` replaces what was
     set by hand, and all that was known of its places. ``version_answers``: whether a version, and those
-    called like it, follow what is installed. 400: an invalid field."""
+    called like it, follow what is installed. ``notes_from``: the repository whose notes an image gets, or
+    "none"; "" for the one that is found. 400: an invalid field."""
     fields = call.fields
     settings = project_settings(fields, call.context.inventory, project)
     fields.check()
@@ -11141,7 +11495,8 @@ _PROJECT = Project(
         may_follow="v2-1.0", advised_at=1.77e9, eol="2026-11-12", advisories=(Advisory(
             "CVE-2026-12345", ("GHSA-fxg5-wq6x-vr4w",), "Request smuggling", "high", "0.13.4", True,
             "possible"),)),),
-    skipped_version="0.14.0", snoozed_until=1.77e9, version_answers=(("v2-1.0", True),))
+    skipped_version="0.14.0", snoozed_until=1.77e9, version_answers=(("v2-1.0", True),),
+    notes_source="github bottlepy/bottle")
 _BARE_PROJECT = dataclasses.replace(Project.blank("", "github", "bottlepy/bottle"), id=_ID)
 _BARE_RELEASE = Release("0.13.4", "2026-01-31T08:00:00Z")
 _RELEASE = dataclasses.replace(
@@ -12878,7 +13233,8 @@ def _search(visit: Visit, label: str, *others: Field) -> dict[str, Any]:
 
 def _release_item(visit: Visit, project: Project, release: Release, note: Note | None, **more: Any) -> Entry:
     """A release, and its note by the first ``NOTE_PREVIEW_CHARS`` characters of its message."""
-    if note:
+    link = note.url if note and project.notes_source and not note.message else ""
+    if note and not link:
         lines = [line.lstrip("#*->=_` \t").rstrip() for line in plain_text(note.message).split("\n")]
         more |= {"note": f"/projects/{project.id}/note?version={quote(release.version, safe='')}",
                  "summary": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 220),
@@ -12886,8 +13242,8 @@ def _release_item(visit: Visit, project: Project, release: Release, note: Note |
                  "is_tall": sum(1 + len(line) // 35 for line in lines) > 8}
     return Entry(
         release.version, marks=_marks(release, is_excluded(project, release)),
-        when=visit.when(visit.instant_of(release)), url=visit.page_of(project, release.version),
-        at=f"at {visit.title_of(project.provider)}", **more)
+        when=visit.when(visit.instant_of(release)), url=link or visit.page_of(project, release.version),
+        at="release notes" if link else f"at {visit.title_of(project.provider)}", **more)
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
     today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.account.zone).date()
@@ -13517,11 +13873,14 @@ def _health_item(visit: Visit, project: Project) -> Entry:
         bottle.response.set_header("Refresh", "2")
     else:
         hint = f"Last checked {checked}, next {next_check}."
+    place = " ".join(map(visit.title_of, project.notes_source.split(" ", 1)))
     title = visit.title_of(project.provider)
+    notes = _sentence(": ".join(filter(None, (place and f"Notes from {place}", project.notes_state))))
     return Entry(
         title, icon=visit.icon_of(project.provider), url=visit.page_of(project), at=f"View at {title}",
         marks=[("plain", name) for id_, name in visit.tags.items() if id_ in project.tags],
-        about=f"formerly {project.former_name}" if project.former_name else "", hints=[hint, project.note],
+        about=f"formerly {project.former_name}" if project.former_name else "",
+        hints=[hint, project.note, notes],
         buttons={"check": Button("Check now", lambda: projects.check_soon(visit.account.id, [project.id]),
                                  "Checking now.")})
 
@@ -13661,7 +14020,8 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
     ], "Labels": [
         *_tag_fields(visit, "tags", "Tags", project.tags),
         Field("new_tags", "New tags (optional)", hint="With commas between."),
-        *fields_of("Labels"),
+        *(field for field in fields_of("Labels") if field.name != "notes_from"
+          or visit.context.inventory.rules_of(project).is_image),
     ]}
 
 _NO_MAIL_SERVER = "There is no mail server yet; an administrator sets an SMTP server on Settings."
@@ -15548,6 +15908,7 @@ def project_show(call: Call, project: Project) -> tuple[Any, ...]:
     answers = [f"{one} {'follows' if does else 'does not follow'}" for one, does in project.version_answers]
     return facts | {"releases": releases}, _project_rows(call, [project])[0] | facts | {
         "exclude_version_regexp": patterns, "version_answers": answers,
+        "notes_from": project.notes_from or project.notes_source,
         **dict.fromkeys(("source", "is_missing", "date"))}, "", releases
 
 @command(
@@ -15678,7 +16039,7 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
           rows: Sequence[ScanRow]) -> list[ScanRow]:
     """What another server made of the rows that have a provider. Raises Invalid."""
     wanted = [row for row in rows if row.provider]
-    items = [drop_empty(**row.as_json() | {"file": None, "label": row.pin.label})
+    items = [drop_empty(**row.as_json() | {"file": None, "label": row.pin.label, "source": row.pin.source})
              | {"direct": row.pin.is_direct} for row in wanted]
     body = {"place": place, "origin": origin, "track": args.track, "all": args.all, "items": items}
     headers = {"X-Key": os.environ.get("RELEASETRACK_KEY", ""), "Content-Type": "application/json"}

@@ -2018,8 +2018,10 @@ PRAGMA application_id = 1920234091;
 PRAGMA user_version = 7;
 """,
 }
+STORES[8] = STORES[7] + rt.MIGRATIONS[7]        # as a test of schema 7 holds
 
 STORES[8] = STORES[7] + rt.MIGRATIONS[7]
+STORES[9] = STORES[8] + rt.MIGRATIONS[8] + "INSERT INTO document VALUES ('osv.dev GHSA-1', 'v', '{}', 50.0);"
 
 def old_store(path: pathlib.Path, script: str) -> str:
     with contextlib.closing(sqlite3.connect(path)) as old:
@@ -6454,6 +6456,312 @@ def test_what_is_vulnerable_comes_first(world_with: Callable[..., World], flaws:
     assert 'href="https://osv.dev/vulnerability/GHSA-w"' in visitor.get(f"/projects/{worst.id}").text
     visitor.press(visitor.get("/updates?q=worst"), "undo")
     assert [one["name"] for one in world.ask("GET", "/v1/updates")["updates"]] == names
+
+# Notes for images
+
+# Images' tags and the releases of a repository that they are ("-": none), and releases there, newest first.
+PAIRS = """
+postgres/postgres library/postgres:16.4-alpine=REL_16_4 library/postgres:18.1=REL_18_1 library/postgres:18beta1=REL_18_BETA1 library/postgres:16-alpine=- bitnami/postgresql:16.1.0-debian-11-r15=REL_16_1 | REL_18_1 REL_18_BETA1 REL_16_4 REL_16_1 ; mysql/mysql-server library/mysql:8.4.3=mysql-8.4.3 | mysql-cluster-8.4.3 mysql-8.4.3 ; MariaDB/server library/mariadb:12.2.2=mariadb-12.2.2 library/mariadb:11.8.6-noble=mariadb-11.8.6 | mariadb-12.2.2 mariadb-11.8.6 ; mongodb/mongo library/mongo:8.0.1-noble=r8.0.1 | r8.0.1 ; redis/redis library/redis:7.4.1-alpine=7.4.1 library/redis:8.8.1=8.8.1 bitnami/redis:7.4.1-debian-12-r2=7.4.1 | 8.8.1 7.4.1 7.4.0 7.4-rc2 7.4-rc1 ; nginx/nginx library/nginx:1.27.0-alpine=release-1.27.0 library/nginx:1.30.4-alpine3.24-slim=release-1.30.4 | release-1.30.4 release-1.30.3 release-1.30.2 release-1.30.1 release-1.30.0 release-1.27.5 release-1.27.4 release-1.27.3 release-1.27.2 release-1.27.1 release-1.27.0
+nginx/docker-nginx library/nginx:1.29.5=1.29.5 | 1.29.8 1.29.6 1.29.5 1.29.4 1.29.3 1.29.2 1.29.1 1.29.0 ; apache/httpd library/httpd:2.4.62-alpine3.20=2.4.62 library/httpd:2.4.61-alpine3.20=2.4.61 | 2.4.62 2.4.62-rc1-candidate 2.4.61 2.4.61-rc1-candidate 2.4.60 2.4.60-rc4-candidate 2.4.60-rc3-candidate 2.4.60-rc2-candidate 2.4.60-rc1-candidate ; traefik/traefik library/traefik:3.7.9=v3.7.9 library/traefik:v3.6.25=v3.6.25 library/traefik:v3.7=- | v3.7.9 v3.7.8 v3.7.7 v3.7.6 v3.7.5 v3.7.4 v3.7.3 v3.7.2 v3.7.1 v3.7.0-rc.3 v3.6.25 v3.6.24 v3.6.23 v3.6.22 v3.6.21 v3.6.20 v3.6.19 v3.6.18 v3.6.17 v3.6.16 v3.6.15 ; caddyserver/caddy library/caddy:2.9.1-builder-alpine=v2.9.1 library/caddy:2.11.3-builder-alpine=v2.11.3 | v2.11.4 v2.11.3 v2.11.2 v2.11.1 v2.11.0 v2.11.0-beta.2 v2.11.0-beta.1 v2.9.1 v2.9.0 v2.9.0-beta.3 v2.9.0-beta.2 v2.9.0-beta.1
+haproxy/haproxy library/haproxy:3.5-dev5-alpine=v3.5-dev5 library/haproxy:3.4.0=v3.4.0 library/haproxy:3.0.5-alpine=- library/haproxy:3.3.0-alpine3.22=v3.3.0 | v3.5-dev5 v3.5-dev4 v3.5-dev3 v3.5-dev2 v3.5-dev1 v3.5-dev0 v3.4.0 v3.4-dev9 v3.4-dev8 v3.4-dev7 v3.4-dev6 v3.4-dev5 v3.3.0 v3.3-dev9 v3.3-dev8 v3.3-dev7 v3.3-dev6 v3.3-dev5 v3.0.0 v3.0-dev13 v3.0-dev9 v3.0-dev8 v3.0-dev7 v3.0-dev6 v3.0-dev5 v3.0-dev4 v3.0-dev3 v3.0-dev2 ; nodejs/node library/node:24.18.0=v24.18.0 library/node:26.3.0-slim=v26.3.0 library/node:22-alpine=- | v26.3.0 v24.18.0 ; python/cpython library/python:3.15.0b4-alpine3.24=v3.15.0b4 | v3.15.0b4 ; golang/go library/golang:1.23.4-alpine=go1.23.4 | go1.23.4 ; php/php-src library/php:8.4.1-fpm=php-8.4.1 library/php:8.5.6-apache=php-8.5.6 | php-8.5.6 php-8.4.1 ; WordPress/WordPress library/wordpress:7.0.1-apache=7.0.1 library/wordpress:4.7.0-apache=4.7 | 7.0.1 4.7 ; nextcloud-releases/server library/nextcloud:34.0.3-apache=v34.0.3 | v34.0.3
+nextcloud/server library/nextcloud:32.0.2-apache=v32.0.2 | v32.0.2 ; nextcloud/docker library/nextcloud:34.0.3-apache=- | v2026.6.2 v2025.1.1 ; TryGhost/Ghost library/ghost:6.59.0-alpine3.23=v6.59.0 | v6.59.0 ; rabbitmq/rabbitmq-server library/rabbitmq:4.3.5-management-alpine=v4.3.5 | v4.3.5 v4.3.4 v4.3.3 v4.3.2 v4.3.1 v4.3.0-rc.1 ; elastic/elasticsearch library/elasticsearch:8.15.3=v8.15.3 library/elasticsearch:9.4.2=v9.4.2 | v9.4.2 v8.15.3 ; influxdata/influxdb library/influxdb:2.9.1=v2.9.1 library/influxdb:3.10.1-core=v3.10.1 | v3.10.1 v3.10.0-0.rc.2 v3.10.0-0.rc.1 v3.10.0 v2.9.1 v2.9.0 ; eclipse-mosquitto/mosquitto library/eclipse-mosquitto:2.1.2-alpine=v2.1.2 library/eclipse-mosquitto:2.1.1-alpine=v2.1.1 | v2.1.2 v2.1.1 v2.1.0 v2.1.0rc3 v2.1.0rc2 2.1.0rc1 2.1.0-test1
+distribution/distribution library/registry:3.1.1=v3.1.1 library/registry:3.0.0-rc.2=v3.0.0-rc.2 library/registry:2.8.3=v2.8.3 | v3.1.1 v3.1.0 v3.0.0 v3.0.0-rc.4 v3.0.0-rc.3 v3.0.0-rc.2 v3.0.0-rc.1 v3.0.0-beta.1 v3.0.0-alpha.1 v2.8.3 v2.8.2 v2.8.2-beta.2 v2.8.2-beta.1 v2.8.1 v2.8.0-beta.1 ; AdguardTeam/AdGuardHome adguard/adguardhome:v0.107.79=v0.107.79 | v0.107.79 v0.107.78 v0.107.77 v0.107.76 v0.107.75 v0.107.74 ; morpheus65535/bazarr linuxserver/bazarr:1.6.0=v1.6.0 | v1.6.0 ; janeczku/calibre-web linuxserver/calibre-web:0.6.27=0.6.27 | 0.6.27 0.6.26 0.6.25 0.6.24 0.6.23 0.6.22 ; duplicati/duplicati duplicati/duplicati:2.3.0.4=v2.3.0.4_stable_2026-07-09 | v2.3.0.4_stable_2026-07-09 ; esphome/esphome esphome/esphome:2026.8.0=2026.8.0 ghcr.io/esphome/esphome:2024.5.3=2024.5.3 | 2026.8.0 2024.5.5 2024.5.4 2024.5.3 2024.5.2 2024.5.1 2024.5.0b6 2024.5.0b5 2024.5.0b4
+firefly-iii/firefly-iii fireflyiii/core:version-6.6.6=v6.6.6 fireflyiii/core:version-6=- | v6.6.6 v6.6.5 v6.6.4 v6.6.3 v6.6.2 v6.6.1 ; forgejo/forgejo codeberg.org/forgejo/forgejo:16.0.3-rootless=v16.0.3 | v16.0.3 ; FreshRSS/FreshRSS linuxserver/freshrss:1.29.1=1.29.1 | 1.29.1 ; blakeblackshear/frigate ghcr.io/blakeblackshear/frigate:0.17.2=v0.17.2 ghcr.io/blakeblackshear/frigate:0.17.1=v0.17.1 | v0.17.2 v0.17.1 v0.17.0-rc3 v0.17.0-rc2 v0.17.0-rc1 v0.17.0-beta2 v0.17.0-beta1 ; grafana/grafana grafana/grafana:13.2.0=v13.2.0 | v13.2.0 ; homebridge/homebridge homebridge/homebridge:2026-05-10=v2.0.2 | v2.0.2 ; jellyfin/jellyfin linuxserver/jellyfin:10.11.11=v10.11.11 ghcr.io/jellyfin/jellyfin:10.11.9=v10.11.9 | v10.11.11 v10.11.10 v10.11.9 v10.11.8 v10.11.7 v10.11.6 v10.11.5 v10.11.4 ; jupyterlab/jupyterlab quay.io/jupyter/base-notebook:lab-4.6.3=v4.6.3 | v4.6.3 ; n8n-io/n8n n8nio/n8n:2.35.5=n8n@2.35.5 | n8n@2.35.5
+node-red/node-red nodered/node-red:5.0.4=5.0.4 nodered/node-red:4.1.13-22-minimal=4.1.13 nodered/node-red:4.0.8=4.0.8 | 5.0.4 5.0.3 5.0.2 5.0.1 5.0.0-beta.6 5.0.0-beta.5 4.1.13 4.1.12 4.1.11 4.1.10 4.1.9 4.1.8 4.0.9 4.0.8 4.0.7 4.0.6 4.0.5 4.0.4 4.0.3 ; paperless-ngx/paperless-ngx ghcr.io/paperless-ngx/paperless-ngx:3.0.5=v3.0.5 ghcr.io/paperless-ngx/paperless-ngx:2.13.4=v2.13.4 | v3.0.5 v3.0.4 v3.0.3 v3.0.2 v3.0.1 v3.0.0-beta.rc2 v2.13.5 v2.13.4 v2.13.3 v2.13.2 v2.13.1 v2.13.0 v2.13.0-beta.rc1 ; pi-hole/docker-pi-hole pihole/pihole:2026.07.2=2026.07.2 | 2026.07.2 2026.07.1 2026.07.0 ; Prowlarr/Prowlarr linuxserver/prowlarr:version-2.5.2.5491=v2.5.2.5491 | v2.5.2.5491 ; qbittorrent/qBittorrent ghcr.io/hotio/qbittorrent:release-5.2.3=release-5.2.3 | release-5.2.3 ; syncthing/syncthing syncthing/syncthing:2.1.3=v2.1.3 | v2.1.3 v2.1.3-rc.3 v2.1.3-rc.2 v2.1.3-rc.1 v2.1.2 v2.1.2-rc.4 v2.1.2-rc.3 v2.1.2-rc.2 v2.1.2-rc.1
+Termix-SSH/Termix ghcr.io/lukegus/termix:release-2.7.0=release-2.7.0-tag | release-2.7.0-tag ; louislam/uptime-kuma louislam/uptime-kuma:2.5.0=2.5.0 louislam/uptime-kuma:2=- | 2.5.3 2.5.2 2.5.1 2.5.0 ; urbit/vere mopfelwinrux/urbit-umbrel:v4.6=vere-v4.6 | vere-v4.6 ; Koenkk/zigbee2mqtt koenkk/zigbee2mqtt:2.13.0=2.13.0 ghcr.io/koenkk/zigbee2mqtt:2.12.1=2.12.1 | 2.13.0 2.12.1 2.12.0 ; element-hq/element-web vectorim/element-web:v1.12.26=v1.12.26 | v1.12.26 ; amir20/dozzle amir20/dozzle:v10.7.3=v10.7.3 | v10.7.3 v10.7.2 v10.7.1 v10.7.0 ; woodpecker-ci/woodpecker woodpeckerci/woodpecker-server:v3.17.0=v3.17.0 | v3.17.0 ; dgtlmoon/changedetection.io ghcr.io/dgtlmoon/changedetection.io:0.55.8=0.55.8 | 0.55.8 0.55.7 0.55.6 0.55.5 0.55.4 0.55.3 ; authelia/authelia ghcr.io/authelia/authelia:4.39.20=v4.39.20 ghcr.io/authelia/authelia:4.38.8=v4.38.8 | v4.39.20 v4.39.19 v4.39.18 v4.39.17 v4.39.16 v4.39.15 v4.38.13 v4.38.12 v4.38.11 v4.38.10 v4.38.9 v4.38.8 v4.38.7 v4.38.6 v4.38.5 v4.38.4 v4.38.3
+tailscale/tailscale ghcr.io/tailscale/tailscale:v1.76.6=v1.76.6 ghcr.io/tailscale/tailscale:v1.76.1=v1.76.1 | v1.76.6 v1.76.3 v1.76.1 v1.76.0 ; wg-easy/wg-easy ghcr.io/wg-easy/wg-easy:15.4.0=v15.4.0 | v15.4.0 v15.4.0-beta.3 v15.4.0-beta.2 v15.4.0-beta.1 ; miniflux/v2 miniflux/miniflux:2.3.3=2.3.3 ghcr.io/miniflux/miniflux:2.2.1=2.2.1 | 2.3.3 v2.3.3 2.3.2 v2.3.2 v2.3.1 2.3.1 v2.3.0 2.2.5 2.2.4 v2.2.3 2.2.3 2.2.2 2.2.1 v2.2.0 2.2.0 ; minio/minio quay.io/minio/minio:RELEASE.2024-01-01T16-36-33Z=RELEASE.2024-01-01T16-36-33Z | RELEASE.2024-01-18T22-51-28Z RELEASE.2024-01-16T16-07-38Z RELEASE.2024-01-13T07-53-03Z RELEASE.2024-01-11T07-46-16Z RELEASE.2024-01-05T22-17-24Z RELEASE.2024-01-01T16-36-33Z ; node-red/node-red-docker nodered/node-red:4.1.13-22=v4.1.13 | v4.1.13 v4.1.12 v4.1.11 v4.1.10 v4.1.9 v4.1.8 ; prometheus/prometheus prom/prometheus:v3.14.0=v3.14.0 | v3.14.0 v3.14.0-rc.0
+linuxserver/docker-sonarr lscr.io/linuxserver/sonarr:4.0.8.1874-ls248=4.0.8.1874-ls248 lscr.io/linuxserver/sonarr:4.0.10.2544-ls258=4.0.10.2544-ls258 lscr.io/linuxserver/sonarr:4.0.19.2979-ls316=4.0.19.2979-ls316 | 4.0.19.2979-ls316 develop-4.0.18.2978-ls176 develop-4.0.18.2976-ls175 4.0.18.2971-ls315 develop-4.0.17.2969-ls174 develop-4.0.17.2969-ls173 4.0.11.2680-ls260 develop-4.0.10.2656-ls103 develop-4.0.10.2624-ls102 develop-4.0.10.2579-ls101 4.0.10.2544-ls259 4.0.10.2544-ls258 develop-4.0.9.2513-ls100 develop-4.0.9.2457-ls99 develop-4.0.9.2457-ls98 develop-4.0.9.2421-ls97 develop-4.0.9.2421-ls96 develop-4.0.8.1902-ls79 develop-4.0.8.1893-ls78 4.0.8.1874-ls251 4.0.8.1874-ls250 4.0.8.1874-ls249 4.0.8.1874-ls248 develop-4.0.7.1868-ls77 4.0.7.1863-ls247 develop-4.0.6.1847-ls76 develop-4.0.6.1847-ls75 develop-4.0.6.1820-ls74
+Sonarr/Sonarr lscr.io/linuxserver/sonarr:4.0.8.1874-ls248=v4.0.8.1874 | v4.0.8.1988 v4.0.8.1967 v4.0.8.1929 v4.0.8.1902 v4.0.8.1893 v4.0.8.1874 v4.0.7.1868 v4.0.7.1863 v4.0.6.1847 v4.0.6.1820 v4.0.6.1805 ; linuxserver/docker-plex lscr.io/linuxserver/plex:1.43.0.10492-121068a07-ls293=1.43.0.10492-121068a07-ls293 | 1.43.0.10492-121068a07-ls298 1.43.0.10492-121068a07-ls297 1.43.0.10492-121068a07-ls296 1.43.0.10492-121068a07-ls295 1.43.0.10492-121068a07-ls294 1.43.0.10492-121068a07-ls293 1.43.0.10467-2b1ba6e69-ls290 ; linuxserver/docker-swag linuxserver/swag:version-1.19.0=1.19.0-ls87 | 1.19.0-ls87 1.19.0-ls86 1.19.0-ls85 1.19.0-ls84 1.19.0-ls83 1.19.0-ls82 ; BookStackApp/BookStack lscr.io/linuxserver/bookstack:26.05.20260608=- solidnerd/bookstack:24.5.4=v24.05.4 | v24.05.4 v24.05.3 ; goauthentik/authentik ghcr.io/goauthentik/server:2026.2.6=version/2026.2.6 ghcr.io/goauthentik/server:2026.5.6=version/2026.5.6 | version/2026.5.6 version/2026.2.6
+actualbudget/actual actualbudget/actual-server:26.6.0=v26.6.0 | v26.6.0 ; portainer/portainer portainer/portainer-ce:2.39.1=2.39.1 | 2.39.1 ; home-assistant/core ghcr.io/home-assistant/home-assistant:2026.7.4=2026.7.4 | 2026.7.4 ; immich-app/base-images ghcr.io/immich-app/immich-server:v1.130.3=- | 202504081114 202503251114 ; valkey-io/valkey valkey/valkey:8.0.1=8.0.1 valkey/valkey:8.0.0=8.0.0 valkey/valkey:7.2.6=7.2.6 | 8.0.1 8.0.0 8.0.0-rc2 base-8.0.0-rc1 8.0.0-rc1 7.2.7 7.2.6 7.2.5 7.2.5-rc1 7.2.4-rc1 ; bitnami/containers bitnami/redis:7.4.1-debian-12-r2=- |  ; harness/harness drone/drone:2.28.2=v2.28.2 | v2.28.2 ; memcached/memcached library/memcached:1.6.44-alpine3.24=1.6.44 library/memcached:1.6.31-alpine3.20=1.6.31 | 1.6.45 1.6.44 1.6.43 1.6.42 1.6.41 1.6.40 1.6.39 1.6.36 1.6.35 1.6.34 1.6.33 1.6.32 1.6.31 1.6.30 1.6.29 1.6.28 1.6.27 1.6.26
+cloudflare/cloudflared cloudflare/cloudflared:2026.3.0=2026.3.0 cloudflare/cloudflared:2024.12.0=2024.12.0 | 2026.3.0 2024.12.2 2024.12.1 2024.12.0 ; advplyr/audiobookshelf ghcr.io/advplyr/audiobookshelf:2.35.1=v2.35.1 ghcr.io/advplyr/audiobookshelf:2.33.0=v2.33.0 | v2.35.1 v2.35.0 v2.33.2 v2.33.1 v2.33.0 ; crowdsecurity/crowdsec crowdsecurity/crowdsec:v1.7.6=v1.7.6 | v1.7.8 v1.7.8-rc1 v1.7.7 v1.7.7-rc1 v1.7.6 v1.7.5 v1.7.5-rc1 v1.7.4 v1.7.4-rc2 v1.7.4-rc1
+"""
+
+def test_tags_of_images_are_matched_with_releases():
+    right = wrong = 0
+    for line in PAIRS.strip().replace(" ; ", "\n").split("\n"):
+        (name, *pairs), releases = line.partition(" | ")[0].split(), line.partition(" | ")[2].split()
+        for image, tag, expected in (re.split("[:=]", pair.replace("n8n@", "n8n~")) for pair in pairs):
+            found = rt.same_releases([tag], releases, [image, name]).get(tag, "-").replace("n8n@", "n8n~")
+            right, wrong = right + (found == expected != "-"), wrong + (found not in (expected, "-"))
+            assert found == expected or image == "homebridge/homebridge", (image, tag, found)
+    assert right >= 0.98 * 112 and not wrong
+
+@pytest.mark.parametrize("tags, releases, found", [
+    ("3.7 3.7.9 3", "v3.7.9 v3.7", {"3.7.9": "v3.7.9"}), ("2.0 2.0.1-alpine", "2.0.1 2.0", {"2.0.1-alpine": "2.0.1"}),     # one moves
+    ("8.4.3", "mysql-cluster-8.4.3 router-8.4.3 mysql-8.4.3", {"8.4.3": "mysql-8.4.3"}), ("1.0", "v1.0-0 v1.0", {"1.0": "v1.0"}),
+    ("26.05.20260608 26.05.20260601", "v26.05 v26.06", {"26.05.20260608": "v26.05", "26.05.20260601": "v26.05"}),           # of linuxserver
+    ("1.2.3-ls9", "1.2.3-ls8 1.2.3-ls7", {}), ("1.2.3", "1.2.3-ls8 1.2.3-ls7", {"1.2.3": "1.2.3-ls8"}), ("nightly-1.2", "1.2", {}),
+    ("4.0.8", "v4.0.8.1967 v4.0.8.1929", {"4.0.8": "v4.0.8.1967"}), ("4.0.8", "a-4.0.8.1 b-4.0.8.1", {}), ("4.0.9", "v4.0.8", {}),
+    ("4.7.0", "4.7", {"4.7.0": "4.7"}), ("4.7.1", "4.7", {}), ("latest alpine3.20", "3.20", {}), ("1.0-rc1 1.0", "v1.0-RC1", {"1.0-rc1": "v1.0-RC1"}),
+    ("2026.2.6", "version%2F2026.2.6", {"2026.2.6": "version%2F2026.2.6"}), ("2.3.3", "v2.3.3 2.3.3", {"2.3.3": "2.3.3"}), ("", "1.0", {}),
+])
+def test_tag_of_an_image_is_never_matched_with_the_nearest_release(tags, releases, found):
+    assert rt.same_releases(tags.split(), releases.split(), ["library/mysql", "o/mysql-server"]) == found
+
+class Registry:
+    """A registry on loopback, by the distribution specification: of each tag an index, its image and the configuration."""
+
+    def __init__(self, listen: Callable[..., Listener]) -> None:
+        self.tags: dict[str, dict[str, tuple[str, dict[str, str]]]] = {}    # of images, where their labels stand and what they say
+        self.builds: dict[str, Any] = {}                                    # documents by digest
+        self.listener = listen(self._answer)
+        self.address = f"127.0.0.1:{self.listener.port}"
+
+    def push(self, name: str, *tags: str, at: str = "descriptor", build: str = "", **labels: str) -> None:
+        full = {f"org.opencontainers.image.{key}".replace("base", "base.name"): value for key, value in labels.items()}
+        self.tags.setdefault(name, {}).update({tag: (build or tag, {"at": at, **full}) for tag in tags})
+
+    def _document(self, document: Any) -> str:
+        digest = f"sha256:{hashlib.sha256(json.dumps(document).encode()).hexdigest()}"
+        self.builds[digest] = document
+        return digest
+
+    def _index(self, build: str, labels: dict[str, str]) -> str:
+        of = {place: {key: value for key, value in labels.items() if key != "at"} if labels["at"] == place else {}
+              for place in ("index", "descriptor", "manifest", "config")}
+        config = {"digest": self._document({"os": "linux", "build": build, "config": {"Labels": of["config"]}})}
+        manifest = {"digest": self._document({"schemaVersion": 2, "config": config, "annotations": of["manifest"]}),
+                    "platform": {"os": "linux"}, "annotations": of["descriptor"]}
+        attestation = {"digest": "sha256:0", "platform": {"os": "unknown"}, "annotations": {"vnd.docker.reference.type": "attestation-manifest"}}
+        return self._document({"schemaVersion": 2, "manifests": [attestation, manifest], "annotations": of["index"]})
+
+    def _answer(self, seen: Seen) -> Any:
+        match = re.fullmatch(r"/v2/(.+)/(tags/list\?n=1000|(?:manifests|blobs)/(.+))", seen.path)
+        tags = self.tags.get(match[1], {}) if match else {}
+        if not match or not match[3]:
+            return (200, {"tags": list(tags)}) if tags else (404, {})
+        digest = self._index(*tags[match[3]]) if match[3] in tags else match[3]
+        return (200, self.builds[digest], {"Docker-Content-Digest": digest}) if digest in self.builds else (404, {})
+
+class Noting:
+    """A world with a registry and a forge, whose images and repositories are checked when a test says so."""
+
+    def __init__(self, world: World, forge: Forge, listen: Callable[..., Listener]) -> None:
+        self.world, self.forge, self.registry, self.clock = world, forge, Registry(listen), Clock()
+        world.store.database.clock = self.clock
+        self.heard: list[dict[str, Any]] = []
+        self.tracker = world.tracker(rt.Settings(provider=(f"github=forgejo:{forge.listener.url}", f"dockerhub=dockerhub:{self.registry.listener.url}")), self.clock)
+        self.tracker.listeners.append(self.heard.append)
+        world.service._context.providers.update(self.tracker._providers)
+
+    def add(self, name: str, **settings: Any) -> rt.Project:
+        project, _ = self.world.store.projects.add(self.world.account.id, "image", f"{self.registry.address}/{name}",
+                                                   f"{self.registry.address}/{name}", settings)
+        self.check(project)
+        return project
+
+    def check(self, project: rt.Project, minutes: float = 60) -> list[str]:
+        self.clock.now += minutes * rt.MINUTE
+        found = check_now(self.tracker, project.source_id)
+        assert found and not found[0].error, found
+        return [one.version for one in found[1]]
+
+    def source(self, project: rt.Project) -> rt.Source:
+        return self.world.store.sources.get(project.source_id)
+
+    def notes(self, project: rt.Project) -> dict[str, str]:
+        """By tag the first line of its note, or where it is."""
+        known = self.world.store.releases.known(project.source_id)
+        found = self.world.store.releases.notes(project.source_id, list(known))
+        return {tag: rt.plain_text(note.message).split("\n")[-1] or note.url for tag, note in sorted(found.items())}
+
+@pytest.fixture
+def noting(world, forge, listen) -> Noting:
+    return Noting(world, forge, listen)
+
+def test_image_gets_the_notes_of_the_repository_that_its_label_names(noting):
+    registry, forge = noting.registry, noting.forge
+    forge.publish("o/app", "v1.0.0", "v1.1.0", "v1.2.0")
+    registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/app.git#abc:1/trixie")
+    registry.push("me/app", "1.2.0", "1.2.0-alpine", "1.2", "latest", build="1.2.0", source=f"{forge.listener.url}/o/app")
+    image = noting.add("me/app")
+    assert noting.notes(image) == {tag: f"Notes of v{version}" for tag, version in {
+        "1.0.0": "1.0.0", "1.1.0": "1.1.0", "1.2": "1.2.0", "1.2.0": "1.2.0", "1.2.0-alpine": "1.2.0", "latest": "1.2.0"}.items()}
+    assert noting.world.store.releases.known(image.source_id)["1.0.0"].date == "2026-03-01T10:00:00Z"
+
+def test_image_is_asked_for_its_labels_only_where_its_newest_tag_changed(noting):
+    registry, forge = noting.registry, noting.forge
+    forge.publish("o/app", "1.0", "1.1", "1.2")
+    images = []
+    for place in ("index", "descriptor", "manifest", "config"):
+        registry.push(f"me/{place}", "1.0", "1.1", at=place, source=f" '{forge.listener.url}/o/app/tree/main' ")
+        images.append(noting.add(f"me/{place}"))
+        assert noting.notes(images[-1]) == {"1.0": "Notes of 1.0", "1.1": "Notes of 1.1"}
+
+    def asked(image: rt.Project) -> list[str]:
+        registry.listener.seen.clear()
+        noting.check(image)
+        return [f"{one.method} {one.path.rpartition('/')[2][:7]}" for one in registry.listener.seen]
+    before = asked(images[3])
+    assert before == ["GET list?n=", "HEAD 1.1", "HEAD 1.0"] == asked(images[0]), "no request more than before"
+    registry.push("me/config", "1.0", build="a new build of an old tag", at="config")
+    assert asked(images[3]) == before and noting.notes(images[3])["1.0"] == "Notes of 1.0"
+    registry.push("me/config", "1.2", at="config", source=f"{forge.listener.url}/o/app")
+    assert len(asked(images[3])) == len(before) + 6, "its date, and its labels"
+
+@pytest.mark.parametrize("labels, source, words", [
+    ({}, "", "this image has no source label"), ({"source": "https://git.example/o/app.git"}, "", "this image has no source label"),
+    ({"url": "{forge}/o/app/pkgs/container/x", "source": ""}, "o/app", ""), ({"source": "{forge}/o/other"}, "o/other", "found, but its releases do not match"),
+    ({"source": "{forge}/o/empty"}, "o/empty", "no notes there"), ({"source": "{forge}/o/app", "base": "ghcr.io/o/app:3"}, "", "its label names what it is based on"),
+    ({"source": "{forge}/redis/docker-library-redis"}, "redis/redis", ""), ({"source": "{forge}/docker-library/Postgres.git#abc:18/trixie"}, "postgres/postgres", "no notes there"),
+])
+def test_image_says_whose_notes_it_gets(noting, labels, source, words):
+    registry, forge = noting.registry, noting.forge
+    forge.publish("o/app", "v1.0.0", "v1.1.0"), forge.publish("redis/redis", "1.1.0"), forge.publish("o/other", "v1.1.0", "v1.0.0")
+    forge.publish("o/empty", "v1.0.0", "v1.1.0", body=""), forge.publish("postgres/postgres", "REL_1_1_0", body="", html_url="")
+    registry.push("me/app", "1.0.0", "1.1.0", **{key: text.replace("{forge}", forge.listener.url) for key, text in labels.items()})
+    image = noting.add("me/app")
+    assert noting.world.ask("GET", f"/v1/projects/{image.id}")["notes_from"] == ({"provider": "github", "name": source} if source else None)
+    assert ": ".join(filter(None, (source and f"Notes from github {source}", words)))[1:] in noting.world.visitor().get(f"/projects/{image.id}").text
+    assert noting.notes(image) == {
+        "o/app": {"1.0.0": "Notes of v1.0.0", "1.1.0": "Notes of v1.1.0"}, "redis/redis": {"1.1.0": "Notes of 1.1.0"},
+        "postgres/postgres": {"1.1.0": "https://www.postgresql.org/docs/release/1.1.0/"}}.get(source, {})
+
+def test_person_chooses_whose_notes_an_image_gets(noting):
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    forge.publish("o/app", "v1.0.0", "v1.1.0"), forge.publish("o/fork", "1.1.0", body="Of the fork, CVE-2026-1234")
+    registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/app")
+    image, path = noting.add("me/app"), ""
+    path = f"/v1/projects/{image.id}"
+    world.ask("POST", path, {"notes_from": {"provider": "github", "name": "o/app"}})        # as it is
+    assert noting.source(image).notes_from == "" and world.ask("GET", path)["notes_from"]["name"] == "o/app"
+    world.ask("POST", path, {"notes_from": {"provider": "github", "name": "o/fork"}})
+    noting.check(image)
+    assert world.ask("GET", path)["notes_from"] == {"provider": "github", "name": "o/fork"} and noting.notes(image) == {"1.1.0": "Of the fork, CVE-2026-1234"}
+    assert world.store.releases.known(image.source_id)["1.1.0"].cve == ("CVE-2026-1234",) and not world.store.sources.id_of("github", "o/app")
+    assert world.ask("GET", f"{path}/releases/1.1.0/note")["message"].startswith("<p>Notes from github o/fork</p>")
+    assert world.command("project", "set", image.provider, image.name, "--notes-from", "none")[0] == 0
+    noting.check(image)
+    assert world.ask("GET", path)["notes_from"] is None and noting.notes(image) == {} and not world.store.sources.id_of("github", "o/fork")
+    assert not world.store.releases.known(image.source_id)["1.1.0"].cve
+    browser, options = world.visitor(), f"/projects/{image.id}/options"
+    browser.press(browser.get(options), "save", notes_from="https://github.com/o/app")
+    noting.check(image)
+    assert noting.notes(image) == {"1.0.0": "Notes of v1.0.0", "1.1.0": "Notes of v1.1.0"}
+    used, known = noting.source(image).notes_source_id, world.store.releases.known(noting.source(image).notes_source_id or 0)
+    forge.releases["o/new"] = forge.releases.pop("o/app")       # renamed, as a check finds out
+    world.record(used, before=known, after=known, renamed=("o/new", "o/new"))
+    noting.check(image)
+    assert noting.source(image).notes_source_id == used and world.ask("GET", path)["notes_from"]["name"] == "o/app" and not world.store.sources.id_of("github", "o/app")
+    assert "is for images" in world.faults("POST", f"/v1/projects/{world.track('npm', 'x').id}", {"notes_from": "github o/app"})[0]
+    for wrong, why in (("dockerhub o/app", "repository"), ("github x", "form owner"), (7, "must be a string"), ("page https://x.example#v{{version}}".replace("{{", "{").replace("}}", "}"), "repository")):
+        assert why in world.faults("POST", path, {"notes_from": wrong})[0]
+    other = add_account(world)
+    theirs, _ = world.store.projects.add(other.id, "image", noting.source(image).key, image.name, {})
+    key = world.store.keys.add(other.id, "test", ["0.0.0.0/0"]).secret
+    assert "administrators" in world.ask("POST", f"/v1/projects/{theirs.id}", {"notes_from": "none"}, status=400, X_Key=key)["errors"][0]
+    world.ask("POST", path, {"notes_from": ""})
+    assert noting.source(image).notes_from == ""
+
+def test_new_tag_waits_for_its_note_and_later_ones_are_added_silently(noting):
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/app")
+    image = noting.add("me/app")
+    forge.publish("o/app", "v1.2.0", body="Fixes CVE-2026-1111")
+    registry.push("me/app", "1.2.0", source=f"{forge.listener.url}/o/app")
+    assert noting.check(image, 1) == ["1.2.0"], "its source is checked at once, though it is not due"
+    said, = noting.heard
+    assert said["note"]["message"].startswith("<p>Notes from github o/app</p>") and "Fixes" in said["note"]["message"] and said["cve"] == ["CVE-2026-1111"]
+    registry.push("me/app", "1.3.0", source=f"{forge.listener.url}/o/app")
+    assert noting.check(image) == ["1.3.0"] and "note" not in noting.heard.pop()
+    found_at, waits = noting.clock.now, []
+    for _ in range(4):
+        waits.append((noting.source(image).next_check_at - found_at) / rt.MINUTE)
+        noting.clock.now = noting.source(image).next_check_at - 3600
+        noting.check(image)
+    assert waits == [10, 60, 120, 180], "after ten minutes, an hour, and then as always"
+    forge.publish("o/app", "v1.3.0")
+    forge.releases["o/app"][1]["body"] = "Fixes CVE-2026-1111 and CVE-2026-2222"
+    assert noting.check(image) == [] and len(noting.heard) == 1
+    assert noting.notes(image)["1.3.0"] == "Notes of v1.3.0" and noting.notes(image)["1.2.0"] == "Fixes CVE-2026-1111 and CVE-2026-2222"
+    assert world.store.releases.known(image.source_id)["1.2.0"].cve == ("CVE-2026-1111", "CVE-2026-2222")
+    registry.push("me/app", "1.4.0", source=f"{forge.listener.url}/o/app")
+    assert noting.check(image) == ["1.4.0"] and "1.4.0" not in noting.notes(image)
+    forge.publish("o/app", "v1.4.0")
+    noting.check(image, 10)
+    assert noting.notes(image)["1.4.0"] == "Notes of v1.4.0" and not world.store.projects.with_pending_rules()
+
+def test_release_of_a_repository_and_of_its_image_is_one_message(noting):
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    label = f"{forge.listener.url}/o/app"
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    registry.push("me/app", "1.0.0", "1.1.0", source=label)
+    image, hook = noting.add("me/app"), world.webhook("http://127.0.0.1:9/")
+    repository, _ = world.store.projects.add(world.account.id, "github", "o/app", "o/app", {})
+    noting.check(repository)
+
+    def sent(hours: float) -> dict[str, str]:
+        noting.clock.now += hours * rt.HOUR
+        world.store.outbox.due_destinations(noting.clock.now, rt.KINDS)
+        return {f"{one.project} {one.version}".removeprefix(f"{registry.address}/"): one.state for one in world.store.outbox.history(world.account.id, destination_id=hook.id)}
+    forge.publish("o/app", "v1.2.0")
+    assert noting.check(repository) == ["v1.2.0"] and sent(0) == {"o/app v1.2.0": "pending"}
+    registry.push("me/app", "1.2.0", source=label)
+    assert noting.check(image) == ["1.2.0"]
+    assert sent(30) == {"o/app v1.2.0": "skipped", "me/app 1.2.0": "pending"}
+    forge.publish("o/app", "v1.3.0", published_at="2026-03-01T12:00:00Z")
+    noting.check(repository)
+    assert sent(30)["o/app v1.3.0"] == "pending" and len(world.store.outbox.claim(hook.id, 9, "me", noting.clock.now)) == 2, "its image did not come"
+    world.store.projects.remove(image.id)
+    assert world.store.sources.id_of("github", "o/app"), "it is a project"
+    registry.push("me/other", "1.0.0", "1.1.0", source=label)
+    other = noting.add("me/other")
+    world.store.projects.remove(repository.id)
+    assert noting.source(other).notes_source_id and noting.check(other) == []
+    forge.publish("o/app", "v1.4.0")
+    registry.push("me/other", "1.4.0", source=label)
+    assert noting.check(other) == ["1.4.0"] and noting.notes(other)["1.4.0"] == "Notes of v1.4.0", "nobody else has it checked"
+    world.store.projects.remove(other.id)
+    assert not world.store.sources.all()
+
+def test_label_of_a_container_spares_the_registry(noting):
+    """What its user sets does not count, nor what a base left; and no other account's image is concerned."""
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    registry.push("me/app", "1.0.0", "1.1.0")
+    label, image = {"org.opencontainers.image.source": f"{forge.listener.url}/o/app"}, f"{registry.address}/me/app"
+    engine = {"/_ping": (200, "OK", {"Api-Version": "1.48"}), "/v1.48/images/sha256%3A1/json": (200, {"RepoDigests": [f"{image}@sha256:{'1' * 64}"], "Config": {"Labels": label}}),
+              "/v1.48/images/sha256%3A2/json": (404, {}), "/v1.48/containers/json?all=1": (200, [
+                  {"Image": f"{image}:1.0.0", "ImageID": "sha256:1", "Names": ["/app"]}, {"Image": "x/y:1", "ImageID": "sha256:2", "Labels": label}])}
+    first, second = rt.pins_of_containers(
+        lambda path: rt.Answer(path, engine[path][0], {"api-version": "1.48"}, json.dumps(engine[path][1]).encode()))
+    assert first and second and (first.source, second.source) == (label["org.opencontainers.image.source"], "")
+    world.service.inventory.record_scan(world.account, "nas", "container", [("", first)], is_tracking=True)
+    project, = world.store.projects.search(world.account.id, "me/app")
+    noting.check(project)
+    assert noting.notes(project) == {"1.0.0": "Notes of v1.0.0", "1.1.0": "Notes of v1.1.0"}
+    assert sum("/manifests/sha256" in one.path for one in registry.listener.seen) == 2, "for dates, not for labels"
+    world.store.projects.add(add_account(world).id, "image", image, image, {}, '{"org.opencontainers.image.source": "https://github.com/x/y"}')
+    assert "x/y" not in noting.source(project).labels
+
+def test_docker_hub_is_asked_for_the_labels_of_ten_images_in_an_hour(noting):
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    forge.publish("o/app", "v1.0", "v1.1"), forge.publish("postgres/postgres", "REL_1_0", "REL_1_1")
+
+    def answer(seen: Seen) -> Any:
+        match = re.match("/v2/repositories/(.+)/tags[?]", seen.path)
+        if not match:
+            return registry._answer(seen)
+        if seen.headers.get("if-none-match"):
+            return 304, b""
+        return 200, {"results": [{"name": tag, "tag_last_pushed": f"2026-03-1{tag[-1]}T00:00:00Z", "digest": registry._index(*about)} for tag, about in registry.tags[match[1]].items()]}, {"ETag": '"1"'}
+    registry.listener.answer = answer
+    images = []
+    for name in ("library/postgres", *(f"o/app{number}" for number in range(12))):
+        registry.push(name, "1.1", "1.0", at="config", source=f"{forge.listener.url}/o/app", url="https://app.example")
+        images.append(world.store.projects.add(world.account.id, "dockerhub", name, name, {})[0])
+        noting.check(images[-1], 0)
+    assert [bool(noting.notes(image)) for image in images] == [True] * 11 + [False] * 2
+    assert noting.notes(images[0])["1.1"] == "Notes of REL_1_1", "an official image, which the table knows"
+    registry.listener.seen.clear()
+    noting.check(images[-1], 1), noting.check(images[-1], 60), noting.check(images[-1], 1)
+    assert ["/tags" in one.path for one in registry.listener.seen] == [True, True, False, False, False, True]
+    assert len(registry.listener.seen) == 6 and noting.notes(images[-1]) == {"1.0": "Notes of v1.0", "1.1": "Notes of v1.1"}
+    assert registry.listener.seen[-1].headers["if-none-match"], "once it is known whose notes it gets"
+    forge.releases["o/app"][0]["body"] = "Other notes"
+    noting.check(images[-1])
+    assert noting.notes(images[-1])["1.1"] == "Other notes", "though no tag has changed"
 
 
 # == notifications =============================================================
@@ -13332,24 +13640,29 @@ def test_own_ids_hide_nothing(tmp_path):
 
 # Against a real registry
 
-def write_image(folder: pathlib.Path, tag: str, created: str) -> None:
-    """An OCI image layout without a layer: https://github.com/opencontainers/image-spec"""
-    def blob(value: Any, media: str) -> dict[str, Any]:
-        data = json.dumps(value).encode()
+def write_image(folder: pathlib.Path, tag: str, created: str, at: str = "", source: str = "") -> None:
+    """An OCI image layout without a layer: https://github.com/opencontainers/image-spec. ``at``: where its source stands."""
+    def blob(value: Any, media: str, place: str = "none") -> dict[str, Any]:
+        data = json.dumps(value | ({"annotations": labels} if place == at else {})).encode()
         digest = hashlib.sha256(data).hexdigest()
         (folder / "blobs/sha256").mkdir(parents=True, exist_ok=True)
         (folder / "blobs/sha256" / digest).write_bytes(data)
         return {"mediaType": f"application/vnd.oci.image.{media}+json", "digest": f"sha256:{digest}", "size": len(data)}
 
-    config = blob({"created": created, "architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}}, "config.v1")
-    manifest = blob({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []}, "manifest.v1")
+    labels = {"org.opencontainers.image.source": source}
+    config = blob({"created": created, "architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []},
+                   "config": {"Labels": labels if at == "config" else {}}}, "config.v1")
+    manifest = blob({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []}, "manifest.v1", "manifest")
+    if at in ("index", "descriptor"):
+        manifest |= {"platform": {"architecture": "amd64", "os": "linux"}, "annotations": labels if at == "descriptor" else {}}
+        manifest = blob({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [manifest]}, "index.v1", "index")
     (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
     (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [
         {**manifest, "annotations": {"org.opencontainers.image.ref.name": tag}}]}))
 
-@pytest.mark.slow
-def test_container_registry_is_tracked_from_push_to_webhook(serve, db, tmp_path, listen):
-    """Debian's docker-registry on loopback."""
+@pytest.fixture
+def docker_registry(tmp_path) -> Iterator[tuple[str, Callable[..., None]]]:
+    """Debian's docker-registry on loopback: its address, and what pushes an image there."""
     program, skopeo = shutil.which("docker-registry"), shutil.which("skopeo")
     if not (program and skopeo) and os.environ.get("CI") != "true":
         pytest.skip("there is no docker-registry or no skopeo on this machine")
@@ -13360,36 +13673,78 @@ def test_container_registry_is_tracked_from_push_to_webhook(serve, db, tmp_path,
     (tmp_path / "registry.yml").write_text(json.dumps({     # JSON is YAML
         "version": 0.1, "storage": {"filesystem": {"rootdirectory": str(tmp_path / "registry")}}, "http": {"addr": address}}))
 
-    def push(tag: str, created: str) -> None:
-        folder = tmp_path / f"image-{tag}-{created[:10]}"
-        write_image(folder, tag, created)
-        subprocess.run([skopeo, "--insecure-policy", "copy", "--dest-tls-verify=false", f"oci:{folder}:{tag}",
-                        f"docker://{address}/home/app:{tag}"], check=True, capture_output=True, timeout=60)
+    def push(tag: str, created: str, name: str = "home/app", **labels: str) -> None:
+        folder = tmp_path / f"image-{name.replace('/', '-')}-{tag}-{created[:10]}"
+        write_image(folder, tag, created, **labels)
+        subprocess.run([skopeo, "--insecure-policy", "copy", "--all", "--dest-tls-verify=false", f"oci:{folder}:{tag}",
+                        f"docker://{address}/{name}:{tag}"], check=True, capture_output=True, timeout=60)
 
-    key, receiver = first_key(db), listen(204)
-    command("webhook", "add", "--account", "me@example.org", "mine", receiver.url, "--db", db)
     with open(tmp_path / "registry.log", "wb") as said, subprocess.Popen(
             [program, "serve", str(tmp_path / "registry.yml")], stdout=said, stderr=said) as registry:
         try:
             until(lambda: b"listening on" in (tmp_path / "registry.log").read_bytes())
-            push("1.0.0", "2026-01-02T03:04:05Z")
-            process = serve("--provider", f"home=oci:http://{address}", "--poll-interval", "1")
-            api = Client(process.address, key)
-            project = api.post("/v1/projects", {"provider": "home", "name": "home/app"})
-            assert api.get(f"/v1/projects/{project['id']}/releases")["releases"] == [{"version": "1.0.0", "date": "2026-01-02T03:04:05Z"}]
-            push("1.1.0", "2026-02-03T04:05:06Z")
-            body = receiver.wait(1)[0].json()
-            assert (body["version"], body["time"]) == ("1.1.0", "2026-02-03T04:05:06Z")
-            push("1.1.0", "2026-02-04T00:00:00Z")       # the same tag, another image
-            again = receiver.wait(2)[1].json()
-            assert again["version"] == "1.1.0" and again["is_updated"] is True
-            project = api.post("/v1/projects", {"provider": "image", "name": f"{address}/home/app:1.0.0"})
-            assert project["name"] == f"{address}/home/app" and api.get(f"/v1/projects/{project['id']}/latest-release")["version"] == "1.1.0"
-            missing = api.ask("POST", "/v1/projects", {"provider": "home", "name": "home/none"})
-            assert missing[0] == 400 and "home has no project home/none" in missing[2]["errors"][0]
-            assert process.end() == 0
+            yield address, push
         finally:
             registry.terminate()
+
+@pytest.mark.slow
+def test_container_registry_is_tracked_from_push_to_webhook(serve, db, docker_registry, listen):
+    (address, push), key, receiver = docker_registry, first_key(db), listen(204)
+    command("webhook", "add", "--account", "me@example.org", "mine", receiver.url, "--db", db)
+    push("1.0.0", "2026-01-02T03:04:05Z")
+    process = serve("--provider", f"home=oci:http://{address}", "--poll-interval", "1")
+    api = Client(process.address, key)
+    project = api.post("/v1/projects", {"provider": "home", "name": "home/app"})
+    assert api.get(f"/v1/projects/{project['id']}/releases")["releases"] == [{"version": "1.0.0", "date": "2026-01-02T03:04:05Z"}]
+    push("1.1.0", "2026-02-03T04:05:06Z")
+    body = receiver.wait(1)[0].json()
+    assert (body["version"], body["time"]) == ("1.1.0", "2026-02-03T04:05:06Z")
+    push("1.1.0", "2026-02-04T00:00:00Z")       # the same tag, another image
+    again = receiver.wait(2)[1].json()
+    assert again["version"] == "1.1.0" and again["is_updated"] is True
+    project = api.post("/v1/projects", {"provider": "image", "name": f"{address}/home/app:1.0.0"})
+    assert project["name"] == f"{address}/home/app" and api.get(f"/v1/projects/{project['id']}/latest-release")["version"] == "1.1.0"
+    missing = api.ask("POST", "/v1/projects", {"provider": "home", "name": "home/none"})
+    assert missing[0] == 400 and "home has no project home/none" in missing[2]["errors"][0]
+    assert process.end() == 0
+
+@pytest.mark.slow
+def test_images_of_a_compose_file_are_sent_with_the_notes_of_their_repositories(serve, db, docker_registry, forge, listen, tmp_path):
+    """Twelve images, whose labels stand where tools put them; two are known by the table, one has no label."""
+    (address, push), key = docker_registry, first_key(db)
+    hook, phone = listen(204), listen((200, {}))
+    command("webhook", "add", "--account", "me@example.org", "mine", hook.url, "--db", db)
+    command("destination", "add", "--account", "me@example.org", "ntfy", "phone", "--set", "topic=releases", "--set", f"server={phone.url}", "--db", db)
+    apps = {f"me/app{number}": (f"o/app{number}", place) for number, place in enumerate(("index", "descriptor", "manifest", "config") * 2)}
+    apps |= {"library/redis": ("redis/redis", ""), "mirror/caddy": ("caddyserver/caddy", "descriptor"), "me/fork": ("o/app0", "config"), "me/none": ("", "")}
+
+    def release(version: str, day: int) -> None:
+        for repository in sorted({repository for repository, _ in apps.values()} - {""}):
+            forge.publish(repository, f"v{version}", body=f"Of {repository}: fixes CVE-2026-{day:04}", published_at=f"2026-03-{day:02}T00:00:00Z")
+        for name, (repository, place) in apps.items():
+            label = repository.replace("caddyserver/caddy", "caddyserver/caddy-docker")
+            push(version, f"2026-03-{day:02}T10:00:00Z", name, at=place, source=f"{forge.listener.url}/{label}.git#abc:{version}")
+    release("1.0.0", 1), release("1.1.0", 2)
+    (tmp_path / "compose.yaml").write_text("services:\n" + "".join(f"  a{at}:\n    image: {address}/{name}:1.0.0\n" for at, name in enumerate(apps)))
+    process = serve("--provider", f"github=forgejo:{forge.listener.url}", "--poll-interval", "2")
+    api = Client(process.address, key)
+    assert command("scan", "--account", "me@example.org", "--track", str(tmp_path / "compose.yaml"), "--db", db)[0] == 0
+
+    def noted() -> dict[str, Any]:
+        return {one["name"].removeprefix(f"{address}/"): one.get("notes_from", {}) for page in (1, 2) for one in api.get(f"/v1/projects?page={page}")["projects"]}
+    expected = {name: {"provider": "github", "name": repository} if repository else None for name, (repository, _) in apps.items()}
+    until(lambda: noted() == expected, 120)
+    release("1.2.0", 3)
+    bodies = {body["project"].removeprefix(f"{address}/"): body for body in (seen.json() for seen in hook.wait(12))}
+    for name, (repository, _) in apps.items():
+        note = bodies[name].get("note", {}).get("message", "")
+        assert (f"Notes from github {repository}" in note and f"Of {repository}" in note and bodies[name]["cve"] == ["CVE-2026-0003"]) if repository else not note
+    texts = [seen.body.decode() for seen in phone.wait(12)]
+    assert len({text for text in texts if "Notes from github" in text and "fixes CVE-2026-0003" in text}) == 11
+    project, = api.get("/v1/projects?q=library/redis")["projects"]
+    changes = api.get(f"/v1/projects/{project['id']}/changes")
+    assert [one["version"] for one in changes["releases"]] == ["1.2.0", "1.1.0"] and "Of redis/redis" in changes["releases"][1]["note"]["message"]
+    assert len(hook.seen) == 12 and process.end() == 0
 
 # Users, limits and what a monitor sees
 
@@ -14048,15 +14403,15 @@ def test_lists_on_a_terminal_have_headings_and_columns(world, forge, monkeypatch
 # Of each option of a project: what JSON, a form and a flag say, what is shown then, and what cannot be.
 OPTIONS_SET: dict[str, tuple[Any, Any]] = {
     "notify_level": ("minor", "patch"), "exclude_prereleases": (True, 1), "exclude_updated": (True, "yes"), "hold_days": (3, 366), "is_muted": (True, 0),
-    "email_notification": ("weekly", "monthly"), "note": ("mine: ü <b>\nours", "\ud800"), "skipped_version": ("2.0", 7), "snoozed_until": ("2999-01-01T08:00:00Z", "2020-01-01T00:00:00Z")}
+    "email_notification": ("weekly", "monthly"), "note": ("mine: ü <b>\nours", "\ud800"), "notes_from": ({"provider": "github", "name": "o/p"}, 7), "skipped_version": ("2.0", 7), "snoozed_until": ("2999-01-01T08:00:00Z", "2020-01-01T00:00:00Z")}
 
 @pytest.mark.parametrize("way", ["API", "page", "command"])
 def test_every_option_of_a_project_can_be_set(world, visitor, way):
     assert list(OPTIONS_SET) == [option.name for option in rt.PROJECT_OPTIONS]
     for option in rt.PROJECT_OPTIONS if way != "page" else (option for option in rt.PROJECT_OPTIONS if option.group):
         value, wrong = OPTIONS_SET[option.name]
-        project = world.track("github", f"o/{option.name}".replace("_", "-"))
-        path, text = f"/v1/projects/{project.id}", "3" if option.shape == "DAYS" else option.type.shown(value)
+        project = world.track("quay", f"o/{option.name}".replace("_", "-"))
+        path, text = f"/v1/projects/{project.id}", "3" if option.shape == "DAYS" else " ".join(value.values()) if isinstance(value, dict) else option.type.shown(value)
         before = world.ask("GET", path)
         assert option.name in world.faults("POST", path, {option.name: wrong})[0] and world.ask("GET", path) == before
         if way == "API":
@@ -14064,11 +14419,12 @@ def test_every_option_of_a_project_can_be_set(world, visitor, way):
         elif way == "page":
             saved_ = visitor.press(visitor.get(f"/projects/{project.id}/options"), "save", **{option.name: value is True or text})
         else:
-            ok(world, "project", "set", "github", project.name, option.all_flags[0], text)
+            ok(world, "project", "set", "quay", project.name, option.all_flags[0], text)
         until(lambda: world.ask("GET", path) != before)        # what another process writes is shown within 20 ms
         shown = world.ask("GET", path)
         assert shown[option.name] == value or option.shape == "DAYS" and way == "command", option.name
-        assert shown == before | {option.name: shown[option.name]}, "the others stay"
+        is_checked = option.name == "notes_from"                # at once
+        assert shown == before | {name: shown[name] for name in (option.name, *["source"] * is_checked)}, "the others stay"
         if way == "page":
             assert status_in(saved_) and status_in(visitor.press(saved_, "save")) and world.ask("GET", path) == shown, "saved as it is shown"
         assert world.ask("POST", path, {}) == world.ask("POST", path, {option.name: None}) == shown, "null keeps"
