@@ -161,6 +161,7 @@ RETRY_MAX_WAIT, RETRY_WINDOW = 6 * HOUR, 3 * DAY
 RETRY_MIN_ATTEMPTS = 10                 # failures before a delivery is given up, however long it took
 DELIVERY_RETENTION = 30 * DAY           # deliveries and attempts
 SENT_LIMIT = 16 * KIB                   # characters of a request that are kept with its delivery
+IMAGE_WAIT = HOUR, 10 * MINUTE          # for the image of a release, and of one that names a CVE
 NOTES_WAITS = 10 * MINUTE, HOUR, 6 * HOUR, DAY      # until the note of a new tag is looked for again
 FAILURE_ALERT_AFTER = 10, 3 * DAY       # failed checks, and seconds of failing, before accounts are notified
 SECRET_OVERLAP = 1 * DAY                # for which a webhook's previous secret signs beside the current one
@@ -843,7 +844,8 @@ def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, 
 def same_releases(tags: Iterable[str], releases: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     """By an image's tag its release in a repository, of ``releases``, newest first: one with the same numbers
     and stage, never the nearest. Of several the one that is called like the tag, then like one of ``names``,
-    then the shortest. A tag whose numbers others continue moves, and has none."""
+    then with the least before its numbers, then the newest. A tag whose numbers others continue moves, and
+    has none."""
     def key_of(one: VersionParts, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
         return numbers, one.stages, frozenset(PRERELEASE_WORDS.keys() & _TOKEN.findall(one.before))
     own = {"", *(re.sub("[^a-z0-9]", "", name.rpartition("/")[2].lower()) for name in names)}
@@ -862,8 +864,8 @@ def same_releases(tags: Iterable[str], releases: Iterable[str], names: Iterable[
                    if not mine.counter or one[1].counter in ((), mine.counter)]
             if fit and (numbers == mine.numbers or len({parts.name for _, parts in fit}) == 1):
                 found.setdefault(tag, min(fit, key=lambda one: (
-                    one[0] != tag, one[0] != f"v{tag}", one[1].name.replace("-", "") not in own, len(one[0]),
-                    ))[0])
+                    one[0] != tag, one[0] != f"v{tag}", one[1].name.replace("-", "") not in own,
+                    len(one[1].before)))[0])
     return found
 
 
@@ -1302,8 +1304,11 @@ INSTANT = ValueType(
     _instant_to_come, {"type": ["string", "null"], "format": "date-time"},
     lambda days: timestamp(time.time() + _whole(0, 365)(days) * DAY) if days != "0" else "",
     to_json=lambda at: at and timestamp(at))
-SOURCE = ValueType(lambda value: any_text(3 * NAME_LIMIT).read(
-    f"{value.get('provider')} {value.get('name')}" if isinstance(value, Mapping) else value).strip(),
+SOURCE = ValueType(
+    lambda value: only_if(lambda text: isinstance(text, str) and not UNSTORABLE.search(text),
+                          "a string, or an object with provider and name")(
+        " ".join((value["provider"], value["name"])) if isinstance(value, Mapping) and all(
+            isinstance(value.get(key), str) for key in ("provider", "name")) else value).strip(),
     {"type": ["object", "string", "null"], "maxLength": 3 * NAME_LIMIT, "pattern": STORABLE})
 TIME_ZONE = ValueType(lambda name: time_zone_of(name) and name, {"type": "string"})
 HOUR_OR_NONE = ValueType(
@@ -1348,8 +1353,8 @@ PROJECT_OPTIONS = (
     Option("email_notification", "Email schedule", one_of({**SCHEDULE_NAMES, "default": "Account default"}),
            "Notify", flags=("--email",)),
     Option("note", "Note (added to every notification)", any_text(10_000, "textarea"), "Labels"),
-    Option("notes_from", "Notes from", SOURCE, "Labels", "The repository whose notes an image gets, such as "
-           "github grafana/grafana, or none; empty: what is found.", shape="SOURCE"),
+    Option("notes_from", "Notes from", SOURCE, "Labels", "A repository, such as github grafana/grafana; none "
+           "for no notes. Empty: found by the image's label.", shape="SOURCE"),
     Option("skipped_version", "Ignore this version until a newer one comes", any_text(NAME_LIMIT),
            hint="'' for none.", flags=("--skip",), shape="VERSION"),
     Option("snoozed_until", "Ignore what is behind for so many days", INSTANT, hint="0 ends it.",
@@ -1599,7 +1604,8 @@ class Project:
 
     def as_json(self, url: str) -> dict[str, Any]:
         """The contract's Project and beyond it ``source``, without members that are false or empty."""
-        used = (self.notes_from or self.notes_source).split(" ", 1)
+        is_used = not self.notes_state.startswith(("not used", "no notes"))
+        used = (self.notes_from or self.notes_source * is_used).split(" ", 1)
         about: dict[str, Any] = {"id": self.id, "name": self.name, "provider": self.provider, "url": url}
         if self.notes_state or used != [""]:
             about["notes_from"] = dict(zip(("provider", "name"), used)) if used[1:] else None
@@ -1751,7 +1757,7 @@ class DeliverySummary:
     next_attempt_at: float
     settled_at: float | None
     digest_id: str | None
-    error: str | None               # of the last attempt; or why it was skipped
+    error: str | None               # of the last attempt; or why it was skipped, or waits
 
     def as_json(self) -> dict[str, Any]:
         return {**vars(self), "created_at": timestamp(self.created_at),
@@ -1808,7 +1814,8 @@ class CheckResult:
     news: Sequence[str] = ()            # versions, new or updated, since the first check
     events: Sequence[Event] = ()
     verdicts: Mapping[str, RuleResult] = dataclasses.field(default_factory=dict)     # by project id
-    labels: str | None = None           # of an image, as of its Source; None: as before, like the next two
+    notes_from: str | None = None       # as it was when the next three were found; None: they were not
+    labels: str = ""                    # of an image, as of its Source
     notes_source_id: int | None = None
     notes_state: str = ""               # what is wrong with its notes
 
@@ -3423,8 +3430,9 @@ class Outbox(_Part):
         if inserted.rowcount:       # the project may have been removed since
             db.executemany("""
                 INSERT INTO delivery (id, account_id, event_id, destination_id, next_attempt_at, queued_at,
-                                      created_at, is_digested, is_held)
-                SELECT :id, account_id, :event, id, :due_at, :due_at, :now, :is_digested, :is_held
+                                      created_at, is_digested, is_held, reason)
+                SELECT :id, account_id, :event, id, :due_at, :due_at, :now, :is_digested, :is_held,
+                       iif(:is_held, 'waits as the project says, or for its image', '')
                   FROM destination WHERE id = :destination_id
                 """, [{**vars(recipient), "id": make_id(), "event": inserted.lastrowid, "now": now}
                       for recipient in event.recipients])
@@ -3448,7 +3456,7 @@ class Outbox(_Part):
 
     def due_destinations(self, now: float, kinds: Iterable[str]) -> list[Job]:
         """The destinations of these kinds with a delivery due at ``now`` that nobody serves. What was held is
-        judged now: skipped where its release is gone, or is that of an image that the account tracks. What is
+        judged now: skipped where its release is gone, or its image was announced there with its note. What is
         due for digests of a destination is bound into one, which stays as it is."""
         with self._db.transaction() as db:
             db.execute("""
@@ -3457,14 +3465,18 @@ class Outbox(_Part):
                   FROM (SELECT delivery.id AS judged, CASE
                           WHEN gone_at IS NOT NULL OR is_missing THEN 'the release was removed'
                           WHEN EXISTS (
-                               SELECT 1 FROM source AS image JOIN project ON project.source_id = image.id
-                                 JOIN release AS tag ON tag.source_id = image.id
+                               SELECT 1 FROM source AS image JOIN release AS tag ON tag.source_id = image.id
                                  JOIN note AS own ON own.release_id = tag.id
                                  LEFT JOIN note AS its ON its.release_id = release.id
-                                WHERE notes_source_id = source.id AND project.account_id = event.account_id
+                                 JOIN event AS other ON other.release_id = tag.id
+                                 JOIN delivery AS sent ON sent.event_id = other.id
+                                WHERE notes_source_id = source.id AND sent.state != 'skipped'
+                                  AND sent.destination_id = delivery.destination_id
+                                  AND json_extract(other.body, '$.note') IS NOT NULL
+                                  AND json_extract(other.body, '$.cve') IS json_extract(event.body, '$.cve')
                                   AND iif(own.fingerprint = -1, own.title = release.version,
-                                          own.fingerprint = its.fingerprint)
-                               ) THEN 'an image of it was announced' ELSE '' END AS gone
+                                          own.fingerprint = its.fingerprint AND its.url IN ('', own.url))
+                               ) THEN 'its image was announced' ELSE '' END AS gone
                           FROM delivery JOIN event ON event.id = event_id
                           LEFT JOIN release ON release.id = release_id
                           LEFT JOIN source  ON source.id = source_id
@@ -3556,7 +3568,7 @@ class Outbox(_Part):
         """Queue again one delivery or all failed ones of a destination, with what was sent together with
         them; how many. What was never due stays as it is."""
         count = self._db.write("""
-            UPDATE delivery SET state = 'pending', attempts = 0, settled_at = NULL, is_held = 0,
+            UPDATE delivery SET state = 'pending', attempts = 0, settled_at = NULL, is_held = 0, reason = '',
                    next_attempt_at = :now + place * :every, queued_at = :now + place * :every
               FROM (WITH wanted AS (
                         SELECT id, digest_id FROM delivery_view
@@ -3587,9 +3599,8 @@ class Outbox(_Part):
                    coalesce(json_extract(body, '$.version'), '') AS version,
                    state, (SELECT count(*) FROM attempt WHERE delivery_id = delivery.id) AS attempts,
                    delivery.created_at, next_attempt_at, settled_at, digest_id,
-                   iif(state = 'skipped', reason, (
-                       SELECT error FROM attempt WHERE delivery_id = delivery.id
-                        ORDER BY attempt.id DESC LIMIT 1)) AS error
+                   coalesce((SELECT error FROM attempt WHERE delivery_id = delivery.id
+                              ORDER BY attempt.id DESC LIMIT 1), nullif(reason, '')) AS error
               FROM delivery_view AS delivery JOIN destination ON destination.id = destination_id
              WHERE delivery.account_id = :account AND (:id IS NULL OR delivery.id = :id)
                AND (:destination IS NULL OR destination_id = :destination)
@@ -3663,8 +3674,8 @@ class Sources(_Part):
     def hold_notes(self, image: Source, provider: str, name: str, key: str) -> Source:
         """The source of notes for an image, which goes with it; it is made where there is none."""
         held = self._db.one(Source, """
-            SELECT * FROM source_view WHERE provider = :provider AND (
-                   key = :key OR id = :held AND lower(former_name) = :key) ORDER BY key = :key
+            SELECT * FROM source_view WHERE provider = :provider AND (key = :key OR lower(former_name) = :key)
+             ORDER BY id = :held DESC, key = :key DESC
             """, {"provider": provider, "key": key, "held": image.notes_source_id})
         if held is None:
             self._db.write("""INSERT OR IGNORE INTO source (provider, key, name, next_check_at)
@@ -3672,9 +3683,10 @@ class Sources(_Part):
         return held or self.hold_notes(image, provider, name, key)
 
     def note_missed_at(self, image_id: int) -> float:
-        """When the newest tag of an image was found that has no note; 0 for never."""
+        """When the newest final tag of an image was found that has no note; 0 for never."""
         return self._db.value("""
-            SELECT max(found_at) FROM release WHERE source_id = ? AND found_at IS NOT NULL AND NOT is_updated
+            SELECT max(found_at) FROM release
+             WHERE source_id = ? AND found_at IS NOT NULL AND NOT is_updated AND NOT is_prerelease
                AND id NOT IN (SELECT release_id FROM note)""", (image_id,)) or 0.0
 
     def due(self, providers: Collection[str], now: float, limit: int) -> list[tuple[int, str, str, str]]:
@@ -3741,10 +3753,10 @@ class Sources(_Part):
                        is_missing = NOT :is_success AND (is_missing
                            OR :is_not_found AND coalesce(:now - missing_since, 0) >= 86400),
                        alert_sent = NOT :is_success AND (alert_sent OR :has_events),
-                       notes_state = iif(:labels IS NULL, notes_state, :notes_state),
-                       notes_source_id = iif(:labels IS NULL, notes_source_id, (
+                       notes_state = iif(notes_from IS :notes_from, :notes_state, notes_state),
+                       notes_source_id = iif(notes_from IS NOT :notes_from, notes_source_id, (
                            SELECT id FROM source WHERE id = :notes_source_id)),
-                       labels = coalesce(:labels, labels)
+                       labels = iif(notes_from IS :notes_from, :labels, labels)
                  WHERE id = :id""", vars(found) | {
                     "now": now, "id": source_id, "has_events": bool(found.events),
                     "is_success": found.error is None, "error": found.error and found.error[:1000]}).rowcount:
@@ -3772,7 +3784,9 @@ class Sources(_Part):
                     :gone_at)
                 ON CONFLICT DO UPDATE SET is_prerelease = excluded.is_prerelease,
                    is_updated = excluded.is_updated, cve = excluded.cve, content_id = excluded.content_id,
-                   step = excluded.step, place = excluded.place, gone_at = excluded.gone_at
+                   step = excluded.step, place = excluded.place, gone_at = excluded.gone_at,
+                   -- that of a note, where it was that of the check
+                   date = iif(abs(strftime('%s', date) - found_at) < 600, excluded.date, date)
             """, [vars(one) | {"source": source_id, "date": (one.date or "").rstrip("Z"),
                                "cve": compact_json(one.cve) if one.cve else None} for one in changed])
         db.executemany("DELETE FROM release WHERE source_id = ? AND version = ?",
@@ -3786,11 +3800,24 @@ class Sources(_Part):
             DELETE FROM read_release
              WHERE release_id = (SELECT id FROM release WHERE source_id = ? AND version = ?)""", news)
         db.executemany("""
+            DELETE FROM note
+             WHERE release_id = (SELECT id FROM release WHERE source_id = ? AND version = ?)
+            """, [(source_id, one.version) for one in changed if not one.has_note and not one.note])
+        db.executemany("""
             INSERT OR REPLACE INTO note (release_id, fingerprint, title, message, url)
             SELECT id, :fingerprint, :title, :message, :url
               FROM release WHERE source_id = :source AND version = :version
             """, [vars(note) | {"fingerprint": note.fingerprint, "source": source_id, "version": one.version}
                   for one in changed if (note := one.note)])
+        db.executemany("""
+            UPDATE event SET body = json_patch(body, :late)
+             WHERE kind = 'release' AND json_extract(body, '$.note') IS NULL
+               AND release_id = (SELECT id FROM release WHERE source_id = :source AND version = :version)
+               AND NOT EXISTS (SELECT 1 FROM delivery
+                                WHERE event_id = event.id AND (attempts > 0 OR state != 'pending'))
+            """, [{"source": source_id, "version": one.version, "late": compact_json(drop_empty(
+                note={"title": note.title, "message": note.message}, cve=one.cve))}
+                  for one in changed if (note := one.note) and note.message])
         if found.news:      # what waits for another attempt is sent now, before what is new
             db.execute("""
                 UPDATE delivery SET next_attempt_at = min(next_attempt_at, created_at)
@@ -3845,7 +3872,12 @@ class Projects(_Part):
                 "SELECT count(*) FROM project WHERE account_id = ?", (account_id,)))
             source, = db.execute("""
                 INSERT INTO source (provider, key, name, next_check_at, labels) VALUES (?, ?, ?, ?, ?)
-                    ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at
+                    ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at,
+                       -- what one user has said of it does not count for another
+                       notes_from = iif(EXISTS (SELECT 1 FROM project JOIN account ON account.id = account_id
+                           WHERE source_id = source.id AND is_admin), notes_from, ''),
+                       labels = iif(EXISTS (SELECT 1 FROM project JOIN account ON account.id = account_id
+                           WHERE source_id = source.id AND is_admin), labels, '')
                 RETURNING id, name""", (provider, key, name, now, labels)).fetchall()
             with _unique(f"a project {source['name']} of {provider}", AlreadyTracked):
                 db.execute("""
@@ -3883,8 +3915,10 @@ class Projects(_Part):
         if not has_same_rules:
             _write_newest(db, project.source_id)
         if after.notes_from != project.notes_from:
-            db.execute("UPDATE source SET notes_from = ?, labels = '', next_check_at = ? WHERE id = ?",
-                       (after.notes_from, self._db.clock(), project.source_id))
+            db.execute("""
+                UPDATE source SET notes_from = ?, labels = '', notes_source_id = NULL, notes_state = '',
+                                  next_check_at = ?
+                 WHERE id = ?""", (after.notes_from, self._db.clock(), project.source_id))
             self._db.check_wakeup.set()
         if after.skipped_version or after.snoozed_until or after.is_muted:
             self._skip_deliveries(db, after)
@@ -4347,6 +4381,11 @@ class Store:
         with self.database.transaction() as db:
             db.execute("DELETE FROM session WHERE created_at < :expired OR created_at > :too_far", values)
             db.execute("DELETE FROM document WHERE read_at < :expired", values)
+            db.execute("""
+                DELETE FROM source      -- of notes, for an image that was removed meanwhile
+                 WHERE owner_id IS NULL AND coalesce(checked_at, 0) < :now - 3600
+                   AND NOT EXISTS (SELECT 1 FROM source AS image WHERE image.notes_source_id = source.id)
+                   AND NOT EXISTS (SELECT 1 FROM project WHERE source_id = source.id)""", values)
             db.execute("""
                 UPDATE destination SET previous_secret = NULL, previous_until = NULL
                  WHERE previous_until < :now""", values)
@@ -5393,23 +5432,28 @@ _CREATED, *SOURCE_LABELS = [f"org.{key}" for key in (
 
 def _oci_labels(project: ProjectRef, reference: str, wanted: Collection[str]) -> Exchange:
     """``(the digest of an image, what it says of itself)`` by annotations of its index, or of the first image
-    there, or of that one's manifest, or by its configuration, up to where one of the ``wanted`` stands."""
+    there, or of that one's manifest, or by its configuration, up to where one of the ``wanted`` stands; None
+    for what it says where that cannot be read."""
     path, digest, labels = f"manifests/{reference}", "", dict[str, str]()
-    while path and not any(map(labels.get, wanted)):
+    for _ in range(3):
         answer = yield from _oci_answer(project, Request(
             f"{project.site}/v2/{project.name}/{path}", {"Accept": _MANIFESTS} if path[0] == "m" else {},
             accept_statuses=_UNAVAILABLE, max_response_bytes=_DOCUMENT_LIMIT))
-        if answer.status != 200:
+        digest, path = digest or answer.headers.get("docker-content-digest", ""), ""
+        if answer.status != 200 or not isinstance(found := answer.json(), dict):
+            return digest, None
+        with contextlib.suppress(*_UNREADABLE):     # what is odd says nothing
+            image: dict[str, Any] = next((one for one in found.get("manifests") or () if (
+                one.get("platform", {}).get("os") != "unknown")), {})
+            config = found.get("config") or {}
+            for said in (found.get("annotations"), image.get("annotations"), {_CREATED: found.get("created")},
+                         config.get("Labels")):
+                labels = {key: text[:KIB] for key, text in (said.items() if isinstance(said, dict) else ())
+                          if isinstance(text, str) and text.strip() and not UNSTORABLE.search(text)} | labels
+            path = f"manifests/{image['digest']}" if image else (
+                f"blobs/{config['digest']}" if "digest" in config else "")
+        if not path or any(map(labels.get, wanted)):
             break
-        digest, found = digest or answer.headers.get("docker-content-digest", ""), answer.json()
-        image: dict[str, Any] = next((one for one in found.get("manifests") or () if (
-            one.get("platform", {}).get("os") != "unknown")), {})
-        config = found.get("config") or {}
-        for said in (found.get("annotations"), image.get("annotations"), {_CREATED: found.get("created")},
-                     config.get("Labels")):
-            labels = {key: text[:KIB] for key, text in (said or {}).items() if isinstance(text, str)} | labels
-        path = f"manifests/{image['digest']}" if image else (
-            f"blobs/{config['digest']}" if "digest" in config else "")
     return digest, labels
 
 def oci(project: ProjectRef) -> Exchange:
@@ -5433,7 +5477,7 @@ def oci(project: ProjectRef) -> Exchange:
         for tag in [tag for tag in dict.fromkeys([*installed, *numbered])
                     if tag not in project.known][:_DETAILS_PER_CHECK]:
             digests[tag], labels = yield from _oci_labels(project, tag, [_CREATED])
-            dates[tag] = _any_date(labels.get(_CREATED, "")) or ""      # the image's author wrote it
+            dates[tag] = _any_date((labels or {}).get(_CREATED, "")) or ""      # the image's author wrote it
         known = [tag for tag in numbered if tag in project.known]
         watched = [*installed, *({"latest"} & tags.keys()), *known]
         for tag in list(dict.fromkeys(watched))[:_DETAILS_PER_CHECK]:
@@ -6679,6 +6723,8 @@ def labels_of(provider: Provider, name: str, reference: str, ask: Callable[[Requ
 
     def read(project: ProjectRef) -> Exchange:
         _, labels = yield from _oci_labels(project, reference, SOURCE_LABELS[:2])
+        if labels is None:
+            raise ProviderError(f"{provider.title} does not show what {name} is built from")
         found.update((key, labels[key]) for key in SOURCE_LABELS if key in labels)
         return Listing(())
     site = provider.site.replace("//hub.docker.com", "//registry-1.docker.io")
@@ -6733,27 +6779,38 @@ def source_of_notes(providers: Mapping[str, Provider], image: Source,
     labels, chosen, name, link = json.loads(image.labels or "{}"), None, "", list[str]()
 
     def link_of(version: str) -> str:
-        one = list(map(str, version_parts(version).numbers))
+        parts = version_parts(version)
+        one = list(map(str, parts.numbers))
         return link[0].format(
             v=".".join(one), line=".".join(one[:2]), major="".join(one[:1]), dashed="-".join(one),
-            joined="".join(one)) if link else page_of(chosen or providers["github"], name, version)
+            joined="".join(one)) if link and not parts.stages else page_of(
+                chosen or providers["github"], name, version)
     if image.notes_from:
         id_, _, name = image.notes_from.partition(" ")
         chosen = providers.get(id_)
-        return (chosen, name, link_of, True) if chosen else "no notes are wanted"
+        return (chosen, name, link_of, True) if chosen else "no notes, as was chosen"
+    row = _notes_row(image.name)
+    if not row and not labels.get("of"):
+        return "its registry did not say what it is built from" if labels else "it was not looked up yet"
     for text in filter(None, map(labels.get, SOURCE_LABELS[:3])):
         address = re.sub("/(?:pkgs|packages)(?:/.*)?$", "", text.strip("\"' "))
         found = project_in(providers, address if is_address(address) else f"https://{address}")
         if found and found[0].site and not found[0].dialect.has_images and not chosen:
             chosen, name = found
-    if row := _notes_row(image.name, name):
+    base, packed = re.sub("(?::[^/:]*)?(?:@.*)?$", "", labels.get(SOURCE_LABELS[3], "")), _notes_row("", name)
+    if not row and (not chosen or packed and packed == _notes_row(base) or name.lower() in (
+            "/".join(base.lower().split("/")[-2:]), *map(str.lower, _notes_row(base)))):
+        named = next(filter(None, map(labels.get, SOURCE_LABELS[:3])), "")
+        return "its label is that of its base image" if chosen else (
+            f"its label names {named[:NAME_LIMIT]}, which no provider has" if named else
+            "this image has no source label; choose a repository in Options")
+    # Others inherit the label of what is packaged there.
+    is_sure = bool(row or packed and packed == _notes_row(image.name.rpartition("/")[2]))
+    if row := row or packed:
         (id_, _, name), link = row[0].rpartition(":"), row[1:]
         chosen = providers[id_ or "github"]
-        return chosen, name, link_of, True
-    base = re.sub("(?::[^/:]*)?(?:@.*)?$", "", labels.get(SOURCE_LABELS[3], ""))
-    if not chosen or name in ("/".join(base.split("/")[-2:]), *_notes_row(base)):
-        return "its label names what it is based on" if chosen else "this image has no source label"
-    return chosen, name, link_of, False
+    assert chosen
+    return chosen, name, link_of, is_sure
 
 
 # == readers ===================================================================
@@ -7774,6 +7831,7 @@ def noted_releases(image: Mapping[str, Release], releases: Mapping[str, Release]
     """The ``releases`` and the ``state`` of a Noted. Unless it is sure, they are believed only if of the last
     20 versions two come in the same order there, newest first, and if there are notes. A tag that moves is
     what has its digest."""
+    releases = {version: one for version, one in releases.items() if not one.gone_at}
     found = same_releases(image, releases, names)
     digests = {image[tag].content or tag: version for tag, version in found.items()}
     places, last = {version: at for at, version in enumerate(releases)}, dict[Any, int | None]()
@@ -7784,11 +7842,13 @@ def noted_releases(image: Mapping[str, Release], releases: Mapping[str, Release]
     there = [at for at in itertools.islice(last.values(), 20) if at is not None]
     has_text = any(one.has_note for one in releases.values())
     if not (there if is_sure else any(one < another for one, another in itertools.pairwise(there))):
-        return {}, "found, but its releases do not match"
-    linked = {one: dataclasses.replace(releases[one], note=Note(one, "", link_of(one), mark=-1))
-              for one in {*found.values()}}
+        return {}, "not used, as too few of its releases match; choose it in Options if it is the right one"
+    linked = {one: dataclasses.replace(releases[one], note=Note(
+        one, f'<p><a href="{html.escape(url)}">Release notes</a></p>', url, mark=-1))
+              for one in {*found.values()} for url in [link_of(one)]}
     return {tag: linked[one] for tag in ranked if (has_text or is_sure) and (
-        one := found.get(tag) or digests.get(image[tag].content, ""))}, "" if has_text else "no notes there"
+        one := found.get(tag) or digests.get(image[tag].content, ""))}, "" if has_text else (
+            "links only" if is_sure else "no notes there")
 
 def with_notes(image: Mapping[str, Release], noted: Noted, undated: Collection[str],
                read_notes: Callable[[Sequence[str]], dict[str, Note]]) -> dict[str, Release]:
@@ -7807,6 +7867,9 @@ def with_notes(image: Mapping[str, Release], noted: Noted, undated: Collection[s
                 own, url=own.url or link.url, mark=there.fingerprint or 0)
             found[tag] = dataclasses.replace(image[tag], note=copy, cve=there.cve, date=(
                 there.date if tag in undated else image[tag].date))
+    if noted.releases and noted.source and not noted.source.error:
+        found |= {tag: dataclasses.replace(one, has_note=False, fingerprint=None, cve=())      # it has moved
+                  for tag, one in image.items() if one.has_note and tag not in noted.releases}
     return found
 
 
@@ -8323,7 +8386,7 @@ def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
     project, found = subscriber.project, dict[str, Recipient]()     # by mail address, else by destination
     sent_at = _hold_until(project, release, now)
     if release and subscriber.has_image:        # which is announced instead, if it comes
-        sent_at = max(sent_at, now + (HOUR if release.cve else DAY))
+        sent_at = max(sent_at, now + IMAGE_WAIT[bool(release.cve)])
     is_possible = {"email": bool(settings.smtp_url), "webhook": release is not None}
     schedules = {"email": project.email_notification, "webhook": "instant"}
     for destination in subscriber.destinations:
@@ -8735,39 +8798,46 @@ class ImageNotes:
             image = dataclasses.replace(image, labels=self._labels(image, provider, newest, ask))
             noted = self._known(image, tags)
         numbered = provider.dialect.versions.parts
-        new = {tag for tag in tags if known and tag not in known and numbered(tag).numbers}
+        new = {tag for tag, one in tags.items() if known and tag not in known and numbered(tag).numbers
+               and not one.is_prerelease}
 
         def missed_at() -> float:
             return store.sources.note_missed_at(image.id) if new <= noted.releases.keys() else now
-        if (source := noted.source) and (missed_at() + DAY > now or (
-                source.next_check_at <= now + tracker._interval_of(source) / 4)):
-            with tracker._renewing(lambda: [source.id]):
-                for claimed in store.sources.claim([source.id], tracker._claimant, now):
+        checked = list[int]()       # of a renamed repository the source may be another one then
+        while (source := noted.source) and source.id not in checked and len(checked) < 2 and not (
+                source.error and source.next_check_at > now) and (
+                missed_at() + DAY > now or source.next_check_at <= now + tracker._interval_of(source) / 4):
+            checked.append(source.id)
+            with tracker._renewing(lambda: checked):
+                for claimed in store.sources.claim(checked[-1:], tracker._claimant, now):
                     tracker.check(claimed)
             store.sources.await_check(source.id, now, FIRST_CHECK_WAIT)     # by another
             noted = self._known(image, tags)
+        source_id = noted.source.id if noted.source else None
         retries = [at for wait in NOTES_WAITS if noted.releases and (at := missed_at() + wait) > now]
-        read_notes = functools.partial(store.releases.notes, source.id if source else 0)
+        read_notes = functools.partial(store.releases.notes, source_id or 0)
         return with_notes(tags, noted, undated, read_notes), CheckResult(
-            min(retries, default=math.inf), notes_source_id=source.id if source else None,
-            notes_state=noted.state, labels=image.labels or "{}" * (noted.is_sure or not newest))
+            min(retries, default=math.inf), notes_from=image.notes_from, notes_state=noted.state,
+            notes_source_id=source_id, labels=image.labels or "{}" * (noted.is_sure or not newest))
 
     def _labels(self, image: Source, provider: Provider, newest: Release,
                 ask: Callable[[Request], Answer]) -> str:
-        """What an image says of itself; as before where its newest tag is the same, or it cannot be asked."""
-        found, of = json.loads(image.labels or "{}"), newest.version
-        if found and found.get("of", of) == of:
+        """What an image says of itself; as before where its newest tag is the same, or it is not asked now: a
+        registry that did not say is asked again a day later."""
+        found, of, now = json.loads(image.labels or "{}"), newest.version, self._tracker._clock()
+        if found and found.get("of", of) == of and "failed_at" not in found:
             return compact_json({**found, "of": of})
-        if provider.dialect.read is dockerhub and self._pace.take(self._tracker._clock()):
+        is_hub = provider.dialect.read is dockerhub
+        if now - found.get("failed_at", 0.0) < DAY or is_hub and self._pace.take(now):
             return image.labels
         try:
             token = provider_token(self._tracker._settings, provider)
-            found = labels_of(provider, image.name, newest.content.partition(":")[2] or of, ask, token)
+            asked = newest.content.partition(":")[2] or of
+            return compact_json({**labels_of(provider, image.name, asked, ask, token), "of": of})
         except ProviderError as error:
             log.info("source %s/%s: labels: %s", image.provider, image.name, error)
-            if isinstance(error, (Throttled, Unreachable)):
-                return image.labels
-        return compact_json({**found, "of": of})
+            is_later = isinstance(error, (Throttled, Unreachable))
+            return image.labels if is_later or "of" in found else compact_json({"failed_at": now})
 
 class Tracker(Worker):
     """Checks sources. ``clock``, ``jitter``: for tests; ``on_turn`` is called once a turn of the loop."""
@@ -8942,7 +9012,8 @@ class Tracker(Worker):
         installed = self.store.projects.versions_installed(source.id) if provider.dialect.has_images else ()
         # That of a forge's releases says nothing about its tags, so once a day it is ignored.
         is_old = (source.succeeded_at or 0.0) // DAY != self._clock() // DAY
-        is_new = provider.dialect.has_images and not source.labels      # nobody has looked for its notes
+        is_new = provider.dialect.has_images and (      # nobody could look for its notes
+            not source.labels or "failed_at" in source.labels)
         etag = None if is_new or is_old and "/releases?" in (source.etag_url or "") else source.etag
         listing = self._listed(provider, token, lambda token: releases_of(
             provider, source.name, ask, token, read_known, source.etag_url, etag, kept, installed))
@@ -8960,10 +9031,12 @@ class Tracker(Worker):
         after, news = compare(known, listing, self._clock(), provider.dialect.versions.of(source.name))
         if is_new or source.notes_source_id or provider.dialect.has_images and after != known:
             large.close()
-            undated = {one.version for one in listing.releases if not one.date and one.version not in known}
-            after, about = self._notes.find(source, provider, known, after, undated, ask)
-            news = [dataclasses.replace(one, note=copy.note, cve=copy.cve, date=copy.date)
-                    for one in news for copy in (after[one.version],)]
+            undated, about = {one.version for one in listing.releases if not one.date}, CheckResult(math.inf)
+            with logged(f"source {source.id}: its notes"):      # which it can be announced without
+                after, about = self._notes.find(source, provider, known, after, undated, ask)
+            # The same release that was built again fixes nothing.
+            news = [dataclasses.replace(one, note=copy.note, date=copy.date, cve=copy.cve if (
+                copy.note or not one.is_updated) else ()) for one in news for copy in (after[one.version],)]
             result = dataclasses.replace(about, next_check_at=min(
                 result.next_check_at, about.next_check_at), quota_left=quota_left)
         verdicts = self._judge(source, provider, lambda: after, after == known)
@@ -10632,14 +10705,17 @@ class Inventory:
             return project.notes_from       # as it was shown
         account, others = self.store.accounts.get(project.account_id), [
             one for one in self.store.projects.subscribers(project.source_id) if one.project.id != project.id]
-        found = project_at(self.providers, None, text, is_typed=True) if text not in ("", "none") else None
+        found, is_name = None, text.lower() not in ("", "none")
+        with contextlib.suppress(Invalid):
+            found = project_at(self.providers, None, text, is_typed=True) if is_name else None
         if not self.rules_of(project).is_image:
             raise Invalid(Problem("notes_from", "is for images"))
-        if found and (found[0].dialect.has_images or not found[0].site):
-            raise Invalid(Problem("notes_from", "must be a repository, not an image or an address"))
+        if is_name and (not found or found[0].dialect.has_images or not found[0].site):
+            raise Invalid(Problem("notes_from", "must be a repository such as github grafana/grafana, or "
+                                                f"none; {text[:NAME_LIMIT]!r} is not"))
         if others and not (account and account.is_admin):
             raise Invalid(Problem("notes_from", "is for administrators: others track the image, too"))
-        return f"{found[0].id} {found[1]}" if found else text
+        return f"{found[0].id} {found[1]}" if found else text.lower()
 
     def rules_of(self, project: Project) -> VersionRules:
         provider = self.providers.get(project.provider)
@@ -13233,8 +13309,7 @@ def _search(visit: Visit, label: str, *others: Field) -> dict[str, Any]:
 
 def _release_item(visit: Visit, project: Project, release: Release, note: Note | None, **more: Any) -> Entry:
     """A release, and its note by the first ``NOTE_PREVIEW_CHARS`` characters of its message."""
-    link = note.url if note and project.notes_source and not note.message else ""
-    if note and not link:
+    if note:
         lines = [line.lstrip("#*->=_` \t").rstrip() for line in plain_text(note.message).split("\n")]
         more |= {"note": f"/projects/{project.id}/note?version={quote(release.version, safe='')}",
                  "summary": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 220),
@@ -13242,8 +13317,8 @@ def _release_item(visit: Visit, project: Project, release: Release, note: Note |
                  "is_tall": sum(1 + len(line) // 35 for line in lines) > 8}
     return Entry(
         release.version, marks=_marks(release, is_excluded(project, release)),
-        when=visit.when(visit.instant_of(release)), url=link or visit.page_of(project, release.version),
-        at="release notes" if link else f"at {visit.title_of(project.provider)}", **more)
+        when=visit.when(visit.instant_of(release)), url=visit.page_of(project, release.version),
+        at=f"at {visit.title_of(project.provider)}", **more)
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
     today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.account.zone).date()
@@ -13874,6 +13949,7 @@ def _health_item(visit: Visit, project: Project) -> Entry:
     else:
         hint = f"Last checked {checked}, next {next_check}."
     place = " ".join(map(visit.title_of, project.notes_source.split(" ", 1)))
+    place += ", as was chosen" if place and project.notes_from else ""
     title = visit.title_of(project.provider)
     notes = _sentence(": ".join(filter(None, (place and f"Notes from {place}", project.notes_state))))
     return Entry(

@@ -178,6 +178,7 @@ class Forge:
     def __init__(self) -> None:
         self.releases: dict[str, list[dict[str, Any]]] = {}
         self.fault: Any = None              # answered instead, if set
+        self.renamed: dict[str, str] = {}
         self.listener = Listener(self._answer)
         self.flag = f"forge=forgejo:{self.listener.url}"
 
@@ -194,7 +195,11 @@ class Forge:
     def _answer(self, seen: Seen) -> Any:
         if self.fault is not None:
             return self.fault
-        match = re.match(r"/api/v1/repos/([^/]+/[^/]+)/(releases|tags)\?", seen.path)
+        match = re.match(r"/api/v1/repos/([^/?]+/[^/?]+)(?:/(releases|tags)\?)?", seen.path)
+        if match and match[1] in self.renamed:
+            return 301, "", {"Location": seen.path.replace(match[1], self.renamed[match[1]])}
+        if match and not match[2] and match[1] in self.releases:
+            return 200, {"full_name": match[1]}
         if not match or match[1] not in self.releases:
             return 404, {"message": "not found"}
         return 200, self.releases[match[1]] if match[2] == "releases" else []
@@ -6559,6 +6564,10 @@ class Noting:
     def source(self, project: rt.Project) -> rt.Source:
         return self.world.store.sources.get(project.source_id)
 
+    def state(self, project: rt.Project) -> str:
+        found = self.world.store.projects.get(project.account_id, project.id)
+        return found.notes_state if found else "gone"
+
     def notes(self, project: rt.Project) -> dict[str, str]:
         """By tag the first line of its note, or where it is."""
         known = self.world.store.releases.known(project.source_id)
@@ -6600,22 +6609,29 @@ def test_image_is_asked_for_its_labels_only_where_its_newest_tag_changed(noting)
     assert len(asked(images[3])) == len(before) + 6, "its date, and its labels"
 
 @pytest.mark.parametrize("labels, source, words", [
-    ({}, "", "this image has no source label"), ({"source": "https://git.example/o/app.git"}, "", "this image has no source label"),
-    ({"url": "{forge}/o/app/pkgs/container/x", "source": ""}, "o/app", ""), ({"source": "{forge}/o/other"}, "o/other", "found, but its releases do not match"),
-    ({"source": "{forge}/o/empty"}, "o/empty", "no notes there"), ({"source": "{forge}/o/app", "base": "ghcr.io/o/app:3"}, "", "its label names what it is based on"),
-    ({"source": "{forge}/redis/docker-library-redis"}, "redis/redis", ""), ({"source": "{forge}/docker-library/Postgres.git#abc:18/trixie"}, "postgres/postgres", "no notes there"),
+    ({}, "", "this image has no source label"), ({"source": "https://git.example/o/app.x"}, "", "its label names https://git.example/o/app.x, which no provider has"),
+    ({"url": "{forge}/o/app/pkgs/container/x", "source": ""}, "o/app", ""), ({"source": "{forge}/o/other"}, "o/other", "not used, as too few of its releases match"),
+    ({"source": "{forge}/o/empty"}, "o/empty", "no notes there"), ({"source": "{forge}/O/App", "base": "ghcr.io/o/app:3"}, "", "its label is that of its base image"),
+    ({"source": "{forge}/redis/docker-library-redis"}, "redis/redis", ""), ({"source": "{forge}/docker-library/Postgres.git#abc:18/trixie"}, "postgres/postgres", "links only"),
+    # who builds on an official image has its label, and once its tag by chance
+    ({"source": "{forge}/MariaDB/mariadb-docker"}, "MariaDB/server", "not used, as too few of its releases match"),
+    ({"source": "{forge}/MariaDB/mariadb-docker", "base": "docker.io/library/mariadb:11.4"}, "", "its label is that of its base image"),
 ])
 def test_image_says_whose_notes_it_gets(noting, labels, source, words):
     registry, forge = noting.registry, noting.forge
     forge.publish("o/app", "v1.0.0", "v1.1.0"), forge.publish("redis/redis", "1.1.0"), forge.publish("o/other", "v1.1.0", "v1.0.0")
     forge.publish("o/empty", "v1.0.0", "v1.1.0", body=""), forge.publish("postgres/postgres", "REL_1_1_0", body="", html_url="")
-    registry.push("me/app", "1.0.0", "1.1.0", **{key: text.replace("{forge}", forge.listener.url) for key, text in labels.items()})
-    image = noting.add("me/app")
-    assert noting.world.ask("GET", f"/v1/projects/{image.id}")["notes_from"] == ({"provider": "github", "name": source} if source else None)
+    forge.publish("MariaDB/server", "1.1.0")
+    name = f"me/{source.partition('/')[0] if source.islower() and source[:2] != 'o/' else 'app'}"
+    registry.push(name, "1.0.0", "1.1.0", **{key: text.replace("{forge}", forge.listener.url) for key, text in labels.items()})
+    image = noting.add(name)
+    gets = source and words in ("", "links only")
+    assert noting.world.ask("GET", f"/v1/projects/{image.id}").get("notes_from") == ({"provider": "github", "name": source} if gets else None)
     assert ": ".join(filter(None, (source and f"Notes from github {source}", words)))[1:] in noting.world.visitor().get(f"/projects/{image.id}").text
     assert noting.notes(image) == {
         "o/app": {"1.0.0": "Notes of v1.0.0", "1.1.0": "Notes of v1.1.0"}, "redis/redis": {"1.1.0": "Notes of 1.1.0"},
-        "postgres/postgres": {"1.1.0": "https://www.postgresql.org/docs/release/1.1.0/"}}.get(source, {})
+        "postgres/postgres": {"1.1.0": "Release notes"}}.get(source, {})
+    assert source != "postgres/postgres" or 'href="https://www.postgresql.org/docs/release/1.1.0/"' in noting.world.store.releases.note(image.source_id, "1.1.0").message
 
 def test_person_chooses_whose_notes_an_image_gets(noting):
     registry, forge, world = noting.registry, noting.forge, noting.world
@@ -6644,7 +6660,7 @@ def test_person_chooses_whose_notes_an_image_gets(noting):
     noting.check(image)
     assert noting.source(image).notes_source_id == used and world.ask("GET", path)["notes_from"]["name"] == "o/app" and not world.store.sources.id_of("github", "o/app")
     assert "is for images" in world.faults("POST", f"/v1/projects/{world.track('npm', 'x').id}", {"notes_from": "github o/app"})[0]
-    for wrong, why in (("dockerhub o/app", "repository"), ("github x", "form owner"), (7, "must be a string"), ("page https://x.example#v{{version}}".replace("{{", "{").replace("}}", "}"), "repository")):
+    for wrong, why in (("dockerhub o/app", "repository"), ("github x", "notes_from must be a repository"), (7, "must be a string, or an object"), ({"provider": "github"}, "must be a string, or an object"), ("page https://x.example#v{{version}}".replace("{{", "{").replace("}}", "}"), "repository")):
         assert why in world.faults("POST", path, {"notes_from": wrong})[0]
     other = add_account(world)
     theirs, _ = world.store.projects.add(other.id, "image", noting.source(image).key, image.name, {})
@@ -6685,24 +6701,28 @@ def test_new_tag_waits_for_its_note_and_later_ones_are_added_silently(noting):
 def test_release_of_a_repository_and_of_its_image_is_one_message(noting):
     registry, forge, world = noting.registry, noting.forge, noting.world
     label = f"{forge.listener.url}/o/app"
-    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    forge.publish("o/app", "v1.0.0", "v1.1.0", body="Bug fixes and improvements")
     registry.push("me/app", "1.0.0", "1.1.0", source=label)
     image, hook = noting.add("me/app"), world.webhook("http://127.0.0.1:9/")
     repository, _ = world.store.projects.add(world.account.id, "github", "o/app", "o/app", {})
     noting.check(repository)
 
-    def sent(hours: float) -> dict[str, str]:
-        noting.clock.now += hours * rt.HOUR
+    def sent(minutes: float) -> dict[str, str]:
+        noting.clock.now += minutes * rt.MINUTE
         world.store.outbox.due_destinations(noting.clock.now, rt.KINDS)
         return {f"{one.project} {one.version}".removeprefix(f"{registry.address}/"): one.state for one in world.store.outbox.history(world.account.id, destination_id=hook.id)}
     forge.publish("o/app", "v1.2.0")
     assert noting.check(repository) == ["v1.2.0"] and sent(0) == {"o/app v1.2.0": "pending"}
+    waits, = world.store.outbox.history(world.account.id, destination_id=hook.id)
+    assert waits.error == "waits as the project says, or for its image" and waits.next_attempt_at == noting.clock.now + 3600
     registry.push("me/app", "1.2.0", source=label)
-    assert noting.check(image) == ["1.2.0"]
-    assert sent(30) == {"o/app v1.2.0": "skipped", "me/app 1.2.0": "pending"}
-    forge.publish("o/app", "v1.3.0", published_at="2026-03-01T12:00:00Z")
+    assert noting.check(image, 10) == ["1.2.0"]
+    assert sent(60) == {"o/app v1.2.0": "skipped", "me/app 1.2.0": "pending"}
+    assert {one.error for one in world.store.outbox.history(world.account.id, state="skipped")} == {"its image was announced"}
+    # as all say the same: an old image is none of the new release
+    forge.publish("o/app", "v1.3.0", published_at="2026-03-01T12:00:00Z", body="Bug fixes and improvements")
     noting.check(repository)
-    assert sent(30)["o/app v1.3.0"] == "pending" and len(world.store.outbox.claim(hook.id, 9, "me", noting.clock.now)) == 2, "its image did not come"
+    assert sent(61)["o/app v1.3.0"] == "pending" and len(world.store.outbox.claim(hook.id, 9, "me", noting.clock.now)) == 2, "its image did not come"
     world.store.projects.remove(image.id)
     assert world.store.sources.id_of("github", "o/app"), "it is a project"
     registry.push("me/other", "1.0.0", "1.1.0", source=label)
@@ -6714,6 +6734,132 @@ def test_release_of_a_repository_and_of_its_image_is_one_message(noting):
     assert noting.check(other) == ["1.4.0"] and noting.notes(other)["1.4.0"] == "Notes of v1.4.0", "nobody else has it checked"
     world.store.projects.remove(other.id)
     assert not world.store.sources.all()
+
+@pytest.mark.parametrize("of_image, tag_is_first", [
+    ({}, True),                                             # its message had no note, and no CVE
+    ({"notify_level": "major"}, False), ({"is_muted": True}, False), ({"destinations": "other"}, False)])
+def test_release_of_a_repository_is_sent_where_its_image_was_not(noting, of_image, tag_is_first):
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    label, hook, other = f"{forge.listener.url}/o/app", world.webhook("http://127.0.0.1:9/"), world.webhook("http://127.0.0.1:9/", name="other", is_for_every_project=False)
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    registry.push("me/app", "1.0.0", "1.1.0", source=label)
+    settings = {**of_image, "destinations": {"webhook": [other.id]}} if "destinations" in of_image else of_image
+    image = noting.add("me/app", **settings)
+    repository, _ = world.store.projects.add(world.account.id, "github", "o/app", "o/app", {})
+    noting.check(repository)
+    if tag_is_first:
+        registry.push("me/app", "1.2.0", source=label)
+        noting.check(image)
+        world.store.outbox.record_attempts(hook.id, "me", [rt.Outcome(noting.clock.now, 200, None, 0.1, None, None, one.id, "delivered", 0.0)
+                                                           for one in world.store.outbox.claim(hook.id, 9, "me", noting.clock.now)])
+    forge.publish("o/app", "v1.2.0", body="Fixes CVE-2026-5555" if tag_is_first else "Fixes")       # a CVE always counts
+    registry.push("me/app", "1.2.0", source=label)
+    noting.check(repository), noting.check(image, 5)
+    noting.clock.now += rt.HOUR
+    world.store.outbox.due_destinations(noting.clock.now, rt.KINDS)
+    claimed = {one.body["project"]: one.body for one in world.store.outbox.claim(hook.id, 9, "me", noting.clock.now)}
+    assert claimed["o/app"].get("cve") == (["CVE-2026-5555"] if tag_is_first else None) and len(claimed) == 1, claimed
+
+def test_late_note_is_in_messages_that_wait(noting):
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/app")
+    image, hook = noting.add("me/app", hold_days=3), world.webhook("http://127.0.0.1:9/")
+    registry.push("me/app", "1.2.0", source=f"{forge.listener.url}/o/app")
+    assert noting.check(image) == ["1.2.0"] and "note" not in noting.heard[0]
+    found_at = noting.clock.now
+    forge.publish("o/app", "v1.2.0", body="Fixes CVE-2026-5555")
+    noting.check(image, 10)
+    noting.clock.now += 3 * rt.DAY
+    world.store.outbox.due_destinations(noting.clock.now, rt.KINDS)
+    body = world.store.outbox.claim(hook.id, 9, "me", noting.clock.now)[0].body
+    assert "Fixes" in body["note"]["message"] and body["cve"] == ["CVE-2026-5555"] and body["note"]["title"]
+    known = world.store.releases.known(image.source_id)["1.2.0"]
+    assert known.date == "2026-03-01T10:02:00Z" < rt.timestamp(found_at), "its date comes with it"
+
+def test_tag_that_moved_loses_the_note_and_a_rebuild_fixes_nothing(noting):
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    forge.publish("o/app", "v0.9.0", "v1.0.0"), forge.publish("o/app", "v1.1.0", body="Fixes CVE-2026-1111")
+    label = {"source": f"{forge.listener.url}/o/app"}
+    registry.push("me/app", "0.9.0", "1.0.0", **label), registry.push("me/app", "1.1.0", "latest", build="1.1.0", **label)
+    image = noting.add("me/app", installed=(rt.Installation("", "latest"),), notify_level="all")
+    noting.check(image)
+    assert noting.notes(image)["latest"] == "Fixes CVE-2026-1111"
+    registry.push("me/app", "1.1.0", build="again", **label)
+    assert noting.check(image) == ["1.1.0"]
+    said, = noting.heard
+    assert said["is_updated"] and "cve" not in said and "1.1.0" in noting.notes(image), "the release is the same"
+    registry.push("me/app", "latest", build="nightly", **label)
+    assert noting.check(image) == ["latest"] and "cve" not in noting.heard[1]
+    assert "latest" not in noting.notes(image) and not world.store.releases.known(image.source_id)["latest"].cve
+    del forge.releases["o/app"][0]      # withdrawn
+    noting.check(image)
+    assert list(noting.notes(image)) == ["0.9.0", "1.0.0"]
+
+@pytest.mark.parametrize("odd", [
+    {"annotations": ["x"]}, {"manifests": [7, None]}, {"manifests": [{"digest": "{self}"}]}, {"config": "x"}, [], {"manifests": 7},
+    {"annotations": {"org.opencontainers.image.source": "https://github.com/a/\ud800b"}}])
+def test_odd_manifest_costs_an_image_its_notes_alone(noting, odd):
+    registry, asked = noting.registry, []
+    registry.push("me/app", "1.0.0", "1.1.0")
+    answer = registry._answer
+
+    def odd_answer(seen: Seen) -> Any:
+        asked.append(seen.path)
+        body = json.dumps(odd).replace("{self}", "1.1.0")
+        return (200, body, {"Docker-Content-Digest": "sha256:1"}) if "/manifests/" in seen.path and seen.method == "GET" else answer(seen)
+    registry.listener.answer = odd_answer
+    image = noting.add("me/app")
+    assert noting.source(image).error is None and len(noting.world.store.releases.known(image.source_id)) == 2
+    assert len(asked) < 20 and noting.state(image)
+
+def test_registry_that_hides_its_labels_is_asked_again_a_day_later(noting):
+    registry, forge = noting.registry, noting.forge
+    forge.publish("o/app", "v1.0.0", "v1.1.0")
+    registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/app")
+    answer, asked = registry._answer, []
+
+    def hiding(seen: Seen) -> Any:
+        asked.append(seen.path)
+        return (403, {}) if "/manifests/" in seen.path and seen.method == "GET" else answer(seen)
+    registry.listener.answer = hiding
+    image = noting.add("me/app")
+    assert noting.state(image) == "its registry did not say what it is built from"
+    asked.clear()
+    noting.check(image)
+    assert not [path for path in asked if "sha256:" in path]
+    registry.listener.answer = answer
+    noting.check(image, 60 * 24)
+    assert noting.notes(image) == {"1.0.0": "Notes of v1.0.0", "1.1.0": "Notes of v1.1.0"}
+
+def test_repository_that_was_renamed_keeps_its_images(noting):
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    forge.publish("o/new", "v1.0.0", "v1.1.0")
+    forge.renamed = {"o/old": "o/new"}
+    registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/old")
+    for tracks in (False, True):
+        if tracks:
+            world.store.projects.add(world.account.id, "github", "o/new", "o/new", {})
+        image = noting.add("me/app")
+        assert noting.notes(image) == {"1.0.0": "Notes of v1.0.0", "1.1.0": "Notes of v1.1.0"}, tracks
+        world.store.projects.remove(image.id)
+        assert [one.name for one in world.store.sources.all()] == ["o/new"] * tracks, tracks
+
+def test_what_one_user_says_of_an_image_does_not_count_for_another(noting):
+    registry, forge, world = noting.registry, noting.forge, noting.world
+    forge.publish("o/app", "v1.0.0", "v1.1.0"), forge.publish("evil/app", "1.0.0", "1.1.0", body="Buy now, CVE-2026-6666")
+    registry.push("me/app", "1.0.0", "1.1.0", source=f"{forge.listener.url}/o/app")
+    other, name = add_account(world), f"{registry.address}/me/app"
+    noting.tracker.fetcher.configure(dataclasses.replace(noting.tracker._settings, allow_network=("127.0.0.1",)))
+    theirs, _ = world.store.projects.add(other.id, "image", name, name, {"notes_from": "github evil/app"})
+    noting.check(theirs)
+    assert noting.notes(theirs)["1.1.0"].startswith("Buy")
+    mine = noting.add("me/app")
+    assert noting.notes(mine) == {"1.0.0": "Notes of v1.0.0", "1.1.0": "Notes of v1.1.0"}
+    world.store.projects.update(world.account.id, [mine.id], {"notes_from": "none"})
+    world.store.projects.remove(theirs.id)
+    world.store.projects.add(other.id, "image", name, name, {})
+    assert noting.source(mine).notes_from == "none", "an administrator's choice is for all"
 
 def test_label_of_a_container_spares_the_registry(noting):
     """What its user sets does not count, nor what a base left; and no other account's image is concerned."""
