@@ -31,6 +31,7 @@ The rooms, each using only some of those above it (`grep -n '^# == '` prints whe
     courier         sends what is due, and records each attempt
     forms           reads and validates what the API, the pages and the commands are given
     api             routes under /v1, JSON answers
+    transfer        an account as a document: export, import, apply; lists of other services
     pages           style, templates, handlers, sessions, feeds
     service         builds the store, the threads and the application
     cli             the commands
@@ -60,6 +61,7 @@ import argparse
 import base64
 import bisect
 import contextlib
+import csv
 import dataclasses
 import datetime
 import difflib
@@ -124,7 +126,6 @@ __all__ = [
     "ReleasetrackError", "Invalid", "NotFound", "TooMany", "ProviderError", "SettingError", "StoreError"]
 
 log = logging.getLogger("releasetrack")
-
 
 # == settings ==================================================================
 # What an operator may choose, and the limits that nobody may. One row a setting: its default, its
@@ -413,6 +414,9 @@ class Settings:
         "", text_matching(r"[^\x00-\x1f]{1,100}", "a name of at most 100 characters"), "PLACE",
         "the place under which --scan and --docker record what they find", is_serve_only=True,
         is_stored=False)
+    apply: Chosen[str] = _setting(
+        "", str, "FILE", "a file, as of the command apply, that the account of the first administrator is "
+        "made to be like, at the start and when the file changes", is_serve_only=True, is_stored=False)
     threads: Chosen[int] = _setting(8, _whole(1, 64), "N", "concurrent requests to the service",
                                     is_serve_only=True, is_stored=False)
     log_level: Chosen[str] = _setting(
@@ -457,7 +461,6 @@ SETTINGS: dict[str, Setting] = {
     field.name: dataclasses.replace(
         row, name=field.name, variable=row.variable or f"RELEASETRACK_{field.name.upper()}")
     for field in dataclasses.fields(Settings) if (row := field.metadata.get("row"))}
-
 
 # == versions ==================================================================
 # What a version consists of, how each ecosystem orders versions, which are not final, and which may
@@ -868,7 +871,6 @@ def same_releases(tags: Iterable[str], releases: Iterable[str], names: Iterable[
                     len(one[1].before)))[0])
     return found
 
-
 # == values ====================================================================
 # What the rooms hand to each other: frozen records and errors; times, ids and the text of notes; and one
 # table of what people choose for a project, a destination and an account.
@@ -1246,9 +1248,7 @@ def machine_time_zone() -> str:
         return name
     return "UTC"
 
-
 # ---- what people choose
-
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"
 UNSTORABLE = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
 STORABLE = f"^[^{_CONTROLS}]*$"         # as a schema says it
@@ -1768,6 +1768,14 @@ class DeliverySummary:
     def is_waiting(self) -> bool:
         return self.state in ("pending", "retrying")
 
+J = TypeVar("J", dict, list, str)
+
+def pick(kind: type[J], value: Any, *keys: str) -> J:
+    """What an object has at the keys, if it is of that kind; else an empty one."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, kind) else kind()
+
 K = TypeVar("K")
 
 class Recent(dict[K, V]):
@@ -1823,7 +1831,6 @@ class CheckResult:
     def changed(self) -> list[Release]:
         """The releases that are new or other than before, or have another note; new ones oldest first."""
         return [one for version, one in self.after.items() if one is not self.before.get(version)]
-
 
 # == limits ====================================================================
 # The hourly windows of keys and addresses, how often a host may be sent requests, and whose turn it is in a
@@ -1915,7 +1922,6 @@ def schedule_jobs(waiting: Sequence[Job], busy: Collection[Job], size: int, per_
         under_way[job.account_id] += 1
         at_host[job.host] += 1
     return begun
-
 
 # == security ==================================================================
 # What keeps strangers out: passwords, tokens and signatures, which addresses may be reached, the throttle
@@ -2368,7 +2374,6 @@ def absolute_links(markup: str, base: str) -> str:
         return f"{match[1]}{mark}{link}{mark}"
     return re.sub(r"<[A-Za-z][^<>=]*=[^<>]*>", lambda tag: _ODD_LINK.sub(one, tag[0]), markup)
 
-
 # == store =====================================================================
 # Everything that is remembered, and all SQL. Threads and processes meet here: each thread has its
 # own connection, the writers of a process queue at one lock, work is claimed with a lease, by a
@@ -2584,36 +2589,7 @@ END;""" for name, table, column, more in (
      WHERE source_id = OLD.id AND cve IS NOT NULL AND OLD.notes_source_id IS NOT NEW.notes_source_id;""")))
 # What brings an empty file to the present schema, and a store of each older one to the next; others are
 # refused. One that has landed is never edited: the tests hold a store of each.
-MIGRATIONS: Mapping[int, str] = {0: SCHEMA.replace("\nPRAGMA", f"{_TRIGGERS}\nPRAGMA", 1), 7: """
-ALTER TABLE delivery ADD COLUMN reason TEXT NOT NULL DEFAULT '';
-UPDATE delivery SET reason = 'the release or its project was removed, or it was skipped or snoozed'
- WHERE state = 'skipped';
-ALTER TABLE project ADD COLUMN version_answers TEXT NOT NULL DEFAULT '[]';
-ALTER TABLE project ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE project ADD COLUMN judged_revision INTEGER NOT NULL DEFAULT 0;
-UPDATE project SET revision = 1 WHERE judged_by != exclude_version_regexp OR installed != '[]';
-ALTER TABLE project DROP COLUMN judged_by;
--- A lease belongs to what is served.
-CREATE TABLE lease (id ANY PRIMARY KEY, claimant TEXT NOT NULL, until REAL NOT NULL) STRICT, WITHOUT ROWID;
-INSERT INTO lease (id, claimant, until)
-SELECT id, claimed_by, claimed_until FROM source WHERE claimed_by IS NOT NULL;
-DROP INDEX source_claimed;
-DROP INDEX delivery_claimed;
-ALTER TABLE source DROP COLUMN claimed_by;
-ALTER TABLE source DROP COLUMN claimed_until;
-ALTER TABLE delivery DROP COLUMN claimed_by;
-ALTER TABLE delivery DROP COLUMN claimed_until;
--- One row for what serve was started with.
-CREATE TABLE setting_8 (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
-INSERT INTO setting_8 (name, value)
-SELECT name, value FROM setting WHERE origin = 'operator'
- UNION ALL
-SELECT 'serve', json_group_object(name, json(value)) FROM setting WHERE origin = 'serve' GROUP BY origin;
-DROP TABLE setting;
-ALTER TABLE setting_8 RENAME TO setting;
-ALTER TABLE project ADD COLUMN is_muted INTEGER NOT NULL DEFAULT 0 CHECK (is_muted IN (0, 1));
-PRAGMA user_version = 8;
-""", 8: """
+MIGRATIONS: Mapping[int, str] = {0: SCHEMA.replace("\nPRAGMA", f"{_TRIGGERS}\nPRAGMA", 1), 8: """
 ALTER TABLE project ADD COLUMN alerted TEXT NOT NULL DEFAULT '[]';
 CREATE TABLE document (
     name TEXT PRIMARY KEY, version TEXT NOT NULL, body TEXT NOT NULL, read_at REAL NOT NULL
@@ -2770,7 +2746,7 @@ def _check_schema(db: sqlite3.Connection, path: str, scripts: Mapping[int, str])
         raise StoreError(f"{path} was made by a newer releasetrack (its schema is {version}, this program "
                          f"knows {known}); run that one, or restore a backup")
     if version not in scripts and version != known or tables and not version:
-        raise StoreError(f"{path} has schema {version} of a releasetrack from before 24 November 2026, which "
+        raise StoreError(f"{path} has schema {version} of a releasetrack from before 25 November 2026, which "
                          "cannot be upgraded; it is left as it is: name another file with --db, and add your "
                          "projects again")
     return int(version)
@@ -3293,6 +3269,12 @@ class Tags(_Part):
             db.execute("INSERT INTO tag (id, account_id, name, feed_secret) VALUES (?, ?, ?, ?)",
                        (tag.id, account_id, name, tag.feed_secret))
         return tag
+
+    def ids_of(self, account_id: str, names: Iterable[str]) -> list[str]:
+        """The ids of tags by name; those that there are not are added. Raises as ``add``."""
+        ids = {tag.name.casefold(): tag.id for tag in self.of_account(account_id)}
+        wanted = {name.casefold(): name for name in names}
+        return [ids.get(key) or self.add(account_id, name).id for key, name in wanted.items()]
 
     def project_counts(self, account_id: str) -> dict[str, int]:
         return {row["tag_id"]: row["count"] for row in self._db.rows("""
@@ -4406,19 +4388,6 @@ class Store:
                         WHERE event_id = event.id AND (state = 'pending' OR settled_at >= :before))
                  ORDER BY created_at LIMIT 1000)""", {"before": now - DELIVERY_RETENTION})
 
-    def activity(self, since: float) -> dict[str, int]:
-        """How much was done since then, of what is still there."""
-        row, = self.database.rows("""
-            SELECT (SELECT count(*) FROM source WHERE checked_at >= :since) AS projects_checked,
-                   (SELECT count(*) FROM release WHERE found_at >= :since) AS releases_found,
-                   (SELECT count(*) FROM delivery WHERE settled_at >= :since AND state = 'delivered')
-                       AS notifications_delivered,
-                   (SELECT count(*) FROM delivery WHERE settled_at >= :since AND state = 'failed')
-                       AS notifications_failed,
-                   (SELECT count(*) FROM session WHERE created_at >= :since) AS sessions_opened
-            """, {"since": since})
-        return dict(row)
-
     def counts(self) -> dict[str, int]:
         row, = self.database.rows("""
             SELECT (SELECT count(*) FROM account) AS accounts, (SELECT count(*) FROM project) AS projects,
@@ -4492,7 +4461,6 @@ class Worker:
     def _renewing(self, busy: Callable[[], Collection[Any]]) -> Iterator[None]:
         """Renews the leases of what is busy in good time, until the block ends."""
         is_over = threading.Event()
-
         def run() -> None:
             while not is_over.wait(LEASE / 3):
                 with logged(f"{self._name}: leases"):
@@ -4532,7 +4500,6 @@ class Worker:
         assert self._pool
         self._busy[job] = self._pool.submit(work, about)
         self._busy[job].add_done_callback(lambda _: self._wakeup.set())
-
 
 # == fetching ==================================================================
 # All outgoing requests, by http.client, and mail, by smtplib. An exchange has a deadline and a budget of
@@ -4586,7 +4553,6 @@ def _look_up(host: str, port: int) -> list[str]:
     if parse_address(host):
         return [host]
     found = Future[list[str]]()
-
     def resolve() -> None:
         try:
             entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -5059,7 +5025,6 @@ class Fetcher:
             raise Unreachable(f"what answers at {url.hostname} does not follow SMTP: {text[:100]!r}")
         return Answer("", code, {}, text.encode(), address=exchange.address)
 
-
 # == providers =================================================================
 # Where projects are released. A provider is a row; the protocol that it speaks is a dialect: a
 # generator that yields requests, is sent the answers and returns a listing. Nothing here opens a
@@ -5128,7 +5093,7 @@ def _image(project: ProjectRef, tag: str, date: str | None, digest: str | None,
     parts = [one[:19] for one in platforms if one] if digest and tag in project.installed else []
     return make_release(tag, date, content=("digest", " ".join([digest or "", *parts])))
 
-def _next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
+def next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
     """The address of the next page, by the body or the Link header (RFC 8288): always on the host that was
     asked, for the token goes only there: of a link elsewhere, as from servers that do not know their own
     address, only the query is used."""
@@ -5158,7 +5123,7 @@ def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Re
         page = answer.json()
         found = _readable(release_of, _expect_list(page[within] if within else page))
         releases, size = [*releases, *found], size + len(answer.body)
-        url = _next_page(answer, next_of(page) if within else None)
+        url = next_page(answer, next_of(page) if within else None)
         if not url or size > _READ_LIMIT or is_sorted and found and all(map(is_old, found)):
             break
         request = dataclasses.replace(request, url=url)
@@ -5195,11 +5160,9 @@ def _above(project: ProjectRef, releases: Sequence[Release], tags: Sequence[Rele
     """The tags without a release that are above the newest final release of their kind of name, if one of
     them is final. Where no final release is a plain version, as of "nightly" alone, all tags that are."""
     rules = GENERIC.of(project.name)
-
     def placed(release: Release) -> tuple[Any, VersionOrder, bool]:
         parts = rules.parts(release.version)
         return parts.family, rules.order(release.version), bool(parts.numbers) and not parts.name
-
     def is_final(release: Release) -> bool:
         return not (release.is_prerelease or GENERIC.is_prerelease(release.version))
     finals = sorted(map(placed, filter(is_final, releases)), key=lambda one: one[1])
@@ -5223,7 +5186,7 @@ def _releases_or_tags(project: ProjectRef, releases_url: str, tags_url: str,
     if listing.releases:
         request = Request(tags_url, headers, accept_statuses=(401, *_UNAVAILABLE))
         page = None if "tags" in project.kept else (yield request)
-        has_more = page is None or _next_page(page) is not None
+        has_more = page is None or next_page(page) is not None
         tags, kinds = list[Release](), ["published"]
         if page and page.status == 200:
             tags = _readable(tag_of, _expect_list(page.json()))
@@ -5334,14 +5297,16 @@ def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
                     if (tag := re.search("/(?:releases/tag|tree)/(.+)", urlsplit(one["link"]).path))],
                    answer, True, moved if answer.url.startswith(project.site) else None, ("",))
 
+def github_api(site: str) -> str:
+    return "https://api.github.com" if site == "https://github.com" else f"{site}/api/v3"
+
 def github(project: ProjectRef) -> Exchange:
     """https://docs.github.com/en/rest/releases/releases; without a token the feeds, which have no quota. The
     ETag of releases counts downloads, so few are asked for. Tags come in no documented order and without
     dates, so every page is read; the newest ten that are unknown have the date of their commit."""
     if not project.token:
         return (yield from _github_feed(project))
-    is_public = project.site == "https://github.com"
-    at = f"{'https://api.github.com' if is_public else project.site + '/api/v3'}/repos/{project.name}"
+    at = f"{github_api(project.site)}/repos/{project.name}"
     headers = {**project.auth, "Accept": "application/vnd.github.html+json",
                "X-GitHub-Api-Version": "2022-11-28"}
     listing = yield from _releases_or_tags(
@@ -5364,7 +5329,6 @@ def gitlab(project: ProjectRef) -> Exchange:
     """https://docs.gitlab.com/api/releases/, else https://docs.gitlab.com/api/tags/"""
     at = f"{project.site}/api/v4/projects/{quote(project.name, safe='')}"
     page = f"{project.site}/{project.name}/-"
-
     def tag_of(entry: Any) -> Release:
         commit = entry.get("commit") or {}
         date = entry.get("created_at") or commit.get("created_at") or commit.get("committed_date")
@@ -5464,7 +5428,7 @@ def oci(project: ProjectRef) -> Exchange:
     dates, digests = dict[str, str](), dict[str, str]()      # of Google's registries they stand in the list
     while url and size <= _READ_LIMIT and pages < 100:
         answer = yield from _oci_answer(project, Request(url))
-        page, url, size, pages = answer.json(), _next_page(answer), size + len(answer.body), pages + 1
+        page, url, size, pages = answer.json(), next_page(answer), size + len(answer.body), pages + 1
         tags |= dict.fromkeys(tag for tag in page["tags"] or () if not is_left_out(tag, project.installed))
         for digest, manifest in (page.get("manifest") or {}).items():
             for tag in manifest["tag"]:
@@ -5614,7 +5578,6 @@ def simple(project: ProjectRef) -> Exchange:
 def bitbucket(project: ProjectRef) -> Exchange:
     """https://developer.atlassian.com/cloud/bitbucket/rest/api-group-refs/: tags; it has no releases."""
     url = f"{project.site}/2.0/repositories/{project.name}/refs/tags?sort=-target.date&pagelen=100"
-
     def tag_of(entry: Any) -> Release:
         target = entry.get("target") or {}
         return _tag(entry, entry.get("date") or target.get("date"), target.get("hash"),
@@ -6098,7 +6061,6 @@ class Dialect:
     auth: Callable[[str], dict[str, str]] | None = None             # the headers that hold a token
     pasted: tuple[str, ...] = ()            # patterns of pasted addresses, below the site and without query
     has_images: bool = False                # whose tags are rebuilt, often many at once
-    requests: int = 1                       # of a check that finds nothing new; the most of a usual project
 
 _REPOSITORY = r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}"
 _IMAGE = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
@@ -6131,17 +6093,17 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             pasted=(rf"_/{_PART}{_REST}", rf"(?:r|repository/docker)/{_PARTS}{_REST}")),
     Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
             "{site}/{name}/releases/tag/{version}", normalise=_without_git, key=str.lower,
-            auth=_header("Authorization", "token "), pasted=(_FORGE,), requests=2),
+            auth=_header("Authorization", "token "), pasted=(_FORGE,)),
     Dialect(git, "the repository's address", r"https?://[^\s/?#@]+/[^\s?#]+", "{name}",
-            normalise=_folded_address, requests=2,
+            normalise=_folded_address,
             key=lambda name: name.removeprefix("https://").removesuffix(".git")),
     Dialect(github, "owner/repository", _REPOSITORY, "{site}/{name}/releases", "{page}/tag/{version}",
-            normalise=_without_git, key=str.lower, auth=_BEARER, pasted=(_FORGE,), requests=2),
+            normalise=_without_git, key=str.lower, auth=_BEARER, pasted=(_FORGE,)),
     Dialect(gitlab, "group/project", r"[\w.+-]+(?:/[\w.+-]+)+", "{site}/{name}/-/releases",
             "{page}/{version}", normalise=_without_git, key=str.lower, auth=_header("PRIVATE-TOKEN"),
-            pasted=(rf"(?!explore/|users/|groups/|-/|api/)(.+?)(?:/-{_REST})?",), requests=2),
+            pasted=(rf"(?!explore/|users/|groups/|-/|api/)(.+?)(?:/-{_REST})?",)),
     Dialect(goproxy, "module", r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*", "{site}/{name}/@v/list",
-            versions=SEMVER, pasted=(r"([^@]+)/@.*",), requests=3),
+            versions=SEMVER, pasted=(r"([^@]+)/@.*",)),
     Dialect(hackage, "package", r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", "{site}/package/{name}",
             "{site}/package/{name}-{version}", versions=EXACT._replace(is_prerelease=lambda version: False),
             pasted=(rf"package/([^/]+?)(?:-[0-9][0-9.]*)?{_REST}",)),
@@ -6160,11 +6122,11 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             pasted=(rf"v1/release/(?:versions/)?{_PART}",)),
     Dialect(npm, "package, or @scope/package", _PACKAGE, "{site}/{segment}", auth=_BEARER,
             versions=SEMVER, pasted=(_SCOPED,)),
-    Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, versions=NUGET, requests=2,
+    Dialect(nuget, "package", r"[A-Za-z0-9_.-]+", "{site}", key=str.lower, versions=NUGET,
             pasted=(rf"packages/{_PART}{_REST}",)),
     Dialect(oci, "image, or owner/image", rf"{_IMAGE}(?:/{_IMAGE})*", "{site}/v2/{name}/tags/list",
             normalise=str.lower, versions=IMAGES, auth=_basic_auth("token"), has_images=True,
-            requests=1 + _DETAILS_PER_CHECK, pasted=(r"v2/(.+?)/(?:tags/list|manifests/.*)", _TAGGED)),
+            pasted=(r"v2/(.+?)/(?:tags/list|manifests/.*)", _TAGGED)),
     Dialect(packagist, "vendor/package", _REPOSITORY, "{site}/packages/{name}", normalise=str.lower,
             versions=EXACT, auth=_basic_auth("token"),
             pasted=(rf"packages/{_PARTS}{_REST}", rf"p2/{_PARTS}\.json")),
@@ -6176,7 +6138,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
     Dialect(rubygems, "gem", r"[A-Za-z0-9_.-]+", "{site}/gems/{name}",
             "{site}/gems/{name}/versions/{version}", versions=GEM, pasted=(rf"gems/{_PART}{_REST}",)),
     Dialect(savannah, "repository", r"[A-Za-z0-9_.+-]+(?:/[A-Za-z0-9_.+-]+)*", "{site}/git/{name}.git",
-            normalise=_without_git, pasted=(r"(?:git|cgit|r|gitweb)/(.+?)\.git" + _REST,), requests=2),
+            normalise=_without_git, pasted=(r"(?:git|cgit|r|gitweb)/(.+?)\.git" + _REST,)),
     Dialect(simple, "package", r"[a-z0-9]+(?:-[a-z0-9]+)*", "{site}/{name}/", normalise=pep503,
             versions=PEP440, auth=_basic_auth("__token__"), pasted=(rf"(?:simple/)?{_PART}/?",)),
     Dialect(sourceforge, "project", r"[a-z0-9_.-]+", "{site}/projects/{name}/files/", normalise=str.lower,
@@ -6720,7 +6682,6 @@ def labels_of(provider: Provider, name: str, reference: str, ask: Callable[[Requ
               token: str | None) -> Mapping[str, str]:
     """What an image says of its source, in one to three answers of its registry. Raises ProviderError."""
     found = dict[str, str]()
-
     def read(project: ProjectRef) -> Exchange:
         _, labels = yield from _oci_labels(project, reference, SOURCE_LABELS[:2])
         if labels is None:
@@ -6777,7 +6738,6 @@ def source_of_notes(providers: Mapping[str, Provider], image: Source,
     """``(provider, name, where the notes of a version are, whether that is sure)`` of the repository whose
     notes an image gets: as a person chose, as the table says, or as its labels do; or why there is none."""
     labels, chosen, name, link = json.loads(image.labels or "{}"), None, "", list[str]()
-
     def link_of(version: str) -> str:
         parts = version_parts(version)
         one = list(map(str, parts.numbers))
@@ -6812,7 +6772,6 @@ def source_of_notes(providers: Mapping[str, Provider], image: Source,
     assert chosen
     return chosen, name, link_of, is_sure
 
-
 # == readers ===================================================================
 # Reads the files in which people pin versions: compose files, lock files, SBOMs, lists of other tools. Pure:
 # a text comes in, entries go out; nothing is executed, no file is opened. What is read is a stranger's: no
@@ -6845,6 +6804,8 @@ class Pin:
     label: str = ""             # the version that an image itself names
     source: str = ""            # and the address of its source
     alias: str = ""             # what a manifest beside the file calls it, which tells whether it is direct
+    # What its project gets: members of the API, but tags by names; with "ignore" nothing is done with it.
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         texts = {key: re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", "\ufffd", value[:500])
@@ -6893,6 +6854,29 @@ def read_env(text: str) -> dict[str, str]:
     for name, raw in re.findall(r"^[ \t]*(?:export +)?(\w+) *=(.*)$", text.lstrip("\ufeff"), re.MULTILINE):
         env[name] = _scalar(raw.strip()) if "'" in raw[:2] else _with_variables(_scalar(raw.strip()), env)[0]
     return env
+
+def _patterns(included: Iterable[str], excluded: Iterable[str]) -> dict[str, Any]:
+    """The options of a project whose tags match one of some patterns, if there are any, and none of
+    others."""
+    only, rules = list(filter(None, included)), list[dict[str, Any]]()
+    rules += [{"value": one} for one in excluded if one]
+    if only:
+        both = "|".join(f"(?:{one})" for one in only)
+        rules.append({"value": both if only[1:] else only[0], "inverse": True})
+    return {"exclude_version_regexp": rules} if rules else {}
+
+def _label_options(labels: Any) -> dict[str, Any]:
+    """The options that labels of a container or a service name: ours, and those of Diun and WUD.
+    https://crazymax.dev/diun/providers/docker/#docker-labels  https://github.com/getwud/wud, docs/watchers"""
+    if isinstance(labels, list):        # of a compose file
+        labels = dict(one.partition("=")[::2] for one in labels if isinstance(one, str))
+    text = functools.partial(pick, str, labels)
+    options = _patterns([*text("diun.include_tags").split(";"), text("wud.tag.include")],
+                        [*text("diun.exclude_tags").split(";"), text("wud.tag.exclude")])
+    is_ignored = text("releasetrack.ignore") == "true" or "false" in (text("diun.enable"), text("wud.watch"))
+    tags = [tag.strip() for tag in text("releasetrack.tags").split(",") if tag.strip()]
+    return options | drop_empty(ignore=is_ignored, tags=tags, notify_level=text("releasetrack.level"),
+                                notes_from=text("releasetrack.notes"))
 
 def _pin_of_version(version: str) -> dict[str, Any]:
     """The fields of Pin that say which version is pinned, or why none is."""
@@ -6949,7 +6933,7 @@ def _purl_pin(text: str, version: str = "", is_direct: bool | None = None, name:
         about["reason"] = f"no provider for pkg:{type_}"
     return Pin(f"pkg:{type_}/{path}" + (kept and f"?{kept}") + (below and f"#{below}"), **about)
 
-def _loaded(what: str, loads: Callable[[str], Any], text: str) -> Any:
+def loaded(what: str, loads: Callable[[str], Any], text: str) -> Any:
     """Raises ValueError."""
     try:
         return loads(text)
@@ -6959,19 +6943,12 @@ def _loaded(what: str, loads: Callable[[str], Any], text: str) -> Any:
         raise ValueError(f"is not {what}: {error}") from None
 
 # Numbers of JSON are texts here.
-_json = functools.partial(_loaded, "JSON", functools.partial(
+_json = functools.partial(loaded, "JSON", functools.partial(
     json.loads, parse_int=str, parse_float=str, parse_constant=str))
-_toml = functools.partial(_loaded, "TOML", tomllib.loads)
-_Json = TypeVar("_Json", dict, list, str)
-
-def _of(kind: type[_Json], value: Any, *keys: str) -> _Json:
-    """What an object has at the keys, if it is of that kind; else an empty one."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, kind) else kind()
+_toml = functools.partial(loaded, "TOML", tomllib.loads)
 
 def _texts(value: Any, *keys: str) -> list[str]:
-    return [_of(str, value, key) for key in keys]
+    return [pick(str, value, key) for key in keys]
 
 _QUOTED = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^']|'')*+)'""", re.DOTALL)
 _YAML_PAIR = re.compile(r"""((?:"[^"]*"|'[^']*')\s*|[^\s"'{\[&*|>](?:[^\n#]|(?<=\S)#)*?):(?:\s+(.*))?$""")
@@ -7039,7 +7016,6 @@ def _documents(text: str) -> list[Any]:
         return [_flow(text)]
     documents, anchors = list[Any](), dict[str, tuple[Any, Any]]()
     levels: list[list[Any]] = [[-1, documents, 0]]      # depth, map or list, and the place of its last value
-
     def named(value: Any) -> Any:
         holder, place = anchors.get(value, (None, 0)) if isinstance(value, str) else (None, 0)
         return value if holder is None else holder[place]
@@ -7100,17 +7076,18 @@ def _services(document: Any, env: Mapping[str, str]) -> Iterator[Pin]:
     for name, service in document["services"].items():
         own, places = dict[str, Any](), [service]
         for place in itertools.islice(places, 10):      # what it merges
-            own = _of(dict, place) | {key: value for key, value in own.items() if value != ""}
-            merged = _of(dict, place).get("<<")
+            own = pick(dict, place) | {key: value for key, value in own.items() if value != ""}
+            merged = pick(dict, place).get("<<")
             places += merged if isinstance(merged, list) else [merged]
         if image := own.get("image"):
-            found = _image_pin(_of(str, image) or f"{name} ?", env, name)
+            found = dataclasses.replace(_image_pin(pick(str, image) or f"{name} ?", env, name),
+                                        options=_label_options(own.get("labels")))
             is_built = "build" in own and "/" not in found.name
             yield dataclasses.replace(found, provider="", reason=_BUILT_HERE) if is_built else found
 
 def _image_pins(path: tuple[str, ...], own: dict[str, Any], env: Mapping[str, str]) -> Iterator[Pin]:
     """Images that a map names: of Kubernetes, Kustomize, Helm's values (by their parts), and pipelines."""
-    for one in _of(list, own, "images"):
+    for one in pick(list, own, "images"):
         name, place, tag, digest = _texts(one, "name", "newName", "newTag", "digest")
         if name and (place or tag or digest):
             image = f"{place or name}{tag and ':'}{tag}{digest and '@'}{digest}"
@@ -7118,15 +7095,15 @@ def _image_pins(path: tuple[str, ...], own: dict[str, Any], env: Mapping[str, st
     above, key = path[-2:]
     in_pipelines = {"script", "commands", "steps", "stages", "before_script", "runs-on"}
     is_sure = above.lower().endswith(("containers", "steps", "services", "pipeline")) or bool(
-        in_pipelines & own.keys()) or not key and any("script" in _of(dict, one) for one in own.values())
+        in_pipelines & own.keys()) or not key and any("script" in pick(dict, one) for one in own.values())
     registry, repository, tag, digest = _texts(own, "registry", "repository", "tag", "digest")
     is_values = {"tag", "digest", "pullPolicy"} & own.keys() or key == "image" and "/" in repository
     values = repository and is_values and (
         f"{registry}{registry and '/'}{repository}{tag and ':'}{tag}{digest and '@'}{digest}")
-    action = _of(str, own, "uses").partition("docker://")[2]
-    listed = _of(list, own, "services") if is_sure or key == "default" else []
+    action = pick(str, own, "uses").partition("docker://")[2]
+    listed = pick(list, own, "services") if is_sure or key == "default" else []
     for one in (values, own.get("image"), own.get("container"), action, *listed):
-        image = _of(str, one) or not _of(str, one, "image") and _of(str, one, "name") or ""
+        image = pick(str, one) or not pick(str, one, "image") and pick(str, one, "name") or ""
         found = _image_pin(image.removeprefix("docker://"), env)
         if key != "machine" and (is_sure or values or ":" in image and key) and (
                 found.provider or found.reason == _NO_VERSION):
@@ -7142,20 +7119,20 @@ def _source_pins(path: tuple[str, ...], own: dict[str, Any], names: Mapping[str,
         folder, _, chart = chart.rpartition("/")
         yield _chart_pin(chart, version, folder if "://" in folder else names.get(folder, ""))
     elif chart and (place or path[-2:] == ("chart", "spec")):
-        yield _chart_pin(chart, version or _of(str, own, "targetRevision"),
-                         place or names.get(_of(str, own, "sourceRef", "name"), ""))
-    elif place and _RELEASE_TAG.fullmatch(_of(str, own, "targetRevision")):
+        yield _chart_pin(chart, version or pick(str, own, "targetRevision"),
+                         place or names.get(pick(str, own, "sourceRef", "name"), ""))
+    elif place and _RELEASE_TAG.fullmatch(pick(str, own, "targetRevision")):
         yield _checkout(place, own["targetRevision"])
     elif name and path[-2:] in (("helmCharts", "-"), ("dependencies", "-")) and (repository or repo):
         yield _chart_pin(name, version, repository or repo)
     elif "/" in repo and path[-2:] == ("repos", "-"):       # of pre-commit
-        yield _checkout(repo, _of(str, own, "rev"), names)
+        yield _checkout(repo, pick(str, own, "rev"), names)
     elif url and path[-1] == "latest_version":      # of Argus
         is_github = own.get("type") == "github" and "://" not in url
         yield Pin(url, service=path[-2], provider="github" if is_github else "")
-    elif url and path[-1] == "spec" and (ref := _of(dict, own, "ref")):      # of Flux
+    elif url and path[-1] == "spec" and (ref := pick(dict, own, "ref")):      # of Flux
         tag = next(filter(None, _texts(ref, "tag", "semver", "commit", "branch")), "")
-        yield dataclasses.replace(_chart_pin("", tag, url), digest=_of(str, ref, "digest")) if (
+        yield dataclasses.replace(_chart_pin("", tag, url), digest=pick(str, ref, "digest")) if (
             url.startswith("oci://")) else _checkout(url, tag)
     elif "@" in uses and "docker://" not in uses:
         action, _, reference = uses.partition("@")
@@ -7169,23 +7146,26 @@ def _is_of_diun(items: Any) -> bool:
             "exclude_tags", "hub_link", "platform", "metadata"}
     has_version = re.compile(r":[^:]*(?:[0-9]|latest|stable|alpine)|@|^[^/.]*\.[^/]*/").search
     return isinstance(items, list) and all(
-        isinstance(one, dict) and one.keys() <= keys and not _of(str, one, "platform")
-        and not _of(str, one, "metadata") and _IMAGE_NAME.match(_of(str, one, "name"))
+        isinstance(one, dict) and one.keys() <= keys and not pick(str, one, "platform")
+        and not pick(str, one, "metadata") and _IMAGE_NAME.match(pick(str, one, "name"))
         for one in items) and any(one.keys() > {"name"} or has_version(one["name"]) for one in items)
 
 def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """Compose, Kubernetes, Helm, pipelines, and lists of other tools, recognized by their keys."""
     documents, names = _documents(text), dict(_COMMENTED.findall(text))
     for one in documents:
-        if _of(str, one, "kind") == "HelmRepository":
-            names[_of(str, one, "metadata", "name")] = _of(str, one, "spec", "url")
-        for place in _of(list, one, "repositories"):        # of Helmfile
-            is_oci = "oci://" if _of(str, place, "oci") == "true" else ""
-            names[_of(str, place, "name")] = is_oci + _of(str, place, "url")
+        if pick(str, one, "kind") == "HelmRepository":
+            names[pick(str, one, "metadata", "name")] = pick(str, one, "spec", "url")
+        for place in pick(list, one, "repositories"):        # of Helmfile
+            is_oci = "oci://" if pick(str, place, "oci") == "true" else ""
+            names[pick(str, place, "name")] = is_oci + pick(str, place, "url")
     for document in documents:
         if _is_of_diun(document):
-            yield from (_image_pin(one["name"], env) for one in document)
-        elif _of(dict, document, "services") and not {"steps", "pipeline"} & document.keys():
+            for one in document:
+                patterns = ([pick(str, text) for text in pick(list, one, key)] for key in (
+                    "include_tags", "exclude_tags"))
+                yield dataclasses.replace(_image_pin(one["name"], env), options=_patterns(*patterns))
+        elif pick(dict, document, "services") and not {"steps", "pipeline"} & document.keys():
             yield from _services(document, env)
         else:
             for path, own in _maps(document):
@@ -7201,11 +7181,11 @@ def _compose(text: str, env: Mapping[str, str]) -> list[Pin]:
 def _galaxy(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://docs.ansible.com/ansible/latest/galaxy/user_guide.html  Also the charts of Helm 2."""
     for keys, document in itertools.product((("collections",), ("roles",), ()), _documents(text)):
-        for one in _of(list, document, *keys):
-            written = _of(str, one) or _of(str, one, "src") or _of(str, one, "name")
+        for one in pick(list, document, *keys):
+            written = pick(str, one) or pick(str, one, "src") or pick(str, one, "name")
             is_git = re.search("://|^git@", written)
             name, _, version = written.partition("," if is_git else ":")
-            version = _of(str, one, "version") or version
+            version = pick(str, one, "version") or version
             if is_git:
                 yield _checkout(name.removeprefix("git+").partition("#")[0], version)
             elif name:
@@ -7271,8 +7251,8 @@ def _origin(package: Mapping[str, Any], default: str) -> tuple[str, str]:
     source = package.get("source") or package.get("vcs") or default
     if not isinstance(source, dict):        # of Cargo
         return str(source).partition("+")[::2]
-    kind = _of(str, source, "type") or next(iter(source), default)
-    return kind, _of(str, source, "url") or _of(str, source, kind)
+    kind = pick(str, source, "type") or next(iter(source), default)
+    return kind, pick(str, source, "url") or pick(str, source, kind)
 
 def _locked(provider: str, default: str = "registry") -> Reader:
     """A reader of ``[[package]]`` tables, of ``[[packages]]`` in PEP 751. What the packages of the folder
@@ -7280,16 +7260,16 @@ def _locked(provider: str, default: str = "registry") -> Reader:
     def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         lock = _toml(text)
         found = [(one, *_origin(one, default)) for key in ("package", "packages")
-                 for one in _of(list, lock, key) if isinstance(one, dict)]
+                 for one in pick(list, lock, key) if isinstance(one, dict)]
         own = [one for one, kind, _ in found if kind in ("virtual", "editable", "directory")]
-        direct = {_of(str, needed, "name") for one in own for _, needed in _maps(one) if needed is not one}
-        direct |= {_of(str, needed).split(" ")[0] for one in own for needed in _of(list, one, "dependencies")}
+        direct = {pick(str, needed, "name") for one in own for _, needed in _maps(one) if needed is not one}
+        direct |= {pick(str, other).split(" ")[0] for one in own for other in pick(list, one, "dependencies")}
         direct -= {""}
         for one, kind, place in found:
-            name, is_there = _of(str, one, "name"), kind in ("registry", "sparse", "legacy")
+            name, is_there = pick(str, one, "name"), kind in ("registry", "sparse", "legacy")
             if name and one not in own:
                 place = re.split(r"[?#]", place)[0] if kind == "git" else ""
-                yield Pin(place or name, _of(str, one, "version"), provider=provider if is_there else "",
+                yield Pin(place or name, pick(str, one, "version"), provider=provider if is_there else "",
                           is_direct=not direct or name in direct, alias="" if direct else name,
                           reason="" if is_there or place else "from no registry")
     return read
@@ -7313,15 +7293,18 @@ _BACKENDS = dict(pair.split("=") for pair in """
 def _nvchecker(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://nvchecker.readthedocs.io/en/latest/usage.html  A table's name is not the project's."""
     for table, own in _toml(text).items():
-        source = _of(str, own, "source").partition("_")[0]        # git_pygit2
-        name, host = _of(str, own, source) or table, _of(str, own, "host") or _of(str, own, "registry")
+        source = pick(str, own, "source").partition("_")[0]        # git_pygit2
+        options = _patterns(*([f"^(?:{one})$" if (one := pick(str, own, key)) else ""] for key in (
+            "include_regex", "exclude_regex")))
+        name, host = pick(str, own, source) or table, pick(str, own, "host") or pick(str, own, "registry")
         if source == "maven":
             yield Pin(f"{own.get('group')}:{own.get('artifact')}", service=table, provider="maven")
         elif source == "container":
-            yield _image_pin(f"{host}/{name}" if host else name, env, table)
+            image = _image_pin(f"{host}/{name}" if host else name, env, table)
+            yield dataclasses.replace(image, options=options)
         elif (id_ := _NVCHECKER.get(source, source)) in ("", *PROVIDERS) and source:
             place = f"https://{host}/{name}" if host else name
-            yield Pin(place, service=table, provider="" if host else id_)
+            yield Pin(place, service=table, provider="" if host else id_, options=options)
         elif source:
             version = name if source == "manual" else ""
             yield Pin(table, version, service=table, reason=f"no provider for the source {source}")
@@ -7331,12 +7314,12 @@ def _tools(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     choice first; not what is the system's or in a folder."""
     tools: Iterable[tuple[str, Any]] = ((line.split()[0], line.partition("#")[0]) for line in _lines(text))
     if re.search(r"^\[", text, re.MULTILINE):
-        tools = _of(dict, _toml(text), "tools").items()
+        tools = pick(dict, _toml(text), "tools").items()
     for tool, value in tools:
         backend, _, name = tool.partition(":")
         name = name.partition("[")[0] if backend in _BACKENDS else _TOOLS.get(tool.removeprefix("core:"), "")
         listed = value if isinstance(value, list) else [value]
-        for word in " ".join(_of(str, one, "version") or _of(str, one) for one in listed).split():
+        for word in " ".join(pick(str, one, "version") or pick(str, one) for one in listed).split():
             match = re.fullmatch(r"((?:[a-z]+-)*+)(v?[0-9][\w.+-]*)", word)         # temurin-21.0.5+11
             if match and name and not match[1]:
                 yield Pin(name, word, provider=_BACKENDS.get(backend, "github"))
@@ -7391,7 +7374,9 @@ def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         about = {key: html.unescape(value) for key, value in re.findall(r'\b(\w+)="([^"]*)"', tag)}
         if re.match(r"(?>https?://[^?#]+?/(?:releases|tags|commits)(?=[/.?]))[^?#]*"
                     r"(?:\.(?:atom|rss)|\?format=atom)", about.get("xmlUrl", "")):
-            yield Pin(about["xmlUrl"], service=folder)
+            yield Pin(about["xmlUrl"], service=folder, options={"tags": [folder]} if folder else {})
+        elif "xmlUrl" in about:
+            yield Pin(about["xmlUrl"], service=folder, reason="no feed of releases")
         folder = folder if "xmlUrl" in about else about.get("text", "")
 
 _NPM_KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
@@ -7399,22 +7384,22 @@ _NPM_KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDe
 def _npm_lock(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """package-lock.json: https://docs.npmjs.com/cli/configuring-npm/package-lock-json"""
     lock = _json(text)
-    packages = _of(dict, lock, "packages")
+    packages = pick(dict, lock, "packages")
     direct = {name for path, about in packages.items() if "node_modules/" not in path for kind in _NPM_KINDS
-              for name in _of(dict, about, kind)}       # of the project itself, and of workspaces
+              for name in pick(dict, about, kind)}       # of the project itself, and of workspaces
     found = [(path.count("node_modules/") == 1, path.rpartition("node_modules/")[2], about)
              for path, about in packages.items() if "node_modules/" in path]
     found += [(path[:2] == ("", ""), path[-1], about) for path, about in _maps(lock)
               if path[-2] == "dependencies" and not packages]       # version 1 nests them
     for is_top, name, about in found:
-        version, resolved = _of(str, about, "version"), _of(str, about, "resolved")
+        version, resolved = pick(str, about, "version"), pick(str, about, "resolved")
         alias = re.fullmatch(r"(?:npm:(@?[^@]+)@)?([^:]+)", version)
         is_direct, source = is_top and (not direct or name in direct), resolved if alias else version
         if source.startswith("git"):        # its version is of package.json, and may be none of a tag
             address = source.partition("#")[0].replace("github:", "https://github.com/", 1)
             yield Pin(address, alias[2] if alias else "", is_direct=is_direct)
         elif alias and not resolved.startswith("file:"):
-            yield Pin(alias[1] or _of(str, about, "name") or name, alias[2], provider="npm",
+            yield Pin(alias[1] or pick(str, about, "name") or name, alias[2], provider="npm",
                       is_direct=is_direct, alias="" if packages else name)
 
 def _sections(provider: str, *sections: str, version: str = "version", kind: str = "",
@@ -7422,12 +7407,12 @@ def _sections(provider: str, *sections: str, version: str = "version", kind: str
     """A reader of sections (all, if none is named) of packages. ``kind``: what tells which are direct."""
     def read(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
         lock = load(text)
-        for section in sections or _of(dict, lock):
-            listed = [(_of(str, about, "name"), about) for about in _of(list, lock, section)]
-            for name, about in (*listed, *_of(dict, lock, section).items()):
-                pinned, source = _of(str, about, version).removeprefix("=="), _of(str, about, "source")
-                place = _of(str, about, "git") or source == "git" and _of(str, about, "description", "url")
-                is_direct = not kind or _of(str, about, kind).lower().startswith("direct")
+        for section in sections or pick(dict, lock):
+            listed = [(pick(str, about, "name"), about) for about in pick(list, lock, section)]
+            for name, about in (*listed, *pick(dict, lock, section).items()):
+                pinned, source = pick(str, about, version).removeprefix("=="), pick(str, about, "source")
+                place = pick(str, about, "git") or source == "git" and pick(str, about, "description", "url")
+                is_direct = not kind or pick(str, about, kind).lower().startswith("direct")
                 if place:
                     yield Pin(place, pinned, is_direct=is_direct, reason="" if pinned else _A_COMMIT)
                 elif name and pinned and source not in ("sdk", "path"):
@@ -7437,11 +7422,11 @@ def _sections(provider: str, *sections: str, version: str = "version", kind: str
 
 def _bun(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://bun.sh/docs/pm/lockfile  JSON with commas at the ends; not what is in a folder."""
-    lock = _of(dict, _documents(text)[0])
-    direct = {name for about in _of(dict, lock, "workspaces").values() for kind in _NPM_KINDS
-              for name in _of(dict, about, kind)}
-    for key, entry in _of(dict, lock, "packages").items():
-        named = _of(str, (_of(list, entry) or [""])[0])
+    lock = pick(dict, _documents(text)[0])
+    direct = {name for about in pick(dict, lock, "workspaces").values() for kind in _NPM_KINDS
+              for name in pick(dict, about, kind)}
+    for key, entry in pick(dict, lock, "packages").items():
+        named = pick(str, (pick(list, entry) or [""])[0])
         if found := re.match(r"(@?[^@]+)@(?:([^:@]+)$|(github:|git\+)([^#]+))", named):
             place = ("https://github.com/" if found[3] == "github:" else "") + (found[4] or found[1])
             yield Pin(place, found[2] or "", is_direct=not direct or key in direct,
@@ -7457,40 +7442,51 @@ def _rows(provider: str, pattern: str) -> tuple[Reader, str]:
 
 def _release_monitor(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """github-release-monitor: a list of ``{"id": "owner/repo" or "gitlab:host/owner/repo", "url"}``."""
-    for about in _of(list, _json(text)):
-        provider, _, name = _of(str, about, "id").rpartition(":")
-        address = _of(str, about, "url") or "." in name.partition("/")[0] and f"https://{name}"
+    for about in pick(list, _json(text)):
+        provider, _, name = pick(str, about, "id").rpartition(":")
+        address = pick(str, about, "url") or "." in name.partition("/")[0] and f"https://{name}"
+        options = _patterns([pick(str, about, "includeRegex")], [pick(str, about, "excludeRegex")])
+        options |= {"exclude_prereleases": True} if pick(list, about, "releaseChannels") == ["stable"] else {}
         if address or name:
-            yield Pin(address) if address else Pin(name, provider=provider or "github")
+            yield Pin(address or name, provider="" if address else provider or "github", options=options)
+
+def _changedetection(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
+    """changedetection.io: ``{id: {"url", "tags"}}``, as of its API, or as its url-watches.json has it."""
+    document = _json(text)
+    tags = {id_: pick(str, tag, "title") for id_, tag in pick(
+        dict, document, "settings", "application", "tags").items()}
+    for watch in (pick(dict, document, "watching") or pick(dict, document)).values():
+        names = [tags[one] for one in pick(list, watch, "tags") if isinstance(one, str) and tags.get(one)]
+        yield Pin(pick(str, watch, "url"), options={"tags": names} if names else {})
 
 def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://cyclonedx.org/docs/1.6/json/ or https://spdx.github.io/spdx-spec/v2.3/, also in an attestation.
     Direct is what the thing itself needs, or one without a purl."""
     bom = _json(text)
     for key in ("predicate", "sbom"):
-        bom = _of(dict, bom, key) or bom
-    if not {"bomFormat", "spdxVersion"} & _of(dict, bom).keys():
+        bom = pick(dict, bom, key) or bom
+    if not {"bomFormat", "spdxVersion"} & pick(dict, bom).keys():
         raise ValueError("is neither CycloneDX nor SPDX 2 in JSON")
-    root, listed = _of(dict, bom, "metadata", "component"), {"components": _of(list, bom, "components")}
-    image = _image_pin(_of(str, root, "name"), {})
+    root, listed = pick(dict, bom, "metadata", "component"), {"components": pick(list, bom, "components")}
+    image = _image_pin(pick(str, root, "name"), {})
     if root.get("type") == "container" and image.provider:
         digest = re.search(r"sha256:[0-9a-f]{64}", unquote(" ".join(_texts(root, "purl", "version"))))
         yield dataclasses.replace(image, digest=image.digest or (digest[0] if digest else ""))
     things = [_texts(one, "bom-ref", "purl", "version", "name") for path, one in _maps(listed)
               if path[-2:] == ("components", "-") and one.get("type") != "file"]
-    needs = [(_of(str, row, "ref"), needed) for row in _of(list, bom, "dependencies")
-             for needed in filter(lambda one: isinstance(one, str), _of(list, row, "dependsOn"))]
-    for about in _of(list, bom, "packages"):
-        purls = [_of(str, one, "referenceLocator") for one in _of(list, about, "externalRefs")
-                 if _of(str, one, "referenceType") == "purl"]       # its category is spelt in several ways
+    needs = [(pick(str, row, "ref"), needed) for row in pick(list, bom, "dependencies")
+             for needed in filter(lambda one: isinstance(one, str), pick(list, row, "dependsOn"))]
+    for about in pick(list, bom, "packages"):
+        purls = [pick(str, one, "referenceLocator") for one in pick(list, about, "externalRefs")
+                 if pick(str, one, "referenceType") == "purl"]       # its category is spelt in several ways
         id_, *version_and_name = _texts(about, "SPDXID", "versionInfo", "name")
         things.append([id_, (*purls, "")[0], *version_and_name])
     links = [_texts(one, "spdxElementId", "relationshipType", "relatedSpdxElement")
-             for one in _of(list, bom, "relationships")]
+             for one in pick(list, bom, "relationships")]
     needs += [(one, to) for one, kind, to in links if kind == "DEPENDS_ON"]
     needs += [(to, one) for one, kind, to in links if kind.endswith(("DEPENDENCY_OF", "PREREQUISITE_FOR"))]
     roots = {to for _, kind, to in links if kind == "DESCRIBES"} | set(
-        filter(lambda one: isinstance(one, str), _of(list, bom, "documentDescribes")))
+        filter(lambda one: isinstance(one, str), pick(list, bom, "documentDescribes")))
     pinned = {id_ for id_, purl, *_ in things if purl}      # CycloneDX's root is none of the things
     direct = {to for one, to in needs if one in roots or not roots and one not in pinned and to in pinned}
     for id_, purl, version, name in things:
@@ -7534,12 +7530,14 @@ READERS: tuple[tuple[str, Reader, str], ...] = (
     # file's name, reader, mark
     (r".*(?:\.cdx|\.spdx|bom|cyclonedx)\.json", _sbom, r'"(?:bomFormat|spdxVersion)" *:'),
     (r"bun\.lock", _bun, r'^ *"workspaces": *\{\s*"": *\{'),
-    (r"packages\.lock\.json", _sections("nuget", version="resolved", kind="type", load=lambda text: _of(
+    (r"packages\.lock\.json", _sections("nuget", version="resolved", kind="type", load=lambda text: pick(
         dict, _json(text), "dependencies")), r'"contentHash" *:'),
     (r"package-lock\.json|npm-shrinkwrap\.json", _npm_lock, r'"lockfileVersion" *:'),
     (r"composer\.lock", _sections("packagist", "packages", "packages-dev"), r'"packages-dev" *:'),
     (r"Pipfile\.lock", _sections("pypi", "default", "develop"), r'"pipfile-spec" *:'),
     (r"repositories\.json", _release_monitor, r'\A\s*\[\s*\{\s*"'),       # of github-release-monitor
+    (r"url-watches\.json", _changedetection,
+     r'"watching" *: *\{|\A\s*\{\s*"[0-9a-f]{8}-[0-9a-f-]{27}" *:'),
     (r".*\.opml(?:\.xml)?", _opml, r"<opml\b"),
     (r"yarn\.lock", _yarn, r"^__metadata:|^# yarn lockfile v1"),
     (r"Cargo\.lock", _locked("cargo", "directory"), r'^source = "(?:registry|sparse)\+'),
@@ -7588,6 +7586,12 @@ def with_directs(pins: list[Pin], manifest: str) -> list[Pin]:
     return [dataclasses.replace(pin, is_direct=pin.is_direct and (not pin.alias or spelt(pin.alias) in names))
             for pin in pins]
 
+def with_versions(pins: list[Pin], known: str) -> list[Pin]:
+    """The pins of nvchecker's file with the versions of its ``oldver`` file. Raises ValueError."""
+    versions = pick(dict, document := _json(known), "data") or pick(dict, document)
+    return [dataclasses.replace(pin, version=pin.version or pick(str, one) or pick(str, one, "version"))
+            for pin in pins for one in [versions.get(pin.service)]]
+
 def reader_named(own: Mapping[str, Reader], path: str) -> Reader | None:
     """Which of an embedding program's own readers, by patterns of files' names, reads a file."""
     name = re.split(r"[/\\]", path)[-1]
@@ -7616,58 +7620,57 @@ def pin_of_item(item: Mapping[str, Any]) -> Pin:
     image = image[:_WIDTH_LIMIT].replace("$", "")       # which has no variables here
     pin = _purl_pin(purl) if purl else _image_pin(image, {}) if image else Pin(
         name, provider=provider, reason=reason)
-    given = {key: _of(str, item, key) for key in ("version", "digest", "label", "service", "source")}
+    given = {key: pick(str, item, key) for key in ("version", "digest", "label", "service", "source")}
     digests = (given["digest"] or pin.digest).lower().split()       # several of one image
     digests = [f"sha256:{one[-64:]}" for one in digests if re.fullmatch("(?:sha256:)?[0-9a-f]{64}", one)]
     given |= {"version": given["version"] or pin.version, "digest": " ".join(digests)}
-    return dataclasses.replace(pin, **given, is_direct=item.get("direct") is not False)
+    return dataclasses.replace(pin, **given, is_direct=item.get("direct") is not False,
+                               options=pick(dict, item, "options"))
 
-# Containers
-
+# ---- containers
 def _labels_of(name: str, image: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, str]:
     """The version and the source that an image names: by its labels, or its container's where it is not
     known, unless those are its base's, by its manifest's, or by the variable that an official image sets.
     https://github.com/opencontainers/image-spec/blob/main/annotations.md"""
-    labels = _of(dict, image, "Config", "Labels") if image else _of(dict, container, "Labels")
+    labels = pick(dict, image, "Config", "Labels") if image else pick(dict, container, "Labels")
     last = name.rpartition("/")[2]
-    base = _of(str, labels, "org.opencontainers.image.ref.name")
+    base = pick(str, labels, "org.opencontainers.image.ref.name")
     is_inherited = re.fullmatch("[a-z]+", base) and base != last
-    annotations = _of(dict, container, "ImageManifestDescriptor", "annotations")
-    found = [_of(str, about, key) for about in ({} if is_inherited else labels, annotations) for key in (
+    annotations = pick(dict, container, "ImageManifestDescriptor", "annotations")
+    found = [pick(str, about, key) for about in ({} if is_inherited else labels, annotations) for key in (
         "org.opencontainers.image.version", "org.label-schema.version", "version")]
     variable = {"postgres": "PG"}.get(last, last.upper().replace("-", "_")) + "_VERSION="
     is_official = re.fullmatch(r"(?:docker\.io/)?(?:library/)?[\w-]+", name)
-    found += [one[len(variable):].partition("-")[0] for one in _of(list, image, "Config", "Env")
+    found += [one[len(variable):].partition("-")[0] for one in pick(list, image, "Config", "Env")
               if is_official and isinstance(one, str) and one.startswith(variable)]
     of_image = {} if is_inherited or not image else labels          # a container's a user may have set
-    sources = [_of(str, about, key) for key in SOURCE_LABELS[:3] for about in (annotations, of_image)]
+    sources = [pick(str, about, key) for key in SOURCE_LABELS[:3] for about in (annotations, of_image)]
     return {"label": next((one for one in found if re.match("[A-Za-z-]{0,20}[0-9]", one)), ""),
             "source": next(filter(None, sources), "")}
 
 def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pin | None:
     """What a container runs, by what the engine says of it and of its image; None of a pod's own."""
-    labels, reference = _of(dict, container, "Labels"), _of(str, container, "Image")
-    digests = [one.partition("@") for one in _of(list, image, "RepoDigests") if isinstance(one, str)]
+    labels, reference = pick(dict, container, "Labels"), pick(str, container, "Image")
+    digests = [one.partition("@") for one in pick(list, image, "RepoDigests") if isinstance(one, str)]
     if re.fullmatch(r"(?:sha256:)?[0-9a-f]{12,64}", reference):        # its tag went to another image
-        tags = [one for one in _of(list, image, "RepoTags") if isinstance(one, str)]
+        tags = [one for one in pick(list, image, "RepoTags") if isinstance(one, str)]
         reference = next(iter(tags), f"{digests[0][0]}@{digests[0][2]}" if digests else "")
-    if not reference or _of(str, labels, "com.docker.compose.oneoff") == "True":
+    if not reference or pick(str, labels, "com.docker.compose.oneoff") == "True":
         return None
-    names = [one for one in _of(list, container, "Names") if isinstance(one, str)]
+    names = [one for one in pick(list, container, "Names") if isinstance(one, str)]
     reference = reference[:NAME_LIMIT].replace("$", "")
-    pin = _image_pin(reference, {}, _of(str, labels, "com.docker.compose.service")
+    pin = _image_pin(reference, {}, pick(str, labels, "com.docker.compose.service")
                      or next(iter(names), "").lstrip("/"))
-
     def short(name: str) -> str:
         return re.sub(r"^(?:(?:index\.)?docker\.io/)?(?:library/)?", "", name)
     found = sorted({pin.digest, *(digest for name, _, digest in digests
                                   if short(name) == short(pin.name))} - {""})
-    of_compose = _of(str, image, "Config", "Labels", "com.docker.compose.service") and "/" not in pin.name
+    of_compose = pick(str, image, "Config", "Labels", "com.docker.compose.service") and "/" not in pin.name
     if pin.reason or image and not digests or of_compose:       # it was never pulled
         return dataclasses.replace(pin, provider="", reason=pin.reason or _BUILT_HERE)
     pin = dataclasses.replace(pin, **_labels_of(pin.name, image, container))    # type: ignore[arg-type]
     return dataclasses.replace(pin, version=pin.version or ("" if pin.digest else "latest"),
-                               digest=" ".join(found[:5]))
+                               digest=" ".join(found[:5]), options=_label_options(labels))
 
 def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
     """What each container of an engine runs, by GET requests alone, whose paths ``ask`` is given.
@@ -7686,14 +7689,13 @@ def pins_of_containers(ask: Callable[[str], Answer]) -> Iterator[Pin | None]:
         raise ValueError(f"it answered status {listed.status} and no list of containers; "
                          "is it Docker or Podman?")
     for container in containers[:_CONTAINER_LIMIT]:
-        id_ = _of(str, container, "ImageID")
-        if _of(str, container, "State") in ("created", "exited", "dead", "removing"):
+        id_ = pick(str, container, "ImageID")
+        if pick(str, container, "State") in ("created", "exited", "dead", "removing"):
             continue
         if id_ not in images:
             answer = ask(f"{api}/images/{quote(id_, safe='')}/json") if id_ else None
-            images[id_] = _of(dict, answer.json()) if answer and answer.status == 200 else {}
+            images[id_] = pick(dict, answer.json()) if answer and answer.status == 200 else {}
         yield _container_pin(container, images[id_])
-
 
 # == rules =====================================================================
 # Every decision, as a pure function: what is new, what is excluded, who is notified and when, when
@@ -7706,9 +7708,7 @@ ABANDONED = "its last check did not end: the program was killed in its midst, or
 INTERNAL_ERROR = "internal error, see the log"
 _DIGEST_GRACE = 10.0            # seconds before a digest is due in which events go into the next one
 
-
 # ---- what is new
-
 _ABANDONED_AFTER = 730 * DAY    # a line of numbers without a release for so long before others is no update
 
 def _main_family(newest: Sequence[str], rules: VersionRules) -> VersionParts | None:
@@ -7747,7 +7747,6 @@ def ranked_places(releases: Mapping[str, Release], rules: VersionRules) -> dict[
               and not (rules.is_image and parts[version].style != of_most.style)]
     date = releases[family[-1]].date or "" if family else ""
     best = set(family) - _abandoned(family, family[-1] if family else "", date, releases, rules)
-
     def rank(version: str) -> tuple[Any, ...]:
         one = releases[version]
         return (not one.gone_at, not one.is_prerelease, version in best, orders[version],
@@ -7815,9 +7814,7 @@ def compare(known: Mapping[str, Release], listing: Listing, now: float,
     return after, [after[one.version] for one in new
                    if (one.date or "") >= news_since and not is_replaced] + updated
 
-
 # ---- whose notes an image gets
-
 class Noted(NamedTuple):
     """The releases that an image's tags are, by tag, with where their notes are; and who has them."""
     state: str                          # what is wrong with that
@@ -7872,9 +7869,7 @@ def with_notes(image: Mapping[str, Release], noted: Noted, undated: Collection[s
                   for tag, one in image.items() if one.has_note and tag not in noted.releases}
     return found
 
-
 # ---- what is installed
-
 def newer_versions(mine: str, releases: Mapping[str, Release], rules: VersionRules,
                    with_prereleases: bool = False) -> list[str]:
     """The versions that follow one for sure, lowest first, and of each release one: prereleases where it is
@@ -7906,7 +7901,6 @@ def newer_versions(mine: str, releases: Mapping[str, Release], rules: VersionRul
                     *(_floating(own, found, releases, rules) if rules.is_image else ())):
         found.pop(version, None)
     best = dict[Any, str]()
-
     def liking(version: str) -> tuple[Any, ...]:
         one = found[version]
         alike = sum(mine == other for mine, other in zip(own.base, one.base))
@@ -7931,7 +7925,6 @@ def _floating(own: VersionParts, found: Mapping[str, VersionParts], releases: Co
     family, begun = _exactness(own, releases, rules) if any(
         len(one.numbers) != size for one in found.values()) else (set(), set())
     is_beside = any(len(one) == size - 1 and one not in begun and one < own.numbers for one in family)
-
     def is_out(one: VersionParts) -> bool:
         if own.scheme == "date":
             return False
@@ -7946,7 +7939,6 @@ def _most_alike(own: VersionParts, found: dict[str, VersionParts],
     """Of the versions that follow one those that are most like it: on its system or language and, of an
     image, with as many numbers, with a build as it has one or not, and of its channel."""
     is_kept = not rules.is_image or any(word in SYSTEM_WORDS for word, _ in own.bases)
-
     def likeness(one: VersionParts) -> tuple[bool, ...]:
         size = one.scheme == "date" or len(one.numbers) == len(own.numbers)
         channels = [part.stages if len(part.stages) == 1 else () for part in (one, own)]
@@ -7964,7 +7956,6 @@ def doubtful_version(mine: str, newer: Sequence[str], releases: Mapping[str, Rel
     newest = newer[-1] if newer else mine
     own, top = rules.parts(mine), rules.parts(newest)
     date, order = releases[newest].date or "" if newest in releases else "", rules.order(newest)
-
     def is_doubtful(version: str, release: Release) -> bool:
         if (release.date or "") < date or release.is_prerelease or release.gone_at or version in newer:
             return False
@@ -8164,9 +8155,7 @@ def is_excluded(project: Project, release: Release) -> bool:
             or project.exclude_prereleases and release.is_prerelease
             or project.exclude_updated and release.is_updated)
 
-
 # ---- what is vulnerable, and what ends
-
 OsvQuery = tuple[str, str, str]         # ecosystem, name, version
 _CVSS = {"AV": {"N": .85, "A": .62, "L": .55, "P": .2}, "AC": {"L": .77, "H": .44},
          "UI": {"N": .85, "R": .62}, "PR": {"N": .85, "L": .62, "H": .27}}
@@ -8315,9 +8304,7 @@ def alerts_of(project: Project) -> tuple[list[tuple[Installation, list[Advisory]
         found += [(one, news, words)] if news or words else []
     return found, tuple(f"{rank} {what}" for what, rank in ranks.items())[-1000:]
 
-
 # ---- who is notified, and when
-
 def should_notify(destination: Destination, project: Project, release: Release | None) -> bool:
     """Whether a destination is notified of a project's release, or with None of the state of its source.
     Of a kind of which the project lists destinations, those are; else those that are for every project."""
@@ -8400,9 +8387,7 @@ def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
                 is_urgent=bool(release and release.cve)))
     return tuple(found.values())
 
-
 # ---- what an event says
-
 def _account_body(account: Account) -> dict[str, Any]:
     return {"type": account.type, "id": account.id, "name": account.name}
 
@@ -8475,7 +8460,6 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
         dataclasses.replace(subscriber, destinations=tuple(
             one for one in subscriber.destinations if (one.kind == "webhook") is is_machine))
         for is_machine in (True, False))
-
     def single(receiving: Subscriber, release: Release) -> Event:
         rules = provider.dialect.versions.of(project.name, project.version_answers)
         mine = tuple(one for one in project.installed if one.may_follow == release.version
@@ -8483,7 +8467,6 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
                      or one.state in ("unknown", "not compared") and rules.parts(one.version).numbers)
         about = dataclasses.replace(subscriber, project=dataclasses.replace(project, installed=mine))
         return release_event(about, release, provider, recipients_of(receiving, release, now, settings))
-
     def summary(text: str, about: Release) -> Event:
         details = drop_empty(text=text, cve=list(about.cve))
         return Event(project.id, notice_body(subscriber, now, **details), page_of(provider, project.name),
@@ -8594,9 +8577,7 @@ def report_event(destination: Destination, account: Account, projects: Iterable[
     url = f"{settings.base_url}/updates" if settings.base_url else ""
     return Event(None, body, url, (_recipient(destination, account, "instant", now, settings),), "summary")
 
-
 # ---- what is tried again
-
 def check_failure(error: Exception, source: Source, now: float, interval: float,
                   jitter: float) -> CheckResult:
     """What a failed check records: the interval doubles with each failure, up to six hours, with jitter in
@@ -8624,7 +8605,6 @@ def outcome(is_accepted: bool, retry_after: float | None, failures: int, first: 
     if age + wait > RETRY_WINDOW and failures >= RETRY_MIN_ATTEMPTS:
         return "failed", 0.0
     return "pending", max(wait, retry_after or 0.0)
-
 
 # == tracker ===================================================================
 # Finds out what is new. Claims sources that are due, accounts in turn, asks their providers, compares with
@@ -8742,7 +8722,6 @@ class Advisor:
                 matches: Mapping[OsvQuery, Mapping[str, str]], records: Mapping[str, Any],
                 cycles: Sequence[Any] | None) -> None:
         now, versions = self._clock(), provider.dialect.versions
-
         def advised(one: Installation) -> Installation:
             if not settings.osv_url:        # it is not known any more
                 return dataclasses.replace(one, advisories=(), advised_at=0.0, eol="", eol_days=None)
@@ -8758,7 +8737,6 @@ class Advisor:
             return dataclasses.replace(one, advised_at=now, advisories=advisories_of(
                 mine, [records[id_] for id_ in matches[mine]],
                 left if newest and newest[0] in matches else None, versions.order))
-
         def change(before: Project) -> tuple[Project, Event | None]:
             after = dataclasses.replace(before, installed=tuple(map(advised, before.installed)))
             found, alerted = alerts_of(after)
@@ -8800,7 +8778,6 @@ class ImageNotes:
         numbered = provider.dialect.versions.parts
         new = {tag for tag, one in tags.items() if known and tag not in known and numbered(tag).numbers
                and not one.is_prerelease}
-
         def missed_at() -> float:
             return store.sources.note_missed_at(image.id) if new <= noted.releases.keys() else now
         checked = list[int]()       # of a renamed repository the source may be another one then
@@ -8924,12 +8901,10 @@ class Tracker(Worker):
         """Check sources now, as many at once as the pool and their hosts allow. Each is reported when its
         check has ended, with the news; None where none was recorded."""
         sources, at_host = self.store.sources, Counter[str]()
-
         def turn(source: Source) -> int:
             host = self._hosts.get(source.provider) or host_of(source.name)
             at_host[host] += 1
             return at_host[host]
-
         def check(source: Source) -> tuple[Source, list[Release] | None]:
             claimed = sources.claim([source.id], self._claimant, self._clock())
             news = self.check(claimed[0]) if claimed else None
@@ -8997,7 +8972,6 @@ class Tracker(Worker):
         provider = self._providers.get(source.provider)
         if provider is None:
             raise ProviderError(unknown_provider(source.provider))
-
         def ask(request: Request) -> Answer:
             nonlocal quota_left
             large.close()
@@ -9153,7 +9127,6 @@ class Tracker(Worker):
                 log.info("source %s/%s: renamed to %s", source.provider, source.name, name)
                 return name, key
         return None
-
 
 # == notifications =============================================================
 # What is sent: a row for each kind of destination, with its settings, its formatter and how its answer is
@@ -9874,7 +9847,6 @@ class Kinds(dict[str, Kind]):
     """By id. One that only another program on this store has can be neither sent to nor changed here."""
     def __missing__(self, id_: str) -> Kind:
         problem = Problem("kind", f"{id_} is not known here; the program that has it must be running")
-
         def reject(_: Message) -> Request | Mail:
             raise Invalid(problem)
         return Kind(id_, problem.message, reject, lambda answer: False, (), problem=lambda settings: problem)
@@ -10069,7 +10041,6 @@ def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str],
     if not words and answer.status < 300:
         words = "it does not confirm that it accepted the message"
     return f"it answered {answer.status}: {words}".removesuffix(": ")
-
 
 # == courier ===================================================================
 # Sends what is due, until it is delivered. One loop hands out destinations, accounts in turn, to a pool of
@@ -10305,7 +10276,6 @@ class Courier(Worker):
             return request, None, redact(str(error))
         return request, answer, delivery_error(destination.kind, answer, redact, self._kinds)
 
-
 # == forms =====================================================================
 # Reading and validating what the API, the pages and the command line are given. A problem is a field,
 # by the API's name of it, and a message; each surface names the field in its own words.
@@ -10454,6 +10424,9 @@ def read_body(environ: Mapping[str, Any], content_type: str) -> bytes:
         raise TooLarge
     return body
 
+# Of an installation, those that are given; the others are found out.
+INSTALLED_MEMBERS = ("version", "place", "digest", "origin", "label")
+
 class Fields(InputReader):
     """A JSON object, or what a form or a command made one of. A field is None if it is absent or invalid."""
     @classmethod
@@ -10481,14 +10454,21 @@ class Fields(InputReader):
         return ""
 
     def installed(self, name: str, now: float) -> list[Installation] | None:
-        """A list of ``{version, place}``: what a person says is installed, each place once."""
-        entries = self._objects(name, 100, "version and place, two strings",
-                                version={"type": "string"}, place={"type": ["string", "null"]})
+        """A list of ``INSTALLED_MEMBERS``, of which the version is enough: what is installed; of what a
+        person says each place once."""
+        text = {"type": ["string", "null"]}
+        entries = self._objects(name, INSTALLED_LIMIT, "version, place, digest, origin, label: strings",
+                                **dict.fromkeys(INSTALLED_MEMBERS, text))
         found = dict[str, Installation]()
-        for field, version, place in entries or ():
+        for field, version, place, digest, origin, label in entries or ():
             with self.collecting():
-                place = read_place(place or "", field)
-                found[place] = Installation(place, read_label(version, field=field), seen_at=now)
+                version = read_label(version or "", field=field) if version or not digest else ""
+                one = Installation(read_place(place or "", field), version, digest or "", origin or "manual",
+                                   now, (label or "")[:NAME_LIMIT])
+                if one.origin not in ORIGINS or not re.fullmatch(r"(sha256:[0-9a-f]{64} ?){0,5}", one.digest):
+                    raise Invalid(Problem(field, "must have a digest such as sha256:..., and an origin of "
+                                                 f"{', '.join(ORIGINS)}"))
+                found[one.place if one.origin == "manual" else one.id] = one
         return None if entries is None else list(found.values())
 
     def pins(self, name: str, read: Callable[[str, str], list[Pin]]) -> list[Pin]:
@@ -10498,7 +10478,7 @@ class Fields(InputReader):
             "type": "object", "properties": {one: text for one in (
                 "purl", "image", "provider", "name", "version", "digest", "label", "service",
                 "source")} | {
-                    "direct": {"type": "boolean"}}})
+                    "direct": {"type": "boolean"}, "options": {"type": "object"}}})
         if "bomFormat" in self._given:
             listed = self._given.get("components")
             if isinstance(listed, list) and all(isinstance(one, dict) for one in listed):
@@ -10637,7 +10617,7 @@ class ScanRow:
     provider: Provider | None   # None: no provider has it
     name: str                   # there
     key: str
-    outcome: str                # "tracked", "recorded", "added" (and recorded), "not tracked" or "unknown"
+    outcome: str                # "tracked", "recorded", "added", "not tracked", "ignored" or "unknown"
     reason: str                 # why it is not recorded, or has no version
 
     def as_json(self) -> dict[str, Any]:
@@ -10659,8 +10639,9 @@ def scan_rows(providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str
         if provider.dialect.has_images and not (pin.version or pin.digest or pin.reason):
             pin = dataclasses.replace(pin, version="latest")        # as Docker takes it
         key = name_at(provider, name)[1]
-        rows.append(ScanRow(pin, file, provider, name, key, "tracked" if (provider.id, key) in tracked
-                            else "not tracked", pin.reason))
+        became = "ignored" if pin.options.get("ignore") else (
+            "tracked" if (provider.id, key) in tracked else "not tracked")
+        rows.append(ScanRow(pin, file, provider, name, key, became, pin.reason))
     return rows
 
 def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Installation, ...]:
@@ -10674,6 +10655,20 @@ def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Inst
             same, seen_at=one.seen_at, previous=one.previous) if same else dataclasses.replace(
             one, first_digest="" if one.digest else builds.get((one.place, one.version), "")))
     return tuple(after.values())
+
+def differing(project: Project, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the settings that differ from what the project has."""
+    def is_other(name: str, value: Any) -> bool:
+        before = getattr(project, name)
+        if name == "installed":
+            return {one.identity for one in value(project)} != {one.identity for one in before}
+        if name == "destinations":
+            return any({*ids} != {*before.get(kind, ())} for kind, ids in value.items())
+        if name == "tags":
+            return {*value} != {*before}
+        return bool(int(value or 0) != int(before or 0) if name == "snoozed_until" else (
+            tuple(value) if isinstance(value, list) else value) != before)
+    return {name: value for name, value in settings.items() if is_other(name, value)}
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
@@ -10720,6 +10715,16 @@ class Inventory:
     def rules_of(self, project: Project) -> VersionRules:
         provider = self.providers.get(project.provider)
         return (provider.dialect.versions if provider else GENERIC).of(project.name, project.version_answers)
+
+    def named_settings(self, project: Project, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a project by members of the API; of tags by names, beside those that it has. Tags
+        that there are not are added. Raises Invalid."""
+        names = [read_label(str(one), TAG_LIMIT, "tags") for one in pick(list, options, "tags")]
+        ids = [*project.tags, *self.store.tags.ids_of(project.account_id, names)]
+        fields = Fields({**options, "tags": ids} if names else options)
+        settings = project_settings(fields, self, project)
+        fields.check()
+        return settings
 
     def verdicts_for(self, project: Project) -> tuple[RuleResult, dict[int, str]]:
         """``(what its rules say of its releases, what is wrong with its patterns by their place)``."""
@@ -10779,6 +10784,21 @@ class Inventory:
         other = compared(Installation("", version), known, self.rules_of(project)).known_as
         return f" No release is called {version}." if known and not other and version not in known else ""
 
+    def _track_found(self, account: Account, row: ScanRow, provider: Provider) -> str:
+        """The id of the new project of what was found, with its options. Raises Invalid."""
+        blank = Project.blank(account.id, provider.id, row.name)
+        settings = {"email_notification": account.email_notification,
+                    **self.named_settings(blank, row.pin.options)}
+        labels = compact_json({SOURCE_LABELS[0]: row.pin.source}) if row.pin.source else ""
+        return self.add(account.id, provider, row.key, row.name, settings, labels)[0].id
+
+    def _apply_labels(self, account_id: str, project_id: str, options: Mapping[str, Any]) -> None:
+        """Have a project be as our labels say; those of others say only how it begins. Raises Invalid."""
+        ours = {name: options[name] for name in ("notify_level", "notes_from", "tags") if name in options}
+        for project in self.store.projects.of_ids(account_id, [project_id]):
+            if changes := differing(project, self.named_settings(project, ours)):
+                self.store.projects.update(account_id, [project_id], changes)
+
     def record_scan(self, account: Account, place: str, origin: str, pins: Iterable[tuple[str, Pin]], *,
                     is_tracking: bool = False, with_indirect: bool = False,
                     is_whole: bool = True) -> list[ScanRow]:
@@ -10794,25 +10814,29 @@ class Inventory:
                  for number, row in enumerate(rows)}
         for number in sorted(ranks, key=ranks.__getitem__):
             row = rows[number]
+            options = row.pin.options
             id_ = tracked.get((row.provider.id, row.key)) if row.provider else None
+            if row.outcome == "ignored":
+                continue
             if row.provider and id_ is None and is_tracking and (ranks[number] < 2 or with_indirect):
                 try:
                     if full:
                         raise Invalid(full)
-                    project, _ = self.add(account.id, row.provider, row.key, row.name, {
-                        "email_notification": account.email_notification}, row.pin.source and (
-                            compact_json({SOURCE_LABELS[0]: row.pin.source})))
-                    id_ = tracked[row.provider.id, row.key] = project.id
+                    id_ = tracked[row.provider.id, row.key] = self._track_found(account, row, row.provider)
                     rows[number] = dataclasses.replace(row, outcome="added")
                 except Invalid as error:
                     rows[number] = dataclasses.replace(row, reason=str(error))
-                    full = "" if error.problems[0].field == "name" else str(error)
+                    full = str(error) if not error.problems[0].field else ""
+            elif id_ and origin != "manual" and options:
+                try:
+                    self._apply_labels(account.id, id_, options)
+                except Invalid as error:
+                    rows[number] = row = dataclasses.replace(row, reason=str(error))
             if id_ and (row.pin.version or row.pin.digest):
                 if rows[number].outcome != "added":
                     rows[number] = dataclasses.replace(row, outcome="recorded")
                 numbers[number] = found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
                     place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
-
         def after(project: Project) -> Iterable[Installation]:
             mine = found.get(project.id, {}).values()
             replaced = ORIGINS if origin == "manual" else (origin, "manual") if mine else (origin,)
@@ -10880,17 +10904,18 @@ def scope_of(destination: Destination, tags: Mapping[str, str]) -> str:
         ("tag", destination.tags), ("without tag", destination.without_tags)) if ids]
     return ", ".join([*words, "security fixes"] if destination.is_security_only else words)
 
-def destination_as_json(destination: Destination, tags: Mapping[str, str]) -> dict[str, Any]:
+def destination_as_json(destination: Destination, tags: Mapping[str, str], kinds: Kinds = KINDS,
+                        with_secrets: bool = False) -> dict[str, Any]:
     """A destination with its options, and its settings without secrets; ``tags``: names by ids."""
-    settings: dict[str, Any] = {field.name: [] for field in KINDS[destination.kind].fields if field.stored_as}
-    for name, text in settings_as_given(destination, is_shown=True):
+    settings: dict[str, Any] = {field.name: [] for field in kinds[destination.kind].fields if field.stored_as}
+    for name, text in settings_as_given(destination, not with_secrets, kinds):
         settings[name] = [*settings[name], text] if name in settings else text
     return {
         "kind": destination.kind, "name": destination.name, "id": destination.id, "error": destination.error,
         "failing_since": destination.failing_since and timestamp(destination.failing_since),
         **{option.name: getattr(destination, option.name) for option in DESTINATION_OPTIONS},
-        "tags": [tags[id_] for id_ in destination.tags], "settings": drop_empty(**settings),
-        "without_tags": [tags[id_] for id_ in destination.without_tags]}
+        "tags": sorted(tags[id_] for id_ in destination.tags), "settings": drop_empty(**settings),
+        "without_tags": sorted(tags[id_] for id_ in destination.without_tags)}
 
 def _add_setting(settings: dict[str, Any], field: SettingField, text: str, brand: str) -> None:
     """Raises ValueError, which says what is wrong with the text."""
@@ -10967,40 +10992,13 @@ def account_changes(account: Account, fields: Fields) -> dict[str, Any]:
     fields.check()
     return changes
 
-def sample_values(account: Account) -> dict[str, str]:
-    """A made-up release to test with, in the names of templates."""
-    return {"provider": "github", "project": "octocat/hello-world", "version": "1.2.3",
-            "time": "2026-01-31T08:00:00Z", "cve": "", "is_prerelease": "false", "is_updated": "false",
-            "note_title": "Hello World 1.2.3",
-            "note_message": "<p>This is a <b>test</b> of a notification.</p>", "account_type": account.type,
-            "account_id": account.id, "account_name": account.name, "tags": "",
-            "project_note": "", "url": "https://github.com/octocat/hello-world/releases/tag/1.2.3"}
-
-def sample_event(account: Account, values: Mapping[str, str] | None = None) -> tuple[dict[str, Any], str]:
-    """``(body, url)`` of an event to test with, from ``sample_values`` or a form of them. Raises Invalid."""
-    values, reader, time_given = values or sample_values(account), InputReader(), None
-    for name in ("provider", "project", "version"):
-        if not values[name].strip():
-            reader.add_problem(name, "is required")
-    with contextlib.suppress(ValueError):
-        time_given = utc(values["time"])
-    if not time_given:
-        reader.add_problem("time", "must be a time such as 2026-01-31T08:00:00Z")
-    if values["account_type"] not in ACCOUNT_TYPES:
-        reader.add_problem("account_type", f"must be {' or '.join(ACCOUNT_TYPES)}")
-    reader.check()
-    title, message, url = values["note_title"], values["note_message"], values["url"]
-    release = Release(
-        values["version"], time_given, values["is_prerelease"] == "true",
-        tuple(cve for cve in re.split("[, ]+", values["cve"]) if cve),
-        Note(title, message, url) if title or message else None, None, values["is_updated"] == "true")
-    project = dataclasses.replace(Project.blank(account.id, values["provider"], values["project"]),
-                                  note=values["project_note"])
-    owner = dataclasses.replace(
-        account, type=values["account_type"], id=values["account_id"], name=values["account_name"])
-    tags = tuple(Tag(secret_hash(name).hex()[:26], name)
-                 for name in map(str.strip, values["tags"].split(",")) if name)
-    return event_body(Subscriber(project, owner, tags, ()), release), url
+def sample_event(account: Account) -> tuple[dict[str, Any], str]:
+    """``(body, url)`` of a made-up event to test with."""
+    url = "https://github.com/octocat/hello-world/releases/tag/1.2.3"
+    note = Note("Hello World 1.2.3", "<p>This is a <b>test</b> of a notification.</p>", url)
+    project = Project.blank(account.id, "github", "octocat/hello-world")
+    release = Release("1.2.3", "2026-01-31T08:00:00Z", note=note)
+    return event_body(Subscriber(project, account, (), ()), release), url
 
 def sample_destination(kind: str, row: Kind) -> Destination:
     """A made-up one, as the API's lists show it."""
@@ -11055,7 +11053,6 @@ class Configuration:
             values = [row.parse(text) for text in texts]
         except ValueError as error:
             raise Invalid(Problem(name, f"must be {error}")) from None
-
         def change(before: list[str]) -> list[str]:
             merged = row.first([(values, name), (before, name)]) if row.is_keyed else values
             after = row.texts(merged)
@@ -11102,7 +11099,6 @@ class Configuration:
         """What is stored, in the order of precedence, or will be after a change by the operator."""
         operator = self._store.config.all() | dict(changed or {})
         return [operator.get("serve", {}), operator] if self._is_command else [operator]
-
 
 # == api =======================================================================
 # The contract's JSON API under /v1: authentication, rate limits, routes and their handlers. All answers are
@@ -11159,6 +11155,7 @@ class Context:
     tests: RateLimiter              # of test notifications, per hour and account
     kinds: Kinds
     own_readers: Mapping[str, Reader]                   # an embedding program's, as of reader_named
+    applied: frozenset[str] = frozenset()               # ids of the projects that a file declares
 
     def waiting(self, account_id: str) -> contextlib.AbstractContextManager[bool]:
         """Whether a request of the account may wait for another server in the block."""
@@ -11418,7 +11415,6 @@ def add_installations(call: Call) -> dict[str, Any]:
     return {"place": place, "items": shown, "left_out": len(items) - len(shown)}
 
 # Handlers to which no path leads: what the pages and the commands do besides.
-
 def install(call: Call, project: Project) -> str:
     """Record that a ``version`` runs at a ``place``; returns what is doubtful, or "". Raises Invalid."""
     fields, place = call.fields, ""
@@ -11560,7 +11556,6 @@ def kind_routes(kinds: Kinds) -> dict[str, dict[str, Route]]:
 ROUTES |= kind_routes(KINDS)
 
 # OpenAPI: https://spec.openapis.org/oas/v3.1.1.html
-
 _ID = "mzxw6ytboi2dqnzxgezdgnbvgy"
 _PROJECT = Project(
     _ID, "", 0, "github", "bottlepy/bottle", "daily", True, True, (("^1", True), ("-rc", False)),
@@ -11695,8 +11690,7 @@ def read_openapi(call: Call) -> dict[str, Any]:
 
 ROUTES |= {"openapi.json": {"GET": Route(read_openapi, {})}}
 
-# Authentication and rate limits
-
+# ---- authentication and rate limits
 def root_of(environ: Mapping[str, Any]) -> str:
     """The path that we are mounted at, as it stands in addresses; "" at the root."""
     return quote(environ.get("SCRIPT_NAME", "").rstrip("/").encode("latin-1"))
@@ -11787,8 +11781,7 @@ def _log_in_by_basic(context: Context, environ: Mapping[str, Any]) -> Account:
         check_code(context, account, code)
     return account
 
-# Paths
-
+# ---- paths
 def path_segments(environ: Mapping[str, Any]) -> list[str]:
     """The path's segments, split before they are decoded, so that %2F stays inside one. Raises Invalid for a
     path that is not UTF-8, NotFound for one with a NUL."""
@@ -11913,6 +11906,348 @@ def answer_api(context: Context) -> bytes:
         response.status = 500
         return status_message(500)
 
+# == transfer ==================================================================
+# An account as one document, in JSON or TOML: export writes it, import adds what is lacking, apply makes it
+# true. Its members are those of the API, but tags and destinations stand there by name. And lists of other
+# services.
+
+def export_account(call: Call, with_secrets: bool = False) -> dict[str, Any]:
+    """The document of an account: all that it owns but keys, sessions and history; secrets of destinations
+    only if wanted."""
+    store, account, tags, kinds = call.store, call.account, call.tags, call.context.kinds
+    those = store.destinations.of_account(account.id)
+    names, projects, destinations = {one.id: one.name for one in those}, [], []
+    for one in those:
+        about = destination_as_json(one, tags, kinds, with_secrets)
+        destinations.append(drop_empty(**about | dict.fromkeys(("id", "error", "failing_since")),
+                                       secret=with_secrets and one.secret) | {"is_for_every_project": (
+                                           one.is_for_every_project)})
+    for project in store.projects.search(account.id, ""):
+        is_snoozed = project.is_snoozed(store.database.clock())
+        projects.append(drop_empty(**project.as_json("") | dict.fromkeys(("id", "url", "source")) | {
+            "notes_from": project.notes_from, "tags": sorted(tags[id_] for id_ in project.tags),
+            "snoozed_until": is_snoozed and timestamp(project.snoozed_until or 0.0),
+            "installed": [drop_empty(**{name: getattr(one, name) for name in INSTALLED_MEMBERS})
+                          for one in project.installed],
+            **{KIND_FIELDS[kind]: sorted(names[id_] for id_ in ids)
+               for kind, ids in project.destinations.items()}}))
+    options = {option.name: getattr(account, option.name) for option in ACCOUNT_OPTIONS}
+    return {"releasetrack": 1, "account": drop_empty(name=account.name, **options), "tags": [*tags.values()],
+            "destinations": destinations, "projects": projects}
+
+def export_csv(call: Call) -> str:
+    """The projects with what is installed and the latest release, a line for each place."""
+    text, projects = io.StringIO(), call.store.projects.search(call.account_id, "")
+    latest = call.store.releases.newest(call.account_id, [one.source_id for one in projects])
+    rows = csv.writer(text)
+    rows.writerow(("provider", "name", "place", "installed", "state", "newest", "latest", "date"))
+    for project in projects:
+        release = latest.get(project.source_id) or Release("", "")
+        for one in project.installed or (Installation("", "", state=""),):
+            cells = (project.provider, project.name, one.place, one.shown, one.state, one.newest,
+                     release.version, release.date)
+            # A spreadsheet would take others' texts for formulas.
+            rows.writerow([f"'{cell}" if str(cell)[:1] in ("=", "+", "-", "@") else cell for cell in cells])
+    return text.getvalue()
+
+# Where forges have a feed of a repository's releases, by dialect.
+_FEEDS: dict[Any, str] = {
+    github: "{site}/{name}/releases.atom", forgejo: "{site}/{name}/releases.rss",
+    gitlab: "{site}/{name}/-/tags?format=atom", feed_: "{name}"}
+
+def export_opml(call: Call) -> str:
+    """The feeds of the projects that have one at their provider, for a feed reader, in a folder per tag."""
+    folders = dict[str, list[str]]()
+    for project in call.store.projects.search(call.account_id, ""):
+        provider = call.context.providers.get(project.provider)
+        if provider and (feed := _FEEDS.get(provider.dialect.read)):
+            url = feed.format(site=provider.site, name=project.name.partition("#")[0])
+            for folder in [call.tags[id_] for id_ in project.tags] or ["releasetrack"]:
+                folders.setdefault(folder, []).append(
+                    f'<outline type="rss" text="{html.escape(project.name)}" xmlUrl="{html.escape(url)}"/>\n')
+    body = "".join(f'<outline text="{html.escape(name)}">\n{"".join(lines)}</outline>\n'
+                   for name, lines in sorted(folders.items()))
+    return ('<?xml version="1.0" encoding="UTF-8"?>\n<opml version="2.0">\n<head><title>releasetrack</title>'
+            f"</head>\n<body>\n{body}</body>\n</opml>\n")
+
+EXPORTS: dict[str, tuple[str, Callable[[Call], str]]] = {       # by format: content type, and text
+    "json": ("application/json", lambda call: json.dumps(export_account(call), ensure_ascii=False, indent=2)),
+    "opml": ("text/x-opml", export_opml), "csv": ("text/csv", export_csv)}
+
+def is_document(text: str) -> bool:
+    """Whether a text is a document, and no file that pins versions."""
+    return bool(re.match(r'\s*\{\s*"releasetrack" *:|(?:\s*(?:#[^\n]*)?\n)*releasetrack *=', text[:64 * KIB]))
+
+def read_document(text: str) -> dict[str, Any]:
+    """The document that a text in JSON or TOML is. Raises ValueError, with what to put behind its name."""
+    what, loads = ("JSON", json.loads) if text.lstrip()[:1] == "{" else ("TOML", tomllib.loads)
+    found = loaded(what, loads, text)
+    kinds: dict[str, Any] = {"releasetrack": int, "prune": bool, "account": dict, "tags": list,
+                             "destinations": list, "projects": list}
+    for name, value in found.items():
+        if name not in kinds:
+            raise ValueError(f"has an unknown member {name!r:.60}{did_you_mean(name, kinds)}")
+        if type(value) is not kinds[name]:
+            raise ValueError(f"must have {name} as {kinds[name].__name__}, not {type(value).__name__}")
+    if found.get("releasetrack", 1) != 1:
+        raise ValueError(f"has the format {found['releasetrack']}; this releasetrack knows 1")
+    return json.loads(json.dumps(found, default=str))       # TOML has times
+
+@dataclasses.dataclass
+class Step:
+    """A part of a plan: what it does, or why it does nothing."""
+    kind: str               # "account", "tag", a kind of destination, or a provider
+    name: str
+    outcome: str            # "add", "change", "remove", "same" or "left out"; when it was tried, "failed"
+    reason: str = ""        # what it changes, or why it is left out or has failed
+    act: Callable[[], Any] = lambda: None
+
+def _known(given: Any, *names: str) -> dict[str, Any]:
+    """An object of a document that has these members alone. Raises Invalid."""
+    if not isinstance(given, dict):
+        raise Invalid("It must be an object.")
+    for name in given:
+        if name not in names:
+            raise Invalid(Problem(name[:60], f"is unknown{did_you_mean(name, names)}"))
+    return given
+
+def _names(given: Mapping[str, Any], name: str, at_most: int = NAME_LIMIT) -> dict[str, str]:
+    """The names that a document lists, or the one that it has, by themselves in small letters. Raises
+    Invalid."""
+    found = [given[name]] if isinstance(given.get(name), str) else given.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise Invalid(Problem(name, "must be a list of names"))
+    return {label.casefold(): label for label in (read_label(one, at_most, name) for one in found)}
+
+class Plan:
+    """What it takes to make a document true of an account. What it does not name, stays. ``is_import``: so
+    does what there is; ``is_pruning``: what is in none of its lists is removed. ``environ``: the variables
+    that settings of destinations may name."""
+    def __init__(self, call: Call, document: Mapping[str, Any], *, is_import: bool = False,
+                 is_pruning: bool = False, environ: Mapping[str, str] = {}) -> None:
+        self._call, self._store, self._inventory = call, call.store, call.context.inventory
+        self._is_import, self._environ, self._account = is_import, environ, call.account
+        self._tags = call.tags
+        self._destinations = {(one.kind, one.name): one
+                              for one in self._store.destinations.of_account(call.account_id)}
+        self._seen, self._changed = set[tuple[str, str]](), list[str]()
+        self._listed = {(pick(str, one, "kind"), pick(str, one, "name"))
+                        for one in document.get("destinations", ())} | {("email", "account")}
+        self._named = dict[str, str]()      # tags
+        account = [document["account"]] if "account" in document else []
+        later = list(itertools.chain(*itertools.starmap(self._steps, (
+            ("account", self._account_step, account),
+            ("destination", self._destination_step, document.get("destinations", ())),
+            ("project", self._project_step, document.get("projects", ()))))))
+        there = {name.casefold() for name in self._tags.values()}
+        listed = _names(document, "tags", TAG_LIMIT) | self._named
+        self.steps = [Step("tag", name, "add", "", functools.partial(self._ids, [name]))
+                      for key, name in listed.items() if key not in there] + later
+        if is_pruning or document.get("prune"):
+            self._prune(document, listed)
+
+    def _ids(self, names: Iterable[str]) -> list[str]:
+        return self._store.tags.ids_of(self._account.id, names)
+
+    def _steps(self, kind: str, make: Callable[[Any], Step], listed: Iterable[Any]) -> Iterator[Step]:
+        for number, one in enumerate(listed, 1):
+            try:
+                yield make(one)
+            except Invalid as error:
+                name = one if isinstance(one, str) else pick(str, one, "name") or f"number {number}"
+                kind = pick(str, one, "provider") or pick(str, one, "kind") or kind
+                yield Step(kind[:60], name[:NAME_LIMIT], "left out", str(error))
+
+    def _step(self, kind: str, name: str, is_new: bool, changes: Iterable[str],
+              act: Callable[[], Any]) -> Step:
+        words = "there already" if self._is_import else ", ".join(changes)
+        return Step(kind, name, "add", "", act) if is_new else Step(
+            kind, name, "change" if words and not self._is_import else "same", words, act)
+
+    def _differs(self, names: Mapping[str, str], ids: Collection[str]) -> bool:
+        self._named |= names
+        return names.keys() != {name.casefold() for id_, name in self._tags.items() if id_ in ids}
+
+    def _account_step(self, given: Any) -> Step:
+        _known(given, "name", *(option.name for option in ACCOUNT_OPTIONS))
+        changes = {name: value for name, value in account_changes(self._account, Fields(given)).items()
+                   if value != getattr(self._account, name)}
+        act = functools.partial(self._store.accounts.change, self._account.id, changes)
+        return Step("account", self._account.email, "change" if changes else "same", ", ".join(changes), act)
+
+    def _pairs(self, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """The settings of a destination: texts, lists of them, or ``{"env": VARIABLE}``."""
+        for name, value in given.items():
+            for one in value if isinstance(value, list) else [value]:
+                variable = pick(str, one, "env")
+                if isinstance(one, (dict, list)) and variable not in self._environ:
+                    raise Invalid(Problem(name[:60], f"names the variable {variable[:60]}, which is not set"
+                                          if variable else 'must be a text, texts, or {"env": VARIABLE}'))
+                yield name, self._environ[variable] if variable else str(one)
+
+    def _destination_step(self, given: Any) -> Step:
+        options, kinds = [option.name for option in DESTINATION_OPTIONS], self._call.context.kinds
+        _known(given, "kind", "name", "tags", "without_tags", "settings", "secret", *options)
+        kind, name, secret = (pick(str, given, key) for key in ("kind", "name", "secret"))
+        if kind not in kinds:
+            raise Invalid(Problem("kind", f"must be one of {', '.join(kinds)}{did_you_mean(kind, kinds)}"))
+        before = self._destinations.get((kind, name)) or new_destination(self._account.id, kind)
+        # What is masked stays what it is.
+        kept = dict(zip(*(settings_as_given(before, is_shown, kinds) for is_shown in (True, False))))
+        pairs = [kept.get(pair, pair) for pair in self._pairs(pick(dict, given, "settings"))]
+        body = {option: given.get(option) for option in options} | {"name": name} | ({"settings": [
+            {"setting": setting, "value": text} for setting, text in pairs]} if pairs else {})
+        after = changed_destination(dataclasses.replace(self._call, environ={GIVEN: body}), before)
+        if re.fullmatch("whsec_[A-Za-z0-9+/]{20,200}={0,2}", secret) and not before.name:
+            after = dataclasses.replace(after, secret=secret)
+        tags = {key: _names(given, key, TAG_LIMIT) for key in ("tags", "without_tags") if key in given}
+        changes = [one for one in (*options, "settings") if getattr(before, one) != getattr(after, one)]
+        changes += [key for key, names in tags.items() if self._differs(names, getattr(before, key))]
+        def act() -> None:
+            ids: dict[str, Any] = {key: tuple(self._ids(names.values())) for key, names in tags.items()}
+            final = self._destinations[kind, name] = dataclasses.replace(after, **ids)
+            (self._store.destinations.update if before.name else self._store.destinations.add)(final)
+        step = self._step(kind, name, not before.name, changes, act)
+        if step.outcome == "add" and after.secret not in ("", secret):
+            step.reason = "with a new signing secret"
+        return step
+
+    def _project_step(self, given: Any) -> Step:
+        fields = {KIND_FIELDS[kind]: kind for kind in self._call.context.kinds}
+        members = dict(_known(
+            {"name": given} if isinstance(given, str) else given, "provider", "name", "tags", "installed",
+            "exclude_version_regexp", "version_answers", *fields, *(one.name for one in PROJECT_OPTIONS)))
+        typed, id_ = read_label(pick(str, members, "name"), 2000), pick(str, members, "provider") or None
+        provider, name, key = project_at(self._call.context.providers, id_, typed, is_typed=True)
+        if (provider.id, key) in self._seen:
+            raise Invalid("It stands there twice.")
+        self._seen.add((provider.id, key))
+        # What is short to write: a version, a pattern, several of them, or the version in the name.
+        for one, member in (("installed", "version"), ("exclude_version_regexp", "value")):
+            texts = [members[one]] if isinstance(members.get(one), str) else members.get(one)
+            if isinstance(texts, list):
+                members[one] = [{member: text} if isinstance(text, str) else text for text in texts]
+        for mine in installed_in(provider, typed, 0.0):
+            members.setdefault("installed", [{"version": mine.version, "digest": mine.digest}])
+        found = self._store.projects.by_names(self._account.id, provider.id, [key])
+        before = found[0] if found else Project.blank(
+            self._account.id, provider.id, name, self._store.sources.id_of(provider.id, key))
+        lists = {one: _names(members, one) for one in ("tags", *fields) if one in members}
+        reader = Fields({one: value for one, value in members.items() if one not in lists})
+        settings = project_settings(reader, self._inventory, before)
+        reader.check()
+        settings["destinations"] = {fields[one]: names for one, names in lists.items() if one in fields}
+        there = {one.id: one.name.casefold() for one in self._destinations.values()}
+        changes = [*differing(before, {one: settings[one] for one in settings if one != "destinations"}),
+                   *(["tags"] if "tags" in lists and self._differs(lists["tags"], before.tags) else [])]
+        for kind, names in settings["destinations"].items():
+            known = self._listed | self._destinations.keys()
+            if missing := [one for one in names.values() if (kind, one) not in known]:
+                raise Invalid(Problem(KIND_FIELDS[kind], f"names {missing[0]:.60}, which there is not"))
+            if names.keys() != {there.get(id_) for id_ in before.destinations.get(kind, ())}:
+                changes.append(KIND_FIELDS[kind])
+        def act() -> None:
+            ids = {kind: [one.id for name in names.values() if (one := self._destinations.get((kind, name)))]
+                   for kind, names in settings["destinations"].items()}
+            is_less = any(len(ids[kind]) < len(names) for kind, names in settings["destinations"].items())
+            if is_less and not self._is_import:         # else the destination's own step says so
+                raise Invalid("One of its destinations was not added.")
+            more = {**settings, "destinations": ids} | (
+                {"tags": self._ids(lists["tags"].values())} if "tags" in lists else {})
+            if found:
+                self._store.projects.update(self._account.id, [before.id], more)
+                self._changed.append(before.id)
+            else:
+                more.setdefault("email_notification", self._account.email_notification)
+                self._inventory.add(self._account.id, provider, key, name, more)
+        return self._step(provider.id, name, not found, changes, act)
+
+    def _prune(self, document: Mapping[str, Any], tags: Collection[str]) -> None:
+        """Remove what is in none of the lists that the document has; nothing where some of it is unclear."""
+        projects, destinations, mine = self._store.projects, self._store.destinations, self._account.id
+        if any(step.outcome == "left out" for step in self.steps):
+            why = "nothing is removed while something is left out"
+            self.steps.append(Step("prune", "everything", "left out", why))
+            return
+        ids = self.project_ids()
+        gone: list[tuple[str, str, Callable[[], Any]]] = []
+        if "projects" in document:
+            gone += [(one.provider, one.name, functools.partial(projects.remove, one.id))
+                     for one in projects.search(mine, "") if one.id not in ids]
+        if "destinations" in document:
+            gone += [(*place, functools.partial(destinations.remove, one.id))
+                     for place, one in self._destinations.items() if place not in self._listed]
+        if "tags" in document:
+            gone += [("tag", name, functools.partial(self._store.tags.remove, mine, id_))
+                     for id_, name in self._tags.items() if name.casefold() not in tags]
+        self.steps += [Step(kind, name, "remove", "", act) for kind, name, act in gone]
+
+    def project_ids(self) -> set[str]:
+        """The ids of the projects of the document that are tracked."""
+        return {id_ for pair, id_ in self._store.projects.ids_by_key(self._account.id).items()
+                if pair in self._seen}
+
+    def perform(self, report: Callable[[int], None] = lambda left: None) -> None:
+        """Do the steps, each as a whole; one that fails says why, and the others are done."""
+        for number, step in enumerate(self.steps):
+            report(len(self.steps) - number)
+            try:
+                if step.outcome in ("add", "change", "remove"):
+                    step.act()
+            except Invalid as error:
+                step.outcome, step.reason = "failed", str(error)
+        self._inventory.compare(self._account.id, self._changed)
+
+# ---- lists of other services
+HOSTED = "https://api.newreleases.io"       # the service whose API is ours
+
+def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterator[Pin]:
+    """What an account tracks at a server that speaks our API, by an API key: each project with its options.
+    Its destinations, which cannot be read, are named. Raises ProviderError, ValueError."""
+    def read(path: str) -> Any:
+        answer = ask(Request(f"{url}/v1/{path}", {"X-Key": key}, accept_statuses=range(400, 600),
+                             is_user_supplied=True))
+        if answer.status != 200:
+            raise ValueError(f"{url} does not accept the API key" if answer.status == 401 else
+                             f"{url} answered status {answer.status} for {path}")
+        return answer.json()
+    tags = {pick(str, one, "id"): pick(str, one, "name") for one in pick(list, read("tags"), "tags")}
+    members = ["exclude_version_regexp", *(option.name for option in PROJECT_OPTIONS)]
+    page, pages, fields = 0, 1, set[str]()
+    while page < min(pages, 1000):
+        page += 1
+        found = read(f"projects?page={page}" if page > 1 else "projects")
+        pages = int(found["total_pages"])
+        for one in pick(list, found, "projects"):
+            names = [tags[id_] for id_ in pick(list, one, "tags") if tags.get(id_)]
+            fields |= {field for field in KIND_FIELDS.values() if pick(list, one, field)}
+            version = pick(str, (pick(list, one, "installed") or [""])[0], "version")
+            yield Pin(pick(str, one, "name"), version, provider=pick(str, one, "provider"), options={
+                name: one[name] for name in members if name in one} | ({"tags": names} if names else {}))
+    for field in sorted(fields):
+        listed = next((one for one in read(field.replace("_", "-")).values() if isinstance(one, list)), [])
+        yield from (Pin(pick(str, one, "name"), service=field, reason="a destination; its address cannot be "
+                        "read, so add it by hand") for one in listed)
+
+def repositories_of(user: str, what: str, provider: Provider, token: str | None,
+                    ask: Callable[[Request], Answer]) -> Iterator[Pin]:
+    """The repositories that a user of GitHub has "starred", or watches ("subscriptions"); forks count as
+    indirect, archived ones are left out. https://docs.github.com/en/rest/activity/starring"""
+    if not re.fullmatch("[A-Za-z0-9-]{1,39}", user):
+        raise ValueError(f"{user[:60]!r} is no name of a user at {provider.title}")
+    url: str | None = f"{github_api(provider.site)}/users/{user}/{what}?per_page=100"
+    for _ in range(100):
+        answer = ask(Request(url or "", {**provider.auth(token), "Accept": "application/vnd.github+json"},
+                             accept_statuses=range(400, 600)))
+        if answer.status != 200:
+            there = f"has no user {user}" if answer.status == 404 else f"answered status {answer.status}"
+            raise ValueError(f"{provider.title} {there}")
+        for one in answer.json():
+            is_over = one.get("archived") is True
+            yield Pin(pick(str, one, "full_name"), provider="" if is_over else provider.id,
+                      is_direct=one.get("fork") is not True, reason="archived" if is_over else "")
+        if not (url := next_page(answer)):
+            break
 
 # == pages =====================================================================
 # What a person sees in a browser: plain HTML from the templates here, one style sheet, and a small script
@@ -12707,8 +13042,7 @@ template_of("""\
 </form>
 """, "form")
 
-# Who is there, and what they sent
-
+# ---- who is there, and what they sent
 class SeeOther(Exception):
     """Redirect to another page of ours, which begins with the ``flash`` message."""
     def __init__(self, path: str, flash: str = "") -> None:
@@ -13062,8 +13396,7 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
         error_response(error)
         return error_page(context, environ, error.status, str(error))
 
-# First run, signing in
-
+# ---- first run, signing in
 _NEW_PASSWORD = {"autocomplete": "new-password", "minlength": "8"}
 _CURRENT_PASSWORD = {"autocomplete": "current-password"}
 _COMMAND = "python releasetrack.py account"
@@ -13151,7 +13484,6 @@ def setup_page(visit: Visit) -> Page:
 
     if visit.is_post and not is_open:
         raise Forbidden("This is not the setup link. Open the one in the server's terminal or log.")
-
     def make() -> None:
         address = read_email(visit.form.text("email"))
         account = visit.store.accounts.add(
@@ -13179,7 +13511,6 @@ def login_page(visit: Visit) -> Page:
     """Make a session of an address and a password, then the second factor's code. 429: too many tries."""
     path, form = _next_path(visit), visit.form
     pending = visit.result or form.text("pending")
-
     def enter() -> str:
         try:
             account = log_in(visit.context, visit.environ, form.text("email"), form.typed("password"))
@@ -13190,7 +13521,6 @@ def login_page(visit: Visit) -> Page:
                         visit.context.throttle.secret + account.signing_key, "pending")
         visit.sign_in(account)
         raise SeeOther(path)
-
     def enter_code() -> None:
         id_, _, expires = pending.rpartition(".")[0].partition(".")
         account = visit.store.accounts.get(id_)
@@ -13243,8 +13573,7 @@ def confirm_page(visit: Visit) -> Page:
         intro="Secrets are behind your password. Once typed, it counts for ten minutes.",
         fields=[dataclasses.replace(_PASSWORD_FIELD, more=_CURRENT_PASSWORD | {"autofocus": "autofocus"})])
 
-# Releases
-
+# ---- releases
 @page_at("/")
 def releases_page(visit: Visit) -> Page:
     """The latest releases of all projects, newest first; and what of them is read."""
@@ -13257,7 +13586,6 @@ def releases_page(visit: Visit) -> Page:
     found, has_more = store.releases.latest(
         account_id, number, provider, tag, text, is_security, is_unread=is_unread)
     listed = [(one.project.id, one.release.version) for one in found if one.is_unread]
-
     def mark() -> None:
         for name in ("read", "unread"):
             project_id, _, version = visit.form.text(name).partition(" ")
@@ -13354,9 +13682,8 @@ def note_page(visit: Visit, project_id: str) -> str:
     message = _ELEMENTS_THAT_REACH_OUT.sub("&lt;", note.message)
     return NOTE_PAGE.render(title=note.title, root=visit.root) + message
 
-# Updates
-
-_FROM_FILE = [("/projects/import", "Read from a file")]
+# ---- updates
+_FROM_FILE = [("/projects/import", "Import")]
 
 @page_at("/updates")
 def updates_page(visit: Visit) -> Page:
@@ -13458,11 +13785,9 @@ def _update_buttons(visit: Visit, project: Project, one: Installation) -> dict[s
     store, now = visit.store, visit.store.database.clock()
     name = f"{project.name} {one.shown}" + (f" on {one.place}" if one.place else "")
     who, verb = (one.place, "runs") if one.place else ("I", "run")
-
     def replace(after: Callable[[], list[Installation]]) -> None:
         visit.context.inventory.change(project.account_id, [project.id], lambda found: itertools.chain(*(
             after() if mine.identity == one.identity else [mine] for mine in found.installed)))
-
     def updated(version: str) -> list[Installation]:
         return [after_update(one, version, store.releases.known(project.source_id), now)]
     is_rebuilt, buttons = one.is_rebuilt or one.state == "new build", dict[str, Button]()
@@ -13634,8 +13959,7 @@ def changes_page(visit: Visit, project_id: str) -> Page:
                 Entry("Fixes", marks=[("bad", cve) for cve in span.cve])] if span.cve else ()},
             *sections, {"pages": visit.pager(number < total, number, total)}])
 
-# Projects
-
+# ---- projects
 _SORTS = {"updated": "Newest release", "updated-reverse": "Oldest release", "added": "Last added",
           "added-reverse": "First added", "name": "Name", "name-reverse": "Name, Z to A"}
 _BULK = {"looks": "rows projects", "form_class": "card bulk", "form_id": "bulk", "is_main": False}
@@ -13654,7 +13978,6 @@ def projects_page(visit: Visit) -> Page:
     if number > 1 and not projects:      # those of the last page were removed
         raise SeeOther(visit.link(page=""))
     failing = store.projects.page(account_id, "name", False, is_failing=True, size=0)[1]
-
     def button(label: str, act: Callable[[Project], None], done: str, sure: str = "") -> Button:
         return Button(label, functools.partial(_for_each_selected, visit, act, done), sure=sure)
     choices = [("", "No change"), *((one, one) for one in _possible_changes(visit))]
@@ -13743,13 +14066,12 @@ def add_page(visit: Visit) -> Page:
     added, tracked, wrong = list[Project](), list[str](), dict[str, Invalid]()
     choices = dict[str, list[Provider]]()       # by line, the providers that it may be of
     do, lines = visit.pressed, visit.form.lines("name")
-    if do == "add" and any(
-            re.search(mark, visit.form.text("name"), re.MULTILINE) for *_, mark in READERS[:-1]):
+    if do == "add" and (is_document(visit.form.text("name")) or any(
+            re.search(mark, visit.form.text("name"), re.MULTILINE) for *_, mark in READERS[:-1])):
         return import_page(visit)
     added, tracked, wrong, choices = visit.result = visit.result or (added, tracked, wrong, choices)
     picked = do.partition(":")[2]       # the line of which a provider was chosen: "npm:react"
     button = do if picked in lines else "add"
-
     def add() -> None:
         _add_lines(visit, [button if line == picked else line for line in lines], added, tracked, wrong)
         choices.update((line, likely) for line, fault in wrong.items()
@@ -13793,69 +14115,105 @@ def add_page(visit: Visit) -> Page:
     return visit.show(PAGE, "/projects", title="Add projects", crumbs=_TO_PROJECTS, actions=_FROM_FILE,
                       sections=[form, token], **done)
 
-_PREVIEW_LIMIT = 500            # rows
+_PREVIEW_LIMIT, _TRACKED = 500, ("plain", "tracked already")      # rows; the mark of one
 
 def _place_field(hint: str, proposed: Sequence[str] = ()) -> Field:
     return Field("place", "Place (optional)", hint=hint, proposed=proposed,
                  more={"placeholder": "nas", "maxlength": str(TAG_LIMIT)})
 
+def _pins_to_import(visit: Visit) -> list[Pin]:
+    """What a file, its text, or another service names, as the form says. Raises Invalid, TooMany."""
+    form, context, account = visit.form, visit.context, visit.account
+    ask = functools.partial(context.ask, is_trusted=account.is_admin)       # type: ignore[call-arg]
+    name, text = form.text("file.name"), form.text("file") or form.text("text") or form.text("name")
+    try:
+        if visit.pressed in ("server", "github"):
+            with context.turn(account.id):
+                at, what = visit.providers["github"], form.text("what")
+                return list(projects_at(read_web_address(form.text("server")), form.text("key"), ask) if (
+                    visit.pressed == "server") else repositories_of(
+                        form.text("user"), what, at, provider_token(visit.settings, at), ask))
+        if not text:
+            raise Invalid("Choose a file, or paste its text.")
+        return context.pins_in(account.id, name, text)
+    except (ValueError, ProviderError) as error:
+        what = "" if visit.pressed in ("server", "github") else name or "The text"
+        raise Invalid(f"{what} {error}.".strip()) from None
+
+def _import_forms(page: str, read: Button) -> list[dict[str, Any]]:
+    return [{"page": page, "has_file": True, "buttons": {"preview": read, "add": dataclasses.replace(
+        read, label="")}, "groups": {"A file": [
+            Field("file", "File", type="file", hint="An export, compose.yaml, package-lock.json, an SBOM, "
+                  "OPML, files of nvchecker, Diun or Argus, a list of addresses and others, up to 1 MiB."),
+            Field("text", "Or its text", type="textarea",
+                  more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"})]}},
+            {"page": page, "buttons": {"github": read}, "groups": {"GitHub": [
+                Field("user", "User"), Field("what", "Repositories", type="select", choices=[
+                    ("starred", "that the user has starred"), ("subscriptions", "that the user watches")]),
+                Field("only", "Only those with this in their name (optional)")]}},
+            {"page": page, "buttons": {"server": read}, "groups": {"newreleases.io or a releasetrack": [
+                Field("server", "API", HOSTED), Field("key", "API key", type="password")]}}]
+
 @page_at("/projects/import")
 def import_page(visit: Visit) -> Page:
-    """Track what a file pins, with the versions as installed, after a preview."""
-    form, ticked = visit.form, visit.form.texts("project")
-    file = next((name for name in ("file", "text", "name") if form.text(name)), "")
-
+    """Track what a file, GitHub or another server names, with the versions as installed, after a preview."""
+    form, ticked, page = visit.form, visit.form.texts("project"), f"{visit.root}/projects/import"
+    if document := next(filter(is_document, map(form.text, ("file", "text", "name"))), ""):
+        return _document_page(visit, document)
     def found_in(pins: Iterable[Pin]) -> list[ScanRow]:
         tracked = visit.store.projects.ids_by_key(visit.account.id)
         return scan_rows(visit.providers, tracked, [("", pin) for pin in pins])
-
     def pins_of(name: str) -> list[Pin]:
         try:
             return [pin_of_item(dict(json.loads(text))) for text in form.texts(name)]
         except (ValueError, TypeError, RecursionError):
-            raise Invalid("Preview the file again.") from None
+            raise Invalid("Preview it again.") from None
     rows: list[ScanRow] = visit.result or found_in(pins_of("row"))
-
     def preview() -> list[ScanRow]:
-        if not file:
-            raise Invalid("Choose a file, or paste its text.")
-        name = form.text("file.name") if file == "file" else ""
-        try:
-            found = found_in(visit.context.pins_in(visit.account.id, name, form.text(file)))
-        except ValueError as error:
-            raise Invalid(f"{name or 'The text'} {error}.") from None
+        only = form.text("only").lower()
+        found = [row for row in found_in(_pins_to_import(visit)) if only in row.name.lower()]
         if not any(row.provider for row in found):
             visit.result = found
-            raise Invalid(f"{name or 'The text'} pins no version of a project that can be tracked.")
+            raise Invalid("Nothing there is a project that can be tracked.")
         return found
-
     items = {item.box: item for item in sorted(
         (_scan_item(visit, row, ticked if form.texts("row") else None) for row in rows if row.provider),
-        key=lambda item: not item.is_chosen)}
+        key=lambda item: (not item.is_chosen, _TRACKED in item.marks))}
     unknown = [Entry(row.name, about=row.reason) for row in rows if not row.provider][:_PREVIEW_LIMIT]
-    sections: list[dict[str, Any]] = [{
-        "page": f"{visit.root}/projects/import", "has_file": True, "fields": [
-            Field("file", "File", type="file",
-                  hint="compose.yaml, package-lock.json, Cargo.lock, an SBOM, OPML and others, up to 1 MiB."),
-            Field("text", "Or its text", type="textarea",
-                  more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"})],
-        "buttons": {"preview": Button("Preview", preview), "add": Button("", preview)}}]
+    sections = _import_forms(page, Button("Preview", preview))
     if items:
-        count = f"{pluralize(len(items), 'version')} found" + (
-            f"; the first {_PREVIEW_LIMIT} are shown, for more use the command scan"
-            if len(items) > _PREVIEW_LIMIT else "")
         shown = list(items.values())[:_PREVIEW_LIMIT]
-        sections = [{"intro": count}, {
-            **_BULK, "items": shown, "hidden": [("row", item.box) for item in shown],
-            "page": f"{visit.root}/projects/import", "is_main": True,
-            "fields": [dataclasses.replace(_place_field(""), value=form.text("place"))],
+        sections = [{"intro": f"{pluralize(len(items), 'project')} found." + (
+            f" {_PREVIEW_LIMIT} are shown; track these and come again, or use the command import."
+            if len(items) > _PREVIEW_LIMIT else "")}, {
+            **_BULK, "items": shown, "hidden": [("row", item.box) for item in shown], "page": page,
+            "is_main": True, "fields": [dataclasses.replace(_place_field(""), value=form.text("place"))],
             "buttons": {"record": Button(
                 "Track those selected", lambda: _record_pins(visit, pins_of("project")))}}]
     if unknown:
-        sections.append({"fold": f"Not recognized: {len(unknown)}", "items": unknown, "looks": "rows",
+        sections.append({"fold": f"Not taken: {len(unknown)}", "items": unknown, "looks": "rows",
                          "is_open": not items})
-    return visit.show(PAGE, "/projects", title="Read from a file", crumbs=_TO_PROJECTS, sections=sections,
-                      actions=[("/projects/import", "Read another file")] if items else [])
+    return visit.show(PAGE, "/projects", title="Import", crumbs=_TO_PROJECTS, sections=sections,
+                      actions=[("/projects/import", "Import something else")] if items else [])
+
+def _document_page(visit: Visit, text: str) -> Page:
+    """What an export would add to the account, and a button that does."""
+    try:
+        plan = Plan(Call(visit.context, visit.account.id, (), {}), read_document(text), is_import=True)
+    except ValueError as error:
+        raise Invalid(f"The file {error}.") from None
+    def add() -> None:
+        plan.perform()
+        counts = Counter(step.outcome for step in plan.steps)
+        raise SeeOther("/projects?sort=added", f"{counts['add']} added, {counts['same']} there already, "
+                                               f"{counts['left out'] + counts['failed']} left out.")
+    items = [Entry(step.name, marks=[("plain", step.kind)], end=step.outcome, hints=[step.reason])
+             for step in plan.steps[:_PREVIEW_LIMIT]]
+    return visit.show(
+        PAGE, "/projects", title="Import", crumbs=_TO_PROJECTS, intro=f"{len(plan.steps):,} found",
+        items=items, looks="rows", hidden=[("text", text)], buttons={
+            "import": Button("Import", add), "preview": Button("", lambda: True),
+            "add": Button("", lambda: True)})
 
 def _record_pins(visit: Visit, pins: Sequence[Pin]) -> None:
     """Record what a person has selected of a file, and track its projects. Raises Invalid, SeeOther."""
@@ -13875,8 +14233,8 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> En
     """A row of the preview: ticked where it was before, or at first where it is needed directly."""
     assert row.provider
     box = compact_json({"provider": row.provider.id, "name": row.name, "version": row.pin.version,
-                        "digest": row.pin.digest, "direct": row.pin.is_direct})
-    marks = [("plain", "tracked already")] if row.outcome == "tracked" else []
+                        "digest": row.pin.digest, "direct": row.pin.is_direct, "options": row.pin.options})
+    marks = [_TRACKED] if row.outcome == "tracked" else []
     marks += [("plain", "indirect")] if not row.pin.is_direct else []
     return Entry(row.pin.version or row.pin.digest[:19], name=row.name, path=f"/projects?q={quote(row.name)}",
                  box=box, is_chosen=row.pin.is_direct if ticked is None else box in ticked, marks=marks,
@@ -13937,8 +14295,7 @@ def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked
             except Invalid as fault:
                 wrong[line] = fault
 
-# One project
-
+# ---- one project
 def _health_item(visit: Visit, project: Project) -> Entry:
     """Where a project is, and when it is checked. While it is, the page comes again by itself."""
     health, projects, hint = project.health, visit.store.projects, "Checking..."
@@ -13948,6 +14305,8 @@ def _health_item(visit: Visit, project: Project) -> Entry:
         bottle.response.set_header("Refresh", "2")
     else:
         hint = f"Last checked {checked}, next {next_check}."
+    if project.id in visit.context.applied:
+        hint += f" It is declared in {os.path.basename(visit.settings.apply)}; change it there."
     place = " ".join(map(visit.title_of, project.notes_source.split(" ", 1)))
     place += ", as was chosen" if place and project.notes_from else ""
     title = visit.title_of(project.provider)
@@ -13974,7 +14333,6 @@ def project_page(visit: Visit, project_id: str) -> Page:
     query.check()
     releases, total = store.releases.page(project, number, text=text, is_final=is_final)
     notes = store.releases.notes(project.source_id, [one.version for one in releases], NOTE_PREVIEW_CHARS)
-
     def save() -> None:
         given = {name: visit.form.text(name) for name in ("version", "place")}
         doubt = install(Call(visit.context, visit.account.id, (), {GIVEN: given}), project)
@@ -14039,20 +14397,16 @@ def options_page(visit: Visit, project_id: str) -> Page:
     """What of a project is ignored, and who is notified; with a preview before it is saved."""
     project = _project_at(visit, project_id)
     shown, verdicts = visit.result or (project, None)
-
     def preview() -> tuple[Project, RuleResult]:
         shown = dataclasses.replace(project, **_given_options(visit, project))
         return shown, visit.context.inventory.verdicts_for(shown)[0]
-
     def save() -> None:
         options = _given_options(visit, project)
         names = [read_label(name, TAG_LIMIT, "new_tags")
                  for name in visit.form.text("new_tags").split(",") if name.strip()]
         if len(names) > 20:
             raise Invalid(Problem("new_tags", "must be at most 20 names"))
-        ids = {name.casefold(): id_ for id_, name in visit.tags.items()}
-        options["tags"] += [ids.get(name.casefold()) or visit.store.tags.add(visit.account.id, name).id
-                            for name in dict.fromkeys(names)]
+        options["tags"] += visit.store.tags.ids_of(visit.account.id, names)
         visit.store.projects.update(project.account_id, [project.id], options)
         visit.context.inventory.compare(project.account_id, [project.id])
     found = _preview(visit, shown, verdicts)
@@ -14147,8 +14501,7 @@ def _preview(visit: Visit, project: Project, verdicts: RuleResult | None) -> dic
             release.version, marks=_marks(release), when=visit.when(visit.instant_of(release))))
     return dict(sorted(found.items(), key=lambda group: len(group[1])))
 
-# Notifications
-
+# ---- notifications
 _TO_NOTIFICATIONS = [("/notifications", "Notifications")]
 _TO_HISTORY = [*_TO_NOTIFICATIONS, ("/deliveries", "Delivery history")]
 _KIND_GROUPS = {
@@ -14189,7 +14542,6 @@ def add_destination_page(visit: Visit, kind_id: str) -> Page:
     """A new destination of a kind; it can be tried before it is saved."""
     or_404(visit.kinds.get(kind_id))
     empty = new_destination(visit.account.id, kind_id)
-
     def save() -> None:
         added = add_destination(_call_of(visit, empty), kind_id)
         has_projects = visit.store.projects.providers(visit.account.id)
@@ -14256,7 +14608,6 @@ def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Butt
     return visit.show(
         PAGE, "/notifications", title=before.name or f"Add {name}", sections=sections,
         crumbs=_TO_NOTIFICATIONS, actions=before.name and [
-            (f"/notifications/{before.id}/test", "Test messages"),
             (f"/deliveries?destination={before.id}", "Delivery history")],
         **visit.result if visit.pressed == "test" and visit.result else {})
 
@@ -14360,25 +14711,7 @@ def _rendering(visit: Visit, lines: Sequence[str]) -> str:
     body = json.loads(notification_body(settings, *sample_event(visit.account)))
     return json.dumps(body, ensure_ascii=False, indent=2)
 
-@page_at("/notifications/<destination_id>/test")
-def test_page(visit: Visit, destination_id: str) -> Page:
-    """A test of a destination, with every member of the body as typed."""
-    destination = _own_destination(visit, destination_id)
-    values = {name: visit.form.text(name, value) for name, value in sample_values(visit.account).items()}
-    test = Button("Send the test", lambda: _tried(visit, destination, *sample_event(visit.account, values)))
-    fields = [Field(
-        name, name.replace("_", " ").capitalize(), values[name], more={"placeholder": default},
-        type="select" if name.startswith("is_") else "textarea" if name == "note_message" else "text",
-        choices=[("false", "false"), ("true", "true")])
-        for name, default in sample_values(visit.account).items()]
-    return visit.show(
-        PAGE, "/notifications", title="Test messages", **visit.result or {}, sections=[{
-            "intro": f"Send a made-up release to {destination.name}:", "fields": fields,
-            "buttons": {"test": test}}],
-        crumbs=[*_TO_NOTIFICATIONS, (f"/notifications/{destination.id}", destination.name)])
-
-# Delivery history
-
+# ---- delivery history
 _EVENT_NAMES = {"release": "", "summary": "notice", "failing": "keeps failing",
                 "recovered": "works again"}     # beside a name, where there is no version
 _STATE_MARKS = dict(zip(DELIVERY_STATES, ("plain", "warn", "good", "bad", "plain")))
@@ -14405,7 +14738,6 @@ def history_page(visit: Visit) -> Page:
                     f"/deliveries/{each.id}") for each in reversed(deliveries)]))
     here = {those[0].project_id: those[0].project for those in events}
     project = store.projects.get(account_id, project_id) if project_id else None
-
     def resend() -> None:
         _count_test(visit)
         store.outbox.resend(account_id, destination_id=destination)
@@ -14431,7 +14763,6 @@ def delivery_page(visit: Visit, delivery_id: str) -> Page:
     """A delivery: its attempts, and what was sent with the last, of a digest the whole message."""
     store, account_id = visit.store, visit.account.id
     delivery = or_404(next(iter(store.outbox.history(account_id, delivery_id=delivery_id)), None))
-
     def resend() -> None:
         _count_test(visit)
         if not store.outbox.resend(account_id, delivery_id=delivery_id):
@@ -14460,21 +14791,18 @@ def delivery_page(visit: Visit, delivery_id: str) -> Page:
             {"heading": "Attempts", "items": attempts, "empty": delivery.error or "None yet."},
             {"heading": "Request" if sent else "", "text": sent}])
 
-# Tags, keys, the account, and what is for administrators
-
+# ---- tags, keys, the account, and what is for administrators
 @page_at("/tags")
 def tags_page(visit: Visit) -> Page:
     store, account_id, typed = visit.store, visit.account.id, visit.form.text("name")
     label, counts = functools.partial(read_label, typed, TAG_LIMIT), store.tags.project_counts(account_id)
     add = Button("Create", lambda: store.tags.add(account_id, label()), f"Created the tag {typed}.")
-
     def remove(tag: Tag) -> None:
         lost = [one.name for one in visit.destinations if one.tags == (tag.id,)]
         store.tags.remove(account_id, tag.id)
         raise SeeOther("/tags", "Deleted the tag." + (
             f" {', '.join(lost)} was limited to projects with this tag, and is now notified only of projects "
             "that you pick." if lost else ""))
-
     def item(tag: Tag) -> Entry:
         return Entry(
             path=f"/projects?tag={tag.id}", name=tag.name, about=pluralize(counts.get(tag.id, 0), "project"),
@@ -14497,11 +14825,9 @@ def tags_page(visit: Visit) -> Page:
 def keys_page(visit: Visit) -> Page:
     """The account's API keys. A new one is shown at once, others on request."""
     store, account_id, form = visit.store, visit.account.id, visit.form
-
     def add() -> None:
         visit.require_password()
         store.keys.add(account_id, read_label(form.text("name")), read_networks(form.lines("networks")))
-
     def item(key: Key) -> Entry:
         is_shown = not visit.problems and (visit.pressed == f"{key.id} reveal" or visit.pressed == "add"
                                            and form.text("name") == key.name)
@@ -14532,13 +14858,11 @@ def _time_zones() -> list[str]:
 def account_page(visit: Visit) -> Page:
     store, account = visit.store, visit.account
     revokes_keys = bool(visit.form.texts("keys"))
-
     def password() -> None:
         _confirm_password(visit, "old")
         store.accounts.change(account.id, {"password": _new_password(visit, "new")})
         store.accounts.sign_out(account.id, revokes_keys)
         visit.sign_in(or_404(store.accounts.get(account.id)))
-
     def session_item(session: Session) -> Entry:
         return Entry(
             about=shortened(session.agent, 200), key=session.id,
@@ -14563,7 +14887,7 @@ def account_page(visit: Visit) -> Page:
                 account.id, {"badge_secret": make_id()}),
                              "The badges have new URLs.", "Reset: the old URLs stop working")})
     turn, mark = ("Turn off", ("good", "on")) if account.totp_secret else ("Turn on", ("plain", "off"))
-    parts = {"profile": "Profile", "security": "Security", "feeds": "Feeds and badges"}
+    parts = {"profile": "Profile", "security": "Security", "feeds": "Feeds and badges", "export": "Export"}
     actions = [(f"/account#{anchor}", name) for anchor, name in parts.items()]
     return visit.show(PAGE, "/account", title="Account", actions=actions, sections=[
         {"heading": "Profile", "anchor": "profile", "groups": _profile_fields(account),
@@ -14583,7 +14907,23 @@ def account_page(visit: Visit) -> Page:
          "buttons": {"leave": Button(
              "Sign out everywhere", lambda: store.accounts.sign_out(account.id, revokes_keys),
              "You are signed out everywhere.", "Yes, sign out", "/login")}},
-        {"heading": "Feeds and badges", "anchor": "feeds", "items": [addresses]}])
+        {"heading": "Feeds and badges", "anchor": "feeds", "items": [addresses]},
+        {"heading": "Export", "anchor": "export", "items": [Entry(marks=[
+            ("", words, f"/account/export?format={name}") for name, words in (
+                ("json", "Everything, as JSON"), ("csv", "Projects, as CSV"), ("opml", "Feeds, as OPML"))],
+            hints=["Without secrets of destinations, which the command export --secrets has."])]}])
+
+@page_at("/account/export", methods="GET")
+def export_page(visit: Visit) -> bytes:
+    """A file of what the account owns."""
+    name = visit.query.one_of("format", *EXPORTS)
+    visit.query.check()
+    content_type, make = EXPORTS[name]
+    text = make(Call(visit.context, visit.account.id, (), {}))
+    bottle.response.headers.update(PAGE_HEADERS | {
+        "Content-Type": f"{content_type}; charset=utf-8",
+        "Content-Disposition": f'attachment; filename="releasetrack.{name}"'})
+    return text.encode("utf-8", "replace")
 
 def _profile_fields(account: Account) -> dict[str, list[Field]]:
     zone, = option_fields(ACCOUNT_OPTIONS, account)
@@ -14624,7 +14964,6 @@ def second_factor_page(visit: Visit) -> Page:
     visit.require_password()
     account, accounts, given = visit.account, visit.store.accounts, visit.form.text("secret")
     secret = given if re.fullmatch("[A-Z2-7]{32}", given) else make_base32(20)
-
     def turn_on() -> list[str]:
         step = step_of_code(secret, visit.form.text("code"), visit.store.database.clock())
         if not step:
@@ -14634,7 +14973,6 @@ def second_factor_page(visit: Visit) -> Page:
         log.info("account %s: second factor turned on", account.id)
         visit.sign_in(or_404(accounts.get(account.id)))     # browsers are known again by then
         return ["-".join(re.findall("....", one)) for one in made]
-
     def turn_off() -> None:
         accounts.turn_off_second_factor(account.id)
         log.info("account %s: second factor turned off", account.id)
@@ -14663,7 +15001,6 @@ def accounts_page(visit: Visit) -> Page:
     visit.require_password()
     accounts, form = visit.store.accounts, visit.form
     address = form.text("email")
-
     def add() -> None:
         fields, hashed = Fields({"name": form.text("name") or address, "type": form.text("type")}), ""
         type_, name = fields.value("type", one_of(ACCOUNT_TYPES)), fields.label("name")
@@ -14672,12 +15009,10 @@ def accounts_page(visit: Visit) -> Page:
             hashed = _new_password(visit, "password")
         fields.check()
         accounts.add(type_ or "user", address, name, hashed, bool(form.text("admin")), machine_time_zone())
-
     def remove(account: Account) -> None:
         if len(accounts.all()) == 1:
             raise Invalid("This is the only account; on the command line it can be deleted.")
         accounts.remove(account.id)
-
     def item(account: Account) -> Entry:
         return Entry(
             account.name, about=account.email if account.email != account.name else "", end=account.type,
@@ -14714,7 +15049,6 @@ def settings_page(visit: Visit) -> Page:
         raise Invalid(f"{error}; remove it with the command config unset.") from None
     mail = [one for one in states if one.row.name in ("smtp_url", "mail_from")]
     general = [one for one in states if one not in mail and not one.row.is_keyed]
-
     def save() -> None:
         for name, texts in _changed_settings(visit, [*general, *mail]).items():
             if texts:
@@ -14844,9 +15178,6 @@ def status_page(visit: Visit) -> Any:
               "version": __version__}
     tracked = store.projects.ids_by_key(visit.account.id)
     return visit.show(PAGE, "/status", title="Status", sections=[
-        {"heading": "The last 24 hours", "looks": "facts", "items": [
-            Entry(name.replace("_", " ").capitalize(), about=f"{count:,}")
-            for name, count in store.activity(database.clock() - DAY).items()]},
         {"heading": "Failing sources", "none": "None.", "items": [Entry(
             "" if (one.provider, one.key) in tracked else one.name, name=one.name,
             path=f"/projects/{id_}" if (id_ := tracked.get((one.provider, one.key))) else "",
@@ -14887,8 +15218,7 @@ def _backup(visit: Visit) -> Any:
         "Content-Disposition": f'attachment; filename="releasetrack-{day:%Y-%m-%d}.db"'})
     return copy
 
-# Feeds and badges: read by whoever knows the address
-
+# ---- feeds and badges: read by whoever knows the address
 FEED = bottle.SimpleTemplate("""\
 <?xml version="1.0" encoding="utf-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom">
@@ -14993,7 +15323,6 @@ ASSETS = {          # files that pages load
     "/manifest.webmanifest": (MANIFEST, "application/manifest+json; charset=utf-8"),
 }
 
-
 # == service ===================================================================
 # The library's front door: builds the store, the threads and the application, and ends them in the
 # order in which nothing is lost. A process may have several services.
@@ -15048,7 +15377,6 @@ def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
 def make_app(context: Context) -> Callable[..., Any]:
     """The WSGI application: API, pages, health and metrics."""
     app = bottle.Bottle()
-
     def answer_error(error: bottle.HTTPError) -> bytes:
         """What bottle refuses by itself, as a page or a Message."""
         environ = bottle.request.environ
@@ -15060,7 +15388,6 @@ def make_app(context: Context) -> Callable[..., Any]:
             return error_page(context, environ, error.status_code).encode()
         bottle.response.content_type = "application/json"
         return status_message(error.status_code)
-
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         environ["wsgi.errors"] = io.StringIO()      # bottle prints there what answer_error logs
         _set_path(environ, unquote(urlsplit(context.settings.base_url).path).rstrip("/").encode())
@@ -15089,6 +15416,14 @@ def _read_text(path: str) -> str:
         if os.fstat(file.fileno()).st_size > _SCAN_LIMIT:
             raise ValueError(f"is larger than {_SCAN_LIMIT // MIB} MiB")
         return file.read(_SCAN_LIMIT).decode("utf-8", "replace")
+
+def read_document_file(file: str) -> dict[str, Any]:
+    """The document in a file, or from standard input. Raises Invalid."""
+    try:
+        return read_document(sys.stdin.read() if file == "-" else _read_text(file))
+    except (OSError, ValueError) as error:
+        words = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise Invalid(f"{file} {words}; nothing was changed") from None
 
 def _files_of(path: str, own: Mapping[str, Reader]) -> Iterator[str]:
     """The files in a folder that readers know by name; not links that lead out of it or hidden folders, but
@@ -15119,9 +15454,12 @@ def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
     with contextlib.suppress(ValueError):       # its variables are then not set
         env = read_env(_beside(file, ".env"))
     try:
-        pins = pins_in(file, _read_text(file), env, own)
+        pins = pins_in(file, text := _read_text(file), env, own)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
+    old = re.search(r"""^oldver *= *["']([\w.-]+)["']""", text, re.MULTILINE)       # of nvchecker
+    if old and not own and (known := _beside(file, old[1])):
+        pins = with_versions(pins, known)
     names = MANIFESTS.get(os.path.basename(file), ())
     return with_directs(pins, "\n".join(_beside(file, name) for name in names)) if names else pins
 
@@ -15325,7 +15663,6 @@ class Service(contextlib.AbstractContextManager["Service"]):
         """Check all projects of an account, also without ``start``; returns the new releases. Listeners are
         called; notifications are sent by ``start``."""
         found = list[dict[str, Any]]()
-
         def report(source: Source, news: list[Release] | None) -> None:
             found.extend({"provider": source.provider, "project": source.name} | release.as_json()
                          for release in news or ())
@@ -15360,6 +15697,35 @@ class Service(contextlib.AbstractContextManager["Service"]):
         if self.settings.scan or self.settings.docker:
             self._scanner = threading.Thread(target=self._scan, name="releasetrack-scan", daemon=True)
             self._scanner.start()
+        if self.settings.apply:
+            threading.Thread(target=self._follow_file, name="releasetrack-apply", daemon=True).start()
+
+    def _first_administrator(self) -> Account | None:
+        return next((one for one in self.store.accounts.all() if one.is_admin), None)
+
+    def _follow_file(self) -> None:
+        """Make an account be as the file of the setting apply says, when that has changed and is written."""
+        seen = applied = ""
+        file = self.settings.apply
+        while not self.fetcher.stopping.wait(1):
+            with logged(f"apply {file}"):       # a bug costs this version of the file, not those to come
+                account, stamp = self._first_administrator(), "missing"
+                with contextlib.suppress(OSError):
+                    stamp = "{0.st_mtime_ns} {0.st_ctime_ns} {0.st_size}".format(os.stat(file))
+                before, seen = seen, stamp
+                if not account or stamp == applied or stamp != before:
+                    continue
+                applied = stamp
+                try:
+                    plan = Plan(self.call(account.id, {}), read_document_file(file), environ=os.environ)
+                except Invalid as error:
+                    log.error("apply: %s", error)
+                    continue
+                plan.perform()
+                self._context.applied = frozenset(plan.project_ids())
+                for step in plan.steps:
+                    if step.outcome != "same":
+                        log.info("apply: %s %s %s. %s", step.outcome, step.kind, step.name, step.reason)
 
     def _scan(self) -> None:
         """Every hour record what is installed here, as the settings scan and docker say, for the first
@@ -15368,7 +15734,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             account = None
             for origin, given in (("file", self.settings.scan), ("container", self.settings.docker)):
                 with logged("scan"):        # a bug costs this scan, not those to come
-                    account = next((one for one in self.store.accounts.all() if one.is_admin), None)
+                    account = self._first_administrator()
                     if account and given:
                         self._record_scan(account, origin)
             self.fetcher.stopping.wait(HOUR if account else MINUTE)
@@ -15475,11 +15841,9 @@ def _request_classes() -> tuple[Any, Any]:
     class Parser(waitress.parser.HTTPRequestParser):
         """Refuses what a proxy in front may read in another way: RFC 9112, sections 3.2 and 6.3."""
         rest = b""      # what came with it and follows it
-
         def __init__(self, adj: Any) -> None:
             super().__init__(adj)
             self.begun_at = time.time()
-
         def received(self, data: bytes) -> int:
             used = int(super().received(data))
             if not self.completed or self.empty:
@@ -15487,7 +15851,6 @@ def _request_classes() -> tuple[Any, Any]:
             # Where there is no body, waitress would say 100, wait for one, and never answer.
             self.expect_continue, self.rest = False, data[used:]
             return len(data)
-
         def parse_header(self, header_plus: bytes) -> None:
             super().parse_header(header_plus)
             has_two_lengths = self.chunked and "CONTENT_LENGTH" in self.headers
@@ -15505,7 +15868,6 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
         """One request at a time: the next is read, or taken from ``rest``, once the answer has been sent."""
         parser_class, error_task_class = _request_classes()
         rest = b""
-
         def __init__(self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:
             self.network = network_of(addr[0])
             super().__init__(server, sock, addr, adj, map)
@@ -15513,26 +15875,21 @@ def _channel_class(most: int, trusted_proxy: Callable[[], tuple[str, ...]]) -> A
             if not in_networks(addr[0], trusted_proxy()) and sum(
                     one.network == self.network for one in server.active_channels.values()) > most:
                 self.handle_close()
-
         def is_late(self, now: float) -> bool:
             """Whether the client took too long to send a request, to ask for more, or to read an answer."""
             if request := self.request:
                 return now > request.begun_at + (BODY_TIMEOUT if request.headers_finished else HEAD_TIMEOUT)
             is_working = self.requests and self.total_outbufs_len <= UNSENT_LIMIT
             return not is_working and now > self.last_activity + IDLE_TIMEOUT
-
         def readable(self) -> bool:
             return not self.rest and bool(super().readable())
-
         def writable(self) -> bool:
             return bool(super().writable() or self.rest and not self.requests)
-
         def handle_write(self) -> None:
             super().handle_write()
             if self.rest and not self.requests and not self.total_outbufs_len:
                 data, self.rest = self.rest, b""
                 self.received(data)
-
         def service(self) -> None:
             self.rest = self.requests[0].rest
             super().service()
@@ -15561,7 +15918,6 @@ def make_server(application: Callable[..., Any], settings: Settings,
         asyncore_use_poll=True, max_request_header_size=16 * KIB, max_request_body_size=BODY_LIMIT + 1,
         outbuf_high_watermark=UNSENT_LIMIT, outbuf_overflow=UNSENT_LIMIT,      # what is more is in a file
         cleanup_interval=1, ident="releasetrack", clear_untrusted_proxy_headers=False)
-
     def maintain(now: float) -> None:       # once a second or two, in the loop that serves the connections
         for channel in server.active_channels.values():
             if channel.is_late(now):
@@ -15580,7 +15936,6 @@ def make_server(application: Callable[..., Any], settings: Settings,
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)     # a queue is not a fault
     host, port = listener.getsockname()[:2]
     return server, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
 
 # == cli =======================================================================
 # The commands. Results go to standard output, as tables on a terminal, with tabs into a pipe, or as JSON;
@@ -15882,7 +16237,6 @@ def serve(settings: Settings) -> None:
         stack.callback(service.stop)
         server, address = make_server(service.app, settings, lambda: service.settings.trusted_proxy)
         stack.callback(server.close)
-
         def end(*_: Any) -> None:
             for one in signals:     # a second one would only disturb the end
                 signal.signal(one, signal.SIG_IGN)
@@ -16116,7 +16470,7 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
     """What another server made of the rows that have a provider. Raises Invalid."""
     wanted = [row for row in rows if row.provider]
     items = [drop_empty(**row.as_json() | {"file": None, "label": row.pin.label, "source": row.pin.source})
-             | {"direct": row.pin.is_direct} for row in wanted]
+             | {"direct": row.pin.is_direct, "options": row.pin.options} for row in wanted]
     body = {"place": place, "origin": origin, "track": args.track, "all": args.all, "items": items}
     headers = {"X-Key": os.environ.get("RELEASETRACK_KEY", ""), "Content-Type": "application/json"}
     try:
@@ -16131,14 +16485,88 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
         said = answer.json() if answer.status in (200, 400, 401, 413, 429, 503) else {}
     except (ProviderError, ValueError) as error:
         raise Invalid(f"--to {args.to}: {error}") from None
-    outcomes = [one for one in _of(list, said, "items") if isinstance(one, dict)]
+    outcomes = [one for one in pick(list, said, "items") if isinstance(one, dict)]
     if answer.status != 200 or len(outcomes) != len(wanted):
-        errors = _of(list, said, "errors") or [_of(str, said, "message") or "it is no releasetrack"]
+        errors = pick(list, said, "errors") or [pick(str, said, "message") or "it is no releasetrack"]
         key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
         raise Invalid(f"--to {args.to}: {' '.join(map(str, errors))} (status {answer.status}){key}")
     made = [dataclasses.replace(row, outcome=str(one.get("outcome")), reason=str(one.get("reason") or ""))
             for row, one in zip(wanted, outcomes)]
     return made + [row for row in rows if not row.provider]
+
+def _carried_out(run: Invocation, plan: Plan, args: argparse.Namespace) -> None:
+    """Print a plan but for what stays as it is, and do it unless that is not wanted."""
+    steps = [step for step in plan.steps if step.outcome != "same"]
+    _show_rows([vars(step) for step in steps], args.json, "kind name outcome reason")
+    if not args.dry_run:
+        plan.perform(lambda left: _progress(f"{left} left"))
+    for step in (step for step in steps if step.outcome == "failed"):
+        run.complain(f"{step.kind} {step.name}: {step.reason}")
+    if left := sum(step.outcome == "left out" for step in steps):
+        run.complain(f"{left} left out, for the reasons above")
+    if args.dry_run and steps and not run.status:
+        run.status = 2
+
+_DRY_RUN = switch("--dry-run", "only print what would be done")
+
+@command(argument("file", "in TOML or JSON, as of 'export'; - for standard input"), _DRY_RUN,
+         switch("--prune", "remove what is in none of its lists"), _JSON)
+def apply_(run: Invocation, call: Call, args: argparse.Namespace) -> None:
+    """Make an account be as a file says. Prints kind, name, outcome, reason of what differs.
+    Exit status: 0 nothing differs any more, 2 with --dry-run something does, 3 something was left out."""
+    document = read_document_file(args.file)
+    _carried_out(run, Plan(call, document, is_pruning=args.prune, environ=os.environ), args)
+
+@command(argument("--format", "json (default), the projects as csv, or feeds as opml", choices=list(EXPORTS),
+                  default="json"), switch("--secrets", "JSON with the secrets of destinations"))
+def export(call: Call, args: argparse.Namespace) -> str:
+    """Print all that an account owns: projects, options, tags, destinations, what is installed."""
+    return json.dumps(export_account(call, True), indent=2) if args.secrets else EXPORTS[args.format][1](call)
+
+@command(argument("file", "an export; a list of addresses, images or purls; a file of nvchecker, Argus, "
+                  "Diun, changedetection.io, github-release-monitor, a feed reader; or what scan reads",
+                  nargs="*"),
+         argument("--from", "the projects at newreleases.io, or at the releasetrack there; its API key is in "
+                  "the variable RELEASETRACK_KEY", "URL", nargs="?", const=HOSTED, dest="server"),
+         argument("--stars", "repositories that a user of GitHub has starred", "USER"),
+         argument("--watched", "repositories that a user of GitHub watches", "USER"),
+         switch("--all", "with forks, and what only others need"), _PLACE,
+         given_often("--tag", "add a tag to all", "TAG", default=[]), _DRY_RUN, _JSON)
+def import_(run: Invocation, service: Service, account: Account, args: argparse.Namespace) -> None:
+    """Add projects from a file or another service. What is tracked already stays as it is.
+    Prints file, provider, name, version, outcome, reason; of an export kind, name, outcome, reason.
+    Exit status: 0 done, 1 nothing was done, 3 something could not be read, or not added."""
+    pins, ask, place = list[tuple[str, Pin]](), service.fetcher.fetch, read_place(args.place)
+    is_export = [os.path.isfile(file) and is_document(_read_text(file)) for file in args.file]
+    if not (args.file or args.server or args.stars or args.watched) or any(is_export) and len(args.file) > 1:
+        raise SettingError("expected one export, or other files, --from, --stars or --watched")
+    if any(is_export):
+        call = service.call(account.id, {})
+        return _carried_out(run, Plan(call, read_document_file(args.file[0]), is_import=True), args)
+    with contextlib.closing(Helper()) as helper:
+        pins += scan_files(args.file, helper, run.complain, {}) if args.file else []
+    try:
+        if args.server:
+            key = os.environ.get("RELEASETRACK_KEY", "")
+            pins += (("", pin) for pin in projects_at(read_web_address(args.server), key, ask))
+        for user, what in ((args.stars, "starred"), (args.watched, "subscriptions")):
+            at = service.providers["github"]
+            found = repositories_of(user, what, at, provider_token(run.settings, at), ask) if user else ()
+            pins += (("", pin) for pin in found)
+    except (ProviderError, ValueError) as error:
+        raise Invalid(f"{error}; nothing was added") from None
+    pins = [(file, dataclasses.replace(pin, options={**pin.options, "tags": [
+        *pick(list, pin.options, "tags"), *args.tag]})) for file, pin in pins]
+    tracked = run.store.projects.ids_by_key(account.id)
+    rows = scan_rows(service.providers, tracked, pins) if args.dry_run else []
+    for number in range(0, 0 if args.dry_run else len(pins), 50):
+        _progress(f"{len(pins) - number} left to add")
+        rows += service.inventory.record_scan(
+            account, place, "manual", pins[number:number + 50], is_tracking=True, with_indirect=args.all,
+            is_whole=False)
+    _show_rows([row.as_json() for row in rows], args.json, "file provider* name* version* outcome* reason*")
+    if left := [row for row in rows if row.outcome == "not tracked" and row.reason and not args.dry_run]:
+        run.complain(f"{pluralize(len(left), 'row')} not added: {left[0].reason}")
 
 _SINCE = argument("--since", "only those since a time in UTC, or since 24h or 7d ago", "TIME", _instant,
                   default=0.0)
@@ -16271,27 +16699,18 @@ def deliveries_resend(run: Invocation, account: Account, args: argparse.Namespac
                       f"{timestamp(entry.next_attempt_at)}")
     return str(count)
 
-@command(_PROVIDER, _NAME, _JSON, argument(
-    "--installed", "print only the newest versions after this one: with the same first number (its line), "
-    "of all, and what may follow it", "VERSION"))
-def fetch(completed: Settings, args: argparse.Namespace) -> tuple[Any, ...] | None:
+@command(_PROVIDER, _NAME, _JSON)
+def fetch(completed: Settings, args: argparse.Namespace) -> tuple[Any, ...]:
     """Print a provider's releases of a project, newest first. Nothing is stored."""
     provider, name, _ = project_at(
         providers_with(completed.provider), args.provider, args.name, is_typed=True)
     fetcher, token = Fetcher(completed), provider_token(completed, provider)
-    installed = [args.installed] if args.installed else []
     try:
-        listing = releases_of(provider, name, fetcher.fetch, token, installed=installed)
+        listing = releases_of(provider, name, fetcher.fetch, token)
     except TokenRefused as refused:
         _complain(refused)
-        listing = releases_of(provider, name, fetcher.fetch, installed=installed)
+        listing = releases_of(provider, name, fetcher.fetch)
     assert listing      # the requests were not conditional
-    if args.installed:
-        releases = {one.version: dataclasses.replace(one, date=one.date or timestamp(time.time()),
-                                                     content_id=None) for one in listing.releases}
-        mine = compared(Installation("", args.installed), releases, provider.dialect.versions.of(name))
-        _show_rows([mine], args.json, "version state step line newest behind may_follow")
-        return None
     facts, rows = list[dict[str, Any]](), list[dict[str, Any]]()
     for one in listing.releases:
         note = one.note or Note("", "", page_of(provider, name, one.version))
@@ -16301,30 +16720,11 @@ def fetch(completed: Settings, args: argparse.Namespace) -> tuple[Any, ...] | No
         rows.append({"date": one.date, "version": one.version, "marks": " ".join(marks)})
     return facts, rows
 
-def _cost_of(provider: Provider, settings: Settings) -> dict[str, Any]:
-    """What a provider's public host is sent of 300 projects that have nothing new."""
-    host = host_of(provider.site)
-    # A token is for GitHub's API; its feeds, which are read without one, are on another host.
-    limits = [HOST_LIMITS.get(name) for name in (host, f"api.{host}" if host == "github.com" else host)]
-    every = max(settings.poll_interval, limits[0].every if limits[0] else 0.0)
-    requests = 300 * provider.dialect.requests
-    row = {"id": provider.id, "host": host, "requests": round(requests * HOUR / every)}
-    for limit, token in zip(limits, ("", "_with_token")):
-        most = (token and limit.with_token or limit.requests) * HOUR / limit.seconds if limit else math.inf
-        is_told = not token or provider.dialect.auth
-        row |= {f"limit{token}": round(most) if is_told and limit else None,
-                f"hours{token}": round(max(every / HOUR, requests / most), 1) if is_told else None}
-    return row
-
-@command(switch("--cost", "print instead what 300 projects without news cost: requests an hour, how many the "
-                "host is sent at most, and hours between two checks of a project; both with a token too"),
-         columns="")
-def providers_(completed: Settings, args: argparse.Namespace) -> list[dict[str, Any]]:
+@command(columns="")
+def providers_(completed: Settings) -> list[dict[str, Any]]:
     """List the providers: id, form of a name, example, the token's environment variable, dialect, address."""
     dialects = {dialect.read: name for name, dialect in DIALECTS.items()}
     providers = providers_with(completed.provider).values()
-    if args.cost:
-        return [_cost_of(provider, completed) for provider in providers if provider.site]
     return [{"id": provider.id, "form": provider.dialect.form, "example": provider.example or None,
              "token_variable": provider.token_variable if provider.dialect.auth else None,
              "dialect": dialects.get(provider.dialect.read), "site": provider.site} for provider in providers]
@@ -16338,7 +16738,6 @@ def check_(run: Invocation, service: Service, args: argparse.Namespace) -> None:
     For cron, without serve. Exit status: 0 all is well, 1 it could not run, 2 wrong usage, 3 it ran, but
     projects, notifications, osv.dev or endoflife.date fail, which will be retried."""
     rows, wanted, ended = list[dict[str, Any]](), list[Source](), itertools.count(1)
-
     def report(source: Source, news: list[Release] | None) -> None:
         if news is None:
             run.complain(f"{source.provider} {source.name}: not checked, as another process is checking it, "
