@@ -900,7 +900,7 @@ def test_readme_names_what_there_is():
         flag for one in rt.COMMANDS.values() for names, _ in one.arguments for flag in names}
     assert set(re.findall(r"`(--[a-z-]+)", README)) <= flags
     assert set(re.findall(r"RELEASETRACK_[A-Z_]+", README)) - {"RELEASETRACK_KEY"} <= {row.variable for row in rt.SETTINGS.values()}
-    assert set(re.findall(r"[A-Z_]+_TOKEN", README)) <= {row.token_variable for row in rt.PROVIDERS.values()}
+    assert set(re.findall(r"[A-Z_]+_TOKEN", README)) - {"NTFY_TOKEN"} <= {row.token_variable for row in rt.PROVIDERS.values()}
     assert set(re.findall(r"(?:8080|GET )/v1/([^\s`/]+)", README)) <= set(rt.ROUTES)
     headings = {line.strip("# ").lower().replace(" ", "-") for line in README.splitlines() if line.startswith("#")}
     assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= headings
@@ -10262,21 +10262,17 @@ def test_trailing_slashes_are_accepted_on_api_and_page_paths(live):
 
 # == transfer ==================================================================
 
-FILE = """
-# what runs here, in 15 lines
-projects = [
-  "immich-app/immich",
-  {name = "postgres:16.4", tags = ["home"], notify_level = "minor"},
-  {provider = "pypi", name = "bottle", installed = "0.13.2", exclude_version_regexp = "rc", ntfy_topics = "phone"},
-]
-[[destinations]]
-kind = "ntfy"
-name = "phone"
-settings = {topic = "mine", token = {env = "NTFY_TOKEN"}}
-tags = ["home"]
-[account]
-time_zone = "Europe/Vienna"
-"""
+FILE = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)[0]
+
+def test_labels_of_the_readme_say_what_a_scan_tracks(world, tmp_path):
+    labels = re.findall(r"`(releasetrack\.[a-z]+=[^`]+)`", README)
+    services = {"web": {"image": "o/web:1.0", "labels": labels[:3]}, "db": {"image": "o/db:1.0", "labels": labels[3:]}}
+    (tmp_path / "compose.yaml").write_text(json.dumps({"services": services}), "utf-8")
+    world.command("scan", str(tmp_path), "--track")
+    project, = world.store.projects.search(world.account.id, "")
+    tags = {tag.id: tag.name for tag in world.store.tags.of_account(world.account.id)}
+    assert (project.name, project.notify_level, project.notes_from) == ("o/web", "minor", "github immich-app/immich")
+    assert {tags[id_] for id_ in project.tags} == {"home", "photos"} and len(labels) == 4
 
 def planned(world: World, document: dict[str, Any] | str, **more: Any) -> list[str]:
     """What a plan would do, a line a step, without what stays as it is."""
