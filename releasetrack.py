@@ -1339,7 +1339,7 @@ class Option:
 # To add an option, add its row, a field of the dataclass below, and a column of the store.
 PROJECT_OPTIONS = (
     Option("notify_level", "Notify about", one_of({
-        "newer": "Versions newer than yours (all, if none is installed)",
+        "newer": "Newer than what I run (all, if that is not known)",
         "minor": "Minor and major releases", "major": "Only major releases",
         "all": "All releases, older ones and other variants too"}), "Filters",
         "After 1.9.4, 2.0.0 is major and 1.10.0 minor. Releases that name a CVE always count.",
@@ -1368,14 +1368,14 @@ DESTINATION_OPTIONS = (
         flags=("--every-project", "--only-listed")),
     Option("is_security_only", "Only security releases (those that name a CVE)", SWITCH,
            flags=("--security-only", "--all-releases")),
-    Option("report", "Report of what is behind", one_of(("none", "weekly", "monthly")),
-           hint="Of the versions that you run. Nothing is sent when all are up to date."),
+    Option("report", "Update report", one_of(("none", "weekly", "monthly")),
+           hint="What you run that has an update. Nothing is sent when all is up to date."),
 )
 ACCOUNT_OPTIONS = (
-    Option("time_zone", "Time zone", TIME_ZONE, hint="Of the times on pages, and of digests.", shape="ZONE",
+    Option("time_zone", "Time zone", TIME_ZONE, hint="For times shown here and in digests.", shape="ZONE",
            more={"is_required": True}),
     Option("email_notification", "Email schedule", one_of(SCHEDULE_NAMES), "Notifications",
-           'Of projects set to "Account default".'),
+           'Used by projects without their own setting.'),
     Option("digest_hour", "Digests at (hour)", HOUR_OR_NONE, "Notifications", flags=("--digests-at",),
            shape="HOUR"),
     Option("quiet_from", "Quiet hours from", any_text(5, "time"), "Notifications"),
@@ -10738,7 +10738,7 @@ class Inventory:
         their notes; how many pages)``. Raises Invalid."""
         start = since or (project.most_urgent.compared_as if project.most_urgent else "")
         if not start:
-            raise Invalid(Problem("since", "is required: a version, as none is installed"))
+            raise Invalid(Problem("since", "must name a version, as none is installed"))
         known, notes = self.store.releases.known(project.source_id), self.store.releases.notes
         ruled_out, _ = self.judge(project.account_id, project.exclude_version_regexp, known)
         for version in ruled_out - {start, until}:
@@ -12725,7 +12725,7 @@ template_of("""\
     <p role="alert">{{fault}}</p>
     % end
     % if get("needs_destination"):
-    <p class="card line">Nobody is notified yet.
+    <p class="card line">Notifications are not set up yet.
       <a class="button main" href="{{root}}/notifications">Choose where to notify you</a></p>
     % end
     {{!base}}
@@ -12819,11 +12819,11 @@ template_of("""\
         {{"class=tall" if item.is_tall else ""}}>
       </iframe>
       % if item.url:
-      <p><a href="{{item.url}}" rel="noreferrer">View this release {{item.at}}</a></p>
+      <p><a href="{{item.url}}" rel="noreferrer">Open {{item.at}}</a></p>
       % end
     </details>
     % elif item.url:
-    <a class="hint" href="{{item.url}}" rel="noreferrer">{{item.at}}</a>
+    <a class="hint" href="{{item.url}}" rel="noreferrer">Open {{item.at}}</a>
     % end
   </li>
   % end
@@ -12923,7 +12923,7 @@ class Entry:
     answer: str = ""
     icon: tuple[str, str, str] | None = None            # as icon_of
     when: Sequence[str] = ()        # at the right, an instant as Visit.when has it
-    at: str = ""                    # where ``url`` leads, such as "at GitHub"
+    at: str = ""                    # where ``url`` leads, such as "on GitHub"
     read: str = ""                  # what its button that marks it as read, or unread, sends
     note: str = ""                  # the path of its document, which a frame shows below its first words
     summary: str = ""
@@ -13646,7 +13646,7 @@ def _release_item(visit: Visit, project: Project, release: Release, note: Note |
     return Entry(
         release.version, marks=_marks(release, is_excluded(project, release)),
         when=visit.when(visit.instant_of(release)), url=visit.page_of(project, release.version),
-        at=f"at {visit.title_of(project.provider)}", **more)
+        at=f"on {visit.title_of(project.provider)}", **more)
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
     today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.account.zone).date()
@@ -13707,7 +13707,7 @@ def updates_page(visit: Visit) -> Page:
                         check_field("vulnerable", "Vulnerable", is_vulnerable))
     if not places:
         narrowing["filters"] = ()
-        nothing = "Which versions do you run? Say it on a project's page, or have releasetrack read your " \
+        nothing = "Which versions do you run? Set it on a project's page, or have releasetrack read your " \
                   "compose files, lock files or containers: see the command scan."
     folded = {"quiet": "Skipped or snoozed", "unknown": "Not compared", "current": "Up to date"}
     return _show_lists(
@@ -13767,7 +13767,7 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
     if one.state in ("unknown", "not compared") and not project.health.succeeded_at:
         hints.append(_error_of(visit, project) or "It is compared after the first check.")
     elif one.state == "unknown" and visit.context.inventory.rules_of(project).is_moving(one.version):
-        hints.append("This tag names no version; its digest decides, and you are notified of new builds.")
+        hints.append("Floating tag: its digest is compared, and you are notified of new builds.")
     elif one.state == "not compared":
         hints.append("It is not compared yet.")
     elif one.state == "unknown":
@@ -13986,7 +13986,7 @@ def projects_page(visit: Visit) -> Page:
         "change": button("Apply", functools.partial(_change_project, visit), "Changed"),
         "check": button("Check now", lambda one: store.projects.check_soon(account_id, [one.id]), "Checking"),
         "remove": button("Remove", lambda one: store.projects.remove(one.id), "Removed",
-                         "Remove those selected")}}
+                         "Remove selected")}}
     return _show_lists(
         visit, "/projects", "Projects", [items] if projects else [],
         actions=_ADD_PROJECTS,
@@ -14044,7 +14044,7 @@ def _possible_changes(visit: Visit) -> Mapping[str, Callable[[Project], dict[str
 def _change_project(visit: Visit, project: Project) -> None:
     change = _possible_changes(visit).get(visit.form.text("change"))
     if change is None:
-        raise Invalid("Choose what to change.")
+        raise Invalid("Choose an action first.")
     visit.store.projects.update(project.account_id, [project.id], project_settings(
         Fields(change(project)), visit.context.inventory, project))
 
@@ -14097,7 +14097,7 @@ def add_page(visit: Visit) -> Page:
             *((id_, f"{one.title}: {one.example or one.dialect.form}")
               for id_, one in visit.providers.items())]),
         *_tag_fields(visit, "tag", "Tags")]
-    groups = {"": fields, **{f"Where is {line}?": [Field("do", "", type="buttons", choices=[
+    groups = {"": fields, **{f"Which {line}?": [Field("do", "", type="buttons", choices=[
         (f"{one.id}:{line}", one.title) for one in likely])] for line, likely in choices.items()}}
     form = {"groups": groups, "buttons": {
         "add": Button("Add", add), **({button: Button("", add)} if button != "add" else {})}}
@@ -14189,7 +14189,7 @@ def import_page(visit: Visit) -> Page:
             **_BULK, "items": shown, "hidden": [("row", item.box) for item in shown], "page": page,
             "is_main": True, "fields": [dataclasses.replace(_place_field(""), value=form.text("place"))],
             "buttons": {"record": Button(
-                "Track those selected", lambda: _record_pins(visit, pins_of("project")))}}]
+                "Track selected", lambda: _record_pins(visit, pins_of("project")))}}]
     if unknown:
         sections.append({"fold": f"Not taken: {len(unknown)}", "items": unknown, "looks": "rows",
                          "is_open": not items})
@@ -14248,8 +14248,8 @@ def _added_summary(added: Sequence[str], tracked: Sequence[str]) -> str:
 def _line_problem(line: str, problem: Problem, has_choices: bool) -> Problem:
     """What prevents a line, as a sentence of its own; those of names quote the name, but no password."""
     if problem.field == "provider":
-        return Problem("", f"Choose where {line[:NAME_LIMIT]} is." if has_choices else
-                       f"No provider is known for {line[:NAME_LIMIT]}.")
+        return Problem("", f"Choose which {line[:NAME_LIMIT]} you mean." if has_choices else
+                       f"This is not the address of a project: {line[:NAME_LIMIT]}")
     if not problem.field:
         return problem
     subject = "" if problem.message[:1] in ("'", '"') else "A line "
@@ -14344,8 +14344,8 @@ def project_page(visit: Visit, project_id: str) -> Page:
     mine = [
         Field("version", "Version", is_required=True, more={"placeholder": "1.2.3"},
               proposed=[release.version for release in releases],
-              hint="As the provider writes it. You are then notified only of what is newer."),
-        _place_field("What you call the machine, if there are several. What was known of it is replaced.",
+              hint="Exactly as in the list below. You are then notified only of newer ones."),
+        _place_field("What you call the machine, if there are several. Replaces what was recorded for it.",
                      [one for one in store.projects.places(visit.account.id) if one])]
     badge = copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
                          f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")
@@ -14358,7 +14358,7 @@ def project_page(visit: Visit, project_id: str) -> Page:
             {"items": [_health_item(visit, project)]},
             {"heading": "Installed" if installed else "", "items": installed},
             {"heading": "Your answers" if answers else "", "items": answers},
-            {"fold": "Another installed version" if installed else "Which version do you run?",
+            {"fold": "Add installed version",
              "is_open": bool(visit.problems), "fields": mine, "form_class": "",
              "buttons": {"install": Button("Save", save)}}], sections=[
             {"looks": "rows", "items": [
@@ -14445,11 +14445,11 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
           and not visit.settings.smtp_url else field for field in fields_of("Notify")),
         *(Field(KIND_FIELDS[kind], "Email addresses" if kind == "email" else visit.kinds[kind].title,
                 type="checks", choices=choices, chosen=project.destinations.get(kind, ()),
-                hint="Nothing selected: all of these are notified.")
+                hint="None selected means all of them.")
           for kind, choices in of_kinds.items()),
     ], "Labels": [
         *_tag_fields(visit, "tags", "Tags", project.tags),
-        Field("new_tags", "New tags (optional)", hint="With commas between."),
+        Field("new_tags", "New tags (optional)", hint="Separate them with commas."),
         *(field for field in fields_of("Labels") if field.name != "notes_from"
           or visit.context.inventory.rules_of(project).is_image),
     ]}
@@ -15033,7 +15033,7 @@ def accounts_page(visit: Visit) -> Page:
         buttons={"add": Button("Create", add, f"Created the account {address}.")},
         groups={"Create an account": [
                 Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
-                Field("name", "Name (optional)", hint="Without one, the address."),
+                Field("name", "Name (optional)", hint="Shown instead of the email address."),
                 Field("password", "Password", type="password", is_required=True, more=_NEW_PASSWORD),
                 Field("type", "Type", type="select", choices=[(name, name) for name in ACCOUNT_TYPES]),
                 check_field("admin", "Administrator")]})
@@ -15486,7 +15486,7 @@ def scan_files(paths: Iterable[str], helper: Helper, complain: Callable[[str], N
             except ValueError as error:
                 complain(f"{file} {error}")
     if not found:
-        complain("nothing pins a version there, so what was recorded stays")
+        complain("no pinned version was found there; nothing changed")
     services = {(os.path.dirname(file), pin.service) for file, pin in found if ".override." in file}
     images = {(os.path.dirname(file), pin.alias) for file, pin in found
               if pin.alias and "kustomization." in file}
@@ -16352,7 +16352,7 @@ def project_show(call: Call, project: Project) -> tuple[Any, ...]:
     given_often("--only-pattern", "ignore versions in which it is not found", "REGEX",
                 dest="exclude_version_regexp", read=lambda text: (text, True)),
     given_often("--tag", "add a tag", "TAG", dest="tags"),
-    given_often("--untag", "take a tag away", "TAG"), example="--exclude-prereleases yes")
+    given_often("--untag", "remove a tag", "TAG"), example="--exclude-prereleases yes")
 def project_set(run: Invocation, call: Call, given: dict[str, Any], project: Project) -> None:
     """Change a project's options. What you do not name stays; patterns replace all earlier ones."""
     if patterns := given.get("exclude_version_regexp"):
@@ -16500,8 +16500,9 @@ def _carried_out(run: Invocation, plan: Plan, args: argparse.Namespace) -> None:
     _show_rows([vars(step) for step in steps], args.json, "kind name outcome reason")
     if not args.dry_run:
         plan.perform(lambda left: _progress(f"{left} left"))
-    for step in (step for step in steps if step.outcome == "failed"):
-        run.complain(f"{step.kind} {step.name}: {step.reason}")
+    failed = (step for step in steps if step.outcome == "failed")
+    for reason, (step, *more) in itertools.groupby(failed, lambda step: step.reason):
+        run.complain(f"{step.kind} {step.name}{more and f' and {len(more):,} more' or ''}: {reason}")
     if left := sum(step.outcome == "left out" for step in steps):
         run.complain(f"{left} left out, for the reasons above")
     if args.dry_run and steps and not run.status:
@@ -16908,7 +16909,7 @@ class _Parser(argparse.ArgumentParser):
         elif not words:
             self.exit(2, self.format_help())
         elif words[0].startswith("-") and words[0] not in self._option_string_actions:
-            self.error(f"flags stand behind the command, as in {self.prog} COMMAND {words[0]}")
+            self.error(f"put flags after the command, as in {self.prog} COMMAND {words[0]}")
         found, rest = super().parse_known_args(words, namespace)
         if rest:
             alike = did_you_mean(rest[0], self._option_string_actions) if rest[0].startswith("-") else ""

@@ -4621,7 +4621,7 @@ def test_broken_compose_file_is_a_fault_and_loses_nothing(world, stack):
     assert world.command("scan", str(stack), "--place", "nas")[0] == 0
     shutil.rmtree(stack)
     stack.mkdir()
-    for name, text, words in [("compose.yaml", "services:\n  a: [\n", "is its YAML broken?"), ("package.json", "{}", "nothing pins a version there")]:
+    for name, text, words in [("compose.yaml", "services:\n  a: [\n", "is its YAML broken?"), ("package.json", "{}", "no pinned version was found there")]:
         (stack / name).write_text(text)
         status, _, errors = world.command("scan", str(stack), "--place", "nas")
         assert status == 3 and words in errors
@@ -9739,7 +9739,7 @@ def test_new_build_is_shown_beside_what_is_newer(world, visitor):
 def test_tag_without_a_version_says_that_its_digest_decides(world, visitor, version, numberless):
     hub = world.track("dockerhub", "nginx", release("1.0"))
     world.service.inventory.record(hub, rt.Installation("nas", version))
-    assert ("its digest decides" in text_of(visitor.get(f"/projects/{hub.id}"))) is numberless
+    assert ("its digest is compared" in text_of(visitor.get(f"/projects/{hub.id}"))) is numberless
 
 def test_release_in_doubt_is_notified_as_such(world, forge):
     world.observe(forge)
@@ -10020,7 +10020,7 @@ def test_updates_and_changes_by_the_api(world):
     project = world.track("github", "o/a", release("v1.0"), *(
         release(f"v1.{minor}", f"2026-04-0{minor}T00:00:00Z", f"<p>Notes {minor}</p>", cve=(f"CVE-2026-000{minor}",)) for minor in (1, 2, 3)))
     path = f"/v1/projects/{project.id}"
-    assert world.faults("GET", f"{path}/changes") == ["since is required: a version, as none is installed."]
+    assert world.faults("GET", f"{path}/changes") == ["since must name a version, as none is installed."]
     assert world.faults("GET", f"{path}/changes?since=nonsense") == ["since must be like the project's versions; 'nonsense' is not."]
     assert world.faults("GET", f"{path}/changes?since=v1.0&until=v9") == ["until must be a version of it; there is no 'v9'."]
     world.ask("POST", path, {"installed": [{"version": "v1.1", "place": "nas"}]})
@@ -10678,8 +10678,8 @@ def test_five_fields_lead_from_the_setup_link_to_a_real_message(tmp_path, forge,
         shown = visitor.press(visitor.get(service.setup_path), "make", email="me@example.org", password=PASSWORD)
         assert "Add your first project" in status_in(shown)
         shown = visitor.press(shown, "add", name=f"{forge.listener.url}/o/a")
-        assert "Next: choose where to notify you" in status_in(shown) and "Nobody is notified yet" in text_of(shown)
-        assert "Nobody is notified yet" in text_of(visitor.get("/"))
+        assert "Next: choose where to notify you" in status_in(shown) and "Notifications are not set up yet" in text_of(shown)
+        assert "Notifications are not set up yet" in text_of(visitor.get("/"))
         shown = visitor.get(shown.html.select_one("main a[href='/notifications']")["href"])
         shown = visitor.get(shown.html.select_one("main a[href='/notifications/add/ntfy']")["href"])
         shown = visitor.press(shown, "save", **{"set.topic": "releases", "set.server": receiver.url})
@@ -11130,7 +11130,7 @@ def test_projects_add_reads_what_people_paste(world, visitor):
 def test_projects_add_keeps_lines_that_cannot_be_and_takes_200_at_once(world, visitor):
     tag = world.store.tags.add(world.account.id, "infra")
     for line, chosen, words in [
-            ("https://unknown.example/x", "", ["https://unknown.example/x"]), ("react", "", ["react", "Choose where"]),
+            ("https://unknown.example/x", "", ["https://unknown.example/x"]), ("react", "", ["react", "Choose which"]),
             ("npm " + "x" * 201, "", ["200"]), ("a/b/c/d", "github", ["a/b/c/d", "github"]),
             ("https://me:secret@github.com/o/p", "", ["password"]), ("file:///etc/passwd", "", ["file:///etc/passwd"]),
             ("<script>alert(1)</script>", "npm", ["<script>alert(1)</script>"])]:
@@ -13893,7 +13893,7 @@ def test_own_reader_reads_what_scans_and_uploads_find_in_its_service_alone(exten
     world, other, _, _ = extended
     for at in (world, other):
         at.service._record_scan(at.account, "file")
-    assert "nothing pins a version there" in caplog.text        # in the other
+    assert "no pinned version was found there" in caplog.text        # in the other
     tracked = world.service.track("rocket", "acme")
     world.service._record_scan(world.account, "file")
     assert world.service.projects()[0]["installed"][0]["version"] == "1.0" and tracked.get("installed") is None
@@ -14433,8 +14433,8 @@ MISTAKES = [
     ("account list --no-such-flag",                                       2, ["--no-such-flag"]),
     ("projet list",                                                       2, ["no command projet", "did you mean project?"]),
     ("project lst",                                                       2, ["no command lst", "did you mean list?", "project --help"]),
-    ("--provider x serve",                                                2, ["flags stand behind the command"]),
-    ("project --json list",                                               2, ["flags stand behind the command", "project COMMAND --json"]),
+    ("--provider x serve",                                                2, ["put flags after the command"]),
+    ("project --json list",                                               2, ["put flags after the command", "project COMMAND --json"]),
     ("account list --pol-interval 5",                                     2, ["--pol-interval", "did you mean --poll-interval?"]),
     ("updates --account me@example.org --tag nope",                                 1, ["tag", "nope", "infra"]),
     ("destination secret --account me@example.org ntfy a",                          2, ["ntfy", "webhook"]),
