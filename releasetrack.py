@@ -11595,11 +11595,11 @@ _SPELLED = "As the provider spells it; a slash is sent as it is, or as %2F."
 _IN_PATHS = {"id": "The id of a project, or of a tag.", "name": _SPELLED, "version": _SPELLED,
              "provider": "A provider's id, as GET /v1/providers lists them."}
 _ABOUT = (
-    "Every request but the one for this document needs a key, in the header X-Key or as the user or the "
-    "password of Basic authentication. A GET counts as 1 of the requests that X-Ratelimit-Limit allows in an "
-    "hour, any other as 10. An error is a Message. A method that a path does not have is answered 405, with "
-    "Allow. Paths of one project may also begin with /v1/project/. Trailing slashes, and unknown members of "
-    "a body, are ignored.")
+    "Every request but the one for this document needs a key: as X-Key, as Authorization: Bearer, or as "
+    "user or password of Basic. A GET counts as 1 of the requests that X-Ratelimit-Limit allows in an "
+    "hour, any other as 10. An error is a Message. A method that a path does not have is answered 405, "
+    "with Allow. Paths of one project may also begin with /v1/project/. Trailing slashes, and unknown "
+    "members of a body, are ignored.")
 
 def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, Any]:
     """The JSON Schema that a sample of an answer fits; ``always``: the members that it requires, else all."""
@@ -11673,13 +11673,14 @@ def read_openapi(call: Call) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "releasetrack", "version": __version__, "description": _ABOUT},
         "servers": [{"url": context.settings.base_url or root_of(call.environ) or "/"}],
-        "security": [{"key": []}, {"key-by-basic": []}],
+        "security": [{"key": []}, {"bearer": []}, {"key-by-basic": []}],
         "paths": {f"/v1/{path}": {method.lower(): _operation(context, method, path, those)
                                   for method, those in several.items()}
                   for path, several in routes.items()},
         "components": {
             "securitySchemes": {
                 "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+                "bearer": {"type": "http", "scheme": "bearer"},
                 "key-by-basic": {"type": "http", "scheme": "basic", "description": "The key, as either."},
                 "log-in": {"type": "http", "scheme": "basic", "description": "Email address, password."}},
             "schemas": {name: _schema_of(sample, _ALWAYS.get(name)) | {"examples": [sample]}
@@ -11735,7 +11736,7 @@ def take_cost(context: Context, name: str, method: str, account_id: str = "") ->
 def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]:
     """``(key id, account id)`` of a request's key. Raises Unauthorized; TooMany after many wrong keys."""
     address = client_address(environ, context.settings.trusted_proxy)
-    header = environ.get("HTTP_X_KEY")
+    header = environ.get("HTTP_X_KEY") or environ.get("HTTP_AUTHORIZATION", "").partition("Bearer ")[2]
     secrets_given = [header] if header else list(filter(None, _basic(environ)))
     for secret in secrets_given:
         name = secret_hash(secret)

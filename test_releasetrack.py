@@ -8955,10 +8955,10 @@ def test_key_is_required_in_one_of_three_places(world):
     def status(**headers):
         return world.app.get("/v1/tags", headers=headers, expect_errors=True).status_int
 
-    assert {status(**one) for one in ({"X-Key": world.key}, basic(world.key, ""), basic("", world.key), basic("x", world.key))} == {200}
+    assert {status(**one) for one in ({"X-Key": world.key}, {"Authorization": f"Bearer {world.key}"}, basic(world.key, ""), basic("", world.key), basic("x", world.key))} == {200}
     for wrong in (world.key[:-1], world.key.upper(), world.key + "0", "rt_" + "0" * 64, "rt_wrong", "\u00e9", "'"):
         assert status(**{"X-Key": wrong}) == 401
-    assert {status(Authorization=text) for text in ("Basic !!!", f"Bearer {world.key}", *basic("me@example.org", PASSWORD).values())} == {401}
+    assert {status(Authorization=text) for text in ("Basic !!!", f"Bearer {world.key}0", "Bearer ", f"Token {world.key}", *basic("me@example.org", PASSWORD).values())} == {401}
     answer = world.app.get("/v1/tags", expect_errors=True)
     assert answer.headers["WWW-Authenticate"].startswith("Basic ") and answer.json == {"message": "Unauthorized", "code": 401}
 
