@@ -263,7 +263,6 @@ def _token(value: str) -> tuple[str, str]:
     return match[1], match[2]
 
 def _quota(value: str) -> tuple[str, int]:
-    """``(name, limit)`` of ``NAME=N``."""
     name, _, limit = value.partition("=")
     if name not in QUOTAS or not re.fullmatch("[1-9][0-9]{0,8}", limit):
         raise ValueError(f"NAME=N, such as keys=200; the names are {', '.join(QUOTAS)}")
@@ -522,8 +521,7 @@ def _odd_kind(tag: str) -> str:
     return f"{kind} {version_parts(tag).architecture}" if kind == "architecture" else kind
 
 def is_left_out(tag: str, installed: Iterable[str]) -> bool:
-    """Whether a list leaves out an image's tag: one for one architecture, or that only builds use, unless one
-    of that kind is installed."""
+    """Whether a list leaves out an image's tag: for one architecture or builds, unless such is installed."""
     kind = _odd_kind(tag)
     return bool(kind) and kind not in map(_odd_kind, installed)
 
@@ -846,9 +844,8 @@ def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, 
 
 def same_releases(tags: Iterable[str], releases: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     """By an image's tag its release in a repository, of ``releases``, newest first: one with the same numbers
-    and stage, never the nearest. Of several the one that is called like the tag, then like one of ``names``,
-    then with the least before its numbers, then the newest. A tag whose numbers others continue moves, and
-    has none."""
+    and stage, never the nearest. Of several the one called like the tag, then like one of ``names``, then the
+    one with least before its numbers, then the newest. A tag whose numbers others continue moves: none."""
     def key_of(one: VersionParts, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
         return numbers, one.stages, frozenset(PRERELEASE_WORDS.keys() & _TOKEN.findall(one.before))
     own = {"", *(re.sub("[^a-z0-9]", "", name.rpartition("/")[2].lower()) for name in names)}
@@ -981,6 +978,11 @@ def drop_empty(**members: Any) -> dict[str, Any]:
 def make_id() -> str:
     """26 lower-case characters of base 32: 128 random bits."""
     return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
+
+def printable(text: str, kept: str = "") -> str:
+    """The text with control characters and line ends escaped, except for those in ``kept``."""
+    return "".join(one if one.isprintable() or one in kept else one.encode("unicode_escape").decode()
+                   for one in text)
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question for a message about an unknown word; "" where nothing is alike."""
@@ -1310,7 +1312,7 @@ SOURCE = ValueType(
         " ".join((value["provider"], value["name"])) if isinstance(value, Mapping) and all(
             isinstance(value.get(key), str) for key in ("provider", "name")) else value).strip(),
     {"type": ["object", "string", "null"], "maxLength": 3 * NAME_LIMIT, "pattern": STORABLE})
-TIME_ZONE = ValueType(lambda name: time_zone_of(name) and name, {"type": "string"})
+TIME_ZONE = ValueType(lambda name: time_zone_of(str(name)) and name, {"type": "string"})
 HOUR_OR_NONE = ValueType(
     lambda value: None if value == "" else _whole(0, 23)(str(value)), {"type": ["integer", "string"]},
     widget="select", choices={"": "Server default", **{str(hour): f"{hour:02}:00" for hour in range(24)}})
@@ -1873,8 +1875,8 @@ class RateLimiter:
                 self._state[name] = start, max(0, used - cost)
 
 class ConcurrencyLimit:
-    """Limits how many threads that answer wait for another server or a hash, in total and by account or kind,
-    so that some stay free."""
+    """Limits how many threads wait for another server or a hash, in total and by account, so that some stay
+    free."""
     def __init__(self, in_total: int) -> None:
         self._in_total, self._lock = in_total, threading.Lock()
         self._waiting: list[str] = []
@@ -2177,7 +2179,6 @@ class Helper:
         return set(found), dict(problems)
 
     def close(self) -> None:
-        """End the process when it has read its text."""
         with self._lock:
             if process := self._processes.pop(os.getpid(), None):
                 process.communicate()
@@ -2211,7 +2212,6 @@ class Helper:
 
     @classmethod
     def serve(cls) -> None:
-        """In the process: answer each line."""
         def stop(*_: Any) -> None:
             raise TimeoutError
         with contextlib.suppress(ValueError, OSError):      # macOS has no such limit
@@ -2834,7 +2834,6 @@ class Database:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """This thread's connection."""
         self._follow_fork()
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
         if db is None:
@@ -2943,8 +2942,7 @@ class Database:
                                    "restart the service")
 
     def revision(self) -> int:
-        """A number that rises when the store has changed. Whoever keeps an answer asks before reading the
-        rows that it is made of."""
+        """A number that rises when the store has changed, to ask for before reading what is kept."""
         self._follow_fork()
         with self._watching:
             try:
@@ -3093,7 +3091,6 @@ class Accounts(_Part):
         return self._db.all(Account, "SELECT * FROM account_view ORDER BY number")
 
     def count(self) -> int:
-        """How many accounts somebody can sign in to."""
         return int(self._db.value("SELECT count(*) FROM account WHERE password != ''"))
 
     def by_email(self, email: str) -> Account | None:
@@ -3103,7 +3100,6 @@ class Accounts(_Part):
         return self._db.one(Account, "SELECT * FROM account_view WHERE id = ?", (account_id,))
 
     def of_ids(self, ids: Sequence[str]) -> list[Account]:
-        """The accounts of these ids that exist."""
         return self._db.all(Account, """
             SELECT * FROM account_view WHERE id IN (SELECT value FROM json_each(?))""", (compact_json(ids),))
 
@@ -4099,8 +4095,7 @@ class Projects(_Part):
 
     def with_updates(self, account_id: str, with_all: bool = True, place: str | None = None,
                      tag: str | None = None, least: int = 0) -> list[Project]:
-        """The projects that are behind, the most urgent first, then those that are unsure; or all of which
-        something is installed."""
+        """Projects that are behind, the most urgent first, then those unsure; or all that are installed."""
         groups = self.updates(account_id, place, tag, least=least)
         wanted = groups.values() if with_all else [groups["behind"], groups["unsure"]]
         return self.of_ids(account_id, list(itertools.chain.from_iterable(wanted)))
@@ -4191,8 +4186,7 @@ class Releases(_Part):
              ORDER BY length(version) DESC LIMIT 1""", (project.id, compact_json(list(versions))))), None)
 
     def newest_wanted(self, project: Project, since: str = "") -> Release | None:
-        """The latest release that the project does not exclude, without its note: the highest final one; or
-        the highest prerelease after a date."""
+        """The latest release that is not excluded: the highest final, or a prerelease after a date."""
         return next(map(_release, self._db.rows("""
             SELECT * FROM project_release_view WHERE project_id = :id AND NOT is_excluded
                AND (:since = '' OR is_prerelease AND gone_at IS NULL AND date > :since)
@@ -4527,7 +4521,6 @@ class HostLimit:
 # Well below what their documentation, or experience, allows; the tracker adds all hosts of ours. Another is
 # the operator's own: it is sent few requests at once, and its answers say when that is too much.
 HOST_LIMITS = {
-    #                                  requests, seconds, with a token, every
     "api.github.com":        HostLimit(45,       HOUR,    4500),
     "api.bitbucket.org":     HostLimit(40,       HOUR,    900),
     "crates.io":             HostLimit(1,        1.1),
@@ -4717,7 +4710,7 @@ def ask_docker(address: str, path: str) -> Answer:
         raise Unreachable(_network_error(error)) from error
 
 # What a token stands in, and so is sent to no other host.
-SECRET_HEADERS = frozenset(("authorization", "private-token", "x-api-key-id", "x-api-key-secret"))
+SECRET_HEADERS = frozenset(("authorization", "private-token", "x-api-key-id", "x-api-key-secret", "x-key"))
 
 def host_of(url: str) -> str:
     return urlsplit(url if "://" in url else f"//{url}").netloc.lower()
@@ -4818,7 +4811,6 @@ class _MailConnection(smtplib.SMTP):
         super().__init__(url.hostname or "", port, name if "." in name else "[127.0.0.1]")
 
     def _get_socket(self, host: str, port: int, timeout: Any) -> socket.socket:
-        """As smtplib calls it to connect."""
         plain = self._exchange.dial(host, port)
         return self.wrap_socket(plain, host) if self._url.scheme == "smtps" else plain
 
@@ -5067,8 +5059,7 @@ _READ_LIMIT = 20 * MIB              # of a list's pages together, beyond which n
 def make_release(version: Any, date: str | None = None, *, title: str | None = None,
                  message: str | None = None, url: str = "", is_prerelease: bool = False,
                  content: tuple[str, Any] = ("", None), original: str = "") -> Release:
-    """A release of what a dialect read. ``content``: the kind and value of its content id; none without a
-    value. Raises TypeError, ValueError."""
+    """A release of what a dialect read. ``content``: its id, by kind. Raises TypeError, ValueError."""
     if not isinstance(version, str):
         raise TypeError(f"a version is {version!r:.40}, not text")
     message = (message or "")[:NOTE_LIMIT]
@@ -5109,8 +5100,7 @@ def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Re
            within: str = "", is_sorted: bool = True,
            next_of: Callable[[Any], str | None] = lambda page: page.get("next")) -> Exchange:
     """The listing of page after page until one has nothing new; at most ten. ``within``: the list in an
-    object, where ``next_of`` finds the next page. A known release with another content id is new: a rebuilt
-    image stands first."""
+    object, where ``next_of`` finds the next page. A known one with another content id, a rebuild, is new."""
     def is_old(release: Release) -> bool:
         before = project.known.get(release.version)
         return before is not None and before.content in ("", release.content)
@@ -5208,7 +5198,6 @@ def _releases_or_tags(project: ProjectRef, releases_url: str, tags_url: str,
     return dataclasses.replace(listing, name=moved)
 
 def _published(entry: Any, url: str = "") -> Release | None:
-    """A forge's release, if it is out."""
     if entry.get("draft") or entry.get("upcoming_release"):
         return None
     date = entry["published_at"] if "published_at" in entry else entry["released_at"]
@@ -5944,8 +5933,7 @@ def json_(project: ProjectRef) -> Exchange:
 
 def _versions_around(pattern: str, text: str) -> Iterator[str]:
     """What stands in a text in the place of ``{version}``: a digit, and what versions have after it, up to
-    the last place of what follows there that still leaves a version. The rest of the pattern is literal, so
-    that no pattern takes long."""
+    the last place of what follows that leaves a version. The rest is literal, so no pattern takes long."""
     before, _, after = pattern.partition("{version}")
     for match in re.finditer((re.escape(before) or r"(?<![\w.])v?") + "([0-9][0-9A-Za-z.+~_-]{0,99})", text):
         beside = match[1] + text[match.end():match.end() + len(after)]
@@ -6267,7 +6255,6 @@ PROVIDERS = {row.id: row for row in (
     _service("wordpress", "WordPress plugins", "akismet", "plugin", "https://wordpress.org/plugins/{name}/",
              "https://api.wordpress.org/plugins/info/1.2/?action=plugin_information"
              "&request%5Bslug%5D={name}#entries="),
-    #    id, at, speaks, for example, for people to see
     _row("alpine-gitlab", "https://gitlab.alpinelinux.org", "gitlab", "alpine/aports", "Alpine GitLab"),
     _row("archlinux-gitlab", "https://gitlab.archlinux.org", "gitlab", "pacman/pacman", "Arch GitLab"),
     _row("artifacthub", "https://artifacthub.io", "artifacthub", "helm/cert-manager/cert-manager",
@@ -6856,8 +6843,7 @@ def read_env(text: str) -> dict[str, str]:
     return env
 
 def _patterns(included: Iterable[str], excluded: Iterable[str]) -> dict[str, Any]:
-    """The options of a project whose tags match one of some patterns, if there are any, and none of
-    others."""
+    """The options of a project whose tags match one of some patterns, if any, and none of others."""
     only, rules = list(filter(None, included)), list[dict[str, Any]]()
     rules += [{"value": one} for one in excluded if one]
     if only:
@@ -6873,7 +6859,8 @@ def _label_options(labels: Any) -> dict[str, Any]:
     text = functools.partial(pick, str, labels)
     options = _patterns([*text("diun.include_tags").split(";"), text("wud.tag.include")],
                         [*text("diun.exclude_tags").split(";"), text("wud.tag.exclude")])
-    is_ignored = text("releasetrack.ignore") == "true" or "false" in (text("diun.enable"), text("wud.watch"))
+    is_ignored = text("releasetrack.ignore").lower() in ("true", "yes", "1") or "false" in (
+        text("diun.enable").lower(), text("wud.watch").lower())
     tags = [tag.strip() for tag in text("releasetrack.tags").split(",") if tag.strip()]
     return options | drop_empty(ignore=is_ignored, tags=tags, notify_level=text("releasetrack.level"),
                                 notes_from=text("releasetrack.notes"))
@@ -6913,8 +6900,7 @@ def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     return Pin(name, "" if unset else tag, digest, service=service, provider="image", reason=reason)
 
 def _purl_pin(text: str, version: str = "", is_direct: bool | None = None, name: str = "") -> Pin:
-    """What ``pkg:npm/%40scope/name@1.0`` pins: https://github.com/package-url/purl-spec  The packages of a
-    distribution are what only others need."""
+    """What a purl pins: https://github.com/package-url/purl-spec  A distribution's are not direct."""
     found = PURL.fullmatch(text)
     if not found:       # an SBOM that has the name only
         return Pin(name, version, is_direct=is_direct is not False, reason="has no package URL (purl)")
@@ -6968,8 +6954,7 @@ def _scalar(text: str) -> str:
     return quoted[2].replace("''", "'") if quoted else "" if plain in ("null", "Null", "NULL", "~") else plain
 
 def _flow(text: str) -> Any:
-    """The map or list in brackets that a text begins with, as in JSON. Raises ValueError where it cannot be
-    read and may name something."""
+    """The map or list in brackets that begins a text. Raises ValueError where it may name something else."""
     def as_json(token: re.Match[str]) -> str:
         return json.dumps(_scalar(token[1] or token[2])) if token[1] or token[2] else token[3] or ""
     try:
@@ -7368,16 +7353,22 @@ def _yarn(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
                       is_direct=not direct or named[1] in direct)
 
 def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
-    """The feeds of releases among those of a feed reader: http://opml.org/spec2.opml"""
-    folder = ""
-    for tag in re.findall(r"<outline\b([^<>]*)>", text):
+    """The feeds of releases among those of a feed reader, with their folders: http://opml.org/spec2.opml"""
+    folders, found = [""], dict[str, list[str]]()
+    for is_end, tag, is_empty in re.findall(r"<(/?)outline\b([^<>]*?)(/?)>", text):
         about = {key: html.unescape(value) for key, value in re.findall(r'\b(\w+)="([^"]*)"', tag)}
-        if re.match(r"(?>https?://[^?#]+?/(?:releases|tags|commits)(?=[/.?]))[^?#]*"
-                    r"(?:\.(?:atom|rss)|\?format=atom)", about.get("xmlUrl", "")):
-            yield Pin(about["xmlUrl"], service=folder, options={"tags": [folder]} if folder else {})
-        elif "xmlUrl" in about:
-            yield Pin(about["xmlUrl"], service=folder, reason="no feed of releases")
-        folder = folder if "xmlUrl" in about else about.get("text", "")
+        if is_end:
+            folders = folders[:-1] or [""]
+        elif address := about.get("xmlUrl"):
+            found.setdefault(address, []).append(folders[-1])
+        if not is_end and not is_empty:
+            folders.append(folders[-1] if "xmlUrl" in about else about.get("text", ""))
+    for address, names in found.items():
+        is_of_releases = re.match(r"(?>https?://[^?#]+?/(?:releases|tags|commits)(?=[/.?]))[^?#]*"
+                                  r"(?:\.(?:atom|rss)|\?format=atom)", address)
+        tags = list(filter(None, dict.fromkeys(names)))
+        yield Pin(address, service=names[0], options={"tags": tags} if tags else {},
+                  reason="" if is_of_releases else "no feed of releases")
 
 _NPM_KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 
@@ -7669,6 +7660,8 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
     if pin.reason or image and not digests or of_compose:       # it was never pulled
         return dataclasses.replace(pin, provider="", reason=pin.reason or _BUILT_HERE)
     pin = dataclasses.replace(pin, **_labels_of(pin.name, image, container))    # type: ignore[arg-type]
+    of_image = pick(dict, image, "Config", "Labels")        # whose maker does not decide
+    labels = {name: value for name, value in labels.items() if of_image.get(name) != value}
     return dataclasses.replace(pin, version=pin.version or ("" if pin.digest else "latest"),
                                digest=" ".join(found[:5]), options=_label_options(labels))
 
@@ -7826,8 +7819,7 @@ class Noted(NamedTuple):
 def noted_releases(image: Mapping[str, Release], releases: Mapping[str, Release], names: Iterable[str],
                    is_sure: bool, link_of: Callable[[str], str]) -> tuple[dict[str, Release], str]:
     """The ``releases`` and the ``state`` of a Noted. Unless it is sure, they are believed only if of the last
-    20 versions two come in the same order there, newest first, and if there are notes. A tag that moves is
-    what has its digest."""
+    20 versions two come in the same order there, and with notes. A tag that moves is what has its digest."""
     releases = {version: one for version, one in releases.items() if not one.gone_at}
     found = same_releases(image, releases, names)
     digests = {image[tag].content or tag: version for tag, version in found.items()}
@@ -7987,8 +7979,7 @@ def is_history_rewritten(known: Mapping[str, Release], updated: Sequence[Release
     return len(updated) > max(NEWS_LIMIT, len(known) / 2)
 
 def _known_as(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> str:
-    """The version of a tag without one: of "latest" the most exact one with its digest, else what its label
-    says. "" where none is known."""
+    """The version of a tag without one, or "": the most exact one with its digest, else by its label."""
     if rules.parts(one.version).numbers:
         return ""
     same = [version for version, release in releases.items() if one.has_digest(_digest_of(release))
@@ -8276,8 +8267,7 @@ def advisories_of(query: OsvQuery, records: Sequence[Mapping[str, Any]], left: C
 def end_of_life(numbers: Sequence[int], cycles: Iterable[Sequence[Any]],
                 now: float) -> tuple[str, int | None]:
     """``(day, days until then)`` of the end of life of a version's cycle, the longest whose name its first
-    numbers are: "ended" and 0 where only that is known, "" and None where no end is. ``cycles``: name, day,
-    whether it has ended."""
+    numbers are: "ended" and 0 where only that is known, else "", None. ``cycles``: name, day, has ended."""
     known = [(len(name.split(".")), day, has_ended) for name, day, has_ended in cycles
              if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})*", name)
              and tuple(map(int, name.split("."))) == tuple(numbers[:len(name.split("."))])]
@@ -8449,9 +8439,8 @@ def gap_of(listing: Listing, known: Mapping[str, Release], provider: Provider, t
 def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: Sequence[Release],
                    provider: Provider, now: float, settings: Settings, gap: str = "") -> list[Event]:
     """The events of one check for a project: the judged news that it does not exclude. The newest
-    ``NEWS_LIMIT`` one by one, the others in a summary (``WEBHOOK_LIMIT`` for webhooks), as tags of an image
-    that were rebuilt together. ``rewritten``: of a rewritten history, one notice, for no webhook. ``gap``: as
-    ``gap_of`` words it."""
+    ``NEWS_LIMIT`` one by one, the others in a summary (``WEBHOOK_LIMIT`` for webhooks), as are tags rebuilt
+    together. ``rewritten``: of a rewritten history, one notice, for no webhook. ``gap``: as of ``gap_of``."""
     project = subscriber.project
     wanted = [release for release in news if not is_excluded(project, release)
               and (release.cve or not project.is_snoozed(now))]
@@ -8755,7 +8744,6 @@ class ImageNotes:
         self._tracker, self._pace = tracker, Pace(10, HOUR)     # of look-ups at Docker Hub, which counts them
 
     def _known(self, image: Source, tags: Mapping[str, Release]) -> Noted:
-        """What the tags are, as far as it is known."""
         chosen, store = source_of_notes(self._tracker._providers, image), self._tracker.store
         if isinstance(chosen, str):
             return Noted(chosen, bool(image.notes_from))
@@ -9069,8 +9057,7 @@ class Tracker(Worker):
 
     def _judge(self, source: Source, provider: Provider, read_releases: Callable[[], Mapping[str, Release]],
                is_unchanged: bool) -> dict[str, RuleResult]:
-        """What projects' rules exclude, and how installations compare, by project. Raises ProviderError: what
-        could not be judged is not news yet."""
+        """What projects' rules exclude, and how installations compare, by project. Raises ProviderError."""
         return {project.id: self._verdicts(project, provider, read_releases())
                 for project in self.store.projects.with_rules(source.id, is_unjudged=is_unchanged)}
 
@@ -9085,8 +9072,7 @@ class Tracker(Worker):
         return apply_rules(project, releases, provider.dialect.versions, ruled_out)
 
     def _apply_pending_rules(self) -> None:
-        """Judge what no check did, until more waits for it: a store that was upgraded, or what was installed
-        beside a check. Accounts take turns."""
+        """Judge what no check did, as after an upgrade, until more waits. Accounts take turns."""
         self.store.database.has_to_compare.clear()
         with logged("comparing what is installed"):
             for project in filter(None, itertools.starmap(
@@ -9778,7 +9764,6 @@ def _email(message: Message) -> Mail:
     return Mail(sender, recipient, head.encode("ascii") + mail.as_bytes())
 
 def _members(answer: Answer, within: str = "") -> dict[str, Any]:
-    """What an answer says, or an object in it."""
     with contextlib.suppress(ValueError, RecursionError, LookupError, TypeError):
         found = json.loads(answer.body)
         if isinstance(found := found[within] if within else found, dict):
@@ -10210,8 +10195,7 @@ class Courier(Worker):
                 outcomes = plain
 
     def attempt(self, batch: Sequence[Delivery]) -> list[Outcome]:
-        """Send once what goes out together; how it went, for each delivery, to be recorded. A receiver's
-        fault is an outcome, and so is ours."""
+        """Send once what goes out together; how it went, for each delivery: a fault is an outcome."""
         first, now, began_at = batch[0], self._clock(), time.monotonic()
         # From the first attempt on: the service may have been off when it was due.
         age = now - first.queued_at if first.attempts else 0.0
@@ -10454,8 +10438,7 @@ class Fields(InputReader):
         return ""
 
     def installed(self, name: str, now: float) -> list[Installation] | None:
-        """A list of ``INSTALLED_MEMBERS``, of which the version is enough: what is installed; of what a
-        person says each place once."""
+        """What is installed: ``INSTALLED_MEMBERS``, or the version alone; of a person's each place once."""
         text = {"type": ["string", "null"]}
         entries = self._objects(name, INSTALLED_LIMIT, "version, place, digest, origin, label: strings",
                                 **dict.fromkeys(INSTALLED_MEMBERS, text))
@@ -10636,7 +10619,7 @@ def scan_rows(providers: Mapping[str, Provider], tracked: Mapping[tuple[str, str
             rows.append(ScanRow(pin, file, None, pin.name, "", "unknown", pin.reason or "no provider has it"))
             continue
         provider, name = found
-        if provider.dialect.has_images and not (pin.version or pin.digest or pin.reason):
+        if pin.provider == "image" and not (pin.version or pin.digest or pin.reason):
             pin = dataclasses.replace(pin, version="latest")        # as Docker takes it
         key = name_at(provider, name)[1]
         became = "ignored" if pin.options.get("ignore") else (
@@ -10682,8 +10665,7 @@ class Inventory:
 
     def add(self, account_id: str, provider: Provider, key: str, name: str,
             settings: Mapping[str, Any], labels: str = "") -> tuple[Project, Source]:
-        """As ``Projects.add``. Raises Invalid also for what administrators alone track at a private address,
-        whose releases are known already."""
+        """As ``Projects.add``. Raises Invalid also for what only administrators may track."""
         account, sources = self.store.accounts.get(account_id), self.store.sources
         source = sources.get(sources.id_of(provider.id, key)) if not provider.site else None
         if source and source.is_trusted and not (account and account.is_admin) and (
@@ -10753,8 +10735,7 @@ class Inventory:
 
     def change(self, account_id: str, ids: Iterable[str],
                change: Callable[[Project], Iterable[Installation]]) -> None:
-        """Replace what is installed of some projects by what ``change`` makes of them, as they are when it is
-        written, and have it compared."""
+        """Replace what is installed of projects by what ``change`` makes of it then, and have it compared."""
         ids = list(dict.fromkeys(ids))
         self.store.projects.update(account_id, ids, {
             "installed": lambda project: _as_known(project, change(project))})
@@ -10784,13 +10765,16 @@ class Inventory:
         other = compared(Installation("", version), known, self.rules_of(project)).known_as
         return f" No release is called {version}." if known and not other and version not in known else ""
 
-    def _track_found(self, account: Account, row: ScanRow, provider: Provider) -> str:
-        """The id of the new project of what was found, with its options. Raises Invalid."""
-        blank = Project.blank(account.id, provider.id, row.name)
-        settings = {"email_notification": account.email_notification,
-                    **self.named_settings(blank, row.pin.options)}
+    def _track_found(self, account: Account, row: ScanRow, provider: Provider) -> tuple[str, str]:
+        """``(id, what is wrong with its options)`` of the new project of what was found. Raises Invalid."""
+        blank, fault = Project.blank(account.id, provider.id, row.name), ""
+        try:
+            options = self.named_settings(blank, row.pin.options)
+        except Invalid as error:
+            options, fault = {}, f"without its options: {error}"
         labels = compact_json({SOURCE_LABELS[0]: row.pin.source}) if row.pin.source else ""
-        return self.add(account.id, provider, row.key, row.name, settings, labels)[0].id
+        settings = {"email_notification": account.email_notification, **options}
+        return self.add(account.id, provider, row.key, row.name, settings, labels)[0].id, fault
 
     def _apply_labels(self, account_id: str, project_id: str, options: Mapping[str, Any]) -> None:
         """Have a project be as our labels say; those of others say only how it begins. Raises Invalid."""
@@ -10822,8 +10806,9 @@ class Inventory:
                 try:
                     if full:
                         raise Invalid(full)
-                    id_ = tracked[row.provider.id, row.key] = self._track_found(account, row, row.provider)
-                    rows[number] = dataclasses.replace(row, outcome="added")
+                    id_, fault = self._track_found(account, row, row.provider)
+                    tracked[row.provider.id, row.key] = id_
+                    rows[number] = dataclasses.replace(row, outcome="added", reason=fault or row.reason)
                 except Invalid as error:
                     rows[number] = dataclasses.replace(row, reason=str(error))
                     full = str(error) if not error.problems[0].field else ""
@@ -10857,8 +10842,7 @@ class Inventory:
                 for number, row in enumerate(rows)]
 
 def project_settings(fields: Fields, inventory: Inventory, project: Project) -> dict[str, Any]:
-    """What ``fields`` set of a project, for the store; ``project``: as it is, or blank. Problems are left in
-    ``fields``."""
+    """What ``fields`` set of a project, as it is or blank, for the store. Problems are left in ``fields``."""
     store, account_id = inventory.store, project.account_id
     now, tags = store.database.clock(), [tag.id for tag in store.tags.of_account(account_id)]
     found: dict[str, Any] = {
@@ -11106,9 +11090,8 @@ class Configuration:
 
 class AnswerCache:
     """Answers to GETs of the API, and the account of each key, while nothing in the store has changed.
-    Everything is dropped when the store's revision has moved. Networks and limits are judged for each
-    request. A page of 20 projects is answered 7 times as fast with it, one of 20 releases 3.6 times, a
-    project by its id 2.3 times."""
+    Networks and limits are judged for each request. A page of 20 projects is answered 7 times as fast with
+    it, one of 20 releases 3.6 times, a project by its id 2.3 times."""
     _LIMIT = 16 * MIB       # of all names and values together; a full cache starts empty again
 
     def __init__(self, revision: Callable[[], int]) -> None:
@@ -11338,8 +11321,7 @@ def list_releases(call: Call, project: Project) -> dict[str, Any]:
     return {"releases": [_release_json(project, release) for release in releases], "total_pages": total}
 
 def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
-    """The newest release that the project does not exclude, a prerelease where nothing final is newer or
-    higher. 404: there is none."""
+    """The newest release that is not excluded, a prerelease only where nothing final is newer. 404: none."""
     latest = or_404(call.store.releases.newest_wanted(project))
     order = call.context.inventory.rules_of(project).order
     prerelease = call.store.releases.newest_wanted(project, latest.date or "")
@@ -11542,8 +11524,7 @@ PROJECT_ROUTES: dict[str, dict[str, Route]] = {
 }
 
 def kind_routes(kinds: Kinds) -> dict[str, dict[str, Route]]:
-    """The lists of destinations. Telegram's and Matrix' stand twice: under the contract's key, and where its
-    public client looks."""
+    """The lists of destinations; Telegram's and Matrix' also where the contract's public client looks."""
     def route(kind: str) -> Route:
         keys = [*{"telegram": ["channels"], "matrix": ["webhooks"]}.get(kind, ()),
                 KIND_FIELDS[kind].rpartition("_")[2]]
@@ -11909,12 +11890,10 @@ def answer_api(context: Context) -> bytes:
 
 # == transfer ==================================================================
 # An account as one document, in JSON or TOML: export writes it, import adds what is lacking, apply makes it
-# true. Its members are those of the API, but tags and destinations stand there by name. And lists of other
-# services.
+# true. Its members are those of the API, but tags and destinations stand there by name. And others' lists.
 
 def export_account(call: Call, with_secrets: bool = False) -> dict[str, Any]:
-    """The document of an account: all that it owns but keys, sessions and history; secrets of destinations
-    only if wanted."""
+    """The document of an account: all that it owns but keys, sessions, history; secrets if wanted."""
     store, account, tags, kinds = call.store, call.account, call.tags, call.context.kinds
     those = store.destinations.of_account(account.id)
     names, projects, destinations = {one.id: one.name for one in those}, [], []
@@ -11977,22 +11956,30 @@ EXPORTS: dict[str, tuple[str, Callable[[Call], str]]] = {       # by format: con
 
 def is_document(text: str) -> bool:
     """Whether a text is a document, and no file that pins versions."""
-    return bool(re.match(r'\s*\{\s*"releasetrack" *:|(?:\s*(?:#[^\n]*)?\n)*releasetrack *=', text[:64 * KIB]))
+    start = re.sub(r"(?m)^[^\S\n]*(?:#.*)?\n", "", text[:64 * KIB].removeprefix("\ufeff"))      # no comments
+    return bool(re.match(r'\s*\{\s*"releasetrack" *:|(?:releasetrack|projects|prune) *='
+                         r"|\[\[(?:projects|destinations)\]\]", start))
 
 def read_document(text: str) -> dict[str, Any]:
     """The document that a text in JSON or TOML is. Raises ValueError, with what to put behind its name."""
+    text = text.removeprefix("\ufeff")
     what, loads = ("JSON", json.loads) if text.lstrip()[:1] == "{" else ("TOML", tomllib.loads)
-    found = loaded(what, loads, text)
-    kinds: dict[str, Any] = {"releasetrack": int, "prune": bool, "account": dict, "tags": list,
-                             "destinations": list, "projects": list}
+    def as_json(text: str) -> Any:      # TOML has times; and half of a character could not be stored
+        return json.loads(json.dumps(loads(text), default=str, ensure_ascii=False).encode())
+    found = loaded(what, as_json, text)
+    kinds = {"releasetrack": "a number", "prune": "true or false", "account": "a table", "tags": "a list",
+             "destinations": "a list", "projects": "a list"}
     for name, value in found.items():
         if name not in kinds:
             raise ValueError(f"has an unknown member {name!r:.60}{did_you_mean(name, kinds)}")
-        if type(value) is not kinds[name]:
-            raise ValueError(f"must have {name} as {kinds[name].__name__}, not {type(value).__name__}")
+        types = {int: "a number", bool: "true or false", dict: "a table", list: "a list"}
+        if types.get(type(value)) != kinds[name]:
+            raise ValueError(f"must have {name} as {kinds[name]}")
+        if isinstance(value, list) and len(value) > 5000:
+            raise ValueError(f"has more than 5,000 {name}")
     if found.get("releasetrack", 1) != 1:
         raise ValueError(f"has the format {found['releasetrack']}; this releasetrack knows 1")
-    return json.loads(json.dumps(found, default=str))       # TOML has times
+    return found
 
 @dataclasses.dataclass
 class Step:
@@ -12006,19 +11993,18 @@ class Step:
 def _known(given: Any, *names: str) -> dict[str, Any]:
     """An object of a document that has these members alone. Raises Invalid."""
     if not isinstance(given, dict):
-        raise Invalid("It must be an object.")
+        raise Invalid("It must be a table, or the name of a project.")
     for name in given:
         if name not in names:
             raise Invalid(Problem(name[:60], f"is unknown{did_you_mean(name, names)}"))
     return given
 
 def _names(given: Mapping[str, Any], name: str, at_most: int = NAME_LIMIT) -> dict[str, str]:
-    """The names that a document lists, or the one that it has, by themselves in small letters. Raises
-    Invalid."""
+    """The names that a document lists, or the one that it has, by these in small letters. Raises Invalid."""
     found = [given[name]] if isinstance(given.get(name), str) else given.get(name) or []
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise Invalid(Problem(name, "must be a list of names"))
-    return {label.casefold(): label for label in (read_label(one, at_most, name) for one in found)}
+    return {label.lower(): label for label in (read_label(one, at_most, name) for one in found)}
 
 class Plan:
     """What it takes to make a document true of an account. What it does not name, stays. ``is_import``: so
@@ -12032,7 +12018,10 @@ class Plan:
         self._destinations = {(one.kind, one.name): one
                               for one in self._store.destinations.of_account(call.account_id)}
         self._seen, self._changed = set[tuple[str, str]](), list[str]()
-        self._listed = {(pick(str, one, "kind"), pick(str, one, "name"))
+        there_are = self._store.projects.search(self._account.id, "")
+        self._is_new, self._renamed = not there_are, {
+            (one.provider, one.former_name.lower()): one.name.lower() for one in there_are if one.former_name}
+        self._listed = {(pick(str, one, "kind"), pick(str, one, "name").strip())
                         for one in document.get("destinations", ())} | {("email", "account")}
         self._named = dict[str, str]()      # tags
         account = [document["account"]] if "account" in document else []
@@ -12040,11 +12029,11 @@ class Plan:
             ("account", self._account_step, account),
             ("destination", self._destination_step, document.get("destinations", ())),
             ("project", self._project_step, document.get("projects", ()))))))
-        there = {name.casefold() for name in self._tags.values()}
+        there = {name.lower() for name in self._tags.values()}
         listed = _names(document, "tags", TAG_LIMIT) | self._named
         self.steps = [Step("tag", name, "add", "", functools.partial(self._ids, [name]))
                       for key, name in listed.items() if key not in there] + later
-        if is_pruning or document.get("prune"):
+        if not is_import and (is_pruning or document.get("prune")):
             self._prune(document, listed)
 
     def _ids(self, names: Iterable[str]) -> list[str]:
@@ -12056,8 +12045,8 @@ class Plan:
                 yield make(one)
             except Invalid as error:
                 name = one if isinstance(one, str) else pick(str, one, "name") or f"number {number}"
-                kind = pick(str, one, "provider") or pick(str, one, "kind") or kind
-                yield Step(kind[:60], name[:NAME_LIMIT], "left out", str(error))
+                where = pick(str, one, "provider") or pick(str, one, "kind") or kind
+                yield Step(where[:60], name[:NAME_LIMIT], "left out", str(error))
 
     def _step(self, kind: str, name: str, is_new: bool, changes: Iterable[str],
               act: Callable[[], Any]) -> Step:
@@ -12067,12 +12056,14 @@ class Plan:
 
     def _differs(self, names: Mapping[str, str], ids: Collection[str]) -> bool:
         self._named |= names
-        return names.keys() != {name.casefold() for id_, name in self._tags.items() if id_ in ids}
+        return names.keys() != {name.lower() for id_, name in self._tags.items() if id_ in ids}
 
     def _account_step(self, given: Any) -> Step:
         _known(given, "name", *(option.name for option in ACCOUNT_OPTIONS))
         changes = {name: value for name, value in account_changes(self._account, Fields(given)).items()
                    if value != getattr(self._account, name)}
+        if self._is_import and not self._is_new:
+            changes = {}
         act = functools.partial(self._store.accounts.change, self._account.id, changes)
         return Step("account", self._account.email, "change" if changes else "same", ", ".join(changes), act)
 
@@ -12081,27 +12072,46 @@ class Plan:
         for name, value in given.items():
             for one in value if isinstance(value, list) else [value]:
                 variable = pick(str, one, "env")
-                if isinstance(one, (dict, list)) and variable not in self._environ:
+                if not (variable in self._environ if variable else type(one) in (str, int)):
                     raise Invalid(Problem(name[:60], f"names the variable {variable[:60]}, which is not set"
                                           if variable else 'must be a text, texts, or {"env": VARIABLE}'))
                 yield name, self._environ[variable] if variable else str(one)
 
     def _destination_step(self, given: Any) -> Step:
         options, kinds = [option.name for option in DESTINATION_OPTIONS], self._call.context.kinds
-        _known(given, "kind", "name", "tags", "without_tags", "settings", "secret", *options)
-        kind, name, secret = (pick(str, given, key) for key in ("kind", "name", "secret"))
+        kind, name, secret = (pick(str, given, key).strip() for key in ("kind", "name", "secret"))
         if kind not in kinds:
             raise Invalid(Problem("kind", f"must be one of {', '.join(kinds)}{did_you_mean(kind, kinds)}"))
+        if misplaced := [field.name for field in kinds[kind].fields if field.name in given]:
+            raise Invalid(Problem(misplaced[0], "belongs into settings"))
+        _known(given, "kind", "name", "tags", "without_tags", "settings", "secret", *options)
         before = self._destinations.get((kind, name)) or new_destination(self._account.id, kind)
+        if before.name and self._is_import and not (self._is_new and (kind, name) == ("email", "account")):
+            return Step(kind, name, "same", "there already")
+        if (kind, name) in self._seen:
+            raise Invalid("It is listed twice.")
+        self._seen.add((kind, name))
+        if secret and not re.fullmatch("whsec_[A-Za-z0-9+/]{20,200}={0,2}", secret):
+            raise Invalid(Problem("secret", "must be whsec_ and base 64"))
         # What is masked stays what it is.
         kept = dict(zip(*(settings_as_given(before, is_shown, kinds) for is_shown in (True, False))))
         pairs = [kept.get(pair, pair) for pair in self._pairs(pick(dict, given, "settings"))]
         body = {option: given.get(option) for option in options} | {"name": name} | ({"settings": [
             {"setting": setting, "value": text} for setting, text in pairs]} if pairs else {})
-        after = changed_destination(dataclasses.replace(self._call, environ={GIVEN: body}), before)
-        if re.fullmatch("whsec_[A-Za-z0-9+/]{20,200}={0,2}", secret) and not before.name:
+        try:
+            after = changed_destination(dataclasses.replace(self._call, environ={GIVEN: body}), before)
+        except Invalid as error:
+            if '"env":' not in compact_json(given):
+                raise
+            fields = ", ".join(problem.field for problem in error.problems)      # no value, a secret
+            raise Invalid(f"{fields} is not valid, with what the environment has.") from None
+        if secret and not before.name:
             after = dataclasses.replace(after, secret=secret)
         tags = {key: _names(given, key, TAG_LIMIT) for key in ("tags", "without_tags") if key in given}
+        chosen, without = (tags[key].keys() if key in tags else {
+            self._tags[id_].lower() for id_ in getattr(before, key)} for key in ("tags", "without_tags"))
+        if both := chosen & without:
+            raise Invalid(Problem("without_tags", f"has {min(both)}, as tags has"))
         changes = [one for one in (*options, "settings") if getattr(before, one) != getattr(after, one)]
         changes += [key for key, names in tags.items() if self._differs(names, getattr(before, key))]
         def act() -> None:
@@ -12120,31 +12130,40 @@ class Plan:
             "exclude_version_regexp", "version_answers", *fields, *(one.name for one in PROJECT_OPTIONS)))
         typed, id_ = read_label(pick(str, members, "name"), 2000), pick(str, members, "provider") or None
         provider, name, key = project_at(self._call.context.providers, id_, typed, is_typed=True)
+        key = self._renamed.get((provider.id, key), key)
         if (provider.id, key) in self._seen:
-            raise Invalid("It stands there twice.")
+            raise Invalid("It is listed twice.")
         self._seen.add((provider.id, key))
-        # What is short to write: a version, a pattern, several of them, or the version in the name.
+        if pick(str, members, "snoozed_until") < timestamp(self._store.database.clock()):
+            members.pop("snoozed_until", None)      # it ended
+        found = self._store.projects.by_names(self._account.id, provider.id, [key])
+        before = found[0] if found else Project.blank(
+            self._account.id, provider.id, name, self._store.sources.id_of(provider.id, key))
+        # What is short to write: a version, also in the name, which says nothing of other places; patterns.
+        mine = [{"version": one.version, "digest": one.digest} for one in installed_in(provider, typed, 0.0)]
+        if isinstance(members.get("installed"), str):
+            mine = [{"version": members.pop("installed")}]
+        if mine:
+            others = [one for one in before.installed if one.place]
+            members.setdefault("installed", [*mine, *({
+                member: getattr(one, member) for member in INSTALLED_MEMBERS} for one in others)])
         for one, member in (("installed", "version"), ("exclude_version_regexp", "value")):
             texts = [members[one]] if isinstance(members.get(one), str) else members.get(one)
             if isinstance(texts, list):
                 members[one] = [{member: text} if isinstance(text, str) else text for text in texts]
-        for mine in installed_in(provider, typed, 0.0):
-            members.setdefault("installed", [{"version": mine.version, "digest": mine.digest}])
-        found = self._store.projects.by_names(self._account.id, provider.id, [key])
-        before = found[0] if found else Project.blank(
-            self._account.id, provider.id, name, self._store.sources.id_of(provider.id, key))
         lists = {one: _names(members, one) for one in ("tags", *fields) if one in members}
         reader = Fields({one: value for one, value in members.items() if one not in lists})
         settings = project_settings(reader, self._inventory, before)
         reader.check()
         settings["destinations"] = {fields[one]: names for one, names in lists.items() if one in fields}
-        there = {one.id: one.name.casefold() for one in self._destinations.values()}
+        there = {one.id: one.name.lower() for one in self._destinations.values()}
         changes = [*differing(before, {one: settings[one] for one in settings if one != "destinations"}),
                    *(["tags"] if "tags" in lists and self._differs(lists["tags"], before.tags) else [])]
         for kind, names in settings["destinations"].items():
             known = self._listed | self._destinations.keys()
             if missing := [one for one in names.values() if (kind, one) not in known]:
-                raise Invalid(Problem(KIND_FIELDS[kind], f"names {missing[0]:.60}, which there is not"))
+                alike = did_you_mean(missing[0], [name for other, name in known if other == kind])
+                raise Invalid(Problem(KIND_FIELDS[kind], f"names {missing[0]:.60}; there is none{alike}"))
             if names.keys() != {there.get(id_) for id_ in before.destinations.get(kind, ())}:
                 changes.append(KIND_FIELDS[kind])
         def act() -> None:
@@ -12180,73 +12199,92 @@ class Plan:
                      for place, one in self._destinations.items() if place not in self._listed]
         if "tags" in document:
             gone += [("tag", name, functools.partial(self._store.tags.remove, mine, id_))
-                     for id_, name in self._tags.items() if name.casefold() not in tags]
+                     for id_, name in self._tags.items() if name.lower() not in tags]
         self.steps += [Step(kind, name, "remove", "", act) for kind, name, act in gone]
 
     def project_ids(self) -> set[str]:
         """The ids of the projects of the document that are tracked."""
-        return {id_ for pair, id_ in self._store.projects.ids_by_key(self._account.id).items()
-                if pair in self._seen}
+        ids = self._store.projects.ids_by_key(self._account.id)
+        return {ids[pair] for pair in self._seen & ids.keys()}
 
     def perform(self, report: Callable[[int], None] = lambda left: None) -> None:
         """Do the steps, each as a whole; one that fails says why, and the others are done."""
+        has_failed = False
         for number, step in enumerate(self.steps):
             report(len(self.steps) - number)
             try:
+                if step.outcome == "remove" and has_failed:
+                    raise Invalid("nothing is removed when something failed")
                 if step.outcome in ("add", "change", "remove"):
                     step.act()
             except Invalid as error:
-                step.outcome, step.reason = "failed", str(error)
+                step.outcome, step.reason, has_failed = "failed", str(error), True
         self._inventory.compare(self._account.id, self._changed)
 
 # ---- lists of other services
 HOSTED = "https://api.newreleases.io"       # the service whose API is ours
 
+def _answer(at: str, answer: Answer, kind: type[V]) -> V:
+    """What another service answers, as an object or a list. Raises LookupError for 404, ValueError."""
+    if answer.status == 404:
+        raise LookupError(f"{at} has no such API (status 404)")
+    if answer.status != 200:
+        raise ValueError(f"{at} does not accept the API key" if answer.status == 401 else
+                         f"{at} answered status {answer.status}")
+    found = json.loads(json.dumps(answer.json(), ensure_ascii=False).encode())      # else it cannot be stored
+    if not isinstance(found, kind):
+        raise ValueError(f"{at} does not answer as its API is documented")
+    return found
+
 def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterator[Pin]:
     """What an account tracks at a server that speaks our API, by an API key: each project with its options.
     Its destinations, which cannot be read, are named. Raises ProviderError, ValueError."""
-    def read(path: str) -> Any:
-        answer = ask(Request(f"{url}/v1/{path}", {"X-Key": key}, accept_statuses=range(400, 600),
-                             is_user_supplied=True))
-        if answer.status != 200:
-            raise ValueError(f"{url} does not accept the API key" if answer.status == 401 else
-                             f"{url} answered status {answer.status} for {path}")
-        return answer.json()
+    url = url.strip().rstrip("/").removesuffix("/v1")
+    if not re.fullmatch("[!-~]{1,500}", key) or not re.match("https?://", url):
+        raise ValueError(f"needs an address such as {HOSTED}, and an API key of that server")
+    def read(path: str) -> dict[str, Any]:
+        return _answer(url, ask(Request(f"{url}/v1/{path}", {"X-Key": key}, accept_statuses=range(400, 600),
+                                        is_user_supplied=True)), dict)
     tags = {pick(str, one, "id"): pick(str, one, "name") for one in pick(list, read("tags"), "tags")}
     members = ["exclude_version_regexp", *(option.name for option in PROJECT_OPTIONS)]
-    page, pages, fields = 0, 1, set[str]()
-    while page < min(pages, 1000):
-        page += 1
+    for page in range(1, 1000):
         found = read(f"projects?page={page}" if page > 1 else "projects")
-        pages = int(found["total_pages"])
         for one in pick(list, found, "projects"):
-            names = [tags[id_] for id_ in pick(list, one, "tags") if tags.get(id_)]
-            fields |= {field for field in KIND_FIELDS.values() if pick(list, one, field)}
-            version = pick(str, (pick(list, one, "installed") or [""])[0], "version")
-            yield Pin(pick(str, one, "name"), version, provider=pick(str, one, "provider"), options={
-                name: one[name] for name in members if name in one} | ({"tags": names} if names else {}))
-    for field in sorted(fields):
-        listed = next((one for one in read(field.replace("_", "-")).values() if isinstance(one, list)), [])
-        yield from (Pin(pick(str, one, "name"), service=field, reason="a destination; its address cannot be "
-                        "read, so add it by hand") for one in listed)
+            names = [tags[id_] for id_ in pick(list, one, "tags") if isinstance(id_, str) and tags.get(id_)]
+            installed = [drop_empty(**{key: pick(str, each, key) for key in INSTALLED_MEMBERS})
+                         for each in pick(list, one, "installed")]
+            yield Pin(pick(str, one, "name"), provider=pick(str, one, "provider"), options={
+                name: "none" if name == "notes_from" and value is None else value
+                for name, value in pick(dict, one).items() if name in members}
+                | drop_empty(tags=names, installed=installed))
+        if not isinstance(pages := found.get("total_pages"), int) or page >= pages:
+            break
+    for field in KIND_FIELDS.values():
+        with contextlib.suppress(LookupError):      # the hosted service has not all kinds
+            listed = [one for one in read(field.replace("_", "-")).values() if isinstance(one, list)]
+            yield from (Pin(pick(str, one, "name"), service=field, reason="a destination; its address cannot "
+                            "be read, so add it by hand") for one in itertools.chain(*listed)
+                        if pick(str, one, "name") != "account")     # which each account has
 
 def repositories_of(user: str, what: str, provider: Provider, token: str | None,
                     ask: Callable[[Request], Answer]) -> Iterator[Pin]:
     """The repositories that a user of GitHub has "starred", or watches ("subscriptions"); forks count as
     indirect, archived ones are left out. https://docs.github.com/en/rest/activity/starring"""
-    if not re.fullmatch("[A-Za-z0-9-]{1,39}", user):
-        raise ValueError(f"{user[:60]!r} is no name of a user at {provider.title}")
+    nobody = f"{provider.title} has no user {user[:60]!r}"
+    if not re.fullmatch("[A-Za-z0-9-]{1,39}", user) or what not in ("starred", "subscriptions"):
+        raise ValueError(nobody)
     url: str | None = f"{github_api(provider.site)}/users/{user}/{what}?per_page=100"
     for _ in range(100):
         answer = ask(Request(url or "", {**provider.auth(token), "Accept": "application/vnd.github+json"},
                              accept_statuses=range(400, 600)))
-        if answer.status != 200:
-            there = f"has no user {user}" if answer.status == 404 else f"answered status {answer.status}"
-            raise ValueError(f"{provider.title} {there}")
-        for one in answer.json():
-            is_over = one.get("archived") is True
+        try:
+            found = _answer(provider.title, answer, list)
+        except LookupError:
+            raise ValueError(nobody) from None
+        for one in found:
+            is_over = pick(dict, one).get("archived") is True
             yield Pin(pick(str, one, "full_name"), provider="" if is_over else provider.id,
-                      is_direct=one.get("fork") is not True, reason="archived" if is_over else "")
+                      is_direct=pick(dict, one).get("fork") is not True, reason="archived" if is_over else "")
         if not (url := next_page(answer)):
             break
 
@@ -12257,35 +12295,31 @@ def repositories_of(user: str, what: str, provider: Provider, token: str | None,
 
 STYLE = """\
 :root {
-  color-scheme: light dark; accent-color: var(--accent);
-  --page: light-dark(#f5f6f8, #0f1217); --card: light-dark(#fff, #171b22);
-  --text: light-dark(#1a202b, #e4e7ec); --soft: light-dark(#5a6473, #9aa4b2);
-  --line: light-dark(#e2e5ea, #282e39); --edge: light-dark(#828b99, #727c8b);
+  color-scheme: light dark; accent-color: var(--accent); --page: light-dark(#f5f6f8, #0f1217);
+  --card: light-dark(#fff, #171b22); --text: light-dark(#1a202b, #e4e7ec);
+  --line: light-dark(#e2e5ea, #282e39);
+  --soft: light-dark(#5a6473, #9aa4b2); --edge: light-dark(#828b99, #727c8b); --rule: 1px solid var(--line);
   --accent: light-dark(#1d5bd0, #8ab4f8); --on-accent: light-dark(#fff, #0c1a33);
-  --tint: light-dark(#e8effc, #1c283c); --rule: 1px solid var(--line);
-  --bad: light-dark(#b3261e, #ffb1aa); --bad-tint: light-dark(#fdeceb, #3d1d1c);
-  --warn: light-dark(#7a4a00, #f3cf86); --warn-tint: light-dark(#fcf1da, #38290d);
-  --good: light-dark(#17663a, #8fdcac); --good-tint: light-dark(#e3f4e9, #14321f);
+  --tint: light-dark(#e8effc, #1c283c); --bad: light-dark(#b3261e, #ffb1aa);
+  --bad-tint: light-dark(#fdeceb, #3d1d1c); --warn: light-dark(#7a4a00, #f3cf86);
+  --warn-tint: light-dark(#fcf1da, #38290d); --good: light-dark(#17663a, #8fdcac);
+  --good-tint: light-dark(#e3f4e9, #14321f);
 }
 @media (scripting: none) { .scripted { display: none !important; } }
 @media (scripting: enabled) { .unscripted { display: none !important; } }
 * { box-sizing: border-box; overflow-wrap: anywhere; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: .3rem; }
 html { scrollbar-gutter: stable; scroll-padding-bottom: 5rem; }
-body {
-  margin: 0; color: var(--text); background: var(--page); font: .9375rem/1.5 system-ui, sans-serif;
-  font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%;
-}
+body { margin: 0; color: var(--text); background: var(--page); font: .9375rem/1.5 system-ui, sans-serif;
+  font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%; }
 h1 { font-size: 1.375rem; line-height: 1.3; margin: 0 auto 0 0; letter-spacing: -.01em; }
 h2 { font-size: 1rem; margin: 1.75rem 0 .6rem; }
 main h3 { font-size: .875rem; color: var(--soft); margin: 1rem 0 .5rem; }
 p, ul, ol, pre, table, blockquote { margin: 0 0 .8rem; }
-a { color: var(--accent); text-underline-offset: .15em; }
-small, .hint, .crumbs, .end { font-size: .8125rem; }
+a { color: var(--accent); text-underline-offset: .15em; } small, .hint, .crumbs, .end { font-size: .8125rem; }
 small, .hint, .crumbs, .end, .soft, ::placeholder { color: var(--soft); }
-pre {
-  background: var(--page); border: var(--rule); border-radius: .4rem; padding: .7rem; white-space: pre-wrap;
-}
+pre { background: var(--page); border: var(--rule); border-radius: .4rem; padding: .7rem; white-space:
+  pre-wrap; }
 table, td, th { border: var(--rule); border-collapse: collapse; padding: .2rem .5rem; text-align: left; }
 header { background: var(--card); border-bottom: var(--rule); }
 header > div, main { max-width: 64rem; margin: 0 auto; padding: 0 1rem; }
@@ -12297,112 +12331,83 @@ header nav a, .brand { text-decoration: none; white-space: nowrap; }
 header nav :is(a:hover, a[aria-current], summary:hover) { color: var(--text); background: var(--page); }
 header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 600; color: var(--text); }
 .brand { display: flex; align-items: center; gap: .5rem; font-weight: 700; color: var(--text); }
-.brand img { width: 1.5rem; height: 1.5rem; }
-.menu, .list > li { position: relative; }
+.brand img { width: 1.5rem; height: 1.5rem; } .menu, .list > li { position: relative; }
 .menu, .line > .end { margin-left: auto; }
 .menu > summary { display: flex; align-items: center; gap: .5rem; cursor: pointer; }
 .menu > summary, .button { list-style: none; }
 :is(.menu > summary, .button)::-webkit-details-marker { display: none; }
 .card, .list, .grid > li { background: var(--card); border: var(--rule); border-radius: .6rem; }
-.menu > div {
-  position: absolute; right: 0; top: 100%; z-index: 3; min-width: 14rem; margin: .4rem 0 0; padding: .4rem;
-}
+.menu > div { position: absolute; right: 0; top: 100%; z-index: 3; min-width: 14rem; margin: .4rem 0 0;
+  padding: .4rem; }
 .menu > div, .bulk { box-shadow: 0 6px 24px rgb(0 0 0 / 14%); }
 .menu > div > *, .menu button { display: block; width: 100%; margin: 0; text-align: left; }
 .skip { position: fixed; top: .4rem; left: -99rem; padding: .5rem 1rem; background: var(--card); z-index: 9; }
-.skip:focus { left: 1rem; }
-main { padding: 1.25rem 1rem 4rem; }
-main > .line { margin: 0 0 1rem; }
-.crumbs { margin: 0 0 .3rem; }
-.crumbs a { color: inherit; }
-.narrow { max-width: 26rem; padding-top: 9vh; }
+.skip:focus { left: 1rem; } main { padding: 1.25rem 1rem 4rem; } main > .line { margin: 0 0 1rem; }
+.crumbs { margin: 0 0 .3rem; } .crumbs a { color: inherit; } .narrow { max-width: 26rem; padding-top: 9vh; }
 .narrow > .brand { justify-content: center; margin: 0 0 1.5rem; font-size: 1.15rem; }
 input, select, textarea, button, .button { font: inherit; color: inherit; background: var(--card); }
 input, select, textarea { border: 1px solid var(--edge); border-radius: .4rem; padding: .4rem .6rem; }
 input:not([type=checkbox]), select, textarea { width: 100%; max-width: 36rem; min-height: 2.25rem; }
 input[type=checkbox] { width: 1rem; height: 1rem; margin: 0; flex: none; }
 textarea, pre, code, [readonly] { font-family: ui-monospace, Consolas, monospace; font-size: .8125rem; }
-[aria-invalid] { border-color: var(--bad); }
-label, legend { font-weight: 600; }
-button, .button {
-  display: inline-flex; align-items: center; justify-content: center; gap: .4rem; cursor: pointer;
-  border: 1px solid light-dark(#c9ced6, #3a4250); border-radius: .4rem; padding: .35rem .8rem;
-  font-weight: 500; text-decoration: none; color: var(--text); min-height: 2.25rem;
-}
+[aria-invalid] { border-color: var(--bad); } label, legend { font-weight: 600; }
+button, .button { display: inline-flex; align-items: center; justify-content: center; gap: .4rem; cursor:
+  pointer; border: 1px solid light-dark(#c9ced6, #3a4250); border-radius: .4rem; padding: .35rem .8rem;
+  font-weight: 500; text-decoration: none; color: var(--text); min-height: 2.25rem; }
 button:hover, .button:hover { border-color: var(--edge); background: var(--page); }
 .main, .main:hover { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
 .main:hover { filter: brightness(1.08); }
-.quiet { background: none; border-color: transparent; color: var(--soft); }
-.danger { color: var(--bad); }
+.quiet { background: none; border-color: transparent; color: var(--soft); } .danger { color: var(--bad); }
 .small, .bar .row > button { padding: .1rem .5rem; min-height: 1.75rem; font-size: .8125rem; }
 [role=alert], [role=status] { padding: .7rem 1rem; border-radius: .5rem; margin: 0 0 1rem; }
 [role=alert], .mark.bad { background: var(--bad-tint); color: var(--bad); }
 [role=status] { background: var(--good-tint); }
 .flash { display: flex; align-items: center; justify-content: space-between; gap: .6rem; }
 .flash > button::before { content: "\u00d7"; }
-.icon, .glyph {
-  fill: none; stroke: currentColor; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round;
-  width: 1.15rem; height: 1.15rem; flex: none;
-}
+.icon, .glyph { fill: none; stroke: currentColor; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin:
+  round; width: 1.15rem; height: 1.15rem; flex: none; }
 .icon { width: 1.25rem; height: 1.25rem; padding: .18rem; border-radius: .35rem; background: currentColor; }
-.icon > use { color: #fff; }
-.card { padding: 1.25rem; margin: 0 0 1.25rem; }
+.icon > use { color: #fff; } .card { padding: 1.25rem; margin: 0 0 1.25rem; }
 .card > h2:first-child, .of-note > :first-child { margin-top: 0; }
 .card > :last-child, .list > li > :last-child, .field:last-child { margin-bottom: 0; }
-.changes h2 { margin: 0; }
-.changes h3 { font-size: 1em; margin: .6rem 0 0; }
+.changes h2 { margin: 0; } .changes h3 { font-size: 1em; margin: .6rem 0 0; }
 .changes ul { margin: 0; padding-left: 1.2rem; }
 .empty { text-align: center; padding: 2.6rem 1.2rem; color: var(--soft); }
 .empty > .glyph { width: 3rem; height: 3rem; stroke-width: 1; color: var(--accent); margin-bottom: .8rem; }
-.fold, .fold[open] > summary { margin-bottom: 1rem; }
-.fold > summary { cursor: pointer; font-weight: 600; }
-.card.fold { padding: .7rem 1.25rem; }
-.card > .card { padding: 0; border: 0; margin: 0 0 .8rem; }
+.fold, .fold[open] > summary { margin-bottom: 1rem; } .fold > summary { cursor: pointer; font-weight: 600; }
+.card.fold { padding: .7rem 1.25rem; } .card > .card { padding: 0; border: 0; margin: 0 0 .8rem; }
 .columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
 .list + .card, :not(.columns) > form + .card { margin-top: 1.25rem; }
-.bar ~ h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; }
-.bar + h2 { margin-top: .3rem; }
-.bar { margin: 0 0 .6rem; }
-.bar .soft { margin-right: auto; }
+.bar ~ h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; } .bar + h2 { margin-top: .3rem; }
+.bar { margin: 0 0 .6rem; } .bar .soft { margin-right: auto; }
 fieldset { border: 0; padding: 0; margin: 0 0 1.5rem; min-width: 0; }
 fieldset + fieldset { border-top: var(--rule); padding-top: 1.5rem; }
 legend { float: left; width: 100%; padding: 0; margin: 0 0 .8rem; font-size: 1rem; }
-legend + * { clear: both; }
-.field { margin: 0 0 1rem; min-width: 0; }
+legend + * { clear: both; } .field { margin: 0 0 1rem; min-width: 0; }
 .field > label:not(.check), .field > b { display: block; margin-bottom: .375rem; font-weight: 600; }
-.field > .hint { margin-top: .3rem; max-width: 36rem; }
-.field > textarea { vertical-align: top; }
-.field > button { margin-bottom: .4rem; }
-.field > textarea + textarea { margin-top: .4rem; }
+.field > .hint { margin-top: .3rem; max-width: 36rem; } .field > textarea { vertical-align: top; }
+.field > button { margin-bottom: .4rem; } .field > textarea + textarea { margin-top: .4rem; }
 .field > [readonly] { max-width: min(36rem, 100% - 6rem); margin-right: .4rem; }
 .check { font-weight: 400; display: inline-flex; gap: .5rem; align-items: center; margin: 0 1rem .2rem 0; }
 .form > .row { margin: 1.25rem -1.25rem -1.25rem; padding: .8rem 1.25rem; border-top: var(--rule); }
-.filters { margin: 0 0 1rem; gap: .5rem; }
-.filters .field { margin: 0; flex: 0 1 10.5rem; }
-.filters .field:has([type=search]) { flex: 1 1 16rem; }
-.filters input, .filters select { max-width: none; }
+.filters { margin: 0 0 1rem; gap: .5rem; } .filters .field { margin: 0; flex: 0 1 10.5rem; }
+.filters .field:has([type=search]) { flex: 1 1 16rem; } .filters input, .filters select { max-width: none; }
 .filters label:not(.check) { position: absolute; width: 1px; height: 1px; clip-path: inset(50%); }
-.filters .check {
-  border: var(--rule); border-radius: 2rem; background: var(--card); margin: 0;
-  padding: .3rem .8rem; cursor: pointer; font-size: .875rem;
-}
+.filters .check { border: var(--rule); border-radius: 2rem; background: var(--card); margin: 0; padding: .3rem
+  .8rem; cursor: pointer; font-size: .875rem; }
 .filters .check:has(:checked) { background: var(--tint); color: var(--accent); border-color: var(--accent); }
-.mark {
-  background: var(--tint); color: var(--accent); font-size: .75rem; line-height: 1.35rem; font-weight: 500;
-  padding: 0 .5rem; border-radius: 1rem; max-width: 100%; text-decoration: none; white-space: nowrap;
-}
+.mark { background: var(--tint); color: var(--accent); font-size: .75rem; line-height: 1.35rem; font-weight:
+  500; padding: 0 .5rem; border-radius: 1rem; max-width: 100%; text-decoration: none; white-space: nowrap; }
 .mark, .rows :is(.name, b, a.hint, summary) { overflow: hidden; text-overflow: ellipsis; }
 .mark.warn { background: var(--warn-tint); color: var(--warn); }
 .mark.good { background: var(--good-tint); color: var(--good); }
 .mark.plain { background: none; color: var(--soft); box-shadow: inset 0 0 0 1px var(--line); }
-a.mark:hover, .name:hover { text-decoration: underline; }
-.marks, .row details[open] { display: contents; }
+a.mark:hover, .name:hover { text-decoration: underline; } .marks, .row details[open] { display: contents; }
 .name { font-weight: 600; color: inherit; text-decoration: none; }
 .list:not(.rows) .icon + :is(.name, b) { max-width: calc(100% - 1.85rem); }
 .list { list-style: none; padding: 0; }
 .list > li { display: grid; grid: auto / minmax(0, 1fr) auto; column-gap: .8rem; padding: .7rem 1rem; }
-.list > li + li { border-top: var(--rule); }
-.list > li > * { grid-column: 1 / -1; min-width: 0; }
+.list > li + li { border-top: var(--rule); } .list > li > * { grid-column: 1 / -1; min-width: 0; }
 .list > li > .end { grid-area: 1 / -2; align-self: center; text-align: right; justify-content: end; }
 .list > li:not(:has(> .end, .field)) > form { grid-column: 2; grid-row: 1 / span 2; }
 .list > li > .line, .list > li:not(:has(> .end, .field)) > .hint, .updates > li > .hint { grid-column: 1; }
@@ -12417,30 +12422,27 @@ a.mark:hover, .name:hover { text-decoration: underline; }
   .columns { grid-template-columns: minmax(0, 1.6fr) minmax(0, 1fr); }
   .columns > section { position: sticky; top: 1rem; }
   .updates > li { grid-template-columns: minmax(0, 1fr) 7.5rem; }
-  .updates > li > .line {
-    display: grid; grid-template-columns: 1.25rem 14rem 12rem 1fr; gap: .1rem .6rem; align-items: start;
-  }
+  .updates > li > .line { display: grid; grid-template-columns: 1.25rem 14rem 12rem 1fr; gap: .1rem .6rem;
+    align-items: start; }
   .updates .line > .icon + .name { max-width: 100%; }
   .updates .marks { display: flex; flex-wrap: wrap; gap: .35rem; grid-column: 4; }
-  .updates .about { grid-row: 2; grid-column: 2 / -1; }
-}
+  .updates .about { grid-row: 2; grid-column: 2 / -1; } }
 .grid { display: grid; gap: .6rem; background: none; border: 0; }
 .grid { grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
-.grid > li { align-content: start; }
-.facts > li { padding: .45rem 1rem; }
+.grid > li { align-content: start; } .facts > li { padding: .45rem 1rem; }
 .facts b { min-width: min(12rem, 50%); font-weight: 400; color: var(--soft); }
 .facts .name { order: 1; font-weight: 400; text-decoration: underline; }
 .rows > li { padding: .22rem 1rem; grid-template-columns: auto 1fr max-content; align-items: start; }
 .rows > li:hover, .rows > li:focus-within { background: light-dark(#fafbfc, #1b2029); }
-.rows > li > .line { min-height: 1.6rem; row-gap: 0; }      /* rtl: cuts an owner, not the name behind it */
+.rows > li > .line { min-height: 1.6rem; row-gap: 0; }
+/* rtl: cuts an owner, not the name behind it */
 .rows :is(.name, b, a.hint, summary) { white-space: nowrap; line-height: 1.6rem; }
 .rows .name { font-weight: 500; flex: 1 1 8rem; max-width: max-content; direction: rtl; text-align: left; }
 .rows :is(.line > b, .mark), .filters .field:has(.check) { flex: none; }
 .rows .line > b { font: 400 .8125rem ui-monospace, monospace; max-width: 100%; }
 .rows > .unseen .name { font-weight: 700; }
-.dot {
-  position: absolute; left: .3rem; top: .8rem; padding: .25rem; border-radius: 50%; background: var(--accent);
-}
+.dot { position: absolute; left: .3rem; top: .8rem; padding: .25rem; border-radius: 50%; background:
+  var(--accent); }
 .rows > li > .note, .rows > li > a.hint { grid-column: 2; margin: 0; }
 .rows > li > a.hint { min-width: 6rem; }
 .rows > li > .end { display: flex; align-items: center; align-self: start; gap: .5rem; min-height: 1.6rem; }
@@ -12455,50 +12457,37 @@ a.mark:hover, .name:hover { text-decoration: underline; }
 .of-note h1, .of-note h2, .of-note h3 { font-size: 1.05rem; margin: 1.2rem 0 .4rem; }
 .of-note ul, .of-note ol { padding-left: 1.4rem; }
 .of-note blockquote { padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft); }
-.keys { color: inherit; margin: auto; }
-.check.hint { padding: 0 1rem .3rem; }
+.keys { color: inherit; margin: auto; } .check.hint { padding: 0 1rem .3rem; }
 .projects > li { grid-template-columns: minmax(0, 1fr) 6.5rem; }
 .projects .line { display: grid; grid-template-columns: 1rem 1.25rem minmax(0, 2fr) 1fr 1fr; }
-.projects .name { justify-self: start; max-width: 100%; }
-.projects .line > b { white-space: normal; }
+.projects .name { justify-self: start; max-width: 100%; } .projects .line > b { white-space: normal; }
 .projects .marks { grid-column: 5; display: flex; gap: .35rem; min-width: 0; }
 .projects .hint { padding-left: 4rem; }
-.bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; }
-.bulk fieldset { margin: 0; }
+.bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; } .bulk fieldset { margin: 0; }
 .bulk .field { display: flex; align-items: center; gap: .6rem; }
-.bulk .field > label { margin: 0; flex: none; }
-.bulk select, .bulk input { max-width: 16rem; }
+.bulk .field > label { margin: 0; flex: none; } .bulk select, .bulk input { max-width: 16rem; }
 html:not(:has([name=project]:checked)) .bulk, header nav .glyph, .of-note img { display: none; }
 @media (max-width: 44rem) {
-  html { scroll-padding-bottom: 7rem; }
-  html:has([name=project]:checked) { scroll-padding-bottom: 16rem; }
-  header nav {
-    position: fixed; inset: auto 0 0; z-index: 4; display: grid; grid-auto-flow: column;
+  html { scroll-padding-bottom: 7rem; } html:has([name=project]:checked) { scroll-padding-bottom: 16rem; }
+  header nav { position: fixed; inset: auto 0 0; z-index: 4; display: grid; grid-auto-flow: column;
     grid-auto-columns: minmax(0, 1fr); gap: 0; background: var(--card); border-top: var(--rule);
-    padding-bottom: env(safe-area-inset-bottom);
-  }
-  header nav a, .menu > summary {
-    font-size: .75rem; display: grid; justify-items: center; gap: .1rem; padding: .4rem 0;
-  }
-  header nav .glyph { display: block; }
-  .menu { position: static; margin: 0; }
+    padding-bottom: env(safe-area-inset-bottom); }
+  header nav a, .menu > summary { font-size: .75rem; display: grid; justify-items: center; gap: .1rem;
+    padding: .4rem 0; }
+  header nav .glyph { display: block; } .menu { position: static; margin: 0; }
   .menu > div { position: fixed; inset: auto .6rem calc(3.7rem + env(safe-area-inset-bottom)) auto; }
-  .menu a, .menu button { font-size: .9375rem; padding: .5rem .65rem; }
-  main { padding: 1rem .75rem 6rem; }
-  .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
-  .note iframe.tall { height: 75vh; }
+  .menu a, .menu button { font-size: .9375rem; padding: .5rem .65rem; } main { padding: 1rem .75rem 6rem; }
+  .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); } .note iframe.tall { height: 75vh; }
   .filters .field { flex: 1 1 7rem; }
   .filters:has(.field ~ .field ~ .field ~ .field ~ .field) .field:has(select) { flex-basis: 40%; }
   .list:not(.rows, .updates) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
   .updates .mark { white-space: normal; }
   .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding: .22rem 1rem .22rem 1.2rem; }
-  .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; }
-  .rows > li > .note { grid-column: 1 / -1; }
+  .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; } .rows > li > .note { grid-column: 1 / -1; }
   .rows > li > a.hint { grid-column: 1 / -1; text-align: right; }
   .rows:not(.projects) .name { flex: 0 0 calc(100% - 1.85rem); max-width: none; }
   .projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 1fr); min-width: 0; }
-  .projects .line > :is(b, .marks) { grid-column: 3; }
-}
+  .projects .line > :is(b, .marks) { grid-column: 3; } }
 """
 
 SCRIPT = """\
@@ -13616,8 +13605,7 @@ _ADD_PROJECTS = [("/projects/add", "Add projects")]
 def _show_lists(visit: Visit, here: str, title: str, lists: Sequence[dict[str, Any]], nothing: str,
                 pages: Sequence[tuple[str, str, str]], bar: Mapping[str, Any] | None = None,
                 below: Sequence[dict[str, Any]] = (), **values: Any) -> Page:
-    """A page of lists that can be narrowed; ``nothing``: what it says where they are empty; ``bar``: what
-    stands above them."""
+    """A page of lists that can be narrowed; ``nothing``: what it says if they are empty; ``bar``: above."""
     top = [bar] if bar else []
     end = {"pages": pages, "empty": "" if any(one["items"] for one in lists) else nothing}
     return visit.show(PAGE, here, title=title, sections=[*top, *lists, end, *below], **values)
@@ -14026,8 +14014,7 @@ def _error_of(visit: Visit, project: Project) -> str:
     return project.health.error or ""
 
 def _possible_changes(visit: Visit) -> Mapping[str, Callable[[Project], dict[str, Any]]]:
-    """What can be changed of several projects at once, by its words: what returns a member of the project
-    after the change, as JSON."""
+    """What can be changed of several projects at once: by its words, what makes a member, as JSON."""
     def listed(field: str, id_: str, is_added: bool, project: Project) -> dict[str, Any]:
         others = [one for one in project.as_json("").get(field, ()) if one != id_]
         return {field: [*others, id_] if is_added else others}
@@ -14125,42 +14112,52 @@ def _place_field(hint: str, proposed: Sequence[str] = ()) -> Field:
 def _pins_to_import(visit: Visit) -> list[Pin]:
     """What a file, its text, or another service names, as the form says. Raises Invalid, TooMany."""
     form, context, account = visit.form, visit.context, visit.account
-    ask = functools.partial(context.ask, is_trusted=account.is_admin)       # type: ignore[call-arg]
     name, text = form.text("file.name"), form.text("file") or form.text("text") or form.text("name")
+    user, key, end = form.text("user").strip(), form.text("key").strip(), time.monotonic() + MINUTE
+    is_remote = bool(not text and (user or key))
+    def ask(request: Request) -> Answer:
+        if time.monotonic() > end:
+            raise ValueError("This takes more than a minute. Use the command import")
+        return context.ask(request, is_trusted=account.is_admin)        # type: ignore[call-arg]
     try:
-        if visit.pressed in ("server", "github"):
+        if is_remote:
             with context.turn(account.id):
-                at, what = visit.providers["github"], form.text("what")
-                return list(projects_at(read_web_address(form.text("server")), form.text("key"), ask) if (
-                    visit.pressed == "server") else repositories_of(
-                        form.text("user"), what, at, provider_token(visit.settings, at), ask))
+                at = visit.providers["github"]
+                return list(projects_at(form.text("server"), key, ask) if key else repositories_of(
+                    user, form.text("what"), at, provider_token(visit.settings, at), ask))
         if not text:
-            raise Invalid("Choose a file, or paste its text.")
+            raise Invalid(f"{name} is empty." if name else "Choose a file, or paste its text.")
+        if is_document(text):
+            _read_document(visit, text)     # says what is wrong
         return context.pins_in(account.id, name, text)
-    except (ValueError, ProviderError) as error:
-        what = "" if visit.pressed in ("server", "github") else name or "The text"
-        raise Invalid(f"{what} {error}.".strip()) from None
+    except (ValueError, ProviderError, LookupError) as error:
+        raise Invalid(f"{'' if is_remote else name or 'The text'} {error}.".strip()) from None
 
-def _import_forms(page: str, read: Button) -> list[dict[str, Any]]:
-    return [{"page": page, "has_file": True, "buttons": {"preview": read, "add": dataclasses.replace(
+def _read_document(visit: Visit, text: str) -> dict[str, Any]:
+    """The document, read in the helper. Raises as Helper does."""
+    with visit.context.turn(visit.account.id, at_once=1):
+        return visit.context.helper.run(read_document, text, wait=Helper.SECONDS)
+
+def _import_form(page: str, read: Button) -> dict[str, Any]:
+    return {"page": page, "has_file": True, "buttons": {"preview": read, "add": dataclasses.replace(
         read, label="")}, "groups": {"A file": [
             Field("file", "File", type="file", hint="An export, compose.yaml, package-lock.json, an SBOM, "
                   "OPML, files of nvchecker, Diun or Argus, a list of addresses and others, up to 1 MiB."),
             Field("text", "Or its text", type="textarea",
-                  more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"})]}},
-            {"page": page, "buttons": {"github": read}, "groups": {"GitHub": [
-                Field("user", "User"), Field("what", "Repositories", type="select", choices=[
-                    ("starred", "that the user has starred"), ("subscriptions", "that the user watches")]),
-                Field("only", "Only those with this in their name (optional)")]}},
-            {"page": page, "buttons": {"server": read}, "groups": {"newreleases.io or a releasetrack": [
-                Field("server", "API", HOSTED), Field("key", "API key", type="password")]}}]
+                  more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"})],
+        "Or what a user of GitHub": [Field("what", "Does", type="select", choices=[
+            ("starred", "has starred"), ("subscriptions", "watches")]), Field("user", "User"),
+            Field("only", "Only those with this in their name (optional)")],
+        "Or newreleases.io or a releasetrack": [
+            Field("server", "Address", HOSTED), Field("key", "API key", type="password")]}}
 
 @page_at("/projects/import")
 def import_page(visit: Visit) -> Page:
     """Track what a file, GitHub or another server names, with the versions as installed, after a preview."""
     form, ticked, page = visit.form, visit.form.texts("project"), f"{visit.root}/projects/import"
-    if document := next(filter(is_document, map(form.text, ("file", "text", "name"))), ""):
-        return _document_page(visit, document)
+    if text := next(filter(is_document, map(form.text, ("file", "text", "name"))), ""):
+        with contextlib.suppress(ValueError):       # which the form says
+            return _document_page(visit, text, _read_document(visit, text))
     def found_in(pins: Iterable[Pin]) -> list[ScanRow]:
         tracked = visit.store.projects.ids_by_key(visit.account.id)
         return scan_rows(visit.providers, tracked, [("", pin) for pin in pins])
@@ -14178,42 +14175,50 @@ def import_page(visit: Visit) -> Page:
             raise Invalid("Nothing there is a project that can be tracked.")
         return found
     items = {item.box: item for item in sorted(
-        (_scan_item(visit, row, ticked if form.texts("row") else None) for row in rows if row.provider),
+        (_scan_item(visit, row, ticked if form.texts("row") else None) for row in rows
+         if row.provider and row.outcome != "ignored"),
         key=lambda item: (not item.is_chosen, _TRACKED in item.marks))}
-    unknown = [Entry(row.name, about=row.reason) for row in rows if not row.provider][:_PREVIEW_LIMIT]
-    sections = _import_forms(page, Button("Preview", preview))
+    unknown = [Entry(row.name, about=row.reason or "a label says so") for row in rows
+               if not row.provider or row.outcome == "ignored"]
+    sections = [_import_form(page, Button("Preview", preview))]
     if items:
         shown = list(items.values())[:_PREVIEW_LIMIT]
-        sections = [{"intro": f"{pluralize(len(items), 'project')} found." + (
-            f" {_PREVIEW_LIMIT} are shown; track these and come again, or use the command import."
-            if len(items) > _PREVIEW_LIMIT else "")}, {
-            **_BULK, "items": shown, "hidden": [("row", item.box) for item in shown], "page": page,
-            "is_main": True, "fields": [dataclasses.replace(_place_field(""), value=form.text("place"))],
+        there = sum(_TRACKED in item.marks for item in items.values())
+        rest = f" {_PREVIEW_LIMIT} are shown; track these and come again, or use the command import."
+        counts = f"{len(items) - there:,} new, {there:,} tracked already, {len(unknown):,} not taken."
+        sections = [{"intro": counts + rest * (len(items) > _PREVIEW_LIMIT)}, {
+            **_BULK, "has_file": True, "items": shown, "hidden": [("row", item.box) for item in shown],
+            "page": page, "is_main": True, "fields": [
+                dataclasses.replace(_place_field(""), value=form.text("place"))],
             "buttons": {"record": Button(
                 "Track selected", lambda: _record_pins(visit, pins_of("project")))}}]
     if unknown:
-        sections.append({"fold": f"Not taken: {len(unknown)}", "items": unknown, "looks": "rows",
-                         "is_open": not items})
+        sections.append({"fold": f"Not taken: {len(unknown):,}", "items": unknown[:_PREVIEW_LIMIT],
+                         "looks": "rows", "is_open": not items or len(unknown) < 20})
     return visit.show(PAGE, "/projects", title="Import", crumbs=_TO_PROJECTS, sections=sections,
                       actions=[("/projects/import", "Import something else")] if items else [])
 
-def _document_page(visit: Visit, text: str) -> Page:
+def _document_page(visit: Visit, text: str, document: Mapping[str, Any]) -> Page:
     """What an export would add to the account, and a button that does."""
-    try:
-        plan = Plan(Call(visit.context, visit.account.id, (), {}), read_document(text), is_import=True)
-    except ValueError as error:
-        raise Invalid(f"The file {error}.") from None
+    with visit.context.turn(f"report of {visit.account.id}", at_once=1):
+        plan = Plan(Call(visit.context, visit.account.id, (), {}), document, is_import=True)
+    def count(*words: str) -> str:
+        found = Counter(step.outcome.replace("failed", "left out") for step in plan.steps)
+        return ", ".join(f"{found[one]:,} {word}" for one, word in zip(
+            ("add", "change", "same", "left out"), words)) + "."
     def add() -> None:
-        plan.perform()
-        counts = Counter(step.outcome for step in plan.steps)
-        raise SeeOther("/projects?sort=added", f"{counts['add']} added, {counts['same']} there already, "
-                                               f"{counts['left out'] + counts['failed']} left out.")
+        with visit.context.turn(f"report of {visit.account.id}", at_once=1):
+            plan.perform()
+        raise SeeOther("/projects?sort=added", count("added", "changed", "there already", "left out"))
+    steps = [step for step in plan.steps if step.outcome != "same"]
     items = [Entry(step.name, marks=[("plain", step.kind)], end=step.outcome, hints=[step.reason])
-             for step in plan.steps[:_PREVIEW_LIMIT]]
+             for step in steps[:_PREVIEW_LIMIT]]
     return visit.show(
-        PAGE, "/projects", title="Import", crumbs=_TO_PROJECTS, intro=f"{len(plan.steps):,} found",
-        items=items, looks="rows", hidden=[("text", text)], buttons={
-            "import": Button("Import", add), "preview": Button("", lambda: True),
+        PAGE, "/projects", title="Import", crumbs=_TO_PROJECTS, items=items, looks="rows",
+        intro=count("to add", "to change", "there already", "left out"), hidden=[("text", text)],
+        has_file=True, page=f"{visit.root}/projects/import",
+        actions=[("/projects/import", "Import something else")], buttons={
+            **({"import": Button("Import", add)} if steps else {}), "preview": Button("", lambda: True),
             "add": Button("", lambda: True)})
 
 def _record_pins(visit: Visit, pins: Sequence[Pin]) -> None:
@@ -14224,11 +14229,15 @@ def _record_pins(visit: Visit, pins: Sequence[Pin]) -> None:
     with visit.context.turn(f"report of {visit.account.id}", at_once=1):
         done = visit.context.inventory.record_scan(
             visit.account, place, "manual", [("", pin) for pin in pins], is_tracking=True, is_whole=False)
-    count = Counter(row.outcome for row in done)
+    added = sum(row.outcome == "added" for row in done)
+    recorded = sum(bool(row.pin.version or row.pin.digest) for row in done
+                   if row.outcome in ("added", "recorded"))
     left_out = next((f" {row.name}: {row.reason}" for row in done
                      if row.outcome in ("tracked", "not tracked") and row.reason), "")
-    raise SeeOther("/updates", f"Recorded {pluralize(count['recorded'] + count['added'], 'version')}, "
-                               f"added {pluralize(count['added'], 'project')}.{left_out}")
+    words = ", ".join(f"{word} {pluralize(count, what)}" for word, count, what in (
+        ("added", added, "project"), ("recorded", recorded, "version")) if count).capitalize()
+    words = words or "Nothing new: all of these are tracked already"
+    raise SeeOther("/projects?sort=added" if added else "/updates", f"{words}.{left_out}")
 
 def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> Entry:
     """A row of the preview: ticked where it was before, or at first where it is needed directly."""
@@ -14239,7 +14248,8 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> En
     marks += [("plain", "indirect")] if not row.pin.is_direct else []
     return Entry(row.pin.version or row.pin.digest[:19], name=row.name, path=f"/projects?q={quote(row.name)}",
                  box=box, is_chosen=row.pin.is_direct if ticked is None else box in ticked, marks=marks,
-                 icon=visit.icon_of(row.provider.id), end=row.pin.service, hints=[row.reason])
+                 icon=visit.icon_of(row.provider.id), end=row.pin.service, hints=[row.reason, *(
+                     ["with " + ", ".join(row.pin.options).replace("_", " ")] if row.pin.options else [])])
 
 def _added_summary(added: Sequence[str], tracked: Sequence[str]) -> str:
     """What became of the lines; the names of a few."""
@@ -14916,7 +14926,6 @@ def account_page(visit: Visit) -> Page:
 
 @page_at("/account/export", methods="GET")
 def export_page(visit: Visit) -> bytes:
-    """A file of what the account owns."""
     name = visit.query.one_of("format", *EXPORTS)
     visit.query.check()
     content_type, make = EXPORTS[name]
@@ -15203,7 +15212,6 @@ def status_page(visit: Visit) -> Any:
                 one.provider: one for one in sources if one.quota_left is not None}.values()]}])
 
 def _backup(visit: Visit) -> Any:
-    """A copy of the store, as an answer."""
     visit.require_password()
     path = f"{visit.store.database.path}.{make_id()}.download"
     try:
@@ -15416,7 +15424,7 @@ def _read_text(path: str) -> str:
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size > _SCAN_LIMIT:
             raise ValueError(f"is larger than {_SCAN_LIMIT // MIB} MiB")
-        return file.read(_SCAN_LIMIT).decode("utf-8", "replace")
+        return file.read(_SCAN_LIMIT).decode("utf-8-sig", "replace")
 
 def read_document_file(file: str) -> dict[str, Any]:
     """The document in a file, or from standard input. Raises Invalid."""
@@ -15427,8 +15435,7 @@ def read_document_file(file: str) -> dict[str, Any]:
         raise Invalid(f"{file} {words}; nothing was changed") from None
 
 def _files_of(path: str, own: Mapping[str, Reader]) -> Iterator[str]:
-    """The files in a folder that readers know by name; not links that lead out of it or hidden folders, but
-    for those of pipelines."""
+    """The files in a folder that readers know by name, without links out of it and most hidden folders."""
     root, count, known = os.path.realpath(path), 0, dict(own) | {row[0]: row[1] for row in READERS}
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(one for one in folders if one in _HIDDEN_FOLDERS
@@ -15709,24 +15716,27 @@ class Service(contextlib.AbstractContextManager["Service"]):
         seen = applied = ""
         file = self.settings.apply
         while not self.fetcher.stopping.wait(1):
-            with logged(f"apply {file}"):       # a bug costs this version of the file, not those to come
+            with logged(f"apply {file}"):
                 account, stamp = self._first_administrator(), "missing"
                 with contextlib.suppress(OSError):
                     stamp = "{0.st_mtime_ns} {0.st_ctime_ns} {0.st_size}".format(os.stat(file))
                 before, seen = seen, stamp
                 if not account or stamp == applied or stamp != before:
                     continue
-                applied = stamp
+                applied = stamp     # a bug costs this version of the file, not those to come
                 try:
                     plan = Plan(self.call(account.id, {}), read_document_file(file), environ=os.environ)
-                except Invalid as error:
-                    log.error("apply: %s", error)
+                    plan.perform()
+                except (Invalid, StoreUnavailable, TooMany) as error:
+                    log.error("apply: %s", printable(str(error)))
+                    applied = applied if isinstance(error, Invalid) else ""     # the others are tried again
                     continue
-                plan.perform()
                 self._context.applied = frozenset(plan.project_ids())
-                for step in plan.steps:
-                    if step.outcome != "same":
-                        log.info("apply: %s %s %s. %s", step.outcome, step.kind, step.name, step.reason)
+                for step in (step for step in plan.steps if step.outcome != "same"):
+                    words = f"{step.outcome} {step.kind} {step.name}" + (step.reason and f": {step.reason}")
+                    is_bad = step.outcome in ("left out", "failed")
+                    log.log(logging.WARNING if is_bad else logging.INFO, "apply: %s", printable(words))
+                log.info("apply: %s is as it says", file)
 
     def _scan(self) -> None:
         """Every hour record what is installed here, as the settings scan and docker say, for the first
@@ -15995,8 +16005,7 @@ _YES = switch("--yes", "do not ask for confirmation, as is done on a terminal")
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command. ``function``: of the attributes of an Invocation that its parameters name. What it returns
-    is printed by ``_show``."""
+    """A command. ``function``: of attributes of an Invocation, by name; ``_show`` prints what it returns."""
     about: str
     function: Callable[..., Any]
     own: tuple[Argument, ...] = ()
@@ -16037,14 +16046,9 @@ def _one_of(what: str, name: str, known: Mapping[str, Any]) -> Any:
                       + (did_you_mean(name, known) or f"; there are {there_are}"))
     return known[name]
 
-def _printable(text: str, kept: str = "") -> str:
-    """The text with control characters and line ends escaped, except for those in ``kept``."""
-    return "".join(one if one.isprintable() or one in kept else one.encode("unicode_escape").decode()
-                   for one in text)
-
 def _complain(error: Exception | str) -> None:
     _progress("")
-    print(f"releasetrack: {_printable(str(error))}", file=sys.stderr)
+    print(f"releasetrack: {printable(str(error))}", file=sys.stderr)
 
 def _progress(text: str) -> None:
     if sys.stderr.isatty():
@@ -16073,7 +16077,7 @@ def _text(value: Any, name: str = "") -> str:
         value = ", ".join(map(str, value))
     if isinstance(value, bool):
         return "yes" if value else "-"
-    return "-" if value in (None, "") else _printable(str(value))
+    return "-" if value in (None, "") else printable(str(value))
 
 def _show_table(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows below their headings, without empty columns; the widest are cut to the width of the terminal."""
@@ -16219,7 +16223,7 @@ class Invocation(contextlib.ExitStack):
             raise SettingError(f"nothing to change; expected a flag such as {row.example}")
         values = {name: getattr(self, name) for name in inspect.signature(row.function).parameters}
         if row.sure and not self.args.yes and sys.stdin.isatty():       # else it goes on, for scripts
-            print(_printable(row.sure.format(run=self)), "[y/N]", end=" ", file=sys.stderr, flush=True)
+            print(printable(row.sure.format(run=self)), "[y/N]", end=" ", file=sys.stderr, flush=True)
             if sys.stdin.readline().strip().lower() not in ("y", "yes"):
                 raise Invalid("nothing was changed")
         answer = row.function(**values)
@@ -16419,7 +16423,7 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> tu
     notes = changes_in_notes(one.note.message if one.note else "" for one in shown)
     for release, found in zip(shown, notes):
         lines.append(" ".join([f"\n{release.version}  {(release.date or '')[:10]}", *release.cve]))
-        lines += ["  " + ("- " if line.kind == "item" else "") + _printable(line.text) for line in found]
+        lines += ["  " + ("- " if line.kind == "item" else "") + printable(line.text) for line in found]
     if len(span.releases) > CHANGES_LIMIT:
         lines.append(f"\nThe newest {CHANGES_LIMIT:,} are listed.")
     return span.as_json(noted), *lines
@@ -16498,9 +16502,15 @@ def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
 def _carried_out(run: Invocation, plan: Plan, args: argparse.Namespace) -> None:
     """Print a plan but for what stays as it is, and do it unless that is not wanted."""
     steps = [step for step in plan.steps if step.outcome != "same"]
-    _show_rows([vars(step) for step in steps], args.json, "kind name outcome reason")
+    def show() -> None:
+        _show_rows([vars(step) for step in steps], args.json, "kind name outcome reason")
+    if not args.json:
+        show()
     if not args.dry_run:
         plan.perform(lambda left: _progress(f"{left} left"))
+        _progress("")
+    if args.json:       # programs ask what became of it
+        show()
     failed = (step for step in steps if step.outcome == "failed")
     for reason, (step, *more) in itertools.groupby(failed, lambda step: step.reason):
         run.complain(f"{step.kind} {step.name}{more and f' and {len(more):,} more' or ''}: {reason}")
@@ -16512,10 +16522,12 @@ def _carried_out(run: Invocation, plan: Plan, args: argparse.Namespace) -> None:
 _DRY_RUN = switch("--dry-run", "only print what would be done")
 
 @command(argument("file", "in TOML or JSON, as of 'export'; - for standard input"), _DRY_RUN,
-         switch("--prune", "remove what is in none of its lists"), _JSON)
+         switch("--prune", "remove projects, destinations and tags that a list of the file lacks"), _JSON)
 def apply_(run: Invocation, call: Call, args: argparse.Namespace) -> None:
     """Make an account be as a file says. Prints kind, name, outcome, reason of what differs.
-    Exit status: 0 nothing differs any more, 2 with --dry-run something does, 3 something was left out."""
+    The file is an export, or like the README's. What it does not name stays as it is, options too.
+    Exit status: 0 nothing differs any more, 1 the file cannot be read, 2 with --dry-run something differs,
+    3 something was left out or failed."""
     document = read_document_file(args.file)
     _carried_out(run, Plan(call, document, is_pruning=args.prune, environ=os.environ), args)
 
@@ -16523,6 +16535,8 @@ def apply_(run: Invocation, call: Call, args: argparse.Namespace) -> None:
                   default="json"), switch("--secrets", "JSON with the secrets of destinations"))
 def export(call: Call, args: argparse.Namespace) -> str:
     """Print all that an account owns: projects, options, tags, destinations, what is installed."""
+    if args.secrets and args.format != "json":
+        raise SettingError("--secrets is for --format json")
     return json.dumps(export_account(call, True), indent=2) if args.secrets else EXPORTS[args.format][1](call)
 
 @command(argument("file", "an export; a list of addresses, images or purls; a file of nvchecker, Argus, "
@@ -16535,40 +16549,52 @@ def export(call: Call, args: argparse.Namespace) -> str:
          switch("--all", "with forks, and what only others need"), _PLACE,
          given_often("--tag", "add a tag to all", "TAG", default=[]), _DRY_RUN, _JSON)
 def import_(run: Invocation, service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Add projects from a file or another service. What is tracked already stays as it is.
+    """Add projects from a file or another service. What is tracked keeps its options; versions are recorded.
     Prints file, provider, name, version, outcome, reason; of an export kind, name, outcome, reason.
-    Exit status: 0 done, 1 nothing was done, 3 something could not be read, or not added."""
+    Exit status: 0 done, 1 nothing could be read, 2 with --dry-run an export differs, 3 some was left out."""
     pins, ask, place = list[tuple[str, Pin]](), service.fetcher.fetch, read_place(args.place)
-    is_export = [os.path.isfile(file) and is_document(_read_text(file)) for file in args.file]
-    if not (args.file or args.server or args.stars or args.watched) or any(is_export) and len(args.file) > 1:
-        raise SettingError("expected one export, or other files, --from, --stars or --watched")
-    if any(is_export):
-        call = service.call(account.id, {})
-        return _carried_out(run, Plan(call, read_document_file(args.file[0]), is_import=True), args)
-    with contextlib.closing(Helper()) as helper:
-        pins += scan_files(args.file, helper, run.complain, {}) if args.file else []
+    if not (args.file or args.server or args.stars or args.watched):
+        raise SettingError("expected a file, --from, --stars or --watched")
+    is_export = False
+    with contextlib.suppress(OSError, ValueError):      # which is said below
+        is_export = any(is_document(_read_text(file)) for file in args.file)
+    if is_export:
+        if len(args.file) > 1 or args.tag or args.place or args.server or args.stars or args.watched:
+            raise SettingError("an export is imported by itself; its tags and places stand in it")
+        plan = Plan(service.call(account.id, {}), read_document_file(args.file[0]), is_import=True)
+        return _carried_out(run, plan, args)
+    if args.file:
+        with contextlib.closing(Helper()) as helper:
+            pins += scan_files(args.file, helper, run.complain, {})
+    at = service.providers["github"]
+    sources = [repositories_of(user, what, at, provider_token(run.settings, at), ask) for user, what in (
+        (args.stars, "starred"), (args.watched, "subscriptions")) if user]
+    if args.server:
+        key = os.environ.get("RELEASETRACK_KEY", "").strip()
+        sources.append(projects_at(args.server, key, ask))
     try:
-        if args.server:
-            key = os.environ.get("RELEASETRACK_KEY", "")
-            pins += (("", pin) for pin in projects_at(read_web_address(args.server), key, ask))
-        for user, what in ((args.stars, "starred"), (args.watched, "subscriptions")):
-            at = service.providers["github"]
-            found = repositories_of(user, what, at, provider_token(run.settings, at), ask) if user else ()
-            pins += (("", pin) for pin in found)
-    except (ProviderError, ValueError) as error:
-        raise Invalid(f"{error}; nothing was added") from None
-    pins = [(file, dataclasses.replace(pin, options={**pin.options, "tags": [
-        *pick(list, pin.options, "tags"), *args.tag]})) for file, pin in pins]
+        for pin in itertools.chain(*sources):
+            pins.append(("", pin))
+    except (ProviderError, ValueError, LookupError) as error:
+        run.complain(f"{error}; {'only what came before it is taken' if pins else 'nothing was added'}")
+        if not pins:
+            run.status = 1
+            return
+    pins = [(file, dataclasses.replace(pin, options={**pin.options, **drop_empty(tags=[
+        *pick(list, pin.options, "tags"), *args.tag])})) for file, pin in pins]
     tracked = run.store.projects.ids_by_key(account.id)
-    rows = scan_rows(service.providers, tracked, pins) if args.dry_run else []
+    rows = [dataclasses.replace(row, outcome="to add") if row.outcome == "not tracked" and (
+        row.pin.is_direct or args.all) else row for row in scan_rows(
+            service.providers, tracked, pins if args.dry_run else ())]
     for number in range(0, 0 if args.dry_run else len(pins), 50):
         _progress(f"{len(pins) - number} left to add")
         rows += service.inventory.record_scan(
             account, place, "manual", pins[number:number + 50], is_tracking=True, with_indirect=args.all,
             is_whole=False)
+    _progress("")
     _show_rows([row.as_json() for row in rows], args.json, "file provider* name* version* outcome* reason*")
-    if left := [row for row in rows if row.outcome == "not tracked" and row.reason and not args.dry_run]:
-        run.complain(f"{pluralize(len(left), 'row')} not added: {left[0].reason}")
+    if left := [row for row in rows if row.reason and row.outcome in ("not tracked", "unknown")]:
+        run.complain(f"{pluralize(len(left), 'row')} left out, as {left[0].name}: {left[0].reason}")
 
 _SINCE = argument("--since", "only those since a time in UTC, or since 24h or 7d ago", "TIME", _instant,
                   default=0.0)
@@ -16636,7 +16662,7 @@ def destination_test(run: Invocation, service: Service, account: Account, args: 
         new_destination(account.id, args.kind), name="test")
     tried = changed_destination(run.call, before)
     request, reply, error = service.courier.try_out(tried, account, *sample_event(account))
-    print(_printable(request + (f"\n\n-- {reply}" if reply else ""), "\n"))
+    print(printable(request + (f"\n\n-- {reply}" if reply else ""), "\n"))
     if error:
         raise Invalid(f"{args.kind} {tried.name}: {error}")
 
@@ -16686,7 +16712,7 @@ def deliveries_show(run: Invocation, args: argparse.Namespace) -> tuple[Any, ...
     entry, outbox = run.delivery_at(args.id).as_json(), run.store.outbox
     attempts, sent = [attempt.as_json() for attempt in outbox.attempts(args.id)], outbox.last_sent(args.id)
     return (entry | {"attempts": attempts, "sent": sent}, entry,
-            [{"": "attempt"} | attempt for attempt in attempts], _printable(f"\n{sent}", "\n"))
+            [{"": "attempt"} | attempt for attempt in attempts], printable(f"\n{sent}", "\n"))
 
 @command(argument("id", "one, and what was sent together with it", nargs="?"),
          switch("--failed", "all of --destination whose last attempt failed"), *_RANGE)
@@ -16701,26 +16727,15 @@ def deliveries_resend(run: Invocation, account: Account, args: argparse.Namespac
                       f"{timestamp(entry.next_attempt_at)}")
     return str(count)
 
-@command(_PROVIDER, _NAME, _JSON)
-def fetch(completed: Settings, args: argparse.Namespace) -> tuple[Any, ...]:
+@command(_PROVIDER, _NAME, columns="date* version* is_prerelease* cve* note+")
+def fetch(completed: Settings, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Print a provider's releases of a project, newest first. Nothing is stored."""
-    provider, name, _ = project_at(
-        providers_with(completed.provider), args.provider, args.name, is_typed=True)
-    fetcher, token = Fetcher(completed), provider_token(completed, provider)
-    try:
-        listing = releases_of(provider, name, fetcher.fetch, token)
-    except TokenRefused as refused:
-        _complain(refused)
-        listing = releases_of(provider, name, fetcher.fetch)
-    assert listing      # the requests were not conditional
-    facts, rows = list[dict[str, Any]](), list[dict[str, Any]]()
-    for one in listing.releases:
-        note = one.note or Note("", "", page_of(provider, name, one.version))
-        facts.append({"version": one.version, "date": one.date, "is_prerelease": one.is_prerelease,
-                      "cve": one.cve, "note": note.as_json()})
-        marks = ["pre-release"] * one.is_prerelease + list(one.cve)
-        rows.append({"date": one.date, "version": one.version, "marks": " ".join(marks)})
-    return facts, rows
+    known = providers_with(completed.provider)
+    provider, name, _ = project_at(known, args.provider, args.name, is_typed=True)
+    listing = releases_of(provider, name, Fetcher(completed).fetch, provider_token(completed, provider))
+    return [{"date": one.date, "version": one.version, "is_prerelease": one.is_prerelease, "cve": one.cve,
+             "note": (one.note or Note("", "", page_of(provider, name, one.version))).as_json()}
+            for one in (listing.releases if listing else ())]
 
 @command(columns="")
 def providers_(completed: Settings) -> list[dict[str, Any]]:
@@ -16862,16 +16877,6 @@ COMMANDS |= {
          argument("--search", "only with these words in name, version or note", "TEXT"),
          argument("--limit", "at most so many (default 20)", "N", _whole(1, 999_999), default=20)),
         columns="date provider project version cve is_prerelease is_unread"),
-    "webhook add": Command(
-        "Create a webhook, and print its signing secret. 'destination add' has more options.",
-        lambda call: add_destination(call, "webhook").secret, (
-            argument("name", "a label for the webhook"),
-            argument("settings", "where requests are sent", read="url={}".format, action="append",
-                     metavar="URL"),
-            given_often("--header", "a header; - reads it from standard input", "'K: V'",
-                        read="header={}".format, dest="settings"),
-            given_often("--field", "a field of a custom body", "'K=TEMPLATE'", read="field={}".format,
-                        dest="settings"))),
     "destination kinds": Command(
         "List the kinds of destination, and their settings, of which some are required.",
         lambda: [{"kind": id_, "setting": field.name,
@@ -16901,8 +16906,7 @@ COMMANDS |= {
 }
 
 class _Parser(argparse.ArgumentParser):
-    """The parser of a group of commands, or of one: its arguments are made when it is used, as those of all
-    would take long."""
+    """The parser of a group of commands, or of one, with arguments made when used: those of all take long."""
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words, name = list(args), self.get_default("command")
         if name:
@@ -16914,7 +16918,7 @@ class _Parser(argparse.ArgumentParser):
         found, rest = super().parse_known_args(words, namespace)
         if rest:
             alike = did_you_mean(rest[0], self._option_string_actions) if rest[0].startswith("-") else ""
-            self.error(f"unknown argument: {_printable(' '.join(rest))[:200]}{alike}")
+            self.error(f"unknown argument: {printable(' '.join(rest))[:200]}{alike}")
         return found, rest
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -16922,7 +16926,7 @@ class _Parser(argparse.ArgumentParser):
             self.error(f"there is no command {value}{did_you_mean(value, known)}")
 
     def error(self, message: str) -> Any:
-        self.exit(2, f"releasetrack: {_printable(message)}; see {self.prog} --help\n")
+        self.exit(2, f"releasetrack: {printable(message)}; see {self.prog} --help\n")
 
 def _add_arguments(parser: _Parser, name: str) -> None:
     """Add those of a command. Only ``serve`` lists all settings."""
@@ -16959,7 +16963,6 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status."""
     args = make_parser().parse_args(sys.argv[1:] if argv is None else argv)
     try:
         if any("\udc80" <= letter <= "\udcff" for word in argv or sys.argv[1:] for letter in word):

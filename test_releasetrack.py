@@ -10347,7 +10347,7 @@ def test_export_as_csv_and_opml(world):
     answer = world.visitor().get("/account/export?format=opml")
     assert answer.headers["Content-Disposition"] == 'attachment; filename="releasetrack.opml"'
     assert [(pin.name, pin.options) for pin in rt.pins_in("feeds.opml", answer.text, {})] == [
-        ("https://github.com/o/app/releases.atom", {"tags": ["Home"]}), ("https://github.com/o/app/releases.atom", {"tags": ["w\u00f6rk & <more>"]})]
+        ("https://github.com/o/app/releases.atom", {"tags": ["Home", "w\u00f6rk & <more>"]})]
     assert world.visitor().ask("GET", "/account/export?format=x").status_int == 400
     assert Visitor(world, "").ask("GET", "/account/export?format=json").status_int == 303
 
@@ -10381,8 +10381,8 @@ def test_apply_makes_a_file_true_and_changes_nothing_else(world, tmp_path, monke
         "dockerhub\tlibrary/postgres\tremove\t-", "github\timmich-app/immich\tremove\t-", "ntfy\tphone\tremove\t-", "tag\thome\tremove\t-"]
 
 @pytest.mark.parametrize("document, words", [
-    ("projects = [", "is not TOML"), ('{"projects": [', "is not JSON"), ("projets = []", "did you mean projects?"), ("projects = 'a/b'", "must have projects as list"),
-    ("account = []", "must have account as dict"), ("releasetrack = 2", "has the format 2"), ('{"projects": ' + "[" * 9999 + "}", "is nested too deep")])
+    ("projects = [", "is not TOML"), ('{"projects": [', "is not JSON"), ("projets = []", "did you mean projects?"), ("projects = 'a/b'", "must have projects as a list"),
+    ("account = []", "must have account as a table"), ("releasetrack = 2", "has the format 2"), ('{"projects": ' + "[" * 9999 + "}", "is nested too deep")])
 def test_file_to_apply_that_is_broken_changes_nothing(world, tmp_path, document, words):
     (tmp_path / "x").write_text(document, "utf-8")
     before = everything(world.store)
@@ -10399,12 +10399,116 @@ def test_what_is_wrong_in_a_document_is_left_out_with_the_reason_and_nothing_is_
                          {"kind": "ntfy", "name": "b", "settings": {"topic": [["x"]]}}],
         "prune": True})
     assert [re.sub(r"(: .{24}).*", r"\1", line) for line in said] == [
-        "left out destination number 1: It must be an object.", "left out sms x: kind must be one of slac", "left out ntfy phone: token names the variable",
-        "left out ntfy b: topic must be a text, te", "left out project number 1: It must be an object.", "add github a/b", "left out project A/B: It stands there twice.",
+        "left out destination number 1: kind must be one of slac", "left out sms x: kind must be one of slac", "left out ntfy phone: token names the variable",
+        "left out ntfy b: topic must be a text, te", "left out project number 1: It must be a table, or t", "add github a/b", "left out project A/B: It is listed twice.",
         "left out project nope nope: provider is required, un", "left out pypi bottle: tagz is unknown (did you", "left out pypi flask: hold_days must be a whol",
-        "left out pypi x: tags must be a list of n", "left out pypi y: webhooks names none, whi", "left out pypi z: exclude_version_regexp[0",
+        "left out pypi x: tags must be a list of n", "left out pypi y: webhooks names none; the", "left out pypi z: exclude_version_regexp[0",
         "failed npm react: One of its destinations ", "left out prune everything: nothing is removed while"]
     assert [one.name for one in world.store.projects.search(world.account.id, "")] == ["a/b", "react"]
+
+def test_what_prune_removes(world):
+    phone = world.store.destinations.add(dataclasses.replace(rt.new_destination(world.account.id, "ntfy"), name="phone", settings=rt.read_settings("ntfy", [("topic", "t")])))
+    world.track("npm", "react", release("1.0"))
+    text = json.dumps({"releasetrack": 1, "prune": True, "projects": ["a/b"], "destinations": []})
+    assert carry_out(world, text, is_import=True) == ["add github a/b"], "import only adds"
+    assert carry_out(world, {"destinations": [{"kind": "ntfy", "name": "phone ", "settings": {"topic": "t"}}], "prune": True}) == [], "blanks at the end are no other name"
+    said = carry_out(world, {"projects": [{"name": "a/b"}, {"name": "c/d", "ntfy_topics": ["new"]}], "prune": True,
+                             "destinations": [{"kind": "ntfy", "name": "new", "settings": {"topic": "a"}}, {"kind": "ntfy", "name": "new", "settings": {"topic": "b"}}]})
+    assert "left out ntfy new: It is listed twice." in said and "left out prune everything: nothing is removed while something is left out" in said
+    world.service.config.set("quota", ["projects=2"])
+    said = carry_out(world, {"projects": ["a/b", "c/e"], "prune": True})
+    assert said[0].startswith("failed github c/e: An account may have at most") and len(said) == 3
+    assert all(line.startswith("failed") and line.endswith("nothing is removed when something failed") for line in said[1:])
+    assert {one.name for one in world.store.projects.search(world.account.id, "")} >= {"react", "a/b"}
+    assert phone.name in {one.name for one in world.store.destinations.of_account(world.account.id, kind="ntfy")}
+
+def test_renamed_project_is_the_one_that_a_file_names(world):
+    project = world.track("github", "new/app", release("1.0"), note="mine")
+    sql(world.store, "UPDATE source SET former_name = 'Old/App' WHERE id = ?", project.source_id)
+    assert carry_out(world, {"projects": [{"name": "old/app", "note": "yours"}], "prune": True}) == ["change github old/app: note"]
+    assert [(one.id, one.note) for one in world.store.projects.search(world.account.id, "")] == [(project.id, "yours")]
+
+def test_installed_version_of_a_file_leaves_other_places(world):
+    world.track("dockerhub", "library/postgres", release("16.4"), installed=(
+        rt.Installation("nas", "16.5"), rt.Installation("vps", "16.1", "", "file"), rt.Installation("", "16.0")))
+    assert carry_out(world, {"projects": ["postgres:16.4"]}) == ["change dockerhub library/postgres: installed"]
+    project, = world.store.projects.search(world.account.id, "")
+    assert {(one.place, one.version) for one in project.installed} == {("nas", "16.5"), ("vps", "16.1"), ("", "16.4")}
+    assert carry_out(world, {"projects": [{"name": "postgres", "provider": "dockerhub", "installed": [{"version": "17.0", "place": "nas"}]}]})
+    project, = world.store.projects.search(world.account.id, "")
+    assert {(one.place, one.version) for one in project.installed} == {("nas", "17.0"), ("vps", "16.1")}, "a list has all"
+
+def test_list_of_addresses_says_nothing_of_what_runs(world, tmp_path):
+    world.track("dockerhub", "library/nginx", release("1.27"), installed=(rt.Installation("", "1.26"),))
+    (tmp_path / "list.txt").write_text("https://hub.docker.com/_/nginx\nhttps://hub.docker.com/_/redis\n", "utf-8")
+    assert [row["outcome"] for row in json.loads(world.command("import", str(tmp_path / "list.txt"), "--json")[1])] == ["tracked", "added"]
+    assert [one.version for project in world.store.projects.search(world.account.id, "") for one in project.installed] == ["1.26"]
+
+@pytest.mark.parametrize("document, words", [
+    ({"account": {"time_zone": 7}}, "time_zone must be"), ({"projects": [{"name": "a/b", "snoozed_until": "2020-01-01T00:00:00Z"}]}, "add github a/b"),
+    ({"destinations": [{"kind": "ntfy", "name": "n", "topic": "x"}]}, "topic belongs into settings"),
+    ({"destinations": [{"kind": "ntfy", "name": "n", "settings": {"topic": None}}]}, "topic must be a text"),
+    ({"destinations": [{"kind": "ntfy", "name": "n", "settings": {"topic": "t"}, "tags": ["a"], "without_tags": ["A"]}]}, "without_tags has a, as tags has"),
+    ({"destinations": [{"kind": "webhook", "name": "n", "settings": {"url": "https://h.example"}, "secret": "whsec_short"}]}, "secret must be whsec_"),
+    ({"destinations": [{"kind": "webhook", "name": "n", "settings": {"url": "https://h.example", "header": {"env": "NTFY_TOKEN"}}}]}, "header is not valid, with what"),
+])
+def test_what_a_document_may_not_say(world, document, words):
+    said = "\n".join(carry_out(world, document))
+    assert words in said and "tk_s" not in said
+
+@pytest.mark.parametrize("text, words", [
+    ('{"releasetrack": 1, "projects": ["a/\\ud800"]}', "is not JSON"), ("releasetrack = 1\naccount." + "a." * 1500 + "a = 1", "is nested too deep"),
+    ('{"projects": [' + ",".join(["1"] * 5001) + "]}", "has more than 5,000 projects")])
+def test_document_that_cannot_be_kept_is_refused(text, words):
+    with pytest.raises(ValueError, match=words):
+        rt.read_document(text)
+
+def test_only_documents_are_documents():
+    for text in ("\ufeff# mine\n\n  # and\nreleasetrack = 1", '\ufeff {\n"releasetrack": 1}', "projects = ['a/b']", "[[projects]]\nname = 'a/b'", "prune=true"):
+        assert rt.is_document(text) and rt.read_document(text)
+    for text in ("\n" * 5000 + "x", "#\n" * 5000 + "x", '[x]\nsource = "github"', "projects: []", '{"version": 2}', "https://github.com/projects/x"):
+        assert not rt.is_document(text)
+
+@pytest.mark.parametrize("answer", [[], None, 7, {"projects": ["text", 7, None, {"tags": [{}]}], "total_pages": 1}, {"projects": [], "total_pages": "x"},
+                                    {"projects": None}, {"projects": [{"name": "a/\ud800", "provider": "github"}]}, "<html>"])
+def test_server_that_lies_about_projects_costs_a_line(world, listen, monkeypatch, answer):
+    server = listen(lambda seen: (200, answer) if "projects" in seen.path else (200, {"tags": [], "x": [7, None]}))
+    monkeypatch.setenv("RELEASETRACK_KEY", "k")
+    status, out, err = world.command("import", "--from", server.url)
+    assert status in (0, 1, 3) and err.count("\n") <= 1 and "Traceback" not in out + err
+    page = world.visitor().send("/projects/import", {"do": "preview", "server": server.url, "key": "k"})
+    assert page.status_int in (200, 400) and page.html.select("main form")
+
+@pytest.mark.parametrize("answer", [{"message": "x"}, [None, "x", 7], 7])
+def test_forge_that_lies_about_stars_costs_a_line(world, listen, answer):
+    server = listen(lambda seen: (200, answer))
+    status, out, err = world.command("import", "--stars", "me", "--provider", f"github=github:{server.url}")
+    assert status in (1, 3) and "Traceback" not in out + err and err.count("\n") == 1
+
+def test_key_of_another_server_goes_nowhere_else(world, listen, monkeypatch):
+    other = listen(lambda seen: (200, {"tags": [], "projects": [], "total_pages": 1}))
+    first = listen(lambda seen: (302, {}, {"Location": other.url.replace("127.0.0.1", "localhost") + seen.path}))
+    monkeypatch.setenv("RELEASETRACK_KEY", "nr_PLANTED\n")
+    err = world.command("import", "--from", first.url)[2]
+    assert other.seen and not any("x-key" in {name.lower() for name in seen.headers} for seen in other.seen)
+    assert all(seen.headers.get("x-key") == "nr_PLANTED" for seen in first.seen) and "PLANTED" not in err
+    monkeypatch.setenv("RELEASETRACK_KEY", "nr_PL\u00c4NTED")
+    assert "PL" not in world.command("import", "--from", first.url)[2].replace("releasetrack", "")
+
+def test_import_keeps_what_was_read_before_a_server_failed(world, listen, monkeypatch):
+    page = {"projects": [{"provider": "npm", "name": "react"}], "total_pages": 3}
+    server = listen(lambda seen: (500, {}) if "page=2" in seen.path else (200, page if "projects" in seen.path else {"tags": []}))
+    monkeypatch.setenv("RELEASETRACK_KEY", "k")
+    status, out, err = world.command("import", "--from", server.url)
+    assert status == 3 and "only what came before it is taken" in err and "added" in out
+    assert [one.name for one in world.store.projects.search(world.account.id, "")] == ["react"]
+
+def test_guest_chooses_no_path_at_a_forge(world, listen):
+    server = listen(lambda seen: (200, []))
+    world.service.config.set("provider", [f"github=github:{server.url}"])
+    guest = Visitor(world, add_account(world).email)
+    shown = guest.send("/projects/import", {"do": "preview", "user": "x", "what": "../../user/repos?visibility=private&x="})
+    assert "has no user" in alert_in(shown) and not server.seen
 
 def test_variables_are_for_who_runs_the_program(world, monkeypatch):
     monkeypatch.setenv("SECRET_OF_SERVER", "PLANTED")
@@ -10422,11 +10526,11 @@ def test_export_is_imported_on_the_page_after_a_preview(world, tmp_path):
         visitor = other.visitor()
         for page in (visitor.press(visitor.get("/projects/import"), "preview", text=exported), upload(visitor, "all.json", exported)):
             shown = text_of(page)
-            assert "8 found" in shown and "o/app" in shown and "typed again" in shown
+            assert "4 to add, 1 to change, 1 there already, 2 left out." in shown and "o/app" in shown and "typed again" in shown
         assert not other.store.projects.search(other.account.id, "")
         done = visitor.press(page, "import")
-        assert "4 added, 1 there already, 2 left out." in text_of(done) and len(other.store.projects.search(other.account.id, "")) == 2
-        assert "The file is not JSON" in text_of(visitor.ask("POST", "/projects/import", urllib.parse.urlencode({
+        assert "4 added, 1 changed, 1 there already, 2 left out." in text_of(done) and len(other.store.projects.search(other.account.id, "")) == 2
+        assert "The text is not JSON" in text_of(visitor.ask("POST", "/projects/import", urllib.parse.urlencode({
             "form_token": visitor.form_token, "do": "preview", "text": '{"releasetrack": 1,'}).encode()))
 
 def test_projects_of_another_server_are_imported_with_their_options(world, tmp_path, monkeypatch):
@@ -10439,18 +10543,21 @@ def test_projects_of_another_server_are_imported_with_their_options(world, tmp_p
         assert len(rows) == 34 and {(row["name"], row["reason"]) for row in rows if row["outcome"] == "unknown"} == {
             (name, "a destination; its address cannot be read, so add it by hand") for name in ("hook", "phone")}
         assert not world.store.projects.search(world.account.id, "")
-        assert world.command("import", "--from", address, "--tag", "Moved")[0] == 0
+        assert world.command("import", "--from", address, "--tag", "Moved")[0] == 3      # for the destinations
+        places = [(one["place"], one["version"], one.get("digest")) for one in other.ask("GET", "/v1/projects/dockerhub/postgres")["installed"]]
+        assert [(one["place"], one["version"], one.get("digest")) for one in world.ask("GET", "/v1/projects/dockerhub/postgres")["installed"]] == places
+        assert len(places) == 3 and world.ask("GET", "/v1/projects/dockerhub/postgres")["notes_from"] is None
         mine, theirs = (one.ask("GET", "/v1/projects/github/o/app") for one in (world, other))
         same = ("email_notification", "exclude_prereleases", "exclude_version_regexp", "hold_days", "note", "skipped_version", "notify_level", "is_muted")
         assert {name: mine[name] for name in same} == {name: theirs[name] for name in same}
         names = {tag.id: tag.name for tag in world.store.tags.of_account(world.account.id)}
         assert {names[id_] for id_ in mine["tags"]} == {"Home", "w\u00f6rk & <more>", "Moved"} and len(world.store.projects.search(world.account.id, "")) == 32
-        page = world.visitor().send("/projects/import", {"do": "server", "server": address, "key": other.key})
-        assert "32 projects found" in text_of(page) and text_of(page).count("tracked already") == 32
+        page = world.visitor().send("/projects/import", {"do": "preview", "server": address + "/v1/", "key": other.key})
+        assert "0 new, 32 tracked already, 2 not taken." in text_of(page) and text_of(page).count("tracked already") == 33
         monkeypatch.setenv("RELEASETRACK_KEY", "wrong")
         assert "does not accept the API key; nothing was added" in world.command("import", "--from", address)[2]
         guest = Visitor(world, add_account(world).email)
-        assert "private address" in alert_in(guest.send("/projects/import", {"do": "server", "server": address, "key": other.key}))
+        assert "private address" in alert_in(guest.send("/projects/import", {"do": "preview", "server": address, "key": other.key}))
     for wrong, words in (("nonsense", "an address such as"), ("http://127.0.0.1:9", "refused the connection")):
         status, out, err = world.command("import", "--from", wrong, *MINE)
         assert (status, out) == (1, "") and words in err
@@ -10466,14 +10573,14 @@ def test_archived_repositories_are_not_imported_and_forks_only_if_wanted(world, 
     at = ("--provider", f"github=github:{server.url}")
     rows = json.loads(world.command("import", "--stars", "me", "--json", "--dry-run", *at)[1])
     assert [(row["name"], row["outcome"], row["reason"]) for row in rows] == [
-        (f"o/{name}{page}", *(("unknown", "archived") if name == "old" else ("not tracked", None))) for page in (1, 2) for name in ("p", "fork", "old")]
+        (f"o/{name}{page}", *(("unknown", "archived") if name == "old" else ("not tracked" if name == "fork" else "to add", None))) for page in (1, 2) for name in ("p", "fork", "old")]
     assert [seen.path for seen in server.seen] == ["/api/v3/users/me/starred?per_page=100", "/api/v3/user/7/starred?per_page=100&page=2"]
-    assert world.command("import", "--watched", "me", "--tag", "stars", *at)[0] == 0
+    assert world.command("import", "--watched", "me", "--tag", "stars", *at)[::2] == (3, "releasetrack: 2 rows left out, as o/old1: archived\n")
     assert "/users/me/subscriptions?" in server.seen[-2].path or "/users/me/subscriptions?" in server.seen[2].path
     found = world.store.projects.search(world.account.id, "o/")
     assert sorted(one.name for one in found) == ["o/p1", "o/p2"] and all(one.tags for one in found)
-    assert world.command("import", "--stars", "me", "--all", *at)[0] == 0 and len(world.store.projects.search(world.account.id, "o/")) == 4
-    for user, words in (("nobody", "has no user nobody"), ("../x", "is no name of a user"), ("a b", "is no name")):
+    assert world.command("import", "--stars", "me", "--all", *at)[0] == 3 and len(world.store.projects.search(world.account.id, "o/")) == 4
+    for user, words in (("nobody", "has no user 'nobody'"), ("../x", "has no user '../x'"), ("a b", "has no user")):
         status, out, err = world.command("import", "--stars", user, *at)
         assert (status, out) == (1, "") and words in err and "nothing was added" in err
     server.answer = 500
@@ -10486,8 +10593,11 @@ LISTS: list[tuple[str, str, list[tuple[str, str, dict[str, Any]]]]] = [     # a 
         ("o/a", "", {"exclude_version_regexp": [{"value": "^v", "inverse": True}], "exclude_prereleases": True})]),
     ("nvchecker.toml", '[x]\nsource = "github"\ngithub = "o/a"\ninclude_regex = "v.*"\nexclude_regex = ".*rc"', [
         ("o/a", "", {"exclude_version_regexp": [{"value": "^(?:.*rc)$"}, {"value": "^(?:v.*)$", "inverse": True}]})]),
-    ("f.opml", '<outline text="Tools"><outline xmlUrl="https://github.com/o/a/releases.atom"/></outline>', [
-        ("https://github.com/o/a/releases.atom", "", {"tags": ["Tools"]})]),
+    ("f.opml", '<outline text="Tools"><outline xmlUrl="https://github.com/o/a/releases.atom"/><outline text="In"><outline '
+     'xmlUrl="https://github.com/o/b/tags.atom"></outline></outline></outline><outline xmlUrl="https://github.com/o/c/tags.atom"/>'
+     '<outline text="Too"><outline xmlUrl="https://github.com/o/a/releases.atom"/></outline>', [
+         ("https://github.com/o/a/releases.atom", "", {"tags": ["Tools", "Too"]}), ("https://github.com/o/b/tags.atom", "", {"tags": ["In"]}),
+         ("https://github.com/o/c/tags.atom", "", {})]),
     ("url-watches.json", json.dumps({"watching": {"1": {"url": "https://github.com/o/a/releases", "tags": ["t", "u"]}}, "settings": {"application": {"tags": {"t": {"title": "Apps"}}}}}), [
         ("https://github.com/o/a/releases", "", {"tags": ["Apps"]})]),
     ("", json.dumps({"00000000-0000-4000-8000-000000000001": {"url": "https://github.com/o/a", "tags": []}}, indent=1), [("https://github.com/o/a", "", {})]),
@@ -10504,7 +10614,7 @@ def test_list_of_another_tool_is_imported_once(world, tmp_path):
     (tmp_path / "nvchecker.toml").write_text('[__config__]\noldver = "old.json"\n[app]\nsource = "github"\ngithub = "o/a"\nexclude_regex = ".*rc.*"\n[x]\nsource = "cmd"\n', "utf-8")
     (tmp_path / "old.json").write_text(json.dumps({"version": 2, "data": {"app": {"version": "1.2"}}}), "utf-8")
     words = ("import", str(tmp_path / "nvchecker.toml"), "--tag", "moved", "--place", "nas")
-    assert [(row["name"], row["outcome"]) for row in json.loads(world.command(*words, "--json", "--dry-run")[1])] == [("o/a", "not tracked"), ("x", "unknown")]
+    assert [(row["name"], row["outcome"]) for row in json.loads(world.command(*words, "--json", "--dry-run")[1])] == [("o/a", "to add"), ("x", "unknown")]
     assert not world.store.projects.search(world.account.id, "")
     assert [row["outcome"] for row in json.loads(world.command(*words, "--json")[1])] == ["added", "unknown"]
     found = world.ask("GET", "/v1/projects/github/o/a")
@@ -10516,7 +10626,7 @@ def test_list_of_another_tool_is_imported_once(world, tmp_path):
 def test_labels_of_containers_say_how_a_project_is(world, tmp_path):
     labels = {"releasetrack.level": "minor", "releasetrack.tags": "home, db", "releasetrack.notes": "none", "diun.exclude_tags": "rc"}
     def scanned(**labels: str) -> list[rt.ScanRow]:
-        place = tmp_path / "_".join(labels)
+        place = tmp_path / str(len("".join(labels)))
         with engine(place, engine_of({"RepoDigests": ["postgres@sha256:" + "1" * 64]}, Image="postgres:16.4", Labels={
                 name.replace("_", "."): text for name, text in labels.items()})):
             return world.service.inventory.record_scan(world.account, "nas", "container", rt.scan_docker(str(place), print), is_tracking=True)
@@ -10533,6 +10643,17 @@ def test_labels_of_containers_say_how_a_project_is(world, tmp_path):
     assert project["notify_level"] == "minor" and len(project["tags"]) == 2 and "exclude_version_regexp" not in project, "ours hold, others say how it begins"
     assert [row.outcome for row in scanned(releasetrack_ignore="true")] == ["ignored"] and not world.ask("GET", "/v1/projects/dockerhub/postgres").get("installed")
     assert "notify_level must be" in scanned(releasetrack_level="loud")[0].reason
+    project_id = world.ask("GET", "/v1/projects/dockerhub/postgres")["id"]
+    world.ask("DELETE", f"/v1/projects/{project_id}")
+    row, = scanned(releasetrack_level="loud", diun_include_tags="(")
+    assert row.outcome == "added" and "without its options: notify_level must be" in row.reason, "a wrong label costs the label"
+
+def test_labels_of_an_image_do_not_decide(tmp_path):
+    image = {"RepoDigests": ["o/app@sha256:" + "1" * 64], "Config": {"Labels": {"releasetrack.ignore": "true", "releasetrack.level": "major"}}}
+    for labels, options in (({"releasetrack.ignore": "true", "releasetrack.level": "minor"}, {"notify_level": "minor"}), ({"releasetrack.ignore": "yes"}, {"ignore": True})):
+        place = tmp_path / str(len(labels))
+        with engine(place, engine_of(image, Image="o/app:1", Labels=labels)):
+            assert [pin.options for _, pin in rt.scan_docker(str(place), print)] == [options]
 
 # == pages =====================================================================
 
@@ -12992,19 +13113,24 @@ def test_files_are_read_after_a_preview(world, visitor):
     text = "services:\n  db:\n    image: postgres:16.4\n  web:\n    image: nginx:1.27.3\n  mine:\n    image: ./x\n"
     for page in (visitor.press(visitor.get("/projects/add"), "add", name=text), visitor.press(visitor.get("/projects/import"), "preview", text=text)):
         shown = text_of(page)
-        assert "2 projects found" in shown and "tracked already" in shown and "Not taken: 1 ./x no provider has it" in shown
+        assert "1 new, 1 tracked already, 1 not taken." in shown and "Not taken: 1 ./x no provider has it" in shown
     visitor.press(visitor.get("/projects/add"), "add", name="postgres:16.5")        # tracked already
     assert [one["version"] for one in world.ask("GET", "/v1/projects/dockerhub/postgres")["installed"]] == ["16.5"]
     page = upload(visitor, "compose.yaml", text)
-    assert page.status_int == 200 and "2 projects found" in page.text
+    assert page.status_int == 200 and "1 new, 1 tracked already, 1 not taken." in page.text
     ticked = [html.unescape(value) for value in re.findall(r'name="project" value="([^"]+)"', page.text)]
     assert [[*json.loads(one).values()] for one in ticked] == [["dockerhub", "library/nginx", "1.27.3", "", True, {}], ["dockerhub", "library/postgres", "16.4", "", True, {}]]
     page = visitor.press(visitor.get("/projects/import"), "preview", text=text)
     for fields, words in [({"project": ticked, "place": "x" * 101}, "Place must be"), ({"project": []}, "Select at least one.")]:
         again = visitor.press(page, "record", 400, **fields)
-        assert words in again.text and "2 projects found" in again.text, "the preview stays"
+        assert words in again.text and "1 new, 1 tracked already" in again.text, "the preview stays"
     done = visitor.press(page, "record", project=ticked, place="nas")
-    assert "Recorded 2 versions, added 1 project." in done.text and "16.4 \u2192 16.5" in text_of(done)
+    assert "Added 1 project, recorded 2 versions." in done.text and "16.4 \u2192 16.5" in text_of(visitor.get("/updates"))
+    page = visitor.press(visitor.get("/projects/import"), "preview", text="https://hub.docker.com/_/nginx")
+    assert "Nothing new: all of these are tracked already." in visitor.press(page, "record", project=filled_in(page, "project")).text
+    assert "empty.txt is empty." in upload(visitor, "empty.txt", "").text
+    page = visitor.press(visitor.get("/projects/add"), "add", name="releasetrack = 1\nprojects = ['q/r']")
+    assert "1 added" in visitor.press(page, "import").text and world.store.projects.search(world.account.id, "q/r"), "pasted into the other page"
     nested = b"".join(b"--x\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n" for _ in range(2000))
     assert visitor.ask("POST", "/login", nested, Content_Type="multipart/form-data; boundary=x").status_int == 403
     for wrong in ("[]", "{", "[" * 9000, "[1,2,3,4]", '{"name":1}', '{"provider":"x","name":"y"}', "7"):
@@ -13483,7 +13609,7 @@ def test_serve_starts_again_as_a_module_where_it_can(tmp_path, file, flags, is_m
 
 def test_serve_tracks_a_project_and_sends_webhooks_of_its_releases(serve, db, forge, listen):
     key, receiver = first_key(db), listen(204)
-    secret = command("webhook", "add", "--account", "me@example.org", "mine", receiver.url, "--db", db, "--header", "X-Token: abc")[1].strip()
+    secret = command("destination", "add", "webhook", "mine", "--account", "me@example.org", "--set", f"url={receiver.url}", "--db", db, "--set", "header=X-Token: abc")[1].strip()
     forge.publish("o/p", "1.0", "1.1-rc1", prerelease=False)
     process = serve("--provider", forge.flag, "--poll-interval", "1", "--brand", "Acme")
     api = Client(process.address, key)
@@ -13550,7 +13676,7 @@ def test_next_process_repeats_what_an_ended_or_killed_one_was_doing(serve, db, f
     kills, random_ = int(os.environ.get("RELEASETRACK_TEST_KILLS", "20")), random.Random(7)
     receiver = listen(lambda seen: time.sleep(0.008) or 204)
     first_key(db)
-    command("webhook", "add", "--account", "me@example.org", "mine", receiver.url, "--db", db)
+    command("destination", "add", "webhook", "mine", "--account", "me@example.org", "--set", f"url={receiver.url}", "--db", db)
     names = [f"o/p{n}" for n in range(6)]
     flags = ("--provider", forge.flag, "--poll-interval", "1", "--retry-first", "0.1", "--host-limit", "4")
     for name in names:
@@ -13966,7 +14092,7 @@ def docker_registry(tmp_path) -> Iterator[tuple[str, Callable[..., None]]]:
 @pytest.mark.slow
 def test_container_registry_is_tracked_from_push_to_webhook(serve, db, docker_registry, listen):
     (address, push), key, receiver = docker_registry, first_key(db), listen(204)
-    command("webhook", "add", "--account", "me@example.org", "mine", receiver.url, "--db", db)
+    command("destination", "add", "webhook", "mine", "--account", "me@example.org", "--set", f"url={receiver.url}", "--db", db)
     push("1.0.0", "2026-01-02T03:04:05Z")
     process = serve("--provider", f"home=oci:http://{address}", "--poll-interval", "1")
     api = Client(process.address, key)
@@ -13989,7 +14115,7 @@ def test_images_of_a_compose_file_are_sent_with_the_notes_of_their_repositories(
     """Twelve images, whose labels stand where tools put them; two are known by the table, one has no label."""
     (address, push), key = docker_registry, first_key(db)
     hook, phone = listen(204), listen((200, {}))
-    command("webhook", "add", "--account", "me@example.org", "mine", hook.url, "--db", db)
+    command("destination", "add", "webhook", "mine", "--account", "me@example.org", "--set", f"url={hook.url}", "--db", db)
     command("destination", "add", "--account", "me@example.org", "ntfy", "phone", "--set", "topic=releases", "--set", f"server={phone.url}", "--db", db)
     apps = {f"me/app{number}": (f"o/app{number}", place) for number, place in enumerate(("index", "descriptor", "manifest", "config") * 2)}
     apps |= {"library/redis": ("redis/redis", ""), "mirror/caddy": ("caddyserver/caddy", "descriptor"), "me/fork": ("o/app0", "config"), "me/none": ("", "")}
@@ -14307,8 +14433,8 @@ def test_fetch_prints_releases_without_a_store(forge, tmp_path):
     forge.publish("acme/app", "v1.0", body="Fixes CVE-2026-12345")
     forge.publish("acme/app", "v2.0-rc1")
     db = ("--db", str(tmp_path / "none.db"), "--provider", forge.flag)
-    assert command("fetch", "forge", "acme/app", *db) == (0, "2026-03-01T10:01:00Z\tv2.0-rc1\tpre-release\n"
-                                                             "2026-03-01T10:00:00Z\tv1.0\tCVE-2026-12345\n", "")
+    assert command("fetch", "forge", "acme/app", *db) == (0, "2026-03-01T10:01:00Z\tv2.0-rc1\tyes\t-\n"
+                                                             "2026-03-01T10:00:00Z\tv1.0\t-\tCVE-2026-12345\n", "")
     newest, oldest = json.loads(command("fetch", "forge", "acme/app", "--json", *db)[1])
     assert (newest["version"], newest["date"], newest["is_prerelease"], newest["cve"]) == ("v2.0-rc1", "2026-03-01T10:01:00Z", True, [])
     assert (oldest["cve"], oldest["is_prerelease"]) == (["CVE-2026-12345"], False)
@@ -14319,7 +14445,7 @@ def test_fetch_prints_releases_without_a_store(forge, tmp_path):
 def test_projects_added_checked_listed_and_news_sent(world, forge, listen):
     hook = listen()
     ok(world, "config", "set", "provider", forge.flag)
-    ok(world, "webhook", "add", *MINE, "hook", hook.url)
+    ok(world, "destination", "add", *MINE, "webhook", "hook", "--set", f"url={hook.url}")
     forge.publish("acme/app", "v1.0")
     id_ = ok(world, "project", "add", *MINE, "forge", "acme/app")
     row, = listed_by(world, "project", "list", *MINE)
@@ -14361,10 +14487,10 @@ def test_log_level_given_to_a_command_is_used(world, caplog):
         assert world.command("check", *MINE, "github", "o/p", "--provider", "github=forgejo:http://127.0.0.1:1", *words)[0] == 3
         assert {one.levelname for one in caplog.records} == levels
 
-def test_webhook_add_sends_headers_and_fields(world, listen):
+def test_added_webhook_sends_headers_and_fields(world, listen):
     hook = listen()
-    secret = ok(world, "webhook", "add", *MINE, "chat", hook.url, "--header", "X-Room: kitchen: 2", "--header", "-", "--field",
-                "text={project} {{x}} = {version}", "--field", "pre={is_prerelease}", stdin="Authorization: Bearer t\n")
+    secret = ok(world, "destination", "add", *MINE, "webhook", "chat", "--set", f"url={hook.url}", "--set", "header=X-Room: kitchen: 2", "--set", "header=-",
+                "--set", "field=text={project} {{x}} = {version}", "--set", "field=pre={is_prerelease}", stdin="Authorization: Bearer t\n")
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=\n", secret)
     ok(world, "destination", "test", *MINE, "webhook", "chat")
     seen, = hook.seen
@@ -14402,7 +14528,7 @@ MISTAKES = [
     ("project remove --account me@example.org forge acme/app",                      1, ["acme/app"]),
     ("check --account nobody@example.org",                                          1, ["nobody@example.org"]),
     ("check --account me@example.org forge",                                        2, ["NAME"]),
-    ("webhook add --account me@example.org x http://127.0.0.1 --header Host:x",     1, ["--header", "Host"]),
+    ("destination add webhook x --account me@example.org --set url=http://127.0.0.1 --set header=Host:x", 1, ["--set header", "Host"]),
     ("backup no-such-folder/copy.db",                                     1, ["no-such-folder/copy.db"]),
     ("backup copy.db --db no-such.db",                                    1, ["no-such.db"]),
     ("restore no-such.db",                                                1, ["no-such.db"]),
@@ -14573,7 +14699,7 @@ def test_destination_change_keeps_what_it_does_not_name(world):
         assert shown() == before and destination(world, "ntfy", before["name"]).settings["token"] == "me:SECRETpassword", words
 
 def test_destination_secret_shown_and_reset(world):
-    secret = ok(world, "webhook", "add", *MINE, "hook", "http://127.0.0.1:9")
+    secret = ok(world, "destination", "add", *MINE, "webhook", "hook", "--set", "url=http://127.0.0.1:9")
     renewed = ok(world, "destination", "secret", *MINE, "hook", "--reset")
     assert renewed != secret and ok(world, "destination", "secret", "hook") == ok(world, "destination", "secret", *MINE, "webhook", "hook") == renewed
     status, out, err = world.command("destination", "secret", *MINE, "hook", "--reset")
@@ -15862,7 +15988,7 @@ def test_slow_clients_hold_nobody_up(serve, db, forge, listen, count, limits):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
     key, receiver, times = first_key(db), listen(204), list[float]()
-    command("webhook", "add", "--account", "me@example.org", "mine", receiver.url, "--db", db)
+    command("destination", "add", "webhook", "mine", "--account", "me@example.org", "--set", f"url={receiver.url}", "--db", db)
     forge.publish("o/p", "0")
     command("project", "add", "--account", "me@example.org", "forge", "o/p", "--db", db, "--provider", forge.flag)
     process = serve("--rate-limit", "0", "--provider", forge.flag, "--poll-interval", "1", program=(*limits, sys.executable, str(PROGRAM)))
