@@ -14145,10 +14145,11 @@ def _import_form(page: str, read: Button) -> dict[str, Any]:
                   "OPML, files of nvchecker, Diun or Argus, a list of addresses and others, up to 1 MiB."),
             Field("text", "Or its text", type="textarea",
                   more={"rows": "8", "placeholder": "services:\n  db:\n    image: postgres:16.4"})],
-        "Or what a user of GitHub": [Field("what", "Does", type="select", choices=[
-            ("starred", "has starred"), ("subscriptions", "watches")]), Field("user", "User"),
+        "Or repositories of a GitHub user": [
+            Field("user", "User name"), Field("what", "Which", type="select", choices=[
+                ("starred", "Starred"), ("subscriptions", "Watched")]),
             Field("only", "Only those with this in their name (optional)")],
-        "Or newreleases.io or a releasetrack": [
+        "Or an account at newreleases.io or another releasetrack": [
             Field("server", "Address", HOSTED), Field("key", "API key", type="password")]}}
 
 @page_at("/projects/import")
@@ -14178,7 +14179,7 @@ def import_page(visit: Visit) -> Page:
         (_scan_item(visit, row, ticked if form.texts("row") else None) for row in rows
          if row.provider and row.outcome != "ignored"),
         key=lambda item: (not item.is_chosen, _TRACKED in item.marks))}
-    unknown = [Entry(row.name, about=row.reason or "a label says so") for row in rows
+    unknown = [Entry(row.name, about=row.reason or "its label says to ignore it") for row in rows
                if not row.provider or row.outcome == "ignored"]
     sections = [_import_form(page, Button("Preview", preview))]
     if items:
@@ -14216,7 +14217,7 @@ def _document_page(visit: Visit, text: str, document: Mapping[str, Any]) -> Page
     return visit.show(
         PAGE, "/projects", title="Import", crumbs=_TO_PROJECTS, items=items, looks="rows",
         intro=count("to add", "to change", "there already", "left out"), hidden=[("text", text)],
-        has_file=True, page=f"{visit.root}/projects/import",
+        has_file=True, page=f"{visit.root}/projects/import", form_class="",
         actions=[("/projects/import", "Import something else")], buttons={
             **({"import": Button("Import", add)} if steps else {}), "preview": Button("", lambda: True),
             "add": Button("", lambda: True)})
