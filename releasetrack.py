@@ -12241,7 +12241,7 @@ def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterato
     Its destinations, which cannot be read, are named. Raises ProviderError, ValueError."""
     url = url.strip().rstrip("/").removesuffix("/v1")
     if not re.fullmatch("[!-~]{1,500}", key) or not re.match("https?://", url):
-        raise ValueError(f"needs an address such as {HOSTED}, and an API key of that server")
+        raise ValueError(f"The server needs an address such as {HOSTED}, and one of its API keys")
     def read(path: str) -> dict[str, Any]:
         return _answer(url, ask(Request(f"{url}/v1/{path}", {"X-Key": key}, accept_statuses=range(400, 600),
                                         is_user_supplied=True)), dict)
@@ -15737,7 +15737,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
                     words = f"{step.outcome} {step.kind} {step.name}" + (step.reason and f": {step.reason}")
                     is_bad = step.outcome in ("left out", "failed")
                     log.log(logging.WARNING if is_bad else logging.INFO, "apply: %s", printable(words))
-                log.info("apply: %s is as it says", file)
+                log.info("apply: %s is applied", file)
 
     def _scan(self) -> None:
         """Every hour record what is installed here, as the settings scan and docker say, for the first
@@ -16571,7 +16571,8 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
     sources = [repositories_of(user, what, at, provider_token(run.settings, at), ask) for user, what in (
         (args.stars, "starred"), (args.watched, "subscriptions")) if user]
     if args.server:
-        key = os.environ.get("RELEASETRACK_KEY", "").strip()
+        if not (key := os.environ.get("RELEASETRACK_KEY", "").strip()):
+            raise SettingError("RELEASETRACK_KEY must hold an API key of that server")
         sources.append(projects_at(args.server, key, ask))
     try:
         for pin in itertools.chain(*sources):
@@ -16595,7 +16596,7 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
     _progress("")
     _show_rows([row.as_json() for row in rows], args.json, "file provider* name* version* outcome* reason*")
     if left := [row for row in rows if row.reason and row.outcome in ("not tracked", "unknown")]:
-        run.complain(f"{pluralize(len(left), 'row')} left out, as {left[0].name}: {left[0].reason}")
+        run.complain(f"{pluralize(len(left), 'row')} left out; {left[0].name}: {left[0].reason}")
 
 _SINCE = argument("--since", "only those since a time in UTC, or since 24h or 7d ago", "TIME", _instant,
                   default=0.0)

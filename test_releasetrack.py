@@ -10554,6 +10554,8 @@ def test_projects_of_another_server_are_imported_with_their_options(world, tmp_p
         assert {names[id_] for id_ in mine["tags"]} == {"Home", "w\u00f6rk & <more>", "Moved"} and len(world.store.projects.search(world.account.id, "")) == 32
         page = world.visitor().send("/projects/import", {"do": "preview", "server": address + "/v1/", "key": other.key})
         assert "0 new, 32 tracked already, 2 not taken." in text_of(page) and text_of(page).count("tracked already") == 33
+        monkeypatch.delenv("RELEASETRACK_KEY")
+        assert world.command("import", "--from", address)[::2] == (2, "releasetrack: RELEASETRACK_KEY must hold an API key of that server\n")
         monkeypatch.setenv("RELEASETRACK_KEY", "wrong")
         assert "does not accept the API key; nothing was added" in world.command("import", "--from", address)[2]
         guest = Visitor(world, add_account(world).email)
@@ -10575,7 +10577,7 @@ def test_archived_repositories_are_not_imported_and_forks_only_if_wanted(world, 
     assert [(row["name"], row["outcome"], row["reason"]) for row in rows] == [
         (f"o/{name}{page}", *(("unknown", "archived") if name == "old" else ("not tracked" if name == "fork" else "to add", None))) for page in (1, 2) for name in ("p", "fork", "old")]
     assert [seen.path for seen in server.seen] == ["/api/v3/users/me/starred?per_page=100", "/api/v3/user/7/starred?per_page=100&page=2"]
-    assert world.command("import", "--watched", "me", "--tag", "stars", *at)[::2] == (3, "releasetrack: 2 rows left out, as o/old1: archived\n")
+    assert world.command("import", "--watched", "me", "--tag", "stars", *at)[::2] == (3, "releasetrack: 2 rows left out; o/old1: archived\n")
     assert "/users/me/subscriptions?" in server.seen[-2].path or "/users/me/subscriptions?" in server.seen[2].path
     found = world.store.projects.search(world.account.id, "o/")
     assert sorted(one.name for one in found) == ["o/p1", "o/p2"] and all(one.tags for one in found)
