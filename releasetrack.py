@@ -1854,8 +1854,7 @@ class RateLimiter:
         self._state = Recent[str, tuple[float, int]](most_names)        # name -> (start, used)
 
     def take(self, name: str, cost: int, now: float, limit: int = 0) -> Window:
-        """The window after ``cost``; one that costs more than remains is refused and costs nothing.
-        ``limit``: of this name, if not that of all."""
+        """The window after ``cost``; more than remains is refused. ``limit``: of this name, or all."""
         limit = limit or self.limit
         with self._lock:
             start, used = self._state.get(name, (now, 0))
@@ -3268,8 +3267,8 @@ class Tags(_Part):
 
     def ids_of(self, account_id: str, names: Iterable[str]) -> list[str]:
         """The ids of tags by name; those that there are not are added. Raises as ``add``."""
-        ids = {tag.name.casefold(): tag.id for tag in self.of_account(account_id)}
-        wanted = {name.casefold(): name for name in names}
+        ids = {tag.name.lower(): tag.id for tag in self.of_account(account_id)}
+        wanted = {name.lower(): name for name in names}
         return [ids.get(key) or self.add(account_id, name).id for key, name in wanted.items()]
 
     def project_counts(self, account_id: str) -> dict[str, int]:
@@ -3423,8 +3422,7 @@ class Outbox(_Part):
                      WHERE id = :id AND failing_since IS NOT NULL AND NOT alert_sent"""}
 
     def send(self, event: Event | None, once: str = "", about: Destination | Project | None = None) -> None:
-        """Insert an event in a transaction of its own, and have it sent; as a report, a reminder or an alert
-        only once about a destination or a project."""
+        """Insert an event, and have it sent; a report, reminder or alert once about its object."""
         now = self._db.clock()
         with self._db.transaction() as db:
             is_first = not about or db.execute(self._ONCE[once], vars(about) | {"now": now}).rowcount
@@ -3693,8 +3691,7 @@ class Sources(_Part):
                             (compact_json(claimed),))
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
-        """Sources whose check did not end, as their process did; now claimed. The claimant's own could not be
-        recorded, and are free after a minute."""
+        """Sources whose check did not end, as their process did; now claimed; one's own after a minute."""
         self._store.leases.drop_all(claimant, now - MINUTE)
         abandoned = self._db.rows(
             "SELECT id FROM lease WHERE claimant != ? AND until < ?", (claimant, now - LEASE))
@@ -4295,8 +4292,7 @@ class Releases(_Part):
                          WHERE project.id = ? AND version = ?)""", values)
 
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
-        """The latest release of each of these sources of an account that has any: the highest final one, and
-        of those first that may follow what is installed."""
+        """The highest final release of each source, first of those that may follow what runs."""
         return {row["source_id"]: _release(row) for row in self._db.rows("""
             SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
               FROM project_release_view WHERE +account_id = ? AND id IN (
@@ -8339,8 +8335,7 @@ def after_quiet_hours(at: float, account: Account) -> float:
     return at
 
 def _hold_until(project: Project, release: Release | None, now: float) -> float:
-    """When a project sends a release: some days after it was released, or after its content changed; at once
-    where it does not hold them, and security fixes."""
+    """When a project sends a release: at once, or days after its date or change; security fixes at once."""
     if not release or not project.hold_days or release.cve:
         return now
     released_at = instant_of(release.date) if release.date and not release.is_updated else now
@@ -10156,8 +10151,7 @@ class Courier(Worker):
             self._pause_for(destination_id, MINUTE)
 
     def _serve(self, destination_id: str) -> list[tuple[Delivery, Outcome]]:
-        """Claim what is due at a destination, and attempt it in its order until the turn is over; what was
-        attempted and how it went, which is recorded."""
+        """Attempt what is due at a destination, in its order, until the turn is over; how it went."""
         batches: dict[str, list[Delivery]] = {}         # what goes out together
         made: list[tuple[Delivery, Outcome]] = []
         for delivery in self.store.outbox.claim(destination_id, self._BATCH, self._claimant, self._clock()):
@@ -11262,8 +11256,7 @@ def await_first_check(store: Store, project: Project, source: Source, since: flo
     return project_now
 
 def track(call: Call, is_typed: bool = False) -> tuple[Project, Source, float]:
-    """A new project as the body says, its source, and when it was added; it is not checked yet. Raises
-    Invalid. ``is_typed``: as of ``project_at``."""
+    """A new project as the body says, its source, when it was added. ``is_typed``: see ``project_at``."""
     fields = call.fields
     id_ = fields.value("provider", any_text(100))
     text = fields.label("name", at_most=2000)
@@ -11409,8 +11402,7 @@ def install(call: Call, project: Project) -> str:
     return inventory.doubt(project, version)
 
 def latest_releases(call: Call, limit: int, since: float = 0.0, **narrowed: Any) -> list[dict[str, Any]]:
-    """The newest releases of all projects of the account that were found since then, at most so many;
-    ``narrowed``: as of ``Releases.latest``."""
+    """The newest releases of all projects, found since then; ``narrowed``: as of ``Releases.latest``."""
     rows = list[dict[str, Any]]()
     for page in itertools.count(1):
         items, has_more = call.store.releases.latest(call.account_id, page, size=500, **narrowed)
@@ -11717,7 +11709,8 @@ def take_cost(context: Context, name: str, method: str, account_id: str = "") ->
 def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]:
     """``(key id, account id)`` of a request's key. Raises Unauthorized; TooMany after many wrong keys."""
     address = client_address(environ, context.settings.trusted_proxy)
-    header = environ.get("HTTP_X_KEY") or environ.get("HTTP_AUTHORIZATION", "").partition("Bearer ")[2]
+    bearer = re.fullmatch(r"(?i)bearer +(\S+)", environ.get("HTTP_AUTHORIZATION", ""))
+    header = environ.get("HTTP_X_KEY") or bearer and bearer[1]
     secrets_given = [header] if header else list(filter(None, _basic(environ)))
     for secret in secrets_given:
         name = secret_hash(secret)
@@ -11957,8 +11950,8 @@ EXPORTS: dict[str, tuple[str, Callable[[Call], str]]] = {       # by format: con
 def is_document(text: str) -> bool:
     """Whether a text is a document, and no file that pins versions."""
     start = re.sub(r"(?m)^[^\S\n]*(?:#.*)?\n", "", text[:64 * KIB].removeprefix("\ufeff"))      # no comments
-    return bool(re.match(r'\s*\{\s*"releasetrack" *:|(?:releasetrack|projects|prune) *='
-                         r"|\[\[(?:projects|destinations)\]\]", start))
+    names = "releasetrack|projects|destinations|account|tags|prune"
+    return bool(re.match(rf'\s*\{{\s*"(?:{names})" *:|(?:{names}) *=|\[\[?(?:{names})\]', start))
 
 def read_document(text: str) -> dict[str, Any]:
     """The document that a text in JSON or TOML is. Raises ValueError, with what to put behind its name."""
@@ -12050,9 +12043,8 @@ class Plan:
 
     def _step(self, kind: str, name: str, is_new: bool, changes: Iterable[str],
               act: Callable[[], Any]) -> Step:
-        words = "there already" if self._is_import else ", ".join(changes)
-        return Step(kind, name, "add", "", act) if is_new else Step(
-            kind, name, "change" if words and not self._is_import else "same", words, act)
+        words = ", ".join(changes)
+        return Step(kind, name, "add" if is_new else "change" if words else "same", words * (not is_new), act)
 
     def _differs(self, names: Mapping[str, str], ids: Collection[str]) -> bool:
         self._named |= names
@@ -12101,10 +12093,11 @@ class Plan:
         try:
             after = changed_destination(dataclasses.replace(self._call, environ={GIVEN: body}), before)
         except Invalid as error:
-            if '"env":' not in compact_json(given):
+            hidden, text = {one.name for one in kinds[kind].fields if one.is_secret}, compact_json(given)
+            if '"env":' not in text and ("***" in text or not hidden & {one.field for one in error.problems}):
                 raise
             fields = ", ".join(problem.field for problem in error.problems)      # no value, a secret
-            raise Invalid(f"{fields} is not valid, with what the environment has.") from None
+            raise Invalid(f"{fields} is not valid; what it holds is not shown.") from None
         if secret and not before.name:
             after = dataclasses.replace(after, secret=secret)
         tags = {key: _names(given, key, TAG_LIMIT) for key in ("tags", "without_tags") if key in given}
@@ -12134,9 +12127,11 @@ class Plan:
         if (provider.id, key) in self._seen:
             raise Invalid("It is listed twice.")
         self._seen.add((provider.id, key))
-        if pick(str, members, "snoozed_until") < timestamp(self._store.database.clock()):
+        if "" < pick(str, members, "snoozed_until") < timestamp(self._store.database.clock()):
             members.pop("snoozed_until", None)      # it ended
         found = self._store.projects.by_names(self._account.id, provider.id, [key])
+        if found and self._is_import:
+            return Step(provider.id, name, "same", "there already")
         before = found[0] if found else Project.blank(
             self._account.id, provider.id, name, self._store.sources.id_of(provider.id, key))
         # What is short to write: a version, also in the name, which says nothing of other places; patterns.
@@ -12224,8 +12219,12 @@ class Plan:
 # ---- lists of other services
 HOSTED = "https://api.newreleases.io"       # the service whose API is ours
 
-def _answer(at: str, answer: Answer, kind: type[V]) -> V:
-    """What another service answers, as an object or a list. Raises LookupError for 404, ValueError."""
+def _answer(at: str, ask: Callable[[], Answer], kind: type[V]) -> tuple[Answer, V]:
+    """What another service answers, an object or a list. Raises LookupError for 404, ValueError."""
+    try:
+        answer = ask()
+    except ProviderError as error:
+        raise ValueError(f"{at}: {error}") from None
     if answer.status == 404:
         raise LookupError(f"{at} has no such API (status 404)")
     if answer.status != 200:
@@ -12234,7 +12233,7 @@ def _answer(at: str, answer: Answer, kind: type[V]) -> V:
     found = json.loads(json.dumps(answer.json(), ensure_ascii=False).encode())      # else it cannot be stored
     if not isinstance(found, kind):
         raise ValueError(f"{at} does not answer as its API is documented")
-    return found
+    return answer, found
 
 def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterator[Pin]:
     """What an account tracks at a server that speaks our API, by an API key: each project with its options.
@@ -12243,8 +12242,9 @@ def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterato
     if not re.fullmatch("[!-~]{1,500}", key) or not re.match("https?://", url):
         raise ValueError(f"The server needs an address such as {HOSTED}, and one of its API keys")
     def read(path: str) -> dict[str, Any]:
-        return _answer(url, ask(Request(f"{url}/v1/{path}", {"X-Key": key}, accept_statuses=range(400, 600),
-                                        is_user_supplied=True)), dict)
+        request = Request(f"{url}/v1/{path}", {"X-Key": key}, accept_statuses=range(400, 600),
+                          is_user_supplied=True)
+        return _answer(url, lambda: ask(request), dict)[1]
     tags = {pick(str, one, "id"): pick(str, one, "name") for one in pick(list, read("tags"), "tags")}
     members = ["exclude_version_regexp", *(option.name for option in PROJECT_OPTIONS)]
     for page in range(1, 1000):
@@ -12275,10 +12275,10 @@ def repositories_of(user: str, what: str, provider: Provider, token: str | None,
         raise ValueError(nobody)
     url: str | None = f"{github_api(provider.site)}/users/{user}/{what}?per_page=100"
     for _ in range(100):
-        answer = ask(Request(url or "", {**provider.auth(token), "Accept": "application/vnd.github+json"},
-                             accept_statuses=range(400, 600)))
+        request = Request(url or "", {**provider.auth(token), "Accept": "application/vnd.github+json"},
+                          accept_statuses=range(400, 600))
         try:
-            found = _answer(provider.title, answer, list)
+            answer, found = _answer(provider.title, functools.partial(ask, request), list)
         except LookupError:
             raise ValueError(nobody) from None
         for one in found:
@@ -14120,6 +14120,8 @@ def _pins_to_import(visit: Visit) -> list[Pin]:
             raise ValueError("This takes more than a minute. Use the command import")
         return context.ask(request, is_trusted=account.is_admin)        # type: ignore[call-arg]
     try:
+        if user and key:
+            raise Invalid("Name a GitHub user, or an API key, not both.")
         if is_remote:
             with context.turn(account.id):
                 at = visit.providers["github"]
@@ -14150,7 +14152,8 @@ def _import_form(page: str, read: Button) -> dict[str, Any]:
                 ("starred", "Starred"), ("subscriptions", "Watched")]),
             Field("only", "Only those with this in their name (optional)")],
         "Or an account at newreleases.io or another releasetrack": [
-            Field("server", "Address", HOSTED), Field("key", "API key", type="password")]}}
+            Field("server", "Address", HOSTED), Field("key", "API key", type="password", more={
+                "autocomplete": "new-password"})]}}        # not that of the person, filled in by the browser
 
 @page_at("/projects/import")
 def import_page(visit: Visit) -> Page:
@@ -14210,7 +14213,8 @@ def _document_page(visit: Visit, text: str, document: Mapping[str, Any]) -> Page
     def add() -> None:
         with visit.context.turn(f"report of {visit.account.id}", at_once=1):
             plan.perform()
-        raise SeeOther("/projects?sort=added", count("added", "changed", "there already", "left out"))
+        why = next((f" {step.name}: {step.reason}" for step in plan.steps if step.outcome == "failed"), "")
+        raise SeeOther("/projects?sort=added", count("added", "changed", "there already", "left out") + why)
     steps = [step for step in plan.steps if step.outcome != "same"]
     items = [Entry(step.name, marks=[("plain", step.kind)], end=step.outcome, hints=[step.reason])
              for step in steps[:_PREVIEW_LIMIT]]
@@ -14273,8 +14277,7 @@ def _tag_fields(visit: Visit, name: str, label: str, chosen: Collection[str] = (
 
 def _add_lines(visit: Visit, lines: Sequence[str], added: list[Project], tracked: list[str],
                wrong: dict[str, Invalid]) -> None:
-    """Add the projects of the form's lines, after a first check. ``tracked``: names of those the account
-    has; ``wrong``: by line, what prevents it."""
+    """Add the projects of the lines, after a first check. ``tracked``: names; ``wrong``: by line, why not."""
     form, store, account_id, begun = visit.form, visit.store, visit.account.id, []
     if not 0 < len(lines) <= 200:
         raise Invalid(Problem("name", "is required: one to 200 lines"))
@@ -15467,8 +15470,8 @@ def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
     old = re.search(r"""^oldver *= *["']([\w.-]+)["']""", text, re.MULTILINE)       # of nvchecker
-    if old and not own and (known := _beside(file, old[1])):
-        pins = with_versions(pins, known)
+    with contextlib.suppress(ValueError):       # without that file the versions are not known
+        pins = with_versions(pins, _beside(file, old[1])) if old and not own else pins
     names = MANIFESTS.get(os.path.basename(file), ())
     return with_directs(pins, "\n".join(_beside(file, name) for name in names)) if names else pins
 
@@ -16548,11 +16551,11 @@ def export(call: Call, args: argparse.Namespace) -> str:
          argument("--stars", "repositories that a user of GitHub has starred", "USER"),
          argument("--watched", "repositories that a user of GitHub watches", "USER"),
          switch("--all", "with forks, and what only others need"), _PLACE,
-         given_often("--tag", "add a tag to all", "TAG", default=[]), _DRY_RUN, _JSON)
+         given_often("--tag", "add a tag to those added", "TAG", default=[]), _DRY_RUN, _JSON)
 def import_(run: Invocation, service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Add projects from a file or another service. What is tracked keeps its options; versions are recorded.
+    """Add projects from a file or another service. What is tracked keeps its options; pinned versions count.
     Prints file, provider, name, version, outcome, reason; of an export kind, name, outcome, reason.
-    Exit status: 0 done, 1 nothing could be read, 2 with --dry-run an export differs, 3 some was left out."""
+    Exit status: 0 done, 1 the service failed, 2 with --dry-run an export differs, 3 some was left out."""
     pins, ask, place = list[tuple[str, Pin]](), service.fetcher.fetch, read_place(args.place)
     if not (args.file or args.server or args.stars or args.watched):
         raise SettingError("expected a file, --from, --stars or --watched")
@@ -16588,11 +16591,10 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
     rows = [dataclasses.replace(row, outcome="to add") if row.outcome == "not tracked" and (
         row.pin.is_direct or args.all) else row for row in scan_rows(
             service.providers, tracked, pins if args.dry_run else ())]
-    for number in range(0, 0 if args.dry_run else len(pins), 50):
-        _progress(f"{len(pins) - number} left to add")
-        rows += service.inventory.record_scan(
-            account, place, "manual", pins[number:number + 50], is_tracking=True, with_indirect=args.all,
-            is_whole=False)
+    if not args.dry_run:
+        _progress(f"{len(pins):,} are added")
+        rows = service.inventory.record_scan(account, place, "manual", pins, is_tracking=True,
+                                             with_indirect=args.all, is_whole=False)
     _progress("")
     _show_rows([row.as_json() for row in rows], args.json, "file provider* name* version* outcome* reason*")
     if left := [row for row in rows if row.reason and row.outcome in ("not tracked", "unknown")]:
