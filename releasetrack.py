@@ -11943,6 +11943,7 @@ def export_opml(call: Call) -> str:
     return ('<?xml version="1.0" encoding="UTF-8"?>\n<opml version="2.0">\n<head><title>releasetrack</title>'
             f"</head>\n<body>\n{body}</body>\n</opml>\n")
 
+_MEMBERS = "releasetrack|account|tags|destinations|projects|prune"       # of a document
 EXPORTS: dict[str, tuple[str, Callable[[Call], str]]] = {       # by format: content type, and text
     "json": ("application/json", lambda call: json.dumps(export_account(call), ensure_ascii=False, indent=2)),
     "opml": ("text/x-opml", export_opml), "csv": ("text/csv", export_csv)}
@@ -11950,8 +11951,7 @@ EXPORTS: dict[str, tuple[str, Callable[[Call], str]]] = {       # by format: con
 def is_document(text: str) -> bool:
     """Whether a text is a document, and no file that pins versions."""
     start = re.sub(r"(?m)^[^\S\n]*(?:#.*)?\n", "", text[:64 * KIB].removeprefix("\ufeff"))      # no comments
-    names = "releasetrack|projects|destinations|account|tags|prune"
-    return bool(re.match(rf'\s*\{{\s*"(?:{names})" *:|(?:{names}) *=|\[\[?(?:{names})\]', start))
+    return bool(re.match(rf'\s*\{{\s*"(?:{_MEMBERS})" *:|(?:{_MEMBERS}) *=|\[\[?(?:{_MEMBERS})\]', start))
 
 def read_document(text: str) -> dict[str, Any]:
     """The document that a text in JSON or TOML is. Raises ValueError, with what to put behind its name."""
