@@ -3691,7 +3691,7 @@ class Sources(_Part):
                             (compact_json(claimed),))
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
-        """Sources whose check did not end, as their process did; now claimed; one's own after a minute."""
+        """Claim sources whose check did not end, as their process did; this process's own after a minute."""
         self._store.leases.drop_all(claimant, now - MINUTE)
         abandoned = self._db.rows(
             "SELECT id FROM lease WHERE claimant != ? AND until < ?", (claimant, now - LEASE))
@@ -6896,7 +6896,7 @@ def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     return Pin(name, "" if unset else tag, digest, service=service, provider="image", reason=reason)
 
 def _purl_pin(text: str, version: str = "", is_direct: bool | None = None, name: str = "") -> Pin:
-    """What a purl pins: https://github.com/package-url/purl-spec  A distribution's are not direct."""
+    """What a purl pins: https://github.com/package-url/purl-spec  Those of a distribution are indirect."""
     found = PURL.fullmatch(text)
     if not found:       # an SBOM that has the name only
         return Pin(name, version, is_direct=is_direct is not False, reason="has no package URL (purl)")
@@ -11930,12 +11930,12 @@ _FEEDS: dict[Any, str] = {
 
 def export_opml(call: Call) -> str:
     """The feeds of the projects that have one at their provider, for a feed reader, in a folder per tag."""
-    folders = dict[str, list[str]]()
+    folders, tags = dict[str, list[str]](), call.tags
     for project in call.store.projects.search(call.account_id, ""):
         provider = call.context.providers.get(project.provider)
         if provider and (feed := _FEEDS.get(provider.dialect.read)):
             url = feed.format(site=provider.site, name=project.name.partition("#")[0])
-            for folder in [call.tags[id_] for id_ in project.tags] or ["releasetrack"]:
+            for folder in [tags[id_] for id_ in project.tags] or ["releasetrack"]:
                 folders.setdefault(folder, []).append(
                     f'<outline type="rss" text="{html.escape(project.name)}" xmlUrl="{html.escape(url)}"/>\n')
     body = "".join(f'<outline text="{html.escape(name)}">\n{"".join(lines)}</outline>\n'
@@ -11943,7 +11943,9 @@ def export_opml(call: Call) -> str:
     return ('<?xml version="1.0" encoding="UTF-8"?>\n<opml version="2.0">\n<head><title>releasetrack</title>'
             f"</head>\n<body>\n{body}</body>\n</opml>\n")
 
-_MEMBERS = "releasetrack|account|tags|destinations|projects|prune"       # of a document
+_MEMBERS: dict[str, type] = {       # of a document
+    "releasetrack": int, "account": dict, "tags": list, "destinations": list, "projects": list, "prune": bool}
+_BEGINNING = re.compile(rf'\s*(?:\{{\s*"|\[\[?)?(?:{"|".join(_MEMBERS)})(?:" *:| *=|\])')
 EXPORTS: dict[str, tuple[str, Callable[[Call], str]]] = {       # by format: content type, and text
     "json": ("application/json", lambda call: json.dumps(export_account(call), ensure_ascii=False, indent=2)),
     "opml": ("text/x-opml", export_opml), "csv": ("text/csv", export_csv)}
@@ -11951,7 +11953,7 @@ EXPORTS: dict[str, tuple[str, Callable[[Call], str]]] = {       # by format: con
 def is_document(text: str) -> bool:
     """Whether a text is a document, and no file that pins versions."""
     start = re.sub(r"(?m)^[^\S\n]*(?:#.*)?\n", "", text[:64 * KIB].removeprefix("\ufeff"))      # no comments
-    return bool(re.match(rf'\s*\{{\s*"(?:{_MEMBERS})" *:|(?:{_MEMBERS}) *=|\[\[?(?:{_MEMBERS})\]', start))
+    return bool(_BEGINNING.match(start))
 
 def read_document(text: str) -> dict[str, Any]:
     """The document that a text in JSON or TOML is. Raises ValueError, with what to put behind its name."""
@@ -11960,14 +11962,12 @@ def read_document(text: str) -> dict[str, Any]:
     def as_json(text: str) -> Any:      # TOML has times; and half of a character could not be stored
         return json.loads(json.dumps(loads(text), default=str, ensure_ascii=False).encode())
     found = loaded(what, as_json, text)
-    kinds = {"releasetrack": "a number", "prune": "true or false", "account": "a table", "tags": "a list",
-             "destinations": "a list", "projects": "a list"}
+    words = {int: "a number", bool: "true or false", dict: "a table", list: "a list"}
     for name, value in found.items():
-        if name not in kinds:
-            raise ValueError(f"has an unknown member {name!r:.60}{did_you_mean(name, kinds)}")
-        types = {int: "a number", bool: "true or false", dict: "a table", list: "a list"}
-        if types.get(type(value)) != kinds[name]:
-            raise ValueError(f"must have {name} as {kinds[name]}")
+        if name not in _MEMBERS:
+            raise ValueError(f"has an unknown member {name!r:.60}{did_you_mean(name, _MEMBERS)}")
+        if type(value) is not _MEMBERS[name]:
+            raise ValueError(f"must have {name} as {words[_MEMBERS[name]]}")
         if isinstance(value, list) and len(value) > 5000:
             raise ValueError(f"has more than 5,000 {name}")
     if found.get("releasetrack", 1) != 1:
@@ -12046,8 +12046,8 @@ class Plan:
         words = ", ".join(changes)
         return Step(kind, name, "add" if is_new else "change" if words else "same", words * (not is_new), act)
 
-    def _differs(self, names: Mapping[str, str], ids: Collection[str]) -> bool:
-        self._named |= names
+    def _note_tags(self, names: Mapping[str, str], ids: Collection[str]) -> bool:
+        self._named |= names        # those that there are not become steps; whether they differ from the ids
         return names.keys() != {name.lower() for id_, name in self._tags.items() if id_ in ids}
 
     def _account_step(self, given: Any) -> Step:
@@ -12106,7 +12106,7 @@ class Plan:
         if both := chosen & without:
             raise Invalid(Problem("without_tags", f"has {min(both)}, as tags has"))
         changes = [one for one in (*options, "settings") if getattr(before, one) != getattr(after, one)]
-        changes += [key for key, names in tags.items() if self._differs(names, getattr(before, key))]
+        changes += [key for key, names in tags.items() if self._note_tags(names, getattr(before, key))]
         def act() -> None:
             ids: dict[str, Any] = {key: tuple(self._ids(names.values())) for key, names in tags.items()}
             final = self._destinations[kind, name] = dataclasses.replace(after, **ids)
@@ -12153,7 +12153,7 @@ class Plan:
         settings["destinations"] = {fields[one]: names for one, names in lists.items() if one in fields}
         there = {one.id: one.name.lower() for one in self._destinations.values()}
         changes = [*differing(before, {one: settings[one] for one in settings if one != "destinations"}),
-                   *(["tags"] if "tags" in lists and self._differs(lists["tags"], before.tags) else [])]
+                   *(["tags"] if "tags" in lists and self._note_tags(lists["tags"], before.tags) else [])]
         for kind, names in settings["destinations"].items():
             known = self._listed | self._destinations.keys()
             if missing := [one for one in names.values() if (kind, one) not in known]:
@@ -12223,21 +12223,21 @@ def _answer(at: str, ask: Callable[[], Answer], kind: type[V]) -> tuple[Answer, 
     """What another service answers, an object or a list. Raises LookupError for 404, ValueError."""
     try:
         answer = ask()
-    except ProviderError as error:
+        text = json.dumps(answer.json() if answer.status == 200 else None, ensure_ascii=False).encode()
+    except (ProviderError, ValueError) as error:
         raise ValueError(f"{at}: {error}") from None
     if answer.status == 404:
         raise LookupError(f"{at} has no such API (status 404)")
     if answer.status != 200:
         raise ValueError(f"{at} does not accept the API key" if answer.status == 401 else
                          f"{at} answered status {answer.status}")
-    found = json.loads(json.dumps(answer.json(), ensure_ascii=False).encode())      # else it cannot be stored
-    if not isinstance(found, kind):
+    if not isinstance(found := json.loads(text), kind):     # what was encoded can be stored
         raise ValueError(f"{at} does not answer as its API is documented")
     return answer, found
 
 def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterator[Pin]:
     """What an account tracks at a server that speaks our API, by an API key: each project with its options.
-    Its destinations, which cannot be read, are named. Raises ProviderError, ValueError."""
+    Its destinations, which cannot be read, are named. Raises LookupError, ValueError."""
     url = url.strip().rstrip("/").removesuffix("/v1")
     if not re.fullmatch("[!-~]{1,500}", key) or not re.match("https?://", url):
         raise ValueError(f"The server needs an address such as {HOSTED}, and one of its API keys")
@@ -12251,7 +12251,7 @@ def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterato
         found = read(f"projects?page={page}" if page > 1 else "projects")
         for one in pick(list, found, "projects"):
             names = [tags[id_] for id_ in pick(list, one, "tags") if isinstance(id_, str) and tags.get(id_)]
-            installed = [drop_empty(**{key: pick(str, each, key) for key in INSTALLED_MEMBERS})
+            installed = [drop_empty(**{member: pick(str, each, member) for member in INSTALLED_MEMBERS})
                          for each in pick(list, one, "installed")]
             yield Pin(pick(str, one, "name"), provider=pick(str, one, "provider"), options={
                 name: "none" if name == "notes_from" and value is None else value
@@ -15721,11 +15721,11 @@ class Service(contextlib.AbstractContextManager["Service"]):
         file = self.settings.apply
         while not self.fetcher.stopping.wait(1):
             with logged(f"apply {file}"):
-                account, stamp = self._first_administrator(), "missing"
+                stamp = "missing"
                 with contextlib.suppress(OSError):
                     stamp = "{0.st_mtime_ns} {0.st_ctime_ns} {0.st_size}".format(os.stat(file))
                 before, seen = seen, stamp
-                if not account or stamp == applied or stamp != before:
+                if stamp == applied or stamp != before or not (account := self._first_administrator()):
                     continue
                 applied = stamp     # a bug costs this version of the file, not those to come
                 try:
@@ -16580,18 +16580,18 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
     try:
         for pin in itertools.chain(*sources):
             pins.append(("", pin))
-    except (ProviderError, ValueError, LookupError) as error:
+    except (ValueError, LookupError) as error:
         run.complain(f"{error}; {'only what came before it is taken' if pins else 'nothing was added'}")
         if not pins:
             run.status = 1
             return
     pins = [(file, dataclasses.replace(pin, options={**pin.options, **drop_empty(tags=[
         *pick(list, pin.options, "tags"), *args.tag])})) for file, pin in pins]
-    tracked = run.store.projects.ids_by_key(account.id)
-    rows = [dataclasses.replace(row, outcome="to add") if row.outcome == "not tracked" and (
-        row.pin.is_direct or args.all) else row for row in scan_rows(
-            service.providers, tracked, pins if args.dry_run else ())]
-    if not args.dry_run:
+    if args.dry_run:
+        tracked = run.store.projects.ids_by_key(account.id)
+        rows = [dataclasses.replace(row, outcome="to add") if row.outcome == "not tracked" and (
+            row.pin.is_direct or args.all) else row for row in scan_rows(service.providers, tracked, pins)]
+    else:
         _progress(f"{len(pins):,} are added")
         rows = service.inventory.record_scan(account, place, "manual", pins, is_tracking=True,
                                              with_indirect=args.all, is_whole=False)
