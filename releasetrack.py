@@ -331,16 +331,17 @@ def _setting(default: Any, parse: Callable[[str], Any], shape: str, about: str, 
     row = Setting(default, parse, shape, about, **more)
     return dataclasses.field(default=default, repr=not row.is_secret, metadata={"row": row})
 
+_serve_setting = functools.partial(_setting, is_serve_only=True, is_stored=False)
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """What the operator chose; each field takes its value, its text, or None. Raises SettingError."""
     # name        default, parser, placeholder and help
     db: Chosen[str] = _setting(
         "releasetrack.db", str, "FILE", "the SQLite file that holds everything", is_stored=False)
-    host: Chosen[str] = _setting(
-        "127.0.0.1", str, "ADDRESS", "the address to listen on", is_serve_only=True, is_stored=False)
-    port: Chosen[int] = _setting(8080, _whole(0, 65535), "N", "the port to listen on; 0 picks a free one",
-                                 is_serve_only=True, is_stored=False)
+    host: Chosen[str] = _serve_setting("127.0.0.1", str, "ADDRESS", "the address to listen on")
+    port: Chosen[int] = _serve_setting(
+        8080, _whole(0, 65535), "N", "the port to listen on; 0 picks a free one")
     base_url: Chosen[str] = _setting(
         "", read_web_address, "URL", "where people reach the service, if not at the address that it listens "
         "on; with https, nobody can sign in over plain http until it is unset")
@@ -401,23 +402,21 @@ class Settings:
                     "the address of an HTTP proxy, such as http://127.0.0.1:3128"),
         "URL", "an HTTP proxy for all outgoing requests but mail; it resolves names, but for "
         "accounts that are no administrators", is_secret=True)
-    scan: Chosen[tuple[str, ...]] = _setting(
+    scan: Chosen[tuple[str, ...]] = _serve_setting(
         (), str, "PATH", "a file or folder to read installed versions from every hour, for the first "
-        "administrator", is_repeatable=True, is_serve_only=True, is_stored=False)
-    docker: Chosen[str] = _setting(
+        "administrator", is_repeatable=True)
+    docker: Chosen[str] = _serve_setting(
         "", text_matching(r"(?:unix://)?/.{1,100}|tcp://[\w.-]{1,200}(?::[0-9]{1,5})?",
                           "a socket such as /var/run/docker.sock, or tcp://127.0.0.1:2375"),
         "SOCKET", "a socket of Docker or Podman to read containers from every hour, for the first "
-        "administrator", is_serve_only=True, is_stored=False)
-    place: Chosen[str] = _setting(
+        "administrator")
+    place: Chosen[str] = _serve_setting(
         "", text_matching(r"[^\x00-\x1f]{1,100}", "a name of at most 100 characters"), "PLACE",
-        "the place under which --scan and --docker record what they find", is_serve_only=True,
-        is_stored=False)
-    apply: Chosen[str] = _setting(
+        "the place under which --scan and --docker record what they find")
+    apply: Chosen[str] = _serve_setting(
         "", str, "FILE", "a file, as of the command apply, that the account of the first administrator is "
-        "made to be like, at the start and when the file changes", is_serve_only=True, is_stored=False)
-    threads: Chosen[int] = _setting(8, _whole(1, 64), "N", "concurrent requests to the service",
-                                    is_serve_only=True, is_stored=False)
+        "made to be like, at the start and when the file changes")
+    threads: Chosen[int] = _serve_setting(8, _whole(1, 64), "N", "concurrent requests to the service")
     log_level: Chosen[str] = _setting(
         "info", text_matching("(?i:debug|info|warning|error)", "one of: debug, info, warning, error"),
         "LEVEL", "what is logged", is_stored=False)
@@ -530,10 +529,9 @@ VersionOrder = tuple[tuple[int, ...], list[tuple[int, str, int]]]
 _FINAL = (1, "", 0)
 
 def _without_zeros(numbers: Sequence[int]) -> tuple[int, ...]:
-    kept = list(numbers)
-    while kept and not kept[-1]:
-        kept.pop()
-    return tuple(kept)
+    while numbers and not numbers[-1]:
+        numbers = numbers[:-1]
+    return tuple(numbers)
 
 @dataclasses.dataclass
 class VersionParts:
@@ -571,41 +569,38 @@ def _numbers_of(group: str) -> tuple[int, ...]:
 
 def _version_group(text: str) -> tuple[re.Match[str] | None, bool]:
     """``(the numbers that are the version, whether they are a base's)``: the first that stand behind no
-    letter but "v"; where all do, as in go1.23rc1, the first that stand behind no base, or the first."""
+    letter but "v", nor a base; where there are none, as in go1.23rc1, the first of all."""
     groups = list(_NUMBERS.finditer(text))
     words = [re.findall("[a-z]*", text[:group.start()].rstrip("-_."))[-2:][0] for group in groups]
     clear = [group for group, word in zip(groups, words) if word not in _BASES
              and re.search("(?:^|[^a-z])v?$", text[:group.start()])]
-    for at, group in enumerate(clear):      # 3d-slicer-5.6.2: a name may begin with a number
-        is_last = at + 1 == len(clear) or len(_numbers_of(clear[at + 1][0])) < 2
-        if is_last or not re.match("[a-z]+-", text[group.end():]):
+    for group, after in itertools.zip_longest(clear, clear[1:]):    # not the 3 of 3d-slicer-5.6.2
+        if not after or len(_numbers_of(after[0])) < 2 or not re.match("[a-z]+-", text[group.end():]):
             return group, False
-    if not groups or words[0] in _BASES and len(_numbers_of(groups[0][0])) < 3:
-        return next(iter(groups), None), bool(groups)
-    return groups[0], False
+    if not groups:
+        return None, False
+    return groups[0], words[0] in _BASES and len(_numbers_of(groups[0][0])) < 3
 
 @functools.lru_cache(maxsize=8192)      # each installation of a project asks for the same versions
 def version_parts(version: str, is_own_name: bool = False) -> VersionParts:
     """The parts of a version: of "12.0.0-M2-alpine3.22" (12, 0, 0), the stage "milestone" 2, and the base
     alpine 3.22. ``is_own_name``: the name before the numbers is the project's own, and says nothing."""
     if plain := _PLAIN_VERSION.fullmatch(version):      # as most are; this takes a third of the time
-        numbers = tuple(map(int, plain[2].split(".")))
-        return VersionParts(plain[1].lower(), "", numbers, _PADDED.search(version) is not None)
+        return VersionParts(plain[1].lower(), "", _numbers_of(plain[2]), bool(_PADDED.search(version)))
     text, _, build = version.lower().partition("+")
     text = _HASH.sub("", _JAVA.sub(r"\1.\2", text))
     text = _STAMP.sub(lambda stamp: re.sub("[-t]", ".", stamp[0]), text)
     architecture = _HALF.search(text)
-    text = _HALF.sub("", text) if architecture else text
+    text = _HALF.sub("", text)
     group, is_base = _version_group(text)
     start, end = group.span() if group else (len(text), len(text))
     words = [word for word in re.findall("[a-z0-9]+", text[:start]) if word not in _NO_NAMES]
-    name = "" if is_own_name else "-".join(words).removesuffix("v")
     builds = tuple(int(token) for token in _TOKEN.findall(_HASH.sub("", build)) if token.isdigit())
     parts = _parts_behind(text[end:], _JAVA.search(version.lower()) is not None)
     return dataclasses.replace(
-        parts, before=text[:start], name=name if name.replace("-", "") else "", build=builds,
-        numbers=_numbers_of(group[0]) if group else (), counter=parts.counter + builds,
-        is_padded=any(one[0] == "0" != one for one in re.split("[._]", group[0] if group else "0")),
+        parts, before=text[:start], name="" if is_own_name else "-".join(words).removesuffix("v"),
+        numbers=_numbers_of(group[0]) if group else (), build=builds, counter=parts.counter + builds,
+        is_padded=bool(group and _PADDED.search(group[0])),
         architecture=architecture[0].strip("-_.") if architecture else "", is_on_base_alone=is_base)
 
 def _parts_behind(text: str, is_java: bool) -> VersionParts:
@@ -638,8 +633,6 @@ def _parts_behind(text: str, is_java: bool) -> VersionParts:
 def prerelease_by_words(version: str) -> bool:
     """Whether a version of no particular ecosystem is not final: ``1.0-rc1`` is not, ``1.0-alpine`` is. Words
     before the numbers may be a name, as in ``snapshot-controller-3.0.6``: they count only all together."""
-    if _PLAIN_VERSION.fullmatch(version):       # as most are
-        return False
     if _ODD_PRERELEASE.fullmatch(version):
         return True
     label = re.split(r"[@/](?=v?[0-9])", version)[-1]           # without a package's name before it
@@ -674,7 +667,8 @@ _MAVEN_STAGES = {"alpha": (0, "", 0), "beta": (0, "", 1), "milestone": (0, "", 2
 def maven_order(version: str) -> VersionOrder:
     """https://maven.apache.org/pom.html#version-order-specification: a number behind a dash is below one
     behind a dot; what says nothing, as a zero or "final", is left out before a dash and at the end."""
-    ranks, tokens = list[tuple[int, str, int]](), re.findall("([-._]?)([a-z]+|[0-9]+)", version.lower())
+    ranks = list[tuple[int, str, int]]()
+    tokens = re.findall("([-._]?)([a-z]+|[0-9]+)", f"{version.lower()}-final")
     for at, (separator, token) in enumerate(tokens):
         if separator != "." or not token.isdigit():
             while ranks and (ranks[-1] == _FINAL or ranks[-1][0] > 2 and not ranks[-1][2]):
@@ -682,12 +676,10 @@ def maven_order(version: str) -> VersionOrder:
         if token.isdigit():
             ranks.append((4 if separator == "." or not at else 3, "", int(token)))
         else:
-            is_before_number = tokens[at + 1:] and not tokens[at + 1][0] and token in ("a", "b", "m")
+            is_before_number = token in ("a", "b", "m") and not tokens[at + 1][0]
             stage = _PRERELEASE_LETTERS[token] if is_before_number else token
             ranks.append(_MAVEN_STAGES.get(stage, (2, stage, 0)))
-    while ranks and (ranks[-1] == _FINAL or ranks[-1][0] > 2 and not ranks[-1][2]):
-        ranks.pop()
-    return (), [*ranks, _FINAL]
+    return (), ranks
 
 def _identifiers(text: str) -> list[tuple[int, str, int]]:
     return [(0, "", int(one)) if re.fullmatch("[0-9]+", one) else (0, one, 0)
@@ -700,8 +692,8 @@ def semver_order(version: str) -> VersionOrder:
     core, _, stage = rest.partition("-")
     if not re.fullmatch(r"v?[0-9]+(?:\.[0-9]+)*", core):
         return version_order(version)
-    numbers = [int(number) for number in core.lstrip("v").split(".")]
-    return _without_zeros(numbers), [*(_identifiers(stage) or [_FINAL]), *_identifiers(build)]
+    stages = [*(_identifiers(stage) or [_FINAL]), *_identifiers(build)]
+    return _without_zeros(_numbers_of(core.lstrip("v"))), stages
 
 def prerelease_by_semver(version: str) -> bool:
     """A hyphen after the numbers, build metadata aside: https://semver.org/#spec-item-9"""
@@ -719,8 +711,8 @@ def pep440_order(version: str) -> VersionOrder:
     match = _PEP440.fullmatch(version)
     if not match:
         numbers, stages = version_order(version)
-        return (-1, *numbers), list(stages)
-    numbers = _without_zeros([int(number) for number in match["numbers"].split(".")])
+        return (-1, *numbers), stages
+    numbers = _without_zeros(_numbers_of(match["numbers"]))
     stage, post, dev = (match["stage"] or "").lower(), match["post"], match["dev"]
     first = (0, stage[0] if stage[0] in "ab" else "rc", int(match["at"] or 0)) if stage else (
         (-1, "", 0) if dev and not post else _FINAL)
@@ -800,7 +792,7 @@ class VersionRules(NamedTuple):
     def follows(self, mine: VersionParts, other: VersionParts) -> str:
         """Whether a version may follow mine, whatever their order: "yes" (in all but the numbers the same, or
         on a higher base), "doubt", or "" for never."""
-        answer = True if self.is_one_family else self.answer(other) if self.answers else None
+        answer = self.is_one_family or self.answer(other)
         if answer is not None or not other.numbers or mine.architecture != other.architecture:
             return "yes" if answer else ""
         is_far = mine.is_padded is not other.is_padded and mine.scheme != "date" and any(
@@ -823,16 +815,12 @@ GEM = VersionRules(lambda version: _ranked(version, lambda word: (0, word, 0)),
 PERL = VersionRules(perl_order, lambda version: "_" in version or prerelease_by_words(version))
 DEBIAN = VersionRules(debian_order, prerelease_by_words, is_one_family=True)
 
-def _name_and_numbers(version: str) -> tuple[str, tuple[int, ...]]:
-    parts = version_parts(version)
-    return parts.name, _without_zeros(parts.numbers)
-
 def version_steps(versions: Collection[str], known: Iterable[str]) -> dict[str, str]:
     """How much each version raises the highest of the ``known`` final ones below it: "major", "minor" or
     "patch"; "" where there is none, or it begins with a date."""
-    finals, steps = sorted(map(_name_and_numbers, known)) if versions else [], {}
+    finals, steps = sorted(version_parts(one).release[:2] for one in known) if versions else [], {}
     for version in versions:
-        name, numbers = _name_and_numbers(version)
+        name, numbers, _ = version_parts(version).release
         at = bisect.bisect_left(finals, (name, numbers)) - 1
         below = finals[at] if at >= 0 else ("", ())
         steps[version] = ""
@@ -848,7 +836,7 @@ def same_releases(tags: Iterable[str], releases: Iterable[str], names: Iterable[
     one with least before its numbers, then the newest. A tag whose numbers others continue moves: none."""
     def key_of(one: VersionParts, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
         return numbers, one.stages, frozenset(PRERELEASE_WORDS.keys() & _TOKEN.findall(one.before))
-    own = {"", *(re.sub("[^a-z0-9]", "", name.rpartition("/")[2].lower()) for name in names)}
+    own = {"", *(IMAGES.of(name).own_name for name in names)}
     there, found = dict[Any, list[tuple[str, VersionParts]]](), dict[str, str]()
     for release in releases:
         parts = version_parts(unquote(release))
@@ -891,9 +879,6 @@ class Problem:
     field: str                  # as the API names it: "tags", "exclude_version_regexp[0]"; "" for none
     message: str
 
-    def __str__(self) -> str:
-        return self.named({})
-
     def named(self, labels: Mapping[str, str]) -> str:
         """The sentence with the field's label: "Pattern 1 must be ..." for exclude_version_regexp[0]."""
         name, _, index = self.field.rstrip("]").partition("[")
@@ -911,7 +896,7 @@ class Invalid(ReleasetrackError):
 
     def __init__(self, *problems: Problem | str) -> None:
         self.problems = [one if isinstance(one, Problem) else Problem("", one) for one in problems]
-        super().__init__(" ".join(map(str, self.problems)))
+        super().__init__(" ".join(one.named({}) for one in self.problems))
 
 class AlreadyTracked(Invalid):
     """The account has the project."""
@@ -1120,9 +1105,8 @@ class Note:
     mark: int = 0               # of a copy, the fingerprint of what it was copied from; -1 for a link alone
 
     def as_json(self) -> dict[str, Any]:
-        """The contract's Release Note, without control characters, each of which would be six of JSON."""
-        message = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", self.message)
-        return {"title": self.title, "message": message, "url": self.url}
+        """The contract's Release Note."""
+        return {"title": self.title, "message": self.message, "url": self.url}
 
     @property
     def fingerprint(self) -> int:
@@ -1278,12 +1262,6 @@ def one_of(choices: Mapping[str, str] | Sequence[str], **schema: Any) -> ValueTy
     return ValueType(only_if(lambda value: value in names, f"one of: {', '.join(names)}"),
                      {"type": ["string", "null"], "enum": [*names, None], **schema}, str, "select", words)
 
-def whole_number(most: int) -> ValueType:
-    return ValueType(
-        only_if(lambda value: type(value) is int and 0 <= value <= most, f"a whole number from 0 to {most}"),
-        {"type": ["integer", "null"], "minimum": 0, "maximum": most},
-        lambda text: int(text or 0) if re.fullmatch("[0-9]{0,9}", text) else text)
-
 def any_text(most: int, widget: str = "text") -> ValueType:
     return ValueType(
         only_if(lambda value: isinstance(value, str) and len(value) <= most and not UNSTORABLE.search(value),
@@ -1301,6 +1279,10 @@ def _instant_to_come(value: Any) -> float | None:
 SWITCH = ValueType(only_if(lambda value: isinstance(value, bool), "true or false"),
                    {"type": ["boolean", "null"]}, lambda text: {"yes": True, "no": False}.get(text, text),
                    "switch", {"yes": "", "no": ""})
+DAYS = ValueType(
+    only_if(lambda value: type(value) is int and 0 <= value <= 365, "a whole number from 0 to 365"),
+    {"type": ["integer", "null"], "minimum": 0, "maximum": 365},
+    lambda text: int(text or 0) if re.fullmatch("[0-9]{0,9}", text) else text)
 # An instant, or "" for none; a text is a number of days from now, or 0.
 INSTANT = ValueType(
     _instant_to_come, {"type": ["string", "null"], "format": "date-time"},
@@ -1348,7 +1330,7 @@ PROJECT_OPTIONS = (
         default="newer"),
     Option("exclude_prereleases", "Ignore pre-releases", SWITCH, "Filters"),
     Option("exclude_updated", "Ignore re-published versions", SWITCH, "Filters"),
-    Option("hold_days", "Wait (days) before notifying", whole_number(365), "Filters",
+    Option("hold_days", "Wait (days) before notifying", DAYS, "Filters",
            "Releases that name a CVE are sent at once.", shape="N", default=0,
            more={"more": {"inputmode": "numeric"}}),
     Option("is_muted", "Mute", SWITCH, "Notify", "Nothing is sent; updates are still listed."),
@@ -1874,8 +1856,7 @@ class RateLimiter:
                 self._state[name] = start, max(0, used - cost)
 
 class ConcurrencyLimit:
-    """Limits how many threads wait for another server or a hash, in total and by account, so that some stay
-    free."""
+    """How many threads may wait for another server or a hash, in total and by account: some stay free."""
     def __init__(self, in_total: int) -> None:
         self._in_total, self._lock = in_total, threading.Lock()
         self._waiting: list[str] = []
@@ -2010,7 +1991,6 @@ def masking(*hidden: str) -> Callable[[str], str]:
     # Most texts hold none; to find that out so takes a tenth of the time.
     return lambda text: found.sub("***", text) if any(one in text for one in longest_first) else text
 
-@functools.lru_cache(maxsize=256)
 def ascii_url(url: str) -> str:
     """The URL as it is sent. Raises ValueError, as for user and password, which would be read as a host."""
     parts = urlsplit(url)
@@ -2081,8 +2061,7 @@ class LoginThrottle:
         """Whether the password is right; it takes as long for no account (``hashed`` None). Raises TooMany.
         Right ones do not count: programs log in often."""
         network = network_of(address)
-        account = f"{secret_hash(email.lower()).hex()} from {network}"
-        windows = [(self._by_account, account)]
+        windows = [(self._by_account, f"{secret_hash(email.lower()).hex()} from {network}")]
         if network:         # else it is that of all clients, whom one of them would lock out
             windows.insert(0, (self._by_address, network))
         with self._waits.slot("", sys.maxsize) as may_wait:
@@ -2205,8 +2184,7 @@ class Helper:
         killer.cancel()
         if said:
             return json.loads(said)
-        with contextlib.suppress(BrokenPipeError):
-            self._processes.pop(os.getpid()).communicate()
+        self._processes.pop(os.getpid()).communicate()      # which ignores a broken pipe
         return ["killed", None] if process.returncode == -signal.SIGKILL else None
 
     @classmethod
@@ -2246,8 +2224,9 @@ class Helper:
 # A tag ends at its ">" or where the next "<" begins, so that each character is read once. html.parser takes
 # half a minute for 64 KiB of "<a ", and raises for other notes.
 _MARKUP = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(?P<end>/?)(?P<tag>[A-Za-z][A-Za-z0-9]*)[^<>]*>?|<[!?][^<>]*>?", re.DOTALL)
-_HIDDEN = frozenset(("script", "style", "head", "title", "template", "noscript"))
+    r"<!--.*?(?:-->|\Z)|<[!?][^<>]*>?|"
+    r"<(?P<hidden>script|style|head|title|template|noscript)\b.*?(?:</(?P=hidden)\b[^<>]*>?|\Z)|"
+    r"<(?P<end>/?)(?P<tag>[a-z][a-z0-9]*)[^<>]*>?|\Z", re.DOTALL | re.IGNORECASE)
 _BLOCKS = frozenset("p div br li ul ol dl h1 h2 h3 h4 h5 h6 pre tr table blockquote section hr dd dt details "
                     "summary".split())
 _KINDS_OF_LINES = {"li": "item", "pre": "code"} | {f"h{level}": "heading" for level in range(1, 7)}
@@ -2280,14 +2259,12 @@ class _LineReader:
         self._href = ""
 
     def add(self, words: str) -> None:
-        words = html.unescape(words)
-        is_kept = self._is_pre or not self._is_folded
-        for at, part in enumerate(words.split("\n") if is_kept else [words.replace("\n", " ")]):
-            is_block = self._is_pre and not self._is_text
+        words, is_block = html.unescape(words), self._is_pre and not self._is_text
+        for at, part in enumerate(words.split("\n") if self._is_pre or not self._is_folded else [words]):
             if at:
-                self.lines.append(("code" if is_block else "", []))
+                self.lines.append(("", []))
             if not is_block:
-                part = re.sub(r"[ \t\r\f\v]+", " ", part)
+                part = re.sub(r"[ \t\n\r\f\v]+", " ", part)
             elif not self.lines[-1][1]:
                 self.lines[-1] = "code", []
             if self._is_text and (mark := re.match(r" ?(?:(#{1,6})|[-*+]) (?=\S)", part)):
@@ -2319,17 +2296,11 @@ class _LineReader:
 def lines_of(markup: str) -> list[Line]:
     """What a person would read of HTML, line by line; blank lines stand alone, and between others."""
     markup = re.sub(r"&#[0-9]{8,};?", "\ufffd", markup)     # int() refuses 5,000 digits
-    reader, hidden, at = _LineReader(markup), 0, 0
+    reader, at = _LineReader(markup), 0
     for match in _MARKUP.finditer(markup):
-        if not hidden:
-            reader.add(markup[at:match.start()])
-        at, tag, is_end = match.end(), (match["tag"] or "").lower(), bool(match["end"])
-        if tag in _HIDDEN:
-            hidden = max(0, hidden - 1) if is_end else hidden + 1
-        elif not hidden:
-            reader.tag(tag, is_end, match[0])
-    if not hidden:
-        reader.add(markup[at:])
+        reader.add(markup[at:match.start()])
+        reader.tag((match["tag"] or "").lower(), bool(match["end"]), match[0])
+        at = match.end()
     lines, is_blank = list[Line](), False
     for kind, runs in reader.lines:
         while runs and not runs[-1].text.strip():
@@ -2366,8 +2337,7 @@ def harmless_links(markup: str) -> str:
 def absolute_links(markup: str, base: str) -> str:
     """The HTML with its links and pictures resolved against the page ``base``."""
     def one(match: re.Match[str]) -> str:
-        is_quoted = match[2][0] in "\"'"
-        mark, link = (match[2][0], match[2][1:-1]) if is_quoted else ('"', match[2])
+        mark, link = (match[2][0], match[2][1:-1]) if match[2][0] in "\"'" else ('"', match[2])
         with contextlib.suppress(ValueError):       # a broken address stays as it is
             link = urljoin(base, link.strip())
         return f"{match[1]}{mark}{link}{mark}"
@@ -2657,7 +2627,7 @@ def _assignments(options: Iterable[Option]) -> str:
 _UPDATE_PROJECT = f"""
     UPDATE project SET {_assignments(one for one in PROJECT_OPTIONS if one.name != "notes_from")},
            exclude_version_regexp = :exclude_version_regexp, version_answers = :version_answers,
-           installed = :installed, places = :places,
+           installed = :installed, places = :places, alerted = :alerted,
            update_state = :update_state, urgency = :urgency, revision = revision + 1,
            is_narrow = :installed != '[]' AND :notify_level != 'all',
            judged_revision = judged_revision + :has_same_rules
@@ -2907,9 +2877,9 @@ class Database:
         while self.has_tracker and time.monotonic() < end and not is_done():
             time.sleep(0.05)
 
-    def write(self, sql: str, values: Values = ()) -> int:
+    def write(self, sql: str, values: Values = (), erases: bool = False) -> int:
         """How many rows one statement has changed, in a transaction of its own."""
-        with self.transaction() as db:
+        with self.transaction(erases) as db:
             return db.execute(sql, values).rowcount
 
     def require_quota(self, name: str, used: int) -> None:
@@ -2919,9 +2889,10 @@ class Database:
                           "raises that.")
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self, erases: bool = False) -> Iterator[sqlite3.Connection]:
         """A write, whole or not at all, and on the disk when the block has ended. Raises StoreUnavailable.
-        One at a time in a process, because SQLite's own waiting is unfair."""
+        One at a time in a process, because SQLite's own waiting is unfair. ``erases``: nothing of what it
+        deletes stays in the file or its log. Readers may prevent that; then a later checkpoint does it."""
         with self._translating_faults("written"):
             connection = self.connection
             if not self._writing.acquire(timeout=BUSY_TIMEOUT):
@@ -2933,6 +2904,9 @@ class Database:
                     self._check_place()
             finally:
                 self._writing.release()
+        if erases:      # secure_delete has overwritten it, in the log
+            with contextlib.suppress(StoreUnavailable):
+                self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _check_place(self) -> None:
         """Raises StoreUnavailable where another file, or none, is in its place: what is written is lost."""
@@ -2951,12 +2925,6 @@ class Database:
             except sqlite3.Error:
                 self._watcher = None
                 return time.monotonic_ns()
-
-    def empty_log(self) -> None:
-        """Move the write-ahead log into the file, where ``secure_delete`` has overwritten what was deleted.
-        Readers may prevent that; then a later checkpoint does it."""
-        with contextlib.suppress(StoreUnavailable):
-            self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def backup(self, path: str) -> None:
         """Write a consistent copy while others write. Raises OSError and sqlite3.Error."""
@@ -3032,14 +3000,13 @@ class Config(_Part):
     def change(self, name: str, change: Callable[[Any], Any]) -> bool:
         """Replace what is stored under a name by what ``change`` makes of it ([]: nothing), in one
         transaction; whether it differs. Nothing of the old stays in the file."""
-        with self._db.transaction() as db:
+        with self._db.transaction(erases=True) as db:
             before = self._db.value("SELECT value FROM setting WHERE name = ?", (name,))
             values = change(json.loads(before or "[]"))
             after = compact_json(values) if values else None
             db.execute("DELETE FROM setting WHERE name = ?", (name,))
             if after:
                 db.execute("INSERT INTO setting (name, value) VALUES (?, ?)", (name, after))
-        self._db.empty_log()
         return after != before
 
     def setup_token(self) -> str:
@@ -3098,10 +3065,6 @@ class Accounts(_Part):
     def get(self, account_id: str) -> Account | None:
         return self._db.one(Account, "SELECT * FROM account_view WHERE id = ?", (account_id,))
 
-    def of_ids(self, ids: Sequence[str]) -> list[Account]:
-        return self._db.all(Account, """
-            SELECT * FROM account_view WHERE id IN (SELECT value FROM json_each(?))""", (compact_json(ids),))
-
     def change(self, account_id: str, values: Mapping[str, Any]) -> None:
         """Set fields of an account by name; a new password ends its sessions. Raises Invalid when another
         account has the e-mail address, or when no administrator would be left."""
@@ -3128,12 +3091,10 @@ class Accounts(_Part):
         return self._db.value("SELECT id FROM account WHERE badge_secret = ?", (secret,))
 
     def sign_out(self, account_id: str, and_keys: bool) -> None:
-        """End all sessions of an account, and revoke its API keys if wanted."""
-        with self._db.transaction() as db:
+        with self._db.transaction(erases=True) as db:
             db.execute("DELETE FROM session WHERE account_id = ?", (account_id,))
             if and_keys:
                 db.execute("DELETE FROM api_key WHERE account_id = ?", (account_id,))
-        self._db.empty_log()
 
     def turn_on_second_factor(self, account_id: str, secret: str, step: int, codes: Sequence[str]) -> None:
         """Ask for codes at log-ins. ``step``: of the code typed; ``codes``: hashes. Raises Invalid if on."""
@@ -3144,9 +3105,8 @@ class Accounts(_Part):
 
     def turn_off_second_factor(self, account_id: str) -> bool:
         """Whether it was on. Nothing of it stays in the file."""
-        removed = self._db.write("DELETE FROM second_factor WHERE account_id = ?", (account_id,))
-        self._db.empty_log()
-        return removed > 0
+        return self._db.write("DELETE FROM second_factor WHERE account_id = ?", (account_id,),
+                              erases=True) > 0
 
     def use_code(self, account_id: str, step: int, recovery_code: str) -> bool:
         """Whether a step's code, or else a recovery code (its hash), could be used: each can be once."""
@@ -3162,10 +3122,9 @@ class Accounts(_Part):
     def remove(self, account_id: str) -> None:
         """Remove an account and all that it owns. Raises Invalid for the only administrator of several."""
         if account := self.get(account_id):
-            with self._db.transaction() as db:
+            with self._db.transaction(erases=True) as db:
                 db.execute("DELETE FROM account WHERE id = ?", (account_id,))
                 self._require_administrator(account)
-        self._db.empty_log()
 
 class Sessions(_Part):
     def add(self, account_id: str, token: str, address: str, agent: str) -> None:
@@ -3243,9 +3202,8 @@ class Keys(_Part):
 
     def remove(self, account_id: str, name: str) -> bool:
         """Whether there was such a key. Nothing of it stays in the file."""
-        removed = self._db.write("DELETE FROM api_key WHERE account_id = ? AND name = ?", (account_id, name))
-        self._db.empty_log()
-        return removed > 0
+        return self._db.write("DELETE FROM api_key WHERE account_id = ? AND name = ?", (account_id, name),
+                              erases=True) > 0
 
 class Tags(_Part):
     def of_account(self, *account_ids: str) -> list[Tag]:
@@ -3284,7 +3242,6 @@ class Tags(_Part):
         return self.get(account_id, tag_id)
 
     def reset_feed(self, account_id: str, tag_id: str) -> None:
-        """Give a tag's feed a new address; the old one ends."""
         self._db.write("UPDATE tag SET feed_secret = ? WHERE id = ? AND account_id = ?",
                        (make_id(), tag_id, account_id))
 
@@ -3348,14 +3305,12 @@ class Destinations(_Part):
 
     def remove(self, destination_id: str) -> None:
         """Remove a destination with its deliveries; nothing of its secrets stays in the file."""
-        self._db.write("DELETE FROM destination WHERE id = ?", (destination_id,))
-        self._db.empty_log()
+        self._db.write("DELETE FROM destination WHERE id = ?", (destination_id,), erases=True)
 
-    def failing(self, with_alerted: bool = True) -> list[Destination]:
-        """Those of all accounts whose last attempt failed, longest first; or those not alerted of."""
+    def failing(self) -> list[Destination]:
+        """Those of all accounts whose last attempt failed, longest first."""
         return self._db.all(Destination, """
-            SELECT * FROM destination_view WHERE failing_since IS NOT NULL AND (? OR NOT alert_sent)
-             ORDER BY failing_since""", (with_alerted,))
+            SELECT * FROM destination_view WHERE failing_since IS NOT NULL ORDER BY failing_since""")
 
     def with_report(self) -> list[Destination]:
         return self._db.all(Destination, "SELECT * FROM destination_view WHERE report != 'none'")
@@ -3587,16 +3542,19 @@ class Outbox(_Part):
                   "project": project_id, "state": state, "since": since, "until": until, "limit": limit,
                   "offset": offset})
 
-def _state_of(project: Project) -> dict[str, Any]:
-    """What is installed of a project, and how urgent an update is, as they are stored."""
+def _stored(project: Project) -> dict[str, Any]:
+    """A project's fields, as they are stored."""
     installed = [vars(one) | {"advisories": list(map(vars, one.advisories))} for one in project.installed]
-    return {"id": project.id, "installed": compact_json(installed),
-            "places": compact_json(sorted({each.place for each in project.installed})),
-            "update_state": project.update_state, "urgency": project.urgency}
+    lists = {name: compact_json(getattr(project, name)) for name in (
+        "exclude_version_regexp", "version_answers", "alerted")}
+    return vars(project) | lists | {
+        "installed": compact_json(installed),
+        "places": compact_json(sorted({each.place for each in project.installed})),
+        "update_state": project.update_state, "urgency": project.urgency}
 
 def _write_verdicts(db: sqlite3.Connection, verdicts: RuleResult, revision: int) -> None:
     """Keep what a project's rules exclude, and how its installations compare, if it is of that revision."""
-    values = _state_of(verdicts.project) | {
+    values = _stored(verdicts.project) | {
         "revision": revision, "ruled_out": compact_json(list(verdicts.ruled_out))}
     if db.execute("""
             UPDATE project SET installed = :installed, update_state = :update_state, urgency = :urgency,
@@ -3881,12 +3839,11 @@ class Projects(_Part):
         after = dataclasses.replace(project, **{
             name: value(project) if callable(value) else value for name, value in settings.items()
             if name not in ("tags", "destinations")})
-        before, rules = ({name: compact_json(getattr(one, name)) for name in (
-            "exclude_version_regexp", "version_answers")} for one in (project, after))
-        has_same_rules = rules == before and after.notify_level == project.notify_level and (
+        before, stored = _stored(project), _stored(after)
+        has_same_rules = all(before[name] == stored[name] for name in (
+            "exclude_version_regexp", "version_answers", "notify_level")) and (
             {one.identity for one in after.installed} == {one.identity for one in project.installed})
-        db.execute(_UPDATE_PROJECT, vars(after) | rules | _state_of(after) | {
-            "has_same_rules": has_same_rules})
+        db.execute(_UPDATE_PROJECT, stored | {"has_same_rules": has_same_rules})
         if not has_same_rules:
             _write_newest(db, project.source_id)
         if after.notes_from != project.notes_from:
@@ -4047,10 +4004,8 @@ class Projects(_Part):
         with self._db.transaction() as db:
             if before := self.get(project.account_id, project.id):
                 after, event = change(before)
-                db.execute("""
-                    UPDATE project SET installed = :installed, urgency = :urgency, alerted = :alerted,
-                           revision = revision + 1, judged_revision = judged_revision + 1
-                     WHERE id = :id""", _state_of(after) | {"alerted": compact_json(after.alerted)})
+                self._write_settings(db, project.account_id, project.id, {
+                    "installed": after.installed, "alerted": after.alerted})
                 if event:
                     self._store.outbox.insert(db, event, self._db.clock())
         self._db.send_wakeup.set()
@@ -4129,20 +4084,21 @@ class Projects(_Part):
         return self.of_ids(None, [row["id"] for row in self._db.rows(
             "SELECT id FROM project WHERE update_state != '' ORDER BY rowid")])
 
-    def with_rules(self, source_id: int, is_unjudged: bool) -> list[Project]:
+    def with_rules(self, source_id: int, is_unjudged: bool = False) -> list[Project]:
         """The projects of a source that have rules; or those whose rules have not judged all of it."""
         return self.of_ids(None, [row["id"] for row in self._db.rows("""
             SELECT id FROM project
              WHERE source_id = ? AND (revision != judged_revision OR NOT ? AND (
                    exclude_version_regexp != '[]' OR installed != '[]'))""", (source_id, is_unjudged))])
 
-    def subscribers(self, source_id: int) -> list[Subscriber]:
-        """The projects that track a source, with their accounts, tags, and the accounts' destinations."""
-        projects = self.of_ids(None, [row["id"] for row in self._db.rows(
-            "SELECT id FROM project WHERE source_id = ? ORDER BY rowid", (source_id,))])
-        accounts = {one.id: one for one in self._store.accounts.of_ids([one.account_id for one in projects])}
-        destinations = self._store.destinations.of_account(*accounts)
-        tags = self._store.tags.of_account(*accounts)
+    def subscribers(self, source_id: int, project_id: str | None = None) -> list[Subscriber]:
+        """The projects that track a source, or one, with their accounts, tags, and all their destinations."""
+        projects = self.of_ids(None, [row["id"] for row in self._db.rows("""
+            SELECT id FROM project WHERE source_id = ? AND coalesce(?, id) = id ORDER BY rowid
+            """, (source_id, project_id))])
+        ids = {one.account_id for one in projects}
+        accounts = {one.id: one for one in self._store.accounts.all()}
+        destinations, tags = self._store.destinations.of_account(*ids), self._store.tags.of_account(*ids)
         with_image = {row["account_id"] for row in self._db.rows("""
             SELECT account_id FROM source JOIN project ON source_id = source.id AND NOT is_muted
              WHERE notes_source_id = ? AND EXISTS (SELECT 1 FROM note JOIN release ON release.id = release_id
@@ -4169,9 +4125,8 @@ class Releases(_Part):
              ORDER BY date DESC, id DESC
             """, {"source": project.source_id, "text": search_term(text), "is_final": is_final})]
         found = self._db.rows("""
-            SELECT version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
-              FROM project_release_view
-             WHERE project_id = ? AND id IN (SELECT value FROM json_each(?)) ORDER BY date DESC, id DESC
+            SELECT * FROM project_release_view WHERE project_id = ?
+               AND id IN (SELECT value FROM json_each(?)) ORDER BY date DESC, id DESC
             """, (project.id, compact_json(ids[(page - 1) * size:page * size])))
         return [_release(row) for row in found], page_count(len(ids), size)
 
@@ -4294,8 +4249,7 @@ class Releases(_Part):
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
         """The highest final release of each source, first of those that may follow what runs."""
         return {row["source_id"]: _release(row) for row in self._db.rows("""
-            SELECT source_id, version, date, is_prerelease, is_updated, cve, has_note, is_ruled_out, step
-              FROM project_release_view WHERE +account_id = ? AND id IN (
+            SELECT * FROM project_release_view WHERE +account_id = ? AND id IN (
                    SELECT coalesce((SELECT id FROM project_release_view
                                      WHERE project_id = project.id AND is_narrow AND NOT is_ruled_out
                                      ORDER BY place DESC, date DESC, id DESC LIMIT 1),
@@ -4324,11 +4278,9 @@ class Releases(_Part):
 
 class Documents(_Part):
     """What others said of versions, by address or id: with its version there, and when it was read."""
-    def of(self, names: Iterable[str]) -> dict[str, tuple[str, Any, float]]:
-        return {row["name"]: (row["version"], json.loads(row["body"]), row["read_at"])
-                for row in self._db.rows("""
-            SELECT name, version, body, read_at FROM document WHERE name IN (SELECT value FROM json_each(?))
-            """, (compact_json(list(names)),))}
+    def get(self, name: str) -> tuple[str, Any, float]:
+        row = self._db.row("SELECT version, body, read_at FROM document WHERE name = ?", (name,))
+        return (row["version"], json.loads(row["body"]), row["read_at"]) if row else ("", None, 0.0)
 
     def put(self, name: str, version: str, body: Any) -> None:
         self._db.write("INSERT OR REPLACE INTO document (name, version, body, read_at) VALUES (?, ?, ?, ?)",
@@ -4409,7 +4361,7 @@ class Worker:
                  idle_seconds: float, run_once: Callable[[], float], clock: Callable[[], float],
                  jitter: Callable[[], float]) -> None:
         self.store = store
-        self.heartbeat_at = 0.0                 # of the loop, on the monotonic clock
+        self.heartbeat_at = -math.inf           # of the loop, on the monotonic clock
         self._name, self._size, self._wakeup, self._idle_seconds = name, size, wakeup, idle_seconds
         self._run_once, self._clock, self._jitter = run_once, clock, jitter
         self._stopping = threading.Event()
@@ -4438,8 +4390,8 @@ class Worker:
             self.store.leases.drop_all(self._claimant)
 
     def is_alive(self) -> bool:
-        has_heartbeat = bool(self.heartbeat_at) and time.monotonic() - self.heartbeat_at < 3 * LEASE
-        return self._thread is not None and self._thread.is_alive() and has_heartbeat
+        is_running = self._thread is not None and self._thread.is_alive()
+        return is_running and time.monotonic() - self.heartbeat_at < 3 * LEASE
 
     def _run(self) -> None:
         assert self._pool
@@ -4475,7 +4427,7 @@ class Worker:
                 self._stopping.wait(1)
             except Exception:   # a bug costs some turns, not the loop; /healthz reports it meanwhile
                 log.exception("%s: a turn failed", self._name)
-                self.heartbeat_at = 0.0
+                self.heartbeat_at = -math.inf
                 self._stopping.wait(10)
             self._wakeup.wait(wait)
 
@@ -4539,8 +4491,6 @@ HOST_LIMITS = {
 def _look_up(host: str, port: int) -> list[str]:
     """The addresses of a host. Raises Unreachable, after ``_LOOKUP`` seconds at the latest.
     getaddrinfo has no timeout, so a thread waits for it and is abandoned."""
-    if parse_address(host):
-        return [host]
     found = Future[list[str]]()
     def resolve() -> None:
         try:
@@ -4559,8 +4509,8 @@ def _look_up(host: str, port: int) -> list[str]:
 class _Exchange:
     """One request's remaining time and bytes, and where it may go. Its methods raise Unreachable."""
     def __init__(self, seconds: float, most_bytes: int, settings: Settings, is_trusted: bool,
-                 stopping: threading.Event) -> None:
-        self.settings, self.is_trusted = settings, is_trusted
+                 stopping: threading.Event, make_tls: Callable[[], ssl.SSLContext]) -> None:
+        self.settings, self.is_trusted, self._make_tls = settings, is_trusted, make_tls
         self.address: str | None = None         # dialled
         self.wait_for_large_slot: Callable[[], Any] | None = None       # before a large answer is read
         self._seconds, self._most_bytes, self._stopping = seconds, most_bytes, stopping
@@ -4584,11 +4534,6 @@ class _Exchange:
             self.wait_for_large_slot()
             self.wait_for_large_slot = None
             self._end += time.monotonic() - began
-
-    def distrust_if_public(self) -> None:
-        """Before using an address that the last one named: a public one may not name one that is private."""
-        if self.address and not self.settings.outgoing_proxy and not blocked_reason(self.address, (), False):
-            self.is_trusted = False
 
     def look_up(self, host: str, port: int, is_proxy: bool = False) -> list[str]:
         """The addresses of a host, if all of them may be dialled. The operator chose the proxy."""
@@ -4615,6 +4560,13 @@ class _Exchange:
                 failure = error
         raise failure or Unreachable(f"DNS lookup of {host} found no address")
 
+    def wrap_socket(self, plain: socket.socket, server_hostname: str) -> "_SecureSocket":
+        """The connection over TLS, verified against the name. Called as smtplib calls a context's."""
+        plain.settimeout(self.remaining_time(_CONNECT))
+        wrapped = self._make_tls().wrap_socket(plain, server_hostname=server_hostname)
+        wrapped.exchange = self     # type: ignore[attr-defined]
+        return wrapped              # type: ignore[return-value]
+
 class _Socket(socket.socket):
     """A socket that sends and receives within the time and bytes of an exchange."""
     exchange: _Exchange
@@ -4638,11 +4590,10 @@ class _SecureSocket(_Socket, ssl.SSLSocket):    # type: ignore[misc]
     """The same over TLS."""
 
 class _Connection(http.client.HTTPConnection):
-    """A connection for one request, to its host or to the proxy; with ``tls``, verified against the name."""
-    def __init__(self, url: urllib.parse.SplitResult, exchange: _Exchange,
-                 tls: ssl.SSLContext | None) -> None:
-        self.default_port = 443 if tls else 80      # type: ignore[misc]
-        self._exchange, self._tls, self._certified = exchange, tls, url.hostname or ""
+    """A connection for one request, to its host or to the proxy."""
+    def __init__(self, url: urllib.parse.SplitResult, exchange: _Exchange) -> None:
+        self._exchange, self._has_tls, self._certified = exchange, url.scheme == "https", url.hostname or ""
+        self.default_port = 443 if self._has_tls else 80        # type: ignore[misc]
         self._target = (url.path or "/") + (f"?{url.query}" if url.query else "")
         self._headers = {"Host": url.netloc, "Connection": "close"}
         if proxy := exchange.settings.outgoing_proxy:
@@ -4662,7 +4613,7 @@ class _Connection(http.client.HTTPConnection):
             if not self._exchange.is_trusted:
                 host = f"[{address}]" if ":" in address else address
                 url = url._replace(netloc=f"{host}:{url.port or self.default_port}")
-        if self._tls:
+        if self._has_tls:
             self.set_tunnel(url.netloc, headers=headers)
         else:
             self._target = url.geturl()
@@ -4679,16 +4630,14 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        if self._tls:
-            self.sock.settimeout(self._exchange.remaining_time(_CONNECT))
-            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._certified)
-            self.sock.exchange = self._exchange     # type: ignore[attr-defined]
+        if self._has_tls:
+            self.sock = self._exchange.wrap_socket(self.sock, self._certified)
 
 DOCKER_SECONDS = 3.0            # for each answer of an engine
 
 def ask_docker(address: str, path: str) -> Answer:
     """What the API of Docker or Podman answers at its socket, or at tcp://host:port. Raises Unreachable."""
-    exchange = _Exchange(DOCKER_SECONDS, 20 * MIB, Settings(), True, threading.Event())
+    exchange = _Exchange(DOCKER_SECONDS, 20 * MIB, Settings(), True, threading.Event(), ssl.SSLContext)
     url, connection = urlsplit(address), http.client.HTTPConnection("docker")
     try:
         with contextlib.closing(connection):
@@ -4709,7 +4658,7 @@ def ask_docker(address: str, path: str) -> Answer:
 SECRET_HEADERS = frozenset(("authorization", "private-token", "x-api-key-id", "x-api-key-secret", "x-key"))
 
 def host_of(url: str) -> str:
-    return urlsplit(url if "://" in url else f"//{url}").netloc.lower()
+    return re.split("[/?#]", url.partition("://")[2] or url, maxsplit=1)[0].rpartition("@")[2].lower()
 
 def _login_of(url: str) -> tuple[str, str] | None:
     parts = urlsplit(url)
@@ -4719,16 +4668,14 @@ def _network_error(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         own = "; SSL_CERT_FILE names the certificates of an authority of your own"
         return f"its certificate is not valid: {error.verify_message}{own * (18 <= error.verify_code <= 21)}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {error.reason or error}"
-    for kind, words in ((ConnectionRefusedError, "it refused the connection"),
+    for kind, words in ((ssl.SSLError, f"TLS failed: {getattr(error, 'reason', None) or error}"),
+                        (ConnectionRefusedError, "it refused the connection"),
                         (http.client.RemoteDisconnected, "it closed the connection without an answer"),
                         (TimeoutError, "it did not accept the connection in time"),
-                        (http.client.IncompleteRead, "its answer ended early")):
+                        (http.client.IncompleteRead, "its answer ended early"),
+                        (http.client.HTTPException, f"its answer is not HTTP ({type(error).__name__})")):
         if isinstance(error, kind):
             return words
-    if isinstance(error, http.client.HTTPException):
-        return f"its answer is not HTTP ({type(error).__name__})"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 def requests_left(headers: Mapping[str, str]) -> int | None:
@@ -4799,8 +4746,8 @@ def _redirected(request: Request, target: str) -> Request:
 
 class _MailConnection(smtplib.SMTP):
     """A conversation with a mail server within the time and bytes of an exchange."""
-    def __init__(self, exchange: _Exchange, tls: ssl.SSLContext, url: urllib.parse.SplitResult) -> None:
-        self._exchange, self._tls, self._url = exchange, tls, url
+    def __init__(self, exchange: _Exchange, url: urllib.parse.SplitResult) -> None:
+        self._exchange, self._url = exchange, url
         # The name that it greets with is not looked up: that may take half a minute.
         name = socket.gethostname()
         port = url.port or {"smtp": 25, "smtps": 465}.get(url.scheme, 587)
@@ -4808,37 +4755,23 @@ class _MailConnection(smtplib.SMTP):
 
     def _get_socket(self, host: str, port: int, timeout: Any) -> socket.socket:
         plain = self._exchange.dial(host, port)
-        return self.wrap_socket(plain, host) if self._url.scheme == "smtps" else plain
-
-    def wrap_socket(self, plain: _Socket, server_hostname: str) -> socket.socket:
-        """As smtplib calls it of a context for STARTTLS."""
-        plain.settimeout(self._exchange.remaining_time(_CONNECT))
-        wrapped = self._tls.wrap_socket(plain, server_hostname=server_hostname)
-        wrapped.exchange = self._exchange       # type: ignore[attr-defined]
-        return wrapped
-
-    def log_in(self, user: str, password: str) -> None:
-        """As login() does it, but in UTF-8: https://www.rfc-editor.org/rfc/rfc4616#section-2"""
-        if f"{user}{password}".isascii():
-            self.login(user, password)
-            return
-        self.ehlo_or_helo_if_needed()
-        secret = base64.b64encode(f"\0{user}\0{password}".encode()).decode()
-        code, words = self.docmd("AUTH", f"PLAIN {secret}")
-        if code != 235:
-            raise smtplib.SMTPAuthenticationError(code, words)
+        return self._exchange.wrap_socket(plain, host) if self._url.scheme == "smtps" else plain
 
     def hand_over(self, mail: Mail, login: tuple[str, str] | None) -> bytes:
         """What the server says when it has accepted a mail. Raises SMTPResponseException if it does not."""
         if self._url.scheme == "smtp+starttls":
-            self.starttls(context=self)     # type: ignore[call-overload]
-        if login:
-            self.log_in(*login)
+            self.starttls(context=self._exchange)       # type: ignore[call-overload]
         self.ehlo_or_helo_if_needed()
-        for ask, value, expected in ((self.mail, mail.sender, {250}), (self.rcpt, mail.recipient, {250, 251}),
-                                     (self.data, mail.content, {250})):
+        if login and "".join(login).isascii():
+            self.login(*login)
+        elif login:     # login() knows ASCII alone: https://www.rfc-editor.org/rfc/rfc4616#section-2
+            secret = base64.b64encode("\0".join(("", *login)).encode()).decode()
+            code, words = self.docmd("AUTH", f"PLAIN {secret}")
+            if code != 235:
+                raise smtplib.SMTPAuthenticationError(code, words)
+        for ask, value in ((self.mail, mail.sender), (self.rcpt, mail.recipient), (self.data, mail.content)):
             code, words = ask(value)        # type: ignore[arg-type]
-            if code not in expected:
+            if code not in (250, 251):
                 raise smtplib.SMTPResponseException(code, words)
         return words
 
@@ -4879,10 +4812,7 @@ class Fetcher:
               large: contextlib.ExitStack | None = None) -> Answer:
         """What a provider answers, redirects followed and gzip undone. ``is_trusted``: also from private
         addresses. ``large``: closed once a large answer was used. Raises Unreachable, Throttled."""
-        try:
-            name = host_of(ascii_url(request.url))
-        except ValueError as error:
-            raise Unreachable(str(error)) from None
+        name = host_of(request.url)
         with self._lock:
             host = self._hosts[name] = self._hosts.get(name) or _Host(name, self._settings.host_limit)
         wait = host.free_at - self._clock()
@@ -4938,17 +4868,16 @@ class Fetcher:
         left, wait = requests_left(answer.headers), requested_wait(answer.headers)
         has_wait = answer.status in (403, 503) and "retry-after" in answer.headers
         is_refused = answer.status == 429 or has_wait or answer.status == 403 and left == 0
-        if not is_refused and (left != 0 or not wait):
-            return answer
-        wait = min(max(wait, MINUTE), DAY)
-        host.free_at = self._clock() + wait
+        if is_refused or left == 0 and wait:
+            wait = min(max(wait, MINUTE), DAY)
+            host.free_at = self._clock() + wait
         if is_refused:
             raise Throttled(f"{host.name} is busy or its quota is spent (status {answer.status}); it is "
                             f"asked again at {timestamp(host.free_at)}", wait, left)
         return answer
 
     def _exchange(self, seconds: float, most_bytes: int, is_trusted: bool) -> _Exchange:
-        return _Exchange(seconds, most_bytes, self._settings, is_trusted, self.stopping)
+        return _Exchange(seconds, most_bytes, self._settings, is_trusted, self.stopping, lambda: self._tls)
 
     def _follow(self, request: Request, is_trusted: bool, large: contextlib.ExitStack | None) -> Answer:
         """The answer at the end of the redirects, each hop judged like the first."""
@@ -4957,12 +4886,14 @@ class Fetcher:
         if large:
             exchange.wait_for_large_slot = functools.partial(large.enter_context, lock)
         exchange.address = request.named_by
-        exchange.distrust_if_public()
         contact = f"; {self._settings.contact}" if self._settings.contact else ""
         request = dataclasses.replace(request, headers={
             "User-Agent": f"{USER_AGENT} (self-hosted release tracker{contact})", "Accept-Encoding": "gzip",
             **request.headers})
         for _ in range(_REDIRECTS + 1):
+            if exchange.address and not (       # a public address may not name one that is private
+                    self._settings.outgoing_proxy or blocked_reason(exchange.address, (), False)):
+                exchange.is_trusted = False
             with self._open(request, exchange) as response:
                 target = response.headers.get("Location")
                 if response.status not in (301, 302, 303, 307, 308) or not target or request.method == "POST":
@@ -4970,7 +4901,6 @@ class Fetcher:
                     return Answer(request.url, response.status, _headers(response), body, asked,
                                   exchange.address)
             request = _redirected(request, target)
-            exchange.distrust_if_public()
         raise Unreachable(f"it redirected more than {_REDIRECTS} times")
 
     @contextlib.contextmanager
@@ -4981,7 +4911,7 @@ class Fetcher:
         try:
             url = urlsplit(ascii_url(request.url))
             log.debug("request %s %s%s", request.method, url.netloc, url.path if is_shown else "")
-            connection = _Connection(url, exchange, self._tls if url.scheme == "https" else None)
+            connection = _Connection(url, exchange)
             with contextlib.closing(connection), connection.ask(request) as response:
                 yield response
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -4995,13 +4925,12 @@ class Fetcher:
             raise Unreachable("no mail server is configured; --smtp-url sets one")
         exchange, code = self._exchange(MAIL_SECONDS, REPLY_LIMIT, is_trusted=True), 250
         try:
-            server = _MailConnection(exchange, self._tls, url)
-            try:
-                words = server.hand_over(mail, login)
-            finally:        # what it answers to QUIT does not count
-                with contextlib.suppress(OSError, Unreachable):
-                    server.quit()
-                server.close()
+            with contextlib.closing(_MailConnection(exchange, url)) as server:
+                try:
+                    words = server.hand_over(mail, login)
+                finally:        # what it answers to QUIT does not count
+                    with contextlib.suppress(OSError, Unreachable):
+                        server.quit()
         except smtplib.SMTPResponseException as error:
             # One that accepts is out of turn here: no mail has been handed over.
             code, reply = error.smtp_code if error.smtp_code >= 400 else 0, error.smtp_error
@@ -5081,9 +5010,8 @@ def _image(project: ProjectRef, tag: str, date: str | None, digest: str | None,
     return make_release(tag, date, content=("digest", " ".join([digest or "", *parts])))
 
 def next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
-    """The address of the next page, by the body or the Link header (RFC 8288): always on the host that was
-    asked, for the token goes only there: of a link elsewhere, as from servers that do not know their own
-    address, only the query is used."""
+    """The address of the next page, by the body or the Link header (RFC 8288), always on the host that was
+    asked: the token goes only there. Of a link elsewhere, as of a server behind a proxy, the query counts."""
     links = re.finditer(r"<([^<>]*)>([^<]*)", answer.headers.get("link", ""))
     link = named_in_body or next(
         (link[1] for link in links if re.search(r";\s*rel=\"?next\b", link[2], re.IGNORECASE)), "")
@@ -5116,13 +5044,11 @@ def _pages(project: ProjectRef, request: Request, release_of: Callable[[Any], Re
     return Listing(releases, first)
 
 def _readable(release_of: Callable[[Any], Release | None], entries: Sequence[Any]) -> list[Release]:
-    """The releases of the entries that can be read. Raises what the first raises if all, or ten, are odd."""
+    """The releases of the entries that can be read. Raises what the first raises if none can."""
     found = list[Release | None]()
-    for at, entry in enumerate(entries):
+    for entry in entries:
         with contextlib.suppress(*_UNREADABLE):     # not kept: an error holds all that was read
             found.append(release_of(entry))
-        if at > 8 and not found:
-            break
     if entries and not found:
         release_of(entries[0])
     return list(filter(None, found))
@@ -5139,8 +5065,7 @@ def _renamed_to(releases: Answer, headers: Mapping[str, str]) -> Exchange:
         return None
     about = yield Request(releases.url.partition("/releases?")[0], headers, accept_statuses=_UNAVAILABLE)
     found = about.json() if about.status == 200 else {}
-    name = found.get("full_name") or found.get("path_with_namespace")
-    return name if isinstance(name, str) else None
+    return pick(str, found, "full_name") or pick(str, found, "path_with_namespace") or None
 
 def _above(project: ProjectRef, releases: Sequence[Release], tags: Sequence[Release]) -> list[Release]:
     """The tags without a release that are above the newest final release of their kind of name, if one of
@@ -5161,8 +5086,7 @@ def _above(project: ProjectRef, releases: Sequence[Release], tags: Sequence[Rele
 
 def _releases_or_tags(project: ProjectRef, releases_url: str, tags_url: str,
                       release_of: Callable[[Any], Release | None], tag_of: Callable[[Any], Release],
-                      headers: Mapping[str, str],
-                      newest: Callable[[ProjectRef], Exchange] | None = None) -> Exchange:
+                      headers: Mapping[str, str], newest: Exchange | None = None) -> Exchange:
     """The listing of a repository's releases with the tags above them, or of its tags where it has none.
     ``newest``: a feed of the newest tags, where pages of tags are in no order."""
     request = Request(releases_url, headers, accept_statuses=_UNAVAILABLE)
@@ -5178,7 +5102,7 @@ def _releases_or_tags(project: ProjectRef, releases_url: str, tags_url: str,
             tags = _readable(tag_of, _expect_list(page.json()))
             kinds += ["commit"] * (not has_more)
         if newest and has_more:
-            found = (yield from newest(project)).releases
+            found = (yield from newest).releases
             project.kept.update({"tags": "of the feed"} if found else {})
             tags = [*found, *tags]
         above = _above(project, listing.releases, tags)
@@ -5233,12 +5157,12 @@ def _xml_text(body: bytes | bytearray) -> str:
                   lambda part: html.escape(part[1] or "", quote=False), text, flags=re.DOTALL)
 
 def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]]:
-    """The entries of an Atom or RSS feed, well-formed or not: title, link, date, description. ``is_loose``:
+    """The entries of an Atom or RSS feed, well-formed or not, as arguments of make_release(). ``is_loose``:
     without a date, too, of JSON (https://www.jsonfeed.org), of a part. Raises ValueError, LookupError."""
     if is_loose and answer.body[:200].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        return [{"title": one.get("title") or "", "link": urljoin(answer.url, one.get("url") or ""),
+        return [{"title": one.get("title") or "", "url": urljoin(answer.url, one.get("url") or ""),
                  "date": _any_date(one.get("date_published") or one.get("date_modified") or ""),
-                 "description": one.get("content_html") or preformatted(one.get("content_text") or "")}
+                 "message": one.get("content_html") or preformatted(one.get("content_text") or "")}
                 for one in _expect_list(answer.json()["items"])]
     text, entries = _xml_text(answer.body), list[dict[str, Any]]()
     if not re.search(r"<(?:\w+:)?(?:feed|RDF|rss\b[^<>]*>\s*<channel)(?![\w.-])", text[:64 * KIB]):
@@ -5259,10 +5183,9 @@ def _feed_entries(answer: Answer, is_loose: bool = False) -> list[dict[str, Any]
                 is_other = link and re.search(r"""\brel=["'](?!alternate["'])""", element[2])
                 value = "" if is_other else urljoin(answer.url, html.unescape(link[2]) if link else value)
             texts[name] = texts.get(name) or value
-        date, about = (next(filter(None, map(texts.get, names.split())), "") for names in (
-            "pubDate published date updated", "content encoded description summary"))
-        entries.append({"title": texts.get("title", ""), "link": texts.get("link", ""),
-                        "date": _any_date(date), "description": about})
+        title, url, date, message = (next(filter(None, map(texts.get, names.split())), "") for names in (
+            "title", "link", "pubDate published date updated", "content encoded description summary"))
+        entries.append({"title": title, "url": url, "date": _any_date(date), "message": message})
     return [entry for entry in entries if is_loose or entry["date"]]
 
 def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
@@ -5277,9 +5200,8 @@ def _github_feed(project: ProjectRef, is_extra: bool = False) -> Exchange:
         if entries := _feed_entries(answer):
             break
     moved = answer.url.removeprefix(f"{project.site}/").removesuffix(f"/{feed}.atom")
-    return Listing([make_release(unquote(tag[1]), one["date"], title=one["title"], url=one["link"],
-                                 message=one["description"]) for one in entries
-                    if (tag := re.search("/(?:releases/tag|tree)/(.+)", urlsplit(one["link"]).path))],
+    return Listing([make_release(unquote(tag[1]), **one) for one in entries
+                    if (tag := re.search("/(?:releases/tag|tree)/(.+)", urlsplit(one["url"]).path))],
                    answer, True, moved if answer.url.startswith(project.site) else None, ("",))
 
 def github_api(site: str) -> str:
@@ -5297,9 +5219,8 @@ def github(project: ProjectRef) -> Exchange:
     listing = yield from _releases_or_tags(
         project, f"{at}/releases?per_page={30 if project.known else 100}", f"{at}/tags?per_page=100",
         _published, lambda entry: _tag(entry, None, entry["commit"]["sha"]), headers,
-        lambda it: _github_feed(it, is_extra=True))
-    commits = {release.version: (release.content_id or "").partition(":")[2] for release in listing.releases
-               if not release.date}
+        _github_feed(project, is_extra=True))
+    commits = {one.version: one.content.partition(":")[2] for one in listing.releases if not one.date}
     dates = dict[str, str]()
     for version in sorted(commits.keys() - project.known.keys(), key=version_order, reverse=True)[:10]:
         commit = yield Request(f"{at}/commits/{commits[version]}", headers, accept_statuses=range(400, 600))
@@ -5337,7 +5258,7 @@ def forgejo(project: ProjectRef) -> Exchange:
         return listing
     feed = yield Request(f"{project.site}/{project.name}/releases.rss", project.auth,
                          accept_statuses=(401, *_UNAVAILABLE))
-    notes = {unquote(item["link"].rpartition("/releases/tag/")[2]): item["description"][:NOTE_LIMIT]
+    notes = {unquote(item["url"].rpartition("/releases/tag/")[2]): item["message"][:NOTE_LIMIT]
              for item in (_feed_entries(feed) if feed.status == 200 else ())}
     return dataclasses.replace(listing, releases=[
         dataclasses.replace(one, note=dataclasses.replace(one.note, message=notes[one.version]))
@@ -5456,27 +5377,26 @@ def quay(project: ProjectRef) -> Exchange:
 _DEPSDEV_SYSTEMS = {"pypi": "PYPI", "npm": "NPM", "go": "GO", "maven": "MAVEN", "cargo": "CARGO",
                     "nuget": "NUGET", "gems": "RUBYGEMS"}
 
-def _deprecation(reason: Any) -> str:
-    """The note of a package's version that its registry calls deprecated, with the reason if it has one."""
-    text = f"Deprecated: {reason}" if isinstance(reason, str) else "Deprecated."
-    return preformatted(text) if reason else ""
-
-def _ahead_of(latest: str | None) -> Callable[[str], bool]:
-    """Whether a version is above npm's ``latest``, and so for those who ask for it, as by "next"."""
-    last = semver_order(latest) if latest else None
-    return lambda version: last is not None and semver_order(version) > last
+def _of_package(entries: Iterable[tuple[str, str | None, Any]], latest: str | None) -> list[Release]:
+    """Releases of ``(version, date, whether it is deprecated, or why)``, which is their note. What is above
+    npm's ``latest`` is for those who ask for it, as by "next"."""
+    last, releases = semver_order(latest) if latest else None, []
+    for version, date, reason in entries:
+        text = f"Deprecated: {reason}" if isinstance(reason, str) else "Deprecated."
+        releases.append(make_release(version, date, message=preformatted(text) if reason else "",
+                                     is_prerelease=last is not None and semver_order(version) > last))
+    return releases
 
 def depsdev(project: ProjectRef) -> Exchange:
     """https://docs.deps.dev/api/v3/#getpackage: all versions in one document, in no promised order."""
     package = f"{_DEPSDEV_SYSTEMS[project.provider]}/packages/{quote(project.name, safe='')}"
     answer = yield Request(f"{project.site}/v3/systems/{package}")
     entries = _expect_list(answer.json()["versions"])
-    defaults = [entry["versionKey"]["version"] for entry in entries if entry.get("isDefault")]
-    is_ahead = _ahead_of(defaults[0] if defaults and project.provider == "npm" else None)
-    return Listing([make_release(
-        version := entry["versionKey"]["version"], entry.get("publishedAt"), is_prerelease=is_ahead(version),
-        message=_deprecation(entry.get("deprecatedReason") or entry.get("isDeprecated")))
-        for entry in entries], answer)
+    latest = next((entry["versionKey"]["version"] for entry in entries if entry.get("isDefault")), None)
+    return Listing(_of_package((
+        (entry["versionKey"]["version"], entry.get("publishedAt"),
+         entry.get("deprecatedReason") or entry.get("isDeprecated")) for entry in entries),
+        latest if project.provider == "npm" else None), answer)
 
 def npm(project: ProjectRef) -> Exchange:
     """https://github.com/npm/registry/blob/main/docs/responses/package-metadata.md
@@ -5494,10 +5414,9 @@ def npm(project: ProjectRef) -> Exchange:
         # It may be too large to be parsed: of what is called so in it, the longest has the dates.
         found = (match[1] for match in re.finditer(rb'"time"\s*:\s*(\{[^{}]*\})', answer.body))
         times = read_json(max(found, key=len, default=b"{}"))
-    is_ahead = _ahead_of((package.get("dist-tags") or {}).get("latest"))
-    return Listing([make_release(version, (times or {}).get(version), is_prerelease=is_ahead(version),
-                                 message=_deprecation(about.get("deprecated")))
-                    for version, about in versions.items()], short)
+    entries = ((version, (times or {}).get(version), about.get("deprecated"))
+               for version, about in versions.items())
+    return Listing(_of_package(entries, pick(str, package, "dist-tags", "latest")), short)
 
 # How versions stand in the names of files and folders, in titles and in texts.
 _SUFFIX = r"(?:[-_. ]?(?:alpha|beta|rc|pre|dev|a|b|p|patch)[-_.]?[0-9]*)?"
@@ -5572,8 +5491,8 @@ def bitbucket(project: ProjectRef) -> Exchange:
 def sourcehut(project: ProjectRef) -> Exchange:
     """https://man.sr.ht/git.sr.ht/: the feed of a repository's refs, each item a tag with its message."""
     answer = yield Request(f"{project.site}/{project.name}/refs/rss.xml")
-    return Listing([make_release(item["title"], item["date"], message=item["description"], url=item["link"])
-                    for item in _feed_entries(answer)], answer, is_window=True)
+    return Listing([make_release(item["title"], **item) for item in _feed_entries(answer)], answer,
+                   is_window=True)
 
 def _version_of_path(path: str, project: str) -> str | None:
     """The version of ``/stable/1.2/foo-1.2.tar.gz``: its deepest folder named by one, else its file."""
@@ -5582,9 +5501,8 @@ def _version_of_path(path: str, project: str) -> str | None:
         return None
     file = _ARCHITECTURE.sub("", file)
     in_folder = re.compile(rf"(?:{re.escape(project)}[-_ ]?)?v?({_DOTTED})", re.ASCII | re.IGNORECASE)
-    found = next(filter(None, map(in_folder.fullmatch, reversed(folders))), None) or next(
-        filter(None, (pattern.search(file) for pattern in _IN_FILE)), None)
-    return found[1] if found else None
+    found = (*map(in_folder.fullmatch, reversed(folders)), *(pattern.search(file) for pattern in _IN_FILE))
+    return next((match[1] for match in found if match), None)
 
 def sourceforge(project: ProjectRef) -> Exchange:
     """https://sourceforge.net/p/forge/documentation/RSS/: the newest files; each version's are a release."""
@@ -5674,13 +5592,12 @@ def pub(project: ProjectRef) -> Exchange:
 
 def _section(changes: str, heading: re.Pattern[str], version: str) -> str:
     """A version's part of a changelog: from its heading to the next one."""
-    changes, begins = changes[:4 * NOTE_LIMIT], None
-    for found in heading.finditer(changes):
-        if begins is not None:
-            return changes[begins:found.start()].strip()
-        if found[1].rstrip(".:-") == version.removeprefix("v"):
-            begins = found.start()
-    return changes[begins:].strip() if begins is not None else ""
+    changes = changes[:4 * NOTE_LIMIT]
+    headings = ((found.start(), found[1].rstrip(".:-")) for found in heading.finditer(changes))
+    for (begin, found), (end, _) in itertools.pairwise(itertools.chain(headings, [(len(changes), "")])):
+        if found == version.removeprefix("v"):
+            return changes[begin:end].strip()
+    return ""
 
 def metacpan(project: ProjectRef) -> Exchange:
     """https://github.com/metacpan/metacpan-api/blob/master/docs/API-docs.md; times without a zone are UTC.
@@ -5713,8 +5630,8 @@ def hackage(project: ProjectRef) -> Exchange:
     """https://hackage.haskell.org/api: the feed of a package, each item with the whole rendered changelog."""
     answer = yield Request(f"{project.site}/package/{project.name}.rss")
     return Listing([make_release(
-        version := item["link"].rstrip("/").rpartition("-")[2], item["date"], title=item["title"],
-        url=item["link"], message=_section(item["description"], _HTML_HEADING, version))
+        version := item["url"].rstrip("/").rpartition("-")[2], item["date"], title=item["title"],
+        url=item["url"], message=_section(item["message"], _HTML_HEADING, version))
         for item in _feed_entries(answer)], answer, is_window=True)
 
 _GO_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
@@ -5968,8 +5885,7 @@ def feed_(project: ProjectRef) -> Exchange:
         found = _IN_TITLE.search(title)
         version = next(_versions_around(pattern, title), "") if pattern else found and (found[1] or found[2])
         if version:
-            releases.append(make_release(version.rstrip(".-_+~"), entry["date"], title=title,
-                                         message=entry["description"], url=entry["link"]))
+            releases.append(make_release(version.rstrip(".-_+~"), **entry))
     if entries and not releases:
         raise ValueError("no title of its entries has a version")
     return Listing(releases, answer, is_window=True)
@@ -6075,9 +5991,8 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             normalise=lambda name: name.lower() if "/" in name else f"library/{name.lower()}", auth=_BEARER,
             versions=IMAGES, has_images=True,
             pasted=(rf"_/{_PART}{_REST}", rf"(?:r|repository/docker)/{_PARTS}{_REST}")),
-    Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases",
-            "{site}/{name}/releases/tag/{version}", normalise=_without_git, key=str.lower,
-            auth=_header("Authorization", "token "), pasted=(_FORGE,)),
+    Dialect(forgejo, "owner/repository", _REPOSITORY, "{site}/{name}/releases", "{page}/tag/{version}",
+            normalise=_without_git, key=str.lower, auth=_header("Authorization", "token "), pasted=(_FORGE,)),
     Dialect(git, "the repository's address", r"https?://[^\s/?#@]+/[^\s?#]+", "{name}",
             normalise=_folded_address,
             key=lambda name: name.removeprefix("https://").removesuffix(".git")),
@@ -6093,9 +6008,8 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             pasted=(rf"package/([^/]+?)(?:-[0-9][0-9.]*)?{_REST}",)),
     Dialect(helm, "chart", r"[A-Za-z0-9_.-]+", "{address}", versions=SEMVER, auth=_basic_auth("token")),
     Dialect(hex_, "package, or organization/package", r"(?:[a-z0-9_]+/)?[a-z][a-z0-9_]*",
-            "{site}/packages/{name}", "{site}/packages/{name}/{version}",
-            normalise=lambda name: name.lower().removeprefix("hexpm/"), versions=SEMVER,
-            auth=_header("Authorization"),
+            "{site}/packages/{name}", "{page}/{version}", versions=SEMVER, auth=_header("Authorization"),
+            normalise=lambda name: name.lower().removeprefix("hexpm/"),
             pasted=(r"packages/([^/]+/(?!versions|audit-logs|dependents)[A-Za-z]\w*|[^/]+)" + _REST,)),
     *(Dialect(read, "name", _NAME_OF_ROW, "{address}", auth=_BEARER) for read in (feed_, json_, page_)),
     Dialect(maven, "group:artifact", r"[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+", "{site}/{folder}/",
@@ -6270,7 +6184,7 @@ PROVIDERS = {row.id: row for row in (
                  rf"metacpan\.org/(?:dist|release|pod|module)/{_PART}{_REST}")),
     _row("debian-gitlab", "https://salsa.debian.org", "gitlab", "debian/devscripts", "Debian GitLab"),
     _row("dockerhub", "https://hub.docker.com", "dockerhub", "nginx", "Docker Hub",
-         pasted=(rf"(?:index\.|registry-1\.)?docker\.io/{_TAGGED}",)),
+         pasted=(rf"(?:(?:index\.|registry-1\.)?docker\.io|registry\.hub\.docker\.com)/{_TAGGED}",)),
     _row("ecr-public", "https://public.ecr.aws", "oci", "docker/library/redis", "Amazon ECR Public",
          page="https://gallery.ecr.aws/{name}", pasted=(rf"gallery\.ecr\.aws/{_TAGGED}",)),
     _row("exozyme", "https://git.exozy.me", "forgejo", "owner/repository"),
@@ -6479,7 +6393,6 @@ def is_address(text: str) -> bool:
 def project_in(providers: Mapping[str, Provider], text: str) -> tuple[Provider, str] | None:
     """``(provider, name)`` of the project of a page's, image's or repository's address, or of a purl."""
     text = re.sub("^(?:docker|oci)://", "", text.strip())
-    text = re.sub(r"^registry\.hub\.docker\.com/", "docker.io/", text)
     if text[:4].lower() == "pkg:":
         return _project_of_purl(providers, text)
     text = re.sub(r"^(?:(?:git\+)?ssh://git@([^:/]+)(?::[0-9]+)?/|git@([^:/]+):)", r"https://\1\2/", text)
@@ -6528,10 +6441,8 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
         id_, text = split_provider(providers, id_, text) if id_ is None else (id_, text)
         text = re.sub(r"^([\w.-]+/[\w.-]+)@v?[0-9][\w.+-]*$", r"\1", text.strip())
     if id_ is None:
-        found = project_in(providers, text)
-        if found is None and is_typed:
-            found = project_named(providers, "github", text)
-        if found is None:
+        found = project_in(providers, text) or is_typed and project_named(providers, "github", text)
+        if not found:
             likely = ", ".join(provider.id for provider in likely_providers(providers, text))
             hint = f"may be a project of {likely}" if likely else "is not an address that is known here"
             raise Invalid(Problem(
@@ -6622,14 +6533,14 @@ def _next_request(provider: Provider, name: str, at: str, steps: Exchange,
             if (site.scheme, asked.scheme) == ("https", "http"):
                 raise ValueError("it names an address that is not https")
             request = dataclasses.replace(request, named_by=answer.address)
-        return request
+        return dataclasses.replace(request, is_user_supplied=not provider.site)
     except StopIteration as done:
         return done.value
     except _UNREADABLE as error:
-        is_ours = type(error) is ValueError
-        what = str(error) if is_ours else f"something is missing or of another type: {error!r:.100}"
-        what = "".join(letter if letter.isprintable() else " " for letter in what[:200])
-        raise ProviderError(f"{provider.title} answered no list of releases for {name}: {what}") from error
+        what = str(error) if type(error) is ValueError else (
+            f"something is missing or of another type: {error!r:.100}")
+        raise ProviderError(f"{provider.title} answered no list of releases for {name}: "
+                            f"{printable(what[:200])}") from error
 
 def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer], token: str | None = None,
                 read_known: Callable[[], Mapping[str, Release]] = dict, etag_url: str | None = None,
@@ -6642,16 +6553,14 @@ def releases_of(provider: Provider, name: str, ask: Callable[[Request], Answer],
     project = ProjectRef(provider.id, site, name_there, token, provider.auth(token), read_known,
                          {} if kept is None else kept, installed)
     steps, answer = provider.dialect.read(project), None
+    header = {"If-None-Match" if etag.startswith(('"', "W/")) else "If-Modified-Since": etag} if etag else {}
     for _ in range(_REQUEST_LIMIT):
         request = _next_request(provider, name, site, steps, answer)
         if isinstance(request, Listing):
             return dataclasses.replace(request, releases=clean_releases(provider, name, request.releases))
-        is_conditional = bool(etag) and request.url == etag_url
-        if etag and is_conditional:
-            condition = "If-None-Match" if etag.startswith(('"', "W/")) else "If-Modified-Since"
-            headers = {**request.headers, condition: etag}
-            request, etag = dataclasses.replace(request, headers=headers), None     # once
-        request = dataclasses.replace(request, is_user_supplied=not provider.site)
+        is_conditional = bool(header) and request.url == etag_url
+        if is_conditional:      # once
+            request, header = dataclasses.replace(request, headers={**request.headers, **header}), {}
         try:
             answer = ask(request)
         except Unreachable as error:
@@ -6810,8 +6719,8 @@ def project_of_pin(providers: Mapping[str, Provider], found: Pin) -> tuple[Provi
 
 def _lines(text: str) -> Iterator[str]:
     """The lines that are neither blank nor comments, their indentation kept."""
-    return (line[:_WIDTH_LIMIT].rstrip() for line in text.split("\n") if line.strip(" \t#")
-            and line.lstrip(" \t")[0] != "#")
+    return (line[:_WIDTH_LIMIT].rstrip() for line in text.split("\n")
+            if line.lstrip(" \t")[:1] not in ("", "#"))
 
 def _with_variables(text: str, env: Mapping[str, str]) -> tuple[str, str]:
     """The text with its variables, as compose fills them in, and the name of one that is not set, or "".
@@ -7195,8 +7104,7 @@ _COPIED = re.compile(r"(?:COPY|ADD)\s.*?--from=(\S+)|RUN(?:\s+--\S+)*?\s+--mount
 def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://docs.docker.com/reference/dockerfile/"""
     arguments, stages, until = dict[str, str](), {"scratch"}, ""
-    for line in _lines(re.sub(r"\\\n(?:[ \t]*#.*\n)*", " ", text)):
-        line = line.strip()
+    for line in map(str.strip, _lines(re.sub(r"\\\n(?:[ \t]*#.*\n)*", " ", text))):
         if until:       # a here-document may hold anything
             until = "" if line == until else until
         elif stage := _STAGE.match(line):
@@ -7462,7 +7370,7 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     things = [_texts(one, "bom-ref", "purl", "version", "name") for path, one in _maps(listed)
               if path[-2:] == ("components", "-") and one.get("type") != "file"]
     needs = [(pick(str, row, "ref"), needed) for row in pick(list, bom, "dependencies")
-             for needed in filter(lambda one: isinstance(one, str), pick(list, row, "dependsOn"))]
+             for needed in map(str, pick(list, row, "dependsOn"))]
     for about in pick(list, bom, "packages"):
         purls = [pick(str, one, "referenceLocator") for one in pick(list, about, "externalRefs")
                  if pick(str, one, "referenceType") == "purl"]       # its category is spelt in several ways
@@ -7472,8 +7380,8 @@ def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
              for one in pick(list, bom, "relationships")]
     needs += [(one, to) for one, kind, to in links if kind == "DEPENDS_ON"]
     needs += [(to, one) for one, kind, to in links if kind.endswith(("DEPENDENCY_OF", "PREREQUISITE_FOR"))]
-    roots = {to for _, kind, to in links if kind == "DESCRIBES"} | set(
-        filter(lambda one: isinstance(one, str), pick(list, bom, "documentDescribes")))
+    roots = {*map(str, pick(list, bom, "documentDescribes"))} | {
+        to for _, kind, to in links if kind == "DESCRIBES"}
     pinned = {id_ for id_, purl, *_ in things if purl}      # CycloneDX's root is none of the things
     direct = {to for one, to in needs if one in roots or not roots and one not in pinned and to in pinned}
     for id_, purl, version, name in things:
@@ -7579,10 +7487,10 @@ def with_versions(pins: list[Pin], known: str) -> list[Pin]:
     return [dataclasses.replace(pin, version=pin.version or pick(str, one) or pick(str, one, "version"))
             for pin in pins for one in [versions.get(pin.service)]]
 
-def reader_named(own: Mapping[str, Reader], path: str) -> Reader | None:
-    """Which of an embedding program's own readers, by patterns of files' names, reads a file."""
+def reader_named(readers: Mapping[str, Reader], path: str) -> Reader | None:
+    """Which of some readers, such as an embedding program's own, by patterns of files' names reads a file."""
     name = re.split(r"[/\\]", path)[-1]
-    return next((read for pattern, read in own.items() if re.fullmatch(pattern, name, re.IGNORECASE)), None)
+    return next((one for pattern, one in readers.items() if re.fullmatch(pattern, name, re.IGNORECASE)), None)
 
 def pins_in(path_name: str, text: str, env: Mapping[str, str], own: Reader | None = None) -> list[Pin]:
     """What a file pins, each entry once, in the file's order. ``path_name``: "" for what was pasted. ``env``:
@@ -7591,11 +7499,9 @@ def pins_in(path_name: str, text: str, env: Mapping[str, str], own: Reader | Non
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise ValueError("is not text")
-    name = re.split(r"[/\\]", path_name)[-1]
-    named = [own] if own else [
-        read for pattern, read, *_ in READERS if re.fullmatch(pattern, name, re.IGNORECASE)]
+    named = own or reader_named({pattern: read for pattern, read, _ in READERS}, path_name)
     likely = (read for _, read, mark in READERS if re.search(mark, text[:200_000], re.MULTILINE))
-    found = list(itertools.islice((named or [next(likely)])[0](text, env), ENTRY_LIMIT + 1))
+    found = list(itertools.islice((named or next(likely))(text, env), ENTRY_LIMIT + 1))
     if len(found) > ENTRY_LIMIT:
         raise ValueError(f"has more than {ENTRY_LIMIT:,} entries")
     return list(dict.fromkeys(found))
@@ -7641,13 +7547,12 @@ def _container_pin(container: Mapping[str, Any], image: Mapping[str, Any]) -> Pi
     digests = [one.partition("@") for one in pick(list, image, "RepoDigests") if isinstance(one, str)]
     if re.fullmatch(r"(?:sha256:)?[0-9a-f]{12,64}", reference):        # its tag went to another image
         tags = [one for one in pick(list, image, "RepoTags") if isinstance(one, str)]
-        reference = next(iter(tags), f"{digests[0][0]}@{digests[0][2]}" if digests else "")
+        reference = next(iter(tags), "".join(digests[0]) if digests else "")
     if not reference or pick(str, labels, "com.docker.compose.oneoff") == "True":
         return None
-    names = [one for one in pick(list, container, "Names") if isinstance(one, str)]
-    reference = reference[:NAME_LIMIT].replace("$", "")
-    pin = _image_pin(reference, {}, pick(str, labels, "com.docker.compose.service")
-                     or next(iter(names), "").lstrip("/"))
+    name = pick(str, (pick(list, container, "Names") or [""])[0]).lstrip("/")
+    pin = _image_pin(reference[:NAME_LIMIT].replace("$", ""), {},
+                     pick(str, labels, "com.docker.compose.service") or name)
     def short(name: str) -> str:
         return re.sub(r"^(?:(?:index\.)?docker\.io/)?(?:library/)?", "", name)
     found = sorted({pin.digest, *(digest for name, _, digest in digests
@@ -7997,32 +7902,30 @@ def _digest_of(release: Release | None) -> str:
 def compared(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> Installation:
     """An installation, and how it compares with the releases; final ones are preferred. A tag of an unknown
     build is taken for the build that it was at first. Of a tag that moves, but latest, the digest decides."""
-    known = _digest_of(releases.get(one.version))
-    digest = known.partition(" ")[0]
-    blank = dataclasses.replace(
-        one, known_as=_known_as(one, releases, rules), state="unknown", step="", line="", newest="", behind=0,
-        since="", cve=(), is_other_base=False, is_rebuilt=False, may_follow="",
-        first_digest="" if one.digest else one.first_digest or digest)
-    is_rebuilt = bool(digest) and not one.has_digest(known) and digest != blank.first_digest
-    mine = blank.compared_as
+    known, known_as = _digest_of(releases.get(one.version)), _known_as(one, releases, rules)
+    digest, mine = known.partition(" ")[0], known_as or one.version
+    first_digest = "" if one.digest else one.first_digest or digest
+    is_rebuilt = bool(digest) and not one.has_digest(known) and digest != first_digest
     own, newer, state = rules.parts(mine), list[str](), "unknown"
     is_moving = rules.is_moving(one.version) and (
-        one.version != "latest" or one.has_digest(known) or not blank.known_as)
+        one.version != "latest" or one.has_digest(known) or not known_as)
     if is_moving:
         state = "current" if one.digest and digest else "unknown"
     elif is_comparable(mine, releases, rules):
         newer, state = newer_versions(mine, releases, rules), "current"
     found = [version for version in newer if not releases[version].is_prerelease] or newer
     doubt = doubtful_version(mine, found, releases, rules) if own.numbers and not is_moving else ""
-    blank = dataclasses.replace(blank, is_rebuilt=is_rebuilt, may_follow=doubt, state=(
-        "new build" if is_rebuilt else "unsure" if doubt else state))
+    after = dataclasses.replace(
+        one, known_as=known_as, first_digest=first_digest, is_rebuilt=is_rebuilt, may_follow=doubt,
+        state="new build" if is_rebuilt else "unsure" if doubt else state,
+        step="", line="", newest="", behind=0, since="", cve=(), is_other_base=False)
     if not found:
-        return blank
+        return after
     newest, passed = rules.parts(found[-1]), newer[:newer.index(found[-1]) + 1]
     line = [version for version in found if rules.parts(version).numbers[:1] == own.numbers[:1]]
     cves = dict.fromkeys(cve for version in passed for cve in releases[version].cve)
     return dataclasses.replace(
-        blank, state="behind", step=version_steps([found[-1]], [mine])[found[-1]] or (
+        after, state="behind", step=version_steps([found[-1]], [mine])[found[-1]] or (
             "patch" if newest.product == own.product else "major"),
         line=line[-1] if line else "", newest=found[-1], behind=len(passed),
         since=min(releases[version].date or "" for version in passed), cve=tuple(cves)[:CVE_LIMIT],
@@ -8125,7 +8028,6 @@ def apply_rules(project: Project, releases: Mapping[str, Release], rules: Versio
                       versions | moving if rules.is_image else versions | newer)
 
 def with_exclusions(releases: Sequence[Release], verdicts: RuleResult) -> list[Release]:
-    """The releases as the verdicts rule them out."""
     def is_out(release: Release) -> bool:
         news = verdicts.rebuilds if release.is_updated else verdicts.wanted
         return release.version in verdicts.ruled_out or (
@@ -8272,23 +8174,24 @@ def end_of_life(numbers: Sequence[int], cycles: Iterable[Sequence[Any]],
         return str(day), math.ceil((instant_of(f"{day}T00:00:00") - now) / DAY)
     return ("ended", 0) if has_ended else ("", None)
 
-def alerts_of(project: Project) -> tuple[list[tuple[Installation, list[Advisory], str]], tuple[str, ...]]:
-    """``(each installation with the flaws and words on an end of life to notify of; what is alerted then)``:
-    each once a place and when it is worse, an end 90 and 7 days before."""
+def alerts_of(project: Project) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
+    """``(lines to notify of; the flaws in them, and the version that has each; what is alerted then)``: each
+    flaw once a place and when it is worse, an end of life 90 and 7 days before."""
     ranks = {what: int(rank) for rank, _, what in (one.partition(" ") for one in project.alerted)}
-    found = list[tuple[Installation, list[Advisory], str]]()
+    lines, flaws = list[str](), dict[str, str]()
     for one in project.installed:
-        news, days, words = list[Advisory](), one.eol_days, ""
+        name, days = f"{one.shown} on {one.place}" if one.place else one.shown, one.eol_days or 0
+        step = (0 < days <= 90) + (0 < days <= 7)
+        if step > ranks.get(f"{one.eol} {one.place}", 0):
+            lines.append(f"{name} reaches its end of life on {one.eol}, in {pluralize(days, 'day')}.")
+            ranks[f"{one.eol} {one.place}"] = step
         for flaw in one.vulnerabilities:
             if flaw.rank > max(ranks.get(f"{id_} {one.place}", 0) for id_ in (flaw.id, *flaw.aliases)):
-                news.append(flaw)
+                ends = f". The update to {one.newest} ends it." if flaw.is_ended else ""
+                lines.append(f"{name}: {flaw} {flaw.title}".rstrip(" .") + ends)
+                flaws[flaw.id] = one.shown
                 ranks[f"{flaw.id} {one.place}"] = flaw.rank
-        step = 2 if days is not None and 0 < days <= 7 else 1 if days is not None and 0 < days <= 90 else 0
-        if step > ranks.get(f"{one.eol} {one.place}", 0):
-            words = f"reaches its end of life on {one.eol}, in {pluralize(days or 0, 'day')}"
-            ranks[f"{one.eol} {one.place}"] = step
-        found += [(one, news, words)] if news or words else []
-    return found, tuple(f"{rank} {what}" for what, rank in ranks.items())[-1000:]
+    return lines, flaws, tuple(f"{rank} {what}" for what, rank in ranks.items())[-1000:]
 
 # ---- who is notified, and when
 def should_notify(destination: Destination, project: Project, release: Release | None) -> bool:
@@ -8310,36 +8213,23 @@ def next_boundary(schedule: str, now: float, account: Account, settings: Setting
     local = datetime.datetime.fromtimestamp(now, account.zone)
     digest_hour = settings.digest_hour if account.digest_hour is None else account.digest_hour
     if schedule == "hourly":
-        offset = (local.utcoffset() or datetime.timedelta()).total_seconds()
-        return (now + offset) // HOUR * HOUR + HOUR - offset
-    for days in range(33):
-        day = local.date() + datetime.timedelta(days)
-        at = datetime.datetime.combine(day, datetime.time(digest_hour), local.tzinfo)
-        is_day = {"daily": True, "weekly": at.weekday() == 0, "monthly": at.day == 1}
-        if at.timestamp() > now and is_day[schedule]:
-            return at.timestamp()
-    raise AssertionError("33 days hold a Monday and the first of a month")
+        return local.replace(minute=0, second=0, microsecond=0).timestamp() + HOUR
+    days = (local.date() + datetime.timedelta(days) for days in range(33))
+    digests = (datetime.datetime.combine(day, datetime.time(digest_hour), local.tzinfo) for day in days)
+    return next(at.timestamp() for at in digests if at.timestamp() > now and {
+        "daily": True, "weekly": at.weekday() == 0, "monthly": at.day == 1}[schedule])
 
 def after_quiet_hours(at: float, account: Account) -> float:
     """The instant, or the end of the account's quiet hours that it falls into."""
     if not account.quiet_from or not account.quiet_until:
         return at
     begins, ends = map(datetime.time.fromisoformat, (account.quiet_from, account.quiet_until))
-    zone, one_day = account.zone, datetime.timedelta(days=1)
-    today = datetime.datetime.fromtimestamp(at, zone).date()
-    for day in (today - one_day, today):
-        last_day = day + one_day if ends <= begins else day
-        until = datetime.datetime.combine(last_day, ends, zone).timestamp()
-        if datetime.datetime.combine(day, begins, zone).timestamp() <= at < until:
-            return until
-    return at
-
-def _hold_until(project: Project, release: Release | None, now: float) -> float:
-    """When a project sends a release: at once, or days after its date or change; security fixes at once."""
-    if not release or not project.hold_days or release.cve:
-        return now
-    released_at = instant_of(release.date) if release.date and not release.is_updated else now
-    return max(now, min(now, released_at) + project.hold_days * DAY)
+    local, one_day = datetime.datetime.fromtimestamp(at, account.zone), datetime.timedelta(days=1)
+    last_day = local.date() + one_day * (local.time() >= ends)
+    first_day = last_day - one_day * (ends <= begins)
+    until = datetime.datetime.combine(last_day, ends, local.tzinfo).timestamp()
+    is_quiet = datetime.datetime.combine(first_day, begins, local.tzinfo).timestamp() <= at
+    return max(at, until) if is_quiet else at
 
 def _recipient(destination: Destination, account: Account, schedule: str, at: float, settings: Settings,
                is_held: bool = False, is_urgent: bool = False) -> Recipient:
@@ -8351,18 +8241,23 @@ def _recipient(destination: Destination, account: Account, schedule: str, at: fl
     due_at = next_boundary(schedule, at + _DIGEST_GRACE * is_digested, account, settings)
     return Recipient(destination.id, after_quiet_hours(due_at, account), is_digested, is_held)
 
-def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
-                  settings: Settings) -> tuple[Recipient, ...]:
+def recipients_of(subscriber: Subscriber, release: Release | None, now: float, settings: Settings,
+                  are_webhooks: bool | None = None) -> tuple[Recipient, ...]:
     """Who is notified of a project's release, or with None of the state of its source, and when.
-    Webhooks get releases only, and at once; the schedule of mail is the project's."""
+    Webhooks get releases only, and at once; the schedule of mail is the project's. What is no security fix is
+    held for the project's days from its date or change on. ``are_webhooks``: only those, or only others."""
     project, found = subscriber.project, dict[str, Recipient]()     # by mail address, else by destination
-    sent_at = _hold_until(project, release, now)
+    sent_at = now
+    if release and project.hold_days and not release.cve:
+        released_at = instant_of(release.date) if release.date and not release.is_updated else now
+        sent_at = max(now, min(now, released_at) + project.hold_days * DAY)
     if release and subscriber.has_image:        # which is announced instead, if it comes
         sent_at = max(sent_at, now + IMAGE_WAIT[bool(release.cve)])
     is_possible = {"email": bool(settings.smtp_url), "webhook": release is not None}
     schedules = {"email": project.email_notification, "webhook": "instant"}
     for destination in subscriber.destinations:
-        if is_possible.get(destination.kind, True) and should_notify(destination, project, release):
+        if are_webhooks in (None, destination.kind == "webhook") and (
+                is_possible.get(destination.kind, True) and should_notify(destination, project, release)):
             schedule = schedules.get(destination.kind, destination.schedule)
             at = destination.id
             if destination.kind == "email":     # of which an address gets one
@@ -8376,25 +8271,25 @@ def recipients_of(subscriber: Subscriber, release: Release | None, now: float,
 def _account_body(account: Account) -> dict[str, Any]:
     return {"type": account.type, "id": account.id, "name": account.name}
 
-def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
-    """The contract's body of a notification; optional members only when they say something."""
-    project, note = subscriber.project, release.note
-    return drop_empty(       # is_major is for people; no webhook is sent it
-        is_major=release.step == "major" and not release.is_updated,
-        provider=project.provider, project=project.name, version=release.version, time=release.date,
-        cve=list(release.cve), is_prerelease=release.is_prerelease, is_updated=release.is_updated,
-        note=note and note.message and {"title": note.title, "message": note.message},
-        installed=[drop_empty(place=one.place, version=one.shown, behind=one.behind or None, may_follow=(
-            one.may_follow if one.may_follow == release.version else None)) for one in project.installed],
+def notice_body(subscriber: Subscriber, date: str | None, **members: Any) -> dict[str, Any]:
+    """The body of an event about a project; optional members only when they say something."""
+    project = subscriber.project
+    return drop_empty(
+        provider=project.provider, project=project.name, time=date, **members,
         account=_account_body(subscriber.account),
         tags=[tag.as_json() for tag in subscriber.tags], project_note=project.note)
 
-def notice_body(subscriber: Subscriber, at: float, **details: Any) -> dict[str, Any]:
-    """The body of an event that is about a project, not about one release."""
-    project = subscriber.project
-    return {"provider": project.provider, "project": project.name, "time": timestamp(at), **details,
-            "account": _account_body(subscriber.account), "tags": [tag.as_json() for tag in subscriber.tags],
-            "project_note": project.note}
+def event_body(subscriber: Subscriber, release: Release) -> dict[str, Any]:
+    """The contract's body of a notification. ``is_major`` is for people; no webhook is sent it."""
+    note = release.note
+    return notice_body(
+        subscriber, release.date, version=release.version, cve=list(release.cve),
+        is_prerelease=release.is_prerelease, is_updated=release.is_updated,
+        is_major=release.step == "major" and not release.is_updated,
+        note=note and note.message and {"title": note.title, "message": note.message},
+        installed=[drop_empty(place=one.place, version=one.shown, behind=one.behind or None, may_follow=(
+            one.may_follow if one.may_follow == release.version else None))
+                   for one in subscriber.project.installed])
 
 def has_failed_for_days(destination: Destination, now: float) -> bool:
     """Whether all attempts have failed for three days. After the last one that a delivery has, no other may
@@ -8440,49 +8335,41 @@ def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: S
     wanted = [release for release in news if not is_excluded(project, release)
               and (release.cve or not project.is_snoozed(now))]
     changed = sum(not is_excluded(project, release) for release in rewritten)
-    machines, people = (
-        dataclasses.replace(subscriber, destinations=tuple(
-            one for one in subscriber.destinations if (one.kind == "webhook") is is_machine))
-        for is_machine in (True, False))
-    def single(receiving: Subscriber, release: Release) -> Event:
+    def single(release: Release, are_webhooks: bool | None = None) -> Event:
         rules = provider.dialect.versions.of(project.name, project.version_answers)
         mine = tuple(one for one in project.installed if one.may_follow == release.version
                      or rules.follows(rules.parts(one.compared_as), rules.parts(release.version)) == "yes"
                      or one.state in ("unknown", "not compared") and rules.parts(one.version).numbers)
         about = dataclasses.replace(subscriber, project=dataclasses.replace(project, installed=mine))
-        return release_event(about, release, provider, recipients_of(receiving, release, now, settings))
-    def summary(text: str, about: Release) -> Event:
-        details = drop_empty(text=text, cve=list(about.cve))
-        return Event(project.id, notice_body(subscriber, now, **details), page_of(provider, project.name),
-                     recipients_of(people, about, now, settings), "summary")
+        return release_event(about, release, provider, recipients_of(
+            subscriber, release, now, settings, are_webhooks))
+    def summary(text: str, about: Release = Release("", None, is_updated=True)) -> Event:
+        body = notice_body(subscriber, timestamp(now), text=text, cve=list(about.cve))
+        return Event(project.id, body, page_of(provider, project.name),
+                     recipients_of(subscriber, about, now, settings, are_webhooks=False), "summary")
     events = [summary(gap, Release("", None))] if gap and wanted else []
     if changed:
-        events.append(summary(f"its history was rewritten: {changed:,} versions changed",
-                              Release("", None, is_updated=True)))
+        events.append(summary(f"its history was rewritten: {changed:,} versions changed"))
     rebuilt = [one for one in wanted if one.is_updated and provider.dialect.has_images]
     if len(rebuilt) > 1:
         wanted = [one for one in wanted if not one.is_updated]
-        events += [single(machines, one) for one in rebuilt[-WEBHOOK_LIMIT:]]
+        events += [single(one, are_webhooks=True) for one in rebuilt[-WEBHOOK_LIMIT:]]
         names = ", ".join(one.version for one in rebuilt[:-4:-1]) + (", ..." if len(rebuilt) > 3 else "")
-        events.append(summary(f"{len(rebuilt):,} tags were rebuilt: {names}",
-                              Release("", None, is_updated=True)))
+        events.append(summary(f"{len(rebuilt):,} tags were rebuilt: {names}"))
     if len(wanted) > NEWS_LIMIT:
         by_date = sorted(wanted, key=lambda release: release.date or "")
         rest, wanted = by_date[:-NEWS_LIMIT], by_date[-NEWS_LIMIT:]
         cves = dict.fromkeys(cve for release in rest for cve in release.cve)
-        events += [single(machines, release) for release in rest[NEWS_LIMIT - WEBHOOK_LIMIT:]]
+        events += [single(one, are_webhooks=True) for one in rest[NEWS_LIMIT - WEBHOOK_LIMIT:]]
         events.append(summary(f"{len(rest):,} more releases",
                               Release("", rest[-1].date, cve=tuple(cves)[:NEWS_LIMIT])))
-    return events + [single(subscriber, release) for release in wanted]
+    return events + list(map(single, wanted))
 
 def update_words(project: Project) -> str:
     """What a project's most urgent installation is behind, or may be, and where others are."""
-    one, places = project.most_urgent, dict[str, dict[str, None]]()
+    one = project.most_urgent
     if one is None:
         return ""
-    for each in project.installed:
-        if each.place != one.place:
-            places.setdefault(project.state_of(each), {})[each.place or "here"] = None
     at, state = f" on {one.place}" if one.place else "", project.state_of(one)
     cves = ", ".join(one.cve[:3]) + (" and more" if len(one.cve) > 3 else "")
     said = f"You run {one.shown}{at}"
@@ -8503,43 +8390,35 @@ def update_words(project: Project) -> str:
         if each.eol_days is not None and each.eol_days <= 90:
             said += f". The end of life of {each.shown} " + (
                 "has come" if each.eol_days <= 0 else f"is on {each.eol}")
-    behind, unsure = places.get("behind", {}) | places.get("new build", {}), places.get("unsure", {})
-    return said + "." + "".join(f" {words}: {', '.join(those)}." for words, those in (
-        ("Also behind", behind), ("Also unsure" if state == "unsure" else "Unsure", unsure)) if those)
+    for words, states in (("Also behind", ("behind", "new build")),
+                          ("Also unsure" if state == "unsure" else "Unsure", ("unsure",))):
+        places = dict.fromkeys(each.place or "here" for each in project.installed
+                               if each.place != one.place and project.state_of(each) in states)
+        said += f". {words}: {', '.join(places)}" if places else ""
+    return said + "."
 
 def reminder(subscriber: Subscriber, now: float, settings: Settings) -> Event:
     """What a project's destinations are sent when its snooze ends; nobody, where nothing is open now."""
     project = subscriber.project
     is_due = project.is_open and not project.is_snoozed(now)
     recipients = recipients_of(subscriber, None, now, settings) if is_due else ()
-    return Event(project.id, notice_body(subscriber, now, text=update_words(project)), "", recipients,
-                 "summary")
+    body = notice_body(subscriber, timestamp(now), text=update_words(project))
+    return Event(project.id, body, "", recipients, "summary")
 
-def advice_event(subscriber: Subscriber, found: Iterable[tuple[Installation, Sequence[Advisory], str]],
-                 now: float, settings: Settings) -> Event | None:
-    """What is sent of what ``alerts_of`` found about a project's places; None for nothing."""
-    project, lines, ids = subscriber.project, list[str](), dict[str, str]()
-    for one, news, words in found:
-        name = f"{one.shown} on {one.place}" if one.place else one.shown
-        lines += [f"{name} {words}."] if words else []
-        for advisory in news:
-            ends = f". The update to {one.newest} ends it." if advisory.is_ended else ""
-            lines.append(f"{name}: {advisory} {advisory.title}".rstrip(" .") + ends)
-            ids[advisory.id] = one.shown
-    if not lines:
-        return None
-    heading = f"{project.name} {', '.join(dict.fromkeys(ids.values()))}: " + (
-        f"{len(ids)} known {'vulnerability' if len(ids) == 1 else 'vulnerabilities'}") if ids else (
-        f"{project.name} is near its end of life")
-    people = dataclasses.replace(subscriber, destinations=tuple(
-        one for one in subscriber.destinations if one.kind != "webhook"))
-    about = Release("", None, cve=tuple(ids)) if ids else None
-    body = notice_body(subscriber, now, heading=heading, lines=lines, cve=list(ids)[:CVE_LIMIT])
+def advice_event(subscriber: Subscriber, lines: Sequence[str], flaws: Mapping[str, str], now: float,
+                 settings: Settings) -> Event:
+    """What is sent of the ``lines`` and ``flaws`` that ``alerts_of`` found of a project."""
+    project, heading = subscriber.project, f"{subscriber.project.name} is near its end of life"
+    if flaws:
+        known = "1 known vulnerability" if len(flaws) == 1 else f"{len(flaws)} known vulnerabilities"
+        heading = f"{project.name} {', '.join(dict.fromkeys(flaws.values()))}: {known}"
+    about = Release("", None, cve=tuple(flaws)) if flaws else None
+    body = notice_body(subscriber, timestamp(now), heading=heading, lines=lines, cve=list(flaws)[:CVE_LIMIT])
     url = f"{settings.base_url}/projects/{project.id}" if settings.base_url else ""
     # Together with those of other projects, of which there are many after a first scan.
     return Event(project.id, body, url, tuple(
         dataclasses.replace(one, is_digested=True, due_at=max(one.due_at, now + MINUTE))
-        for one in recipients_of(people, about, now, settings)), "summary")
+        for one in recipients_of(subscriber, about, now, settings, are_webhooks=False)), "summary")
 
 def report_event(destination: Destination, account: Account, projects: Iterable[Project], now: float,
                  settings: Settings) -> Event | None:
@@ -8661,7 +8540,7 @@ class Advisor:
     def _kept(self, url: str, read: Callable[[Any], Any], version: str = "") -> Any:
         """What ``read`` makes of the JSON at an address, None for 404; it is asked for again where it has
         another version than what is kept, or is of yesterday."""
-        known, body, read_at = self.store.documents.of([url]).get(url, ("", None, 0.0))
+        known, body, read_at = self.store.documents.get(url)
         if version != known if version else self._clock() - read_at >= DAY:
             answer = self._ask(Request(url, {"If-None-Match": known} if known and not version else {},
                                        accept_statuses=(304, 404)))
@@ -8723,14 +8602,13 @@ class Advisor:
                 left if newest and newest[0] in matches else None, versions.order))
         def change(before: Project) -> tuple[Project, Event | None]:
             after = dataclasses.replace(before, installed=tuple(map(advised, before.installed)))
-            found, alerted = alerts_of(after)
-            event = next((advice_event(dataclasses.replace(one, project=after), found, now, settings)
-                          for one in self.store.projects.subscribers(project.source_id)
-                          if one.project.id == project.id), None) if found else None
-            has_recipient = event is not None and bool(event.recipients)
-            return dataclasses.replace(after, alerted=alerted if has_recipient else before.alerted), event
-        after, event = change(project)
-        if after != project or event and event.recipients:
+            lines, flaws, alerted = alerts_of(after)
+            for one in self.store.projects.subscribers(project.source_id, project.id) if lines else ():
+                event = advice_event(dataclasses.replace(one, project=after), lines, flaws, now, settings)
+                if event.recipients:
+                    return dataclasses.replace(after, alerted=alerted), event
+            return after, None
+        if change(project)[0] != project:
             self.store.projects.record_advice(project, change)
 
 class ImageNotes:
@@ -8810,7 +8688,7 @@ class Tracker(Worker):
                          jitter)
         self.fetcher, self.helper, self.on_turn = fetcher, helper, on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
-        self._advisor, self._has_to_advise = Advisor(store, fetcher, clock), threading.Event()
+        self._advisor = Advisor(store, fetcher, clock)
         self._tended_at, self._advised_at = -math.inf, time.monotonic()     # on the monotonic clock
         self._notes = ImageNotes(self)
         self.configure(settings, providers)
@@ -8829,7 +8707,6 @@ class Tracker(Worker):
         self.store.database.has_tracker = True
         super().start()
         self.store.database.has_to_compare.set()
-        self._has_to_advise.set()
 
     def stop(self) -> None:
         self.store.database.has_tracker = False
@@ -8846,16 +8723,14 @@ class Tracker(Worker):
         self._hand_out()
         if self.store.database.has_to_compare.is_set() and _JUDGING not in self._busy:
             self._submit(_JUDGING, lambda _: self._apply_pending_rules(), None)
-        # At first ten minutes after the start, so that a person can see in Settings who will be asked.
-        is_due = now - self._advised_at >= (10 * MINUTE if self._has_to_advise.is_set() else HOUR)
+        # Not at the start, so that a person can see in Settings who will be asked. Most rounds ask nobody.
+        is_due = now - self._advised_at >= 10 * MINUTE
         if is_due and _ADVISING not in self._busy and _JUDGING not in self._busy:
-            self._has_to_advise.clear()
             self._advised_at = now
             self._submit(_ADVISING, lambda _: self.advise(), None)
         return self._idle_seconds
 
     def advise(self) -> None:
-        """Find out about what is installed, now."""
         with logged("what is vulnerable"):
             self._advisor.advise(self._settings, self._providers)
 
@@ -8866,8 +8741,6 @@ class Tracker(Worker):
 
     def _hand_out(self) -> None:
         """Claim what is due at hosts below their limit, accounts in turn, and have the pool check it."""
-        if len(self._busy) >= self._size:
-            return
         now, limit = self._clock(), self._settings.host_limit
         at_host = Counter(job.host for job in self._busy)
         # Several, for those of a provider without a site of its own may be at one host that is busy.
@@ -8944,7 +8817,7 @@ class Tracker(Worker):
         """``kind``: "failing", a source keeps failing with ``error``; or "recovered", after that error."""
         provider, now = self._providers.get(source.provider), self._clock()
         url = page_of(provider, source.name) if provider else ""
-        return [Event(subscriber.project.id, notice_body(subscriber, now, error=error), url,
+        return [Event(subscriber.project.id, notice_body(subscriber, timestamp(now), error=error), url,
                       recipients_of(subscriber, None, now, self._settings), kind)
                 for subscriber in self.store.projects.subscribers(source.id)]
 
@@ -8982,8 +8855,7 @@ class Tracker(Worker):
             listing = Listing([one for one in read_known().values() if not one.gone_at], Answer(
                 "", 304, {"etag": source.etag or ""}, asked=source.etag_url or ""))
         if listing is None:
-            return self._record(source, dataclasses.replace(
-                result, verdicts=self._judge(source, provider, read_known, True)), [])
+            return self._record(source, result, [])
         known = read_known()
         after, news = compare(known, listing, self._clock(), provider.dialect.versions.of(source.name))
         if is_new or source.notes_source_id or provider.dialect.has_images and after != known:
@@ -8996,7 +8868,9 @@ class Tracker(Worker):
                 copy.note or not one.is_updated) else ()) for one in news for copy in (after[one.version],)]
             result = dataclasses.replace(about, next_check_at=min(
                 result.next_check_at, about.next_check_at), quota_left=quota_left)
-        verdicts = self._judge(source, provider, lambda: after, after == known)
+        verdicts = {} if after == known else {
+            project.id: self._verdicts(project, provider, after)
+            for project in self.store.projects.with_rules(source.id)}
         news, events = self._events(source, provider, known, news, verdicts, gap_of(
             listing, known, provider, token))
         answer = listing.cache_validator
@@ -9010,16 +8884,15 @@ class Tracker(Worker):
                 news: list[Release], verdicts: Mapping[str, RuleResult],
                 gap: str) -> tuple[list[Release], list[Event]]:
         """``(what of the news is none of a rewritten history, the events for the projects)``."""
-        rewritten = [release for release in news if release.is_updated]
         if source.succeeded_at is None:         # what was released before the first check is history
             return [], []
-        if is_history_rewritten(known, rewritten) and not provider.dialect.has_images:
+        events, rewritten = list[Event](), [release for release in news if release.is_updated]
+        if provider.dialect.has_images or not is_history_rewritten(known, rewritten):
+            rewritten = []
+        else:
             log.info("source %s/%s: history rewritten, %d versions changed", source.provider, source.name,
                      len(rewritten))
             news = [release for release in news if not release.is_updated]
-        else:
-            rewritten = []
-        events = list[Event]()
         for subscriber in self.store.projects.subscribers(source.id) if news or rewritten else ():
             own = verdicts.get(subscriber.project.id, RuleResult(subscriber.project))
             subscriber = dataclasses.replace(subscriber, project=own.project)
@@ -9050,14 +8923,8 @@ class Tracker(Worker):
         except ProviderError:
             raise TokenRefused(words) from None
 
-    def _judge(self, source: Source, provider: Provider, read_releases: Callable[[], Mapping[str, Release]],
-               is_unchanged: bool) -> dict[str, RuleResult]:
-        """What projects' rules exclude, and how installations compare, by project. Raises ProviderError."""
-        return {project.id: self._verdicts(project, provider, read_releases())
-                for project in self.store.projects.with_rules(source.id, is_unjudged=is_unchanged)}
-
     def _verdicts(self, project: Project, provider: Provider, releases: Mapping[str, Release]) -> RuleResult:
-        """What its rules say. Raises ProviderError where its patterns cannot be tried."""
+        """What its rules and installations say. Raises ProviderError where its patterns cannot be tried."""
         try:
             ruled_out, wrong = self.helper.match(project.exclude_version_regexp, releases)
         except (TooMany, HelperMissing) as error:
@@ -9077,7 +8944,6 @@ class Tracker(Worker):
                     known = self.store.releases.known(project.source_id)
                     if provider:
                         self.store.projects.record_verdicts(self._verdicts(project, provider, known))
-                        self._has_to_advise.set()
                 if self._stopping.is_set() or self.store.database.has_to_compare.is_set():
                     break
 
@@ -9090,10 +8956,8 @@ class Tracker(Worker):
         recorded = self.store.sources.record_check(source.id, self._claimant, result)
         if recorded is None:
             return [], []
-        if result.changed and result.verdicts:
-            self._has_to_advise.set()
         with logged(f"source {source.id}: rules"):      # a fault here keeps nothing from listeners
-            if (result.changed or result.verdicts) and self.store.projects.with_rules(source.id, True):
+            if self.store.projects.with_rules(source.id, is_unjudged=True):
                 self.store.database.has_to_compare.set()
         for release in news:
             log.info("release %s/%s %s: %s", source.provider, source.name, release.version,
@@ -9239,7 +9103,7 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
         lines = [Line("item", [Run(without_controls(line))]) for line in body["lines"]]
     elif "destination" in body:
         body |= {"provider": body["kind"], "project": body["destination"]}
-        kind = KINDS[body["kind"]].title if body["kind"] in KINDS else body["kind"]
+        kind = KINDS[body["kind"]].title
         heading = f"The destination {body['destination']} ({kind}) has failed since {body['since'][:10]}"
         lines = [Line("", [Run(f"The last error: {body['error']}")])]
     else:
@@ -9296,9 +9160,8 @@ class Message:
     def title(self) -> str:
         if not self.is_digest:
             return self.items[0].title
-        releases = sum(delivery.kind == "release" for delivery in self.batch)
-        counts = {"release": releases, "notice": len(self.batch) - releases}
-        title = ", ".join(pluralize(count, what) for what, count in counts.items() if count)
+        counts = Counter("release" if one.kind == "release" else "notice" for one in self.batch)
+        title = ", ".join(pluralize(counts[what], what) for what in ("release", "notice") if counts[what])
         fixes = sum(item.is_security for item in self.items)
         return f"{title}, {fixes} with security fixes" if fixes else title
 
@@ -9391,11 +9254,9 @@ def _fitted(message: Message, make: Callable[[Item, int], _Block], size: Callabl
             note: int, most: int = sys.maxsize, each: int = sys.maxsize) -> tuple[list[_Block], str]:
     """What ``make`` makes of each item with ``note`` characters of its note, and words on items left out.
     ``limit`` (as the service counts) and ``most`` are of all, ``each`` is of one; notes are cut first."""
-    rooms = [note // 4, note // 8, 0] if message.is_digest else [note, note // 2, note // 4, 0]
-    if message.items[0].is_report and not message.is_digest:
-        rooms = [part * min(limit, each) // 10 for part in range(9, -1, -1)]
-    for room in rooms:
-        blocks = [make(item, room) for item in message.items]
+    longest = note // 4 if message.is_digest else min(limit, each) if message.items[0].is_report else note
+    for part in range(10, -1, -1):
+        blocks = [make(item, longest * part // 10) for item in message.items]
         sizes = [size(block) + 2 for block in blocks]
         if sum(sizes) <= limit and max(sizes) <= each and len(blocks) <= most:
             return blocks, ""
@@ -9494,11 +9355,8 @@ def fill(template: str, values: Mapping[str, str], at_most: int) -> str:
     """At most ``at_most`` characters of the template with each ``{name}`` replaced, in one pass: what a value
     holds is not read again. Never ``str.format``: it walks attributes and pads to any width."""
     replaced = {"{{": "{", "}}": "}", **{f"{{{name}}}": value for name, value in values.items()}}
-    parts, left = list[str](), at_most
-    for part in _TEMPLATE.split(template):
-        parts.append(replaced.get(part, part)[:left])
-        left -= len(parts[-1])
-    return "".join(parts)
+    parts = (replaced.get(part, part) for part in _TEMPLATE.split(template))
+    return "".join(itertools.islice(itertools.chain.from_iterable(parts), at_most))
 
 def notification_body(settings: Mapping[str, Any], body: Mapping[str, Any], url: str) -> bytes:
     """What a webhook is sent: the standard body, or its custom fields. Compact JSON in UTF-8."""
@@ -9758,11 +9616,9 @@ def _email(message: Message) -> Mail:
     head = f"List-Id: releases <releases.{domain}>\r\nList-Unsubscribe: {place}{mailto}\r\n"
     return Mail(sender, recipient, head.encode("ascii") + mail.as_bytes())
 
-def _members(answer: Answer, within: str = "") -> dict[str, Any]:
-    with contextlib.suppress(ValueError, RecursionError, LookupError, TypeError):
-        found = json.loads(answer.body)
-        if isinstance(found := found[within] if within else found, dict):
-            return found
+def _members(answer: Answer, *within: str) -> dict[str, Any]:
+    with contextlib.suppress(ValueError, RecursionError):
+        return pick(dict, json.loads(answer.body), *within)
     return {}
 
 def _says(name: str) -> Callable[[Answer], bool]:
@@ -10094,9 +9950,9 @@ class Courier(Worker):
         """Notify accounts of their destinations that have failed for days, by their others. Send the reports
         that are due on what is behind, and the reminders of what was snoozed."""
         now, store = self._clock(), self.store
-        for failing in self._beating(store.destinations.failing(with_alerted=False)):
+        for failing in self._beating(store.destinations.failing()):
             account = store.accounts.get(failing.account_id)
-            if account and has_failed_for_days(failing, now):
+            if account and not failing.alert_sent and has_failed_for_days(failing, now):
                 event = destination_event(
                     failing, account, store.destinations.of_account(account.id), now, self._settings)
                 if event.recipients:
@@ -10109,23 +9965,17 @@ class Courier(Worker):
                 report = report_event(destination, account, behind, now, self._settings)
                 store.outbox.send(report, "report", destination)
         for project in self._beating(store.projects.snooze_ended(now)):
-            for subscriber in store.projects.subscribers(project.source_id):
-                if subscriber.project.id == project.id:
-                    store.outbox.send(reminder(subscriber, now, self._settings), "reminder", project)
+            for subscriber in store.projects.subscribers(project.source_id, project.id):
+                store.outbox.send(reminder(subscriber, now, self._settings), "reminder", project)
 
     def _pause(self, destination_id: str) -> float:
         """Seconds until a destination may be sent the next message: as its kind or its Retry-After asks."""
         wait = self._free_at.get(destination_id, 0.0) - self._clock()
         return wait if 0 < wait <= 1.1 * DAY else 0.0       # more was asked for before the clock was set back
 
-    def _pause_for(self, destination_id: str, seconds: float) -> None:
-        self._free_at[destination_id] = self._clock() + seconds
-
     def _hand_out(self) -> float:
         """Have workers serve the free destinations that have something due, accounts in turn, of each the
         longest waiting first; seconds until more may be due."""
-        if len(self._busy) >= self._WORKERS:
-            return self._idle_seconds
         wait = self.store.outbox.seconds_until_due(self._clock(), self._idle_seconds)
         due = self.store.outbox.due_destinations(self._clock(), self._kinds)
         pauses = {job.id: pause for job in due if (pause := self._pause(job.id))}
@@ -10145,10 +9995,10 @@ class Courier(Worker):
             self._serve(destination_id)
         except StoreUnavailable as error:
             log.warning("courier: %s", error)
-            self._pause_for(destination_id, 1)
+            self._free_at[destination_id] = self._clock() + 1
         except Exception:       # ours: it delays this destination alone
             log.exception("destination %s: a turn failed", destination_id)
-            self._pause_for(destination_id, MINUTE)
+            self._free_at[destination_id] = self._clock() + MINUTE
 
     def _serve(self, destination_id: str) -> list[tuple[Delivery, Outcome]]:
         """Attempt what is due at a destination, in its order, until the turn is over; how it went."""
@@ -10194,45 +10044,41 @@ class Courier(Worker):
         # From the first attempt on: the service may have been off when it was due.
         age = now - first.queued_at if first.attempts else 0.0
         try:
-            attempt, sent, retry_after = self._attempt(batch, now)
-            state, wait = outcome(attempt.error is None, retry_after, first.attempts + 1,
-                                  self._settings.retry_first, age, self._jitter())
-            due_at = now + wait
-            if state == "pending" and first.destination.kind != "webhook" and not any(
-                    delivery.body.get("cve") for delivery in batch):
-                due_at = after_quiet_hours(due_at, first.account)
+            result = self._attempt(batch, now, age)
         except Exception:   # ours: it costs this delivery an attempt, and is backed off like a receiver's
             log.exception("delivery %s: attempt failed", first.id)
-            attempt, sent = Attempt(now, None, INTERNAL_ERROR, time.monotonic() - began_at, None, None), ""
             state, wait = outcome(False, None, first.attempts + 1, self._settings.retry_first, age, 0.0)
-            due_at = now + wait
-        if attempt.error:
-            log.warning("delivery %s to %s: %s", first.id, first.destination.name, attempt.error)
-        else:
-            log.info("delivery %s to %s: delivered", first.id, first.destination.name)
-        return [Outcome(**vars(attempt), delivery_id=delivery.id, state=state, next_attempt_at=due_at,
-                        sent=sent if delivery is first else "") for delivery in batch]
+            result = Outcome(now, None, INTERNAL_ERROR, time.monotonic() - began_at, None, None, first.id,
+                             state, now + wait)
+        log.log(logging.WARNING if result.error else logging.INFO, "delivery %s to %s: %s", first.id,
+                first.destination.name, result.error or "delivered")
+        return [result, *(dataclasses.replace(result, delivery_id=one.id, sent="") for one in batch[1:])]
 
-    def _attempt(self, batch: Sequence[Delivery], now: float) -> tuple[Attempt, str, float]:
-        """``(how it went, what was sent, seconds that the receiver asks to wait)``, secrets masked."""
-        destination, began_at, sent, retry_after = batch[0].destination, time.monotonic(), "", 0.0
-        redact = redactor(destination, self._kinds)
+    def _attempt(self, batch: Sequence[Delivery], now: float, age: float) -> Outcome:
+        """How it went, for the first delivery; ``age``: since its first attempt. Secrets are masked."""
+        first, began_at, sent, answer = batch[0], time.monotonic(), "", None
+        redact = redactor(first.destination, self._kinds)
         try:
             request, answer, error = self._post(batch, now)
             sent, _ = transcript(redact, request, None)
         except Invalid as problem:      # such as an account's mail address
-            answer, error = None, str(problem)
-        error, duration = error and without_controls(error), time.monotonic() - began_at
-        attempt = Attempt(now, None, error, duration, None, None)
+            error = str(problem)
+        is_webhook, retry_after = first.destination.kind == "webhook", 0.0
+        status = address = text = None
         if answer:
-            attempt = Attempt(now, answer.status, error, duration, answer.address,
-                              redact(answer.text())[:KIB])
+            status, address, text = answer.status, answer.address, redact(answer.text())[:KIB]
             retry_after = wait_requested(answer, now)
         # A webhook's Retry-After counts for its delivery alone.
-        patience = retry_after if error and destination.kind != "webhook" else 0.0
-        if wait := max(self._kinds[destination.kind].every, patience):
-            self._pause_for(destination.id, wait)
-        return attempt, sent, retry_after
+        patience = retry_after if error and not is_webhook else 0.0
+        if wait := max(self._kinds[first.destination.kind].every, patience):
+            self._free_at[first.destination.id] = self._clock() + wait
+        state, wait = outcome(error is None, retry_after, first.attempts + 1, self._settings.retry_first, age,
+                              self._jitter())
+        due_at = now + wait
+        if state == "pending" and not is_webhook and not any(one.body.get("cve") for one in batch):
+            due_at = after_quiet_hours(due_at, first.account)
+        return Outcome(now, status, error and without_controls(error), time.monotonic() - began_at, address,
+                       text, first.id, state, due_at, sent)
 
     def _post(self, batch: Sequence[Delivery],
               now: float) -> tuple[Request | Mail, Answer | None, str | None]:
@@ -10586,7 +10432,7 @@ class Form:
         return {option.name: option.type.from_text(self.text(option.name, "no")) for option in options
                 if option.type.widget == "switch" or self.texts(option.name)}
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class ScanRow:
     """One thing that was found to be installed, and what became of it."""
     pin: Pin
@@ -10634,18 +10480,17 @@ def _as_known(project: Project, installed: Iterable[Installation]) -> tuple[Inst
     return tuple(after.values())
 
 def differing(project: Project, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the settings that differ from what the project has."""
-    def is_other(name: str, value: Any) -> bool:
-        before = getattr(project, name)
+    """Those of the settings, but for its destinations, that differ from what the project has."""
+    def comparable(name: str, value: Any) -> Any:
         if name == "installed":
-            return {one.identity for one in value(project)} != {one.identity for one in before}
-        if name == "destinations":
-            return any({*ids} != {*before.get(kind, ())} for kind, ids in value.items())
+            return {one.identity for one in (value(project) if callable(value) else value)}
+        if name == "snoozed_until":
+            return int(value or 0)
         if name == "tags":
-            return {*value} != {*before}
-        return bool(int(value or 0) != int(before or 0) if name == "snoozed_until" else (
-            tuple(value) if isinstance(value, list) else value) != before)
-    return {name: value for name, value in settings.items() if is_other(name, value)}
+            return {*value}
+        return tuple(value) if isinstance(value, list) else value
+    return {name: value for name, value in settings.items() if name != "destinations"
+            and comparable(name, value) != comparable(name, getattr(project, name))}
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
@@ -10759,16 +10604,17 @@ class Inventory:
         other = compared(Installation("", version), known, self.rules_of(project)).known_as
         return f" No release is called {version}." if known and not other and version not in known else ""
 
-    def _track_found(self, account: Account, row: ScanRow, provider: Provider) -> tuple[str, str]:
-        """``(id, what is wrong with its options)`` of the new project of what was found. Raises Invalid."""
-        blank, fault = Project.blank(account.id, provider.id, row.name), ""
+    def _track_found(self, account: Account, row: ScanRow, provider: Provider) -> str:
+        """Add the project of a row, which says what is wrong with its options; its id. Raises Invalid."""
+        settings: dict[str, Any] = {"email_notification": account.email_notification}
         try:
-            options = self.named_settings(blank, row.pin.options)
+            settings |= self.named_settings(Project.blank(account.id, provider.id, row.name), row.pin.options)
         except Invalid as error:
-            options, fault = {}, f"without its options: {error}"
+            row.reason = f"without its options: {error}"
         labels = compact_json({SOURCE_LABELS[0]: row.pin.source}) if row.pin.source else ""
-        settings = {"email_notification": account.email_notification, **options}
-        return self.add(account.id, provider, row.key, row.name, settings, labels)[0].id, fault
+        project, _ = self.add(account.id, provider, row.key, row.name, settings, labels)
+        row.outcome = "added"
+        return project.id
 
     def _apply_labels(self, account_id: str, project_id: str, options: Mapping[str, Any]) -> None:
         """Have a project be as our labels say; those of others say only how it begins. Raises Invalid."""
@@ -10785,37 +10631,32 @@ class Inventory:
         needed directly; those that do not fit say so."""
         tracked, now = self.store.projects.ids_by_key(account.id), self.store.database.clock()
         rows = scan_rows(self.providers, tracked, pins)
-        found, numbers = dict[str, dict[tuple[str, str], Installation]](), dict[int, Installation]()
+        found = dict[str, dict[tuple[str, str], Installation]]()        # by project id, version and digest
+        recorded = list[tuple[ScanRow, Installation]]()
         left_out = dict[str, list[Installation]]()      # by project id, beyond INSTALLED_LIMIT
         full = ""       # the reason for which further projects are refused
-        ranks = {number: 0 if row.provider and row.provider.dialect.has_images else 2 - row.pin.is_direct
-                 for number, row in enumerate(rows)}
-        for number in sorted(ranks, key=ranks.__getitem__):
-            row = rows[number]
-            options = row.pin.options
+        def rank(row: ScanRow) -> int:
+            return 0 if row.provider and row.provider.dialect.has_images else 2 - row.pin.is_direct
+        for row in sorted(rows, key=rank):
             id_ = tracked.get((row.provider.id, row.key)) if row.provider else None
             if row.outcome == "ignored":
                 continue
-            if row.provider and id_ is None and is_tracking and (ranks[number] < 2 or with_indirect):
-                try:
+            try:
+                if row.provider and id_ is None and is_tracking and (rank(row) < 2 or with_indirect):
                     if full:
                         raise Invalid(full)
-                    id_, fault = self._track_found(account, row, row.provider)
-                    tracked[row.provider.id, row.key] = id_
-                    rows[number] = dataclasses.replace(row, outcome="added", reason=fault or row.reason)
-                except Invalid as error:
-                    rows[number] = dataclasses.replace(row, reason=str(error))
-                    full = str(error) if not error.problems[0].field else ""
-            elif id_ and origin != "manual" and options:
-                try:
-                    self._apply_labels(account.id, id_, options)
-                except Invalid as error:
-                    rows[number] = row = dataclasses.replace(row, reason=str(error))
+                    id_ = tracked[row.provider.id, row.key] = self._track_found(account, row, row.provider)
+                elif id_ and origin != "manual" and row.pin.options:
+                    self._apply_labels(account.id, id_, row.pin.options)
+            except Invalid as error:
+                row.reason = str(error)
+                if id_ is None and not error.problems[0].field:
+                    full = row.reason
             if id_ and (row.pin.version or row.pin.digest):
-                if rows[number].outcome != "added":
-                    rows[number] = dataclasses.replace(row, outcome="recorded")
-                numbers[number] = found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
+                row.outcome = "added" if row.outcome == "added" else "recorded"
+                one = found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
                     place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
+                recorded.append((row, one))
         def after(project: Project) -> Iterable[Installation]:
             mine = found.get(project.id, {}).values()
             replaced = ORIGINS if origin == "manual" else (origin, "manual") if mine else (origin,)
@@ -10831,43 +10672,43 @@ class Inventory:
         gone = [project.id for project in here if any(one.origin == origin for one in project.installed)]
         self.change(account.id, [*found, *gone], after)
         lost = set(itertools.chain(*left_out.values()))
-        return [row if numbers.get(number) not in lost else dataclasses.replace(
-            row, outcome="tracked", reason=f"not recorded: at most {INSTALLED_LIMIT} fit one project")
-                for number, row in enumerate(rows)]
+        for row in (row for row, one in recorded if one in lost):
+            row.outcome, row.reason = "tracked", f"not recorded: at most {INSTALLED_LIMIT} fit one project"
+        return rows
 
 def project_settings(fields: Fields, inventory: Inventory, project: Project) -> dict[str, Any]:
     """What ``fields`` set of a project, as it is or blank, for the store. Problems are left in ``fields``."""
     store, account_id = inventory.store, project.account_id
     now, tags = store.database.clock(), [tag.id for tag in store.tags.of_account(account_id)]
-    found: dict[str, Any] = {
+    lists: dict[str, Any] = {
         "exclude_version_regexp": fields.rules("exclude_version_regexp"),
         "installed": fields.installed("installed", now), "tags": fields.ids("tags", "tag", tags),
         "version_answers": fields.answers("version_answers", inventory.rules_of(project))}
-    settings = fields.options(PROJECT_OPTIONS)
+    settings = fields.options(PROJECT_OPTIONS) | {
+        name: value for name, value in lists.items() if value is not None}
     if "notes_from" in settings:
         with fields.collecting():
             settings["notes_from"] = inventory.chosen_notes(project, settings["notes_from"])
-    there_are, destinations = store.destinations.of_account(account_id), {}
-    for kind, name in ((kind, KIND_FIELDS[kind]) for kind in inventory.kinds):
+    settings["destinations"], there_are = {}, store.destinations.of_account(account_id)
+    for kind in inventory.kinds:
         known = [one.id for one in there_are if one.kind == kind]
-        if (ids := fields.ids(name, f"{kind} destination", known)) is not None:
-            destinations[kind] = ids
+        if (ids := fields.ids(KIND_FIELDS[kind], f"{kind} destination", known)) is not None:
+            settings["destinations"][kind] = ids
     if settings.get("email_notification") == "default":
         account = store.accounts.get(account_id)
         settings["email_notification"] = account.email_notification if account else "daily"
     if (settings.get("snoozed_until") or math.inf) <= now:
         fields.add_problem("snoozed_until", "must be a time to come, such as 2030-01-31T08:00:00Z")
-    if (said := found["installed"]) is not None:
-        found["installed"] = lambda now: _as_known(now, replace_at_places(
+    if (said := lists["installed"]) is not None:
+        settings["installed"] = lambda now: _as_known(now, replace_at_places(
             [one for one in now.installed if one.origin != "manual"], said))
-        if len(found["installed"](project)) > INSTALLED_LIMIT:
+        if len(settings["installed"](project)) > INSTALLED_LIMIT:
             fields.add_problem("installed", f"must leave at most {INSTALLED_LIMIT} with what scans found")
-    settings |= {name: value for name, value in found.items() if value is not None}
-    if patterns := found["exclude_version_regexp"]:
+    if patterns := lists["exclude_version_regexp"]:
         _, wrong = inventory.judge(account_id, patterns, store.releases.known(project.source_id))
         for at, words in wrong.items():
             fields.add_problem(f"exclude_version_regexp[{at}]", words)
-    return settings | {"destinations": destinations}
+    return settings
 
 # The options that a kind of destination does not have, and why.
 FIXED_OPTIONS = {
@@ -10995,10 +10836,9 @@ class Configuration:
     """What the operator sets in the store, and resulting settings: ``own`` ones, completed from the store.
     ``is_command``: what the last ``serve`` was started with comes first. ``changed`` follows a change."""
     def __init__(self, store: Store, own: Settings, more_providers: Sequence[Provider] = (),
-                 is_command: bool = False) -> None:
+                 is_command: bool = False, changed: Callable[[], None] = lambda: None) -> None:
         self._store, self._own, self._more_providers = store, own, more_providers
-        self._is_command = is_command
-        self.changed: Callable[[], None] = lambda: None
+        self._is_command, self._changed = is_command, changed
 
     def settings(self) -> Settings:
         """The settings that result. Raises SettingError for those that cannot be used."""
@@ -11011,11 +10851,10 @@ class Configuration:
     def rows(self) -> list[SettingState]:
         """Every setting that the store may keep. Raises SettingError."""
         settings, found, operator = self.settings(), list[SettingState](), self._store.config.all()
-        recorded = operator.get("serve", {}) if self._is_command else {}
+        sources = {"flag": self._own.given, "serve": operator.get("serve", ()) if self._is_command else (),
+                   "operator": operator}
         for row in (row for row in SETTINGS.values() if row.is_stored):
-            source = ("flag" if row.name in self._own.given else
-                      "serve" if row.name in recorded else
-                      "operator" if row.name in operator else "default")
+            source = next((one for one, names in sources.items() if row.name in names), "default")
             texts = row.texts(getattr(settings, row.name))
             if row.is_secret:       # of a token the provider is shown
                 texts = [f"{text.partition('=')[0]}=***" if row.is_keyed else "***" for text in texts if text]
@@ -11042,7 +10881,7 @@ class Configuration:
             self._store.config.change(name, change)
         except SettingError as error:
             raise Invalid(Problem(name, f"cannot be used: {error}")) from None
-        self.changed()
+        self._changed()
 
     def unset(self, name: str, id_: str = "") -> None:
         """Remove a setting from the store, or that id of a keyed one. Where only the last ``serve`` has
@@ -11056,7 +10895,7 @@ class Configuration:
         if not is_changed:
             raise Invalid(f"{name} {id_}".rstrip() + " is not set; see 'config list'.")
         with contextlib.suppress(SettingError):     # another one may still have to be repaired
-            self.changed()
+            self._changed()
 
     def record_serve(self) -> None:
         """Record, for commands, what this process was given, without tokens, users and passwords."""
@@ -12018,10 +11857,9 @@ class Plan:
                         for one in document.get("destinations", ())} | {("email", "account")}
         self._named = dict[str, str]()      # tags
         account = [document["account"]] if "account" in document else []
-        later = list(itertools.chain(*itertools.starmap(self._steps, (
-            ("account", self._account_step, account),
-            ("destination", self._destination_step, document.get("destinations", ())),
-            ("project", self._project_step, document.get("projects", ()))))))
+        later = [*self._steps("account", self._account_step, account),
+                 *self._steps("destination", self._destination_step, document.get("destinations", ())),
+                 *self._steps("project", self._project_step, document.get("projects", ()))]
         there = {name.lower() for name in self._tags.values()}
         listed = _names(document, "tags", TAG_LIMIT) | self._named
         self.steps = [Step("tag", name, "add", "", functools.partial(self._ids, [name]))
@@ -12056,8 +11894,8 @@ class Plan:
                    if value != getattr(self._account, name)}
         if self._is_import and not self._is_new:
             changes = {}
-        act = functools.partial(self._store.accounts.change, self._account.id, changes)
-        return Step("account", self._account.email, "change" if changes else "same", ", ".join(changes), act)
+        return self._step("account", self._account.email, False, changes, functools.partial(
+            self._store.accounts.change, self._account.id, changes))
 
     def _pairs(self, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """The settings of a destination: texts, lists of them, or ``{"env": VARIABLE}``."""
@@ -12152,7 +11990,7 @@ class Plan:
         reader.check()
         settings["destinations"] = {fields[one]: names for one, names in lists.items() if one in fields}
         there = {one.id: one.name.lower() for one in self._destinations.values()}
-        changes = [*differing(before, {one: settings[one] for one in settings if one != "destinations"}),
+        changes = [*differing(before, settings),
                    *(["tags"] if "tags" in lists and self._note_tags(lists["tags"], before.tags) else [])]
         for kind, names in settings["destinations"].items():
             known = self._listed | self._destinations.keys()
@@ -12219,11 +12057,12 @@ class Plan:
 # ---- lists of other services
 HOSTED = "https://api.newreleases.io"       # the service whose API is ours
 
-def _answer(at: str, ask: Callable[[], Answer], kind: type[V]) -> tuple[Answer, V]:
+def _answer(at: str, ask: Callable[[Request], Answer], request: Request, kind: type[V]) -> tuple[Answer, V]:
     """What another service answers, an object or a list. Raises LookupError for 404, ValueError."""
     try:
-        answer = ask()
-        text = json.dumps(answer.json() if answer.status == 200 else None, ensure_ascii=False).encode()
+        answer = ask(request)
+        found = answer.json() if answer.status == 200 else None
+        compact_json(found).encode()        # half of a character could not be stored
     except (ProviderError, ValueError) as error:
         raise ValueError(f"{at}: {error}") from None
     if answer.status == 404:
@@ -12231,7 +12070,7 @@ def _answer(at: str, ask: Callable[[], Answer], kind: type[V]) -> tuple[Answer, 
     if answer.status != 200:
         raise ValueError(f"{at} does not accept the API key" if answer.status == 401 else
                          f"{at} answered status {answer.status}")
-    if not isinstance(found := json.loads(text), kind):     # what was encoded can be stored
+    if not isinstance(found, kind):
         raise ValueError(f"{at} does not answer as its API is documented")
     return answer, found
 
@@ -12242,9 +12081,7 @@ def projects_at(url: str, key: str, ask: Callable[[Request], Answer]) -> Iterato
     if not re.fullmatch("[!-~]{1,500}", key) or not re.match("https?://", url):
         raise ValueError(f"The server needs an address such as {HOSTED}, and one of its API keys")
     def read(path: str) -> dict[str, Any]:
-        request = Request(f"{url}/v1/{path}", {"X-Key": key}, accept_statuses=range(400, 600),
-                          is_user_supplied=True)
-        return _answer(url, lambda: ask(request), dict)[1]
+        return _answer(url, ask, Request(f"{url}/v1/{path}", {"X-Key": key}, is_user_supplied=True), dict)[1]
     tags = {pick(str, one, "id"): pick(str, one, "name") for one in pick(list, read("tags"), "tags")}
     members = ["exclude_version_regexp", *(option.name for option in PROJECT_OPTIONS)]
     for page in range(1, 1000):
@@ -12275,10 +12112,9 @@ def repositories_of(user: str, what: str, provider: Provider, token: str | None,
         raise ValueError(nobody)
     url: str | None = f"{github_api(provider.site)}/users/{user}/{what}?per_page=100"
     for _ in range(100):
-        request = Request(url or "", {**provider.auth(token), "Accept": "application/vnd.github+json"},
-                          accept_statuses=range(400, 600))
+        request = Request(url or "", {**provider.auth(token), "Accept": "application/vnd.github+json"})
         try:
-            answer, found = _answer(provider.title, functools.partial(ask, request), list)
+            answer, found = _answer(provider.title, ask, request, list)
         except LookupError:
             raise ValueError(nobody) from None
         for one in found:
@@ -15376,12 +15212,9 @@ def _set_path(environ: dict[str, Any], prefix: bytes) -> None:
         if (path + b"/").startswith(prefix + b"/"):
             path = path[len(prefix):]
     sent = re.sub(r"^https?://[^/?#]*|[?#].*", "", environ.get("REQUEST_URI", "")).split("/")
-    raw = quote(path)
-    for depth in (environ.get("SCRIPT_NAME", "").count("/"), 0):        # which a proxy may have cut off
-        ours = "/" + "/".join(sent[depth + 1:])
-        if urllib.parse.unquote_to_bytes(ours) == path:
-            raw = ours
-            break
+    depths = environ.get("SCRIPT_NAME", "").count("/"), 0       # a proxy may have cut the prefix off
+    ours = ("/" + "/".join(sent[depth + 1:]) for depth in depths)
+    raw = next((one for one in ours if urllib.parse.unquote_to_bytes(one) == path), quote(path))
     environ["releasetrack.path"] = raw = raw.rstrip("/") or "/"
     path = urllib.parse.unquote_to_bytes(raw)
     is_utf8 = "\ufffd" not in path.decode("utf-8", "replace")
@@ -15417,47 +15250,48 @@ def make_app(context: Context) -> Callable[..., Any]:
     return application
 
 _SCAN_LIMIT = 20 * MIB              # bytes of a file
-_FILES_LIMIT = 20_000               # of a folder
+_FILES_LIMIT = 20_000               # that a scan reads
 _FOLDERS_PASSED_OVER = frozenset(("node_modules", "vendor", "site-packages", "__pycache__"))
 _HIDDEN_FOLDERS = frozenset((".github", ".gitlab", ".gitea", ".forgejo", ".woodpecker", ".circleci"))
 
 def _read_text(path: str) -> str:
-    """Raises OSError, ValueError."""
+    """The text of a file. Raises ValueError, with what to put behind its name."""
     if os.path.exists(path) and not os.path.isfile(path):       # a pipe or a device might never end
         raise ValueError("is not a file")
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size > _SCAN_LIMIT:
-            raise ValueError(f"is larger than {_SCAN_LIMIT // MIB} MiB")
-        return file.read(_SCAN_LIMIT).decode("utf-8-sig", "replace")
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_SCAN_LIMIT + 1)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror or error}") from None
+    if len(content) > _SCAN_LIMIT:
+        raise ValueError(f"is larger than {_SCAN_LIMIT // MIB} MiB")
+    return content.decode("utf-8-sig", "replace")
 
 def read_document_file(file: str) -> dict[str, Any]:
     """The document in a file, or from standard input. Raises Invalid."""
     try:
         return read_document(sys.stdin.read() if file == "-" else _read_text(file))
-    except (OSError, ValueError) as error:
-        words = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
-        raise Invalid(f"{file} {words}; nothing was changed") from None
+    except ValueError as error:
+        raise Invalid(f"{file} {error}; nothing was changed") from None
 
 def _files_of(path: str, own: Mapping[str, Reader]) -> Iterator[str]:
-    """The files in a folder that readers know by name, without links out of it and most hidden folders."""
-    root, count, known = os.path.realpath(path), 0, dict(own) | {row[0]: row[1] for row in READERS}
+    """The files in a folder that readers know by name, without links out of it and most hidden folders; or
+    the path of what is no folder."""
+    root, known = os.path.realpath(path), dict(own) | {row[0]: row[1] for row in READERS}
+    if not os.path.isdir(path):
+        yield path
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(one for one in folders if one in _HIDDEN_FOLDERS
                             or one[0] != "." and one not in _FOLDERS_PASSED_OVER)
-        for name in sorted(names):
-            count += 1
-            if count > _FILES_LIMIT:
-                raise ValueError(f"has more than {_FILES_LIMIT:,} files; name its folders one by one")
-            file = os.path.join(folder, name)
-            is_inside = os.path.commonpath((root, os.path.realpath(file))) == root
-            if is_inside and reader_named(known, name):
+        for file in (os.path.join(folder, name) for name in sorted(names) if reader_named(known, name)):
+            if os.path.commonpath((root, os.path.realpath(file))) == root:
                 yield file
 
 def _beside(file: str, name: str) -> str:
     """The text of a file in the same folder; "" where there is none to read, or it is a link."""
     path = os.path.join(os.path.dirname(file), name)
-    with contextlib.suppress(OSError, ValueError):
-        return "" if os.path.islink(path) or not os.path.isfile(path) else _read_text(path)
+    with contextlib.suppress(ValueError):
+        return "" if os.path.islink(path) else _read_text(path)
     return ""
 
 def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
@@ -15465,10 +15299,7 @@ def pins_of_file(file: str, own: Reader | None = None) -> list[Pin]:
     env = dict[str, str]()
     with contextlib.suppress(ValueError):       # its variables are then not set
         env = read_env(_beside(file, ".env"))
-    try:
-        pins = pins_in(file, text := _read_text(file), env, own)
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror or error}") from None
+    pins = pins_in(file, text := _read_text(file), env, own)
     old = re.search(r"""^oldver *= *["']([\w.-]+)["']""", text, re.MULTILINE)       # of nvchecker
     with contextlib.suppress(ValueError):       # without that file the versions are not known
         pins = with_versions(pins, _beside(file, old[1])) if old and not own else pins
@@ -15481,22 +15312,17 @@ def scan_files(paths: Iterable[str], helper: Helper, complain: Callable[[str], N
     pins a version. A service in an override of a compose file replaces that beside it, a Kustomization the
     images beside it, and those without a tag in all files. ``own``: as of ``Service``."""
     found, end = list[tuple[str, Pin]](), time.monotonic() + 10 * MINUTE
-    for path in paths:
+    for number, file in enumerate(itertools.chain.from_iterable(_files_of(path, own) for path in paths)):
+        if number == _FILES_LIMIT or time.monotonic() > end:
+            complain(f"{file} and what follows was not read: a scan ends after {_FILES_LIMIT:,} files or "
+                     "ten minutes")
+            break
         try:
-            files = list(_files_of(path, own)) if os.path.isdir(path) else [path]
-        except (OSError, ValueError) as error:
-            complain(f"{path} {error}")
-            continue
-        for file in files:
-            if time.monotonic() > end:
-                complain(f"{file} and what follows was not read: ten minutes are over")
-                break
-            try:
-                at, read = os.path.abspath(file), reader_named(own, file)
-                found += [(file, pin) for pin in pins_of_file(at, read)] if read else [
-                    (file, Pin(*pin)) for pin in helper.run(pins_of_file, at)]
-            except ValueError as error:
-                complain(f"{file} {error}")
+            at, read = os.path.abspath(file), reader_named(own, file)
+            found += [(file, pin) for pin in pins_of_file(at, read)] if read else [
+                (file, Pin(*pin)) for pin in helper.run(pins_of_file, at)]
+        except ValueError as error:
+            complain(f"{file} {error}")
     if not found:
         complain("no pinned version was found there; nothing changed")
     services = {(os.path.dirname(file), pin.service) for file, pin in found if ".override." in file}
@@ -15550,7 +15376,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         every_kind = Kinds(KINDS | dict(kinds or {}))
         self.store = Store(own.db, quota_of=lambda name: self.settings.quota_of(name))
         self._reloading, self._stored = threading.Lock(), self.store.config.all()
-        self.config = Configuration(self.store, own, more_providers, is_command)
+        self.config = Configuration(self.store, own, more_providers, is_command, self.reload)
         self.settings = self.config.settings()
         self.providers = self.config.providers(self.settings)
         self.fetcher = Fetcher(self.settings)
@@ -15568,7 +15394,6 @@ class Service(contextlib.AbstractContextManager["Service"]):
                                 self.fetcher.refusal_of, self.fetcher.refused_tokens, self.fetcher.outages,
                                 self.courier.try_out, self.health, self.config, RateLimiter(0), every_kind,
                                 dict(readers or {}))
-        self.config.changed = self.reload
         self._app = make_app(self._context)
 
     @property
@@ -15970,18 +15795,16 @@ def argument(name: str, about: str | None = None, shape: str | None = None, read
             return read(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(f"invalid value {text[:80]!r}; expected {error}") from None
-    if options.get("action") != "store_const":
-        options["type"] = parse
     if name[0] != "-":
         shape = name.upper()
     elif choices:
         shape = f"{{{','.join(choices)}}}"
-    return (name,), {"help": about, "metavar": shape, **options}
+    return (name,), {"help": about, "metavar": shape, "type": parse, **options}
 
 def switch(name: str, about: str, field: str | None = None, value: bool = True) -> Argument:
     """A flag without a value; one that sets a ``field`` to ``value`` leaves None where it is not given."""
-    return argument(name, about, action="store_const", const=value, dest=field,
-                    default=None if field else False)
+    return (name,), {"help": about, "action": "store_const", "const": value, "dest": field,
+                     "default": None if field else False}
 
 def given_often(name: str, about: str, shape: str, **options: Any) -> Argument:
     return argument(name, f"{about} (repeatable)", shape, action="append", **options)
@@ -16441,10 +16264,10 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> tu
          switch("--all", "with --track, add what only others need, too"),
          switch("--dry-run", "only show what is found"),
          argument("--to", "record it at the releasetrack there, whose API key is in the variable "
-                  "RELEASETRACK_KEY", "URL"), _JSON)
-def scan_(run: Invocation, args: argparse.Namespace) -> None:
+                  "RELEASETRACK_KEY", "URL"),
+         columns="file provider* name* version* digest direct service outcome* reason*")
+def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Find out which versions run here, and record them.
-    Prints file, provider, name, version, digest, direct (whether it is needed so), service, outcome, reason.
     Exit status: 0 all was read, 1 it could not run, 3 something could not be read, or not added."""
     found, rows, place = dict[str, list[tuple[str, Pin]]](), list[ScanRow](), read_place(args.place)
     if not args.path and not args.docker:
@@ -16462,59 +16285,49 @@ def scan_(run: Invocation, args: argparse.Namespace) -> None:
             is_here = not args.to and os.path.exists(run.settings.db)
             tracked = run.store.projects.ids_by_key(run.account.id) if is_here else {}
             made = scan_rows(providers_with(run.completed.provider), tracked, pins)
-            rows += made if args.dry_run else _sent(run.settings, args, place, origin, made)
+            if not args.dry_run:
+                _send(run.settings, args, place, origin, [row for row in made if row.provider])
+            rows += made
         else:
             rows += run.service.inventory.record_scan(
                 run.account, place, origin, pins, is_tracking=args.track, with_indirect=args.all,
                 is_whole=is_whole)
-    _show_rows([row.as_json() for row in rows], args.json,
-               "file provider* name* version* digest direct service outcome* reason*")
     left = [row for row in rows if args.track and not args.dry_run and row.outcome == "not tracked"
             and (row.pin.is_direct or args.all)]
     if left:
         run.complain(f"{pluralize(len(left), 'row')} not added: {left[0].reason}")
+    return [row.as_json() for row in rows]
 
-def _sent(settings: Settings, args: argparse.Namespace, place: str, origin: str,
-          rows: Sequence[ScanRow]) -> list[ScanRow]:
-    """What another server made of the rows that have a provider. Raises Invalid."""
-    wanted = [row for row in rows if row.provider]
+def _send(settings: Settings, args: argparse.Namespace, place: str, origin: str,
+          rows: Sequence[ScanRow]) -> None:
+    """Have another server record the rows, which then say what became of them there. Raises Invalid."""
     items = [drop_empty(**row.as_json() | {"file": None, "label": row.pin.label, "source": row.pin.source})
-             | {"direct": row.pin.is_direct, "options": row.pin.options} for row in wanted]
+             | {"direct": row.pin.is_direct, "options": row.pin.options} for row in rows]
     body = {"place": place, "origin": origin, "track": args.track, "all": args.all, "items": items}
     headers = {"X-Key": os.environ.get("RELEASETRACK_KEY", ""), "Content-Type": "application/json"}
     try:
         if not re.match("https?://", args.to):
             raise ValueError("expected an address such as https://releases.example.org")
-        address = f"{read_web_address(args.to)}/v1/installations"
-        for wait in (1, 2, 4, 0):       # as another machine may scan at the same time
-            answer = Fetcher(settings).fetch(Request(address, headers, "POST", compact_json(body).encode()))
-            if answer.status != 429:
-                break
-            time.sleep(wait)
-        said = answer.json() if answer.status in (200, 400, 401, 413, 429, 503) else {}
+        answer = Fetcher(settings).fetch(Request(
+            f"{read_web_address(args.to)}/v1/installations", headers, "POST", compact_json(body).encode()))
+        said = answer.json() if answer.status in (200, 400, 401, 413, 503) else {}
     except (ProviderError, ValueError) as error:
         raise Invalid(f"--to {args.to}: {error}") from None
     outcomes = [one for one in pick(list, said, "items") if isinstance(one, dict)]
-    if answer.status != 200 or len(outcomes) != len(wanted):
+    if answer.status != 200 or len(outcomes) != len(rows):
         errors = pick(list, said, "errors") or [pick(str, said, "message") or "it is no releasetrack"]
         key = "; RELEASETRACK_KEY must hold a key of that server" if answer.status == 401 else ""
         raise Invalid(f"--to {args.to}: {' '.join(map(str, errors))} (status {answer.status}){key}")
-    made = [dataclasses.replace(row, outcome=str(one.get("outcome")), reason=str(one.get("reason") or ""))
-            for row, one in zip(wanted, outcomes)]
-    return made + [row for row in rows if not row.provider]
+    for row, one in zip(rows, outcomes):
+        row.outcome, row.reason = str(one.get("outcome")), str(one.get("reason") or "")
 
 def _carried_out(run: Invocation, plan: Plan, args: argparse.Namespace) -> None:
-    """Print a plan but for what stays as it is, and do it unless that is not wanted."""
+    """Do a plan unless that is not wanted, and print what became of it, but for what stays as it is."""
     steps = [step for step in plan.steps if step.outcome != "same"]
-    def show() -> None:
-        _show_rows([vars(step) for step in steps], args.json, "kind name outcome reason")
-    if not args.json:
-        show()
     if not args.dry_run:
         plan.perform(lambda left: _progress(f"{left} left"))
         _progress("")
-    if args.json:       # programs ask what became of it
-        show()
+    _show_rows([vars(step) for step in steps], args.json, "kind name outcome reason")
     failed = (step for step in steps if step.outcome == "failed")
     for reason, (step, *more) in itertools.groupby(failed, lambda step: step.reason):
         run.complain(f"{step.kind} {step.name}{more and f' and {len(more):,} more' or ''}: {reason}")
@@ -16560,7 +16373,7 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
     if not (args.file or args.server or args.stars or args.watched):
         raise SettingError("expected a file, --from, --stars or --watched")
     is_export = False
-    with contextlib.suppress(OSError, ValueError):      # which is said below
+    with contextlib.suppress(ValueError):       # which is said below
         is_export = any(is_document(_read_text(file)) for file in args.file)
     if is_export:
         if len(args.file) > 1 or args.tag or args.place or args.server or args.stars or args.watched:
@@ -16568,8 +16381,7 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
         plan = Plan(service.call(account.id, {}), read_document_file(args.file[0]), is_import=True)
         return _carried_out(run, plan, args)
     if args.file:
-        with contextlib.closing(Helper()) as helper:
-            pins += scan_files(args.file, helper, run.complain, {})
+        pins += scan_files(args.file, service.helper, run.complain, {})
     at = service.providers["github"]
     sources = [repositories_of(user, what, at, provider_token(run.settings, at), ask) for user, what in (
         (args.stars, "starred"), (args.watched, "subscriptions")) if user]
@@ -16910,14 +16722,12 @@ COMMANDS |= {
 }
 
 class _Parser(argparse.ArgumentParser):
-    """The parser of a group of commands, or of one, with arguments made when used: those of all take long."""
+    """The parser of a group of commands, or of one."""
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words, name = list(args), self.get_default("command")
-        if name:
-            _add_arguments(self, name)
-        elif not words:
+        words = list(args)
+        if self._subparsers and not words:
             self.exit(2, self.format_help())
-        elif words[0].startswith("-") and words[0] not in self._option_string_actions:
+        if self._subparsers and words[0].startswith("-") and words[0] not in self._option_string_actions:
             self.error(f"put flags after the command, as in {self.prog} COMMAND {words[0]}")
         found, rest = super().parse_known_args(words, namespace)
         if rest:
@@ -16932,11 +16742,8 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
         self.exit(2, f"releasetrack: {printable(message)}; see {self.prog} --help\n")
 
-def _add_arguments(parser: _Parser, name: str) -> None:
-    """Add those of a command. Only ``serve`` lists all settings."""
-    is_serve = name == "serve"
-    for names, options in COMMANDS[name].arguments:
-        parser.add_argument(*names, **options)
+def _add_settings(parser: _Parser, is_serve: bool) -> None:
+    """Add the flags of settings; only ``serve`` lists them all."""
     flags = parser.add_argument_group(
         "settings", f"Each is also an environment variable, such as {SETTINGS['db'].variable}. "
         "All commands accept most of those of serve: see releasetrack.py serve --help.")
@@ -16964,6 +16771,9 @@ def make_parser() -> argparse.ArgumentParser:
             groups[group] = groups[""].add_parser(group).add_subparsers(title="commands", metavar="COMMAND")
         command_ = groups[group].add_parser(word, help=brief, description=about, allow_abbrev=False)
         command_.set_defaults(command=name)
+        for names, options in row.arguments:
+            command_.add_argument(*names, **options)
+        _add_settings(command_, is_serve=name == "serve")
     return parser
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -16983,8 +16793,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         said = str(error)
         if isinstance(error, Invalid):
             kind = KINDS.get(getattr(args, "kind", ""))
-            labels = {"header": "--header", "field": "--field", "url": "URL", **COMMANDS[args.command].flags,
-                      **{field.name: f"--set {field.name}" for field in (kind.fields if kind else ())}}
+            labels = COMMANDS[args.command].flags | {
+                field.name: f"--set {field.name}" for field in (kind.fields if kind else ())}
             said = "; ".join(problem.named(labels).rstrip(".") for problem in error.problems)
         _complain(said)
         return 2 if isinstance(error, SettingError) else 1

@@ -9942,7 +9942,8 @@ def test_a_change_beside_a_check_hides_no_rebuild_of_that(world, between):
     tracker = world.tracker(world.service.settings)
     source = world.store.sources.get(hub.source_id)
     after = {"1.0": rebuilt}
-    result = rt.CheckResult(0.0, after=after, verdicts=tracker._judge(source, rt.PROVIDERS["dockerhub"], lambda: after, False))
+    result = rt.CheckResult(0.0, after=after, verdicts={hub.id: tracker._verdicts(
+        world.store.projects.get(world.account.id, hub.id), rt.PROVIDERS["dockerhub"], after)})
     world.ask("POST", *(("/v1/installations", item) if between == "a scan" else (f"/v1/projects/{hub.id}", between)))
     assert world.store.sources.claim([source.id], tracker._claimant, world.store.database.clock())
     tracker._record(source, result, [])
@@ -13831,7 +13832,7 @@ def test_setup_link_is_one_for_all_processes_until_there_is_an_account(tmp_path)
     visitor.press(visitor.get(link), "make", email="me@example.org", password=PASSWORD)
     assert [service.setup_path for service in services] == ["", ""]
     assert Visitor(worlds[0], "").ask("GET", link).headers["Location"] == "/login"
-    services[0].store.database.empty_log()
+    services[0].store.database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     assert not any(token in data for data in files_of(services[0].store).values()), "it opens nothing any more"
     for service in services:
         service.stop()
