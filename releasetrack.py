@@ -134,7 +134,8 @@ log = logging.getLogger("releasetrack")
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 KIB, MIB = 1024, 1024 * 1024
 
-PAGE_SIZE = 20                          # items on a page, of the API too
+PAGE_SIZE = 20                          # items on a page of the API
+ROWS = 100                              # and of a list that people read
 BODY_LIMIT = ANSWER_LIMIT = 1 * MIB     # of a request to us, and of our answer
 HEAD_TIMEOUT, BODY_TIMEOUT = 10, 60     # seconds from a request's first byte to the end of its head, its body
 IDLE_TIMEOUT = 30                       # seconds in which a client asks nothing, or reads none of its answer
@@ -397,6 +398,9 @@ class Settings:
     allow_network: Chosen[tuple[str, ...]] = _setting(
         (), read_network, "CIDR", "a private network that destinations and git repositories of every account "
         "may be in, not only administrators'", is_repeatable=True)
+    allow_origin: Chosen[tuple[str, ...]] = _setting(
+        (), text_matching(r"https?://[\w.-]{1,200}(?::[0-9]{1,5})?", "an origin, as https://dash.example"),
+        "ORIGIN", "an origin whose pages may read the API in a browser, with a key", is_repeatable=True)
     outgoing_proxy: Chosen[str] = _setting(
         "", only_if(lambda value: value.startswith("http://") and read_web_address(value),
                     "the address of an HTTP proxy, such as http://127.0.0.1:3128"),
@@ -1157,7 +1161,6 @@ class Account:
     time_zone: str              # an IANA name, such as Europe/Berlin; for digests
     password: str = dataclasses.field(repr=False)       # the hash
     feed_secret: str = dataclasses.field(default="", repr=False)        # in the address of its feed
-    badge_secret: str = dataclasses.field(default="", repr=False)       # in those of its badges
     totp_secret: str = dataclasses.field(default="", repr=False)        # in base 32; "": no second factor
     recovery_codes: tuple[str, ...] = dataclasses.field(default=(), repr=False)     # hashes of those left
     digest_hour: int | None = None      # of daily and weekly digests; None: that of the setting
@@ -1220,8 +1223,8 @@ KIND_FIELDS = _FieldsOfKinds({
     "pushover": "pushover_users", "apprise": "apprise_urls", "email": "emails",
 })
 ACCOUNT_TYPES = ("user", "organization")
-SCHEDULE_NAMES = {"none": "never", "instant": "at once", "hourly": "hourly digest", "daily": "daily digest",
-                  "weekly": "weekly digest"}
+SCHEDULE_NAMES = {"none": "never", "instant": "immediately", "hourly": "hourly digest",
+                  "daily": "daily digest", "weekly": "weekly digest"}
 ORIGINS = ("manual", "file", "container", "api")        # of what is known to be installed
 OPEN_STATES = ("behind", "new build", "unsure")         # in which there may be an update, surest first
 
@@ -1352,6 +1355,8 @@ DESTINATION_OPTIONS = (
         flags=("--every-project", "--only-listed")),
     Option("is_security_only", "Only security releases (those that name a CVE)", SWITCH,
            flags=("--security-only", "--all-releases")),
+    Option("pause", "Pause", one_of({"none": "Active", "hold": "Paused: keep messages for a week",
+                                     "drop": "Paused: drop messages"})),
     Option("report", "Update report", one_of(("none", "weekly", "monthly")),
            hint="What you run that has an update. Nothing is sent when all is up to date."),
 )
@@ -1442,6 +1447,7 @@ class Installation:
     advised_at: float = 0.0         # when OSV was asked last; 0: not yet, or it does not know such projects
     eol: str = ""                   # the day of its end of life; "ended" for one that is not known
     eol_days: int | None = None     # until then, when that was asked
+    service: str = ""               # of the compose file that it was found in
 
     @property
     def vulnerabilities(self) -> list[Advisory]:
@@ -1640,6 +1646,7 @@ class Destination:
     settings: Mapping[str, Any] = dataclasses.field(repr=False)     # of its kind; "shown": in the API's list
     secret: str = dataclasses.field(repr=False)                     # of a webhook's signatures
     schedule: str = "instant"           # for e-mail each project has its own
+    pause: str = "none"         # "hold": messages wait for a week; "drop": none are sent
     is_for_every_project: bool = True   # else only for those that list it
     tags: tuple[str, ...] = ()          # ids; only for projects with one of them, if there are any
     without_tags: tuple[str, ...] = ()  # ids; not for projects with one of them
@@ -2350,8 +2357,9 @@ def absolute_links(markup: str, base: str) -> str:
 # No policy: rules decides. SQLite in WAL mode: https://www.sqlite.org/wal.html
 
 SCHEMA = """
--- password: its hash. read_until: what came until then is read; of later releases, those that read_release
--- has. digest_hour: NULL for that of the setting. Quiet hours, in which nothing is sent: "22:00" and "07:00".
+-- badge_secret: of a feature that is gone. password: its hash. read_until: what came until then is read; of
+-- later releases, those that read_release has. digest_hour: NULL for that of the setting. Quiet hours, in
+-- which nothing is sent: "22:00" and "07:00".
 CREATE TABLE account (
     id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK (type IN ('user', 'organization')),
     email TEXT NOT NULL COLLATE NOCASE UNIQUE, name TEXT NOT NULL, password TEXT NOT NULL,
@@ -2475,6 +2483,7 @@ CREATE TABLE destination (
     failing_since REAL, failed_at REAL, error TEXT,
     alert_sent INTEGER NOT NULL DEFAULT 0 CHECK (alert_sent IN (0, 1)),
     report TEXT NOT NULL DEFAULT 'none' CHECK (report IN ('none', 'weekly', 'monthly')), reported_at REAL,
+    pause TEXT NOT NULL DEFAULT 'none' CHECK (pause IN ('none', 'hold', 'drop')),
     UNIQUE (account_id, kind, name)
 ) STRICT;
 CREATE TABLE project_destination (
@@ -2540,7 +2549,7 @@ CREATE TABLE document (
     name TEXT PRIMARY KEY, version TEXT NOT NULL, body TEXT NOT NULL, read_at REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 PRAGMA application_id = 1920234091;
-PRAGMA user_version = 10;
+PRAGMA user_version = 11;
 """
 # A source goes with its last project and the last image that gets its notes. They go where that is another.
 _TRIGGERS = "".join(f"""
@@ -2572,6 +2581,10 @@ ALTER TABLE source ADD COLUMN labels TEXT NOT NULL DEFAULT '';
 CREATE INDEX source_of_notes ON source (notes_source_id) WHERE notes_source_id IS NOT NULL;
 DROP TRIGGER project_removed;{_TRIGGERS}
 PRAGMA user_version = 10;
+""", 10: """
+ALTER TABLE destination ADD COLUMN
+    pause TEXT NOT NULL DEFAULT 'none' CHECK (pause IN ('none', 'hold', 'drop'));
+PRAGMA user_version = 11;
 """}
 # Created again after a migration; one that drops a column of theirs drops them first. They use no functions
 # of JSON, which are "unsafe" there in some versions of SQLite where trusted_schema is off.
@@ -2634,7 +2647,7 @@ _UPDATE_PROJECT = f"""
      WHERE id = :id"""
 _UPDATE_ACCOUNT = f"""
     UPDATE account SET email = :email, name = :name, password = :password, is_admin = :is_admin,
-           feed_secret = :feed_secret, badge_secret = :badge_secret, {_assignments(ACCOUNT_OPTIONS)}
+           feed_secret = :feed_secret, {_assignments(ACCOUNT_OPTIONS)}
      WHERE id = :id"""
 _UPDATE_DESTINATION = f"""
     UPDATE destination SET name = :name, settings = :settings, {_assignments(DESTINATION_OPTIONS)},
@@ -3042,12 +3055,12 @@ class Accounts(_Part):
                 db.execute(_UPDATE_ACCOUNT, vars(account))
                 return account
             account = Account(make_id(), type, email, name, is_admin or is_first, "daily", zone, password,
-                              make_id(), make_id())
+                              make_id())
             db.execute("""
                 INSERT INTO account (id, type, email, name, is_admin, email_notification, time_zone, password,
                                      feed_secret, badge_secret, created_at)
                 VALUES (:id, :type, :email, :name, :is_admin, :email_notification, :time_zone, :password,
-                        :feed_secret, :badge_secret, :now)""", vars(account) | {"now": now})
+                        :feed_secret, :feed_secret, :now)""", vars(account) | {"now": now})
             db.execute("""
                 INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
                 VALUES (?, ?, 'email', 'account', '{"to":""}', '', ?)""", (make_id(), account.id, now))
@@ -3086,9 +3099,6 @@ class Accounts(_Part):
             return account_id, None
         row = self._db.row("SELECT account_id, id, name FROM tag WHERE feed_secret = ?", (secret,))
         return (row["account_id"], Tag(row["id"], row["name"])) if row else None
-
-    def by_badge(self, secret: str) -> str | None:
-        return self._db.value("SELECT id FROM account WHERE badge_secret = ?", (secret,))
 
     def sign_out(self, account_id: str, and_keys: bool) -> None:
         with self._db.transaction(erases=True) as db:
@@ -3419,7 +3429,8 @@ class Outbox(_Part):
                 """, {"id": make_id(), "now": now})
         return self._db.all(Job, """
             SELECT id, account_id, id AS host, failing_since IS NOT NULL AS is_failing FROM destination
-             WHERE EXISTS (SELECT 1 FROM delivery WHERE destination_id = destination.id
+             WHERE pause = 'none' AND EXISTS (
+                   SELECT 1 FROM delivery WHERE destination_id = destination.id
                               AND state = 'pending' AND next_attempt_at <= :now AND NOT is_held)
                AND id NOT IN (SELECT id FROM lease WHERE until >= :now)
                AND kind IN (SELECT value FROM json_each(:kinds))
@@ -3474,13 +3485,6 @@ class Outbox(_Part):
                    AND (:error IS NOT NULL OR failing_since IS NOT NULL)""", values)
             self._store.leases.drop(db, destination_id, claimant)
 
-    def seconds_until_due(self, now: float, at_most: float) -> float:
-        """Until the next delivery becomes due that is not due yet."""
-        first_at = self._db.value("""
-            SELECT min(next_attempt_at) FROM delivery WHERE state = 'pending' AND next_attempt_at > ?
-            """, (now,))
-        return at_most if first_at is None else min(first_at - now, at_most)
-
     def last_sent(self, delivery_id: str) -> str:
         """The request of a delivery's last attempt, of a digest the whole message; "" before the first."""
         return self._db.value("""
@@ -3505,7 +3509,8 @@ class Outbox(_Part):
                         SELECT id, digest_id FROM delivery_view
                          WHERE account_id = :account AND (:id IS NULL OR id = :id)
                            AND (:destination IS NULL OR destination_id = :destination)
-                           AND (state IN ('failed', 'retrying') OR :id IS NOT NULL AND state != 'pending')
+                           AND (state IN ('failed', 'retrying') OR :id IS NOT NULL AND (
+                                state != 'pending' OR next_attempt_at > :now))
                            AND created_at BETWEEN :since AND :until)
                     SELECT id AS placed,
                            row_number() OVER (PARTITION BY destination_id ORDER BY rowid) - 1 AS place
@@ -3517,6 +3522,13 @@ class Outbox(_Part):
                   "until": until, "now": self._db.clock(), "every": RESEND_SPACING})
         self._db.send_wakeup.set()
         return count
+
+    def activity(self, account_id: str) -> dict[str, tuple[float | None, int]]:
+        """By destination when it was last delivered to, in 30 days, and how many deliveries wait."""
+        return {row["destination_id"]: (row["delivered_at"], row["waiting"]) for row in self._db.rows("""
+            SELECT destination_id, max(settled_at) FILTER (WHERE state = 'delivered') AS delivered_at,
+                   count(*) FILTER (WHERE state = 'pending') AS waiting
+              FROM delivery WHERE account_id = ? GROUP BY destination_id""", (account_id,))}
 
     def history(self, account_id: str, *, delivery_id: str | None = None, destination_id: str | None = None,
                 project_id: str | None = None, state: str | None = None, since: float = 0.0,
@@ -4064,15 +4076,18 @@ class Projects(_Part):
              WHERE account_id = ?""", (account_id,))}
 
     def count_updates(self, account_id: str | None = None) -> dict[str, int]:
-        """How many projects, of an account or of all, are behind, and unsure; without skipped and snoozed."""
+        """How many projects, of an account or of all, are behind, unsure and so on; without skipped and
+        snoozed. "security" and "major": what the update is, as Installation.urgency has it."""
         row, = self._db.rows("""
             SELECT count(*) FILTER (WHERE update_state IN ('behind', 'new build')) AS behind,
                    count(*) FILTER (WHERE update_state = 'unsure') AS unsure,
-                   count(*) FILTER (WHERE urgency >= :vulnerable) AS vulnerable
+                   count(*) FILTER (WHERE urgency >= :vulnerable) AS vulnerable,
+                   count(*) FILTER (WHERE urgency % :ended >= 100000) AS security,
+                   count(*) FILTER (WHERE urgency % 100000 >= 30000) AS major
               FROM project
              WHERE update_state != '' AND (:account IS NULL OR account_id = :account)
                AND coalesce(snoozed_until, 0) <= :now
-            """, {"account": account_id, "now": self._db.clock(), "vulnerable": VULNERABLE})
+            """, {"account": account_id, "now": self._db.clock(), "vulnerable": VULNERABLE, "ended": ENDED})
         return dict(row)
 
     def snooze_ended(self, now: float) -> list[Project]:
@@ -4321,6 +4336,12 @@ class Store:
                  WHERE state = 'pending' AND next_attempt_at > :now + 90000
                    AND (attempts > 0 OR digest_id IS NOT NULL OR created_at > :now + 90000
                         OR NOT (is_held OR is_digested))""", values)
+            db.execute("""
+                UPDATE delivery SET state = 'skipped', settled_at = :now,
+                       reason = 'the destination was paused'
+                  FROM (SELECT id AS paused_id, pause FROM destination WHERE pause != 'none')
+                 WHERE destination_id = paused_id AND state = 'pending' AND next_attempt_at <= :now
+                   AND (pause = 'drop' OR delivery.created_at < :now - 7 * 86400)""", values)
         # In a transaction of its own, and not all at once: it may be much.
         self.database.write("""
             DELETE FROM event WHERE id IN (
@@ -4702,8 +4723,8 @@ class _Host:
         self.name, limit = name, HOST_LIMITS.get(name)
         self.slots = threading.BoundedSemaphore(at_once)
         self.free_at = 0.0
-        self.paces = (Pace(limit.requests, limit.seconds),
-                      Pace(limit.with_token or limit.requests, limit.seconds)) if limit else None
+        self.paces: Sequence[Pace] = [Pace(requests, limit.seconds) for requests in (
+            limit.requests, limit.with_token or limit.requests)] if limit else ()
 
 def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
     return {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
@@ -4852,10 +4873,9 @@ class Fetcher:
 
     def _await_turn(self, host: _Host, request: Request) -> None:
         """Wait until the host's limit allows another request; raise Throttled where that is far off."""
-        if not host.paces:
-            return
-        pace = host.paces[any(name.lower() in SECRET_HEADERS for name in request.headers)]
-        while wait := pace.take(time.monotonic()):
+        has_token = any(name.lower() in SECRET_HEADERS for name in request.headers)
+        pace = host.paces[has_token] if host.paces else None
+        while pace and (wait := pace.take(time.monotonic())):
             if wait > _PATIENCE:
                 until = timestamp(self._clock() + wait)
                 more = f", with a token {host.paces[1]}" if str(pace) != str(host.paces[1]) else ""
@@ -5560,17 +5580,16 @@ def cargo(project: ProjectRef) -> Exchange:
     folder = {1: "1", 2: "2", 3: f"3/{name[:1]}"}.get(len(name), f"{name[:2]}/{name[2:4]}")
     answer = yield Request(f"{project.site}/{folder}/{name}")
     lines = (read_json(match[0]) for match in re.finditer(rb"[^\r\n]+", answer.body))
-    entries = [(line["vers"], line.get("pubtime"), line["yanked"]) for line in lines]
-    if not entries:
+    dates = {line["vers"]: line.get("pubtime") for line in lines if not line["yanked"]}
+    if not answer.body.strip():
         raise ValueError("it answered no versions")
-    dates = {version: date for version, date, _ in entries}
     if not project.known and project.site == "https://index.crates.io" and None in dates.values():
         api = yield Request(f"https://crates.io/api/v1/crates/{name}/versions?per_page=100&sort=date",
                             accept_statuses=range(400, 600))
         if api.status == 200:
-            dates |= {entry["num"]: entry["created_at"] for entry in api.json()["versions"]}
-    return Listing([make_release(version, dates[version]) for version, _, is_yanked in entries
-                    if not is_yanked], answer)
+            found = {entry["num"]: entry["created_at"] for entry in api.json()["versions"]}
+            dates = {version: found.get(version, date) for version, date in dates.items()}
+    return Listing([make_release(version, date) for version, date in dates.items()], answer)
 
 def hex_(project: ProjectRef) -> Exchange:
     """https://github.com/hexpm/specifications/blob/main/apiary.apib; retired versions are left out."""
@@ -5869,10 +5888,8 @@ def page_(project: ProjectRef) -> Exchange:
         text = {**answer.headers, "location": end}.get(header[1].lower(), "").replace("UTF-8''", "")
     for shown in (unquote(html.unescape(text)).replace("\xa0", " "), text):
         if versions := dict.fromkeys(itertools.islice(_versions_around(pattern, shown), RELEASE_LIMIT)):
-            break
-    else:
-        raise ValueError(f"it has nothing like {pattern[:100]}")
-    return Listing([make_release(version) for version in versions], answer)
+            return Listing([make_release(version) for version in versions], answer)
+    raise ValueError(f"it has nothing like {pattern[:100]}")
 
 def feed_(project: ProjectRef) -> Exchange:
     """Any Atom (RFC 4287) or RSS feed; the version stands in an entry's title, in the place that the fragment
@@ -7939,11 +7956,12 @@ def after_update(one: Installation, version: str, releases: Mapping[str, Release
     return Installation(one.place, one.version if keeps_tag else version or one.version,
                         digest, one.origin, now, version if keeps_tag else "",
                         previous=one.version, previous_digest=one.digest or one.first_digest,
-                        previous_label=one.label)
+                        previous_label=one.label, service=one.service)
 
 def before_update(one: Installation, now: float) -> Installation:
     """An installation as it was before a person said that it was updated."""
-    return Installation(one.place, one.previous, one.previous_digest, one.origin, now, one.previous_label)
+    return Installation(one.place, one.previous, one.previous_digest, one.origin, now, one.previous_label,
+                        service=one.service)
 
 def replace_at_places(installed: Iterable[Installation],
                       said: Sequence[Installation]) -> tuple[Installation, ...]:
@@ -8198,7 +8216,8 @@ def should_notify(destination: Destination, project: Project, release: Release |
     """Whether a destination is notified of a project's release, or with None of the state of its source.
     Of a kind of which the project lists destinations, those are; else those that are for every project."""
     listed, tags = project.destinations.get(destination.kind), set(project.tags)
-    if project.is_muted or destination.kind == "email" and project.email_notification == "none":
+    if (project.is_muted or destination.pause == "drop"
+            or destination.kind == "email" and project.email_notification == "none"):
         return False
     return ((destination.id in listed if listed else destination.is_for_every_project)
             and (not destination.tags or not tags.isdisjoint(destination.tags))
@@ -9976,7 +9995,6 @@ class Courier(Worker):
     def _hand_out(self) -> float:
         """Have workers serve the free destinations that have something due, accounts in turn, of each the
         longest waiting first; seconds until more may be due."""
-        wait = self.store.outbox.seconds_until_due(self._clock(), self._idle_seconds)
         due = self.store.outbox.due_destinations(self._clock(), self._kinds)
         pauses = {job.id: pause for job in due if (pause := self._pause(job.id))}
         waiting = sorted((job for job in due if job.id not in pauses),
@@ -9987,7 +10005,7 @@ class Courier(Worker):
         for job in schedule_jobs(waiting, self._busy, self._WORKERS, 1):
             self._served_at[job.id] = time.monotonic()
             self._submit(job, self._serve_alone, job.id)
-        return min([wait, *pauses.values()])
+        return min([self._idle_seconds, *pauses.values()])
 
     def _serve_alone(self, destination_id: str) -> None:
         """Serve a destination. What raises here would raise again at once, so it is left alone for a time."""
@@ -10655,7 +10673,8 @@ class Inventory:
             if id_ and (row.pin.version or row.pin.digest):
                 row.outcome = "added" if row.outcome == "added" else "recorded"
                 one = found.setdefault(id_, {})[row.pin.version, row.pin.digest] = Installation(
-                    place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label)
+                    place, row.pin.version[:NAME_LIMIT], row.pin.digest, origin, now, row.pin.label,
+                    service=row.pin.service[:TAG_LIMIT])
                 recorded.append((row, one))
         def after(project: Project) -> Iterable[Installation]:
             mine = found.get(project.id, {}).values()
@@ -10966,6 +10985,8 @@ class Context:
     refused_tokens: Mapping[str, tuple[str, float]]
     outages: Mapping[str, str]
     try_out: Callable[..., tuple[str, str, str | None]]        # as Courier's
+    containers: Callable[[], int]                       # as Service's, and the next
+    read_containers: Callable[[Account], None]
     health: Callable[[], dict[str, str]]
     config: Configuration
     tests: RateLimiter              # of test notifications, per hour and account
@@ -11192,6 +11213,44 @@ def list_updates(call: Call) -> dict[str, Any]:
     return {"updates": [read_project(call, one) | {"state": (one.at(place) if place else one).state(now)}
                         for one in found], "total_pages": page_count(len(ids), PAGE_SIZE)}
 
+def list_newest(call: Call) -> dict[str, Any]:
+    """A page of the newest releases of all projects; ``q`` (words of names and notes), ``provider``, ``tag``,
+    ``security`` and ``unread`` narrow it. 400: an invalid ``page``."""
+    query, page = call.query, call.query.page()
+    provider, tag, text = query.text("provider"), query.text("tag"), query.text("q")
+    is_security, is_unread = query.flag("security"), query.flag("unread")
+    query.check()
+    found, has_more = call.store.releases.latest(
+        call.account_id, page, provider, tag, text, is_security, is_unread=is_unread)
+    return {"releases": [{"provider": one.project.provider, "project": one.project.name,
+                          "project_id": one.project.id} | _release_json(one.project, one.release)
+                         for one in found], "has_more": has_more}
+
+def list_destinations(call: Call) -> dict[str, Any]:
+    """The account's destinations of all kinds, without secrets: whether each fails, and when it was last
+    delivered to."""
+    activity, tags = call.store.outbox.activity(call.account_id), call.tags
+    def row(one: Destination) -> dict[str, Any]:
+        delivered_at, waiting = activity.get(one.id, (None, 0))
+        shown = destination_as_json(one, tags, call.context.kinds)
+        del shown["settings"]
+        return drop_empty(**shown, delivered_at=delivered_at and timestamp(delivered_at)) | {
+            "waiting": waiting}
+    return {"destinations": [row(one) for one in call.store.destinations.of_account(call.account_id)]}
+
+def list_deliveries(call: Call) -> dict[str, Any]:
+    """A page of the deliveries of the last 30 days, newest first; ``destination``, ``project`` (ids) and
+    ``state`` narrow it. 400: an invalid ``page`` or ``state``."""
+    query, page = call.query, call.query.page()
+    destination, project = query.text("destination"), query.text("project")
+    state = query.one_of("state", "", *DELIVERY_STATES) or None
+    query.check()
+    found = call.store.outbox.history(
+        call.account_id, destination_id=destination, project_id=project, state=state, limit=PAGE_SIZE + 1,
+        offset=(page - 1) * PAGE_SIZE)
+    return {"deliveries": [drop_empty(**one.as_json() | {"event_id": None}) for one in found[:PAGE_SIZE]],
+            "has_more": len(found) > PAGE_SIZE}
+
 def read_changes(call: Call, project: Project) -> dict[str, Any]:
     """A page of the releases after ``since`` (else the version installed) up to ``until`` (else the newest),
     newest first, with their notes: at most 100 releases and 256 KiB of notes, of the newest 1,000; and the
@@ -11330,6 +11389,9 @@ ROUTES: dict[str, dict[str, Route]] = {
     "summary": {"GET": Route(lambda call: call.store.releases.summary(call.account_id), "Summary",
                              "The account's numbers, for a dashboard.")},
     "updates": {"GET": Route(list_updates, {"updates": ["Project"], "total_pages": 1})},
+    "releases": {"GET": Route(list_newest, {"releases": ["NewestRelease"], "has_more": False})},
+    "destinations": {"GET": Route(list_destinations, {"destinations": ["Destination"]})},
+    "deliveries": {"GET": Route(list_deliveries, {"deliveries": ["Delivery"], "has_more": False})},
     "installations": {"POST": Route(add_installations, {"place": "nas", "items": ["Item"], "left_out": 0})},
     "auth/keys": {"GET": Route(
         lambda call: {"keys": [key.as_json() for key in call.store.keys.of_account(call.account_id)]},
@@ -11396,13 +11458,25 @@ _SAMPLES: dict[str, Mapping[str, Any]] = {
              "direct": True, "service": "db", "file": "compose.yaml", "outcome": "recorded",
              "reason": "built here"},
     "Summary": {"projects": 60, "new_this_week": 7, "failing": 1, "unread": 5, "waiting_deliveries": 0,
-                "behind": 4, "unsure": 1, "vulnerable": 2},
-    "Message": _OK | {"errors": ["Project name is required."]},
+                "behind": 4, "unsure": 1, "vulnerable": 2, "security": 2, "major": 1},
+    "NewestRelease": {"provider": "github", "project": "bottlepy/bottle", "project_id": _ID} | (
+        _RELEASE.as_json() | {"is_excluded": True}),
+    "Destination": {"kind": "ntfy", "name": "phone", "id": _ID, "error": "no answer in time",
+                    "failing_since": "2026-01-31T08:00:00Z", "tags": ["home"], "without_tags": ["work"],
+                    "delivered_at": "2026-01-31T07:00:00Z", "waiting": 0} | {
+        option.name: "boolean" in option.type.schema["type"] or "none" for option in DESTINATION_OPTIONS},
+    "Delivery": drop_empty(**DeliverySummary(
+        _ID, 0, "ntfy", "phone", _ID, "release", "github", "bottlepy/bottle", _ID, "0.13.4", "delivered", 1,
+        1.77e9, 1.77e9, 1.77e9, _ID, "no answer in time").as_json() | {"event_id": None}) | {
+        "next_attempt_at": "2026-01-31T08:00:00Z"},
+    "Message": _OK | {"errors": ["Project name is required."], "hint": "Send an API key."},
 }
 # The members that are always there, of those that may lack some.
 _ALWAYS: dict[str, Collection[str]] = {
     "Project": _BARE_PROJECT.as_json(_PAGE), "Release": _BARE_RELEASE.as_json(), "Message": _OK,
-    "Item": ("name", "outcome")}
+    "Item": ("name", "outcome"), "Destination": ("kind", "name", "id", "waiting"),
+    "NewestRelease": {"provider", "project", "project_id", *_BARE_RELEASE.as_json()},
+    "Delivery": ("id", "kind", "destination", "destination_id", "event", "state", "created_at")}
 _SPELLED = "As the provider spells it; a slash is sent as it is, or as %2F."
 _IN_PATHS = {"id": "The id of a project, or of a tag.", "name": _SPELLED, "version": _SPELLED,
              "provider": "A provider's id, as GET /v1/providers lists them."}
@@ -11422,7 +11496,9 @@ def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, 
                 "properties": {name: _schema_of(value, always and ()) for name, value in sample.items()}}
     if isinstance(sample, (list, tuple)):
         return {"type": "array", "items": _schema_of(sample[0], always and ())}
-    return {"type": {bool: "boolean", int: "integer", str: "string"}[type(sample)]}
+    is_instant = isinstance(sample, str) and re.fullmatch(r"[-0-9]{10}T[:0-9]{8}Z", sample)
+    return {"type": {bool: "boolean", int: "integer", str: "string"}[type(sample)]} | (
+        {"format": "date-time"} if is_instant else {})
 
 def _reads(context: Context, handler: Handler) -> tuple[dict[str, Any], set[str]]:
     """``(schemas by name of what a handler reads, those that it needs)``: found by giving it nothing."""
@@ -11450,6 +11526,7 @@ def _operation(context: Context, method: str, path: str, routes: list[Route]) ->
                    "schema": {"type": "string", "minLength": 1}} for name in re.findall("{([^{}]*)}", path)]
     found: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{method} {path}").strip("_").lower(),
+        "tags": [path.partition("/")[0]],
         "summary": re.split(r"[.:;]( |$)", about)[0], "description": about, "parameters": parameters}
     if method == "POST":
         body = {"type": "object", "properties": schemas, "required": sorted(required)}
@@ -11651,8 +11728,13 @@ def find_routes(call: Call) -> tuple[dict[str, Route], dict[str, Any]]:
 # What the API calls a field where that is not its JSON name, by the path's first segment.
 FIELD_LABELS = {"projects": {"name": "Project name", "provider": "Provider"}, "tags": {"name": "Tag name"}}
 
+_HINTS = {
+    401: "Send an API key in the header X-Key, or as Authorization: Bearer; the page API keys makes one.",
+    404: "Nothing is there for this account; GET /v1/openapi.json lists the paths.",
+}
+
 def status_message(status: int, *errors: str) -> bytes:
-    found = message_of(status) | ({"errors": errors} if errors else {})
+    found = message_of(status) | drop_empty(errors=errors, hint=_HINTS.get(status))
     return compact_json(found).encode("utf-8", "replace")
 
 def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
@@ -11692,6 +11774,17 @@ def _handle(call: Call) -> bytes:
                 answers.put(name, body, revision)
     return body
 
+def unless_known(environ: Mapping[str, Any], body: bytes, caching: str = "private, no-cache") -> bytes:
+    """The body; of a GET empty, with 304, where the client has it already."""
+    headers, etag = bottle.response.headers, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+        headers.update({"ETag": etag, "Cache-Control": caching})
+        if etag in environ.get("HTTP_IF_NONE_MATCH", ""):
+            bottle.response.status = 304
+            del headers["Content-Type"]
+            return b""
+    return body
+
 def answer_api(context: Context) -> bytes:
     """The answer to the current request under /v1, as JSON. Only here does an error become a status."""
     environ, response = bottle.request.environ, bottle.response
@@ -11702,6 +11795,12 @@ def answer_api(context: Context) -> bytes:
     response.set_header("Cache-Control", "no-store")
     response.set_header("X-Content-Type-Options", "nosniff")
     segments = [""]
+    if (origin := environ.get("HTTP_ORIGIN", "")) in context.settings.allow_origin:
+        response.headers.update({"Access-Control-Allow-Origin": origin, "Vary": "Origin"})
+        if method == "OPTIONS":         # which asks for no more than these: https://fetch.spec.whatwg.org/
+            response.headers["Access-Control-Allow-Headers"] = "X-Key, Authorization"
+            response.status = 204
+            return b""
     try:
         segments = path_segments(environ)[1:] or [""]
         if segments == ["openapi.json"]:        # there is nothing secret in it
@@ -11712,7 +11811,7 @@ def answer_api(context: Context) -> bytes:
         else:
             key_id, account_id = key_account(context, environ)
             take_cost(context, f"key {key_id}", method, account_id)
-        return _handle(Call(context, account_id, segments, environ))
+        return unless_known(environ, _handle(Call(context, account_id, segments, environ)))
     except ReleasetrackError as error:
         return error_response(error, segments[0])
     except Exception:
@@ -12129,6 +12228,7 @@ def repositories_of(user: str, what: str, provider: Provider, token: str | None,
 # for what also works without. Nothing is loaded from elsewhere. A browser is known by a random token; each
 # form carries another, derived from it. Notes are untrusted HTML in a sandboxed frame.
 
+COLOURS = "a33 953 850 660 373 077 26a 44b 73a 93a a36 567".split()       # of icons, below white
 STYLE = """\
 :root {
   color-scheme: light dark; accent-color: var(--accent); --page: light-dark(#f5f6f8, #0f1217);
@@ -12168,7 +12268,7 @@ header nav :is(a:hover, a[aria-current], summary:hover) { color: var(--text); ba
 header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 600; color: var(--text); }
 .brand { display: flex; align-items: center; gap: .5rem; font-weight: 700; color: var(--text); }
 .brand img { width: 1.5rem; height: 1.5rem; } .menu, .list > li { position: relative; }
-.menu, .line > .end { margin-left: auto; }
+header .menu, .line > .end { margin-left: auto; }
 .menu > summary { display: flex; align-items: center; gap: .5rem; cursor: pointer; }
 .menu > summary, .button { list-style: none; }
 :is(.menu > summary, .button)::-webkit-details-marker { display: none; }
@@ -12194,16 +12294,16 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .main, .main:hover { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
 .main:hover { filter: brightness(1.08); }
 .quiet { background: none; border-color: transparent; color: var(--soft); } .danger { color: var(--bad); }
-.small, .bar .row > button { padding: .1rem .5rem; min-height: 1.75rem; font-size: .8125rem; }
+.bar .row > button, .flash button { padding: .1rem .5rem; min-height: 1.75rem; font-size: .8125rem; }
 [role=alert], [role=status] { padding: .7rem 1rem; border-radius: .5rem; margin: 0 0 1rem; }
 [role=alert], .mark.bad { background: var(--bad-tint); color: var(--bad); }
 [role=status] { background: var(--good-tint); }
 .flash { display: flex; align-items: center; justify-content: space-between; gap: .6rem; }
-.flash > button::before { content: "\u00d7"; }
-.icon, .glyph { fill: none; stroke: currentColor; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin:
-  round; width: 1.15rem; height: 1.15rem; flex: none; }
-.icon { width: 1.25rem; height: 1.25rem; padding: .18rem; border-radius: .35rem; background: currentColor; }
-.icon > use { color: #fff; } .card { padding: 1.25rem; margin: 0 0 1.25rem; }
+.flash > button::before { content: "\u00d7"; } .flash form { margin-left: auto; }
+.glyph { fill: none; stroke: currentColor; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round;
+  width: 1.15rem; height: 1.15rem; flex: none; } .icon > .glyph { width: .9rem; height: .9rem; }
+.icon { display: grid; place-items: center; width: 1.25rem; height: 1.25rem; border-radius: .35rem;
+  color: #fff; font: 600 .7rem system-ui; } .card { padding: 1.25rem; margin: 0 0 1.25rem; }
 .card > h2:first-child, .of-note > :first-child { margin-top: 0; }
 .card > :last-child, .list > li > :last-child, .field:last-child { margin-bottom: 0; }
 .changes h2 { margin: 0; } .changes h3 { font-size: 1em; margin: .6rem 0 0; }
@@ -12212,8 +12312,7 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .empty > .glyph { width: 3rem; height: 3rem; stroke-width: 1; color: var(--accent); margin-bottom: .8rem; }
 .fold, .fold[open] > summary { margin-bottom: 1rem; } .fold > summary { cursor: pointer; font-weight: 600; }
 .card.fold { padding: .7rem 1.25rem; } .card > .card { padding: 0; border: 0; margin: 0 0 .8rem; }
-.columns { display: grid; gap: 1.25rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
-.list + .card, :not(.columns) > form + .card { margin-top: 1.25rem; }
+.list + .card, form + .card { margin-top: 1.25rem; }
 .bar ~ h2 { font-size: .875rem; color: var(--soft); margin: 1.1rem 0 .4rem; } .bar + h2 { margin-top: .3rem; }
 .bar { margin: 0 0 .6rem; } .bar .soft { margin-right: auto; }
 fieldset { border: 0; padding: 0; margin: 0 0 1.5rem; min-width: 0; }
@@ -12227,78 +12326,61 @@ legend + * { clear: both; } .field { margin: 0 0 1rem; min-width: 0; }
 .check { font-weight: 400; display: inline-flex; gap: .5rem; align-items: center; margin: 0 1rem .2rem 0; }
 .form > .row { margin: 1.25rem -1.25rem -1.25rem; padding: .8rem 1.25rem; border-top: var(--rule); }
 .filters { margin: 0 0 1rem; gap: .5rem; } .filters .field { margin: 0; flex: 0 1 10.5rem; }
-.filters .field:has([type=search]) { flex: 1 1 16rem; } .filters input, .filters select { max-width: none; }
+.filters .field:has([type=search]) { flex: 1 1 16rem; } .filters .field:has(.check) { flex: none; }
+.filters input, .filters select { max-width: none; }
 .filters label:not(.check) { position: absolute; width: 1px; height: 1px; clip-path: inset(50%); }
 .filters .check { border: var(--rule); border-radius: 2rem; background: var(--card); margin: 0; padding: .3rem
   .8rem; cursor: pointer; font-size: .875rem; }
 .filters .check:has(:checked) { background: var(--tint); color: var(--accent); border-color: var(--accent); }
-.mark { background: var(--tint); color: var(--accent); font-size: .75rem; line-height: 1.35rem; font-weight:
-  500; padding: 0 .5rem; border-radius: 1rem; max-width: 100%; text-decoration: none; white-space: nowrap; }
-.mark, .rows :is(.name, b, a.hint, summary) { overflow: hidden; text-overflow: ellipsis; }
+.mark { display: inline-block; background: var(--page); color: var(--soft); font-size: .75rem; line-height:
+  1.35rem; font-weight: 500; padding: 0 .5rem; border-radius: 1rem; text-decoration: none; max-width: 100%;
+  overflow: hidden; text-overflow: ellipsis; white-space: nowrap; vertical-align: middle; }
 .mark.warn { background: var(--warn-tint); color: var(--warn); }
 .mark.good { background: var(--good-tint); color: var(--good); }
-.mark.plain { background: none; color: var(--soft); box-shadow: inset 0 0 0 1px var(--line); }
-a.mark:hover, .name:hover { text-decoration: underline; } .marks, .row details[open] { display: contents; }
-.name { font-weight: 600; color: inherit; text-decoration: none; }
-.list:not(.rows) .icon + :is(.name, b) { max-width: calc(100% - 1.85rem); }
+a.mark:hover, a.name:hover { text-decoration: underline; } .row details[open] { display: contents; }
 .list { list-style: none; padding: 0; }
-.list > li { display: grid; grid: auto / minmax(0, 1fr) auto; column-gap: .8rem; padding: .7rem 1rem; }
-.list > li + li { border-top: var(--rule); } .list > li > * { grid-column: 1 / -1; min-width: 0; }
-.list > li > .end { grid-area: 1 / -2; align-self: center; text-align: right; justify-content: end; }
-.list > li:not(:has(> .end, .field)) > form { grid-column: 2; grid-row: 1 / span 2; }
-.list > li > .line, .list > li:not(:has(> .end, .field)) > .hint, .updates > li > .hint { grid-column: 1; }
-.list .hint { margin: .2rem 0 0; }
-.list .fold > summary { margin-top: .2rem; font-weight: 400; font-size: .8125rem; color: var(--soft); }
-.list .fold[open] > summary { margin-bottom: .6rem; }
-.updates > li > .end { align-self: start; padding-top: .15rem; }
-.updates > li > .fold { grid-row: 1; grid-column: 2; align-self: end; text-align: right; margin: 0; }
-.updates > li > .fold[open] { grid-row: auto; grid-column: 1 / -1; text-align: left; }
-.updates .about { flex-basis: 100%; font-size: .8125rem; }
-@media (min-width: 60rem) {
-  .columns { grid-template-columns: minmax(0, 1.6fr) minmax(0, 1fr); }
-  .columns > section { position: sticky; top: 1rem; }
-  .updates > li { grid-template-columns: minmax(0, 1fr) 7.5rem; }
-  .updates > li > .line { display: grid; grid-template-columns: 1.25rem 14rem 12rem 1fr; gap: .1rem .6rem;
-    align-items: start; }
-  .updates .line > .icon + .name { max-width: 100%; }
-  .updates .marks { display: flex; flex-wrap: wrap; gap: .35rem; grid-column: 4; }
-  .updates .about { grid-row: 2; grid-column: 2 / -1; } }
-.grid { display: grid; gap: .6rem; background: none; border: 0; }
-.grid { grid-template-columns: repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
-.grid > li { align-content: start; } .facts > li { padding: .45rem 1rem; }
-.facts b { min-width: min(12rem, 50%); font-weight: 400; color: var(--soft); }
-.facts .name { order: 1; font-weight: 400; text-decoration: underline; }
-.rows > li { padding: .22rem 1rem; grid-template-columns: auto 1fr max-content; align-items: start; }
+.list > li { position: relative; display: grid; align-items: center; padding: .2rem 1rem; min-height: 2.5rem;
+  grid-template-columns: auto auto minmax(8rem, 17rem) 10rem minmax(0, 1fr) auto; }
+.list > li + li { border-top: var(--rule); } .list > li > * { min-width: 0; margin-right: .65rem; }
 .rows > li:hover, .rows > li:focus-within { background: light-dark(#fafbfc, #1b2029); }
-.rows > li > .line { min-height: 1.6rem; row-gap: 0; }
-/* rtl: cuts an owner, not the name behind it */
-.rows :is(.name, b, a.hint, summary) { white-space: nowrap; line-height: 1.6rem; }
-.rows .name { font-weight: 500; flex: 1 1 8rem; max-width: max-content; direction: rtl; text-align: left; }
-.rows :is(.line > b, .mark), .filters .field:has(.check) { flex: none; }
-.rows .line > b { font: 400 .8125rem ui-monospace, monospace; max-width: 100%; }
-.rows > .unseen .name { font-weight: 700; }
-.dot { position: absolute; left: .3rem; top: .8rem; padding: .25rem; border-radius: 50%; background:
-  var(--accent); }
-.rows > li > .note, .rows > li > a.hint { grid-column: 2; margin: 0; }
-.rows > li > a.hint { min-width: 6rem; }
-.rows > li > .end { display: flex; align-items: center; align-self: start; gap: .5rem; min-height: 1.6rem; }
-.rows .end button { width: 1.6rem; height: 1.6rem; min-height: 0; padding: 0; }
-@media (hover) { .rows > li:not(:hover, :focus-within) .end button { opacity: 0; } }
-.bar ~ .rows time:last-child { margin-right: 2.1rem; }
-.note > summary { color: var(--soft); font-size: .8125rem; cursor: pointer; }
-.rows > li > .note[open] { grid-area: 2 / 1 / auto / -1; padding: .5rem 0; }
-.note iframe { width: 100%; border: var(--rule); border-radius: .4rem; resize: vertical; display: block; }
-.note > p { margin: .5rem 0 0; font-size: .8125rem; }
+.list > li > input { grid-column: 1; } .list .icon { grid-column: 2; } .list .name { grid-column: 3; }
+.list .title { grid-column: 4; } .list .rest { grid-column: 5; } .list .end { grid-column: 6; margin: 0; }
+.list > li > :is(.hint, form, pre, iframe) { grid-column: 3 / -1; margin: 0 0 .4rem; }
+.list > li > :is(pre, iframe) { grid-column: 1 / -1; } .updates > li, .projects > li { grid-template-columns:
+  auto auto minmax(8rem, 15rem) minmax(11rem, 14rem) minmax(0, 1fr) auto; }
+.name, .rest, .list .title { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.name { color: inherit; text-decoration: none; font-weight: 500; } .name small { font-weight: 400; }
+.unseen .name { font-weight: 700; } .end button { white-space: nowrap; }
+.list .title { font: 400 .8125rem ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+.rest { font-size: .8125rem; color: var(--soft); text-decoration: none; } .rest .mark { margin-right: .3rem; }
+.note:hover { text-decoration: underline; } .history .rest { white-space: normal; }
+.end { display: flex; align-items: center; justify-content: end; gap: .5rem; }
+.out, .more, .end > button { display: grid; place-items: center; width: 1.75rem; height: 1.75rem;
+  min-height: 0; padding: 0; color: var(--soft); text-decoration: none; border: 0; background: none; }
+.more::before { content: "\u22ef"; } .out::before { content: "\u2197"; }
+button[name=read]::before { content: "\u2713"; }
+button[name=unread]::before { content: "\u21ba"; } .out:hover { background: var(--page); }
+.end .menu > summary { padding: 0; width: 1.75rem; height: 1.75rem; justify-content: center; }
+.end .menu > summary::before { content: "\u22ef"; } .end .menu > summary:hover { background: var(--page); }
+.end .menu .row { flex-direction: column; align-items: stretch; gap: .15rem; }
+.end .menu .row > button, .end .menu .row > details > summary { border: 0; padding: .3rem .5rem;
+  font-weight: 400; justify-content: start; }
+@media (hover) { .list > li:not(:hover, :focus-within) .end > button { opacity: 0; } }
+.dot { position: absolute; left: .35rem; padding: .22rem; border-radius: 50%; background: var(--accent); }
+iframe { width: 100%; border: var(--rule); border-radius: .4rem; resize: vertical; max-height: 75vh; }
+.grid { display: grid; gap: .6rem; background: none; border: 0; grid-template-columns:
+  repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
+.grid > li { align-content: start; grid-template-columns: 0 auto minmax(0, 1fr) 0 0 0; padding: .7rem 1rem; }
+.grid .name { white-space: normal; } .steps > li { grid-template-columns: auto auto auto 0 1fr auto; }
+.versions > li { grid-template-columns: auto auto 0 11rem minmax(0, 1fr) auto; }
+.facts > li { grid-template-columns: 0 0 0 minmax(0, 12rem) minmax(0, 1fr) auto; }
+.facts .title { font: inherit; color: var(--soft); } .facts .rest { font-size: inherit; color: inherit; }
+.facts > li > .name { grid-column: 5; }
 .of-note { padding: 1rem 1.2rem; background: var(--card); max-width: 46rem; }
 .of-note h1, .of-note h2, .of-note h3 { font-size: 1.05rem; margin: 1.2rem 0 .4rem; }
 .of-note ul, .of-note ol { padding-left: 1.4rem; }
 .of-note blockquote { padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft); }
-.keys { color: inherit; margin: auto; } .check.hint { padding: 0 1rem .3rem; }
-.projects > li { grid-template-columns: minmax(0, 1fr) 6.5rem; }
-.projects .line { display: grid; grid-template-columns: 1rem 1.25rem minmax(0, 2fr) 1fr 1fr; }
-.projects .name { justify-self: start; max-width: 100%; } .projects .line > b { white-space: normal; }
-.projects .marks { grid-column: 5; display: flex; gap: .35rem; min-width: 0; }
-.projects .hint { padding-left: 4rem; }
+dialog { color: inherit; margin: auto; width: min(44rem, 100%); } .check.hint { padding: 0 1rem .3rem; }
 .bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; } .bulk fieldset { margin: 0; }
 .bulk .field { display: flex; align-items: center; gap: .6rem; }
 .bulk .field > label { margin: 0; flex: none; } .bulk select, .bulk input { max-width: 16rem; }
@@ -12310,21 +12392,20 @@ html:not(:has([name=project]:checked)) .bulk, header nav .glyph, .of-note img { 
     padding-bottom: env(safe-area-inset-bottom); }
   header nav a, .menu > summary { font-size: .75rem; display: grid; justify-items: center; gap: .1rem;
     padding: .4rem 0; }
-  header nav .glyph { display: block; } .menu { position: static; margin: 0; }
+  header nav .mark { position: absolute; margin: -.3rem 0 0 2rem; line-height: 1rem; padding: 0 .3rem; }
+  header nav .glyph { display: block; } header .menu { position: static; margin: 0; }
   .menu > div { position: fixed; inset: auto .6rem calc(3.7rem + env(safe-area-inset-bottom)) auto; }
   .menu a, .menu button { font-size: .9375rem; padding: .5rem .65rem; } main { padding: 1rem .75rem 6rem; }
-  .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); } .note iframe.tall { height: 75vh; }
+  .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
   .filters .field { flex: 1 1 7rem; }
-  .filters:has(.field ~ .field ~ .field ~ .field ~ .field) .field:has(select) { flex-basis: 40%; }
-  .list:not(.rows, .updates) > li > .end { grid-column: 1 / -1; grid-row: auto; text-align: left; }
-  .updates .mark { white-space: normal; }
-  .rows > li { grid-template-columns: minmax(0, 1fr) auto; padding: .22rem 1rem .22rem 1.2rem; }
-  .rows > li > .line { flex-wrap: wrap; gap: 0 .5rem; } .rows > li > .note { grid-column: 1 / -1; }
-  .rows > li > a.hint { grid-column: 1 / -1; text-align: right; }
-  .rows:not(.projects) .name { flex: 0 0 calc(100% - 1.85rem); max-width: none; }
-  .projects .line { grid-template-columns: 1rem 1.25rem minmax(0, 1fr); min-width: 0; }
-  .projects .line > :is(b, .marks) { grid-column: 3; } }
-"""
+  .filters:has(.field ~ .field ~ .field ~ .field ~ .field) .field:has(select) { flex-basis: 40%; } }
+@media (max-width: 60rem) {
+  .list:not(.grid) > li { display: flex; flex-wrap: wrap; padding: .35rem .8rem .35rem 1rem; }
+  .list > li > .name { flex: 1 1 40%; } .list > li > .end { order: 1; margin-left: auto; }
+  .list:not(.grid, .facts) > li::after { content: ""; order: 2; flex-basis: 100%; }
+  .list > li > :is(.title, .rest) { order: 3; } .list > li > .rest { flex: 1 1 0; }
+  .list > li > :is(.hint, form, pre, iframe) { order: 4; flex: 1 0 100%; } }
+""" + "".join(f".c{at} {{ background: #{colour}; }}\n" for at, colour in enumerate(COLOURS))
 
 SCRIPT = """\
 "use strict";
@@ -12332,19 +12413,16 @@ SCRIPT = """\
 const one = (where, within = document) => within.querySelector(where);
 const read = async answer => new DOMParser().parseFromString(await (await answer).text(), "text/html");
 let timer, requests = 0;
-addEventListener("input", event => {        // data-live: the id of what is updated while a form is filled in,
-  const form = event.target.form, id = form && form.dataset.live;       // and the button that shows it
+addEventListener("input", event => {        // data-live: the id of what changes while filters are chosen
+  const form = event.target.form, id = form && form.dataset.live;
   if (!id) return;
   clearTimeout(timer);
   timer = setTimeout(async () => {
-    const mine = ++requests, data = new URLSearchParams(new FormData(form)), isGet = form.method === "get";
-    if (!isGet) data.set("do", id);
-    const url = form.getAttribute("action");
-    const page = await read(fetch(isGet ? url + "?" + data : url, isGet ? {} : {method: "POST", body: data}));
-    const found = page.getElementById(id);
+    const mine = ++requests, data = new URLSearchParams(new FormData(form));
+    const found = (await read(fetch(form.getAttribute("action") + "?" + data))).getElementById(id);
     if (mine !== requests || !found) return;
     document.getElementById(id).replaceChildren(...found.childNodes);
-    if (isGet) history.replaceState(null, "", "?" + data);
+    history.replaceState(null, "", "?" + data);
   }, 250);
 });
 async function mark(button) {               // a release as read or unread, where it stands
@@ -12353,17 +12431,42 @@ async function mark(button) {               // a release as read or unread, wher
   const now = one(`button[value="${CSS.escape(button.value)}"]`, page)?.closest("li");
   const wasHere = row.contains(document.activeElement);
   row.className = now ? now.className : "";
-  if (now) for (const part of [".line", ".end"]) one(part, row).replaceWith(one(part, now));
-  else { one(".dot", row)?.remove(); button.remove(); }
+  one(".dot", row)?.remove();
+  if (now) row.prepend(...now.querySelectorAll(".dot"));
+  if (now) one(".end", row).replaceWith(one(".end", now)); else button.remove();
   if (wasHere) row.focus();
   document.title = page.title;
-  if (one(".bar") && one(".bar", page)) one(".bar").replaceWith(one(".bar", page));
+  for (const part of [".bar", "header nav"])
+    if (one(part) && one(part, page)) one(part).replaceWith(one(part, page));
+}
+function unfold(row) {                      // the note of a release, below it; whoever opens it has read it
+  const link = row && one(".note", row), shown = row && one("iframe", row);
+  if (shown) shown.remove();
+  else if (link) {
+    const frame = document.createElement("iframe");
+    frame.sandbox = "allow-popups allow-popups-to-escape-sandbox";
+    frame.title = "Notes of " + one(".title", row).textContent;
+    frame.height = link.dataset.height;
+    frame.src = link.href;
+    row.append(frame);
+    one("[name=read]", row)?.click();
+  }
+  link?.setAttribute("aria-expanded", !shown);
 }
 addEventListener("click", async event => {
   const button = event.target.closest("[data-copy], [name=read], [name=unread]");
   event.target.closest(".flash > button")?.parentElement.remove();
-  const menu = one(".menu[open]");
-  if (menu && !menu.contains(event.target)) menu.open = false;
+  for (const menu of document.querySelectorAll(".menu[open]")) menu.open = menu.contains(event.target);
+  const note = event.target.closest(".note"), more = event.target.closest(".more");
+  if (more && !event.ctrlKey && !event.metaKey) {       // the page with the actions of a row, as a dialog
+    event.preventDefault();
+    const page = await read(fetch(more.href));
+    show(one("h1", page).textContent, ...one("#found", page).children);
+  }
+  if (note && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    event.preventDefault();
+    unfold(note.parentElement);
+  }
   if (!button || !button.form && !button.dataset.copy || button.localName !== "button") return;
   if (!button.dataset.copy) { event.preventDefault(); mark(button); return; }
   const field = document.getElementById(button.dataset.copy);       // data-copy: its text is copied
@@ -12371,43 +12474,55 @@ addEventListener("click", async event => {
   try { await navigator.clipboard.writeText(field.value); } catch { document.execCommand("copy"); }
   button.textContent = "Copied";
 });
-addEventListener("toggle", event => {       // a note that is opened is read
-  if (event.target.matches(".unseen > .note[open]")) one("[name=read]", event.target.parentElement)?.click();
-}, true);
 addEventListener("change", event => {       // data-all: ticks all boxes of that name
   const name = event.target.dataset.all;
   if (name) for (const box of document.getElementsByName(name)) box.checked = event.target.checked;
 });
+if (one("[name=zone]")) one("[name=zone]").value = Intl.DateTimeFormat().resolvedOptions().timeZone;
+for (const note of document.querySelectorAll("[data-open]")) unfold(note.parentElement);
 const row = () => document.activeElement.closest(".rows > li");
 function move(step) {
   const rows = [...document.querySelectorAll(".rows > li")];
   const next = rows[rows.indexOf(row()) + step] || row() || rows[0];
   if (next) { next.tabIndex = -1; next.focus(); next.scrollIntoView({block: "nearest"}); }
 }
-function unfold() { const note = row() && one(".note", row()); if (note) note.open = !note.open; }
-function help() {
-  const dialog = one(".keys") || document.createElement("dialog");
-  const words = Object.entries(KEYS).map(([key, [words]]) => key.padEnd(9) + words).join("\\n");
-  dialog.className = "card keys";
-  dialog.innerHTML = `<h2>Keys</h2><pre>${words}</pre><form method=dialog><button>Close</button></form>`;
+function show(title, ...nodes) {
+  one("dialog")?.remove();
+  const dialog = document.createElement("dialog");
+  dialog.className = "card";
+  dialog.innerHTML = "<h2></h2><form method=dialog><button>Close</button></form>";
+  one("h2", dialog).textContent = title;
+  one("form", dialog).before(...nodes);
   document.body.append(dialog);
   dialog.showModal();
 }
+function help() {
+  const keys = document.createElement("pre");
+  keys.textContent = Object.entries(KEYS).map(([key, [words]]) => key.padEnd(9) + words).join("\\n");
+  show("Keys", keys);
+}
+const GO = {u: "updates", r: "", p: "projects", n: "notifications"};
+let lastKey = "";
 const KEYS = {
   j: ["next row", () => move(1)], k: ["previous row", () => move(-1)],
-  o: ["open or close its notes", unfold], Enter: ["the same", unfold],
+  o: ["open or close its notes", () => unfold(row())], Enter: ["the same", () => unfold(row())],
   m: ["mark as read or unread", () => row() && one("[name=read], [name=unread]", row())?.click()],
   x: ["select a project", () => row() && one("[type=checkbox]", row())?.click()],
+  g: ["then u, r, p or n: to Updates, Releases, ...", () => {}],
   "/": ["search", () => one("[type=search]")?.focus()], "?": ["these keys", help],
 };
 addEventListener("keydown", event => {
   const {target, key} = event;
   if (key === "Escape" && one(".menu[open]")) one(".menu").open = false;
-  if (event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(KEYS, key)) return;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (target.closest("select, textarea, dialog, input:not([type=checkbox])")) return;
+  if (lastKey === "g" && Object.hasOwn(GO, key)) location = one(".brand").href + GO[key];
+  lastKey = "";
+  if (!Object.hasOwn(KEYS, key)) return;
   if (key === "Enter" && target.localName !== "li") return;
   event.preventDefault();
   KEYS[key][1]();
+  lastKey = key;
 });
 """
 
@@ -12419,7 +12534,7 @@ _GLYPHS = {
     "updates": "M8 13.5v-9M4 8.2l4-4 4 4M3 2.2h10",
     "menu": "M2.5 4.5h11M2.5 8h11M2.5 11.5h11",
     "check": "M3 8.5 6.5 12 13 4.5",
-    "undo": "M8 4.5a3.5 3.5 0 1 0 0 7a3.5 3.5 0 1 0 0-7",
+    "dot": "M8 4.5a3.5 3.5 0 1 0 0 7a3.5 3.5 0 1 0 0-7",
     "fork": "M4 2a1.5 1.5 0 1 0 0 3a1.5 1.5 0 1 0 0-3M12 2a1.5 1.5 0 1 0 0 3a1.5 1.5 0 1 0 0-3"
             "M8 11a1.5 1.5 0 1 0 0 3a1.5 1.5 0 1 0 0-3M4 5v1a2 2 0 0 0 2 2h4a2 2 0 0 0 2-2V5M8 8v3",
     "container": "M1.8 4h12.4v8.5H1.8zM5 6.2v4M8 6.2v4M11 6.2v4",
@@ -12439,10 +12554,21 @@ _GLYPH_OF = {name: glyph for glyph, names in {          # of dialects, and of ki
     "releases": "page feed", "hook": "webhook", "notifications": "ntfy gotify apprise", "phone": "pushover",
     "envelope": "email"}.items() for name in names.split()}
 
-def icon_of(id_: str, title: str = "", dialect: Dialect | None = None) -> tuple[str, str, str]:
-    """Glyph, colour and title of the icon of a provider of a dialect, or of a kind of destinations."""
-    glyph = _GLYPH_OF.get(getattr(dialect.read, "__name__", "").rstrip("_") if dialect else id_, "projects")
-    return glyph, f"hsl({zlib.crc32(id_.encode()) % 360} 48% 45%)", title
+@dataclasses.dataclass(frozen=True)
+class Icon:
+    """What stands before a name: a glyph, or a letter, on a colour."""
+    colour: int             # one of COLOURS
+    glyph: str = ""
+    letter: str = ""
+
+    @classmethod
+    def of(cls, id_: str, letter: str = "", glyph: str = "") -> Icon:
+        """That of a kind of destinations or a dialect; with a ``letter``, of a project."""
+        glyph = glyph or ("" if letter else _GLYPH_OF.get(id_, "projects"))
+        return cls(zlib.crc32(id_.encode()) % len(COLOURS), glyph, letter)
+
+def dialect_name(provider: Provider | None) -> str:
+    return getattr(provider.dialect.read, "__name__", "").rstrip("_") if provider else ""
 
 LOGO = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">\
@@ -12506,7 +12632,9 @@ template_of("""\
         % for path, name in links[:4]:
         <a href="{{root}}{{path}}" {{"aria-current=page" if path == here else ""}}>
           % include("glyph", glyph=name.lower())
-          {{name}}</a>
+          {{name}}
+          % include("marks", marks=counts.get(path, ()))
+        </a>
         % end
         <details class="menu">
           <summary>
@@ -12531,8 +12659,13 @@ template_of("""\
     <p class="brand"><img src="{{root}}/icon.svg" alt="">releasetrack</p>
     % end
     % if flash:
-    <p role="status" class="flash">{{flash}}
-      <button type="button" class="quiet small scripted" aria-label="Close this message"></button></p>
+    <div role="status" class="flash">{{flash}}
+    % if get("undo"):
+      <form method="post" action="{{root}}{{undo[0]}}">
+        <button name="do" value="{{undo[1]}}">Undo</button>
+      </form>
+    % end
+      <button type="button" class="quiet scripted" aria-label="Close this message"></button></div>
     % end
     % if get("crumbs"):
     <p class="crumbs">
@@ -12550,10 +12683,6 @@ template_of("""\
     % for fault in get("faults", ()):
     <p role="alert">{{fault}}</p>
     % end
-    % if get("needs_destination"):
-    <p class="card line">Notifications are not set up yet.
-      <a class="button main" href="{{root}}/notifications">Choose where to notify you</a></p>
-    % end
     {{!base}}
   </main>
 </body>
@@ -12561,98 +12690,99 @@ template_of("""\
 """, "layout")
 template_of("""\
 % for style, text, path, why in ((*mark, "", "")[:4] for mark in marks):
-% if path or text.startswith("CVE-"):
-% path = path or "https://www.cve.org/CVERecord?id=" + text
-<a class="mark {{style}}" rel="noreferrer" title="{{why}}"
-  href="{{path if path[0] != "/" else root + path}}">{{text}}</a>
+% if path and not get("is_plain"):
+<a class="{{"mark " * (style != "link") + style}}" rel="noreferrer" title="{{why}}"
+href="{{path if path[0] != "/" else root + path}}">{{text}}</a>
 % else:
 <span class="mark {{style}}" title="{{why}}">{{text}}</span>
 % end
 % end
 """, "marks")
 template_of("""\
+<i class="icon c{{icon.colour}}" aria-hidden="true">{{icon.letter}}
+% if icon.glyph:
+% include("glyph", glyph=icon.glyph)
+% end
+</i>
+""", "icon")
+template_of("""\
 % if get("items"):
 % if items[0].box:
 <label class="check hint scripted"><input type="checkbox" data-all="project"> All on this page</label>
 % end
 <ul class="list {{get("looks", "")}}">
-  % for item in items:
-  <li {{"class=unseen" if item.is_new else ""}}>
-    <div class="line">
-      % if item.box:
-      <input type="checkbox" form="bulk" name="project" value="{{item.box}}" aria-label="{{item.name}}"
-        {{"checked" if item.is_chosen else ""}}>
-      % end
-      % if item.is_new:
-      <span class="dot" role="img" aria-label="Unread"></span>
-      % end
-      % if item.icon:
-      % glyph, colour, title = item.icon
-      <svg class="icon" color="{{colour}}" role="img" aria-label="{{title}}"
-        {{"" if title else "aria-hidden=true"}}><title>{{title}}</title>
-        <use href="{{root}}/icons.svg#{{glyph}}"/></svg>
-      % end
-      % if item.path:
-      <a class="name" href="{{root}}{{item.path}}"><bdi>{{item.name}}</bdi></a>
-      % end
-      % if item.title:
-      <b>{{item.title}}</b>
-      % end
-      <span class="marks">
-        % include("marks", marks=item.marks)
-      </span>
-      % if item.about:
-      <span class="soft about">{{item.about}}</span>
-      % end
-    </div>
-    % if item.end or item.when or item.read:
-    <div class="end">
-      {{item.end}}
-      % if item.when:
-      <time datetime="{{item.when[0]}}" title="{{item.when[1]}}">{{item.when[2]}}</time>
-      % end
-      % if item.read:
-      % what = "Mark as read" if item.is_new else "Mark as unread"
-      <button class="quiet" form="marks" name="{{"read" if item.is_new else "unread"}}" value="{{item.read}}"
-        title="{{what}} (m)" aria-label="{{what}}: {{item.name}} {{item.title}}">
-        % include("glyph", glyph="check" if item.is_new else "undo")
-      </button>
-      % end
-    </div>
-    % end
-    % for hint in filter(None, item.hints):
-    <p class="hint">{{hint}}</p>
-    % end
-    % if item.fields or item.buttons:
-    % if item.fold:
-    <details class="fold" {{"open" if item.is_open or any(field.is_wrong for field in item.fields) else ""}}>
-      <summary>{{item.fold}}</summary>
-    % end
-    % include("form", groups={"": item.fields}, hidden=(), buttons=item.own_buttons, live="", is_main=False,
-    %         form_class="")
-    % if item.fold:
-    </details>
-    % end
-    % end
-    % if item.answer:
-    <pre tabindex="0">{{item.answer}}</pre>
-    % end
-    % if item.note:
-    <details class="note" {{"open" if item.is_open else ""}}>
-      <summary>{{item.summary}}</summary>
-      <iframe sandbox="allow-popups allow-popups-to-escape-sandbox" loading="lazy"
-        src="{{root}}{{item.note}}" title="Notes of {{item.title}}" height="{{item.height}}"
-        {{"class=tall" if item.is_tall else ""}}>
-      </iframe>
-      % if item.url:
-      <p><a href="{{item.url}}" rel="noreferrer">Open {{item.at}}</a></p>
-      % end
-    </details>
-    % elif item.url:
-    <a class="hint" href="{{item.url}}" rel="noreferrer">Open {{item.at}}</a>
-    % end
-  </li>
-  % end
+% for item in items:
+<li {{"class=unseen" if item.is_new else ""}}>
+% if item.box:
+<input type="checkbox" form="bulk" name="project" value="{{item.box}}" aria-label="{{item.name}}"
+{{"checked" if item.is_chosen else ""}}>
+% end
+% if item.is_new:
+<span class="dot" role="img" aria-label="Unread"></span>
+% end
+% if item.icon:
+% include("icon", icon=item.icon)
+% end
+% if item.name:
+% tag = "a" if item.path else "span"
+<{{tag}} class="name" {{"href=" + root + item.path if item.path else ""}}
+title="{{item.name if item.parts[1] else ""}}"
+>{{item.parts[0]}} <small>{{item.parts[1]}}</small></{{tag}}>
+% end
+% if item.title:
+<b class="title">{{item.title}}</b>
+% end
+% if item.note:
+<a class="rest note" href="{{root}}{{item.note}}" data-height="{{item.height}}"
+{{"data-open" if item.is_open else ""}}>
+% include("marks", marks=item.marks, is_plain=True)
+{{item.summary}}</a>
+% elif item.marks or item.about:
+<span class="rest">
+% include("marks", marks=[mark for mark in item.marks if mark[0] != "link"])
+{{item.about}}
+% include("marks", marks=[mark for mark in item.marks if mark[0] == "link"])
+</span>
+% end
+<div class="end">
+{{item.end}}
+% if item.when:
+<time datetime="{{item.when[0]}}" title="{{item.when[1]}}">{{item.when[2]}}</time>
+% end
+% if item.url and not item.note:
+<a class="out" href="{{item.url}}" rel="noreferrer" title="Open on {{item.at}}"></a>
+% end
+% if item.read:
+% what = "read" if item.is_new else "unread"
+<button form="marks" name="{{what}}" value="{{item.read}}" title="Mark as {{what}}"></button>
+% end
+% if item.fold:
+<details class="menu" {{"open" if any(field.is_wrong for field in item.fields) else ""}}>
+<summary aria-label="{{item.fold}}: {{item.name or item.title}}"></summary>
+<div class="card">
+% include("form", groups={"": item.fields}, hidden=(), buttons=item.own_buttons, is_main=False,
+%         form_class="")
+</div>
+</details>
+% elif item.buttons and not item.fields and not item.is_below:
+% include("form", groups={}, hidden=(), buttons=item.own_buttons, is_main=False, form_class="")
+% end
+% if item.more:
+<a class="more" href="{{root}}{{item.more}}" aria-label="Actions: {{item.name}}"></a>
+% end
+</div>
+% for hint in filter(None, item.hints):
+<p class="hint">{{hint}}</p>
+% end
+% if (item.fields or item.is_below and item.buttons) and not item.fold:
+% include("form", groups={"": item.fields}, hidden=(), buttons=item.own_buttons, is_main=False,
+%         form_class="")
+% end
+% if item.answer:
+<pre tabindex="0">{{item.answer}}</pre>
+% end
+</li>
+% end
 </ul>
 % elif get("empty"):
 <div class="card empty">
@@ -12728,6 +12858,7 @@ class Button:
     done: str = ""                  # the flash message of what follows; "": this page, which says more
     sure: str = ""                  # the words of a second button, which confirms
     then: str = ""                  # the path that follows; "" for that of the page
+    undo: str = ""                  # the name of the page's button that undoes it
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
@@ -12744,17 +12875,18 @@ class Entry:
     fields: Sequence[Field] = ()    # of its form
     key: str = ""                   # what the item is, where several have such buttons
     buttons: Mapping[str, Button] = dataclasses.field(default_factory=dict)
-    fold: str = ""                  # the form is folded below these words
+    fold: str = ""                  # what the menu is called that its form is in
+    is_below: bool = False          # its buttons stand below, not at the right
+    more: str = ""                  # the path of the page that has its buttons, which scripts show as a menu
     hints: Sequence[str] = ()
     answer: str = ""
-    icon: tuple[str, str, str] | None = None            # as icon_of
+    icon: Icon | None = None
     when: Sequence[str] = ()        # at the right, an instant as Visit.when has it
-    at: str = ""                    # where ``url`` leads, such as "on GitHub"
+    at: str = ""                    # the provider's title
     read: str = ""                  # what its button that marks it as read, or unread, sends
     note: str = ""                  # the path of its document, which a frame shows below its first words
     summary: str = ""
     height: int = 0                 # pixels
-    is_tall: bool = False           # on a telephone
     is_open: bool = False
     is_new: bool = False
 
@@ -12763,12 +12895,29 @@ class Entry:
         """Its buttons, by names that no other item's have."""
         return {f"{self.key} {name}".lstrip(): button for name, button in self.buttons.items()}
 
-def _cve_marks(cves: Sequence[str]) -> list[tuple[str, str]]:
-    marks = [("bad", cve) for cve in cves[:3]]
-    return marks + [("bad", f"and {len(cves) - 3} more")] if len(cves) > 3 else marks
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The name as lists show it: in bold, and what stands in grey behind it."""
+        is_project = self.icon is not None and self.icon.letter
+        short, owner = short_name(self.name) if is_project else (self.name, "")
+        return short, " \u00b7 ".join(filter(None, (owner, self.at if self.at != short else "")))
 
-def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, str]]:
-    marks = [("warn", "pre-release")] if release.is_prerelease else []
+def short_name(name: str) -> tuple[str, str]:
+    """The last part of a project's name, and its owner: "vaultwarden" and "dani-garcia"."""
+    owner, _, short = name.rpartition("/")
+    if re.fullmatch("v[0-9]+", short):      # of Go and of miniflux/v2, which no one would know by it
+        owner, _, short = (owner.rpartition("/")[0], "", f"{owner.rpartition('/')[2]}/{short}")
+    return short, "" if owner == "library" else owner
+
+def _cve_marks(cves: Sequence[str]) -> list[tuple[str, ...]]:
+    """One mark for a row of a list; its title names them all."""
+    return [("bad", cves[0] if len(cves) == 1 else f"{len(cves)} CVEs", "", ", ".join(cves))] if cves else []
+
+def _cve_links(cves: Sequence[str]) -> list[tuple[str, ...]]:
+    return [("bad", cve, f"https://www.cve.org/CVERecord?id={cve}") for cve in cves]
+
+def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, ...]]:
+    marks: list[tuple[str, ...]] = [("warn", "pre-release")] if release.is_prerelease else []
     if release.step == "major":
         marks.append(("warn", "major"))
     if release.is_updated:
@@ -12830,7 +12979,7 @@ template_of("""\
 template_of("""\
 <form method="post" action="{{page}}" class="{{get("form_class", "card form")}}"
   {{"id=" + form_id if get("form_id") else ""}}
-  {{"data-live=" + live if get("live") else ""}} {{"enctype=multipart/form-data" if get("has_file") else ""}}>
+  {{"enctype=multipart/form-data" if get("has_file") else ""}}>
   % for name, value in get("hidden", ()):
   <input type="hidden" name="{{name}}" value="{{value}}">
   % end
@@ -12870,12 +13019,14 @@ template_of("""\
 
 # ---- who is there, and what they sent
 class SeeOther(Exception):
-    """Redirect to another page of ours, which begins with the ``flash`` message."""
-    def __init__(self, path: str, flash: str = "") -> None:
+    """Redirect to another page of ours, which begins with the ``flash`` message. ``undo``: the name of a
+    button of the page that is left, which undoes what was done."""
+    def __init__(self, path: str, flash: str = "", undo: str = "") -> None:
         super().__init__(path)
-        self.path, self.flash = path, flash
+        self.path, self.flash, self.undo = path, flash, undo
 
 _SESSION, _FLASH = "releasetrack", "releasetrack-flash"         # cookies
+_OWN_PATH = re.compile(r"/(?![/\\])[!-~]{0,1500}")            # of a page, and of no other host
 
 @dataclasses.dataclass(frozen=True)
 class Page:
@@ -13048,7 +13199,7 @@ class Visit:
                 raise Invalid("This button is no longer there. Look again at what the page shows now.")
             self.result = button.act()
             if button.done:
-                raise SeeOther(button.then or self.link(), button.done)
+                raise SeeOther(button.then or self.link(), button.done, button.undo)
         except Invalid as error:
             bottle.response.status, self.problems = 400, error.problems
 
@@ -13057,7 +13208,8 @@ class Visit:
         self._labels |= {name: re.split(r", | \(", field.label)[0] for name, field in named.items()}
         wrong = {problem.field.partition("[")[0] for problem in self.problems}
         return [dataclasses.replace(
-            field, value="" if field.type == "password" else self.form.text(field.name),
+            field, value="" if field.type == "password" else field.value if "readonly" in field.more else
+            self.form.text(field.name),
             chosen=self.form.texts(field.name), is_wrong=field.is_wrong or name in wrong)
             for name, field in named.items()]
 
@@ -13083,16 +13235,20 @@ class Visit:
             at, self.account.zone)
         return f"{local.day} {local:%b %Y, %H:%M}"
 
-    def when(self, at: float | datetime.datetime | None) -> tuple[str, str, str]:
-        """An instant for an Entry: for machines, by the account's clock, and how long ago."""
+    def when(self, at: float | datetime.datetime | None, since: str = "") -> tuple[str, str, str]:
+        """An instant for an Entry: for machines, by the account's clock, and how long ago; or, of what began
+        then, for how long, with ``since`` before the clock's."""
         if at is None:
             return "", "", "never"
         seconds = at.timestamp() if isinstance(at, datetime.datetime) else at
-        return timestamp(seconds), self.moment(at), relative_time(seconds, self.store.database.clock())
+        ago = relative_time(seconds, self.store.database.clock())
+        words = ago.removesuffix(" ago") if since else ago
+        return timestamp(seconds), f"{since} {self.moment(at)}".lstrip(), words
 
-    def icon_of(self, provider_id: str) -> tuple[str, str, str]:
-        provider = self.providers.get(provider_id)
-        return icon_of(provider_id, self.title_of(provider_id), provider.dialect if provider else None)
+    def about(self, provider_id: str, name: str) -> dict[str, Any]:
+        """Of an Entry for a project: its name, its icon and where it is."""
+        short = short_name(name)[0]
+        return {"name": name, "at": self.title_of(provider_id), "icon": Icon.of(name, short[:1].upper())}
 
     def page_of(self, project: Project, version: str | None = None) -> str:
         """Where the provider shows a project's releases, or one of them; "" where the provider is gone."""
@@ -13121,17 +13277,33 @@ class Visit:
         if not self._token:
             self._token = secrets.token_urlsafe(32)
             self.set_cookie(_SESSION, self._token)
-        flash = unquote(self._cookie(_FLASH))[:300]
+        flash, *undo = unquote(self._cookie(_FLASH)).split("\n")
+        undo = undo if len(undo) == 2 and _OWN_PATH.fullmatch(undo[0]) else []
         if flash:
             self.set_cookie(_FLASH, "", 0)
         if self.problems or self.result is not None:
             self._fill(page)
         account = self.account if self.session else None
         links = [*_LINKS, *(_ADMIN_LINKS if account and account.is_admin else ())]
+        counts: dict[str, list[tuple[str, ...]]] = {}
+        with contextlib.suppress(StoreUnavailable):     # a part of the store, which the page may not need
+            counts = self.counts(account) if account else {}
         return page.template.render({
             "root": self.root, "account": account, "form_token": self.form_token, "flash": flash,
-            "page": self.root + self.link(), "links": links, "here": page.here, "moment": self.moment,
+            "undo": undo,
+            "page": self.root + self.link(), "links": links, "counts": counts, "here": page.here,
+            "moment": self.moment,
             "faults": [problem.named(self._labels) for problem in self.problems], **page.values})
+
+    def counts(self, account: Account) -> dict[str, list[tuple[str, ...]]]:
+        """The marks beside links of the navigation: how much there is, red where it is urgent."""
+        updates = self.store.projects.count_updates(account.id)
+        unread = self.store.releases.unread(account.id)
+        open_, urgent = updates["behind"] + updates["unsure"], updates["security"] or updates["vulnerable"]
+        failing = [one.name for one in self.destinations if one.failing_since and one.pause == "none"]
+        return {"/updates": [("bad" if urgent else "", str(open_), "", "updates")] if open_ else [],
+                "/": [("", f"{unread:,}", "", "unread")] if unread else [],
+                "/notifications": [("bad", "!", "", f"{', '.join(failing)}: failing")] if failing else []}
 
     def link(self, **changes: int | str) -> str:
         """The path of this page with its query, some of its parameters changed, or with "" left out."""
@@ -13146,6 +13318,12 @@ class Visit:
         return [("Releases", self.account.feed_secret),
                 *([(f"Releases: {tag.name}", tag.feed_secret)] if tag else ())]
 
+    def counted(self, count: int, what: str, shown: int, number: int) -> str:
+        """How much a list has, and which part of it a page shows: "101-200 of 257 projects"."""
+        first = (number - 1) * ROWS + 1
+        part = f"{first:,}\u2013{first + shown - 1:,} of " if 0 < shown < count else ""
+        return part + pluralize(count, what)
+
     def pager(self, has_more: bool, number: int, last: int = 0) -> list[tuple[str, str, str]]:
         """Links to the previous and next page; where ``last`` is known, also to the first and the last."""
         steps = [("first", "First page", 1, last and number > 2),
@@ -13158,8 +13336,8 @@ class Visit:
         """The items of the page of a list that the query names, and the pager."""
         number = self.query.page()
         self.query.check()
-        return {"items": items[(number - 1) * PAGE_SIZE:number * PAGE_SIZE],
-                "pages": self.pager(number * PAGE_SIZE < len(items), number)}
+        return {"items": items[(number - 1) * ROWS:number * ROWS],
+                "pages": self.pager(number * ROWS < len(items), number)}
 
 _LINKS = (("/updates", "Updates"), ("/", "Releases"), ("/projects", "Projects"),
           ("/notifications", "Notifications"),
@@ -13214,7 +13392,9 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
         return visit.render(page) if isinstance(page, Page) else page
     except SeeOther as leaving:
         if leaving.flash:
-            visit.set_cookie(_FLASH, quote(shortened(leaving.flash, 300), safe=""), 60)
+            flash = [" ".join(shortened(leaving.flash, 300).split())]
+            flash += [visit.link(), leaving.undo] if leaving.undo else []
+            visit.set_cookie(_FLASH, quote("\n".join(flash), safe=""), 60)
         bottle.response.status = 303
         bottle.response.headers.update({"Location": visit.root + leaving.path, "Cache-Control": "no-store"})
         return ""
@@ -13267,18 +13447,6 @@ template_of("""\
 </details>
 % end
 """, "section")
-# What a form makes of what is typed, also before it is sent: its attribute data-live names this.
-template_of("""\
-<section class="card" id="{{id}}" aria-live="polite">
-  <h2>{{name}}</h2>
-  % if is_live and faults:
-  <p class="danger">{{" ".join(faults)}}</p>
-  % end
-  % for values in parts:
-  % include("section", **values)
-  % end
-</section>
-""", "live")
 # Sections one below the other: those that it is given, else one of all that it is given; filters narrow them.
 PAGE = template_of("""\
 % rebase("layout")
@@ -13293,7 +13461,7 @@ PAGE = template_of("""\
   <button class="unscripted">Search</button>
 </form>
 % end
-<div id="found" {{"class=" + look if get("look") else ""}}>
+<div id="found">
   % for values in sections:
   % include(values.get("template", "section"), **values)
   % end
@@ -13311,10 +13479,10 @@ def setup_page(visit: Visit) -> Page:
     if visit.is_post and not is_open:
         raise Forbidden("This is not the setup link. Open the one in the server's terminal or log.")
     def make() -> None:
-        address = read_email(visit.form.text("email"))
+        address, zone = read_email(visit.form.text("email")), visit.form.text("zone")
         account = visit.store.accounts.add(
             "user", address, address, _new_password(visit, "password"), is_admin=True,
-            zone=machine_time_zone(), as_first=True)
+            zone=zone if zone in zoneinfo.available_timezones() else machine_time_zone(), as_first=True)
         visit.sign_in(account)
         raise SeeOther("/projects/add", "You're in. Add your first project.")
     if not is_open:
@@ -13323,7 +13491,7 @@ def setup_page(visit: Visit) -> Page:
             f"account on the server: {_COMMAND} add you@example.org",
             faults=["This link has expired. Use the newest one in the log."] if given else [])
     return visit.show(
-        PAGE, title="Welcome", intro="Create your admin account.", hidden=[("token", given)],
+        PAGE, title="Welcome", intro="Create your admin account.", hidden=[("token", given), ("zone", "")],
         buttons={"make": Button("Create account", make)}, fields=[
             _EMAIL_FIELD, Field("password", "Password", type="password", is_required=True,
                                 hint="At least 8 characters.", more=_NEW_PASSWORD)])
@@ -13373,10 +13541,10 @@ def login_page(visit: Visit) -> Page:
             "enter": Button("Sign in", enter), "": Button("", enter)},      # as some password managers do
         hint=f"Forgot your password? On the server, run {_COMMAND} passwd you@example.org")
 
-def _next_path(visit: Visit) -> str:
-    """The path of ours that the query names; the first page for all that could lead elsewhere."""
+def _next_path(visit: Visit, default: str = "/") -> str:
+    """The path of ours that the query names; the default for all that could lead elsewhere."""
     text = visit.query.text("next") or ""
-    return text if re.fullmatch(r"/(?![/\\\\])[!-~]{0,1500}", text) else "/"
+    return text if _OWN_PATH.fullmatch(text) else default
 
 @page_at("/logout", "anyone", "POST")
 def logout_page(visit: Visit) -> Page:
@@ -13410,7 +13578,7 @@ def releases_page(visit: Visit) -> Page:
 
     is_narrowed = any((text, tag, provider, is_security, is_unread))
     found, has_more = store.releases.latest(
-        account_id, number, provider, tag, text, is_security, is_unread=is_unread)
+        account_id, number, provider, tag, text, is_security, is_unread=is_unread, size=ROWS)
     listed = [(one.project.id, one.release.version) for one in found if one.is_unread]
     def mark() -> None:
         for name in ("read", "unread"):
@@ -13420,7 +13588,7 @@ def releases_page(visit: Visit) -> Page:
     unread = store.releases.unread(account_id)
     count, mark_all = (f"{unread:,} unread", "Mark all as read") if unread else ("", "")
     if is_narrowed:
-        count = f"{(number - 1) * PAGE_SIZE + len(found):,}{'+' if has_more else ''} found" if found else ""
+        count = f"{(number - 1) * ROWS + len(found):,}{'+' if has_more else ''} found" if found else ""
         mark_all = f"Mark these {len(listed)} as read" if listed else ""
     buttons = {"": Button("", mark), "all": Button(
         mark_all, lambda: store.releases.mark(account_id, listed if is_narrowed else None),
@@ -13428,12 +13596,28 @@ def releases_page(visit: Visit) -> Page:
     return _show_lists(
         visit, "/", "Releases", [{"heading": day, "items": items, "looks": "rows"}
                                  for day, items in _release_items(visit, found).items()],
+        above=_first_steps(visit),
         pages=visit.pager(has_more, number), actions=_ADD_PROJECTS, drawing="releases",
-        needs_destination=bool(found) and not visit.has_destination, feeds=visit.feeds(tag), unread=unread,
+        feeds=visit.feeds(tag), unread=unread,
         bar={"note": count, "buttons": buttons, "form_class": "bar", "form_id": "marks", "is_main": False},
         **_filters(visit, "Search releases and notes", "No release found.",
                    check_field("unread", "Unread", is_unread),
                    check_field("security", "Security", is_security)))
+
+def _first_steps(visit: Visit) -> list[dict[str, Any]]:
+    """What is left to set up, until all is done."""
+    projects, account, forge = visit.store.projects, visit.account, visit.providers.get("github")
+    providers = projects.providers(account.id)
+    steps = [("/projects/add", "Add projects", bool(providers)),
+             ("/notifications", "Choose where to notify you", visit.has_destination),
+             ("/updates", "Say which versions you run", bool(projects.places(account.id)))]
+    if forge and account.is_admin and "github" in providers:
+        steps.append(("/settings#tokens", "Save a token for GitHub, which then lists all releases",
+                      bool(provider_token(visit.settings, forge))))
+    items = [Entry(path=path, name=name, icon=Icon.of(name, glyph="check" if is_done else "dot"),
+                   marks=[("good", "done")] if is_done else ()) for path, name, is_done in steps]
+    is_over = all(is_done for *_, is_done in steps)
+    return [] if is_over else [{"heading": "First steps", "items": items, "looks": "steps"}]
 
 _TO_PROJECTS = [("/projects", "Projects")]
 _ADD_PROJECTS = [("/projects/add", "Add projects")]
@@ -13465,13 +13649,12 @@ def _release_item(visit: Visit, project: Project, release: Release, note: Note |
     if note:
         lines = [line.lstrip("#*->=_` \t").rstrip() for line in plain_text(note.message).split("\n")]
         more |= {"note": f"/projects/{project.id}/note?version={quote(release.version, safe='')}",
-                 "summary": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 220),
-                 "height": min(960, 56 + sum(28 + 28 * (len(line) // 75) if line else 12 for line in lines)),
-                 "is_tall": sum(1 + len(line) // 35 for line in lines) > 8}
+                 "summary": shortened(" \u00b7 ".join(filter(None, lines)) or note.title or "Notes", 80),
+                 "height": min(960, 84 + sum(28 + 28 * (len(line) // 75) if line else 12 for line in lines))}
     return Entry(
         release.version, marks=_marks(release, is_excluded(project, release)),
         when=visit.when(visit.instant_of(release)), url=visit.page_of(project, release.version),
-        at=f"on {visit.title_of(project.provider)}", **more)
+        **{"at": visit.title_of(project.provider)} | more)
 
 def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, list[Entry]]:
     today = datetime.datetime.fromtimestamp(visit.store.database.clock(), visit.account.zone).date()
@@ -13481,8 +13664,8 @@ def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, 
         project, release, out_at = one.project, one.release, visit.instant_of(one.release)
         day = names.get(out_at.date(), f"{out_at:%A}, {out_at.day} {out_at:%B %Y}")
         days.setdefault(day, []).append(_release_item(
-            visit, project, release, one.note, path=f"/projects/{project.id}", name=project.name,
-            icon=visit.icon_of(project.provider), is_new=one.is_unread,
+            visit, project, release, one.note, path=f"/projects/{project.id}", is_new=one.is_unread,
+            **visit.about(project.provider, project.name),
             read=f"{project.id} {release.version}" if one.is_recent else ""))
     return days
 
@@ -13494,6 +13677,9 @@ NOTE_PAGE = template_of("""\
 <base target="_blank">
 <link rel="stylesheet" href="{{root}}/style.css">
 <body class="of-note">
+% if url:
+<p><a href="{{url}}" rel="noreferrer">Open on {{at}}</a></p>
+% end
 """)
 _ELEMENTS_THAT_REACH_OUT = re.compile(r"<(?=/?(?:link|meta|base|i?frame)\b)", re.IGNORECASE)
 
@@ -13505,7 +13691,8 @@ def note_page(visit: Visit, project_id: str) -> str:
     bottle.response.headers.update(PAGE_HEADERS | {
         "Content-Security-Policy": NOTE_POLICY, "X-DNS-Prefetch-Control": "off"})
     message = _ELEMENTS_THAT_REACH_OUT.sub("&lt;", note.message)
-    return NOTE_PAGE.render(title=note.title, root=visit.root) + message
+    return NOTE_PAGE.render(title=note.title, root=visit.root, at=visit.title_of(project.provider),
+                            url=note.url or visit.page_of(project, version)) + message
 
 # ---- updates
 _FROM_FILE = [("/projects/import", "Import")]
@@ -13520,7 +13707,7 @@ def updates_page(visit: Visit) -> Page:
     ids = projects.updates(account_id, place, tag, text, VULNERABLE if is_vulnerable else 0)
     places = projects.places(account_id)
     groups = {name: [_update_item(visit, project) for project in projects.of_ids(
-        account_id, those[(number - 1) * PAGE_SIZE:number * PAGE_SIZE], place) if project.installed]
+        account_id, those[(number - 1) * ROWS:number * ROWS], place) if project.installed]
               for name, those in ids.items()}
     is_narrowed = bool(text or place or tag or is_vulnerable)
     counts = projects.count_updates(account_id) if not is_narrowed else {
@@ -13532,20 +13719,43 @@ def updates_page(visit: Visit) -> Page:
                         check_field("vulnerable", "Vulnerable", is_vulnerable))
     if not places:
         narrowing["filters"] = ()
-        nothing = "Which versions do you run? Set it on a project's page, or have releasetrack read your " \
-                  "compose files, lock files or containers: see the command scan."
+        nothing = "Which versions do you run? Then this page shows what to update, the most urgent first. " \
+                  "Set them on a project's page, or import a file."
     folded = {"quiet": "Skipped or snoozed", "unknown": "Not compared", "current": "Up to date"}
     return _show_lists(
         visit, "/updates", "Updates", [
-            {"items": groups["behind"], "looks": "updates"},
-            {"heading": "Unsure" if groups["unsure"] else "", "items": groups["unsure"], "looks": "updates"}],
-        below=[{"fold": f"{words}: {len(ids[name])}", "items": groups[name], "looks": "updates"}
-               for name, words in folded.items() if groups[name]],
-        pages=visit.pager(number * PAGE_SIZE < max(map(len, ids.values())), number),
-        bar={"hint": ", ".join(f"{count} {state}" for state, count in counts.items()
-                               if count or state in ("behind", "found")) if places else ""},
+            {"items": groups["behind"], "looks": "rows updates"},
+            {"heading": "Unsure" if groups["unsure"] else "", "items": groups["unsure"],
+             "looks": "rows updates"}],
+        below=[{"fold": f"{words}: {len(ids[name])}", "items": groups[name], "looks": "rows updates"}
+               for name, words in folded.items() if groups[name]] if places else _ways_to_scan(visit),
+        pages=visit.pager(number * ROWS < max(map(len, ids.values())), number),
+        bar={"hint": " \u00b7 ".join(
+            f"{count} {state.replace('security', 'with security fixes')}" for state, count in counts.items()
+            if count or state in ("behind", "found")) if places else ""},
         nothing="" if ids["behind"] or ids["unsure"] else nothing, drawing="updates",
         actions=_FROM_FILE if places else [], next_step=None if places else _FROM_FILE[0], **narrowing)
+
+def _ways_to_scan(visit: Visit) -> list[dict[str, Any]]:
+    """What Updates offers who has not said what runs: containers that run here, and commands to copy."""
+    def line(*more: str) -> str:
+        return " ".join(("python3 releasetrack.py scan . --place NAME --track", *more))
+    def with_key() -> str:
+        visit.require_password()
+        name = f"scan {visit.moment(visit.store.database.clock())}"
+        key = visit.store.keys.add(visit.account.id, name, ["0.0.0.0/0", "::/0"])
+        return f"RELEASETRACK_KEY={key.secret} {line('--to', visit.base)}"
+    def read_containers() -> None:
+        visit.context.read_containers(visit.account)
+        raise SeeOther("/updates", "Containers are read now, and every hour.")
+    here = visit.context.containers() if visit.account.is_admin else 0
+    there = copied_field("there", "On another machine", visit.result) if visit.result else None
+    return [
+        {"intro": f"{pluralize(here, 'container')} run here.", "buttons": {"containers": Button(
+            "Track them, and read their versions every hour", read_containers)}} if here else {},
+        {"heading": "Or read compose files, lock files and SBOMs", "form_class": "card", "fields": [
+            copied_field("here", "In a folder on this machine", line()), *filter(None, [there])],
+         "buttons": {"line": Button("" if there else "Show the line for another machine", with_key)}}]
 
 def _doubt(one: Installation) -> list[str]:
     return [f"{one.may_follow} may follow what you run; the tags may have changed."] if one.may_follow else []
@@ -13583,9 +13793,9 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
     marks, hints = list[tuple[str, ...]](), list[str]()
     if one.state == "behind":
-        marks.append(("warn" if one.step == "major" else "", f"{one.step}, {one.behind} behind"))
-        marks += [("plain", "another base")] if one.is_other_base else []
         marks += _cve_marks(one.cve)
+        marks.append(("warn" if one.step == "major" else "", f"{one.step} \u00b7 {one.behind} behind"))
+        marks += [("plain", "another base")] if one.is_other_base else []
     if one.is_rebuilt or one.state in ("new build", "unsure"):
         marks.append(("", "new build" if one.state != "unsure" else "unsure"))
     hints += _doubt(one)
@@ -13598,34 +13808,41 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
     elif one.state == "unknown":
         hints.append(f"No release is like {one.shown}, so it cannot be compared.")
     newer = f" \u2192 {one.newest}" if one.newest else ""
-    newer += f" or {one.line}" if one.line not in ("", one.newest) else ""
     changes = f"/projects/{project.id}/changes?since={quote(one.compared_as, safe='')}"
-    marks += [("", "What changed", changes)] if one.newest else []
+    marks += [("link", "What changed", changes)] if one.newest else []
     return Entry(
         one.shown + newer, marks=marks, hints=hints, key=project.id,
-        end="since" if one.since else "", when=visit.when(instant_of(one.since)) if one.since else ())
+        when=visit.when(instant_of(one.since), "behind since") if one.since else ())
 
-def _update_buttons(visit: Visit, project: Project, one: Installation) -> dict[str, Button]:
+_UPDATE_COMMANDS = {"pypi": "pip install -U {0}", "npm": "npm install {0}@latest", "gems": "gem update {0}",
+                    "cargo": "cargo update -p {0}", "packagist": "composer update {0}"}
+
+def _update_command(project: Project, one: Installation, is_image: bool) -> str:
+    """What a person may type where it runs; "" where that is not known."""
+    if is_image and one.service:
+        return f"docker compose pull {one.service} && docker compose up -d {one.service}"
+    return _UPDATE_COMMANDS.get(project.provider, "").format(project.name)
+
+def _update_buttons(visit: Visit, project: Project, one: Installation, then: str = "") -> dict[str, Button]:
     """What a person may say of an installation: which version or build it has now, or still, or nothing."""
     store, now = visit.store, visit.store.database.clock()
-    name = f"{project.name} {one.shown}" + (f" on {one.place}" if one.place else "")
-    who, verb = (one.place, "runs") if one.place else ("I", "run")
-    def replace(after: Callable[[], list[Installation]]) -> None:
+    name, on = short_name(project.name)[0], f" ({one.place})" if one.place else ""
+    def replace(after: Sequence[Installation], done: str, can_undo: bool) -> None:
         visit.context.inventory.change(project.account_id, [project.id], lambda found: itertools.chain(*(
-            after() if mine.identity == one.identity else [mine] for mine in found.installed)))
-    def updated(version: str) -> list[Installation]:
-        return [after_update(one, version, store.releases.known(project.source_id), now)]
+            after if mine.identity == one.identity else [mine] for mine in found.installed)))
+        raise SeeOther(then or visit.link(), done, f"{project.id} undo {after[0].id}" if can_undo else "")
+    def update_to(version: str) -> None:
+        after = after_update(one, version, store.releases.known(project.source_id), now)
+        replace([after], f"{name} is at {version or 'the new build'} now{on}.", True)
     is_rebuilt, buttons = one.is_rebuilt or one.state == "new build", dict[str, Button]()
     for version in (*filter(None, (one.newest, one.line)), *([""] if is_rebuilt else [])):
-        words = f"{who} {verb} {version or 'the new build'} now"
-        after = functools.partial(updated, version)
         buttons[f"updated {one.id} {version}".rstrip()] = Button(
-            words, functools.partial(replace, after), f"Updated {name}: {words}.")
+            f"Mark updated to {version or 'the new build'}{on}", functools.partial(update_to, version))
     if one.previous:
-        words = f"{who} still {verb} {one.previous if one.previous != one.version else 'the old build'}"
-        buttons[f"undo {one.id}"] = Button(
-            words, functools.partial(replace, lambda: [before_update(one, now)]), f"Updated {name}: {words}.")
-    forget = Button("Forget", functools.partial(replace, list), f"Forgot {name}.")
+        previous = one.previous if one.previous != one.version else "the old build"
+        buttons[f"undo {one.id}"] = Button(f"Still at {previous}{on}", functools.partial(
+            replace, [before_update(one, now)], f"{name} is still at {previous}{on}.", False))
+    forget = Button("Forget", functools.partial(replace, [], f"Forgot {name} {one.shown}{on}.", False))
     return buttons | {f"forget {one.id}": forget}
 
 def _answer_buttons(visit: Visit, project: Project, version: str, *choices: bool | None) -> dict[str, Button]:
@@ -13642,49 +13859,63 @@ def _answer_buttons(visit: Visit, project: Project, version: str, *choices: bool
                 (False, "follows-not", "It does not", saved.format("does not follow")),
                 (None, "follows-unknown", "Undo", f"Undone: {version}.")) if version and does in choices}
 
-def _setting_button(visit: Visit, project: Project, label: str, done: str, **settings: Any) -> Button:
-    update = functools.partial(visit.store.projects.update, project.account_id, [project.id], settings)
-    return Button(label, update, done)
-
-def _show_again(visit: Visit, project: Project, label: str) -> Button:
-    done = f"Updates of {project.name} show again."
-    return _setting_button(visit, project, label, done, skipped_version="", snoozed_until=None)
+def _quiet_buttons(visit: Visit, project: Project, then: str = "", key: str = "") -> dict[str, Button]:
+    """What leaves an update out of lists and messages, or shows it again; ``key``: of its item."""
+    one, now, name = project.most_urgent, visit.store.database.clock(), short_name(project.name)[0]
+    def button(label: str, done: str, undo: str = "", **settings: Any) -> Button:
+        update = functools.partial(visit.store.projects.update, project.account_id, [project.id], settings)
+        return Button(label, update, done, then=then, undo=undo.lstrip())
+    buttons, versions = dict[str, Button](), [one.newest, one.may_follow] if one else []
+    if project.is_open and not project.is_snoozed(now):
+        buttons = {f"skip {version}": button(f"Skip {version}", f"Skipped {name} {version}.", f"{key} show",
+                                             skipped_version=version)
+                   for version in versions if version and not project.skips(version)}
+        buttons |= {f"snooze {days}": button(f"Snooze for {words}", f"Snoozed {name} for {words}.",
+                                             f"{key} show", snoozed_until=now + days * DAY)
+                    for days, words in ((1, "a day"), (7, "a week"), (30, "a month"))}
+    if project.skipped_version or project.is_snoozed(now):
+        buttons["show"] = button("Show its updates again", f"Updates of {name} show again.",
+                                 skipped_version="", snoozed_until=None)
+    return buttons
 
 def _update_item(visit: Visit, project: Project) -> Entry:
+    """A project on Updates, by what is most urgent. What can be done with it is on its page "update"."""
     one, now = project.most_urgent, visit.store.database.clock()
     assert one
-    state = project.state(now)
     urgent = sorted(project.installed, key=lambda each: -each.urgency)[:3]      # the rest on its page
     doubtful = next((each for each in (one, *urgent) if each.may_follow), one)      # the first of them
-    buttons, hints = _answer_buttons(visit, project, doubtful.may_follow, True, False), list[str]()
-    for each in urgent:
-        buttons |= _update_buttons(visit, project, each)
-        del buttons[f"forget {each.id}"]
-    versions = [version for version in (one.newest, one.may_follow) if version]
-    skipped = [version for version in versions if project.skips(version)]
-    if project.is_open and state != "snoozed":
-        setting = functools.partial(_setting_button, visit, project)
-        buttons |= {f"skip {version}": setting(
-            f"Skip {version}", f"Skipped {project.name} {version}.", skipped_version=version)
-            for version in versions if version not in skipped}
-        buttons |= {f"snooze {days}": setting(
-            f"Snooze {words}", f"Snoozed {project.name} for {words}.", snoozed_until=now + days * DAY)
-            for days, words in ((1, "a day"), (7, "a week"), (30, "a month"))}
-    elif state == "snoozed":
-        hints = [f"Snoozed until {visit.moment(project.snoozed_until)}."]
+    hints = [f"Snoozed until {visit.moment(project.snoozed_until)}."] if project.is_snoozed(now) else []
     hints += _doubt(doubtful) if doubtful is not one else []
-    if skipped or state == "snoozed":
-        hints += [f"{version} is skipped." for version in skipped]
-        buttons |= {"undo": _show_again(visit, project, "Show again")}
-    names = [f"{each.place or 'here'}: {each.shown}" for each in project.installed]
-    about = one.place or "here" if len(names) == 1 else ", ".join(names[:4]) + (
-        f" and {len(names) - 4} more" if len(names) > 4 else "")
-    item = _installation_item(visit, project, one)
+    hints += [f"{version} is skipped." for version in (one.newest, one.may_follow)
+              if version and project.skips(version)]
+    places = [" ".join(filter(None, (each.place, each.service))) for each in project.installed]
+    names = [*dict.fromkeys(filter(None, places))]
+    about = f"or {one.line}" if one.line not in ("", one.newest) else ""
+    item, query = _installation_item(visit, project, one), visit.environ.get("QUERY_STRING")
+    next_ = f"?{urllib.parse.urlencode({'next': visit.link()})}" if query else ""
     return dataclasses.replace(
-        item, path=f"/projects/{project.id}", name=project.name, icon=visit.icon_of(project.provider),
-        marks=[*_risk_marks(project), *item.marks],
-        about=about, hints=[*hints, *item.hints], buttons=buttons, fold="Actions" if len(buttons) > 1 else "",
-        is_open=state == "unsure")
+        item, path=f"/projects/{project.id}", **visit.about(project.provider, project.name),
+        marks=[*_risk_marks(project), *item.marks], more=f"/projects/{project.id}/update{next_}",
+        about=", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else []),
+                         *filter(None, [about])]), hints=[*hints, *item.hints], is_below=True,
+        buttons=_answer_buttons(visit, project, doubtful.may_follow, True, False))
+
+@page_at("/projects/<project_id>/update")
+def update_page(visit: Visit, project_id: str) -> Page:
+    """What can be done about the update of a project; where scripts run, Updates shows this as a menu."""
+    project, then = _project_at(visit, project_id), _next_path(visit, "/updates")
+    is_image = visit.context.inventory.rules_of(project).is_image
+    items = list[Entry]()
+    for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True)[:10]:
+        buttons, line = _update_buttons(visit, project, one, then), _update_command(project, one, is_image)
+        del buttons[f"forget {one.id}"]
+        items.append(dataclasses.replace(
+            _installation_item(visit, project, one), name=one.place, buttons=buttons, is_below=True,
+            fields=[copied_field(f"command-{len(items)}", "Command", line)] if line else ()))
+    return visit.show(
+        PAGE, "/updates", title=f"Update {short_name(project.name)[0]}", items=items, looks="rows updates",
+        crumbs=[("/updates", "Updates"), (f"/projects/{project.id}", project.name)],
+        buttons=_quiet_buttons(visit, project, then), is_main=False, form_class="")
 
 template_of("""\
 <section class="card changes">
@@ -13760,7 +13991,7 @@ def changes_page(visit: Visit, project_id: str) -> Page:
         listed = span.unfolded(found)
         for release, blocks, hint in _note_blocks(visit, listed):
             texts = (line.text for _, lines in blocks for line in lines)
-            marks = [("warn", "breaking changes")] if says_breaking(texts) else []
+            marks: list[tuple[str, ...]] = [("warn", "breaking changes")] if says_breaking(texts) else []
             marks += [("warn", "major")] if release.step == "major" else []
             marks += _cve_marks(release.cve)
             if blocks or marks or hint:
@@ -13781,7 +14012,7 @@ def changes_page(visit: Visit, project_id: str) -> Page:
         PAGE, "/updates", title=f"What changed in {project.name}",
         crumbs=[("/updates", "Updates"), (f"/projects/{project.id}", project.name)], sections=[
             {"intro": words if count else nothing, "items": [
-                Entry("Fixes", marks=[("bad", cve) for cve in span.cve])] if span.cve else ()},
+                Entry("Fixes", marks=_cve_links(span.cve))] if span.cve else ()},
             *sections, {"pages": visit.pager(number < total, number, total)}])
 
 # ---- projects
@@ -13799,7 +14030,7 @@ def projects_page(visit: Visit) -> Page:
     order, _, reverse = sort.partition("-")
     projects, count = store.projects.page(
         account_id, "latest" if order == "updated" else order, bool(reverse), provider, tag, number,
-        text=text, is_failing=is_failing, size=PAGE_SIZE)
+        text=text, is_failing=is_failing, size=ROWS)
     if number > 1 and not projects:      # those of the last page were removed
         raise SeeOther(visit.link(page=""))
     failing = store.projects.page(account_id, "name", False, is_failing=True, size=0)[1]
@@ -13816,10 +14047,9 @@ def projects_page(visit: Visit) -> Page:
         visit, "/projects", "Projects", [items] if projects else [],
         actions=_ADD_PROJECTS,
         drawing="projects", feeds=visit.feeds(tag),
-        needs_destination=bool(projects) and not visit.has_destination,
-        bar={"hint": pluralize(count, "project") + (
-            f", {failing} failing" if failing and not is_failing else "")},
-        pages=visit.pager(number * PAGE_SIZE < count, number),
+        bar={"hint": visit.counted(count, "project", len(projects), number) + (
+            f" \u00b7 {failing} failing" if failing and not is_failing else "")},
+        pages=visit.pager(number * ROWS < count, number),
         **_filters(visit, "Search projects", "No matching projects.",
                    Field("sort", "Sort", sort, "select", choices=list(_SORTS.items())),
                    check_field("failing", "Failing", is_failing)))
@@ -13836,10 +14066,12 @@ def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
             marks.append(("plain", "muted"))
         if release and is_excluded(project, release):
             marks.append(("plain", "ignored"))
+        if one := project.most_urgent:
+            marks.append(("warn" if project.is_open else "plain", f"yours {one.shown}"))
         marks += sorted(("plain", name) for id_, name in visit.tags.items() if id_ in project.tags)
         items.append(Entry(
-            release.version if release else "", path=f"/projects/{project.id}", name=project.name,
-            icon=visit.icon_of(project.provider), box=project.id, is_chosen=project.id in chosen, marks=marks,
+            release.version if release else "", path=f"/projects/{project.id}", box=project.id,
+            **visit.about(project.provider, project.name), is_chosen=project.id in chosen, marks=marks,
             hints=[shortened(error, 200)], end="" if release else "no release yet",
             when=visit.when(visit.instant_of(release)) if release else ()))
     return items
@@ -13934,11 +14166,12 @@ def add_page(visit: Visit) -> Page:
             link, hint = "/settings#tokens", "Or set GITHUB_TOKEN for serve."
         token = {"intro": "Without a token GitHub is read from its feeds, which list the newest ten releases "
                  "and tags, and do not mark pre-releases.", "items": [Entry(
-                     path=link, name="Save a token in Settings", hints=[hint],
-                     url="https://github.com/settings/tokens/new", at="Create a token without any scope")]}
+                     path=link, name="Save a token in Settings", hints=[hint], marks=[
+                         ("link", "Create a token without any scope", _GITHUB_TOKENS)])]}
     return visit.show(PAGE, "/projects", title="Add projects", crumbs=_TO_PROJECTS, actions=_FROM_FILE,
                       sections=[form, token], **done)
 
+_GITHUB_TOKENS = "https://github.com/settings/tokens/new"
 _PREVIEW_LIMIT, _TRACKED = 500, ("plain", "tracked already")      # rows; the mark of one
 
 def _place_field(hint: str, proposed: Sequence[str] = ()) -> Field:
@@ -14018,7 +14251,7 @@ def import_page(visit: Visit) -> Page:
         (_scan_item(visit, row, ticked if form.texts("row") else None) for row in rows
          if row.provider and row.outcome != "ignored"),
         key=lambda item: (not item.is_chosen, _TRACKED in item.marks))}
-    unknown = [Entry(row.name, about=row.reason or "its label says to ignore it") for row in rows
+    unknown = [Entry(name=row.name, about=row.reason or "its label says to ignore it") for row in rows
                if not row.provider or row.outcome == "ignored"]
     sections = [_import_form(page, Button("Preview", preview))]
     if items:
@@ -14052,7 +14285,7 @@ def _document_page(visit: Visit, text: str, document: Mapping[str, Any]) -> Page
         why = next((f" {step.name}: {step.reason}" for step in plan.steps if step.outcome == "failed"), "")
         raise SeeOther("/projects?sort=added", count("added", "changed", "there already", "left out") + why)
     steps = [step for step in plan.steps if step.outcome != "same"]
-    items = [Entry(step.name, marks=[("plain", step.kind)], end=step.outcome, hints=[step.reason])
+    items = [Entry(name=step.name, marks=[("plain", step.kind)], end=step.outcome, hints=[step.reason])
              for step in steps[:_PREVIEW_LIMIT]]
     return visit.show(
         PAGE, "/projects", title="Import", crumbs=_TO_PROJECTS, items=items, looks="rows",
@@ -14087,9 +14320,10 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> En
                         "digest": row.pin.digest, "direct": row.pin.is_direct, "options": row.pin.options})
     marks = [_TRACKED] if row.outcome == "tracked" else []
     marks += [("plain", "indirect")] if not row.pin.is_direct else []
-    return Entry(row.pin.version or row.pin.digest[:19], name=row.name, path=f"/projects?q={quote(row.name)}",
+    return Entry(row.pin.version or row.pin.digest[:19], path=f"/projects?q={quote(row.name)}",
+                 **visit.about(row.provider.id, row.name),
                  box=box, is_chosen=row.pin.is_direct if ticked is None else box in ticked, marks=marks,
-                 icon=visit.icon_of(row.provider.id), end=row.pin.service, hints=[row.reason, *(
+                 end=row.pin.service, hints=[row.reason, *(
                      ["with " + ", ".join(row.pin.options).replace("_", " ")] if row.pin.options else [])])
 
 def _added_summary(added: Sequence[str], tracked: Sequence[str]) -> str:
@@ -14163,7 +14397,8 @@ def _health_item(visit: Visit, project: Project) -> Entry:
     title = visit.title_of(project.provider)
     notes = _sentence(": ".join(filter(None, (place and f"Notes from {place}", project.notes_state))))
     return Entry(
-        title, icon=visit.icon_of(project.provider), url=visit.page_of(project), at=f"View at {title}",
+        name=title, icon=Icon.of(dialect_name(visit.providers.get(project.provider))), at=title,
+        url=visit.page_of(project),
         marks=[("plain", name) for id_, name in visit.tags.items() if id_ in project.tags],
         about=f"formerly {project.former_name}" if project.former_name else "",
         hints=[hint, project.note, notes],
@@ -14182,7 +14417,7 @@ def project_page(visit: Visit, project_id: str) -> Page:
     project, store, query = _project_at(visit, project_id), visit.store, visit.query
     text, is_final, number = query.text("q") or "", query.flag("final"), query.page()
     query.check()
-    releases, total = store.releases.page(project, number, text=text, is_final=is_final)
+    releases, total = store.releases.page(project, number, ROWS, text=text, is_final=is_final)
     notes = store.releases.notes(project.source_id, [one.version for one in releases], NOTE_PREVIEW_CHARS)
     def save() -> None:
         given = {name: visit.form.text(name) for name in ("version", "place")}
@@ -14198,11 +14433,8 @@ def project_page(visit: Visit, project_id: str) -> Page:
               hint="Exactly as in the list below. You are then notified only of newer ones."),
         _place_field("What you call the machine, if there are several. Replaces what was recorded for it.",
                      [one for one in store.projects.places(visit.account.id) if one])]
-    badge = copied_field("badge", "Picture of the latest version, for a wiki or a dashboard",
-                         f"{visit.base}/badge/{visit.account.badge_secret}/{project.id}.svg")
     return visit.show(
         PAGE, "/projects", title=project.name, crumbs=_TO_PROJECTS,
-        needs_destination=not visit.has_destination,
         **{} if visit.problems else {"faults": _failure_of(visit, project)},
         actions=[(f"{visit.path}/options", "Options"),
                  (f"/deliveries?project={project.id}", "Delivery history")], above=[
@@ -14212,29 +14444,28 @@ def project_page(visit: Visit, project_id: str) -> Page:
             {"fold": "Add installed version",
              "is_open": bool(visit.problems), "fields": mine, "form_class": "",
              "buttons": {"install": Button("Save", save)}}], sections=[
-            {"looks": "rows", "items": [
+            {"looks": "rows versions", "items": [
                 _release_item(visit, project, release, notes.get(release.version),
                               is_open=at == 0 and number == 1 and not text)
                 for at, release in enumerate(releases)],
              "pages": visit.pager(number < total, number, total),
              "empty": "No matching release." if text or is_final else
              "The provider lists none." if project.health.succeeded_at else "No release is known yet."},
-            {"fold": "Badge", "fields": [badge]}],
+            ],
         **_search(visit, "Search releases", check_field("final", "Hide pre-releases", is_final)))
 
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
     """The rows of what is installed of a project, the 40 most urgent."""
-    is_quiet = project.skipped_version or project.is_snoozed(visit.store.database.clock())
     items, left_out = list[Entry](), len(project.installed) - 40
     for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True)[:40]:
-        buttons = {"undo": _show_again(visit, project, "Show its updates again")} if is_quiet else {}
-        buttons |= _answer_buttons(visit, project, one.may_follow, True, False)
+        buttons = _answer_buttons(visit, project, one.may_follow, True, False)
         buttons |= _update_buttons(visit, project, one)
+        buttons |= _quiet_buttons(visit, project, key=project.id) if not items else {}
         item = _installation_item(visit, project, one)
-        flaws = [("plain", each.id, "" if each.id.startswith("CVE-") else
-                  f"https://osv.dev/vulnerability/{each.id}") for each in one.advisories[:3]]
+        flaws = [("plain", each.id, f"https://osv.dev/vulnerability/{each.id}")
+                 for each in one.advisories[:3]]
         items.append(dataclasses.replace(
-            item, fold="Change", marks=[("plain", one.place or "here"), *_risk_marks(
+            item, name=one.place or "here", fold="Change", marks=[*_risk_marks(
                 dataclasses.replace(project, installed=(one,))), *flaws, *item.marks],
             hints=[*item.hints, *_advice_hints(visit, project, one)],
             about="up to date" if one.state == "current" else "", buttons=buttons))
@@ -14245,12 +14476,8 @@ def _project_at(visit: Visit, project_id: str) -> Project:
 
 @page_at("/projects/<project_id>/options")
 def options_page(visit: Visit, project_id: str) -> Page:
-    """What of a project is ignored, and who is notified; with a preview before it is saved."""
+    """What of a project is ignored, and who is notified. Its page marks the releases that are ignored."""
     project = _project_at(visit, project_id)
-    shown, verdicts = visit.result or (project, None)
-    def preview() -> tuple[Project, RuleResult]:
-        shown = dataclasses.replace(project, **_given_options(visit, project))
-        return shown, visit.context.inventory.verdicts_for(shown)[0]
     def save() -> None:
         options = _given_options(visit, project)
         names = [read_label(name, TAG_LIMIT, "new_tags")
@@ -14260,18 +14487,12 @@ def options_page(visit: Visit, project_id: str) -> Page:
         options["tags"] += visit.store.tags.ids_of(visit.account.id, names)
         visit.store.projects.update(project.account_id, [project.id], options)
         visit.context.inventory.compare(project.account_id, [project.id])
-    found = _preview(visit, shown, verdicts)
-    sums = Counter(words.split()[0] for words, rows in found.items() for _ in rows)
-    total = pluralize(sums.total(), "version")
     return visit.show(
-        PAGE, "/projects", title="Options", look="columns",
-        crumbs=[*_TO_PROJECTS, (f"/projects/{project.id}", project.name)], sections=[
-            {"groups": _option_fields(visit, project), "live": "preview", "buttons": {
-                "save": Button("Save", save, "Saved."), "preview": Button("Preview", preview)}},
-            {"template": "live", "id": "preview", "name": "Preview", "is_live": True, "parts": [
-                {"intro": f"{sums['Sent']} notified, {sums['Ignored']} ignored of the last {total}"},
-                *({"fold": f"{words}: {len(items)}", "items": items, "looks": "rows",
-                   "is_open": len(items) < 13} for words, items in found.items())]},
+        PAGE, "/projects", title="Options", crumbs=[*_TO_PROJECTS, (f"/projects/{project.id}", project.name)],
+        sections=[
+            {"groups": _option_fields(visit, project), "buttons": {"save": Button(
+                "Save", save, "Saved. Releases that are ignored now are marked below.",
+                then=f"/projects/{project.id}")}},
             {"form_class": "", "buttons": {"remove": Button(
                 "Remove this project", lambda: visit.store.projects.remove(project.id),
                 f"Removed {project.name}.", "Remove with its releases", "/projects")}}])
@@ -14323,35 +14544,6 @@ def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
     fields.check()
     return settings
 
-def _preview(visit: Visit, project: Project, verdicts: RuleResult | None) -> dict[str, list[Entry]]:
-    """The last known versions, by what is done with them, exceptions first. ``verdicts``: of new patterns."""
-    now, destinations = visit.store.database.clock(), tuple(visit.destinations)
-    names = {one.id: visit.label_of(one.kind, one.name) for one in destinations}
-    subscriber, found = Subscriber(project, visit.account, (), destinations), dict[str, list[Entry]]()
-    yours = ", ".join(dict.fromkeys(one.shown for one in project.installed))
-    ruled_out = " or ".join(["pattern"] * bool(project.exclude_version_regexp)
-                            + [f"not newer than {yours}"] * bool(yours))
-    releases = visit.store.releases.page(project, 1, 50)[0]
-    if verdicts is None:
-        verdicts = apply_rules(project, visit.store.releases.known(project.source_id),
-                               visit.context.inventory.rules_of(project),
-                               {release.version for release in releases if release.is_ruled_out})
-    for release in with_exclusions(releases, verdicts) if verdicts else releases:
-        recipients = recipients_of(subscriber, release, now, visit.settings)
-        words = ", ".join(names[one.destination_id] for one in recipients)
-        words = f"Sent to {words}" if words else "Nobody is notified: " + (
-            "the project is muted" if project.is_muted else "no destination is for it")
-        if any(one.is_held for one in recipients):
-            words += f", {project.hold_days} days after the release"
-        if is_excluded(project, release):
-            words = "Ignored (" + (
-                "pre-release" if release.is_prerelease and project.exclude_prereleases else
-                "re-published" if release.is_updated and project.exclude_updated else
-                ruled_out if release.is_ruled_out else f"{release.step} release") + ")"
-        found.setdefault(words, []).append(Entry(
-            release.version, marks=_marks(release), when=visit.when(visit.instant_of(release))))
-    return dict(sorted(found.items(), key=lambda group: len(group[1])))
-
 # ---- notifications
 _TO_NOTIFICATIONS = [("/notifications", "Notifications")]
 _TO_HISTORY = [*_TO_NOTIFICATIONS, ("/deliveries", "Delivery history")]
@@ -14361,29 +14553,47 @@ _KIND_GROUPS = {
              "rocketchat"),
     "Email and webhook": ("email", "webhook")}
 
-@page_at("/notifications", methods="GET")
+@page_at("/notifications")
 def notifications_page(visit: Visit) -> Page:
     """The account's destinations, those that fail longest first, and what could be added."""
-    those, has_mail = visit.destinations, bool(visit.settings.smtp_url)
-    items = [Entry(
-        path=f"/notifications/{one.id}", name=one.name, icon=icon_of(one.kind),
-        marks=[("plain", visit.kinds[one.kind].title), *(
-            [("bad", f"failing since {visit.moment(one.failing_since)}")] if one.failing_since else []), *(
-            [("warn", "no mail server")] if one.kind == "email" and not has_mail else [])],
-        hints=(f"{_sentence(scope_of(one, visit.tags))}.", one.error or ""),
-        end=SCHEDULE_NAMES[one.schedule] if one.kind != "email" else "set per project")
-        for one in sorted(those, key=lambda one: one.failing_since or math.inf)]
-    working, others = (items, []) if visit.has_destination else ([], items)
+    has_mail, activity = bool(visit.settings.smtp_url), visit.store.outbox.activity(visit.account.id)
+    those = sorted(visit.destinations, key=lambda one: one.failing_since or math.inf)
     groups = _KIND_GROUPS | {"More": tuple(visit.kinds)[len(KINDS):]}
     kinds = [{"heading": group, "tag": "h3", "looks": "grid", "items": [Entry(
-        path=f"/notifications/add/{id_}", name=visit.kinds[id_].title, icon=icon_of(id_),
-        hints=[_sentence(visit.kinds[id_].about), "" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
+        path=f"/notifications/add/{id_}", name=visit.kinds[id_].title, icon=Icon.of(id_),
+        hints=["" if id_ != "email" or has_mail else _NO_MAIL_SERVER])
         for id_ in ids]} for group, ids in groups.items() if ids]
+    tried = visit.result if isinstance(visit.result, dict) else {}
     return visit.show(
         PAGE, "/notifications", title="Notifications", actions=[("/deliveries", "Delivery history")],
-        sections=[{"items": working},
-                  {"heading": "Add a destination" if working else "Where should we notify you?"}, *kinds,
-                  {"heading": "Without a mail server yet" if others else "", "items": others}])
+        sections=[{"items": [_destination_item(visit, one, *activity.get(one.id, (None, 0)))
+                             for one in those if one.kind != "email" or has_mail]},
+                  {"heading": "Add a destination" if visit.has_destination else
+                   "Where should we notify you?"}, *kinds], **tried)
+
+def _destination_item(visit: Visit, one: Destination, delivered_at: float | None, waiting: int) -> Entry:
+    """A destination in the list: how it does, and what can be done with it at once."""
+    others = f" \u00b7 {waiting} waiting" if waiting else ""
+    set_pause = functools.partial(visit.store.destinations.update, dataclasses.replace(
+        one, pause="hold" if one.pause == "none" else "none"))
+    buttons = {"test": Button("Send a test", lambda: _tried(visit, one, *sample_event(visit.account))),
+               "pause": Button("Pause", set_pause, f"Paused {one.name}. Messages wait for a week.",
+                               undo=f"{one.id} resume")}
+    if one.pause != "none":
+        buttons = {"resume": Button("Resume", set_pause, f"{one.name} is notified again.")}
+    elif one.failing_since:
+        buttons |= {"again": Button("Try now", lambda: visit.store.outbox.resend(
+            visit.account.id, destination_id=one.id), f"Sending to {one.name} again.")}
+    title, schedule = visit.kinds[one.kind].title, SCHEDULE_NAMES[one.schedule]
+    about = [_sentence(scope_of(one, visit.tags))] + [schedule] * (one.kind != "email")
+    state = ("warn", "paused") if one.pause != "none" else (
+        "bad", f"failing since {visit.moment(one.failing_since)}") if one.failing_since else None
+    return Entry(
+        path=f"/notifications/{one.id}", name=one.name, icon=Icon.of(one.kind), at=title, key=one.id,
+        marks=[state] if state else [], when=visit.when(delivered_at) if delivered_at else (),
+        about=" \u00b7 ".join(about), fold="Actions", buttons=buttons,
+        hints=[(_sentence(one.error or "") + others).lstrip(" \u00b7")],
+        end="delivered" if delivered_at else "nothing sent yet")
 
 def _sentence(words: str) -> str:
     return words[:1].upper() + words[1:]
@@ -14417,35 +14627,25 @@ def _own_destination(visit: Visit, destination_id: str) -> Destination:
 
 def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Button]) -> Page:
     """The form of a destination, as typed or as it is. ``buttons``: what it can do besides a test."""
-    name, live, rendering = visit.kinds[before.kind].title, "render" if before.kind == "webhook" else "", ""
+    name = visit.kinds[before.kind].title
     fields, more = _setting_fields(visit, before)
     tests = {"test": Button("Send a test", lambda: _tried(
         visit, changed_destination(_call_of(visit, before), before), *sample_event(visit.account)))}
-    if live:
-        tests[live] = Button("Update the example", lambda: _rendering(visit, visit.form.texts("set.field")))
-        with contextlib.suppress(Invalid):
-            rendering = _rendering(visit, more[-1].boxes)
     buttons = {"save": buttons["save"], **tests, **buttons}
     about = _sentence(visit.kinds[before.kind].about)
     if before.failing_since:
         about += f". Failing since {visit.moment(before.failing_since)}: {before.error}"
+    variables = ", ".join(f"{{{one}}}" for one in sorted(TEMPLATE_NAMES)) * (before.kind == "webhook")
     groups = {"": fields, "Optional settings": more, "Schedule and filters": _selection_fields(visit, before)}
     sections: list[dict[str, Any]] = [
         {"intro": f"{about}."},
-        {"groups": groups, "is_folded": not before.name and not visit.is_post, "live": live,
-         "buttons": buttons}]
+        {"groups": groups, "is_folded": not before.name and not visit.is_post, "buttons": buttons,
+         "hint": f"A field's template may hold {variables}. Write {{{{ for a brace." if variables else ""}]
     if before.kind == "email" and not visit.settings.smtp_url:
         words, link = "There is no mail server yet, so nothing is sent.", Entry(
             path="/settings#smtp_url", name="Set an SMTP server and send a test")
         sections.insert(1, {"intro": words, "items": [link]} if visit.account.is_admin else {
             "intro": f"{words} Ask your administrator to set an SMTP server."})
-    if live:
-        variables = ", ".join(f"{{{one}}}" for one in sorted(TEMPLATE_NAMES))
-        sections.append({
-            "template": "live", "id": live, "name": "Example payload",
-            "is_live": visit.pressed == live, "parts": [{
-                "text": rendering, "hint": "Without fields of your own the standard body is "
-                f"sent. A template may hold {variables}. For a brace, write two."}]})
     if before.secret and before.name:
         until = visit.moment(before.previous_until) if before.previous_until else ""
         is_shown = visit.pressed == "reveal" and not visit.problems
@@ -14555,13 +14755,6 @@ def _send_latest(visit: Visit, destination: Destination) -> None:
     raise SeeOther(f"/deliveries/{delivery.id}",
                    f"{project.name} {release.version} {words} sent to {destination.name}.")
 
-def _rendering(visit: Visit, lines: Sequence[str]) -> str:
-    """The body that a webhook with these fields is sent of a made-up release. Raises Invalid."""
-    settings = read_settings("webhook", [("url", "https://example.org"), *(
-        ("field", line) for line in lines if line.strip())])
-    body = json.loads(notification_body(settings, *sample_event(visit.account)))
-    return json.dumps(body, ensure_ascii=False, indent=2)
-
 # ---- delivery history
 _EVENT_NAMES = {"release": "", "summary": "notice", "failing": "keeps failing",
                 "recovered": "works again"}     # beside a name, where there is no version
@@ -14574,17 +14767,17 @@ def history_page(visit: Visit) -> Page:
     destination, project_id = query.text("destination"), query.text("project")
     state, number = query.one_of("state", "", *DELIVERY_STATES) or None, query.page()
     query.check()
-    size, items = 2 * PAGE_SIZE, []
+    size, items = ROWS, list[Entry]()
     found = store.outbox.history(account_id, destination_id=destination, project_id=project_id, state=state,
                                  limit=size + 1, offset=(number - 1) * size)
     events = [list(those) for _, those in itertools.groupby(found[:size], lambda one: one.event_id)]
     for deliveries in events:
         one = deliveries[0]
-        name = f"{one.project} {one.version or _EVENT_NAMES[one.event]}"
+        about = visit.about(one.provider, one.project) if one.provider else {
+            "name": one.project, "icon": Icon.of(one.kind)}
         items.append(Entry(
-            "" if one.project_id else name, f"/projects/{one.project_id}" if one.project_id else "", name,
-            icon=visit.icon_of(one.provider) if one.provider else icon_of(one.kind),
-            when=visit.when(one.created_at),
+            one.version or _EVENT_NAMES[one.event], f"/projects/{one.project_id}" if one.project_id else "",
+            **about, when=visit.when(one.created_at),
             marks=[(_STATE_MARKS[each.state], f"{visit.label_of(each.kind, each.destination)}: {each.state}",
                     f"/deliveries/{each.id}") for each in reversed(deliveries)]))
     here = {those[0].project_id: those[0].project for those in events}
@@ -14595,7 +14788,7 @@ def history_page(visit: Visit) -> Page:
     can_resend = destination and any(one.state == "failed" for those in events for one in those)
     return _show_lists(
         visit, "/notifications", "Delivery history" + (f" of {project.name}" if project else ""),
-        [{"items": items, "hint": "History is kept for 30 days."},
+        [{"items": items, "looks": "history", "hint": "History is kept for 30 days."},
          {"items": (), "form_class": "", "buttons": {"resend": Button(
              "Send again all that failed there", resend, "All that failed there will be sent again.")}
           if can_resend else {}}],
@@ -14617,7 +14810,7 @@ def delivery_page(visit: Visit, delivery_id: str) -> Page:
     def resend() -> None:
         _count_test(visit)
         if not store.outbox.resend(account_id, delivery_id=delivery_id):
-            raise Invalid("This delivery is not due yet, or is being sent just now.")
+            raise Invalid("This delivery is being sent just now.")
     about = {
         "Provider": visit.title_of(delivery.provider), "Queued": visit.moment(delivery.created_at),
         "Id": delivery.id, "Due": visit.moment(delivery.next_attempt_at) if delivery.is_waiting else "",
@@ -14631,15 +14824,16 @@ def delivery_page(visit: Visit, delivery_id: str) -> Page:
              Entry("To", f"/notifications/{delivery.destination_id}",
                    visit.label_of(delivery.kind, delivery.destination)),
              *(Entry(title, about=text) for title, text in about.items() if text)]
-    sent, is_over = store.outbox.last_sent(delivery_id), delivery.attempts or delivery.state == "failed"
+    sent, send = store.outbox.last_sent(delivery_id), "Send now" if delivery.is_waiting else "Send again"
     return visit.show(
         PAGE, "/notifications",
         title=f"{delivery.project} {delivery.version or _EVENT_NAMES[delivery.event]}",
         crumbs=_TO_HISTORY, sections=[
             {"items": facts, "looks": "facts", "form_class": "",
-             "buttons": {"resend": Button("Send again", resend, "This will be sent in a moment. Refresh the "
-                                          "page to see the result.")} if is_over else {}},
-            {"heading": "Attempts", "items": attempts, "empty": delivery.error or "None yet."},
+             "buttons": {"resend": Button(send, resend, "This will be sent in a moment. Refresh the page to "
+                                          "see the result.")}},
+            {"heading": "Attempts", "items": attempts, "looks": "rows versions",
+             "empty": delivery.error or "None yet."},
             {"heading": "Request" if sent else "", "text": sent}])
 
 # ---- tags, keys, the account, and what is for administrators
@@ -14657,7 +14851,7 @@ def tags_page(visit: Visit) -> Page:
     def item(tag: Tag) -> Entry:
         return Entry(
             path=f"/projects?tag={tag.id}", name=tag.name, about=pluralize(counts.get(tag.id, 0), "project"),
-            marks=[("", "Feed", f"/feeds/{tag.feed_secret}.atom")], key=tag.id, fold="Edit", fields=[
+            marks=[("link", "Feed", f"/feeds/{tag.feed_secret}.atom")], key=tag.id, fold="Edit", fields=[
                 Field("name", "Name", tag.name, id=f"name-{tag.id}"),
                 copied_field(tag.id, "Feed URL", f"{visit.base}/feeds/{tag.feed_secret}.atom")],
             buttons={
@@ -14683,7 +14877,7 @@ def keys_page(visit: Visit) -> Page:
         is_shown = not visit.problems and (visit.pressed == f"{key.id} reveal" or visit.pressed == "add"
                                            and form.text("name") == key.name)
         return Entry(
-            title=key.name, key=key.id, about="from anywhere" if "0.0.0.0/0" in key.networks else
+            name=key.name, key=key.id, about="from anywhere" if "0.0.0.0/0" in key.networks else
             f"from {', '.join(key.networks)}", hints=[f"Last used: {visit.moment(key.used_at)}"],
             fields=[copied_field(key.id, "Key", key.secret)] if is_shown else (), buttons={
                 "reveal": Button("Show", visit.require_password), "revoke": Button(
@@ -14723,22 +14917,16 @@ def account_page(visit: Visit) -> Page:
             hints=[f"From {session.address or 'somewhere'}, since {visit.moment(session.created_at)}, last "
                    f"seen {visit.when(session.seen_at)[2]}"])
     addresses = Entry(
-        marks=[("", "Feeds of tags", "/tags")], hints=[
-            "Whoever knows these URLs can read them. Tags have feeds of their own, on the page Tags. PROJECT "
-            "is a project's id, as in the URL of its page."],
+        marks=[("link", "Feeds of tags", "/tags")], hints=[
+            "Whoever knows this URL can read it. Tags have feeds of their own, on the page Tags."],
         fields=[
-            copied_field("feed", "Feed of all releases", f"{visit.base}/feeds/{account.feed_secret}.atom"),
-            copied_field("badge", "Badge with the latest version of a project",
-                         f"{visit.base}/badge/{account.badge_secret}/PROJECT.svg")],
+            copied_field("feed", "Feed of all releases", f"{visit.base}/feeds/{account.feed_secret}.atom")],
         buttons={
             "feed": Button("Reset feed URL", lambda: store.accounts.change(
                 account.id, {"feed_secret": make_id()}),
-                           "The feed has a new URL.", "Reset: the old URL stops working"),
-            "badges": Button("Reset badge URLs", lambda: store.accounts.change(
-                account.id, {"badge_secret": make_id()}),
-                             "The badges have new URLs.", "Reset: the old URLs stop working")})
+                           "The feed has a new URL.", "Reset: the old URL stops working")})
     turn, mark = ("Turn off", ("good", "on")) if account.totp_secret else ("Turn on", ("plain", "off"))
-    parts = {"profile": "Profile", "security": "Security", "feeds": "Feeds and badges", "export": "Export"}
+    parts = {"profile": "Profile", "security": "Security", "feeds": "Feeds", "export": "Export"}
     actions = [(f"/account#{anchor}", name) for anchor, name in parts.items()]
     return visit.show(PAGE, "/account", title="Account", actions=actions, sections=[
         {"heading": "Profile", "anchor": "profile", "groups": _profile_fields(account),
@@ -14758,9 +14946,9 @@ def account_page(visit: Visit) -> Page:
          "buttons": {"leave": Button(
              "Sign out everywhere", lambda: store.accounts.sign_out(account.id, revokes_keys),
              "You are signed out everywhere.", "Yes, sign out", "/login")}},
-        {"heading": "Feeds and badges", "anchor": "feeds", "items": [addresses]},
+        {"heading": "Feeds", "anchor": "feeds", "items": [addresses]},
         {"heading": "Export", "anchor": "export", "items": [Entry(marks=[
-            ("", words, f"/account/export?format={name}") for name, words in (
+            ("link", words, f"/account/export?format={name}") for name, words in (
                 ("json", "Everything, as JSON"), ("csv", "Projects, as CSV"), ("opml", "Feeds, as OPML"))],
             hints=["Without secrets of destinations, which the command export --secrets has."])]}])
 
@@ -14841,7 +15029,7 @@ def second_factor_page(visit: Visit) -> Page:
     return show(
         intro="Signing in then takes your password and a code of an authenticator app. Open the app if it is "
         "on this device, or copy the secret into it; then type the code that it shows.",
-        items=[Entry(url=uri, at="Open the app")], hidden=[("secret", secret)],
+        items=[Entry(marks=[("link", "Open the app", uri)])], hidden=[("secret", secret)],
         buttons={"on": Button("Turn on", turn_on)},
         fields=[copied_field("shown", "Secret", " ".join(re.findall("....", secret))),
                 dataclasses.replace(_CODE_FIELD, label="Code", hint="")])
@@ -14865,7 +15053,7 @@ def accounts_page(visit: Visit) -> Page:
         accounts.remove(account.id)
     def item(account: Account) -> Entry:
         return Entry(
-            account.name, about=account.email if account.email != account.name else "", end=account.type,
+            name=account.name, about=account.email if account.email != account.name else "", end=account.type,
             key=account.id, fold="Edit", marks=[("", "administrator")] if account.is_admin else (), fields=[
                 Field("password", "New password", type="password", more=_NEW_PASSWORD,
                       id=f"password-{account.id}")],
@@ -14888,6 +15076,20 @@ def accounts_page(visit: Visit) -> Page:
                 Field("type", "Type", type="select", choices=[(name, name) for name in ACCOUNT_TYPES]),
                 check_field("admin", "Administrator")]})
 
+_SETTING_SECTIONS = {
+    "Mail": "smtp_url mail_from", "Checking": "poll_interval host_limit contact osv_url",
+    "Sending": "retry_first digest_hour brand",
+    "Reverse proxy and sign-in": "base_url trusted_proxy auth_header auth_accounts",
+    "API": "rate_limit allow_origin", "Network": "allow_network outgoing_proxy"}
+_SETTING_LABELS = {
+    "smtp_url": "Mail server", "mail_from": "Sender", "poll_interval": "Check every (seconds)",
+    "host_limit": "Parallel requests per host", "contact": "Contact for providers",
+    "osv_url": "Vulnerability database", "retry_first": "First retry after (seconds)",
+    "digest_hour": "Digests at (hour)", "brand": "Signature header prefix",
+    "base_url": "Address of this service",
+    "auth_accounts": "Who may sign in through the proxy", "rate_limit": "API requests per hour and key",
+    "allow_origin": "Origins that may read the API"}
+
 @page_at("/settings", "admin")
 def settings_page(visit: Visit) -> Page:
     """What the operator sets, where it comes from, and changes, which the service uses at once."""
@@ -14898,9 +15100,10 @@ def settings_page(visit: Visit) -> Page:
     except SettingError as error:
         raise Invalid(f"{error}; remove it with the command config unset.") from None
     mail = [one for one in states if one.row.name in ("smtp_url", "mail_from")]
-    general = [one for one in states if one not in mail and not one.row.is_keyed]
+    sections = {legend: [one for one in states if one.row.name in names.split()]
+                for legend, names in _SETTING_SECTIONS.items()}
     def save() -> None:
-        for name, texts in _changed_settings(visit, [*general, *mail]).items():
+        for name, texts in _changed_settings(visit, itertools.chain(*sections.values())).items():
             if texts:
                 config.set(name, texts)
             else:
@@ -14909,7 +15112,7 @@ def settings_page(visit: Visit) -> Page:
         "intro": "Changes apply at once, to the running service and to all commands. Secrets are never shown "
                  "again.", "buttons": {"save": Button("Save", save, "Saved."), "test_mail": Button(
                      "Send a test mail", functools.partial(_try_mail, visit, mail))},
-        "groups": {"General": list(map(_control_of, general)), "Mail server": list(map(_control_of, mail))}}
+        "groups": {legend: list(map(_control_of, those)) for legend, those in sections.items()}}
     tokens = {
         "heading": "Provider tokens", "anchor": "tokens", "buttons": {"save_token": Button(
             "Save the token", lambda: config.set(
@@ -14921,15 +15124,14 @@ def settings_page(visit: Visit) -> Page:
                   hint="An environment variable such as GITHUB_TOKEN takes precedence.")]}
     providers = {
         "heading": "Your own providers", "buttons": {
-            "save_provider": Button("Add", lambda: config.set("provider", [form.text("provider")]), "Saved."),
-            "try_provider": Button("Try", functools.partial(_try_provider, visit))},
+            "save_provider": Button("Add", lambda: config.set(
+                "provider", [form.text("provider")]), "Saved.")},
         "fields": [
             Field("provider", "Provider", is_required=True, more={"placeholder": SETTINGS["provider"].shape},
                   hint="Such as home=forgejo:https://git.example.org or "
                        "mine=json:https://example.org/{name}.json#entries=releases&version=tag&date=a.b, "
                        "where * is every member and [id={name}] those with that text. "
-                       f"Dialects: {', '.join(DIALECTS)}."),
-            Field("name", "Project to try it with", hint="As the provider spells it.")]}
+                       f"Dialects: {', '.join(DIALECTS)}. The command fetch tries one.")]}
     changed = {"heading": "Changed settings", "items": _stored_settings(visit, states),
                "none": "None. The defaults are in use."}
     return visit.show(PAGE, "/settings", title="Settings", sections=[own, tokens, providers, changed],
@@ -14938,7 +15140,7 @@ def settings_page(visit: Visit) -> Page:
 def _control_of(state: SettingState) -> Field:
     """The field of a setting. One that a flag sets is shown and cannot be changed; a secret is not shown."""
     row, more = state.row, {"autocomplete": "off"}
-    label = re.sub("url|Smtp|Osv", lambda word: word[0].upper(), row.name.replace("_", " ").capitalize())
+    label = _SETTING_LABELS.get(row.name, row.name.replace("_", " ").capitalize())
     hint = f"{_sentence(row.about)}." + (" One per line." if row.is_repeatable else "")
     if state.source == "flag":
         hint += f" Set by {row.flag} or {row.variable}; change it there."
@@ -14966,11 +15168,11 @@ def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry
                             f"Deleted {row.name} {key}".rstrip() + ".")
             is_own = (row.name, key) in own if key else state.source != "flag"
             items.append(Entry(
-                row.name, about=text, key=f"{row.name} {key}".rstrip(),
+                name=row.name, about=text, key=f"{row.name} {key}".rstrip(),
                 end="set here" if is_own else f"set by {row.flag} or {row.variable}",
                 buttons={"remove": remove} if is_own else {}))
-    items += [Entry("token", about=words) for words, _ in visit.context.refused_tokens.values()]
-    return items + [Entry("token", about=f"{one.id}=***", end=f"set by {one.token_variable}")
+    items += [Entry(name="token", about=words) for words, _ in visit.context.refused_tokens.values()]
+    return items + [Entry(name="token", about=f"{one.id}=***", end=f"set by {one.token_variable}")
                     for one in visit.providers.values()
                     if one.dialect.auth and os.environ.get(one.token_variable)]
 
@@ -15000,20 +15202,6 @@ def _try_mail(visit: Visit, states: Iterable[SettingState]) -> dict[str, Any]:
     destination = Destination(make_id(), visit.account.id, "email", "test", about, "")
     return _tried(visit, destination, *sample_event(visit.account), settings)
 
-def _try_provider(visit: Visit) -> dict[str, str]:
-    """A flash message: what a typed provider has of a project. No token is sent there. Raises Invalid."""
-    try:
-        row = SETTINGS["provider"].read([visit.form.text("provider")], "provider")[0]
-        provider, name, _ = project_at(providers_with([row]), row[0], visit.form.text("name"))
-        with visit.context.turn(visit.account.id):
-            listing = releases_of(provider, name, visit.context.ask)
-    except SettingError as error:
-        raise Invalid(Problem("provider", f"cannot be used: {error}")) from None
-    except ProviderError as error:
-        raise Invalid(f"{error}.") from None
-    versions = [one.version for one in listing.releases] if listing else []
-    return {"flash": f"Found {len(versions)} releases: {', '.join(versions[:10]) or 'none'}"}
-
 _HEALTH_NAMES = {"store": "Store", "tracker": "Checks", "courier": "Deliveries"}
 
 @page_at("/status", "admin")
@@ -15029,13 +15217,12 @@ def status_page(visit: Visit) -> Any:
     tracked = store.projects.ids_by_key(visit.account.id)
     return visit.show(PAGE, "/status", title="Status", sections=[
         {"heading": "Failing sources", "none": "None.", "items": [Entry(
-            "" if (one.provider, one.key) in tracked else one.name, name=one.name,
             path=f"/projects/{id_}" if (id_ := tracked.get((one.provider, one.key))) else "",
-            icon=visit.icon_of(one.provider), hints=[one.error or ""],
+            **visit.about(one.provider, one.name), hints=[one.error or ""],
             about=f"next check {visit.when(one.next_check_at)[2]}", end="since",
             when=visit.when(one.failing_since)) for one in sources if one.error][:50]},
         {"heading": "Failing destinations", "none": "None.", "items": [Entry(
-            one.name, icon=icon_of(one.kind, visit.kinds[one.kind].title), hints=[one.error or ""],
+            name=one.name, icon=Icon.of(one.kind), at=visit.kinds[one.kind].title, hints=[one.error or ""],
             end="since", about=owner.email if (owner := store.accounts.get(one.account_id)) else "",
             when=visit.when(one.failing_since)) for one in store.destinations.failing()[:50]]},
         {"heading": "Service", "looks": "facts", "form_class": "", "is_main": False,
@@ -15046,7 +15233,7 @@ def status_page(visit: Visit) -> Any:
              *(Entry(what.capitalize(), marks=[("bad", "not asked")], hints=[words])
                for what, words in visit.context.outages.items())]},
         {"heading": "Provider quotas", "none": "No rate-limit data yet.", "items": [Entry(
-            visit.title_of(one.provider), icon=visit.icon_of(one.provider),
+            name=visit.title_of(one.provider), icon=Icon.of(dialect_name(visit.providers.get(one.provider))),
             about=f"{pluralize(one.quota_left or 0, 'request')} left",
             when=visit.when(one.checked_at)) for one in {
                 one.provider: one for one in sources if one.quota_left is not None}.values()]}])
@@ -15067,7 +15254,7 @@ def _backup(visit: Visit) -> Any:
         "Content-Disposition": f'attachment; filename="releasetrack-{day:%Y-%m-%d}.db"'})
     return copy
 
-# ---- feeds and badges: read by whoever knows the address
+# ---- feeds: read by whoever knows the address
 FEED = bottle.SimpleTemplate("""\
 <?xml version="1.0" encoding="utf-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom">
@@ -15115,7 +15302,7 @@ def feed_page(visit: Visit, secret: str) -> bytes:
 def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
     project, release = one.project, one.release
     note = visit.store.releases.note(project.source_id, release.version) if one.note else None
-    marks, content = [text for _, text in _marks(release)], note.message if note else ""
+    marks, content = [text for _, text, *_ in _marks(release)], note.message if note else ""
     if len(content) > 64 * KIB:
         content = preformatted(plain_text(content[:16 * KIB]))      # all of 256 KiB takes most of a second
     return {
@@ -15129,40 +15316,10 @@ def conditional_response(text: str, content_type: str, seconds: int) -> bytes:
     """The body of an answer without a session; empty, with 304, where the client has it already. What XML
     does not allow is replaced: https://www.w3.org/TR/xml/#charsets"""
     content = re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text).encode()
-    etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     bottle.response.headers.update({
-        "ETag": etag, "Content-Type": content_type, "Cache-Control": f"private, max-age={seconds}",
-        "X-Content-Type-Options": "nosniff",
+        "Content-Type": content_type, "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
-    if etag not in bottle.request.environ.get("HTTP_IF_NONE_MATCH", ""):
-        return content
-    bottle.response.status = 304
-    del bottle.response.headers["Content-Type"]
-    return b""
-
-BADGE = bottle.SimpleTemplate("""\
-<svg xmlns="http://www.w3.org/2000/svg" width="{{left + right}}" height="20" role="img"
-  aria-label="{{name}}: {{version}}">
-  <title>{{name}}: {{version}}</title>
-  <rect width="{{left + right}}" height="20" rx="4" fill="#4a5261"/>
-  <path d="M{{left}} 0h{{right - 4}}a4 4 0 0 1 4 4v12a4 4 0 0 1-4 4h-{{right - 4}}z" fill="#1756bd"/>
-  <g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">
-    <text x="8" y="14">{{name}}</text>
-    <text x="{{left + 8}}" y="14">{{version}}</text>
-  </g>
-</svg>
-""")
-
-@page_at("/badge/<secret>/<project_id>.svg", "anyone", "GET")
-def badge_page(visit: Visit, secret: str, project_id: str) -> bytes:
-    """A picture of a project's latest version that is not excluded. 304: it is the same."""
-    account_id = or_404(visit.store.accounts.by_badge(secret))
-    project = or_404(visit.store.projects.get(account_id, project_id))
-    latest = visit.store.releases.newest_wanted(project)
-    name = shortened("/".join(project.name.removeprefix("library/").split("/")[-2:]), 40)
-    version = shortened(latest.version, 40) if latest else "none yet"
-    badge = BADGE.render(name=name, version=version, left=16 + 7 * len(name), right=16 + 7 * len(version))
-    return conditional_response(badge, "image/svg+xml; charset=utf-8", 300)
+    return unless_known(bottle.request.environ, content, f"private, max-age={seconds}")
 
 ASSETS = {          # files that pages load
     "/style.css": (STYLE, "text/css; charset=utf-8"),
@@ -15345,6 +15502,12 @@ def scan_docker(place: str, complain: Callable[[str], None]) -> list[tuple[str, 
     except (Unreachable, ValueError) as error:
         raise Invalid(f"{place}: {error}") from None
 
+def usual_socket() -> str:
+    """Where Docker or Podman listens, if this process may speak to it; else ""."""
+    sockets = (os.environ.get("DOCKER_HOST", "").removeprefix("unix://"), "/var/run/docker.sock",
+               "/run/podman/podman.sock", f"{os.environ.get('XDG_RUNTIME_DIR', '')}/podman/podman.sock")
+    return next((path for path in sockets if path and os.access(path, os.R_OK | os.W_OK)), "")
+
 Listener = Callable[[Mapping[str, Any]], None]
 
 def _refuse_taken(what: str, own: Sequence[str], known: Collection[str], pattern: str) -> None:
@@ -15392,8 +15555,8 @@ class Service(contextlib.AbstractContextManager["Service"]):
                                 AnswerCache(self.store.database.revision),
                                 ConcurrencyLimit(max(2, own.threads // 2)), self.fetcher.fetch,
                                 self.fetcher.refusal_of, self.fetcher.refused_tokens, self.fetcher.outages,
-                                self.courier.try_out, self.health, self.config, RateLimiter(0), every_kind,
-                                dict(readers or {}))
+                                self.courier.try_out, self.containers, self.read_containers, self.health,
+                                self.config, RateLimiter(0), every_kind, dict(readers or {}))
         self._app = make_app(self._context)
 
     @property
@@ -15531,9 +15694,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             self.config.record_serve()
         self.tracker.start()
         self.courier.start()
-        if self.settings.scan or self.settings.docker:
-            self._scanner = threading.Thread(target=self._scan, name="releasetrack-scan", daemon=True)
-            self._scanner.start()
+        self._start_scanner()
         if self.settings.apply:
             threading.Thread(target=self._follow_file, name="releasetrack-apply", daemon=True).start()
 
@@ -15567,25 +15728,49 @@ class Service(contextlib.AbstractContextManager["Service"]):
                     log.log(logging.WARNING if is_bad else logging.INFO, "apply: %s", printable(words))
                 log.info("apply: %s is applied", file)
 
+    @property
+    def _socket(self) -> str:
+        """Where containers are read: as the setting docker says, or where a person let it on a page."""
+        return self.settings.docker or usual_socket() * ("containers" in self.store.config.all())
+
+    def containers(self) -> int:
+        """How many containers run here that nobody reads yet; 0 also where that cannot be known."""
+        try:
+            return 0 if self._socket or not usual_socket() else len(scan_docker(usual_socket(), log.warning))
+        except Invalid:
+            return 0
+
+    def read_containers(self, account: Account) -> None:
+        """Track what runs in containers here, and read it every hour from now on. Raises Invalid."""
+        self.store.config.change("containers", lambda _: ["yes"])
+        self._record_scan(account, "container", is_tracking=True)
+        self._start_scanner()
+
+    def _start_scanner(self) -> None:
+        if self._started_in and not self._scanner and (self.settings.scan or self._socket):
+            self._scanner = threading.Thread(target=self._scan, name="releasetrack-scan", daemon=True)
+            self._scanner.start()
+
     def _scan(self) -> None:
         """Every hour record what is installed here, as the settings scan and docker say, for the first
         administrator; what could not be read keeps what it had."""
         while not self.fetcher.stopping.is_set():
             account = None
-            for origin, given in (("file", self.settings.scan), ("container", self.settings.docker)):
+            for origin in ("file", "container"):
                 with logged("scan"):        # a bug costs this scan, not those to come
                     account = self._first_administrator()
-                    if account and given:
+                    if account and (self.settings.scan if origin == "file" else self._socket):
                         self._record_scan(account, origin)
             self.fetcher.stopping.wait(HOUR if account else MINUTE)
 
-    def _record_scan(self, account: Account, origin: str) -> None:
+    def _record_scan(self, account: Account, origin: str, is_tracking: bool = False) -> None:
         faults = list[str]()
-        pins = scan_docker(self.settings.docker, faults.append) if origin == "container" else scan_files(
+        pins = scan_docker(self._socket, faults.append) if origin == "container" else scan_files(
             self.settings.scan, self._own_helper, faults.append, self._context.own_readers)
         for fault in faults:
             log.warning("scan: %s", fault)
-        rows = self.inventory.record_scan(account, self.settings.place, origin, pins, is_whole=not faults)
+        rows = self.inventory.record_scan(account, self.settings.place, origin, pins, is_whole=not faults,
+                                          is_tracking=is_tracking)
         log.info("scan: %d of %d are tracked (%s)", sum(row.outcome == "recorded" for row in rows),
                  len(rows), origin)
 
@@ -16223,6 +16408,7 @@ def installed_remove(service: Service, account: Account, project: Project, args:
          argument("--place", "only what runs there"),
          argument("--tag", "only projects that have the tag"),
          switch("--vulnerable", "only those of which a vulnerability is known"),
+         switch("--fail", "exit with status 3 if there is any"),
          columns="provider name* place* version* state* step* line newest* behind cve may_follow* "
                  "is_rebuilt advisories* eol*")
 def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -16237,6 +16423,7 @@ def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> lis
                      args.all or one.urgency >= ENDED or project.state_of(one) in OPEN_STATES)]
     if not args.all:
         rows.sort(key=lambda row: row["state"] == "unsure" and row["urgency"] < ENDED)
+    run.status = 3 if args.fail and rows else 0
     return rows
 
 @command(_PROVIDER, _NAME,
