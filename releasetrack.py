@@ -9600,8 +9600,9 @@ def _mail_parts(message: Message) -> tuple[str, str]:
             f'<h1 style="margin:0 0 8px;font-size:20px">{html.escape(message.title)}</h1>\n'
             f'<ul style="margin:0;padding-left:20px">\n{items}\n</ul>'))
     base, destination = message.service.base_url, message.batch[0].destination
-    about, place = "Sent by releasetrack.", _web_address(f"{base}/notifications/{destination.id}")
-    footer = f"{about} {_html_link('Change or stop these mails', place)}" if place else about
+    about = f"Sent by releasetrack, as your destination {destination.name} is for these projects."
+    place, shown = _web_address(f"{base}/notifications/{destination.id}"), html.escape(about)
+    footer = f"{shown} {_html_link('Change or stop these mails', place)}" if place else shown
     ends = f"{about} Change or stop these mails: {place}" if place else about
     page = {"font": _MAIL_FONT, "content": "\n".join([*cards, others]), "footer": footer}
     return "\n\n\n".join(filter(None, [*texts, rest])) + f"\n\n-- \n{ends}\n", _MAIL_PAGE % page
