@@ -3511,7 +3511,8 @@ class Outbox(_Part):
                            AND (:destination IS NULL OR destination_id = :destination)
                            AND (state IN ('failed', 'retrying') OR :id IS NOT NULL AND (
                                 state != 'pending' OR next_attempt_at > :now))
-                           AND created_at BETWEEN :since AND :until)
+                           AND created_at BETWEEN :since AND :until
+                           AND destination_id IN (SELECT id FROM destination WHERE pause = 'none'))
                     SELECT id AS placed,
                            row_number() OVER (PARTITION BY destination_id ORDER BY rowid) - 1 AS place
                       FROM delivery
@@ -4082,8 +4083,10 @@ class Projects(_Part):
             SELECT count(*) FILTER (WHERE update_state IN ('behind', 'new build')) AS behind,
                    count(*) FILTER (WHERE update_state = 'unsure') AS unsure,
                    count(*) FILTER (WHERE urgency >= :vulnerable) AS vulnerable,
-                   count(*) FILTER (WHERE urgency % :ended >= 100000) AS security,
-                   count(*) FILTER (WHERE urgency % 100000 >= 30000) AS major
+                   count(*) FILTER (
+                       WHERE update_state = 'behind' AND urgency % :ended >= 100000) AS security,
+                   count(*) FILTER (
+                       WHERE update_state = 'behind' AND urgency % 100000 >= 30000) AS major
               FROM project
              WHERE update_state != '' AND (:account IS NULL OR account_id = :account)
                AND coalesce(snoozed_until, 0) <= :now
@@ -4341,7 +4344,8 @@ class Store:
                        reason = 'the destination was paused'
                   FROM (SELECT id AS paused_id, pause FROM destination WHERE pause != 'none')
                  WHERE destination_id = paused_id AND state = 'pending' AND next_attempt_at <= :now
-                   AND (pause = 'drop' OR delivery.created_at < :now - 7 * 86400)""", values)
+                   AND destination_id NOT IN (SELECT id FROM lease WHERE until >= :now)
+                   AND (pause = 'drop' OR next_attempt_at < :now - 7 * 86400)""", values)
         # In a transaction of its own, and not all at once: it may be much.
         self.database.write("""
             DELETE FROM event WHERE id IN (
@@ -9685,7 +9689,8 @@ class SettingField:
 
     @property
     def label(self) -> str:
-        return "URL" if self.name == "url" else self.name.replace("_", " ").capitalize()
+        words = self.name.replace("_", " ").capitalize()
+        return re.sub(r"(?i)\b(?:url|id)\b", lambda word: word[0].upper(), words)
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
@@ -9756,48 +9761,48 @@ _label_text = _matching(f"[^\0-\x1f\x7f-\x9f\ud800-\udfff]{{0,{NAME_LIMIT}}}",
                         f"at most {NAME_LIMIT} printable characters")
 # The address of an incoming webhook is secret: whoever knows it can post there.
 _secret_address = functools.partial(SettingField, "url", read=_post_address, is_secret=True)
-_server = functools.partial(SettingField, "server", "the address, if not the public one", _server_address)
+_server = functools.partial(SettingField, "server", "only for your own server: its address", _server_address)
 _THIRTY_LETTERS = _matching("[A-Za-z0-9]{30}", "30 letters and digits")
 # To add a kind, add a row and a line to KIND_FIELDS.
 KINDS = Kinds({
     "slack": Kind("Slack", "a channel of a Slack workspace", _slack, _says("ok"), (
-        SettingField("url", "an app's webhook: api.slack.com/apps, Webhooks", _post_address, "", True),
-        SettingField("token", "or a bot's token with the scope chat:write, xoxb-...", _matching(
+        SettingField("url", "from api.slack.com/apps > Incoming Webhooks", _post_address, "", True),
+        SettingField("token", "instead of a URL: a bot token, xoxb-..., with the scope chat:write", _matching(
             r"xox[a-z][.-][A-Za-z0-9.-]{8,300}", "a token such as xoxb-..."), "", True),
         SettingField("channel", "the channel's name; with a token its id, C...", _label_text, ""),
         SettingField("team_name", "the workspace's name", _label_text, "")),
         every=1.0, problem=_slack_problem,
         shown=lambda settings: {name: settings[name] for name in ("channel", "team_name")}),
     "telegram": Kind("Telegram", "a chat of a Telegram bot", _telegram, _says("ok"), (
-        SettingField("token", "the bot's, from @BotFather", _matching(
+        SettingField("token", "bot token from @BotFather; send /start to your bot once", _matching(
             r"\d{5,20}:[A-Za-z0-9_-]{30,100}", "a token such as 123456789:AAF..."), is_secret=True),
-        SettingField("chat", "the chat's number, from @userinfobot, or @name of a channel", _matching(
+        SettingField("chat", "chat id from @userinfobot, or @name of a channel", _matching(
             r"-?\d{1,19}|@[A-Za-z][A-Za-z0-9_]{3,31}", "a number such as -1001234567890, or @name")),
-        SettingField("thread", "the number of a topic, in a group that has them", _matching(
+        SettingField("thread", "topic id, in groups with topics", _matching(
             r"\d{0,18}", "a number"), ""),
         _server("https://api.telegram.org")), every=3.0, shown=_chat_labels),
     "discord": Kind("Discord", "a channel of a Discord server", _discord, _says("id"), (
-        _secret_address("the channel's settings, Integrations, Webhooks, Copy Webhook URL"),), every=2.0),
+        _secret_address("the channel's settings > Integrations > Webhooks > Copy Webhook URL"),), every=2.0),
     "hangouts_chat": Kind("Google Chat", "a space of Google Chat", _hangouts_chat, _says("name"), (
-        _secret_address("the space's menu, Apps & integrations, Webhooks"),), every=1.0),
+        _secret_address("the space's menu > Apps & integrations > Webhooks"),), every=1.0),
     "microsoft_teams": Kind(
         "Microsoft Teams", "a channel or chat of Microsoft Teams", _microsoft_teams, _is_no_web_page, (
-            _secret_address("the channel's menu, Workflows, Send webhook alerts to a channel"),), every=1.0),
+            _secret_address("the channel's menu > Workflows > Send webhook alerts"),), every=1.0),
     # https://developers.mattermost.com/integrate/webhooks/incoming/; 16,383 characters, then it splits.
     "mattermost": Kind(
         "Mattermost", "a channel of Mattermost", _plain_hook(_MATTERMOST, 12_000), _says("ok"), (
-            _secret_address("Integrations, Incoming Webhooks: .../hooks/..."),), every=0.2),
+            _secret_address("from Integrations > Incoming Webhooks, as https://.../hooks/..."),), every=0.2),
     # https://docs.rocket.chat/docs/integrations; 5,000 characters.
     "rocketchat": Kind(
         "Rocket.Chat", "a channel of Rocket.Chat", _plain_hook(_ROCKETCHAT, 4500, parseUrls=False),
         _says("success"), (
-            _secret_address("Administration, Workspace, Integrations, Incoming: Webhook URL"),), every=6.0),
+            _secret_address("from Administration > Workspace > Integrations > Incoming"),), every=6.0),
     "matrix": Kind("Matrix", "a room of Matrix, not encrypted", _matrix, _says("event_id"), (
-        SettingField("homeserver_url", "of the account that posts: https://matrix.org", _server_address),
-        SettingField("internal_room_id", "the room's settings, Advanced: !...; the account must be in it",
+        SettingField("homeserver_url", "the account's server, such as https://matrix.org", _server_address),
+        SettingField("internal_room_id", "the room's settings > Advanced: !...; the account must be in it",
                      _matching(r"![^\s\ud800-\udfff]{1,254}",
                                "an id such as !abcdef:example.org, not an address such as #room:example")),
-        SettingField("token", "the account's access token: Element's settings, Help & About", _matching(
+        SettingField("token", "access token; in Element: All settings > Help & About", _matching(
             "[!-~]{8,500}", "an access token, without spaces"), is_secret=True)),
         shown=lambda settings: {name: settings[name] for name in ("homeserver_url", "internal_room_id")}),
     "webhook": Kind("Webhook", "a URL of yours that receives signed JSON", _webhook, lambda answer: True, (
@@ -9807,7 +9812,7 @@ KINDS = Kinds({
         SettingField("field", "a field of the body, NAME=TEMPLATE (repeatable; a change replaces all)",
                      _field_line, "", False, "fields"))),
     "ntfy": Kind("ntfy", "a topic of ntfy", _ntfy, _says("id"), (
-        SettingField("topic", "the topic that you subscribed to", _matching(
+        SettingField("topic", "the topic you subscribe to in the ntfy app", _matching(
             "[-_A-Za-z0-9]{1,64}", "at most 64 letters, digits, - and _")),
         SettingField("token", "an access token, tk_..., or user:password, if the server requires one",
                      _matching("[!-~]{1,500}", "a token, or user:password"), "", True),
@@ -9816,13 +9821,13 @@ KINDS = Kinds({
         _server("https://ntfy.sh"))),
     "gotify": Kind("Gotify", "an application of Gotify", _gotify, _says("id"), (
         SettingField("url", "the server's address", _server_address),
-        SettingField("token", "the application's, from the page Apps", _matching(
+        SettingField("token", "the application's token, from Gotify > Apps", _matching(
             "[A-Za-z0-9._-]{5,500}", "a token of letters, digits, '.', '_' and '-'"), is_secret=True),
         SettingField("priority", "0 to 10; security fixes have 8 or more", _matching(
             "10|[0-9]", "a whole number from 0 to 10"), "5"))),
     "pushover": Kind("Pushover", "a user or group of Pushover", _pushover, _says("status"), (
-        SettingField("token", "the application's, of pushover.net/apps", _THIRTY_LETTERS, is_secret=True),
-        SettingField("user", "the key of a user or a group", _THIRTY_LETTERS, is_secret=True),
+        SettingField("token", "your application's, from pushover.net/apps", _THIRTY_LETTERS, is_secret=True),
+        SettingField("user", "your key, from pushover.net, or a group's", _THIRTY_LETTERS, is_secret=True),
         SettingField("device", "the name of a single device", _matching(
             "[A-Za-z0-9_,-]{0,200}", "a device's name"), ""),
         SettingField("priority", "-2 to 1; security fixes have 1", _matching(
@@ -10906,7 +10911,8 @@ class Configuration:
     def unset(self, name: str, id_: str = "") -> None:
         """Remove a setting from the store, or that id of a keyed one. Where only the last ``serve`` has
         recorded it, that record is removed. Raises Invalid also where it is not there."""
-        self._row(name)
+        if name != "containers":        # which a button has set, and is no flag
+            self._row(name)
         is_changed = self._store.config.change(name, lambda before: [
             text for text in before if id_ and not text.startswith(f"{id_}=")])
         if not is_changed and not id_:
@@ -10986,7 +10992,7 @@ class Context:
     refused_tokens: Mapping[str, tuple[str, float]]
     outages: Mapping[str, str]
     try_out: Callable[..., tuple[str, str, str | None]]        # as Courier's
-    containers: Callable[[], int]                       # as Service's, and the next
+    containers: Callable[[Account], int]                # as Service's, and the next
     read_containers: Callable[[Account], None]
     health: Callable[[], dict[str, str]]
     config: Configuration
@@ -11775,7 +11781,7 @@ def _handle(call: Call) -> bytes:
                 answers.put(name, body, revision)
     return body
 
-def unless_known(environ: Mapping[str, Any], body: bytes, caching: str = "private, no-cache") -> bytes:
+def unless_known(environ: Mapping[str, Any], body: bytes, caching: str = "no-store") -> bytes:
     """The body; of a GET empty, with 304, where the client has it already."""
     headers, etag = bottle.response.headers, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
@@ -12350,7 +12356,8 @@ a.mark:hover, a.name:hover { text-decoration: underline; } .row details[open] { 
 .list > li > :is(pre, iframe) { grid-column: 1 / -1; } .updates > li, .projects > li { grid-template-columns:
   auto auto minmax(8rem, 15rem) minmax(11rem, 14rem) minmax(0, 1fr) auto; }
 .name, .rest, .list .title { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.name { color: inherit; text-decoration: none; font-weight: 500; } .name small { font-weight: 400; }
+.name { color: inherit; text-decoration: none; font-weight: 500; unicode-bidi: isolate; }
+.name small { font-weight: 400; }
 .unseen .name { font-weight: 700; } .end button { white-space: nowrap; }
 .list .title { font: 400 .8125rem ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 .rest { font-size: .8125rem; color: var(--soft); text-decoration: none; } .rest .mark { margin-right: .3rem; }
@@ -12358,9 +12365,9 @@ a.mark:hover, a.name:hover { text-decoration: underline; } .row details[open] { 
 .end { display: flex; align-items: center; justify-content: end; gap: .5rem; }
 .out, .more, .end > button { display: grid; place-items: center; width: 1.75rem; height: 1.75rem;
   min-height: 0; padding: 0; color: var(--soft); text-decoration: none; border: 0; background: none; }
-.more::before { content: "\u22ef"; } .out::before { content: "\u2197"; }
-button[name=read]::before { content: "\u2713"; }
-button[name=unread]::before { content: "\u21ba"; } .out:hover { background: var(--page); }
+.more::before { content: "\u22ef" / ""; } .out::before { content: "\u2197" / ""; }
+button[name=read]::before { content: "\u2713" / ""; }
+button[name=unread]::before { content: "\u21ba" / ""; } .out:hover { background: var(--page); }
 .end .menu > summary { padding: 0; width: 1.75rem; height: 1.75rem; justify-content: center; }
 .end .menu > summary::before { content: "\u22ef"; } .end .menu > summary:hover { background: var(--page); }
 .end .menu .row { flex-direction: column; align-items: stretch; gap: .15rem; }
@@ -12491,6 +12498,7 @@ function show(title, ...nodes) {
   one("dialog")?.remove();
   const dialog = document.createElement("dialog");
   dialog.className = "card";
+  dialog.ariaLabel = title;
   dialog.innerHTML = "<h2></h2><form method=dialog><button>Close</button></form>";
   one("h2", dialog).textContent = title;
   one("form", dialog).before(...nodes);
@@ -12514,7 +12522,7 @@ const KEYS = {
 };
 addEventListener("keydown", event => {
   const {target, key} = event;
-  if (key === "Escape" && one(".menu[open]")) one(".menu").open = false;
+  if (key === "Escape" && one(".menu[open]")) one(".menu[open]").open = false;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (target.closest("select, textarea, dialog, input:not([type=checkbox])")) return;
   if (lastKey === "g" && Object.hasOwn(GO, key)) location = one(".brand").href + GO[key];
@@ -12568,9 +12576,6 @@ class Icon:
         glyph = glyph or ("" if letter else _GLYPH_OF.get(id_, "projects"))
         return cls(zlib.crc32(id_.encode()) % len(COLOURS), glyph, letter)
 
-def dialect_name(provider: Provider | None) -> str:
-    return getattr(provider.dialect.read, "__name__", "").rstrip("_") if provider else ""
-
 LOGO = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">\
 <rect width="32" height="32" rx="8" fill="#1d5bd0"/>\
@@ -12618,9 +12623,6 @@ template_of("""\
   <link rel="icon" href="{{root}}/icon.svg" type="image/svg+xml">
   <link rel="manifest" href="{{root}}/manifest.webmanifest">
   <link rel="stylesheet" href="{{root}}/style.css">
-  % for name, secret in get("feeds", ()):
-  <link rel="alternate" type="application/atom+xml" title="{{name}}" href="{{root}}/feeds/{{secret}}.atom">
-  % end
   <script src="{{root}}/script.js" defer></script>
 </head>
 <body>
@@ -12906,16 +12908,13 @@ class Entry:
 def short_name(name: str) -> tuple[str, str]:
     """The last part of a project's name, and its owner: "vaultwarden" and "dani-garcia"."""
     owner, _, short = name.rpartition("/")
-    if re.fullmatch("v[0-9]+", short):      # of Go and of miniflux/v2, which no one would know by it
+    if owner and re.fullmatch("v[0-9]+", short):        # as of miniflux/v2
         owner, _, short = (owner.rpartition("/")[0], "", f"{owner.rpartition('/')[2]}/{short}")
     return short, "" if owner == "library" else owner
 
 def _cve_marks(cves: Sequence[str]) -> list[tuple[str, ...]]:
     """One mark for a row of a list; its title names them all."""
     return [("bad", cves[0] if len(cves) == 1 else f"{len(cves)} CVEs", "", ", ".join(cves))] if cves else []
-
-def _cve_links(cves: Sequence[str]) -> list[tuple[str, ...]]:
-    return [("bad", cve, f"https://www.cve.org/CVERecord?id={cve}") for cve in cves]
 
 def _marks(release: Release, is_excluded: bool = False) -> list[tuple[str, ...]]:
     marks: list[tuple[str, ...]] = [("warn", "pre-release")] if release.is_prerelease else []
@@ -13027,6 +13026,7 @@ class SeeOther(Exception):
         self.path, self.flash, self.undo = path, flash, undo
 
 _SESSION, _FLASH = "releasetrack", "releasetrack-flash"         # cookies
+_UNDO = re.compile(r"show|\S+ (?:resume|show|undo .*)")         # buttons that undo
 _OWN_PATH = re.compile(r"/(?![/\\])[!-~]{0,1500}")            # of a page, and of no other host
 
 @dataclasses.dataclass(frozen=True)
@@ -13279,7 +13279,8 @@ class Visit:
             self._token = secrets.token_urlsafe(32)
             self.set_cookie(_SESSION, self._token)
         flash, *undo = unquote(self._cookie(_FLASH)).split("\n")
-        undo = undo if len(undo) == 2 and _OWN_PATH.fullmatch(undo[0]) else []
+        if len(undo) != 2 or not _OWN_PATH.fullmatch(undo[0]) or not _UNDO.fullmatch(undo[1]):
+            undo = []       # another site of this host may have set the cookie
         if flash:
             self.set_cookie(_FLASH, "", 0)
         if self.problems or self.result is not None:
@@ -13300,11 +13301,13 @@ class Visit:
         """The marks beside links of the navigation: how much there is, red where it is urgent."""
         updates = self.store.projects.count_updates(account.id)
         unread = self.store.releases.unread(account.id)
-        open_, urgent = updates["behind"] + updates["unsure"], updates["security"] or updates["vulnerable"]
-        failing = [one.name for one in self.destinations if one.failing_since and one.pause == "none"]
+        urgent = updates["security"] or updates["vulnerable"]
+        open_ = updates["behind"] + updates["unsure"] or updates["vulnerable"]
+        failing = sum(bool(one.failing_since) and one.pause == "none" and bool(
+            one.kind != "email" or self.settings.smtp_url) for one in self.destinations)
         return {"/updates": [("bad" if urgent else "", str(open_), "", "updates")] if open_ else [],
                 "/": [("", f"{unread:,}", "", "unread")] if unread else [],
-                "/notifications": [("bad", "!", "", f"{', '.join(failing)}: failing")] if failing else []}
+                "/notifications": [("bad", str(failing), "", "failing")] if failing else []}
 
     def link(self, **changes: int | str) -> str:
         """The path of this page with its query, some of its parameters changed, or with "" left out."""
@@ -13312,12 +13315,6 @@ class Visit:
         query = urllib.parse.urlencode({
             name: value for name, value in (given | changes).items() if value != ""})
         return f"{self.path}?{query}" if query else self.path
-
-    def feeds(self, tag_id: str | None) -> list[tuple[str, str]]:
-        """``(title, secret)`` of the feeds that readers find on a page: of all projects, and of a tag."""
-        tag = self.store.tags.get(self.account.id, tag_id) if tag_id else None
-        return [("Releases", self.account.feed_secret),
-                *([(f"Releases: {tag.name}", tag.feed_secret)] if tag else ())]
 
     def counted(self, count: int, what: str, shown: int, number: int) -> str:
         """How much a list has, and which part of it a page shows: "101-200 of 257 projects"."""
@@ -13394,7 +13391,7 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
     except SeeOther as leaving:
         if leaving.flash:
             flash = [" ".join(shortened(leaving.flash, 300).split())]
-            flash += [visit.link(), leaving.undo] if leaving.undo else []
+            flash += [visit.link(), leaving.undo] if 0 < len(leaving.undo) < 900 else []
             visit.set_cookie(_FLASH, quote("\n".join(flash), safe=""), 60)
         bottle.response.status = 303
         bottle.response.headers.update({"Location": visit.root + leaving.path, "Cache-Control": "no-store"})
@@ -13597,9 +13594,9 @@ def releases_page(visit: Visit) -> Page:
     return _show_lists(
         visit, "/", "Releases", [{"heading": day, "items": items, "looks": "rows"}
                                  for day, items in _release_items(visit, found).items()],
-        above=_first_steps(visit),
+        above=[] if is_narrowed or number > 1 else _first_steps(visit),
         pages=visit.pager(has_more, number), actions=_ADD_PROJECTS, drawing="releases",
-        feeds=visit.feeds(tag), unread=unread,
+        unread=unread,
         bar={"note": count, "buttons": buttons, "form_class": "bar", "form_id": "marks", "is_main": False},
         **_filters(visit, "Search releases and notes", "No release found.",
                    check_field("unread", "Unread", is_unread),
@@ -13743,18 +13740,18 @@ def _ways_to_scan(visit: Visit) -> list[dict[str, Any]]:
         return " ".join(("python3 releasetrack.py scan . --place NAME --track", *more))
     def with_key() -> str:
         visit.require_password()
-        name = f"scan {visit.moment(visit.store.database.clock())}"
+        name = f"scan {timestamp(visit.store.database.clock())}"
         key = visit.store.keys.add(visit.account.id, name, ["0.0.0.0/0", "::/0"])
         return f"RELEASETRACK_KEY={key.secret} {line('--to', visit.base)}"
     def read_containers() -> None:
         visit.context.read_containers(visit.account)
         raise SeeOther("/updates", "Containers are read now, and every hour.")
-    here = visit.context.containers() if visit.account.is_admin else 0
+    here = visit.context.containers(visit.account)
     there = copied_field("there", "On another machine", visit.result) if visit.result else None
     return [
-        {"intro": f"{pluralize(here, 'container')} run here.", "buttons": {"containers": Button(
+        {"intro": f"Containers that run here: {here}.", "buttons": {"containers": Button(
             "Track them, and read their versions every hour", read_containers)}} if here else {},
-        {"heading": "Or read compose files, lock files and SBOMs", "form_class": "card", "fields": [
+        {"heading": "Read compose files, lock files and SBOMs", "form_class": "card", "fields": [
             copied_field("here", "In a folder on this machine", line()), *filter(None, [there])],
          "buttons": {"line": Button("" if there else "Show the line for another machine", with_key)}}]
 
@@ -13820,7 +13817,7 @@ _UPDATE_COMMANDS = {"pypi": "pip install -U {0}", "npm": "npm install {0}@latest
 
 def _update_command(project: Project, one: Installation, is_image: bool) -> str:
     """What a person may type where it runs; "" where that is not known."""
-    if is_image and one.service:
+    if is_image and re.fullmatch(r"\w[\w.-]*", one.service):      # which a stranger may have named
         return f"docker compose pull {one.service} && docker compose up -d {one.service}"
     return _UPDATE_COMMANDS.get(project.provider, "").format(project.name)
 
@@ -13834,7 +13831,8 @@ def _update_buttons(visit: Visit, project: Project, one: Installation, then: str
         raise SeeOther(then or visit.link(), done, f"{project.id} undo {after[0].id}" if can_undo else "")
     def update_to(version: str) -> None:
         after = after_update(one, version, store.releases.known(project.source_id), now)
-        replace([after], f"{name} is at {version or 'the new build'} now{on}.", True)
+        replace([after], f"{name} is at {version or 'the new build'} now{on}.",
+                after.identity not in {mine.identity for mine in project.installed})
     is_rebuilt, buttons = one.is_rebuilt or one.state == "new build", dict[str, Button]()
     for version in (*filter(None, (one.newest, one.line)), *([""] if is_rebuilt else [])):
         buttons[f"updated {one.id} {version}".rstrip()] = Button(
@@ -13863,16 +13861,17 @@ def _answer_buttons(visit: Visit, project: Project, version: str, *choices: bool
 def _quiet_buttons(visit: Visit, project: Project, then: str = "", key: str = "") -> dict[str, Button]:
     """What leaves an update out of lists and messages, or shows it again; ``key``: of its item."""
     one, now, name = project.most_urgent, visit.store.database.clock(), short_name(project.name)[0]
+    show = f"{key} show" if not project.skipped_version else ""        # which ends both
     def button(label: str, done: str, undo: str = "", **settings: Any) -> Button:
         update = functools.partial(visit.store.projects.update, project.account_id, [project.id], settings)
         return Button(label, update, done, then=then, undo=undo.lstrip())
     buttons, versions = dict[str, Button](), [one.newest, one.may_follow] if one else []
     if project.is_open and not project.is_snoozed(now):
-        buttons = {f"skip {version}": button(f"Skip {version}", f"Skipped {name} {version}.", f"{key} show",
+        buttons = {f"skip {version}": button(f"Skip {version}", f"Skipped {name} {version}.", show,
                                              skipped_version=version)
                    for version in versions if version and not project.skips(version)}
         buttons |= {f"snooze {days}": button(f"Snooze for {words}", f"Snoozed {name} for {words}.",
-                                             f"{key} show", snoozed_until=now + days * DAY)
+                                             show, snoozed_until=now + days * DAY)
                     for days, words in ((1, "a day"), (7, "a week"), (30, "a month"))}
     if project.skipped_version or project.is_snoozed(now):
         buttons["show"] = button("Show its updates again", f"Updates of {name} show again.",
@@ -13907,14 +13906,16 @@ def update_page(visit: Visit, project_id: str) -> Page:
     project, then = _project_at(visit, project_id), _next_path(visit, "/updates")
     is_image = visit.context.inventory.rules_of(project).is_image
     items = list[Entry]()
-    for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True)[:10]:
+    for one in sorted(project.installed, key=lambda one: (not one.previous, -one.urgency))[:10]:
         buttons, line = _update_buttons(visit, project, one, then), _update_command(project, one, is_image)
         del buttons[f"forget {one.id}"]
+        words = "Command, once the file has the new tag" if is_image and one.state == "behind" else "Command"
         items.append(dataclasses.replace(
-            _installation_item(visit, project, one), name=one.place, buttons=buttons, is_below=True,
-            fields=[copied_field(f"command-{len(items)}", "Command", line)] if line else ()))
+            _installation_item(visit, project, one), name=one.place or "here", buttons=buttons, is_below=True,
+            fields=[copied_field(f"command-{len(items)}", words, line)] if line else ()))
     return visit.show(
-        PAGE, "/updates", title=f"Update {short_name(project.name)[0]}", items=items, looks="rows updates",
+        PAGE, "/updates", title=f"Update {short_name(project.name)[0]}", items=items,
+        looks="rows updates", empty="Nothing is installed.",
         crumbs=[("/updates", "Updates"), (f"/projects/{project.id}", project.name)],
         buttons=_quiet_buttons(visit, project, then), is_main=False, form_class="")
 
@@ -14012,8 +14013,9 @@ def changes_page(visit: Visit, project_id: str) -> Page:
     return visit.show(
         PAGE, "/updates", title=f"What changed in {project.name}",
         crumbs=[("/updates", "Updates"), (f"/projects/{project.id}", project.name)], sections=[
-            {"intro": words if count else nothing, "items": [
-                Entry("Fixes", marks=_cve_links(span.cve))] if span.cve else ()},
+            {"intro": words if count else nothing, "items": [Entry("Fixes", marks=[
+                ("bad", cve, f"https://www.cve.org/CVERecord?id={cve}") for cve in span.cve])]
+             if span.cve else ()},
             *sections, {"pages": visit.pager(number < total, number, total)}])
 
 # ---- projects
@@ -14046,8 +14048,7 @@ def projects_page(visit: Visit) -> Page:
                          "Remove selected")}}
     return _show_lists(
         visit, "/projects", "Projects", [items] if projects else [],
-        actions=_ADD_PROJECTS,
-        drawing="projects", feeds=visit.feeds(tag),
+        actions=_ADD_PROJECTS, drawing="projects",
         bar={"hint": visit.counted(count, "project", len(projects), number) + (
             f" \u00b7 {failing} failing" if failing and not is_failing else "")},
         pages=visit.pager(number * ROWS < count, number),
@@ -14398,7 +14399,7 @@ def _health_item(visit: Visit, project: Project) -> Entry:
     title = visit.title_of(project.provider)
     notes = _sentence(": ".join(filter(None, (place and f"Notes from {place}", project.notes_state))))
     return Entry(
-        name=title, icon=Icon.of(dialect_name(visit.providers.get(project.provider))), at=title,
+        name=title, icon=Icon.of(project.provider), at=title,
         url=visit.page_of(project),
         marks=[("plain", name) for id_, name in visit.tags.items() if id_ in project.tags],
         about=f"formerly {project.former_name}" if project.former_name else "",
@@ -14458,7 +14459,7 @@ def project_page(visit: Visit, project_id: str) -> Page:
 def _installed_items(visit: Visit, project: Project) -> list[Entry]:
     """The rows of what is installed of a project, the 40 most urgent."""
     items, left_out = list[Entry](), len(project.installed) - 40
-    for one in sorted(project.installed, key=lambda one: one.urgency, reverse=True)[:40]:
+    for one in sorted(project.installed, key=lambda one: (not one.previous, -one.urgency))[:40]:
         buttons = _answer_buttons(visit, project, one.may_follow, True, False)
         buttons |= _update_buttons(visit, project, one)
         buttons |= _quiet_buttons(visit, project, key=project.id) if not items else {}
@@ -14568,7 +14569,7 @@ def notifications_page(visit: Visit) -> Page:
     return visit.show(
         PAGE, "/notifications", title="Notifications", actions=[("/deliveries", "Delivery history")],
         sections=[{"items": [_destination_item(visit, one, *activity.get(one.id, (None, 0)))
-                             for one in those if one.kind != "email" or has_mail]},
+                             for one in those if has_mail or (one.kind, one.name) != ("email", "account")]},
                   {"heading": "Add a destination" if visit.has_destination else
                    "Where should we notify you?"}, *kinds], **tried)
 
@@ -14619,7 +14620,7 @@ def destination_page(visit: Visit, destination_id: str) -> Page:
     latest = Button("Send the latest release now", functools.partial(_send_latest, visit, before))
     remove = Button("Delete", lambda: those.remove(before.id), f"Deleted {shortened(before.name, 40)}.",
                     "Delete with its history", "/notifications")
-    can_send = before.kind != "email" or visit.settings.smtp_url
+    can_send = before.pause == "none" and (before.kind != "email" or visit.settings.smtp_url)
     return _show_destination(visit, before, {
         "save": save, **({"latest": latest} if can_send else {}), "remove": remove})
 
@@ -14676,7 +14677,7 @@ def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], lis
         if is_repeatable:
             hint += " One per box; empty boxes are ignored."
         if "***" in "".join(texts):
-            hint += " *** stands for the saved value; leave it to keep that."
+            hint += " Leave *** as it is to keep the saved value."
         fields.append(Field(
             key, setting.label, "".join(texts[:1]), "textarea" if is_repeatable else "text", hint,
             id=f"set-{setting.name}", boxes=[*texts, "", ""] if is_repeatable else (),
@@ -14811,7 +14812,7 @@ def delivery_page(visit: Visit, delivery_id: str) -> Page:
     def resend() -> None:
         _count_test(visit)
         if not store.outbox.resend(account_id, delivery_id=delivery_id):
-            raise Invalid("This delivery is being sent just now.")
+            raise Invalid("This delivery is being sent just now, or its destination is paused.")
     about = {
         "Provider": visit.title_of(delivery.provider), "Queued": visit.moment(delivery.created_at),
         "Id": delivery.id, "Due": visit.moment(delivery.next_attempt_at) if delivery.is_waiting else "",
@@ -15084,12 +15085,10 @@ _SETTING_SECTIONS = {
     "API": "rate_limit allow_origin", "Network": "allow_network outgoing_proxy"}
 _SETTING_LABELS = {
     "smtp_url": "Mail server", "mail_from": "Sender", "poll_interval": "Check every (seconds)",
-    "host_limit": "Parallel requests per host", "contact": "Contact for providers",
-    "osv_url": "Vulnerability database", "retry_first": "First retry after (seconds)",
-    "digest_hour": "Digests at (hour)", "brand": "Signature header prefix",
-    "base_url": "Address of this service",
-    "auth_accounts": "Who may sign in through the proxy", "rate_limit": "API requests per hour and key",
-    "allow_origin": "Origins that may read the API"}
+    "host_limit": "Parallel requests per host", "osv_url": "Vulnerability database",
+    "retry_first": "First retry after (seconds)", "brand": "Signature header prefix",
+    "base_url": "Address of this service", "auth_accounts": "Who may sign in through the proxy",
+    "rate_limit": "API requests per hour and key", "allow_origin": "Origins that may read the API"}
 
 @page_at("/settings", "admin")
 def settings_page(visit: Visit) -> Page:
@@ -15172,6 +15171,10 @@ def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry
                 name=row.name, about=text, key=f"{row.name} {key}".rstrip(),
                 end="set here" if is_own else f"set by {row.flag} or {row.variable}",
                 buttons={"remove": remove} if is_own else {}))
+    if "containers" in visit.store.config.all():
+        forget = Button("Delete", functools.partial(visit.context.config.unset, "containers"), "Deleted.")
+        items.append(Entry(name="containers", about="read every hour", key="containers",
+                           buttons={"remove": forget}))
     items += [Entry(name="token", about=words) for words, _ in visit.context.refused_tokens.values()]
     return items + [Entry(name="token", about=f"{one.id}=***", end=f"set by {one.token_variable}")
                     for one in visit.providers.values()
@@ -15232,12 +15235,7 @@ def status_page(visit: Visit) -> Any:
                for name, state in visit.context.health().items()),
              *(Entry(name.capitalize(), about=text) for name, text in facts.items()),
              *(Entry(what.capitalize(), marks=[("bad", "not asked")], hints=[words])
-               for what, words in visit.context.outages.items())]},
-        {"heading": "Provider quotas", "none": "No rate-limit data yet.", "items": [Entry(
-            name=visit.title_of(one.provider), icon=Icon.of(dialect_name(visit.providers.get(one.provider))),
-            about=f"{pluralize(one.quota_left or 0, 'request')} left",
-            when=visit.when(one.checked_at)) for one in {
-                one.provider: one for one in sources if one.quota_left is not None}.values()]}])
+               for what, words in visit.context.outages.items())]}])
 
 def _backup(visit: Visit) -> Any:
     visit.require_password()
@@ -15734,17 +15732,19 @@ class Service(contextlib.AbstractContextManager["Service"]):
         """Where containers are read: as the setting docker says, or where a person let it on a page."""
         return self.settings.docker or usual_socket() * ("containers" in self.store.config.all())
 
-    def containers(self) -> int:
-        """How many containers run here that nobody reads yet; 0 also where that cannot be known."""
+    def containers(self, account: Account) -> int:
+        """How many containers run here that nobody reads yet, for the first administrator; 0 for others, and
+        where that cannot be known."""
+        is_offered = usual_socket() and not self._socket and account == self._first_administrator()
         try:
-            return 0 if self._socket or not usual_socket() else len(scan_docker(usual_socket(), log.warning))
+            return len(scan_docker(usual_socket(), log.warning)) if is_offered else 0
         except Invalid:
             return 0
 
     def read_containers(self, account: Account) -> None:
         """Track what runs in containers here, and read it every hour from now on. Raises Invalid."""
-        self.store.config.change("containers", lambda _: ["yes"])
         self._record_scan(account, "container", is_tracking=True)
+        self.store.config.change("containers", lambda _: ["yes"])
         self._start_scanner()
 
     def _start_scanner(self) -> None:
@@ -15766,7 +15766,8 @@ class Service(contextlib.AbstractContextManager["Service"]):
 
     def _record_scan(self, account: Account, origin: str, is_tracking: bool = False) -> None:
         faults = list[str]()
-        pins = scan_docker(self._socket, faults.append) if origin == "container" else scan_files(
+        socket_ = self._socket or usual_socket()
+        pins = scan_docker(socket_, faults.append) if origin == "container" else scan_files(
             self.settings.scan, self._own_helper, faults.append, self._context.own_readers)
         for fault in faults:
             log.warning("scan: %s", fault)
@@ -16424,7 +16425,8 @@ def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> lis
                      args.all or one.urgency >= ENDED or project.state_of(one) in OPEN_STATES)]
     if not args.all:
         rows.sort(key=lambda row: row["state"] == "unsure" and row["urgency"] < ENDED)
-    run.status = 3 if args.fail and rows else 0
+    if args.fail and any(row["state"] in OPEN_STATES or row["urgency"] >= ENDED for row in rows):
+        run.status = 3
     return rows
 
 @command(_PROVIDER, _NAME,

@@ -11877,6 +11877,12 @@ def test_destination_that_is_paused_keeps_its_messages_for_a_week_or_drops_them(
     world.store.destinations.update(dataclasses.replace(hook, pause="drop"))
     world.store.maintain(clock.now)
     assert len(world.store.outbox.history(world.account.id, state="skipped")) == 2
+    world.store.destinations.update(dataclasses.replace(hook, pause="hold"))
+    put_digest(world.store, project, [hook], ["1.4"], clock.now + 10 * 86400)
+    clock.now += 10 * 86400 + 3600          # Bug: what was due for the first time after a week was skipped at once
+    world.store.maintain(clock.now)
+    assert len(world.store.outbox.history(world.account.id, state="pending")) == 1
+    world.store.destinations.update(dataclasses.replace(hook, pause="drop"))
     dropped = world.store.destinations.get(hook.id)
     assert not rt.should_notify(dropped, project, a_release("2.0")) and rt.should_notify(hook, project, a_release("2.0"))
     assert [one["pause"] for one in world.ask("GET", "/v1/destinations")["destinations"] if one["kind"] == "webhook"] == ["drop"]
@@ -12186,7 +12192,7 @@ def test_status_shows_health_counts_and_failures(world, visitor):
     _, bad = world.store.projects.add(world.account.id, "codeberg", "e/f", "e/f", {})
     world.record_failure(bad.id, "codeberg.org answered <502> Bad Gateway")
     text = text_of(visitor.get("/status"))
-    for words in ("ok", "Checks", "Deliveries", "Failing sources 1", "Projects 3", "MiB", "world.db", rt.__version__, "f e \xb7 Codeberg", "answered <502> Bad Gateway", "4,321",
+    for words in ("ok", "Checks", "Deliveries", "Failing sources 1", "Projects 3", "MiB", "world.db", rt.__version__, "f e \xb7 Codeberg", "answered <502> Bad Gateway",
                   "just now", "next check in"):
         assert words in text, words
     assert visitor.get("/status").html.select_one("a[title='e/f']")["href"].startswith("/projects/"), "who looks tracks it"
@@ -12257,9 +12263,6 @@ def test_feed_has_what_is_not_excluded_newest_first(world):
     assert feed.findall(f"{ATOM}entry/{ATOM}content")[2].text == "<p>One &amp; <b>bold</b></p>"
     tagged = feed_of(get_feed(world, tag.feed_secret))
     assert titles_of(tagged) == ["a/b 1.1", "a/b 1.0"] and "infra & more" in part_of(tagged, "title")
-    for page in (f"/?tag={tag.id}", f"/projects?tag={tag.id}"):      # where readers find both
-        links = re.findall(r'<link rel="alternate" type="application/atom\+xml" title="([^"]*)" href="/feeds/(\w+).atom">', world.visitor().get(page).text)
-        assert links == [("Releases", world.account.feed_secret), ("Releases: infra &amp; more", tag.feed_secret)]
     assert titles_of(feed_of(get_feed(world, other.feed_secret))) == [] and part_of(tagged, "id") != part_of(feed, "id")
     world.track("github", "d/e", rt.Release("9", "2026-03-09T10:00:00Z", note=rt.Note("t", "<b>long</b> " * 9000, "")))
     assert len(feed_of(get_feed(world)).findall(f"{ATOM}entry/{ATOM}content")[0].text) < 65 * 1024
@@ -13022,11 +13025,31 @@ def test_what_is_done_is_undone_from_the_message(world, visitor):
     assert visitor.get(f"/projects/{project.id}/update?next=//evil.example").status_int == 200
     assert visitor.press(visitor.get(f"/projects/{project.id}/update?next=//evil.example"), "skip 2.0").request.path == "/updates"
 
+def test_undo_undoes_no_more_than_was_done(world, visitor):
+    """Bug: a forged cookie made it press any button, and with it an older skip was gone."""
+    project = world.track("github", "o/app", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"))
+    world.service.inventory.record(project, rt.Installation("nas", "1.0"))
+    world.store.projects.update(world.account.id, [project.id], {"skipped_version": "1.9"})
+    done = visitor.press(visitor.get(f"/projects/{project.id}/update"), "snooze 7")
+    assert not done.html.select(".flash form")
+    for place in range(12):
+        world.service.inventory.record(project, rt.Installation(f"place {place}", "1.0"))
+    done = visitor.press(visitor.get(f"/projects/{project.id}/update"), 'updated ["place 3","1.0","","manual"] 2.0')
+    visitor.press(done, 'undo ["place 3","2.0","","manual"]')
+    assert {one.version for one in world.store.projects.get(world.account.id, project.id).installed} == {"1.0"}
+    for path, button in ((f"/projects/{project.id}/options", "remove"), ("//evil.example", "show"), ("/account", "feed")):
+        cookie = urllib.parse.quote(f"x\n{path}\n{button}", safe="")
+        shown = visitor.ask("GET", "/tags", Cookie=f"releasetrack={visitor.token}; releasetrack-flash={cookie}")
+        assert shown.html.select(".flash") and not shown.html.select(".flash form"), button
+
 def test_update_page_has_the_command_where_the_service_is_known(world, visitor):
     postgres, package = world.track("dockerhub", "postgres", release("16.4"), release("16.5", "2026-04-01T00:00:00Z")), world.track("pypi", "bottle", release("1.0"), release("1.1", "2026-04-01T00:00:00Z"))
     world.service.inventory.record_scan(world.account, "nas", "file", [
         ("compose.yaml", rt.Pin("postgres", "16.4", service="db", provider="image")), ("", rt.Pin("bottle", "1.0", provider="pypi"))])
     assert "nas db" in text_of(visitor.get("/updates"), "#found")
+    odd = world.track("dockerhub", "redis", release("1.0"), release("1.1", "2026-04-01T00:00:00Z"))
+    world.service.inventory.record(odd, rt.Installation("nas", "1.0", service="x$(touch x)"))
+    assert not visitor.get(f"/projects/{odd.id}/update").html.select("[readonly]"), "a stranger may have named it"
     for project, line in ((postgres, "docker compose pull db && docker compose up -d db"), (package, "pip install -U bottle")):
         assert visitor.get(f"/projects/{project.id}/update").html.select_one("[readonly]")["value"] == line
     visitor.press(visitor.get(f"/projects/{postgres.id}/update"), 'updated ["nas","16.4","","file"] 16.5')
@@ -13046,7 +13069,7 @@ def test_navigation_has_counts_and_says_what_is_urgent(world, visitor):
     hook = world.webhook("http://127.0.0.1:9/")
     put_event(world, project, "1.2", hook)
     world.courier(post=answer_with(status=500)).send_due()
-    assert marks() == {"/updates": "1 bad", "/": "2", "/notifications": "! bad"}
+    assert marks() == {"/updates": "1 bad", "/": "2", "/notifications": "1 bad"}
 
 def test_first_steps_are_listed_until_all_are_done(world, visitor):
     def steps() -> dict[str, bool]:
@@ -13066,13 +13089,14 @@ def test_containers_here_are_tracked_with_one_click(world, tmp_path, visitor, mo
     assert "containers" not in text_of(visitor.get("/updates"))
     with engine(path, engine_answer):
         shown = visitor.get("/updates")
-        assert re.search("[3-9] containers run here.", text_of(shown)) and str(path) not in shown.text
+        assert re.search("Containers that run here: [3-9].", text_of(shown)) and str(path) not in shown.text
         other = add_account(world)
         assert "run here" not in text_of(Visitor(world, other.email).get("/updates")), "of administrators"
         done = visitor.press(shown, "containers")
         names = {one["name"] for one in world.ask("GET", "/v1/projects")["projects"] if one.get("installed")}
         assert {"library/nginx", "library/redis"} <= names and "every hour" in status_in(done)
-        assert world.service._socket == str(path) and world.service.containers() == 0, "they are read already"
+        assert world.service._socket == str(path) and world.service.containers(world.account) == 0, "they are read already"
+        assert world.command("config", "unset", "containers")[0] == 0 and world.service.containers(world.account) > 0
 
 def test_line_to_copy_for_another_machine_has_a_new_key(world, visitor):
     before = {key.secret for key in world.store.keys.of_account(world.account.id)}
