@@ -12271,7 +12271,7 @@ header > div { display: flex; align-items: center; gap: 1rem; min-height: 3rem; 
 header nav { flex: 1; gap: .15rem; }
 header nav a, .menu > summary, nav small { padding: .3rem .65rem; border-radius: .4rem; color: var(--soft); }
 header nav a, .brand { text-decoration: none; white-space: nowrap; }
-header nav :is(a:hover, a[aria-current], summary:hover) { color: var(--text); background: var(--page); }
+header nav :is(a:hover, a[aria-current], summary:hover) { color: var(--text); background: var(--tint); }
 header nav a[aria-current], .menu:has([aria-current]) > summary { font-weight: 600; color: var(--text); }
 .brand { display: flex; align-items: center; gap: .5rem; font-weight: 700; color: var(--text); }
 .brand img { width: 1.5rem; height: 1.5rem; } .menu, .list > li { position: relative; }
@@ -12340,7 +12340,7 @@ legend + * { clear: both; } .field { margin: 0 0 1rem; min-width: 0; }
   .8rem; cursor: pointer; font-size: .875rem; }
 .filters .check:has(:checked) { background: var(--tint); color: var(--accent); border-color: var(--accent); }
 .mark { display: inline-block; background: var(--page); color: var(--soft); font-size: .75rem; line-height:
-  1.35rem; font-weight: 500; padding: 0 .5rem; border-radius: 1rem; text-decoration: none; max-width: 100%;
+  1.5rem; font-weight: 500; padding: 0 .5rem; border-radius: 1rem; text-decoration: none; max-width: 100%;
   overflow: hidden; text-overflow: ellipsis; white-space: nowrap; vertical-align: middle; }
 .mark.warn { background: var(--warn-tint); color: var(--warn); }
 .mark.good { background: var(--good-tint); color: var(--good); }
@@ -12357,8 +12357,8 @@ a.mark:hover, a.name:hover { text-decoration: underline; } .row details[open] { 
   auto auto minmax(8rem, 15rem) minmax(11rem, 14rem) minmax(0, 1fr) auto; }
 .name, .rest, .list .title { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .name { color: inherit; text-decoration: none; font-weight: 500; unicode-bidi: isolate; }
-.name small { font-weight: 400; }
-.unseen .name { font-weight: 700; } .end button { white-space: nowrap; }
+.name small { font-weight: 400; } .name, .rest, .link { line-height: 1.6rem; }
+.link { display: inline-block; } .unseen .name { font-weight: 700; } .end button { white-space: nowrap; }
 .list .title { font: 400 .8125rem ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 .rest { font-size: .8125rem; color: var(--soft); text-decoration: none; } .rest .mark { margin-right: .3rem; }
 .note:hover { text-decoration: underline; } .history .rest { white-space: normal; }
@@ -12743,9 +12743,8 @@ title="{{item.name if item.parts[1] else ""}}"
 % elif item.marks or item.about:
 <span class="rest">
 % include("marks", marks=[mark for mark in item.marks if mark[0] != "link"])
-{{item.about}}
 % include("marks", marks=[mark for mark in item.marks if mark[0] == "link"])
-</span>
+{{item.about}}</span>
 % end
 <div class="end">
 {{item.end}}
@@ -13717,8 +13716,8 @@ def updates_page(visit: Visit) -> Page:
                         check_field("vulnerable", "Vulnerable", is_vulnerable))
     if not places:
         narrowing["filters"] = ()
-        nothing = "Which versions do you run? Then this page shows what to update, the most urgent first. " \
-                  "Set them on a project's page, or import a file."
+        nothing = "Which versions do you run? Set them on a project's page, or import a file; then this " \
+                  "page lists what to update, the most urgent first."
     folded = {"quiet": "Skipped or snoozed", "unknown": "Not compared", "current": "Up to date"}
     return _show_lists(
         visit, "/updates", "Updates", [
