@@ -12410,6 +12410,7 @@ html:not(:has([name=project]:checked)) .bulk, header nav .glyph, .of-note img { 
 @media (max-width: 60rem) {
   .list:not(.grid) > li { display: flex; flex-wrap: wrap; padding: .35rem .8rem .35rem 1rem; }
   .list > li > .name { flex: 1 1 40%; } .list > li > .end { order: 1; margin-left: auto; }
+  .rest:has(.link) { white-space: normal; }
   .list:not(.grid, .facts) > li::after { content: ""; order: 2; flex-basis: 100%; }
   .list > li > :is(.title, .rest) { order: 3; } .list > li > .rest { flex: 1 1 0; }
   .list > li > :is(.hint, form, pre, iframe) { order: 4; flex: 1 0 100%; } }
