@@ -11579,7 +11579,7 @@ def read_openapi(call: Call) -> dict[str, Any]:
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "key-by-basic": {"type": "http", "scheme": "basic", "description": "The key, as either."},
                 "log-in": {"type": "http", "scheme": "basic", "description": "Email address, password."}},
-            "schemas": {name: _schema_of(sample, _ALWAYS.get(name)) | {"examples": [sample]}
+            "schemas": {name: _schema_of(sample, _ALWAYS.get(name))
                         for name, sample in (_SAMPLES | {"Project": project}).items()},
             "responses": {str(status): {"description": REASONS[status], "content": message,
                                         "headers": wait if status in (429, 503) else {}}
