@@ -11804,7 +11804,7 @@ def answer_api(context: Context) -> bytes:
     segments = [""]
     if (origin := environ.get("HTTP_ORIGIN", "")) in context.settings.allow_origin:
         response.headers.update({"Access-Control-Allow-Origin": origin, "Vary": "Origin"})
-        if method == "OPTIONS":         # which asks for no more than these: https://fetch.spec.whatwg.org/
+        if method == "OPTIONS":         # allowed headers: https://fetch.spec.whatwg.org/
             response.headers["Access-Control-Allow-Headers"] = "X-Key, Authorization"
             response.status = 204
             return b""
