@@ -12525,7 +12525,7 @@ addEventListener("keydown", event => {
   const {target, key} = event;
   if (key === "Escape" && one(".menu[open]")) one(".menu[open]").open = false;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (target.closest("select, textarea, dialog, input:not([type=checkbox])")) return;
+  if (target.closest("select, textarea, dialog[open], input:not([type=checkbox])")) return;
   if (lastKey === "g" && Object.hasOwn(GO, key)) location = one(".brand").href + GO[key];
   lastKey = "";
   if (!Object.hasOwn(KEYS, key)) return;
