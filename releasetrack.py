@@ -106,7 +106,7 @@ import zlib
 import zoneinfo
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, dataclass_transform
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -163,6 +163,7 @@ RETRY_MAX_WAIT, RETRY_WINDOW = 6 * HOUR, 3 * DAY
 RETRY_MIN_ATTEMPTS = 10                 # failures before a delivery is given up, however long it took
 DELIVERY_RETENTION = 30 * DAY           # deliveries and attempts
 SENT_LIMIT = 16 * KIB                   # characters of a request that are kept with its delivery
+PICTURE_LIMIT = 16 * KIB                # bytes of the picture of an owner
 IMAGE_WAIT = HOUR, 10 * MINUTE          # for the image of a release, and of one that names a CVE
 NOTES_WAITS = 10 * MINUTE, HOUR, 6 * HOUR, DAY      # until the note of a new tag is looked for again
 FAILURE_ALERT_AFTER = 10, 3 * DAY       # failed checks, and seconds of failing, before accounts are notified
@@ -202,15 +203,22 @@ def text_matching(pattern: str, expected: str) -> Callable[[str], str]:
     """A reader of the texts that the pattern matches as a whole."""
     return only_if(re.compile(pattern, re.ASCII).fullmatch, expected)
 
-def _number(kind: type, pattern: str, what: str, least: float, most: float) -> Callable[[str], Any]:
-    def read(value: str) -> Any:
-        if not re.fullmatch(pattern, value) or not least <= kind(value) <= most:
-            raise ValueError(f"{what} from {least:g} to {most:.0f}")
-        return kind(value)
-    return read
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    check = only_if(lambda value: re.fullmatch("[0-9]{1,12}", value) and least <= int(value) <= most,
+                    f"a whole number from {least} to {most}")
+    return lambda value: int(check(value))
 
-_whole = functools.partial(_number, int, "[0-9]{1,12}", "a whole number")
-_seconds = functools.partial(_number, float, r"[0-9]{1,9}(\.[0-9]{1,6})?", "seconds,")
+_UNITS = {"d": DAY, "h": HOUR, "min": MINUTE, "s": 1.0}
+
+def _span(least: float, most: float) -> Callable[[str], float]:
+    """A reader of a length of time: "90 min", "2h", or seconds."""
+    def read(value: str) -> float:
+        found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(d|h|min|s|)", value)
+        if not found or not least <= (seconds := float(found[1]) * _UNITS[found[2] or "s"]) <= most:
+            raise ValueError(f"a time such as 45 s, 30 min or 2 h, from {_text_of(least)} to "
+                             f"{_text_of(most)}")
+        return seconds
+    return read
 
 def read_web_address(value: str) -> str:
     """An http or https URL without query and fragment, without its trailing slash."""
@@ -274,22 +282,35 @@ def _text_of(value: Any) -> str:
         return f"{value[0]}={':'.join(map(str, value[1:]))}"
     if not isinstance(value, (str, int, float, os.PathLike)):
         raise ValueError(f"a text, not {type(value).__name__}")
-    return f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    unit = next((unit for unit, seconds in _UNITS.items() if value and value % seconds == 0), "s")
+    return f"{value / _UNITS[unit]:f}".rstrip("0").rstrip(".") + f" {unit}"     # of a length of time
 
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """A row of SETTINGS."""
+V = TypeVar("V")
+
+@dataclasses.dataclass(eq=False)
+class Setting(Generic[V]):
+    """A row of SETTINGS, which each field of Settings is: given as its value, as text, or as None."""
     default: Any                    # where that is "", the empty text is a value too
     parse: Callable[[str], Any]     # reads one text; its ValueError says what is expected
     shape: str                      # the placeholder of a value
     about: str
-    is_repeatable: bool = False
-    is_keyed: bool = False          # each value is (id, ...), and sources override each other by id
     is_stored: bool = True          # the store may keep it; a change of any other needs a restart
     is_serve_only: bool = False
     is_secret: bool = False
-    variable: str = ""
-    name: str = ""
+
+    def __set_name__(self, of: type, name: str) -> None:
+        SETTINGS[name], self.name, self.__doc__ = self, name, self.about
+        self.is_repeatable = self.default == ()
+        self.is_keyed = "=" in self.shape       # its values are (id, ...); sources override each other by id
+        self.variable = f"RELEASETRACK_{name.upper()}" + "S" * self.is_keyed
+
+    def __get__(self, of: object, kind: Any = None) -> V:
+        return self.default if of is None else vars(of)[self.name]
+
+    def __set__(self, of: object, to: V | str | float | Sequence[str] | os.PathLike[str] | None) -> None:
+        vars(of)[self.name] = self.default if to is None else self.read(to, self.name)
 
     @property
     def flag(self) -> str:
@@ -321,118 +342,109 @@ class Setting:
             return self.read(*found[0]) if found else None
         return tuple({one[0]: one for source in reversed(found) for one in self.read(*source)}.values())
 
-V = TypeVar("V")
-if TYPE_CHECKING:
-    class Chosen(Generic[V]):
-        """A field that is read as its value, and given as that, as text, or as None."""
-        def __get__(self, of: object, kind: Any = None) -> V: ...
-        def __set__(self, _: Any, to: V | str | float | Sequence[str] | os.PathLike[str] | None) -> None: ...
+SETTINGS: dict[str, Setting] = {}       # by name
+_serve_setting: Callable[..., Any] = functools.partial(Setting, is_serve_only=True, is_stored=False)
 
-def _setting(default: Any, parse: Callable[[str], Any], shape: str, about: str, **more: Any) -> Any:
-    row = Setting(default, parse, shape, about, **more)
-    return dataclasses.field(default=default, repr=not row.is_secret, metadata={"row": row})
-
-_serve_setting = functools.partial(_setting, is_serve_only=True, is_stored=False)
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Settings:
     """What the operator chose; each field takes its value, its text, or None. Raises SettingError."""
     # name        default, parser, placeholder and help
-    db: Chosen[str] = _setting(
+    db: Setting[str] = Setting(
         "releasetrack.db", str, "FILE", "the SQLite file that holds everything", is_stored=False)
-    host: Chosen[str] = _serve_setting("127.0.0.1", str, "ADDRESS", "the address to listen on")
-    port: Chosen[int] = _serve_setting(
+    host: Setting[str] = _serve_setting("127.0.0.1", str, "ADDRESS", "the address to listen on")
+    port: Setting[int] = _serve_setting(
         8080, _whole(0, 65535), "N", "the port to listen on; 0 picks a free one")
-    base_url: Chosen[str] = _setting(
-        "", read_web_address, "URL", "where people reach the service, if not at the address that it listens "
-        "on; with https, nobody can sign in over plain http until it is unset")
-    trusted_proxy: Chosen[tuple[str, ...]] = _setting(
-        (), _proxy_network, "CIDR", "a reverse proxy whose X-Forwarded-For is believed; unix is one that "
-        "connects by a unix socket", is_repeatable=True)
-    auth_header: Chosen[str] = _setting(
+    base_url: Setting[str] = Setting(
+        "", read_web_address, "URL", "the public address of the service; with https, nobody can sign in "
+        "over plain http")
+    trusted_proxy: Setting[tuple[str, ...]] = Setting(
+        (), _proxy_network, "CIDR", "a reverse proxy whose X-Forwarded-For is trusted; unix is one that "
+        "connects by a unix socket")
+    auth_header: Setting[str] = Setting(
         "", text_matching("[A-Za-z][A-Za-z0-9-]{0,60}", "the name of a header, such as Remote-User"),
-        "NAME", "the header in which the trusted proxy says who is signed in, such as Remote-User")
-    auth_accounts: Chosen[str] = _setting(
+        "NAME", "the header in which the trusted proxy names the signed-in user, such as Remote-User")
+    auth_accounts: Setting[str] = Setting(
         "existing", text_matching("existing|create", "existing or create"), "existing|create",
-        "whom --auth-header signs in: existing accounts, or anybody, creating accounts on first sight")
-    rate_limit: Chosen[int] = _setting(1000, _whole(0, 10**9), "N", "units an hour and key; 0 for no limit")
-    quota: Chosen[tuple[tuple[str, int], ...]] = _setting(
-        (), _quota, "NAME=N", "how much of something an account may have: " + ", ".join(
-            f"{name} (default {limit})" for name, limit in QUOTAS.items()),
-        is_repeatable=True, is_keyed=True, variable="RELEASETRACK_QUOTAS")
-    poll_interval: Chosen[float] = _setting(
-        HOUR, _seconds(1, 30 * DAY), "SECONDS", "seconds between the checks of a project")
-    host_limit: Chosen[int] = _setting(
-        2, _whole(1, 256), "N", "concurrent requests to one provider's host; at most 16 checks run at once")
-    contact: Chosen[str] = _setting(
+        "who may sign in with --auth-header: existing accounts, or anyone, creating their accounts")
+    rate_limit: Setting[int] = Setting(
+        1000, _whole(0, 10**9), "N", "API requests per hour and key; 0 for no limit")
+    quota: Setting[tuple[tuple[str, int], ...]] = Setting(
+        (), _quota, "NAME=N", "what an account may have at most: " + ", ".join(
+            f"{name} (default {limit})" for name, limit in QUOTAS.items()))
+    poll_interval: Setting[float] = Setting(
+        HOUR, _span(1.0, 30 * DAY), "TIME", "how often a project is checked: 30min, 2h")
+    host_limit: Setting[int] = Setting(
+        2, _whole(1, 256), "N", "concurrent requests to a provider's host; at most 16 checks run at once")
+    contact: Setting[str] = Setting(
         "", text_matching(r"(?:mailto:)?[\w.+-]{1,64}@[\w.-]{1,190}|https?://[!-'*-~]{1,200}",
                           "a mail or web address, such as me@example.org"),
-        "ADDRESS", "a mail or web address at which providers may reach you; each request names it")
-    retry_first: Chosen[float] = _setting(
-        30.0, _seconds(0.01, RETRY_MAX_WAIT), "SECONDS", "seconds to wait after a delivery's first failure; "
-        "the wait doubles from there")
-    osv_url: Chosen[str] = _setting(
+        "ADDRESS", "an email or web address for providers to reach you, sent with each request")
+    retry_first: Setting[float] = Setting(
+        30.0, _span(0.01, RETRY_MAX_WAIT), "TIME",
+        "the first delay before a failed delivery is retried; it doubles each time")
+    osv_url: Setting[str] = Setting(
         "https://api.osv.dev", lambda text: "" if text in ("", "none") else read_web_address(text), "URL",
-        "who is asked once a day which versions that run are vulnerable, and is sent the names of packages "
-        "and repositories with their versions; endoflife.date is asked how long they are supported, and "
-        "sent names of products. With none, nobody is asked")
-    digest_hour: Chosen[int] = _setting(
+        "where to ask once a day which installed versions are vulnerable. It is sent the names of packages "
+        "and repositories with versions, endoflife.date those of products; none: neither is asked")
+    pictures: Setting[str] = Setting(
+        "on", text_matching("on|off", "on or off"), "on|off",
+        "whether pictures of projects' owners are fetched from GitHub, GitLab, Forgejo and Gitea, and shown")
+    digest_hour: Setting[int] = Setting(
         8, _whole(0, 23), "HOUR", "the hour of daily and weekly digests, in the account's time zone")
-    brand: Chosen[str] = _setting(
+    brand: Setting[str] = Setting(
         "Service", text_matching("(?=.{1,40}$)[A-Za-z0-9]+(-[A-Za-z0-9]+)*",
                                  "a word of letters and digits, as in the header X-WORD-Signature"),
         "WORD", "the word in the headers X-WORD-Signature and X-WORD-Timestamp")
-    provider: Chosen[tuple[tuple[str, str, str], ...]] = _setting(
-        (), _provider_row, "ID=DIALECT:URL", "add a provider, or move a built-in one",
-        is_repeatable=True, is_keyed=True, variable="RELEASETRACK_PROVIDERS")
-    token: Chosen[tuple[tuple[str, str], ...]] = _setting(
+    provider: Setting[tuple[tuple[str, str, str], ...]] = Setting(
+        (), _provider_row, "ID=DIALECT:URL", "add a provider, or move a built-in one")
+    token: Setting[tuple[tuple[str, str], ...]] = Setting(
         (), _token, "PROVIDER=TOKEN",
         "a provider's API token, unless the provider's own variable such as GITHUB_TOKEN is set",
-        is_repeatable=True, is_keyed=True, is_secret=True, variable="RELEASETRACK_TOKENS")
-    smtp_url: Chosen[str] = _setting(
+        is_secret=True)
+    smtp_url: Setting[str] = Setting(
         "", _mail_server, "URL", "the mail server: smtp://, smtp+starttls:// or smtps://, with "
-        "user:password@ if it needs a log-in; without it, no mail is sent", is_secret=True)
-    mail_from: Chosen[str] = _setting(
+        "user:password@ to log in; without it, no mail is sent", is_secret=True)
+    mail_from: Setting[str] = Setting(
         "", text_matching(MAIL_ADDRESS.pattern, "a mail address, such as releases@example.org"),
-        "ADDRESS", "the sender of mail, if not the user of --smtp-url")
-    allow_network: Chosen[tuple[str, ...]] = _setting(
+        "ADDRESS", "the sender of mail, if not the user of the mail server")
+    allow_network: Setting[tuple[str, ...]] = Setting(
         (), read_network, "CIDR", "a private network that destinations and git repositories of every account "
-        "may be in, not only administrators'", is_repeatable=True)
-    allow_origin: Chosen[tuple[str, ...]] = _setting(
+        "may be in, not only administrators'")
+    allow_origin: Setting[tuple[str, ...]] = Setting(
         (), text_matching(r"https?://[\w.-]{1,200}(?::[0-9]{1,5})?", "an origin, as https://dash.example"),
-        "ORIGIN", "an origin whose pages may read the API in a browser, with a key", is_repeatable=True)
-    outgoing_proxy: Chosen[str] = _setting(
+        "ORIGIN", "an origin whose pages may read the API in a browser, with a key")
+    outgoing_proxy: Setting[str] = Setting(
         "", only_if(lambda value: value.startswith("http://") and read_web_address(value),
                     "the address of an HTTP proxy, such as http://127.0.0.1:3128"),
-        "URL", "an HTTP proxy for all outgoing requests but mail; it resolves names, but for "
-        "accounts that are no administrators", is_secret=True)
-    scan: Chosen[tuple[str, ...]] = _serve_setting(
-        (), str, "PATH", "a file or folder to read installed versions from every hour, for the first "
-        "administrator", is_repeatable=True)
-    docker: Chosen[str] = _serve_setting(
+        "URL", "an HTTP proxy for all outgoing requests but mail; it resolves names, except "
+        "for accounts that are no administrators", is_secret=True)
+    scan: Setting[tuple[str, ...]] = _serve_setting(
+        (), str, "PATH", "a file or folder to scan for installed versions every hour, for the first "
+        "administrator")
+    docker: Setting[str] = _serve_setting(
         "", text_matching(r"(?:unix://)?/.{1,100}|tcp://[\w.-]{1,200}(?::[0-9]{1,5})?",
                           "a socket such as /var/run/docker.sock, or tcp://127.0.0.1:2375"),
-        "SOCKET", "a socket of Docker or Podman to read containers from every hour, for the first "
-        "administrator")
-    place: Chosen[str] = _serve_setting(
+        "SOCKET", "the socket of Docker or Podman, to scan every hour, for the first administrator")
+    place: Setting[str] = _serve_setting(
         "", text_matching(r"[^\x00-\x1f]{1,100}", "a name of at most 100 characters"), "PLACE",
         "the place under which --scan and --docker record what they find")
-    apply: Chosen[str] = _serve_setting(
-        "", str, "FILE", "a file, as of the command apply, that the account of the first administrator is "
-        "made to be like, at the start and when the file changes")
-    threads: Chosen[int] = _serve_setting(8, _whole(1, 64), "N", "concurrent requests to the service")
-    log_level: Chosen[str] = _setting(
+    apply: Setting[str] = _serve_setting(
+        "", str, "FILE", "a file to apply to the first administrator's account, at the start and whenever it "
+        "changes; see the command apply")
+    threads: Setting[int] = _serve_setting(8, _whole(1, 64), "N", "concurrent requests to the service")
+    log_level: Setting[str] = Setting(
         "info", text_matching("(?i:debug|info|warning|error)", "one of: debug, info, warning, error"),
         "LEVEL", "what is logged", is_stored=False)
     # Names of the settings that were chosen, even where the default was; stored ones do not replace them.
-    given: frozenset[str] = dataclasses.field(default=frozenset(), repr=False, compare=False)
+    given: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
-        for row in SETTINGS.values():
-            given = getattr(self, row.name)
-            object.__setattr__(self, row.name, row.default if given is None else row.read(given, row.name))
-        chosen = {row.name for row in SETTINGS.values() if getattr(self, row.name) != row.default}
+        chosen = {name for name, row in SETTINGS.items() if getattr(self, name) != row.default}
         object.__setattr__(self, "given", self.given | chosen)
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name, row in SETTINGS.items() if not row.is_secret)
+        return f"Settings({', '.join(shown)})"
 
     @classmethod
     def from_outside(cls, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
@@ -458,11 +470,6 @@ class Settings:
         """Settings of which each has the first of its sources, as of ``Setting.first``."""
         found = {name: row.first(sources(row)) for name, row in SETTINGS.items()}
         return cls(**found, given=frozenset(name for name, value in found.items() if value is not None))
-
-SETTINGS: dict[str, Setting] = {
-    field.name: dataclasses.replace(
-        row, name=field.name, variable=row.variable or f"RELEASETRACK_{field.name.upper()}")
-    for field in dataclasses.fields(Settings) if (row := field.metadata.get("row"))}
 
 # == versions ==================================================================
 # What a version consists of, how each ecosystem orders versions, which are not final, and which may
@@ -872,12 +879,19 @@ def message_of(status: int) -> dict[str, Any]:
     """The contract's Message of a status."""
     return {"message": REASONS.get(status, "Error"), "code": status}
 
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+class Value:
+    """A base whose subclasses are immutable dataclasses."""
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(frozen=True)(cls)
+
 class ReleasetrackError(Exception):
     """What a user, a client or a provider can cause. ``status`` is the API's answer."""
     status = 500
 
-@dataclasses.dataclass(frozen=True)
-class Problem:
+class Problem(Value):
     """What is wrong with one field of what was sent. ``message`` completes a sentence that begins with the
     field, as "is required" does; without a field it is a whole sentence."""
     field: str                  # as the API names it: "tags", "exclude_version_regexp[0]"; "" for none
@@ -964,9 +978,9 @@ def drop_empty(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items()
             if value is not False and value not in (None, "", (), [])}
 
-def make_id() -> str:
-    """26 lower-case characters of base 32: 128 random bits."""
-    return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
+def make_id(size: int = 16) -> str:
+    """So many random bytes as lower-case characters of base 32: 26 of 16 bytes."""
+    return base64.b32encode(secrets.token_bytes(size)).decode().rstrip("=").lower()
 
 def printable(text: str, kept: str = "") -> str:
     """The text with control characters and line ends escaped, except for those in ``kept``."""
@@ -1015,18 +1029,15 @@ def time_zone_of(name: str) -> datetime.tzinfo:
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):     # OSError: a folder, or a damaged file
         raise ValueError(f"a time zone such as Europe/Berlin; {name[:60]!r} is unknown") from None
 
-def retry_after_seconds(header: str | None, now: float) -> float | None:
-    """Seconds that a Retry-After header asks for, at most a day; None without a valid one.
+def retry_after_seconds(header: str | None, now: float) -> float:
+    """Seconds that a Retry-After header asks for, at most a day; 0 without a valid one.
     https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3: seconds, or an HTTP date."""
     text = (header or "").strip()
-    if re.fullmatch(r"[0-9]{1,20}", text):
-        return min(float(text), DAY)
-    try:
-        until = email.utils.parsedate_to_datetime(text).replace(tzinfo=datetime.timezone.utc)
-        wait = until.timestamp() - now
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    return min(wait, DAY) if wait > 0 else None
+    with contextlib.suppress(ValueError, TypeError, IndexError, OverflowError):
+        wait = float(text) if re.fullmatch("[0-9]{1,20}", text) else email.utils.parsedate_to_datetime(
+            text).replace(tzinfo=datetime.timezone.utc).timestamp() - now
+        return max(0.0, min(wait, DAY))
+    return 0.0
 
 _DASH = "[-\u2010\u2011\u2013]\u00ad?"
 _CVE = re.compile(f"CVE{_DASH}([0-9]{{4}}){_DASH}([0-9]{{4,10}})(?![0-9])", re.IGNORECASE)
@@ -1061,8 +1072,7 @@ def read_json(body: bytes | bytearray) -> Any:
     except ValueError as error:
         raise ValueError(f"its answer is no JSON ({error})") from None
 
-@dataclasses.dataclass(frozen=True)
-class Request:
+class Request(Value):
     """A request that a dialect or a notification wants sent."""
     url: str
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -1073,16 +1083,15 @@ class Request:
     max_response_bytes: int = 20 * MIB      # of a provider's answer
     may_be_cut: bool = False                # a larger one is not an error but cut there
     named_by: str | None = None     # the address that answered with it: a public one may name no private one
+    hosts: Collection[str] = ()     # the only ones that it may be redirected to; none: all
 
-@dataclasses.dataclass(frozen=True)
-class Mail:
+class Mail(Value):
     """A mail for the mail server: the addresses of the envelope, and the message in 7 bits with CR LF."""
     sender: str
     recipient: str
     content: bytes
 
-@dataclasses.dataclass(frozen=True)
-class Answer:
+class Answer(Value):
     """A response; of a mail server its last reply. ``json`` raises ValueError for another body."""
     url: str                        # after redirects
     status: int
@@ -1100,8 +1109,7 @@ class Answer:
             raise ValueError("it answered a web page, not JSON")
         return read_json(self.body)
 
-@dataclasses.dataclass(frozen=True)
-class Note:
+class Note(Value):
     title: str
     message: str                # HTML of the provider's, untrusted
     url: str
@@ -1118,8 +1126,7 @@ class Note:
         text = f"{self.title}\0{self.original or self.message}".encode("utf-8", "surrogatepass")
         return self.mark or int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big")
 
-@dataclasses.dataclass(frozen=True)
-class Release:
+class Release(Value):
     version: str
     date: str | None            # None: the provider gives none, and no check has found it yet
     is_prerelease: bool = False
@@ -1129,7 +1136,7 @@ class Release:
     is_updated: bool = False
     has_note: bool = False      # for a release that was read without its note
     is_ruled_out: bool = False  # by a pattern, or what is installed, of the project that it was read for
-    step: str = ""              # "major", "minor" or "patch" above the final version below it; else ""
+    step: str = ""              # above the final version below it: one of STEPS
     fingerprint: int | None = None      # of the note that the store has
     gone_at: float | None = None        # since when it is no longer listed
     place: int | None = None    # among the source's releases, the latest last; None: not found out yet
@@ -1150,8 +1157,7 @@ class Release:
             version=self.version, date=self.date, has_note=self.has_note or self.note is not None,
             cve=self.cve, is_prerelease=self.is_prerelease, is_updated=self.is_updated)
 
-@dataclasses.dataclass(frozen=True)
-class Account:
+class Account(Value):
     id: str
     type: str                   # one of ACCOUNT_TYPES
     email: str
@@ -1166,6 +1172,8 @@ class Account:
     digest_hour: int | None = None      # of daily and weekly digests; None: that of the setting
     quiet_from: str = ""        # "22:00": from then on nothing is sent but what is urgent; "": no such hours
     quiet_until: str = ""       # "07:00", perhaps of the next day
+    read_until: float = 0.0     # what came until then is read
+    theme: str = ""             # of its pages: "light", "dark"; "": that of the device
 
     @property
     def zone(self) -> datetime.tzinfo:
@@ -1173,13 +1181,7 @@ class Account:
             return time_zone_of(self.time_zone)
         return datetime.timezone.utc
 
-    @property
-    def signing_key(self) -> str:
-        """Of its browsers' tokens; it changes with the password and the second factor."""
-        return self.password + self.totp_secret
-
-@dataclasses.dataclass(frozen=True)
-class Session:
+class Session(Value):
     id: str                     # the hash of its token, in hexadecimal
     account_id: str
     address: str                # where the sign-in came from
@@ -1188,8 +1190,7 @@ class Session:
     seen_at: float
     confirmed_at: float         # when the password was typed last
 
-@dataclasses.dataclass(frozen=True)
-class Key:
+class Key(Value):
     id: str
     account_id: str
     name: str
@@ -1201,8 +1202,7 @@ class Key:
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "secret": self.secret, "authorized_networks": list(self.networks)}
 
-@dataclasses.dataclass(frozen=True)
-class Tag:
+class Tag(Value):
     id: str
     name: str
     feed_secret: str = dataclasses.field(default="", repr=False)        # in the address of its feed
@@ -1226,32 +1226,30 @@ ACCOUNT_TYPES = ("user", "organization")
 SCHEDULE_NAMES = {"none": "never", "instant": "immediately", "hourly": "hourly digest",
                   "daily": "daily digest", "weekly": "weekly digest"}
 ORIGINS = ("manual", "file", "container", "api")        # of what is known to be installed
-OPEN_STATES = ("behind", "new build", "unsure")         # in which there may be an update, surest first
+UPDATE_GROUPS = {       # the states of a project in each
+    "behind": ("behind", "new build"), "unsure": ("unsure",), "quiet": ("skipped", "snoozed"),
+    "unknown": ("unknown", "not compared"), "current": ("current",)}
+OPEN_STATES = UPDATE_GROUPS["behind"] + UPDATE_GROUPS["unsure"]     # there may be an update; surest first
+STEPS = ("", "patch", "minor", "major")         # of a version above another
 
 def machine_time_zone() -> str:
     """The time zone of this machine if that is known, else UTC."""
     name = os.environ.get("TZ", "").lstrip(":")
     name = name or os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
-    with contextlib.suppress(ValueError):
-        time_zone_of(name)
-        return name
-    return "UTC"
+    return name if name in zoneinfo.available_timezones() else "UTC"
 
 # ---- what people choose
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"
 UNSTORABLE = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
 STORABLE = f"^[^{_CONTROLS}]*$"         # as a schema says it
-NOT_BLANK = rf"^[^{_CONTROLS}]*[^\s{_CONTROLS}][^{_CONTROLS}]*$"
 
-@dataclasses.dataclass(frozen=True)
-class ValueType:
+class ValueType(Value):
     """What a value may be: in JSON, in the text of a form or a flag, in a schema, and on a page."""
     read: Callable[[Any], Any]      # of JSON, as it is stored. Raises ValueError, which says what is expected
     schema: Mapping[str, Any]       # of JSON Schema; null is the same as absent
     from_text: Callable[[str], Any] = str       # the JSON that a text stands for
     widget: str = "text"            # as Field.type; "switch" for one box
     choices: Mapping[str, str] = dataclasses.field(default_factory=dict)    # texts, and their words on pages
-    to_json: Callable[[Any], Any] = lambda value: value         # of what is stored
 
     def shown(self, value: Any) -> str:
         if isinstance(value, bool):
@@ -1282,6 +1280,8 @@ def _instant_to_come(value: Any) -> float | None:
 SWITCH = ValueType(only_if(lambda value: isinstance(value, bool), "true or false"),
                    {"type": ["boolean", "null"]}, lambda text: {"yes": True, "no": False}.get(text, text),
                    "switch", {"yes": "", "no": ""})
+TEXT = ValueType(only_if(lambda text: not UNSTORABLE.search(text), "text without control characters"),
+                 {"type": "string", "pattern": STORABLE})
 DAYS = ValueType(
     only_if(lambda value: type(value) is int and 0 <= value <= 365, "a whole number from 0 to 365"),
     {"type": ["integer", "null"], "minimum": 0, "maximum": 365},
@@ -1289,8 +1289,7 @@ DAYS = ValueType(
 # An instant, or "" for none; a text is a number of days from now, or 0.
 INSTANT = ValueType(
     _instant_to_come, {"type": ["string", "null"], "format": "date-time"},
-    lambda days: timestamp(time.time() + _whole(0, 365)(days) * DAY) if days != "0" else "",
-    to_json=lambda at: at and timestamp(at))
+    lambda days: timestamp(time.time() + _whole(0, 365)(days) * DAY) if days != "0" else "")
 SOURCE = ValueType(
     lambda value: only_if(lambda text: isinstance(text, str) and not UNSTORABLE.search(text),
                           "a string, or an object with provider and name")(
@@ -1302,8 +1301,7 @@ HOUR_OR_NONE = ValueType(
     lambda value: None if value == "" else _whole(0, 23)(str(value)), {"type": ["integer", "string"]},
     widget="select", choices={"": "Server default", **{str(hour): f"{hour:02}:00" for hour in range(24)}})
 
-@dataclasses.dataclass(frozen=True)
-class Option:
+class Option(Value):
     """What people choose for a project, a destination or an account: said here, and nowhere again."""
     name: str               # of the column, the member in JSON and the form's field
     label: str              # on pages, and the help of its flag
@@ -1321,7 +1319,8 @@ class Option:
 
     @property
     def about(self) -> str:
-        return self.label[:1].lower() + self.label[1:] + (f". {self.hint}" if self.hint else "")
+        texts = filter(None, (self.label, self.hint.rstrip(".")))
+        return ": ".join(text[:1].lower() + text[1:] for text in texts)
 
 # To add an option, add its row, a field of the dataclass below, and a column of the store.
 PROJECT_OPTIONS = (
@@ -1373,8 +1372,7 @@ ACCOUNT_OPTIONS = (
            "no quiet hours. Leave both empty for none."),
 )
 
-@dataclasses.dataclass(frozen=True)
-class Health:
+class Health(Value):
     checked_at: float | None        # the last answer of any kind
     succeeded_at: float | None      # the last answer with releases; None: never
     next_check_at: float
@@ -1393,9 +1391,9 @@ class Health:
 SEVERITIES = ("", "low", "moderate", "high", "critical")       # of an advisory; "": unknown
 # Parts of an urgency, which sorts what is installed: from there on vulnerable, or no longer supported.
 VULNERABLE, ENDED = 10_000_000, 1_000_000
+DOUBTS = ("possible", "notice")     # of an advisory: for the tag of a repository; such as "unmaintained"
 
-@dataclasses.dataclass(frozen=True)
-class Advisory:
+class Advisory(Value):
     """What is known of a flaw of a version that is installed, under all its ids: https://osv.dev"""
     id: str                     # the CVE's, else GitHub's, else another
     aliases: tuple[str, ...] = ()
@@ -1403,7 +1401,7 @@ class Advisory:
     severity: str = ""          # one of SEVERITIES
     fixed_in: str = ""          # the first version without it, "above X"; "" where none is known
     is_ended: bool | None = None    # by the update to the newest version; None: there is none, or not known
-    doubt: str = ""             # "possible", of the tag of a repository; or "notice", such as "unmaintained"
+    doubt: str = ""             # one of DOUBTS; "": none
 
     def __str__(self) -> str:
         fixed = f"fixed in {self.fixed_in}".replace("in above", "above") if self.fixed_in else ""
@@ -1419,8 +1417,7 @@ class Advisory:
         """Without members that are empty; without ``is_ended`` where that is not known."""
         return drop_empty(**vars(self)) | ({} if self.is_ended is None else {"is_ended": self.is_ended})
 
-@dataclasses.dataclass(frozen=True)
-class Installation:
+class Installation(Value):
     """A version of a project that runs somewhere, and how it compares with the project's releases."""
     place: str                  # what a person calls it, such as "nas"; may be ""
     version: str                # as it was found, such as a tag; "" where only the digest is known
@@ -1430,7 +1427,7 @@ class Installation:
     label: str = ""             # the version that the image itself names
     known_as: str = ""          # the version that a tag such as "latest" is, by its digest or the label
     state: str = "not compared"     # yet; "unknown", "current", or one of OPEN_STATES, as rules found it
-    step: str = ""              # to the newest version: "major", "minor" or "patch"
+    step: str = ""              # to the newest version: one of STEPS
     line: str = ""              # the newest version with the same first number; "" for none
     newest: str = ""            # and of all
     behind: int = 0             # releases up to the newest
@@ -1481,9 +1478,8 @@ class Installation:
         first = VULNERABLE * max((one.rank for one in self.advisories), default=0) + ENDED * ended
         if self.state not in OPEN_STATES:
             return first
-        step = ("", "patch", "minor", "major").index(self.step)
         return first + (1 if self.state == "unsure" else (
-            2 + min(self.behind, 9999) + 10_000 * step + 100_000 * bool(self.cve)))
+            2 + min(self.behind, 9999) + 10_000 * STEPS.index(self.step) + 100_000 * bool(self.cve)))
 
     def has_digest(self, known: str) -> bool:
         """Whether its image has a digest: an engine may know several of one image, a registry that of the
@@ -1499,8 +1495,7 @@ class Installation:
             "advised_at": timestamp(self.advised_at) if self.advised_at else "",
             "advisories": [one.as_json() for one in self.advisories]})
 
-@dataclasses.dataclass(frozen=True)
-class Project:
+class Project(Value):
     id: str
     account_id: str
     source_id: int
@@ -1600,8 +1595,8 @@ class Project:
         if self.notes_state or used != [""]:
             about["notes_from"] = dict(zip(("provider", "name"), used)) if used[1:] else None
         return about | drop_empty(
-            **{option.name: option.type.to_json(value) for option in PROJECT_OPTIONS
-               if (value := getattr(self, option.name)) != option.default and option.name != "notes_from"},
+            **{one.name: timestamp(value) if one.type is INSTANT else value for one in PROJECT_OPTIONS
+               if (value := getattr(self, one.name)) != one.default and one.name != "notes_from"},
             source=self.health.as_json(),
             exclude_version_regexp=[drop_empty(value=value, inverse=inverse)
                                     for value, inverse in self.exclude_version_regexp],
@@ -1609,9 +1604,9 @@ class Project:
             version_answers=[{"version": one, "follows": does} for one, does in self.version_answers],
             **{KIND_FIELDS[kind]: ids for kind, ids in self.destinations.items()})
 
-@dataclasses.dataclass(frozen=True)
-class ReleaseListItem:
+class ReleaseListItem(Value):
     """A release of one of an account's projects, as lists over all of them show it."""
+    id: int
     project: Project
     release: Release
     found_at: float | None          # None: it was out before the first check
@@ -1619,7 +1614,6 @@ class ReleaseListItem:
     is_unread: bool
     is_recent: bool                 # found since the account marked all as read
 
-@dataclasses.dataclass(frozen=True)
 class Source(Health):
     """A project at its provider, shared by all accounts that track it."""
     id: int
@@ -1637,8 +1631,7 @@ class Source(Health):
     notes_source_id: int | None = None      # whose notes it gets
     labels: str = ""                # JSON: what the newest tag says of itself, and "of" which; "": not known
 
-@dataclasses.dataclass(frozen=True)
-class Destination:
+class Destination(Value):
     id: str
     account_id: str
     kind: str
@@ -1664,8 +1657,7 @@ class Destination:
         """As a list of the API shows it: id, name, and what the kind's settings add."""
         return {"id": self.id, "name": self.name} | dict(self.settings.get("shown", {}))
 
-@dataclasses.dataclass(frozen=True)
-class Subscriber:
+class Subscriber(Value):
     """A project that tracks a source, with everything that its events need."""
     project: Project
     account: Account
@@ -1673,16 +1665,14 @@ class Subscriber:
     destinations: tuple[Destination, ...]
     has_image: bool = False         # the account is notified of an image with these notes
 
-@dataclasses.dataclass(frozen=True)
-class Recipient:
+class Recipient(Value):
     """A destination that is notified of an event, and when."""
     destination_id: str
     due_at: float
     is_digested: bool = False       # sent together with what else is due there
     is_held: bool = False           # sent only if the release is still listed then
 
-@dataclasses.dataclass(frozen=True)
-class Event:
+class Event(Value):
     """What a project's destinations are notified of. ``body``: of a release the contract's JSON object; of
     other kinds ``provider``, ``project``, ``time``, ``account`` and so on, and an ``error`` or a ``text``; of
     a failing destination ``destination``, ``kind`` and ``since`` instead of the project."""
@@ -1690,10 +1680,9 @@ class Event:
     body: Mapping[str, Any]
     url: str
     recipients: tuple[Recipient, ...]
-    kind: str = "release"           # or "summary", "failing", "recovered"
+    kind: str = "release"           # one of EVENT_KINDS
 
-@dataclasses.dataclass(frozen=True)
-class Delivery:
+class Delivery(Value):
     """An event on its way to a destination, claimed by its reader."""
     id: str
     destination: Destination
@@ -1706,8 +1695,7 @@ class Delivery:
     digest_id: str | None = None    # of the digest that it belongs to
     project_id: str | None = None   # None: it is about the account
 
-@dataclasses.dataclass(frozen=True)
-class Attempt:
+class Attempt(Value):
     attempted_at: float
     status: int | None              # None: no answer
     error: str | None
@@ -1719,7 +1707,6 @@ class Attempt:
         return {**vars(self), "attempted_at": timestamp(self.attempted_at),
                 "duration": round(self.duration, 3)}
 
-@dataclasses.dataclass(frozen=True)
 class Outcome(Attempt):
     """An attempt, and the state of its delivery after it."""
     delivery_id: str
@@ -1727,11 +1714,11 @@ class Outcome(Attempt):
     next_attempt_at: float
     sent: str = ""                  # the request as people read it, without secrets
 
+EVENT_KINDS = ("release", "summary", "failing", "recovered")
 # "retrying" is pending after an attempt that failed.
 DELIVERY_STATES = ("pending", "retrying", "delivered", "failed", "skipped")
 
-@dataclasses.dataclass(frozen=True)
-class DeliverySummary:
+class DeliverySummary(Value):
     id: str
     event_id: int
     kind: str                       # of its destination
@@ -1781,24 +1768,20 @@ class Recent(dict[K, V]):
             with contextlib.suppress(RuntimeError, KeyError):       # another thread does so, too
                 del self[next(iter(self))]
 
-@dataclasses.dataclass(frozen=True)
-class Job:
+class Job(Value):
     """What a worker has to do, or is doing."""
     id: Any                     # of a source or a destination
     account_id: str             # in whose share it counts
     host: str                   # where only some may be under way at once
-    is_failing: bool = False    # the last one did
 
-@dataclasses.dataclass(frozen=True)
-class RuleResult:
+class RuleResult(Value):
     """What a project's patterns and installations say of the releases that there are."""
     project: Project                            # as it was judged, with its installations compared
     ruled_out: Collection[str] = ()             # versions that are excluded
     wanted: Collection[str] | None = None       # versions that are news for them; None: all
     rebuilds: Collection[str] = ()              # tags of which a new build is news
 
-@dataclasses.dataclass(frozen=True)
-class CheckResult:
+class CheckResult(Value):
     """The result of a check, recorded in one transaction."""
     next_check_at: float
     etag_url: str | None = None
@@ -1827,38 +1810,28 @@ class CheckResult:
 # The hourly windows of keys and addresses, how often a host may be sent requests, and whose turn it is in a
 # pool of workers: arithmetic on a given time, in seconds of a monotonic clock.
 
-@dataclasses.dataclass(frozen=True)
-class Window:
-    """The state of a key's hour after a request; ``is_open`` says whether the request may go on."""
-    limit: int
-    remaining: int
-    reset: float                # seconds until the window starts over
-    is_open: bool
-
 class RateLimiter:
     """Hourly budgets, one for each name. A window starts with the name's first request."""
-    def __init__(self, limit: int, most_names: int = 50_000) -> None:
-        self.limit = limit
+    def __init__(self, most_names: int = 50_000) -> None:
         self._lock = threading.Lock()
         self._state = Recent[str, tuple[float, int]](most_names)        # name -> (start, used)
 
-    def take(self, name: str, cost: int, now: float, limit: int = 0) -> Window:
-        """The window after ``cost``; more than remains is refused. ``limit``: of this name, or all."""
-        limit = limit or self.limit
+    def take(self, limits: Mapping[str, int], cost: int, now: float) -> tuple[int, float, bool]:
+        """``(left, seconds until the window starts over, whether the request may go on)`` after ``cost`` for
+        each name, of the one with the least left. More than that is refused, and counts for none."""
         with self._lock:
-            start, used = self._state.get(name, (now, 0))
-            if now - start >= HOUR:
-                start, used = now, 0
-            is_open = used + cost <= limit
-            if is_open:
-                used += cost
-                self._state[name] = start, used
-            return Window(limit, max(0, limit - used), start + HOUR - now, is_open)
+            states = {name: self._state.get(name, (now, 0)) for name in limits}
+            states = {name: state if now - state[0] < HOUR else (now, 0) for name, state in states.items()}
+            left, passed = min((limits[name] - used, now - start) for name, (start, used) in states.items())
+            is_open = cost <= left
+            for name, (start, used) in states.items() if is_open else ():
+                self._state[name] = start, used + cost
+            return max(0, left - cost * is_open), HOUR - passed, is_open
 
-    def give_back(self, name: str, cost: int) -> None:
+    def give_back(self, names: Iterable[str], cost: int) -> None:
         """Undo a ``take`` that should not count after all."""
         with self._lock:
-            if name in self._state:
+            for name in self._state.keys() & names:
                 start, used = self._state[name]
                 self._state[name] = start, max(0, used - cost)
 
@@ -1869,11 +1842,14 @@ class ConcurrencyLimit:
         self._waiting: list[str] = []
 
     @contextlib.contextmanager
-    def slot(self, name: str, limit: int) -> Iterator[bool]:
-        """True if there is one, at most ``limit`` of a name, which is taken until the block ends."""
+    def slot(self, name: str, limit: int, refusal: str = "") -> Iterator[bool]:
+        """True if there is one, at most ``limit`` of a name, which is taken until the block ends. Raises
+        TooMany with a ``refusal`` where there is none."""
         with self._lock:
             if is_free := len(self._waiting) < self._in_total and self._waiting.count(name) < limit:
                 self._waiting.append(name)
+        if refusal and not is_free:
+            raise TooMany(1, refusal)
         try:
             yield is_free
         finally:
@@ -1944,15 +1920,6 @@ def signature(secret: str, moment: int, body: bytes) -> str:
     """The contract's signature: HMAC-SHA256, keyed with the whole secret, in hexadecimal."""
     return hmac.new(secret.encode(), b"%d." % moment + body, hashlib.sha256).hexdigest()
 
-def sign(text: str, key: str, purpose: str) -> str:
-    """The text and a signature, which holds for that purpose alone."""
-    return f"{text}.{hmac.new(key.encode(), f'{purpose} {text}'.encode(), hashlib.sha256).hexdigest()}"
-
-def signed(token: str, key: str, purpose: str) -> str:
-    """The text that was signed; "" for anything else."""
-    text = token.rpartition(".")[0]
-    return text if hmac.compare_digest(token.encode(), sign(text, key, purpose).encode()) else ""
-
 def one_time_code(secret: str, step: int) -> str:
     """The six digits of a step of 30 s: https://www.rfc-editor.org/rfc/rfc6238 and RFC 4226, section 5.3."""
     digest = hmac.digest(base64.b32decode(secret), step.to_bytes(8, "big", signed=True), "sha1")
@@ -1964,10 +1931,6 @@ def step_of_code(secret: str, code: str, now: float) -> int:
     given, current = code.replace(" ", "").encode("utf-8", "replace"), int(now // 30)
     return next((step for step in range(current - 1, current + 2)
                  if hmac.compare_digest(one_time_code(secret, step).encode(), given)), 0)
-
-def make_base32(size: int) -> str:
-    """Random bytes in base 32: 20 for a secret, as RFC 4226 section 4 recommends."""
-    return base64.b32encode(secrets.token_bytes(size)).decode()
 
 def standard_signature(secret: str, id_: str, moment: int, body: bytes) -> str:
     """The signature of Standard Webhooks: keyed with the bytes behind ``whsec_``."""
@@ -2013,11 +1976,10 @@ def ascii_url(url: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The IP address, IPv4 out of its IPv6 wrapper; None for what is not one."""
-    try:
+    with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(text.strip().partition("%")[0])
-    except ValueError:
-        return None
-    return getattr(address, "ipv4_mapped", None) or address
+        return getattr(address, "ipv4_mapped", None) or address
+    return None
 
 @functools.lru_cache(maxsize=4096)
 def in_networks(address: str, networks: tuple[str, ...]) -> bool:
@@ -2059,41 +2021,32 @@ class LoginThrottle:
     network together, and by network, so that nobody is locked out from elsewhere."""
     def __init__(self, per_account: int = LOGIN_ATTEMPTS_PER_ACCOUNT,
                  per_address: int = LOGIN_ATTEMPTS_PER_ADDRESS) -> None:
-        self._by_account, self._by_address = RateLimiter(per_account), RateLimiter(per_address)
+        self._per_account, self._per_address, self._tries = per_account, per_address, RateLimiter(100_000)
         self._waits = ConcurrencyLimit(4)      # log-ins under way, each in a thread that answers
         self._hashing = threading.BoundedSemaphore(2)
-        self.secret = secrets.token_urlsafe(32)      # for what does not outlive the process
+        # By token who has typed the password, but no code yet, and until when that counts.
+        self.pending = Recent[str, tuple[Account, float]](10_000)
 
     def check(self, email: str, address: str, password: str, hashed: str | None, now: float) -> bool:
         """Whether the password is right; it takes as long for no account (``hashed`` None). Raises TooMany.
         Right ones do not count: programs log in often."""
         network = network_of(address)
-        windows = [(self._by_account, f"{secret_hash(email.lower()).hex()} from {network}")]
+        limits = {f"{secret_hash(email.lower()).hex()} from {network}": self._per_account}
         if network:         # else it is that of all clients, whom one of them would lock out
-            windows.insert(0, (self._by_address, network))
-        with self._waits.slot("", sys.maxsize) as may_wait:
-            if not may_wait:
-                raise TooMany(1, "Too many are signing in just now. Try again in a moment.")
-            with self._hashing:
-                return self._count(windows, now, lambda: is_password(
-                    password[:PASSWORD_LIMIT], hashed or NO_PASSWORD))
+            limits[network] = self._per_address
+        refusal = "Too many are signing in just now. Try again in a moment."
+        with self._waits.slot("", sys.maxsize, refusal), self._hashing:
+            return self.try_once(limits, now, lambda: is_password(
+                password[:PASSWORD_LIMIT], hashed or NO_PASSWORD))
 
-    def check_code(self, who: str, is_right: Callable[[], bool], now: float) -> bool:
-        """Whether a code is right. Raises TooMany. Wrong ones count by ``who`` alone, an account: whoever
-        knows the password could try them from many addresses."""
-        return self._count([(self._by_account, f"code {who}")], now, is_right)
-
-    def _count(self, windows: Sequence[tuple[RateLimiter, str]], now: float,
-               is_right: Callable[[], bool]) -> bool:
-        """Try once, which counts in all windows unless it is right. Raises TooMany when one is used up."""
+    def try_once(self, limits: Mapping[str, int], now: float, is_right: Callable[[], bool]) -> bool:
+        """Whether it is right; else it counts for all names. Raises TooMany when one of them is used up."""
+        _, reset, is_open = self._tries.take(limits, 1, now)
+        if not is_open:
+            raise TooMany(reset)
         with contextlib.ExitStack() as uncount:
-            for limiter, name in windows:
-                window = limiter.take(name, 1, now)
-                if not window.is_open:
-                    raise TooMany(window.reset)
-                uncount.callback(limiter.give_back, name, 1)
-            found = is_right()
-            if not found:
+            uncount.callback(self._tries.give_back, limits, 1)
+            if not (found := is_right()):
                 uncount.pop_all()
             return found
 
@@ -2333,22 +2286,20 @@ _ODD = r"""(?!["']?https?://)"""
 _ODD_HREF = re.compile(rf"""((?:href|action)\s*=\s*){_ODD}("[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
 _ODD_LINK = re.compile(_LINK.pattern.replace(")(", f"){_ODD}("), re.IGNORECASE)
 
-def harmless_links(markup: str) -> str:
-    """The HTML with "#" in place of links that are script, or anything but web and mail addresses."""
-    def one(match: re.Match[str]) -> str:
-        link = re.sub(r"[\x00-\x20]", "", html.unescape(match[2].strip("\"'"))).lower()
-        scheme = re.match(r"([a-z][a-z0-9+.-]*):", link)
-        return f'{match[1]}"#"' if scheme and scheme[1] not in ("http", "https", "mailto") else match[0]
-    return _ODD_HREF.sub(one, markup)
-
-def absolute_links(markup: str, base: str) -> str:
-    """The HTML with its links and pictures resolved against the page ``base``."""
-    def one(match: re.Match[str]) -> str:
+def safe_links(markup: str, base: str) -> str:
+    """The HTML with its links and pictures resolved against the page ``base``, and "#" in place of links that
+    are script, or anything but web and mail addresses."""
+    def absolute(match: re.Match[str]) -> str:
         mark, link = (match[2][0], match[2][1:-1]) if match[2][0] in "\"'" else ('"', match[2])
         with contextlib.suppress(ValueError):       # a broken address stays as it is
             link = urljoin(base, link.strip())
         return f"{match[1]}{mark}{link}{mark}"
-    return re.sub(r"<[A-Za-z][^<>=]*=[^<>]*>", lambda tag: _ODD_LINK.sub(one, tag[0]), markup)
+    def harmless(match: re.Match[str]) -> str:
+        link = re.sub(r"[\x00-\x20]", "", html.unescape(match[2].strip("\"'"))).lower()
+        scheme = re.match(r"([a-z][a-z0-9+.-]*):", link)
+        return f'{match[1]}"#"' if scheme and scheme[1] not in ("http", "https", "mailto") else match[0]
+    markup = re.sub(r"<[A-Za-z][^<>=]*=[^<>]*>", lambda tag: _ODD_LINK.sub(absolute, tag[0]), markup)
+    return _ODD_HREF.sub(harmless, markup)
 
 # == store =====================================================================
 # Everything that is remembered, and all SQL. Threads and processes meet here: each thread has its
@@ -2356,19 +2307,18 @@ def absolute_links(markup: str, base: str) -> str:
 # Worker. What a method wrote is on the disk when it returns.
 # No policy: rules decides. SQLite in WAL mode: https://www.sqlite.org/wal.html
 
-SCHEMA = """
--- badge_secret: of a feature that is gone. password: its hash. read_until: what came until then is read; of
--- later releases, those that read_release has. digest_hour: NULL for that of the setting. Quiet hours, in
--- which nothing is sent: "22:00" and "07:00".
+_ACCOUNT_TABLE = """
+-- password: its hash. read_until: what came until then is read; of later releases, those that read_release
+-- has. digest_hour: NULL for that of the setting. Quiet hours, in which nothing is sent: "22:00" and "07:00".
 CREATE TABLE account (
     id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK (type IN ('user', 'organization')),
     email TEXT NOT NULL COLLATE NOCASE UNIQUE, name TEXT NOT NULL, password TEXT NOT NULL,
     is_admin INTEGER NOT NULL CHECK (is_admin IN (0, 1)), email_notification TEXT NOT NULL DEFAULT 'daily',
-    time_zone TEXT NOT NULL DEFAULT 'UTC', feed_secret TEXT NOT NULL UNIQUE,
-    badge_secret TEXT NOT NULL UNIQUE, created_at REAL NOT NULL, read_until REAL NOT NULL DEFAULT 0,
-    digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23), quiet_from TEXT NOT NULL DEFAULT '',
-    quiet_until TEXT NOT NULL DEFAULT ''
-) STRICT;
+    time_zone TEXT NOT NULL DEFAULT 'UTC', feed_secret TEXT NOT NULL UNIQUE, created_at REAL NOT NULL,
+    read_until REAL NOT NULL DEFAULT 0, digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23),
+    quiet_from TEXT NOT NULL DEFAULT '', quiet_until TEXT NOT NULL DEFAULT '', theme TEXT NOT NULL DEFAULT ''
+) STRICT;"""
+SCHEMA = f"""{_ACCOUNT_TABLE}
 -- The API shows an account its keys, so they are kept; they are looked up by their hash.
 CREATE TABLE api_key (
     id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, name TEXT NOT NULL,
@@ -2549,7 +2499,7 @@ CREATE TABLE document (
     name TEXT PRIMARY KEY, version TEXT NOT NULL, body TEXT NOT NULL, read_at REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 PRAGMA application_id = 1920234091;
-PRAGMA user_version = 11;
+PRAGMA user_version = 12;
 """
 # A source goes with its last project and the last image that gets its notes. They go where that is another.
 _TRIGGERS = "".join(f"""
@@ -2585,6 +2535,14 @@ PRAGMA user_version = 10;
 ALTER TABLE destination ADD COLUMN
     pause TEXT NOT NULL DEFAULT 'none' CHECK (pause IN ('none', 'hold', 'drop'));
 PRAGMA user_version = 11;
+""", 11: f"""
+CREATE TABLE former AS SELECT account.* FROM account ORDER BY rowid;
+DROP TABLE account;{_ACCOUNT_TABLE}
+INSERT INTO account SELECT id, type, email, name, password, is_admin, email_notification, time_zone,
+                           feed_secret, created_at, read_until, digest_hour, quiet_from, quiet_until, ''
+                      FROM former ORDER BY rowid;
+DROP TABLE former;
+PRAGMA user_version = 12;
 """}
 # Created again after a migration; one that drops a column of theirs drops them first. They use no functions
 # of JSON, which are "unsafe" there in some versions of SQLite where trusted_schema is off.
@@ -2618,13 +2576,10 @@ SELECT source.*, NOT EXISTS (SELECT 1 FROM project JOIN account ON account.id = 
                               WHERE source_id = source.id AND NOT is_admin) AS is_trusted
   FROM source;
 CREATE VIEW unread_view AS
-SELECT account_id, project.id AS project_id, release.id AS release_id
-  FROM account JOIN project ON account_id = account.id JOIN release USING (source_id)
- WHERE found_at > read_until AND NOT EXISTS (
-       SELECT 1 FROM read_release
-        WHERE read_release.account_id = account.id AND release_id = release.id)
-   AND (NOT is_narrow OR NOT EXISTS (
-       SELECT 1 FROM excluded_release WHERE project_id = project.id AND release_id = release.id));
+SELECT account_id, project_id, own.id AS release_id
+  FROM account JOIN project_release_view AS own ON account_id = account.id
+ WHERE found_at > read_until AND NOT (is_narrow AND is_ruled_out) AND NOT EXISTS (
+       SELECT 1 FROM read_release WHERE read_release.account_id = account.id AND release_id = own.id);
 
 -- What the delivery history is searched by. state: one of DELIVERY_STATES.
 CREATE VIEW delivery_view AS
@@ -2647,7 +2602,8 @@ _UPDATE_PROJECT = f"""
      WHERE id = :id"""
 _UPDATE_ACCOUNT = f"""
     UPDATE account SET email = :email, name = :name, password = :password, is_admin = :is_admin,
-           feed_secret = :feed_secret, {_assignments(ACCOUNT_OPTIONS)}
+           feed_secret = :feed_secret, read_until = :read_until, theme = :theme,
+           {_assignments(ACCOUNT_OPTIONS)}
      WHERE id = :id"""
 _UPDATE_DESTINATION = f"""
     UPDATE destination SET name = :name, settings = :settings, {_assignments(DESTINATION_OPTIONS)},
@@ -2709,13 +2665,6 @@ def _statements(script: str) -> Iterator[str]:
             yield statement
             statement = ""
 
-def _has_foreign_log(path: str) -> bool:
-    """Whether a backup (its byte 18 is 1) was copied over a store whose write-ahead log is still there."""
-    if not os.path.exists(f"{path}-wal") or not os.path.getsize(f"{path}-wal"):
-        return False
-    # Not closed: that would release the locks that SQLite may hold on the file in this process (POSIX).
-    return os.pread(os.open(path, os.O_RDONLY), 1, 18) == b"\x01"
-
 def _check_schema(db: sqlite3.Connection, path: str, scripts: Mapping[int, str]) -> int:
     """The version of the schema; 0 for an empty file. Raises StoreError for one that cannot be used."""
     known = max(scripts) + 1
@@ -2766,7 +2715,7 @@ class Database:
         # How threads of this process wake each other. What is to be done then, they read from the store.
         self.check_wakeup, self.send_wakeup = threading.Event(), threading.Event()
         self.has_to_compare = threading.Event()     # something was installed, or found beside that
-        self.has_tracker = False                    # in this process
+        self.workers = set[str]()                   # that run in this process, by name
         self._scripts = migrations
         self._inherited: list[Any] = []             # of the process that this one was forked from
         self._fault, self._fault_at = "", 0.0       # the last one, and when on the monotonic clock
@@ -2797,7 +2746,10 @@ class Database:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         if not os.access(self.path, os.W_OK):   # SQLite would open it read-only
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        if _has_foreign_log(self.path):
+        # A backup (its byte 18 is 1) may have been copied over a store whose write-ahead log is still there.
+        # Not closed: that would release the locks that SQLite may hold on the file in this process (POSIX).
+        if os.path.exists(f"{self.path}-wal") and os.path.getsize(f"{self.path}-wal") and (
+                os.pread(os.open(self.path, os.O_RDONLY), 1, 18) == b"\x01"):
             raise StoreError(f"{self.path} is a backup beside the write-ahead log of another store; delete "
                              f"{self.path}-wal and {self.path}-shm, or use the command restore")
         self._file = os.stat(self.path)
@@ -2806,8 +2758,10 @@ class Database:
         if version and version in self._scripts:
             self.backup(f"{self.path}.schema-{version}")
         if version in self._scripts:
+            self.connection.execute("PRAGMA foreign_keys = OFF")    # or DROP TABLE deletes what refers to it
             with self.transaction() as db:
                 _upgrade(db, self._scripts)     # another process may have done it meanwhile
+            self.connection.execute("PRAGMA foreign_keys = ON")
 
     def _follow_fork(self) -> None:
         if self._process != os.getpid():
@@ -2887,7 +2841,7 @@ class Database:
     def await_others(self, is_done: Callable[[], Any], seconds: float) -> None:
         """Wait until ``is_done``, at most so long, where threads of this process do what is to be done."""
         end = time.monotonic() + seconds
-        while self.has_tracker and time.monotonic() < end and not is_done():
+        while "tracker" in self.workers and time.monotonic() < end and not is_done():
             time.sleep(0.05)
 
     def write(self, sql: str, values: Values = (), erases: bool = False) -> int:
@@ -3049,8 +3003,7 @@ class Accounts(_Part):
                 raise Invalid("The first account exists already.")
             if password:
                 db.execute("DELETE FROM setting WHERE name = 'setup_token'")
-            if as_first and (made := self._db.one(Account, """
-                    SELECT * FROM account_view WHERE password = '' ORDER BY number""")):
+            if as_first and (made := next((one for one in self.all() if not one.password), None)):
                 account = dataclasses.replace(made, email=email, name=name, password=password, is_admin=True)
                 db.execute(_UPDATE_ACCOUNT, vars(account))
                 return account
@@ -3058,9 +3011,9 @@ class Accounts(_Part):
                               make_id())
             db.execute("""
                 INSERT INTO account (id, type, email, name, is_admin, email_notification, time_zone, password,
-                                     feed_secret, badge_secret, created_at)
+                                     feed_secret, created_at)
                 VALUES (:id, :type, :email, :name, :is_admin, :email_notification, :time_zone, :password,
-                        :feed_secret, :feed_secret, :now)""", vars(account) | {"now": now})
+                        :feed_secret, :now)""", vars(account) | {"now": now})
             db.execute("""
                 INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
                 VALUES (?, ?, 'email', 'account', '{"to":""}', '', ?)""", (make_id(), account.id, now))
@@ -3244,16 +3197,14 @@ class Tags(_Part):
             SELECT tag_id, count(*) AS count FROM project_tag JOIN tag ON tag.id = tag_id
              WHERE account_id = ? GROUP BY tag_id""", (account_id,))}
 
-    def rename(self, account_id: str, tag_id: str, name: str) -> Tag | None:
-        """The tag with its new name; None when the account has no such tag. Raises Invalid as ``add``."""
-        with _unique(f"a tag {name}"):
-            self._db.write("UPDATE tag SET name = ? WHERE id = ? AND account_id = ?",
-                           (name, tag_id, account_id))
-        return self.get(account_id, tag_id)
-
-    def reset_feed(self, account_id: str, tag_id: str) -> None:
-        self._db.write("UPDATE tag SET feed_secret = ? WHERE id = ? AND account_id = ?",
-                       (make_id(), tag_id, account_id))
+    def change(self, account_id: str, tag_id: str, values: Mapping[str, str]) -> Tag | None:
+        """The tag with these fields; None when the account has no such tag. Raises Invalid as ``add``."""
+        with self._db.transaction() as db, _unique(f"a tag {values.get('name')}"):
+            if tag := self.get(account_id, tag_id):
+                tag = dataclasses.replace(tag, **values)
+                db.execute("UPDATE tag SET name = :name, feed_secret = :feed_secret WHERE id = :id",
+                           vars(tag))
+        return tag
 
     def remove(self, account_id: str, tag_id: str) -> bool:
         """Whether there was such a tag; projects and destinations lose it."""
@@ -3268,33 +3219,27 @@ class Tags(_Part):
                               (tag_id, account_id)).rowcount > 0
 
 class Destinations(_Part):
-    def add(self, new: Destination) -> Destination:
-        """The new destination. Raises Invalid when there is one of that kind and name, or too many."""
+    def save(self, destination: Destination, is_new: bool = False) -> Destination:
+        """Write all of a destination, of one that is not new but its secrets. Raises Invalid when there is
+        another of that kind and name, or too many."""
         with self._db.transaction() as db:
-            self._db.require_quota("destinations", len(self.of_account(new.account_id)))
-            db.execute("""
-                INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
-                VALUES (:id, :account_id, :kind, :id, '', :secret, :now)
-                """, vars(new) | {"now": self._db.clock()})
-            self._write(db, new)
-        return new
-
-    def update(self, destination: Destination) -> None:
-        """Write all of a destination but its secrets. Raises Invalid as ``add``."""
-        with self._db.transaction() as db:
-            self._write(db, destination)
-
-    def _write(self, db: sqlite3.Connection, destination: Destination) -> None:
-        with _unique(f"a destination {destination.kind} {destination.name}"):
-            db.execute(_UPDATE_DESTINATION, vars(destination) | {
-                "settings": compact_json(destination.settings), "now": self._db.clock()})
-        db.execute("DELETE FROM destination_tag WHERE destination_id = ?", (destination.id,))
-        db.executemany("""
-            INSERT INTO destination_tag (destination_id, tag_id, is_without)
-            SELECT destination.id, tag.id, ? FROM destination JOIN tag USING (account_id)
-             WHERE destination.id = ? AND tag.id = ?
-            """, [(0, destination.id, tag) for tag in destination.tags] + [
-                (1, destination.id, tag) for tag in destination.without_tags])
+            if is_new:
+                self._db.require_quota("destinations", len(self.of_account(destination.account_id)))
+                db.execute("""
+                    INSERT INTO destination (id, account_id, kind, name, settings, secret, created_at)
+                    VALUES (:id, :account_id, :kind, :id, '', :secret, :now)
+                    """, vars(destination) | {"now": self._db.clock()})
+            with _unique(f"a destination {destination.kind} {destination.name}"):
+                db.execute(_UPDATE_DESTINATION, vars(destination) | {
+                    "settings": compact_json(destination.settings), "now": self._db.clock()})
+            db.execute("DELETE FROM destination_tag WHERE destination_id = ?", (destination.id,))
+            db.executemany("""
+                INSERT INTO destination_tag (destination_id, tag_id, is_without)
+                SELECT destination.id, tag.id, ? FROM destination JOIN tag USING (account_id)
+                 WHERE destination.id = ? AND tag.id = ?
+                """, [(0, destination.id, tag) for tag in destination.tags] + [
+                    (1, destination.id, tag) for tag in destination.without_tags])
+        return destination
 
     def reset_secret(self, destination_id: str) -> str:
         """A webhook's new secret; the previous one signs too for ``SECRET_OVERLAP`` seconds."""
@@ -3428,7 +3373,7 @@ class Outbox(_Part):
                  WHERE state = 'pending' AND is_digested AND digest_id IS NULL AND next_attempt_at <= :now
                 """, {"id": make_id(), "now": now})
         return self._db.all(Job, """
-            SELECT id, account_id, id AS host, failing_since IS NOT NULL AS is_failing FROM destination
+            SELECT id, account_id, iif(failing_since IS NULL, id, 'failing') AS host FROM destination
              WHERE pause = 'none' AND EXISTS (
                    SELECT 1 FROM delivery WHERE destination_id = destination.id
                               AND state = 'pending' AND next_attempt_at <= :now AND NOT is_held)
@@ -3654,12 +3599,11 @@ class Sources(_Part):
               due_at: float = sys.maxsize) -> list[Source]:
         """Those of these sources that are due at an instant and not claimed; the claimant has them now."""
         with self._db.transaction() as db:
-            due = db.execute("""
-                SELECT id FROM source WHERE id IN (SELECT value FROM json_each(?)) AND next_check_at <= ?
-                """, (compact_json(ids), due_at)).fetchall()
-            claimed = self._store.leases.take(db, [row["id"] for row in due], claimant, now)
-        return self._db.all(Source, "SELECT * FROM source_view WHERE id IN (SELECT value FROM json_each(?))",
-                            (compact_json(claimed),))
+            due = self._db.all(Source, """
+                SELECT * FROM source_view WHERE id IN (SELECT value FROM json_each(?)) AND next_check_at <= ?
+                """, (compact_json(ids), due_at))
+            claimed = self._store.leases.take(db, [source.id for source in due], claimant, now)
+        return [source for source in due if source.id in claimed]
 
     def claim_abandoned(self, claimant: str, now: float) -> list[Source]:
         """Claim sources whose check did not end, as their process did; this process's own after a minute."""
@@ -3803,9 +3747,6 @@ class Sources(_Part):
             event for event in found.events
             if event.kind == "recovered" or event.body.get("version") in has])
 
-_UPDATE_GROUPS = {      # the states of a project in each
-    "behind": ("behind", "new build"), "unsure": ("unsure",), "quiet": ("skipped", "snoozed"),
-    "unknown": ("unknown", "not compared"), "current": ("current",)}
 
 class Projects(_Part):
     def add(self, account_id: str, provider: str, key: str, name: str,
@@ -3820,10 +3761,9 @@ class Projects(_Part):
                 INSERT INTO source (provider, key, name, next_check_at, labels) VALUES (?, ?, ?, ?, ?)
                     ON CONFLICT DO UPDATE SET next_check_at = excluded.next_check_at,
                        -- what one user has said of it does not count for another
-                       notes_from = iif(EXISTS (SELECT 1 FROM project JOIN account ON account.id = account_id
-                           WHERE source_id = source.id AND is_admin), notes_from, ''),
-                       labels = iif(EXISTS (SELECT 1 FROM project JOIN account ON account.id = account_id
-                           WHERE source_id = source.id AND is_admin), labels, '')
+                       (notes_from, labels) = (
+                           SELECT iif(max(is_admin), notes_from, ''), iif(max(is_admin), labels, '')
+                             FROM project JOIN account ON account.id = account_id WHERE source_id = source.id)
                 RETURNING id, name""", (provider, key, name, now, labels)).fetchall()
             with _unique(f"a project {source['name']} of {provider}", AlreadyTracked):
                 db.execute("""
@@ -4025,15 +3965,10 @@ class Projects(_Part):
         if self.with_pending_rules([project.id]):       # as it is judged just now, which is not written then
             self._db.has_to_compare.set()
 
-    def versions_installed(self, source_id: int) -> list[str]:
-        return [row["version"] for row in self._db.rows("""
-            SELECT DISTINCT json_extract(value, '$.version') AS version FROM project JOIN json_each(installed)
-             WHERE source_id = ? AND version != ''""", (source_id,))]
-
     def updates(self, account_id: str, place: str | None = None, tag: str | None = None,
                 text: str | None = None, least: int = 0) -> dict[str, list[str]]:
         """The ids of projects of which something is installed, most urgent first, by the groups of
-        ``_UPDATE_GROUPS``. At a place, with a tag, a text; of an urgency, such as VULNERABLE, and above."""
+        ``UPDATE_GROUPS``. At a place, with a tag, a text; of an urgency, such as VULNERABLE, and above."""
         now = self._db.clock()
         found = [(row["id"], row["state"], row["urgency"]) for row in self._db.rows("""
             SELECT project.id, urgency,
@@ -4056,7 +3991,7 @@ class Projects(_Part):
         grouped = [(id_, "behind" if urgency >= ENDED and state != "snoozed" else state)
                    for id_, state, urgency in found if urgency >= least]
         return {group: [id_ for id_, state in grouped if state in states]
-                for group, states in _UPDATE_GROUPS.items()}
+                for group, states in UPDATE_GROUPS.items()}
 
     def with_updates(self, account_id: str, with_all: bool = True, place: str | None = None,
                      tag: str | None = None, least: int = 0) -> list[Project]:
@@ -4190,9 +4125,10 @@ class Releases(_Part):
 
     def latest(self, account_id: str, page: int = 1, provider: str | None = None, tag: str | None = None,
                text: str | None = None, is_security: bool = False, size: int = PAGE_SIZE,
-               is_unread: bool = False) -> tuple[list[ReleaseListItem], bool]:
+               is_unread: bool = False, since: float = 0.0) -> tuple[list[ReleaseListItem], bool]:
         """A page of the releases of an account, newest first, and whether there are more: of a provider, a
-        tag, with CVEs, unread; and with each word of a text. A search of 100,000 notes takes 0.3 to 0.7 s."""
+        tag, with CVEs, unread, found since then; and with each word of a text. A search of 100,000 notes
+        takes 0.3 to 0.7 s."""
         # Releases from a date on are enough: as many projects as the page reaches down to have one.
         found = self._db.rows("""
             WITH matching AS NOT MATERIALIZED (
@@ -4203,7 +4139,7 @@ class Releases(_Part):
                         OR project.id IN (SELECT project_id FROM project_tag WHERE tag_id = :tag))
             ), since AS MATERIALIZED (
                 SELECT coalesce((SELECT newest_date FROM matching
-                                  WHERE NOT (:is_security OR :is_unread) AND :words = '[]'
+                                  WHERE NOT (:is_security OR :is_unread OR :since) AND :words = '[]'
                                   ORDER BY newest_date DESC LIMIT 1 OFFSET :reach), '') AS date
             )
             SELECT project_release_view.*, title, substr(message, 1, :start) AS message, url,
@@ -4215,6 +4151,7 @@ class Releases(_Part):
                      CROSS JOIN release ON release.source_id = matching.source_id
                             AND release.date >= since.date
                      WHERE (NOT :is_security OR cve IS NOT NULL)
+                       AND (NOT :since OR release.found_at >= :since)
                        AND (NOT is_narrow OR NOT EXISTS (
                             SELECT 1 FROM excluded_release
                              WHERE project_id = matching.id AND release_id = release.id))
@@ -4234,10 +4171,10 @@ class Releases(_Part):
             """, {"limit": size + 1, "offset": (page - 1) * size, "reach": page * size, "account": account_id,
                   "provider": provider, "tag": tag, "is_security": is_security,
                   "words": compact_json(search_term(text).split()[:WORDS_LIMIT]),
-                  "is_unread": is_unread, "start": NOTE_PREVIEW_CHARS})
+                  "is_unread": is_unread, "since": since, "start": NOTE_PREVIEW_CHARS})
         projects = {project.id: project for project in self._store.projects.of_ids(
             account_id, list(dict.fromkeys(row["project_id"] for row in found)))}
-        items = [ReleaseListItem(projects[row["project_id"]], _release(row), row["found_at"],
+        items = [ReleaseListItem(row["id"], projects[row["project_id"]], _release(row), row["found_at"],
                                  _value(Note, row) if row["has_note"] else None,
                                  bool(row["is_recent"]) and not row["is_marked"], bool(row["is_recent"]))
                  for row in found[:size] if row["project_id"] in projects]
@@ -4246,23 +4183,18 @@ class Releases(_Part):
     def unread(self, account_id: str) -> int:
         return int(self._db.value("SELECT count(*) FROM unread_view WHERE account_id = ?", (account_id,)))
 
-    def mark(self, account_id: str, those: Sequence[tuple[str, str]] | None, is_read: bool = True) -> None:
-        """Mark releases, by project ids and versions, as read or as unread; None: all found so far."""
-        values = [(account_id, *one) for one in those or ()]
-        with self._db.transaction() as db:
-            if those is None:
-                db.execute("UPDATE account SET read_until = ? WHERE id = ?", (self._db.clock(), account_id))
-                db.execute("DELETE FROM read_release WHERE account_id = ?", (account_id,))
-            elif is_read:
-                db.executemany("""
-                    INSERT OR IGNORE INTO read_release (account_id, release_id)
-                    SELECT account_id, release.id FROM project JOIN release USING (source_id)
-                     WHERE account_id = ? AND project.id = ? AND version = ?""", values)
-            else:
-                db.executemany("""
-                    DELETE FROM read_release WHERE account_id = ? AND release_id IN (
-                        SELECT release.id FROM project JOIN release USING (source_id)
-                         WHERE project.id = ? AND version = ?)""", values)
+    def mark(self, account_id: str, ids: Iterable[int], is_read: bool) -> None:
+        """Mark releases of an account's projects as read or as unread."""
+        values = account_id, compact_json(list(ids))
+        if is_read:
+            self._db.write("""
+                INSERT OR IGNORE INTO read_release (account_id, release_id)
+                SELECT account_id, release.id FROM project JOIN release USING (source_id)
+                 WHERE account_id = ? AND release.id IN (SELECT value FROM json_each(?))""", values)
+        else:
+            self._db.write("""
+                DELETE FROM read_release
+                 WHERE account_id = ? AND release_id IN (SELECT value FROM json_each(?))""", values)
 
     def newest(self, account_id: str, source_ids: Collection[int]) -> dict[int, Release]:
         """The highest final release of each source, first of those that may follow what runs."""
@@ -4295,7 +4227,7 @@ class Releases(_Part):
         return dict(row) | self._store.projects.count_updates(account_id)
 
 class Documents(_Part):
-    """What others said of versions, by address or id: with its version there, and when it was read."""
+    """What others said, by address or id: with its version there, or a hash, and when it was read."""
     def get(self, name: str) -> tuple[str, Any, float]:
         row = self._db.row("SELECT version, body, read_at FROM document WHERE name = ?", (name,))
         return (row["version"], json.loads(row["body"]), row["read_at"]) if row else ("", None, 0.0)
@@ -4303,6 +4235,28 @@ class Documents(_Part):
     def put(self, name: str, version: str, body: Any) -> None:
         self._db.write("INSERT OR REPLACE INTO document (name, version, body, read_at) VALUES (?, ?, ?, ?)",
                        (name, version, compact_json(body), self._db.clock()))
+
+    def pictures(self) -> dict[str, str]:
+        """The versions of those that there are, by "picture PROVIDER OWNER"."""
+        return {row["name"]: row["version"] for row in self._db.rows(
+            "SELECT name, version FROM document WHERE name GLOB 'picture *' AND version != ''")}
+
+    def picture(self, version: str) -> bytes:
+        return bytes.fromhex(json.loads(self._db.value(
+            "SELECT body FROM document WHERE name GLOB 'picture *' AND version = ?", (version,)) or '""'))
+
+    def claim_pictures(self, providers: Collection[str], now: float) -> list[str]:
+        """A few that were not read for a month; a day later again those that are not put until then."""
+        with self._db.transaction() as db:
+            return [row["name"] for row in db.execute("""
+                INSERT INTO document (name, version, body, read_at)
+                SELECT DISTINCT name, '', '""', :now - 29 * 86400 FROM (
+                SELECT 'picture ' || provider || ' ' || rtrim(rtrim(key, replace(key, '/', '')), '/') AS name
+                  FROM source WHERE id IN (SELECT source_id FROM project)
+                   AND provider IN (SELECT value FROM json_each(:providers))) LEFT JOIN document USING (name)
+                 WHERE coalesce(read_at, 0) <= :now - 30 * 86400 ORDER BY read_at LIMIT 5
+                    ON CONFLICT DO UPDATE SET read_at = excluded.read_at
+                RETURNING name""", {"providers": compact_json([*providers]), "now": now})]
 
 class Store:
     """All that is remembered. ``quota_of``: name -> how much of it an account may have."""
@@ -4391,13 +4345,13 @@ class Worker:
         self._run_once, self._clock, self._jitter = run_once, clock, jitter
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(size, thread_name_prefix=f"releasetrack-{name}")
         self._busy: dict[Job, Future[Any]] = {}     # what the pool has; of the loop alone
         self._claimant = make_id()
 
     def start(self) -> None:
         self._claimant = make_id()              # another one in a process that was forked since __init__
-        self._pool = ThreadPoolExecutor(self._size, thread_name_prefix=f"releasetrack-{self._name}")
+        self.store.database.workers.add(self._name)
         self._thread = threading.Thread(target=self._run, name=f"releasetrack-{self._name}", daemon=True)
         self.heartbeat_at = time.monotonic()
         self._thread.start()
@@ -4405,6 +4359,7 @@ class Worker:
     def stop(self) -> None:
         """Claim nothing further; ``join`` waits for what is under way."""
         self._stopping.set()
+        self.store.database.workers.discard(self._name)
         self._wakeup.set()
 
     def join(self) -> None:
@@ -4419,7 +4374,6 @@ class Worker:
         return is_running and time.monotonic() - self.heartbeat_at < 3 * LEASE
 
     def _run(self) -> None:
-        assert self._pool
         with self._renewing(lambda: [job.id for job in list(self._busy)]):
             self._loop()
             self._pool.shutdown(wait=True, cancel_futures=True)
@@ -4464,7 +4418,6 @@ class Worker:
 
     def _submit(self, job: Job, work: Callable[..., Any], about: Any) -> None:
         """Have the pool do a job, which is busy until it is done, and wakes the loop then."""
-        assert self._pool
         self._busy[job] = self._pool.submit(work, about)
         self._busy[job].add_done_callback(lambda _: self._wakeup.set())
 
@@ -4483,8 +4436,7 @@ _PATIENCE = 5.0                     # seconds that a request waits for its turn 
 # Bytes beyond which one answer is read and used at a time: JSON becomes up to 24 times as large in memory.
 _LARGE = 128 * KIB
 
-@dataclasses.dataclass(frozen=True)
-class HostLimit:
+class HostLimit(Value):
     """What we send to a public host at most: so many requests in so many seconds, and how often a project."""
     requests: int
     seconds: float
@@ -4537,6 +4489,7 @@ class _Exchange:
                  stopping: threading.Event, make_tls: Callable[[], ssl.SSLContext]) -> None:
         self.settings, self.is_trusted, self._make_tls = settings, is_trusted, make_tls
         self.address: str | None = None         # dialled
+        self.socket_path = ""                   # of a socket of this machine, which is dialled instead
         self.wait_for_large_slot: Callable[[], Any] | None = None       # before a large answer is read
         self._seconds, self._most_bytes, self._stopping = seconds, most_bytes, stopping
         self._end, self.bytes_left = time.monotonic() + seconds, most_bytes     # negative: there were more
@@ -4571,13 +4524,15 @@ class _Exchange:
     def dial(self, host: str, port: int) -> "_Socket":
         """A connection to the first address of a host, or of the proxy, that accepts one."""
         failure: OSError | None = None
-        for address in self.look_up(host, port, is_proxy=bool(self.settings.outgoing_proxy)):
+        for address in [self.socket_path] if self.socket_path else self.look_up(
+                host, port, is_proxy=bool(self.settings.outgoing_proxy)):
             seconds = self.remaining_time(_CONNECT)
-            connection = _Socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+            connection = _Socket(socket.AF_UNIX if self.socket_path else (
+                socket.AF_INET6 if ":" in address else socket.AF_INET))
             connection.exchange = self
             try:
                 connection.settimeout(seconds)
-                connection.connect((address, port))
+                connection.connect(self.socket_path or (address, port))
                 self.address = address
                 return connection
             except OSError as error:
@@ -4627,6 +4582,8 @@ class _Connection(http.client.HTTPConnection):
         else:
             super().__init__(self._certified, url.port or self.default_port)
         self._create_connection = lambda address, *_: exchange.dial(*address)   # as http.client calls it
+        if exchange.socket_path:        # connect() sets options of TCP
+            self.sock = exchange.dial(self.host, self.port)
 
     def _use_proxy(self, url: urllib.parse.SplitResult, login: tuple[str, str] | None) -> None:
         """It resolves names by itself, but an address that is spelled out can be judged here. What may not go
@@ -4657,27 +4614,6 @@ class _Connection(http.client.HTTPConnection):
         super().connect()
         if self._has_tls:
             self.sock = self._exchange.wrap_socket(self.sock, self._certified)
-
-DOCKER_SECONDS = 3.0            # for each answer of an engine
-
-def ask_docker(address: str, path: str) -> Answer:
-    """What the API of Docker or Podman answers at its socket, or at tcp://host:port. Raises Unreachable."""
-    exchange = _Exchange(DOCKER_SECONDS, 20 * MIB, Settings(), True, threading.Event(), ssl.SSLContext)
-    url, connection = urlsplit(address), http.client.HTTPConnection("docker")
-    try:
-        with contextlib.closing(connection):
-            if url.scheme == "tcp":
-                connection.sock = exchange.dial(url.hostname or "", url.port or 2375)
-            else:
-                connection.sock = plain = _Socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                plain.exchange = exchange
-                plain.settimeout(exchange.remaining_time())
-                plain.connect(address.removeprefix("unix://"))
-            connection.request("GET", path, headers={"Connection": "close"})
-            response = connection.getresponse()
-            return Answer(path, response.status, _headers(response), _read_body(response, exchange, False))
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise Unreachable(_network_error(error)) from error
 
 # What a token stands in, and so is sent to no other host.
 SECRET_HEADERS = frozenset(("authorization", "private-token", "x-api-key-id", "x-api-key-secret", "x-key"))
@@ -4717,9 +4653,9 @@ def requested_wait(headers: Mapping[str, str]) -> float:
         now = time.time()
     wait = retry_after_seconds(headers.get("retry-after"), now)
     reset = headers.get("x-ratelimit-reset") or headers.get("ratelimit-reset") or ""
-    if wait is None and re.fullmatch(r"[0-9]{1,12}", reset):
+    if not wait and re.fullmatch(r"[0-9]{1,12}", reset):
         wait = float(reset) - (now if float(reset) > 10**8 else 0)
-    return max(wait or 0.0, 0.0)
+    return max(wait, 0.0)
 
 class _Host:
     """How a host is treated: how many requests at once, how often, and when it may be sent the next."""
@@ -4801,10 +4737,12 @@ class _MailConnection(smtplib.SMTP):
         return words
 
 class Fetcher:
-    """Sends requests of providers and of notifications. Shared by all threads."""
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
+    """Sends requests of providers and of notifications. Shared by all threads. A host that is busy is left
+    alone for ``least_wait`` seconds at least."""
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time,
+                 least_wait: float = MINUTE) -> None:
         self.stopping = threading.Event()
-        self._clock = clock
+        self._clock, self._least_wait = clock, least_wait
         self._lock = threading.Lock()
         self._hosts = Recent[str, _Host](1000)
         self._large = {False: threading.Lock(), True: threading.Lock()}     # True: of users' servers
@@ -4879,13 +4817,12 @@ class Fetcher:
         """Wait until the host's limit allows another request; raise Throttled where that is far off."""
         has_token = any(name.lower() in SECRET_HEADERS for name in request.headers)
         pace = host.paces[has_token] if host.paces else None
-        while pace and (wait := pace.take(time.monotonic())):
+        while pace and not self.stopping.is_set() and (wait := pace.take(time.monotonic())):
             if wait > _PATIENCE:
                 until = timestamp(self._clock() + wait)
                 more = f", with a token {host.paces[1]}" if str(pace) != str(host.paces[1]) else ""
                 raise Throttled(f"{host.name} is asked {pace}{more}; the next one goes out at {until}", wait)
-            if self.stopping.wait(wait):
-                raise Unreachable("the program is being stopped")
+            self.stopping.wait(wait)    # then the exchange ends, too
 
     def _apply_rate_limit(self, host: _Host, answer: Answer) -> Answer:
         """The answer. A host that asks for patience, or whose quota is spent, is left alone for as long."""
@@ -4893,11 +4830,11 @@ class Fetcher:
         has_wait = answer.status in (403, 503) and "retry-after" in answer.headers
         is_refused = answer.status == 429 or has_wait or answer.status == 403 and left == 0
         if is_refused or left == 0 and wait:
-            wait = min(max(wait, MINUTE), DAY)
+            wait = min(max(wait, self._least_wait), DAY)
             host.free_at = self._clock() + wait
         if is_refused:
-            raise Throttled(f"{host.name} is busy or its quota is spent (status {answer.status}); it is "
-                            f"asked again at {timestamp(host.free_at)}", wait, left)
+            raise Throttled(f"{host.name} is busy or its quota is spent (status {answer.status}); it "
+                            f"asks to wait until {timestamp(host.free_at)}", wait, left)
         return answer
 
     def _exchange(self, seconds: float, most_bytes: int, is_trusted: bool) -> _Exchange:
@@ -4920,6 +4857,8 @@ class Fetcher:
                 exchange.is_trusted = False
             with self._open(request, exchange) as response:
                 target = response.headers.get("Location")
+                if request.hosts and host_of(urljoin(request.url, target or "")) not in request.hosts:
+                    target = None       # the redirect itself is the answer
                 if response.status not in (301, 302, 303, 307, 308) or not target or request.method == "POST":
                     body = _read_body(response, exchange, request.may_be_cut)
                     return Answer(request.url, response.status, _headers(response), body, asked,
@@ -4966,13 +4905,23 @@ class Fetcher:
             raise Unreachable(f"what answers at {url.hostname} does not follow SMTP: {text[:100]!r}")
         return Answer("", code, {}, text.encode(), address=exchange.address)
 
+DOCKER_SECONDS = 3.0            # for each answer of an engine
+
+def ask_docker(address: str, path: str) -> Answer:
+    """What the API of Docker or Podman answers at its socket, or at tcp://host:port. Raises Unreachable."""
+    fetcher, url = Fetcher(Settings()), urlsplit(address)
+    exchange = fetcher._exchange(DOCKER_SECONDS, 20 * MIB, is_trusted=True)
+    exchange.socket_path = "" if url.scheme == "tcp" else address.removeprefix("unix://")
+    host = "docker" if exchange.socket_path else url.netloc if url.port else f"{url.netloc}:2375"
+    with fetcher._open(Request(f"http://{host}{path}"), exchange) as response:
+        return Answer(path, response.status, _headers(response), _read_body(response, exchange, False))
+
 # == providers =================================================================
 # Where projects are released. A provider is a row; the protocol that it speaks is a dialect: a
 # generator that yields requests, is sent the answers and returns a listing. Nothing here opens a
 # socket or looks at a clock, so recorded answers test it whole.
 
-@dataclasses.dataclass(frozen=True)
-class ProjectRef:
+class ProjectRef(Value):
     provider: str                   # its id
     site: str                       # the address of its server, without a slash at its end
     name: str                       # there
@@ -4987,8 +4936,7 @@ class ProjectRef:
         """What the store has, by version, newest first."""
         return self.read_known()
 
-@dataclasses.dataclass(frozen=True)
-class Listing:
+class Listing(Value):
     releases: Sequence[Release]
     cache_validator: Answer | None = None   # the answer whose 304 next time means that nothing is new
     is_window: bool = False         # only the newest: what is older than everything known is no news
@@ -5036,9 +4984,8 @@ def _image(project: ProjectRef, tag: str, date: str | None, digest: str | None,
 def next_page(answer: Answer, named_in_body: str | None = None) -> str | None:
     """The address of the next page, by the body or the Link header (RFC 8288), always on the host that was
     asked: the token goes only there. Of a link elsewhere, as of a server behind a proxy, the query counts."""
-    links = re.finditer(r"<([^<>]*)>([^<]*)", answer.headers.get("link", ""))
-    link = named_in_body or next(
-        (link[1] for link in links if re.search(r";\s*rel=\"?next\b", link[2], re.IGNORECASE)), "")
+    found = re.search(r"<([^<>]*)>[^<]*;\s*rel=\"?next\b", answer.headers.get("link", ""), re.IGNORECASE)
+    link = named_in_body or (found[1] if found else "")
     url, asked = urlsplit(urljoin(answer.url, link)), urlsplit(answer.asked)
     if url[:2] != asked[:2]:
         url = asked._replace(query=url.query)
@@ -5436,8 +5383,7 @@ def npm(project: ProjectRef) -> Exchange:
     if times is None and any(version not in project.known for version in versions):
         answer = yield Request(url, {**project.auth, "Accept": "application/json"})
         # It may be too large to be parsed: of what is called so in it, the longest has the dates.
-        found = (match[1] for match in re.finditer(rb'"time"\s*:\s*(\{[^{}]*\})', answer.body))
-        times = read_json(max(found, key=len, default=b"{}"))
+        times = read_json(max(re.findall(rb'"time"\s*:\s*(\{[^{}]*\})', answer.body), key=len, default=b"{}"))
     entries = ((version, (times or {}).get(version), about.get("deprecated"))
                for version, about in versions.items())
     return Listing(_of_package(entries, pick(str, package, "dist-tags", "latest")), short)
@@ -5493,24 +5439,22 @@ def simple(project: ProjectRef) -> Exchange:
         answer = yield Request(f"{project.site}/simple/{project.name}/", headers)
     is_json = "json" in answer.headers.get("content-type", "")
     index: dict[str, Any] = answer.json() if is_json else {"files": _simple_files(answer.text())}
-    dates, yanked = dict[str, list[str]](), dict[str, bool]()
+    files: dict[str, list[Any]] = {listed: [] for listed in index.get("versions") or ()}
     for file in _expect_list(index["files"]):
         if version := _version_of_file(file["filename"], project.name):
-            dates.setdefault(version, []).append(utc(file.get("upload-time")) or "")
-            yanked[version] = yanked.get(version, True) and file.get("yanked", False) is not False
-    for listed in index.get("versions") or ():
-        dates.setdefault(listed, [])
-    return Listing([make_release(version, min(filter(None, found), default=None))
-                    for version, found in dates.items() if not yanked.get(version)], answer)
+            files.setdefault(version, []).append(file)
+    return Listing([
+        make_release(version, min(filter(None, (utc(one.get("upload-time")) for one in found)), default=None))
+        for version, found in files.items()
+        if not found or any(one.get("yanked", False) is False for one in found)], answer)
 
 def bitbucket(project: ProjectRef) -> Exchange:
     """https://developer.atlassian.com/cloud/bitbucket/rest/api-group-refs/: tags; it has no releases."""
     url = f"{project.site}/2.0/repositories/{project.name}/refs/tags?sort=-target.date&pagelen=100"
-    def tag_of(entry: Any) -> Release:
-        target = entry.get("target") or {}
-        return _tag(entry, entry.get("date") or target.get("date"), target.get("hash"),
-                    f"https://bitbucket.org/{project.name}/src/{quote(entry['name'])}")
-    return (yield from _pages(project, Request(url, project.auth), tag_of, "values"))
+    return (yield from _pages(project, Request(url, project.auth), lambda entry: _tag(
+        entry, entry.get("date") or pick(str, entry, "target", "date") or None,
+        pick(str, entry, "target", "hash"), f"https://bitbucket.org/{project.name}/src/{quote(entry['name'])}"
+    ), "values"))
 
 def sourcehut(project: ProjectRef) -> Exchange:
     """https://man.sr.ht/git.sr.ht/: the feed of a repository's refs, each item a tag with its message."""
@@ -5591,16 +5535,15 @@ def cargo(project: ProjectRef) -> Exchange:
         api = yield Request(f"https://crates.io/api/v1/crates/{name}/versions?per_page=100&sort=date",
                             accept_statuses=range(400, 600))
         if api.status == 200:
-            found = {entry["num"]: entry["created_at"] for entry in api.json()["versions"]}
-            dates = {version: found.get(version, date) for version, date in dates.items()}
+            dates |= {entry["num"]: entry["created_at"] for entry in api.json()["versions"]
+                      if entry["num"] in dates}
     return Listing([make_release(version, date) for version, date in dates.items()], answer)
 
 def hex_(project: ProjectRef) -> Exchange:
     """https://github.com/hexpm/specifications/blob/main/apiary.apib; retired versions are left out."""
-    headers = {**project.auth, "Accept": "application/json"}
     organisation, _, name = project.name.rpartition("/")
     place = f"repos/{organisation}/packages/{name}" if organisation else f"packages/{name}"
-    answer = yield Request(f"{project.site}/api/{place}", headers)
+    answer = yield Request(f"{project.site}/api/{place}", {**project.auth, "Accept": "application/json"})
     package = answer.json()
     retired = package.get("retirements") or {}
     entries = [entry for entry in _expect_list(package["releases"]) if entry["version"] not in retired]
@@ -5792,8 +5735,7 @@ def git(project: ProjectRef) -> Exchange:
 
 def savannah(project: ProjectRef) -> Exchange:
     """https://savannah.gnu.org/maintenance/UsingGit: its pages refuse programs, its repositories do not."""
-    at = f"{project.site}/git/{project.name}.git"
-    return (yield from git(dataclasses.replace(project, name=at)))
+    return git(dataclasses.replace(project, name=f"{project.site}/git/{project.name}.git"))
 
 def _filled(template: str, name: str, safe: str = "/", **others: str) -> str:
     """An address of a template, with what a Dialect says that those contain."""
@@ -5806,14 +5748,7 @@ def _filled(template: str, name: str, safe: str = "/", **others: str) -> str:
 def _url_and_fragment(project: ProjectRef) -> tuple[str, str]:
     """``(address, fragment)`` of a provider's template, or of a name that is an address itself."""
     address, _, fragment = (project.site or project.name).partition("#")
-    if project.site:
-        address, fragment = _filled(address, project.name), fragment.replace("{name}", project.name)
-    return address, fragment
-
-def _items(value: Any) -> list[tuple[str, Any]]:
-    if isinstance(value, dict):
-        return list(value.items())
-    return [("", one) for one in value] if isinstance(value, list) else []
+    return _filled(address, project.name), fragment.replace("{name}", project.name)
 
 def _values_at(value: Any, path: str) -> list[tuple[str, Any]]:
     """``(key, value)`` of all that a path leads to in a JSON value: keys with dots between. ``*`` is every
@@ -5822,45 +5757,43 @@ def _values_at(value: Any, path: str) -> list[tuple[str, Any]]:
     for step in re.findall(r"\[[^\[\]]*\]|[^.\[\]]+", path):
         if step == "*" or step[0] == "[":
             wanted = [part.partition("=")[::2] for part in step[1:-1].split(",") if part]
-            found = [pair for _, one in found for pair in _items(one)
+            members = [one.items() if isinstance(one, dict) else [("", each) for each in one]
+                       for _, one in found if isinstance(one, (dict, list))]
+            found = [pair for pair in itertools.chain(*members)
                      if all(_text_at(pair[1], within) == text for within, text in wanted)]
         else:
             found = [(step, one[step]) for _, one in found if isinstance(one, dict) and step in one]
     return found
 
-def _text_at(value: Any, path: str | None) -> str:
+def _text_at(value: Any, path: str) -> str:
     """The first text, number or boolean at a path, as text; "" without one."""
-    found = _values_at(value, path) if path is not None else ()
-    return next((one if isinstance(one, str) else json.dumps(one) for _, one in found
+    return next((one if isinstance(one, str) else json.dumps(one) for _, one in _values_at(value, path)
                  if isinstance(one, (str, int, float))), "")
 
-_FIELDS = ("entries", "version", "date", "prerelease", "note", "url", "header")
-
-def _fields_of(fragment: str) -> dict[str, str]:
-    return dict(part.partition("=")[::2] for part in fragment.split("&"))
+_FIELDS = {"entries": "", "version": "version", "date": "-", "prerelease": "-", "note": "-", "url": "-",
+           "header": "Accept:application/json"}        # where there is none; at "-" stands nothing
 
 def json_(project: ProjectRef) -> Exchange:
     """One JSON document of any service. The fragment of the provider's address says what stands where:
     ``entries``, and in an entry ``version`` (else "version", its key or itself), ``date``, ``note``, ``url``
     and ``prerelease``, also as path=text. ``header`` is one that the service wants, as Name:value."""
     address, fragment = _url_and_fragment(project)
-    paths = _fields_of(fragment)
-    header, _, value = paths.get("header", "Accept:application/json").partition(":")
+    paths = _FIELDS | dict(part.partition("=")[::2] for part in fragment.split("&"))
+    header, _, value = paths["header"].partition(":")
     answer = yield Request(address, {**project.auth, header: value})
-    found = _values_at(answer.json(), paths.get("entries", ""))
+    found = _values_at(answer.json(), paths["entries"])
     entries = [pair for key, one in found
-               for pair in (_items(one) if isinstance(one, list) else [(key, one)])]
+               for pair in (_values_at(one, "*") if isinstance(one, list) else [(key, one)])]
     if not entries and (found or not answer.json()):
         raise ProjectMissing(f"{project.provider} lists nothing of {project.name}")
-    flag, _, flagged = paths.get("prerelease", "-").partition("=")
+    flag, _, flagged = paths["prerelease"].partition("=")
     releases = []
     for key, one in entries:
-        version = (_text_at(one, paths.get("version", "version")) or key
-                   or (one if isinstance(one, str) else ""))
-        note, mark = _text_at(one, paths.get("note")), _text_at(one, flag)
+        version = _text_at(one, paths["version"]) or key or (one if isinstance(one, str) else "")
+        note, mark = _text_at(one, paths["note"]), _text_at(one, flag)
         if re.search("[0-9]", version):         # not "trunk"
             releases.append(make_release(
-                version, _any_date(_text_at(one, paths.get("date"))), url=_text_at(one, paths.get("url")),
+                version, _any_date(_text_at(one, paths["date"])), url=_text_at(one, paths["url"]),
                 message=note if note.startswith("<") else preformatted(note),
                 is_prerelease=mark == flagged if flagged else mark not in ("", "0", "false")))
     if not releases:
@@ -5920,15 +5853,15 @@ def _chart_entries(index: bytes | bytearray, chart: str) -> list[dict[str, str]]
     top = re.search(rb"^entries:[ \t]*\r?\n( {1,20})(?! )", index, re.MULTILINE)
     if not top:
         raise ValueError("it answered no index of charts")
-    head = rb"^%b[\"']?%b[\"']?:[ \t]*\r?\n(?=( {0,20}- {1,20}))" % (bytes(top[1]), re.escape(chart.encode()))
-    start = re.compile(head, re.MULTILINE).search(index, top.start(1))
-    if not start:
+    lines = rb"^%b[\"']?%b[\"']?:[ \t]*\r?\n(( {0,20}- {1,20}).*\n(?:(?:%b[ -].*| *\r?)\n)*+)" % (
+        bytes(top[1]), re.escape(chart.encode()), bytes(top[1]))
+    block = re.compile(lines, re.MULTILINE).search(index, top.start(1))
+    if not block:
         return []
-    end = re.compile(rb"^ {0,%d}[^ \r\n-]" % len(top[1]), re.MULTILINE).search(index, start.end())
-    block = index[start.end():end.start() if end else index.rfind(b"\n") + 1].decode("utf-8", "replace")
-    dash = start[1].decode()
+    dash = block[2].decode()
     field = re.compile(rf"^(?: {{{len(dash)}}})?(version|created):[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
-    items = re.split(f"^{dash}", block, maxsplit=RELEASE_LIMIT, flags=re.MULTILINE)[:RELEASE_LIMIT]
+    items = re.split(f"^{dash}", block[1].decode("utf-8", "replace"), maxsplit=RELEASE_LIMIT,
+                     flags=re.MULTILINE)[:RELEASE_LIMIT]
     entries = ({match[1]: match[2] for match in field.finditer(item)} for item in items)
     return [entry for entry in entries if "version" in entry]
 
@@ -5965,8 +5898,7 @@ def _basic_auth(user: str) -> Callable[[str], dict[str, str]]:
         return {"Authorization": "Basic " + base64.b64encode(both.encode()).decode()}
     return auth
 
-@dataclasses.dataclass(frozen=True)
-class Dialect:
+class Dialect(Value):
     """A protocol, and what holds for all providers that speak it.
     Addresses contain ``{site}``, ``{name}``, ``{version}``, ``{segment}`` (the name as one segment of a
     path), ``{path}`` (an artifact's name with slashes), ``{folder}`` (its folder), ``{parts}`` (the name's
@@ -6066,8 +5998,7 @@ DIALECTS = {row.read.__name__.rstrip("_"): row for row in (
             "{site}/{name}/refs/{version}", pasted=(rf"(~[^/]+/[^/]+){_REST}",)),
 )}
 
-@dataclasses.dataclass(frozen=True)
-class Provider:
+class Provider(Value):
     id: str
     site: str                       # the address of its API
     dialect: Dialect
@@ -6089,37 +6020,29 @@ class Provider:
     def auth(self, token: str | None) -> dict[str, str]:
         return self.dialect.auth(token) if token and self.dialect.auth else {}
 
-def _row(id_: str, site: str, speaks: str | Dialect, example: str, name: str = "", **about: Any) -> Provider:
-    dialect = DIALECTS[speaks] if isinstance(speaks, str) else speaks
-    return Provider(id_, site, dialect, example, name=name, **about)
+def _row(id_: str, site: str, speaks: str, example: str, name: str = "", page: str = "",
+         release_page: str = "", token_from: str = "", pasted: tuple[str, ...] = (),
+         **rules: Any) -> Provider:
+    """A provider; ``rules``: the fields of its dialect that differ there."""
+    return Provider(id_, site, dataclasses.replace(DIALECTS[speaks], **rules), example, page, release_page,
+                    token_from, pasted, name)
 
-# deps.dev spells names as the registry behind it does.
-_PYPI = dataclasses.replace(DIALECTS["depsdev"], pattern=DIALECTS["simple"].pattern, normalise=pep503,
-                            versions=PEP440)
-_NPM = dataclasses.replace(DIALECTS["depsdev"], form=DIALECTS["npm"].form, pattern=_PACKAGE, versions=SEMVER)
-# Its projects are in the registries that their names begin with; no token of ours is for those.
 _REGISTRY = r"(?:localhost(?=[:/])|[a-z0-9-]+(?=[.:])(?:\.[a-z0-9-]+)*)(?::[0-9]{1,5})?"
-_ANY_IMAGE = dataclasses.replace(
-    DIALECTS["oci"], form="registry/image", auth=None, pasted=(),
-    pattern=rf"(?!(?:[a-z0-9-]+\.)?docker\.io/){_REGISTRY}/{_IMAGE}(?:/{_IMAGE})*")
-_GITHUB_NPM = dataclasses.replace(DIALECTS["npm"], form="@owner/package",
-                                  normalise=lambda name: name if "/" not in name else f"@{name.lstrip('@')}")
-
 BY_ADDRESS = ("feed", "git", "helm", "page")        # providers whose projects are addresses
 
 def _by_address(speaks: str, form: str, fragment: str, example: str) -> Provider:
     """A provider without a site of its own, whose projects are addresses with a fragment."""
-    return Provider(speaks, "", dataclasses.replace(
-        DIALECTS[speaks], form=form, pattern=rf"https?://[^\s/?#@]+(?:[/?][^\s#]*)?{fragment}", auth=None,
-        normalise=_folded_address, key=lambda name: name.removeprefix("https://")), example)
+    return _row(speaks, "", speaks, example, form=form, auth=None, normalise=_folded_address,
+                pattern=rf"https?://[^\s/?#@]+(?:[/?][^\s#]*)?{fragment}",
+                key=lambda name: name.removeprefix("https://"))
 
 def _service(id_: str, name: str, example: str, form: str, page: str, site: str, pattern: str = r"[\w.+:@-]+",
              pasted: tuple[str, ...] = (), speaks: str = "json", **rules: Any) -> Provider:
     """A provider whose site is a template, as ``json_`` reads it. Addresses of its pages may be pasted."""
     place = re.escape(page.partition("://")[2].rstrip("/")).replace(r"\{parts\}", _PARTS)
-    dialect = dataclasses.replace(DIALECTS[speaks], form=form, pattern=pattern, auth=None, **rules)
     pasted = (*pasted, place.replace(r"\{name\}", f"({pattern})") + _REST)
-    return Provider(id_, site, dialect, example, page, pasted=pasted, name=name)
+    return _row(id_, site, speaks, example, name, page, pasted=pasted, form=form, pattern=pattern, auth=None,
+                **rules)
 
 _PAIR = r"[\w.-]+/[\w.+-]+"
 _TWO: dict[str, Any] = {"pattern": r"[\w-]+\.[\w.-]+", "versions": SEMVER,
@@ -6221,8 +6144,9 @@ PROVIDERS = {row.id: row for row in (
     _row("git", "", "git", "https://git.kernel.org/pub/scm/git/git.git", "Git"),
     _row("gitea", "https://gitea.com", "forgejo", "gitea/tea", "Gitea.com"),
     _row("github", "https://github.com", "github", "bottlepy/bottle", "GitHub"),
-    _row("github-npm", "https://npm.pkg.github.com", _GITHUB_NPM, "@owner/package", "GitHub npm",
-         page="https://github.com/{name}", token_from="GITHUB_TOKEN",
+    _row("github-npm", "https://npm.pkg.github.com", "npm", "@owner/package", "GitHub npm",
+         page="https://github.com/{name}", token_from="GITHUB_TOKEN", form="@owner/package",
+         normalise=lambda name: name if "/" not in name else f"@{name.lstrip('@')}",
          pasted=(rf"github\.com/{_PART}/[^/]+/pkgs/npm/{_PART}{_REST}",)),
     _row("gitlab", "https://gitlab.com", "gitlab", "gitlab-org/gitlab-runner", "GitLab"),
     _row("gnome-gitlab", "https://gitlab.gnome.org", "gitlab", "GNOME/gtk", "GNOME GitLab"),
@@ -6236,15 +6160,17 @@ PROVIDERS = {row.id: row for row in (
     _row("hackage", "https://hackage.haskell.org", "hackage", "pandoc", "Hackage"),
     _row("haskell-gitlab", "https://gitlab.haskell.org", "gitlab", "ghc/ghc", "Haskell GitLab"),
     _row("hex", "https://hex.pm", "hex", "plug", "Hex", pasted=(rf"hexdocs\.pm/{_PART}{_REST}",)),
-    _row("image", "", _ANY_IMAGE, "docker.n8n.io/n8nio/n8n", "Image registry"),
+    # Its projects are in the registries that their names begin with; no token of ours is for those.
+    _row("image", "", "oci", "docker.n8n.io/n8nio/n8n", "Image registry", form="registry/image", auth=None,
+         pattern=rf"(?!(?:[a-z0-9-]+\.)?docker\.io/){_REGISTRY}/{_IMAGE}(?:/{_IMAGE})*"),
     _row("k8s", "https://registry.k8s.io", "oci", "kube-apiserver", "Kubernetes registry"),
     _row("kde-gitlab", "https://invent.kde.org", "gitlab", "graphics/krita", "KDE Invent"),
     _row("maven", "https://repo1.maven.org/maven2", "maven", "com.google.guava:guava", "Maven Central",
          page="https://central.sonatype.com/artifact/{path}/versions",
          release_page="https://central.sonatype.com/artifact/{path}/{version}", pasted=(
              rf"(?:central\.sonatype\.com|mvnrepository\.com|search\.maven\.org)/artifact/{_PARTS}{_REST}",)),
-    _row("npm", "https://api.deps.dev", _NPM, "@angular/core",
-         pasted=(rf"(?:[\w-]+\.)?npmjs\.\w+/package/{_SCOPED}",)),
+    _row("npm", "https://api.deps.dev", "depsdev", "@angular/core", form=DIALECTS["npm"].form,
+         pattern=_PACKAGE, versions=SEMVER, pasted=(rf"(?:[\w-]+\.)?npmjs\.\w+/package/{_SCOPED}",)),
     _row("nuget", "https://api.nuget.org", "nuget", "Newtonsoft.Json", "NuGet",
          page="https://www.nuget.org/packages/{name}", release_page="{page}/{version}",
          pasted=(rf"nuget\.org/packages/{_PART}{_REST}",)),
@@ -6252,7 +6178,8 @@ PROVIDERS = {row.id: row for row in (
          page="https://packagist.org/packages/{name}", release_page="{page}#{version}",
          pasted=(rf"packagist\.org/packages/{_PARTS}{_REST}",)),
     _row("pub", "https://pub.dev", "pub", "http", "pub.dev"),
-    _row("pypi", "https://api.deps.dev", _PYPI, "bottle", "PyPI",
+    _row("pypi", "https://api.deps.dev", "depsdev", "bottle", "PyPI",      # spelt as in the index itself
+         pattern=DIALECTS["simple"].pattern, normalise=pep503, versions=PEP440,
          pasted=(rf"(?:pypi\.\w+/(?:project|simple|p)|piwheels\.org/project)/{_PART}{_REST}",)),
     _row("quay", "https://quay.io", "quay", "prometheus/prometheus", "Quay"),
     _row("sourceforge", "https://sourceforge.net", "sourceforge", "sevenzip", "SourceForge", pasted=(
@@ -6275,7 +6202,7 @@ def _problem_of_row(id_: str, speaks: str, site: str) -> str:
     if speaks == "depsdev" and id_ not in _DEPSDEV_SYSTEMS:
         return f"deps.dev has no registry {id_!r}; expected one of: {', '.join(sorted(_DEPSDEV_SYSTEMS))}"
     if speaks == "json":
-        unknown = [name for name in _fields_of(fragment) if name not in ("", *_FIELDS)]
+        unknown = [name for name in re.findall("(?:^|&)([^&=]+)", fragment) if name not in _FIELDS]
         return f"behind # stand {', '.join(_FIELDS)}, not {', '.join(unknown)}" if unknown else ""
     other = {"page": "header:NAME", "feed": "nothing"}.get(speaks)
     is_read = "{version}" in fragment or fragment.startswith("header:") or speaks == "feed" and not fragment
@@ -6305,9 +6232,8 @@ _OSV_ECOSYSTEMS = {"pypi": "PyPI", "npm": "npm", "yarn": "npm", "github-npm": "n
 def osv_package(provider: Provider, name: str) -> tuple[str, str] | None:
     """``(ecosystem, name)`` of a project there; of a forge's repository the ecosystem is "GIT", whose answers
     are not certain. None: OSV does not know such projects, whatever it would answer."""
-    built_in = PROVIDERS.get(provider.id)
-    if not built_in or built_in.site != provider.site:      # an operator's own server
-        return None
+    if provider.id not in PROVIDERS or provider.site != PROVIDERS[provider.id].site:
+        return None         # an operator's own server
     if provider.id in _OSV_ECOSYSTEMS:
         return _OSV_ECOSYSTEMS[provider.id], name
     return ("GIT", f"{provider.site.partition('://')[2]}/{name}") if provider.dialect.read in (
@@ -6323,6 +6249,30 @@ def product_of(provider: Provider, name: str, products: Mapping[str, str]) -> st
     types = [type_ for type_, id_ in PURL_TYPES.items() if id_ == provider.id]
     purls = [f"pkg:{type_}/{quote(name.replace(':', '/')).lower()}" for type_ in types]
     return next((found for purl in purls if (found := products.get(purl) or _PRODUCTS.get(purl))), "")
+
+# By dialect, where the picture of an owner is (at GitLab what says where), and the host that this leads to.
+PICTURES: Mapping[Callable[[ProjectRef], Exchange], Sequence[str]] = {
+    github: ("{site}/{name}.png?size=64", "avatars.githubusercontent.com"), forgejo: ("{site}/{name}.png",),
+    gitlab: ("{site}/api/v4/groups/{segment}?with_projects=false",)}
+RASTER_IMAGE = re.compile(rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|"
+                          rb"(?P<webp>RIFF.{4}WEBP)", re.DOTALL)        # each called like its media type
+
+def picture_of(provider: Provider, owner: str, ask: Callable[[Request], Answer]) -> bytes:
+    """The picture of an owner, from the provider's own hosts and without its token; b"" if there is no small
+    raster image. Raises ProviderError."""
+    read, here = provider.dialect.read, urlsplit(provider.site)
+    template, *hosts = PICTURES[read]
+    request = Request(
+        _filled(template, owner, site=provider.site), accept_statuses=range(300, 500), may_be_cut=True,
+        max_response_bytes=2 * PICTURE_LIMIT, hosts=(here.netloc.lower(), *hosts))
+    answer = ask(request)
+    with contextlib.suppress(*_UNREADABLE):
+        if read is gitlab:      # https://docs.gitlab.com/api/groups/#retrieve-a-group
+            url = urljoin(request.url, answer.json()["avatar_url"] + "?width=64")
+            answer = ask(dataclasses.replace(request, url=url)) if urlsplit(url)[:2] == here[:2] else answer
+        if answer.status == 200 and len(answer.body) <= PICTURE_LIMIT and RASTER_IMAGE.match(answer.body):
+            return bytes(answer.body)
+    return b""
 
 def unknown_provider(id_: str) -> str:
     """The error of a project whose provider this process does not know, though another may."""
@@ -6350,7 +6300,7 @@ def _pasted_at(provider: Provider, address: str) -> str | None:
     """The name of the project that a page's address, without scheme and query, is about: at its server, or
     at that of the built-in provider whose id it has, as of a mirror."""
     below = []
-    for site in {provider.site, PROVIDERS.get(provider.id, provider).site}:
+    for site in {provider.site, PROVIDERS.get(provider.id, provider).site} - {""}:
         host, slash, path = site.partition("://")[2].partition("/")
         place = re.escape(f"{host.lower().removeprefix('www.')}{slash}{path}")
         below += [f"{place}/{pattern}" for pattern in provider.dialect.pasted]
@@ -6466,6 +6416,8 @@ def project_at(providers: Mapping[str, Provider], id_: str | None, text: str,
         if not found:
             likely = ", ".join(provider.id for provider in likely_providers(providers, text))
             hint = f"may be a project of {likely}" if likely else "is not an address that is known here"
+            if is_typed and likely:
+                raise Invalid(Problem("provider", f"is required: {text[:NAME_LIMIT]!r} {hint}"))
             raise Invalid(Problem(
                 "provider", "is required, unless the project name is the address of a project's page, such "
                 f"as https://github.com/bottlepy/bottle, or a purl; {text[:NAME_LIMIT]!r} {hint}"))
@@ -6525,8 +6477,8 @@ def clean_note(provider: Provider, name: str, version: str, note: Note) -> Note:
     url = note.url[:2000] if isinstance(note.url, str) and re.fullmatch(
         r"https?://[^\0\s\"'<>\ud800-\udfff]+", note.url) else ""
     title, message = (UNSTORABLE.sub("\ufffd", text) for text in (note.title, note.message))
-    message = absolute_links(message, url or page_of(provider, name, version))
-    return Note(title, harmless_links(message)[:NOTE_LIMIT], url, note.original)
+    message = safe_links(message, url or page_of(provider, name, version))
+    return Note(title, message[:NOTE_LIMIT], url, note.original)
 
 def clean_releases(provider: Provider, name: str, releases: Iterable[Release]) -> list[Release]:
     """The releases that can be stored, each version once, newest first, with the dialect's prereleases."""
@@ -6703,8 +6655,7 @@ _NO_VERSION = "not a version; perhaps a placeholder"
 _NO_TAG = "its tag is not named here"
 Reader = Callable[[str, Mapping[str, str]], Iterable["Pin"]]
 
-@dataclasses.dataclass(frozen=True)
-class Pin:
+class Pin(Value):
     """A project that a file pins. ``reason``: why it has no provider, or no version, in plain words. Whatever
     a stranger wrote, its texts can be stored and shown, and a placeholder is no version."""
     name: str                   # as its provider spells it; an image without tag; an address; a purl
@@ -6799,8 +6750,8 @@ def _pin_of_version(version: str) -> dict[str, Any]:
     return {"reason": "a branch, not a version"} if is_branch else {"version": version}
 
 # https://pkg.go.dev/github.com/distribution/reference  Forges without a registry are none.
-_IMAGE_NAME = re.compile(r"(?!(?:github\.com|gitlab\.com|bitbucket\.org)/)(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?"
-                         r"[a-z0-9][a-z0-9._-]*(?:/[a-z0-9][a-z0-9._-]*)*")
+_IMAGE_PARTS = re.compile(r"((?!(?:github\.com|gitlab\.com|bitbucket\.org)/)(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?"
+                          r"[a-z0-9][a-z0-9._-]*(?:/[a-z0-9][a-z0-9._-]*)*)(?::(?! )([^/@:]*))?(?:@([^/]*))?")
 _IMAGE_REST = re.compile(r"(?:\w[\w.-]{0,127})?(?:@\w+:[0-9a-f]{32,})?", re.ASCII)
 _BUILT_HERE = "built here"
 # A version of a repository: a tag, or what a comment behind a commit calls it.
@@ -6811,13 +6762,11 @@ _A_COMMIT = "a branch or a commit, not a version"
 def _image_pin(text: str, env: Mapping[str, str], service: str = "") -> Pin:
     """What an image's reference pins, with the variables in it."""
     filled, unset = _with_variables(text, env)
-    reference, _, digest = filled.strip().partition("@")
-    name, colon, tag = reference.rpartition(":")
-    if not colon or "/" in tag:
-        name, tag = reference, ""
     reason = f"the variable {unset} is not set, so the version is unknown" if unset else ""
-    if not _IMAGE_NAME.fullmatch(name) or tag[:1] == " " or "/" in digest:
+    parts = _IMAGE_PARTS.fullmatch(filled.strip())
+    if not parts:
         return Pin(text, service=service, reason=reason or "not an image's name")
+    name, tag, digest = (one or "" for one in parts.groups())
     is_unfit = _PLACEHOLDER.search(tag) or not _IMAGE_REST.fullmatch(tag + (digest and f"@{digest}"))
     if is_unfit and not unset:
         return Pin(name, service=service, reason=_NO_VERSION)
@@ -6896,29 +6845,29 @@ def _yaml_lines(text: str) -> Iterator[tuple[int, str | None, str]]:
     def brackets(content: str) -> int:      # left open
         bare = re.sub(r"\s#.*", "", _QUOTED.sub("", content))
         return sum(map(bare.count, "{[")) - sum(map(bare.count, "]}"))
-    found: list[tuple[int, str | None, str]] = [(-1, None, "")]     # of a line, the last one's value in parts
-    at, parts, is_open, left_open = -1, [""], False, 0
+    found: list[tuple[int, str | None, list[str]]] = [(-1, None, [""])]     # of a line; the last may go on
+    is_open, left_open = False, 0
     for line in itertools.chain(_lines(text), ["---"]):
-        content, is_start = line.lstrip(" \t"), line[:4].rstrip() == "---"
-        indent = len(line) - len(content)
-        goes_on = not is_start and (left_open > 0 or indent > at and (is_open or not parts[0]))
+        content, is_start, (depth, _, parts) = line.lstrip(" \t"), line[:4].rstrip() == "---", found[-1]
+        is_deeper = len(line) - len(content) > depth // 2
+        goes_on = not is_start and (left_open > 0 or is_deeper and (is_open or not parts[0]))
         is_new = is_start or content[:2] in ("- ", "-") or _YAML_PAIR.match(content)
         if goes_on and (left_open > 0 or is_open) or not is_new:
             parts += [content] if goes_on else []
             left_open += brackets(content) if goes_on and (left_open > 0 or _FLOW.match(content)) else 0
             continue
-        yield from (*found[:-1], (*found[-1][:2], "\n".join(parts).strip()))
-        found, content = ([(-1, None, content[3:])], "") if is_start else ([], content)
+        yield from ((depth, key, "\n".join(parts).strip()) for depth, key, parts in found)
+        found, content = ([(-1, None, [content[3:]])], "") if is_start else ([], content)
         while content[:2] in ("- ", "-"):
             marks = re.findall(r"^-\s*((?:[&!]\S*\s+)*+)", content)[0]
-            found.append((2 * (len(line) - len(content)) + 1, None, marks))
+            found.append((2 * (len(line) - len(content)) + 1, None, [marks]))
             content = content[1:].lstrip()[len(marks):]
         if pair := _YAML_PAIR.match(content):
-            found.append((2 * (len(line) - len(content)), _scalar(pair[1]), pair[2] or ""))
-        elif content:
-            found[-1] = (*found[-1][:2], found[-1][2] + content)
-        at, parts = found[-1][0] // 2, [found[-1][2]]
-        is_open, left_open = bool(_OPEN.match(parts[0])), brackets(parts[0]) if _FLOW.match(parts[0]) else 0
+            found.append((2 * (len(line) - len(content)), _scalar(pair[1]), [pair[2] or ""]))
+        else:
+            found[-1][2][0] += content
+        value = found[-1][2][0]
+        is_open, left_open = bool(_OPEN.match(value)), brackets(value) if _FLOW.match(value) else 0
 
 def _documents(text: str) -> list[Any]:
     """The documents of a YAML text: maps, lists and texts; null is "". What an alias names is shared, not
@@ -7058,7 +7007,7 @@ def _is_of_diun(items: Any) -> bool:
     has_version = re.compile(r":[^:]*(?:[0-9]|latest|stable|alpine)|@|^[^/.]*\.[^/]*/").search
     return isinstance(items, list) and all(
         isinstance(one, dict) and one.keys() <= keys and not pick(str, one, "platform")
-        and not pick(str, one, "metadata") and _IMAGE_NAME.match(pick(str, one, "name"))
+        and not pick(str, one, "metadata") and _IMAGE_PARTS.match(pick(str, one, "name"))
         for one in items) and any(one.keys() > {"name"} or has_version(one["name"]) for one in items)
 
 def _yaml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7119,7 +7068,7 @@ def _pnpm(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
                     match[1], match[2]) in direct or f"{match[1]}@{match[2]}" in aliases)
 
 _STAGE = re.compile(r"FROM\s+(?:--\S+\s+)*[\"']?([^\s\"']+)[\"']?(?:\s+AS\s+(\S+))?", re.IGNORECASE)
-_COPIED = re.compile(r"(?:COPY|ADD)\s.*?--from=(\S+)|RUN(?:\s+--\S+)*?\s+--mount=(?:\S*?,)?from=([^\s,]+)",
+_COPIED = re.compile(r"(?:(?:COPY|ADD)\s.*?--from=|RUN(?:\s+--\S+)*?\s+--mount=(?:\S*?,)?from=)([^\s,]+)",
                      re.IGNORECASE)
 
 def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
@@ -7133,9 +7082,8 @@ def _dockerfile(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
                 yield _image_pin(stage[1], arguments, stage[2] or "")
             stages.add((stage[2] or "").lower())
         elif copied := _COPIED.match(line):
-            image = copied[1] or copied[2]
-            if image.lower() not in stages and not image.isdigit():
-                yield _image_pin(image, arguments)
+            if copied[1].lower() not in stages and not copied[1].isdigit():
+                yield _image_pin(copied[1], arguments)
         elif re.match(r"ARG\s", line, re.IGNORECASE) and len(stages) == 1:
             for name, value in re.findall(r"""\b([A-Za-z_]\w*)=("[^"]*"|'[^']*'|\S*)""", line):
                 arguments[name] = _with_variables(value.strip("\"'"), arguments)[0]
@@ -7291,8 +7239,7 @@ def _opml(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     for address, names in found.items():
         is_of_releases = re.match(r"(?>https?://[^?#]+?/(?:releases|tags|commits)(?=[/.?]))[^?#]*"
                                   r"(?:\.(?:atom|rss)|\?format=atom)", address)
-        tags = list(filter(None, dict.fromkeys(names)))
-        yield Pin(address, service=names[0], options={"tags": tags} if tags else {},
+        yield Pin(address, service=names[0], options=drop_empty(tags=[*filter(None, dict.fromkeys(names))]),
                   reason="" if is_of_releases else "no feed of releases")
 
 _NPM_KINDS = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
@@ -7372,8 +7319,8 @@ def _changedetection(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     tags = {id_: pick(str, tag, "title") for id_, tag in pick(
         dict, document, "settings", "application", "tags").items()}
     for watch in (pick(dict, document, "watching") or pick(dict, document)).values():
-        names = [tags[one] for one in pick(list, watch, "tags") if isinstance(one, str) and tags.get(one)]
-        yield Pin(pick(str, watch, "url"), options={"tags": names} if names else {})
+        yield Pin(pick(str, watch, "url"), options=drop_empty(tags=[
+            tags[one] for one in pick(list, watch, "tags") if isinstance(one, str) and tags.get(one)]))
 
 def _sbom(text: str, env: Mapping[str, str]) -> Iterator[Pin]:
     """https://cyclonedx.org/docs/1.6/json/ or https://spdx.github.io/spdx-spec/v2.3/, also in an attestation.
@@ -7896,9 +7843,9 @@ def doubtful_version(mine: str, newer: Sequence[str], releases: Mapping[str, Rel
                default="", key=lambda version: (len({*own.variant} & {*doubtful[version].variant}),
                                                 releases[version].date or "", rules.order(version)))
 
-def is_history_rewritten(known: Mapping[str, Release], updated: Sequence[Release]) -> bool:
+def is_history_rewritten(known: Mapping[str, Release], news: Sequence[Release]) -> bool:
     """Whether so many known versions changed at once that it is one event, not many updates."""
-    return len(updated) > max(NEWS_LIMIT, len(known) / 2)
+    return sum(one.is_updated for one in news) > max(NEWS_LIMIT, len(known) / 2)
 
 def _known_as(one: Installation, releases: Mapping[str, Release], rules: VersionRules) -> str:
     """The version of a tag without one, or "": the most exact one with its digest, else by its label."""
@@ -7973,8 +7920,7 @@ def replace_at_places(installed: Iterable[Installation],
     places = {one.place for one in said}
     return *(one for one in installed if one.place not in places), *said
 
-@dataclasses.dataclass(frozen=True)
-class ReleaseRange:
+class ReleaseRange(Value):
     """The releases of a project after a version, up to another, newest first."""
     since: str
     until: str
@@ -8349,15 +8295,16 @@ def gap_of(listing: Listing, known: Mapping[str, Release], provider: Provider, t
     return (f"all {count} releases that {provider.title} lists are new, so some may be missing; "
             f"a shorter poll interval{helps} helps")
 
-def release_events(subscriber: Subscriber, news: Sequence[Release], rewritten: Sequence[Release],
-                   provider: Provider, now: float, settings: Settings, gap: str = "") -> list[Event]:
+def release_events(subscriber: Subscriber, news: Sequence[Release], provider: Provider, now: float,
+                   settings: Settings, gap: str = "", is_rewritten: bool = False) -> list[Event]:
     """The events of one check for a project: the judged news that it does not exclude. The newest
     ``NEWS_LIMIT`` one by one, the others in a summary (``WEBHOOK_LIMIT`` for webhooks), as are tags rebuilt
-    together. ``rewritten``: of a rewritten history, one notice, for no webhook. ``gap``: as of ``gap_of``."""
+    together. Of a rewritten history one notice, for no webhook, of all updates. ``gap``: as of ``gap_of``."""
     project = subscriber.project
-    wanted = [release for release in news if not is_excluded(project, release)
-              and (release.cve or not project.is_snoozed(now))]
-    changed = sum(not is_excluded(project, release) for release in rewritten)
+    wanted = [one for one in news if not is_excluded(project, one)]
+    changed = sum(one.is_updated for one in wanted) if is_rewritten else 0
+    wanted = [one for one in wanted if not (changed and one.is_updated)
+              and (one.cve or not project.is_snoozed(now))]
     def single(release: Release, are_webhooks: bool | None = None) -> Event:
         rules = provider.dialect.versions.of(project.name, project.version_answers)
         mine = tuple(one for one in project.installed if one.may_follow == release.version
@@ -8437,9 +8384,8 @@ def advice_event(subscriber: Subscriber, lines: Sequence[str], flaws: Mapping[st
         heading = f"{project.name} {', '.join(dict.fromkeys(flaws.values()))}: {known}"
     about = Release("", None, cve=tuple(flaws)) if flaws else None
     body = notice_body(subscriber, timestamp(now), heading=heading, lines=lines, cve=list(flaws)[:CVE_LIMIT])
-    url = f"{settings.base_url}/projects/{project.id}" if settings.base_url else ""
     # Together with those of other projects, of which there are many after a first scan.
-    return Event(project.id, body, url, tuple(
+    return Event(project.id, body, "", tuple(
         dataclasses.replace(one, is_digested=True, due_at=max(one.due_at, now + MINUTE))
         for one in recipients_of(subscriber, about, now, settings, are_webhooks=False)), "summary")
 
@@ -8502,7 +8448,8 @@ HOST_LIMITS.update(dict.fromkeys(
     HostLimit(10, 5.0)))
 
 _FAULT_LIMIT = 10           # requests that fail, after which no further record or product is asked for
-_JUDGING, _ADVISING = Job("judging", "", ""), Job("advising", "", "")        # one at a time
+# One at a time.
+_JUDGING, _ADVISING, _PICTURING = (Job(id_, "", "") for id_ in ("judging", "advising", "picturing"))
 
 class Advisor:
     """Finds out which versions that run are known to be vulnerable, or near their end of life."""
@@ -8712,8 +8659,12 @@ class Tracker(Worker):
         self.fetcher, self.helper, self.on_turn = fetcher, helper, on_turn
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []
         self._advisor = Advisor(store, fetcher, clock)
-        self._tended_at, self._advised_at = -math.inf, time.monotonic()     # on the monotonic clock
+        self._upkeep = Pace(1, LEASE / 3)                       # these are on the monotonic clock
+        self._rounds = {_ADVISING: Pace(1, 10 * MINUTE), _PICTURING: Pace(1, MINUTE)}
+        for pace in self._rounds.values():      # not at the start, so that a person can see who will be asked
+            pace.take(time.monotonic())
         self._notes = ImageNotes(self)
+        store.database.has_to_compare.set()
         self.configure(settings, providers)
 
     def configure(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -8726,36 +8677,35 @@ class Tracker(Worker):
             id_: limit.every for id_, host in self._hosts.items()
             if (limit := HOST_LIMITS.get(host)) and limit.every > settings.poll_interval}
 
-    def start(self) -> None:
-        self.store.database.has_tracker = True
-        super().start()
-        self.store.database.has_to_compare.set()
-
-    def stop(self) -> None:
-        self.store.database.has_tracker = False
-        super().stop()
-
     def _turn(self) -> float:
         self.on_turn()
-        now = time.monotonic()
-        if now - self._tended_at >= LEASE / 3:
+        if not self._upkeep.take(time.monotonic()):
             self.record_abandoned()
             self.store.sources.bring_forward(
                 self._clock(), self._settings.poll_interval, self._long_intervals)
-            self._tended_at = now
         self._hand_out()
         if self.store.database.has_to_compare.is_set() and _JUDGING not in self._busy:
             self._submit(_JUDGING, lambda _: self._apply_pending_rules(), None)
-        # Not at the start, so that a person can see in Settings who will be asked. Most rounds ask nobody.
-        is_due = now - self._advised_at >= 10 * MINUTE
-        if is_due and _ADVISING not in self._busy and _JUDGING not in self._busy:
-            self._advised_at = now
-            self._submit(_ADVISING, lambda _: self.advise(), None)
+        for job, do in (_ADVISING, self.advise), (_PICTURING, self.fetch_pictures):
+            is_free = {job, _JUDGING}.isdisjoint(self._busy)
+            if is_free and not self._rounds[job].take(time.monotonic()):        # most rounds ask nobody
+                self._submit(job, lambda do: do(), do)
         return self._idle_seconds
 
     def advise(self) -> None:
         with logged("what is vulnerable"):
             self._advisor.advise(self._settings, self._providers)
+
+    @logged("pictures")
+    def fetch_pictures(self) -> None:
+        """Fetch a few pictures of owners that are due."""
+        wanted = [id_ for id_, one in self._providers.items() if one.dialect.read in PICTURES]
+        is_on, documents = self._settings.pictures == "on", self.store.documents
+        for name in documents.claim_pictures(wanted, self._clock()) if is_on else ():
+            with logged(name):
+                _, id_, owner = name.split(" ")
+                image = picture_of(self._providers[id_], owner, self._advisor._ask)
+                documents.put(name, hashlib.sha256(image).hexdigest()[:10] if image else "", image.hex())
 
     def record_abandoned(self) -> None:
         """Record the checks that did not end, as their process did in their midst."""
@@ -8862,7 +8812,8 @@ class Tracker(Worker):
         read_known = functools.cache(lambda: self.store.releases.known(source.id))
         token = provider_token(self._settings, provider)
         kept = self._kept.pop(source.id, {})
-        installed = self.store.projects.versions_installed(source.id) if provider.dialect.has_images else ()
+        installed = {one.version for project in self.store.projects.with_rules(source.id)
+                     for one in project.installed} - {""} if provider.dialect.has_images else ()
         # That of a forge's releases says nothing about its tags, so once a day it is ignored.
         is_old = (source.succeeded_at or 0.0) // DAY != self._clock() // DAY
         is_new = provider.dialect.has_images and (      # nobody could look for its notes
@@ -8909,20 +8860,16 @@ class Tracker(Worker):
         """``(what of the news is none of a rewritten history, the events for the projects)``."""
         if source.succeeded_at is None:         # what was released before the first check is history
             return [], []
-        events, rewritten = list[Event](), [release for release in news if release.is_updated]
-        if provider.dialect.has_images or not is_history_rewritten(known, rewritten):
-            rewritten = []
-        else:
-            log.info("source %s/%s: history rewritten, %d versions changed", source.provider, source.name,
-                     len(rewritten))
-            news = [release for release in news if not release.is_updated]
-        for subscriber in self.store.projects.subscribers(source.id) if news or rewritten else ():
+        events = list[Event]()
+        is_rewritten = not provider.dialect.has_images and is_history_rewritten(known, news)
+        if is_rewritten:
+            log.info("source %s/%s: history rewritten", source.provider, source.name)
+        for subscriber in self.store.projects.subscribers(source.id) if news else ():
             own = verdicts.get(subscriber.project.id, RuleResult(subscriber.project))
             subscriber = dataclasses.replace(subscriber, project=own.project)
-            events += release_events(
-                subscriber, with_exclusions(news, own), with_exclusions(rewritten, own), provider,
-                self._clock(), self._settings, gap)
-        return news, events
+            events += release_events(subscriber, with_exclusions(news, own), provider, self._clock(),
+                                     self._settings, gap, is_rewritten)
+        return [one for one in news if not (is_rewritten and one.is_updated)], events
 
     def _listed(self, provider: Provider, token: str | None,
                 read: Callable[[str | None], Listing | None]) -> Listing | None:
@@ -9001,8 +8948,7 @@ class Tracker(Worker):
 # read; templates, digests and redaction. Pure: no thread, no clock, no network. A webhook is signed as the
 # contract says, and as https://github.com/standard-webhooks/standard-webhooks/blob/main/spec says.
 
-@dataclasses.dataclass(frozen=True)
-class Item:
+class Item(Value):
     """What a message says about one event, as plain text; each kind escapes it by its own rules."""
     provider: str
     project: str
@@ -9010,7 +8956,7 @@ class Item:
     short_marks: tuple[str, ...]    # "security fix", "pre-release"; for titles
     marks: Line                     # the same at length
     lines: Sequence[Line]           # the release's title and note, or what is wrong
-    links: Mapping[str, str]        # addresses by their names: the release's, then the project's page
+    links: dict[str, str]           # addresses by their names: the release's, then the project's page
     time: str                       # RFC 3339
     is_security: bool
     is_report: bool = False         # its lines are a list, that is cut between two of them
@@ -9147,14 +9093,15 @@ def item_of(delivery: Delivery, base_url: str = "", is_alone: bool = True) -> It
                 {name: url for name, url in links.items() if url}, body["time"], bool(body.get("cve")),
                 is_report="heading" in body)
 
-@dataclasses.dataclass(frozen=True)
-class Message:
+class Message(Value):
     """What is sent at once: a delivery, or a digest of several."""
-    id: str
     batch: Sequence[Delivery]
     service: Settings
-    sender: str                     # of mail
     now: float
+
+    @property
+    def id(self) -> str:
+        return self.batch[0].digest_id or self.batch[0].id
 
     @functools.cached_property
     def items(self) -> list[Item]:
@@ -9190,37 +9137,33 @@ class Message:
 
     @property
     def link(self) -> str:
-        return self.service.base_url if self.is_digest else self.items[0].url
-
-def utf16_units(text: str) -> int:
-    return len(text) + sum(letter > "\uffff" for letter in text)
+        """What a push opens: the page of its only project here, or the release; of several projects all."""
+        pages = {next(reversed(item.links.values()), "") for item in self.items}
+        return pages.pop() if len(pages) == 1 else self.service.base_url
 
 def json_bytes(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
-def shortened(text: str, room: int, escape: Callable[[str], str] = str) -> str:
-    """As much of the text, escaped, as there is room for, cut at a space if possible, with an ellipsis."""
-    if len(text) <= room and len(escape(text)) <= room:
-        return escape(text)
-    lengths = range(1, min(len(text), max(room, 0)) + 1)
-    fitting = bisect.bisect_right(lengths, room - 1, key=lambda length: len(escape(text[:length])))
-    cut = text[:fitting]        # the longest beginning that fits
+def shortened(text: str, room: int) -> str:
+    """As much of the text as there is room for, cut at a space if possible, with an ellipsis."""
+    if len(text) <= room:
+        return text
+    cut = text[:max(room - 1, 0)]
     last_blank = max(cut.rfind(" "), cut.rfind("\n"))
-    if last_blank > fitting * 0.8:
+    if last_blank > len(cut) * 0.8:
         cut = cut[:last_blank]
-    return escape(cut.rstrip()) + "…" if cut.strip() else ""
+    return cut.rstrip() + "…" if cut.strip() else ""
 
 _PUSH_NOTE, _CHAT_NOTE, _MAIL_NOTE = 300, 700, 4000     # characters of a note that people see
 
-@dataclasses.dataclass(frozen=True)
-class Markup:
+class Markup(Value):
     """How a service writes text. ``escape`` and ``code`` make any text harmless; others get escaped text."""
     escape: Callable[[str], str] = str
     start: Callable[[str], str] = str                   # does so with what is markup where a line begins
     bold: Callable[[str], str] = str
     code: Callable[[str], str] | None = None            # None: as other text
     link: Callable[[str, str], str] | None = None       # None: only its text is shown
-    size: Callable[[str], int] = utf16_units
+    size: Callable[[str], int] = lambda text: len(text.encode("utf-16-le", "surrogatepass")) // 2
     line_end: str = "\n"
     bullet: str = "- "
     has_links: bool = True      # an item's; else those are shown elsewhere
@@ -9420,7 +9363,7 @@ def _slack(message: Message) -> Request:
     https://docs.slack.dev/reference/methods/chat.postMessage; 3,000 characters a section, 12,000 in all."""
     blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": block, "verbatim": True}}
               for block in blocks_of(message, _SLACK, 10_000, most=45, each=2900)]
-    content = {"text": shortened(message.title, 1000, _escape_entities), "unfurl_links": False,
+    content = {"text": _escape_entities(shortened(message.title, 500)), "unfurl_links": False,
                "unfurl_media": False, "blocks": blocks}
     settings = message.settings
     if settings["url"]:
@@ -9439,8 +9382,10 @@ def _telegram(message: Message) -> Request:
 
 def _discord(message: Message) -> Request:
     """https://docs.discord.com/developers/resources/webhook; ``wait``: answer when the message is stored."""
+    titles = (_DISCORD.escape(shortened(message.title, room)) for room in (250, 125))
     embed = drop_empty(
-        title=shortened(message.title, 250, _DISCORD.escape), url=message.link,
+        title=next(title for title in titles if len(title) <= 250),
+        url=message.link if message.is_digest else message.items[0].url,
         color=0xC0392B if message.is_security else 0x2E86C1,      # red, blue
         description=text_of(message, _DISCORD, 3900, has_title=True),
         timestamp="" if message.is_digest else message.items[0].time)
@@ -9605,17 +9550,25 @@ def _mail_parts(message: Message) -> tuple[str, str]:
             f'<ul style="margin:0;padding-left:20px">\n{items}\n</ul>'))
     base, destination = message.service.base_url, message.batch[0].destination
     about = f"Sent by releasetrack, as your destination {destination.name} is for these projects."
-    place, shown = _web_address(f"{base}/notifications/{destination.id}"), html.escape(about)
-    footer = f"{shown} {_html_link('Change or stop these mails', place)}" if place else shown
-    ends = f"{about} Change or stop these mails: {place}" if place else about
-    page = {"font": _MAIL_FONT, "content": "\n".join([*cards, others]), "footer": footer}
-    return "\n\n\n".join(filter(None, [*texts, rest])) + f"\n\n-- \n{ends}\n", _MAIL_PAGE % page
+    place = _web_address(f"{base}/notifications/{destination.id}")
+    runs = [Run(f"{about} "), Run("Change or stop these mails", href=place)]
+    ends = Line("", runs if place else [Run(about)])
+    page = {"font": _MAIL_FONT, "content": "\n".join([*cards, others]), "footer": _HTML.line(ends)}
+    return "\n\n\n".join(filter(None, [*texts, rest])) + f"\n\n-- \n{_PLAIN.line(ends)}\n", _MAIL_PAGE % page
+
+def sender_of(settings: Settings) -> str:
+    """The sender of mail, as far as the settings say it; otherwise this machine's name stands in."""
+    user = unquote(urlsplit(settings.smtp_url).username or "")
+    host = urlsplit(settings.base_url).hostname or ""
+    host = socket.gethostname() if not host or parse_address(host) else host
+    host = host if MAIL_ADDRESS.fullmatch(f"releasetrack@{host}") else "localhost"
+    return settings.mail_from or (user if MAIL_ADDRESS.fullmatch(user) else f"releasetrack@{host}")
 
 def _email(message: Message) -> Mail:
     """Text and HTML: RFC 5322, 2369 (List-Unsubscribe), 2919 (List-Id), 3834 (Auto-Submitted). The Message-ID
     stays, so that mail programs recognize a duplicate."""
     mail = email.message.EmailMessage(email.policy.SMTP.clone(cte_type="7bit"))
-    sender, base = message.sender, message.service.base_url
+    sender, base = sender_of(message.service), message.service.base_url
     domain = sender.partition("@")[2]
     recipient = message.settings["to"] or message.batch[0].account.email
     if not MAIL_ADDRESS.fullmatch(recipient):
@@ -9672,14 +9625,13 @@ def migrated_to(kind: str, answer: Answer) -> str:
 def wait_requested(answer: Answer, now: float) -> float:
     """Seconds that a receiver asks to wait: by header, or as Telegram, Discord and Matrix do."""
     found = _members(answer) | _members(answer, "parameters")       # those are Telegram's
-    waits = [retry_after_seconds(answer.headers.get("retry-after"), now) or 0.0]
+    waits = [retry_after_seconds(answer.headers.get("retry-after"), now)]
     for value, unit in ((found.get("retry_after"), 1), (found.get("retry_after_ms"), 1000)):
         if isinstance(value, (int, float)) and 0 < value < 10**12:
             waits.append(min(value / unit, DAY))
     return max(waits)
 
-@dataclasses.dataclass(frozen=True)
-class SettingField:
+class SettingField(Value):
     name: str
     about: str                                  # what it is, and where to find it
     read: Callable[[str], Any]                  # its value; raises ValueError, which says what it must be
@@ -9692,8 +9644,7 @@ class SettingField:
         words = self.name.replace("_", " ").capitalize()
         return re.sub(r"(?i)\b(?:url|id)\b", lambda word: word[0].upper(), words)
 
-@dataclasses.dataclass(frozen=True)
-class Kind:
+class Kind(Value):
     """A kind of destination: its settings, how a message is made for it, and which answers mean success."""
     title: str                                  # what people call it
     about: str
@@ -9845,12 +9796,6 @@ KINDS = Kinds({
             f"(?:{MAIL_ADDRESS.pattern})?", "a mail address, or nothing for the account's own"), ""),)),
 })
 
-def notification(batch: Sequence[Delivery], service: Settings, sender: str, now: float,
-                 kinds: Kinds = KINDS) -> Request | Mail:
-    """What is sent of deliveries that go out together: one, or those of a digest."""
-    message = Message(batch[0].digest_id or batch[0].id, batch, service, sender, now)
-    return kinds[batch[0].destination.kind].make(message)
-
 _ADDRESS = re.compile(r"(https?://)([^/?#]*@)?([^/?#]*)/?", re.IGNORECASE)
 
 def host_only(address: str) -> str:
@@ -9909,14 +9854,6 @@ def delivery_error(kind_id: str, answer: Answer, redact: Callable[[str], str],
 # that went. Those whose last attempt failed hold at most half of the pool. A claimed destination always ends
 # with recorded outcomes.
 
-def sender_of(settings: Settings) -> str:
-    """The sender of mail, as far as the settings say it; otherwise this machine's name stands in."""
-    user = unquote(urlsplit(settings.smtp_url).username or "")
-    host = urlsplit(settings.base_url).hostname or ""
-    host = socket.gethostname() if not host or parse_address(host) else host
-    host = host if MAIL_ADDRESS.fullmatch(f"releasetrack@{host}") else "localhost"
-    return settings.mail_from or (user if MAIL_ADDRESS.fullmatch(user) else f"releasetrack@{host}")
-
 class Courier(Worker):
     """Sends deliveries. ``post``, ``clock`` and ``jitter`` (in [0, 1)) are for tests to choose."""
     _WORKERS = 24
@@ -9929,13 +9866,13 @@ class Courier(Worker):
         super().__init__("courier", self._WORKERS, store, store.database.send_wakeup, 2.0, self._turn, clock,
                          jitter)
         self.post, self._kinds = post, kinds
-        self._maintained_at = -math.inf                 # on the monotonic clock
+        self._upkeep = Pace(1, MINUTE)                  # on the monotonic clock
         # By destination, when the next message may be sent to it, and when it was served last.
         self._free_at, self._served_at = Recent[str, float](10_000), Recent[str, float](10_000)
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        self._settings, self._sender = settings, sender_of(settings)
+        self._settings = settings
 
     def send_due(self) -> list[tuple[Delivery, Outcome]]:
         """Send what is due, without threads, until nothing is due; what was attempted and how it went."""
@@ -9960,14 +9897,12 @@ class Courier(Worker):
             return other.try_out(destination, account, body, url)
         now = self._clock()
         test = Delivery(make_id(), destination, account, body, url, "release", 0, now)
-        sent, answer, error = self._post([test], now)
-        return *transcript(redactor(destination, self._kinds), sent, answer), error
+        sent, answered, _, error = self._post([test], now)
+        return sent, answered, error
 
     def _turn(self) -> float:
-        now = time.monotonic()
-        if now - self._maintained_at >= MINUTE:
+        if not self._upkeep.take(time.monotonic()):
             self.store.maintain(self._clock())
-            self._maintained_at = now
             self._report()
         return self._hand_out()
 
@@ -10003,12 +9938,11 @@ class Courier(Worker):
         longest waiting first; seconds until more may be due."""
         due = self.store.outbox.due_destinations(self._clock(), self._kinds)
         pauses = {job.id: pause for job in due if (pause := self._pause(job.id))}
-        waiting = sorted((job for job in due if job.id not in pauses),
+        served = pauses.keys() | {job.id for job in self._busy}
+        waiting = sorted((job for job in due if job.id not in served),
                          key=lambda job: self._served_at.get(job.id, 0.0))
-        failing = schedule_jobs([job for job in waiting if job.is_failing],
-                                [job for job in self._busy if job.is_failing], self._WORKERS // 2, 1)
-        waiting = [job for job in waiting if not job.is_failing or job in failing]
-        for job in schedule_jobs(waiting, self._busy, self._WORKERS, 1):
+        most = (self._WORKERS + 1) // 2         # of those that fail, whose jobs have one host
+        for job in schedule_jobs(waiting, self._busy, self._WORKERS, most):
             self._served_at[job.id] = time.monotonic()
             self._submit(job, self._serve_alone, job.id)
         return min([self._idle_seconds, *pauses.values()])
@@ -10081,17 +10015,12 @@ class Courier(Worker):
     def _attempt(self, batch: Sequence[Delivery], now: float, age: float) -> Outcome:
         """How it went, for the first delivery; ``age``: since its first attempt. Secrets are masked."""
         first, began_at, sent, answer = batch[0], time.monotonic(), "", None
-        redact = redactor(first.destination, self._kinds)
         try:
-            request, answer, error = self._post(batch, now)
-            sent, _ = transcript(redact, request, None)
+            sent, _, answer, error = self._post(batch, now)
         except Invalid as problem:      # such as an account's mail address
             error = str(problem)
-        is_webhook, retry_after = first.destination.kind == "webhook", 0.0
-        status = address = text = None
-        if answer:
-            status, address, text = answer.status, answer.address, redact(answer.text())[:KIB]
-            retry_after = wait_requested(answer, now)
+        is_webhook = first.destination.kind == "webhook"
+        retry_after = wait_requested(answer, now) if answer else 0.0
         # A webhook's Retry-After counts for its delivery alone.
         patience = retry_after if error and not is_webhook else 0.0
         if wait := max(self._kinds[first.destination.kind].every, patience):
@@ -10101,28 +10030,31 @@ class Courier(Worker):
         due_at = now + wait
         if state == "pending" and not is_webhook and not any(one.body.get("cve") for one in batch):
             due_at = after_quiet_hours(due_at, first.account)
-        return Outcome(now, status, error and without_controls(error), time.monotonic() - began_at, address,
-                       text, first.id, state, due_at, sent)
+        return Outcome(
+            now, answer.status if answer else None, error and without_controls(error),
+            time.monotonic() - began_at, answer.address if answer else None,
+            redactor(first.destination, self._kinds)(answer.text())[:KIB] if answer else None, first.id,
+            state, due_at, sent)
 
-    def _post(self, batch: Sequence[Delivery],
-              now: float) -> tuple[Request | Mail, Answer | None, str | None]:
-        """``(what was sent, the answer if one came, what is wrong if anything is, secrets masked)``."""
-        destination = batch[0].destination
-        redact = redactor(destination, self._kinds)
-        request = notification(batch, self._settings, self._sender, now, self._kinds)
+    def _post(self, batch: Sequence[Delivery], now: float) -> tuple[str, str, Answer | None, str | None]:
+        """``transcript`` of it, the answer if one came, and what is wrong if anything is, secrets masked."""
+        destination, is_of_admin = batch[0].destination, batch[0].account.is_admin
+        redact, make = redactor(destination, self._kinds), self._kinds[destination.kind].make
+        request, answer = make(Message(batch, self._settings, now)), None
         try:
-            answer = self.post(request, batch[0].account.is_admin)
+            answer = self.post(request, is_of_admin)
             if chat := migrated_to(destination.kind, answer):
                 settings = {**destination.settings, "chat": chat}
                 if stored := self.store.destinations.get(destination.id):       # not one that is tried out
-                    self.store.destinations.update(dataclasses.replace(stored, settings=settings))
+                    self.store.destinations.save(dataclasses.replace(stored, settings=settings))
                 destination = dataclasses.replace(destination, settings=settings)
-                request = notification([dataclasses.replace(one, destination=destination) for one in batch],
-                                       self._settings, self._sender, now)
-                answer = self.post(request, batch[0].account.is_admin)
-        except Unreachable as error:
-            return request, None, redact(str(error))
-        return request, answer, delivery_error(destination.kind, answer, redact, self._kinds)
+                there = [dataclasses.replace(one, destination=destination) for one in batch]
+                request = make(Message(there, self._settings, now))
+                answer = self.post(request, is_of_admin)
+            error = delivery_error(destination.kind, answer, redact, self._kinds)
+        except Unreachable as failure:
+            answer, error = None, redact(str(failure))
+        return *transcript(redact, request, answer), answer, error
 
 # == forms =====================================================================
 # Reading and validating what the API, the pages and the command line are given. A problem is a field,
@@ -10240,16 +10172,9 @@ class Query(InputReader):
         self._describe(name, description="A flag: it counts by being there, whatever its value.")
         return name in self._given
 
-    def text(self, name: str, required: str = "") -> str | None:
-        """Its text; None if it is absent, blank or has a problem. ``required``: what it must be."""
-        self._describe(name, pattern=NOT_BLANK if required else STORABLE)
-        text = self._given.get(name, "")
-        if UNSTORABLE.search(text):
-            self.add_problem(name, "must be text without control characters")
-            return None
-        if required and not text.strip():
-            self.add_problem(name, f"is required: {required}")
-        return text.strip() or None
+    def text(self, name: str) -> str | None:
+        """Its text; None if it is absent, blank or has a problem."""
+        return (self.value(name, TEXT) or "").strip() or None
 
     def one_of(self, name: str, *choices: str) -> str:
         """One of the choices; the first when the parameter is absent."""
@@ -10304,19 +10229,20 @@ class Fields(InputReader):
     def installed(self, name: str, now: float) -> list[Installation] | None:
         """What is installed: ``INSTALLED_MEMBERS``, or the version alone; of a person's each place once."""
         text = {"type": ["string", "null"]}
-        entries = self._objects(name, INSTALLED_LIMIT, "version, place, digest, origin, label: strings",
-                                **dict.fromkeys(INSTALLED_MEMBERS, text))
-        found = dict[str, Installation]()
-        for field, version, place, digest, origin, label in entries or ():
-            with self.collecting():
-                version = read_label(version or "", field=field) if version or not digest else ""
-                one = Installation(read_place(place or "", field), version, digest or "", origin or "manual",
-                                   now, (label or "")[:NAME_LIMIT])
-                if one.origin not in ORIGINS or not re.fullmatch(r"(sha256:[0-9a-f]{64} ?){0,5}", one.digest):
-                    raise Invalid(Problem(field, "must have a digest such as sha256:..., and an origin of "
-                                                 f"{', '.join(ORIGINS)}"))
-                found[one.place if one.origin == "manual" else one.id] = one
-        return None if entries is None else list(found.values())
+        def read(field: str, version: str | None, place: str | None, digest: str | None, origin: str | None,
+                 label: str | None) -> Installation:
+            version = read_label(version or "", field=field) if version or not digest else ""
+            one = Installation(read_place(place or "", field), version, digest or "", origin or "manual",
+                               now, (label or "")[:NAME_LIMIT])
+            if one.origin not in ORIGINS or not re.fullmatch(r"(sha256:[0-9a-f]{64} ?){0,5}", one.digest):
+                raise Invalid(Problem(field, "must have a digest such as sha256:..., and an origin of "
+                                             f"{', '.join(ORIGINS)}"))
+            return one
+        found = self._objects(
+            name, INSTALLED_LIMIT, "version, place, digest, origin, label: strings", read,
+            **dict.fromkeys(INSTALLED_MEMBERS, text) | {"origin": text | {"enum": [*ORIGINS, "", None]}})
+        places = {one.place if one.origin == "manual" else one.id: one for one in found or ()}
+        return None if found is None else list(places.values())
 
     def pins(self, name: str, read: Callable[[str, str], list[Pin]]) -> list[Pin]:
         """A list of what is installed, or all that a CycloneDX document names, as ``read`` reads a file."""
@@ -10343,22 +10269,20 @@ class Fields(InputReader):
 
     def answers(self, name: str, rules: VersionRules) -> tuple[tuple[str, bool], ...] | None:
         """A list of ``{version, follows}``: whether versions like one follow what is installed."""
-        entries = self._objects(
-            name, ANSWERS_LIMIT, "version, a string, and follows, a boolean",
+        def read(field: str, version: str, does: bool) -> tuple[str, bool]:
+            label = read_label(version, field=field)
+            if not rules.parts(version).numbers:
+                raise Invalid(Problem(field, f"must name a version; {version[:60]!r} has no number"))
+            return label, does
+        found = self._objects(
+            name, ANSWERS_LIMIT, "version, a string, and follows, a boolean", read,
             version={"type": "string", "minLength": 1, "maxLength": NAME_LIMIT}, follows={"type": "boolean"})
-        found = list[tuple[str, bool]]()
-        for field, version, does in entries or ():
-            with self.collecting():
-                found.append((read_label(version, field=field), does))
-                if not rules.parts(version).numbers:
-                    raise Invalid(Problem(field, f"must name a version; {version[:60]!r} has no number"))
-        return None if entries is None else with_answers(found, rules)
+        return None if found is None else with_answers(found, rules)
 
     def settings(self, name: str) -> list[tuple[str, str]]:
         """A list of ``{setting, value}``: texts for the settings of a destination."""
-        entries = self._objects(name, 1000, "setting and value, two strings",
-                                setting={"type": "string"}, value={"type": "string"})
-        return [(setting, text) for _, setting, text in entries or ()]
+        return self._objects(name, 1000, "setting and value, two strings", lambda _, *pair: pair,
+                             setting={"type": "string"}, value={"type": "string"}) or []
 
     def ids(self, name: str, what: str, known: Collection[str]) -> list[str] | None:
         """A list of ids, each once and each of something that there is."""
@@ -10371,27 +10295,27 @@ class Fields(InputReader):
     def rules(self, name: str) -> list[tuple[str, bool]] | None:
         """A list of ``{value, inverse}``: patterns, and whether each is inverse."""
         before = len(self.problems)
-        entries = self._objects(
-            name, 50, "value, a string, and inverse, true or false",
-            value={"type": "string", "minLength": 1, "maxLength": 500}, inverse={"type": ["boolean", "null"]})
-        for field, value, _ in entries or ():
+        def read(field: str, value: str, is_inverse: bool | None) -> tuple[str, bool]:
             if not 0 < len(value) <= 500 or UNSTORABLE.search(value):
-                self.add_problem(field, "must not be empty, and have at most 500 characters and no control "
-                                        "characters")
-            elif "[[:" in value:        # Python would silently read it as a set of letters
-                self.add_problem(field, "must not have POSIX classes such as [[:alpha:]], but [a-z], \\w or "
-                                        f"\\d: {value!r}")
-        length = sum(len(value) for _, value, _ in entries or ())
-        if length > PATTERNS_LIMIT:
+                raise Invalid(Problem(field, "must not be empty, and have at most 500 characters and no "
+                                             "control characters"))
+            if "[[:" in value:          # Python would silently read it as a set of letters
+                raise Invalid(Problem(field, "must not have POSIX classes such as [[:alpha:]], but [a-z], "
+                                             f"\\w or \\d: {value!r}"))
+            return value, bool(is_inverse)
+        found = self._objects(
+            name, 50, "value, a string, and inverse, true or false", read,
+            value={"type": "string", "minLength": 1, "maxLength": 500}, inverse={"type": ["boolean", "null"]})
+        if (length := sum(len(value) for value, _ in found or ())) > PATTERNS_LIMIT:
             self.add_problem(name, f"must have at most {PATTERNS_LIMIT:,} characters in all its patterns; "
                                    f"these have {length:,}")
-        if entries is None or len(self.problems) > before:
-            return None
-        return [(value, bool(inverse)) for _, value, inverse in entries]
+        return None if len(self.problems) > before else found
 
-    def _objects(self, name: str, at_most: int, shape: str, **members: Any) -> list[tuple[Any, ...]] | None:
-        """Field and members of each object in a list. ``members`` are their schemas, ``shape`` says these in
-        words. An object of another shape is a problem."""
+    def _objects(self, name: str, at_most: int, shape: str, read: Callable[..., Any],
+                 **members: Any) -> list[Any] | None:
+        """What ``read`` makes of each object in a list, from the field that it is and its members. These are
+        given with their schemas; ``shape`` says them in words. An object of another shape is a problem, and
+        so is one for which ``read`` raises Invalid."""
         types = {str: "string", bool: "boolean", type(None): "null"}
         entries = self._list(name, f"objects with {' and '.join(members)}", at_most, {
             "type": "object", "properties": members,
@@ -10400,10 +10324,10 @@ class Fields(InputReader):
         for at, entry in enumerate(entries or ()):
             values = [entry.get(member) for member in members] if isinstance(entry, dict) else [0]
             found_types = [types.get(type(value), "other") for value in values]
-            if all(one in schema["type"] for one, schema in zip(found_types, members.values())):
-                found.append((f"{name}[{at}]", *values))
-            else:
-                self.add_problem(f"{name}[{at}]", f"must be an object with {shape}")
+            with self.collecting():
+                if not all(one in schema["type"] for one, schema in zip(found_types, members.values())):
+                    raise Invalid(Problem(f"{name}[{at}]", f"must be an object with {shape}"))
+                found.append(read(f"{name}[{at}]", *values))
         return None if entries is None else found
 
     def _list(self, name: str, what: str, at_most: int, items: Mapping[str, Any]) -> list[Any] | None:
@@ -10456,6 +10380,8 @@ class Form:
         return {option.name: option.type.from_text(self.text(option.name, "no")) for option in options
                 if option.type.widget == "switch" or self.texts(option.name)}
 
+SCAN_OUTCOMES = ("tracked", "recorded", "added", "not tracked", "ignored", "unknown")
+
 @dataclasses.dataclass
 class ScanRow:
     """One thing that was found to be installed, and what became of it."""
@@ -10464,7 +10390,7 @@ class ScanRow:
     provider: Provider | None   # None: no provider has it
     name: str                   # there
     key: str
-    outcome: str                # "tracked", "recorded", "added", "not tracked", "ignored" or "unknown"
+    outcome: str                # one of SCAN_OUTCOMES
     reason: str                 # why it is not recorded, or has no version
 
     def as_json(self) -> dict[str, Any]:
@@ -10516,8 +10442,7 @@ def differing(project: Project, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name != "destinations"
             and comparable(name, value) != comparable(name, getattr(project, name))}
 
-@dataclasses.dataclass(frozen=True)
-class Inventory:
+class Inventory(Value):
     """Judges projects by their rules, and records what is installed. ``waiting``: as Context's."""
     store: Store
     judge: Callable[..., tuple[set[str], dict[int, str]]]     # of an account, patterns, versions, as Context
@@ -10571,11 +10496,11 @@ class Inventory:
         fields.check()
         return settings
 
-    def verdicts_for(self, project: Project) -> tuple[RuleResult, dict[int, str]]:
-        """``(what its rules say of its releases, what is wrong with its patterns by their place)``."""
+    def verdicts_for(self, project: Project) -> RuleResult:
+        """What its rules say of its releases."""
         releases = self.store.releases.known(project.source_id)
-        ruled_out, wrong = self.judge(project.account_id, project.exclude_version_regexp, releases)
-        return apply_rules(project, releases, self.rules_of(project), ruled_out), wrong
+        ruled_out, _ = self.judge(project.account_id, project.exclude_version_regexp, releases)
+        return apply_rules(project, releases, self.rules_of(project), ruled_out)
 
     def changes(self, project: Project, since: str | None, until: str | None,
                 number: int = 0) -> tuple[ReleaseRange, list[Release], int]:
@@ -10608,25 +10533,19 @@ class Inventory:
         """Have projects judged by what was just saved of them: by the tracker, which is waited for a little;
         where none runs in this process, here. What changes meanwhile, is judged by whoever changes it."""
         projects = self.store.projects
-        if self.store.database.has_tracker:
+        if "tracker" in self.store.database.workers:
             with self.waiting(account_id) as may_wait:
                 projects.await_verdicts(ids, FIRST_CHECK_WAIT if may_wait else 0.0)
             return
         with contextlib.suppress(TooMany):      # the next check compares it, too
             for project in projects.of_ids(account_id, [id_ for _, id_ in projects.with_pending_rules(ids)]):
-                projects.record_verdicts(self.verdicts_for(project)[0])
+                projects.record_verdicts(self.verdicts_for(project))
 
     def record(self, project: Project, said: Installation) -> None:
         """Record what a person says of a place. Raises Invalid where there are too many."""
         if len(replace_at_places(project.installed, [said])) > INSTALLED_LIMIT:
             raise Invalid(Problem("place", f"must be one of the {INSTALLED_LIMIT} that there may be"))
         self.change(project.account_id, [project.id], lambda now: replace_at_places(now.installed, [said]))
-
-    def doubt(self, project: Project, version: str) -> str:
-        """What to say where a person names a version that is none of the project's releases."""
-        known = self.store.releases.known(project.source_id)
-        other = compared(Installation("", version), known, self.rules_of(project)).known_as
-        return f" No release is called {version}." if known and not other and version not in known else ""
 
     def _track_found(self, account: Account, row: ScanRow, provider: Provider) -> str:
         """Add the project of a row, which says what is wrong with its options; its id. Raises Invalid."""
@@ -10780,23 +10699,22 @@ def read_settings(kind_id: str, given: Iterable[tuple[str, str]], brand: str = "
                   kinds: Kinds = KINDS) -> dict[str, Any]:
     """The settings of a destination from names and texts; those without a text have their defaults. Raises
     Invalid with every problem, under the name of its setting."""
-    kind, reader = kinds[kind_id], InputReader()
+    kind, reader, with_text = kinds[kind_id], InputReader(), set[str]()
     fields = {field.name: field for field in kind.fields}
-    settings: dict[str, Any] = {field.stored_as: {} for field in kind.fields if field.stored_as}
+    settings: dict[str, Any] = {field.stored_as or field.name: {} if field.stored_as else field.default or ""
+                                for field in kind.fields}
     for name, text in given:
         try:
             if name not in fields:
                 raise ValueError(f"is not a setting of {kind_id}; it has {', '.join(fields)}")
             if text:
+                with_text.add(name)
                 _add_setting(settings, fields[name], text, brand)
         except ValueError as error:
             reader.add_problem(name[:60], str(error))
-    wrong = {problem.field for problem in reader.problems}
     for field in kind.fields:
-        if not field.stored_as and field.name not in settings:
-            settings[field.name] = field.default or ""
-            if field.default is None and field.name not in wrong:
-                reader.add_problem(field.name, f"is required ({field.about})")
+        if field.default is None and field.name not in with_text:
+            reader.add_problem(field.name, f"is required ({field.about})")
     reader.check()
     if conflict := kind.problem(settings):
         raise Invalid(conflict)
@@ -10844,13 +10762,7 @@ def sample_event(account: Account) -> tuple[dict[str, Any], str]:
     release = Release("1.2.3", "2026-01-31T08:00:00Z", note=note)
     return event_body(Subscriber(project, account, (), ()), release), url
 
-def sample_destination(kind: str, row: Kind) -> Destination:
-    """A made-up one, as the API's lists show it."""
-    shown = row.shown({field.name: "example" for field in row.fields})
-    return Destination("mzxw6ytboi2dqnzxgezdgnbvgy", "", kind, "Releases", {"shown": shown}, "")
-
-@dataclasses.dataclass(frozen=True)
-class SettingState:
+class SettingState(Value):
     """A setting that the store may keep, and where its value comes from."""
     row: Setting
     texts: tuple[str, ...]      # one for each value; secrets are masked
@@ -10960,21 +10872,22 @@ class AnswerCache:
         self._size = 0
         self._valid_at = -1
 
-    def get(self, name: Hashable) -> tuple[Any, int]:
-        """``(value or None, revision)``. Call it before reading from the store what ``put`` shall keep."""
+    def get(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        """What is kept by this name, else what ``make`` reads from the store, which is kept unless that has
+        changed meanwhile, or it is None."""
         revision = self._revision()
         with self._lock:
             if revision > self._valid_at or self._size > self._LIMIT:
                 self._kept.clear()
                 self._size, self._valid_at = 0, revision
-            return self._kept.get(name), revision
-
-    def put(self, name: Hashable, value: bytes | tuple[Any, ...], revision: int) -> None:
-        """Keep what was read at ``revision``, unless that is over."""
+            if name in self._kept:
+                return self._kept[name]
+        value = make()
         with self._lock:
-            if revision == self._valid_at:
+            if revision == self._valid_at and value is not None:
                 self._kept[name] = value
                 self._size += len(value) + len(repr(name)) + 500
+        return value
 
 @dataclasses.dataclass
 class Context:
@@ -11005,13 +10918,10 @@ class Context:
         """Whether a request of the account may wait for another server in the block."""
         return self.waits.slot(account_id, self.settings.quota_of("lookups"))
 
-    @contextlib.contextmanager
-    def turn(self, name: str, at_once: int = sys.maxsize) -> Iterator[None]:
+    def turn(self, name: str, at_once: int = sys.maxsize) -> contextlib.AbstractContextManager[bool]:
         """Wait for another server, or work long, in the block. Raises TooMany, also if ``at_once`` do."""
-        with self.waits.slot(name, min(at_once, self.settings.quota_of("lookups"))) as may_wait:
-            if not may_wait:
-                raise TooMany(1, "Other work of this account is under way. Try again when it is done.")
-            yield
+        return self.waits.slot(name, min(at_once, self.settings.quota_of("lookups")),
+                               "Other work of this account is under way. Try again when it is done.")
 
     @property
     def inventory(self) -> Inventory:
@@ -11036,8 +10946,7 @@ def or_404(value: V | None) -> V:
         raise NotFound
     return value
 
-@dataclasses.dataclass(frozen=True)
-class Call:
+class Call(Value):
     """What an account asks for: by HTTP, or in this process with what is GIVEN in the environ."""
     context: Context
     account_id: str
@@ -11065,7 +10974,7 @@ class Call:
         return {tag.id: tag.name for tag in self.store.tags.of_account(self.account_id)}
 
 def read_project(call: Call, project: Project) -> dict[str, Any]:
-    """The project."""
+    """Read a project. With a provider's id as ``id``: as GET /v1/projects with that ``provider``."""
     provider = call.context.providers.get(project.provider)
     if provider is None:
         return project.as_json("") | {"source": project.health.as_json() | {
@@ -11083,7 +10992,7 @@ def first_that_fit(items: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
     return found
 
 def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
-    """A page of the account's projects, or of those at one provider; with ``q`` all that it finds, as many as
+    """List projects: a page of all, or of those at a ``provider``; with ``q`` all that it finds, as many as
     1 MiB holds, whatever the other parameters are. 400: a parameter has an invalid value."""
     query = call.query
     if text := query.text("q"):
@@ -11091,6 +11000,7 @@ def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
         return {"projects": first_that_fit(read_project(call, one) for one in found), "total_pages": 1}
     order = query.one_of("order", "updated", "added", "name")
     tag, page, is_reversed = query.text("tag"), query.page(), query.flag("reverse")
+    provider = provider or query.text("provider")
     if tag and not call.store.tags.get(call.account_id, tag):
         query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
     query.check()
@@ -11099,9 +11009,12 @@ def list_projects(call: Call, provider: str | None = None) -> dict[str, Any]:
             "total_pages": page_count(count, PAGE_SIZE)}
 
 def search_projects(call: Call) -> dict[str, Any]:
-    """The projects whose name contains ``q``, as many as 1 MiB holds. 400: no ``q``, unknown ``provider``."""
+    """Search projects by name: all that contain ``q``, as many as 1 MiB holds. 400: no ``q``, or an unknown
+    ``provider``."""
     query = call.query
-    text, provider = query.text("q", required="the text to search for") or "", query.text("provider")
+    text, provider = query.text("q") or "", query.text("provider")
+    if not text and not query.problems:
+        query.add_problem("q", "is required: the text to search for")
     if provider and provider not in call.context.providers:
         query.add_problem("provider", f"{provider[:60]!r} is unknown; GET /v1/providers lists all")
     query.check()
@@ -11142,7 +11055,7 @@ def track(call: Call, is_typed: bool = False) -> tuple[Project, Source, float]:
     return *call.context.inventory.add(call.account_id, provider, key, name, settings), since
 
 def add_project(call: Call) -> dict[str, Any]:
-    """The new project, by ``provider`` and ``name``, or by an address as the ``name``. 400: neither, one that
+    """Add a project: by ``provider`` and ``name``, or by an address as the ``name``. 400: neither, one that
     is malformed, tracked already, or unknown to the provider."""
     project, source, since = track(call)
     with call.context.waiting(call.account_id) as may_wait:     # else it is checked all the same
@@ -11150,7 +11063,7 @@ def add_project(call: Call) -> dict[str, Any]:
         return read_project(call, await_first_check(call.store, project, source, since, seconds))
 
 def update_project(call: Call, project: Project) -> dict[str, Any]:
-    """The project after the update; what is absent or null stays as it is. ``installed`` replaces what was
+    """Change a project; what is absent or null stays as it is. ``installed`` replaces what was
     set by hand, and all that was known of its places. ``version_answers``: whether a version, and those
     called like it, follow what is installed. ``notes_from``: the repository whose notes an image gets, or
     "none"; "" for the one that is found. 400: an invalid field."""
@@ -11165,7 +11078,7 @@ def update_project(call: Call, project: Project) -> dict[str, Any]:
 _OK = {"message": "OK", "code": 200}
 
 def remove_project(call: Call, project: Project) -> dict[str, Any]:
-    """OK; the project is gone."""
+    """Remove a project."""
     call.store.projects.remove(project.id)
     return _OK
 
@@ -11173,7 +11086,7 @@ def _release_json(project: Project, release: Release) -> dict[str, Any]:
     return release.as_json() | drop_empty(is_excluded=is_excluded(project, release))
 
 def list_releases(call: Call, project: Project) -> dict[str, Any]:
-    """A page of the project's releases, newest first. 400: an invalid ``page``."""
+    """List a project's releases: a page, newest first. 400: an invalid ``page``."""
     query = call.query
     page = query.page()
     query.check()
@@ -11181,7 +11094,8 @@ def list_releases(call: Call, project: Project) -> dict[str, Any]:
     return {"releases": [_release_json(project, release) for release in releases], "total_pages": total}
 
 def read_latest_release(call: Call, project: Project) -> dict[str, Any]:
-    """The newest release that is not excluded, a prerelease only where nothing final is newer. 404: none."""
+    """Read the newest release: not an excluded one, a prerelease only where nothing final is newer. 404:
+    none."""
     latest = or_404(call.store.releases.newest_wanted(project))
     order = call.context.inventory.rules_of(project).order
     prerelease = call.store.releases.newest_wanted(project, latest.date or "")
@@ -11195,36 +11109,41 @@ def _tag_name(call: Call) -> str:
     return name
 
 def add_tag(call: Call) -> dict[str, Any]:
-    """The new tag. 400: no name, or one that the account already has."""
+    """Add a tag. 400: no name, or one that the account already has."""
     return call.store.tags.add(call.account_id, _tag_name(call)).as_json()
 
 def remove_tag(call: Call, tag_id: str) -> dict[str, Any]:
-    """OK; the tag is gone, and no project has it. 404: no such tag."""
+    """Remove a tag; no project has it then. 404: no such tag."""
     or_404(call.store.tags.remove(call.account_id, tag_id) or None)
     return _OK
 
+def read_updates(call: Call, projects: Iterable[Project], place: str | None) -> list[dict[str, Any]]:
+    """Projects with their states, at the place if there is one."""
+    now = call.store.database.clock()
+    return [read_project(call, one) | {"state": (one if place is None else one.at(place)).state(now)}
+            for one in projects]
+
 def list_updates(call: Call) -> dict[str, Any]:
-    """A page of the projects of which something is installed that is behind, the most urgent first, then of
-    those that are unsure, of which a newer version may follow what is installed (``may_follow``); with
-    ``all`` also those that are up to date, skipped or snoozed; with ``vulnerable`` only those of which a
-    vulnerability is known. 400: an unknown ``tag``."""
+    """List updates: a page of the projects of which something is installed that is behind, the most urgent
+    first, then of those that are unsure, of which a newer version may follow what is installed
+    (``may_follow``); with ``all`` also those that are up to date, skipped or snoozed; with ``vulnerable``
+    only those of which a vulnerability is known. 400: an unknown ``tag``."""
     query, store = call.query, call.store
     place, tag, with_all, page = query.text("place"), query.text("tag"), query.flag("all"), query.page()
     if tag and not store.tags.get(call.account_id, tag):
         query.add_problem("tag", f"must be the id of a tag; there is no tag {tag[:60]!r}")
     query.check()
     least = VULNERABLE if query.flag("vulnerable") else 0
-    now, groups = store.database.clock(), store.projects.updates(call.account_id, place, tag, least=least)
+    groups = store.projects.updates(call.account_id, place, tag, least=least)
     ids = list(itertools.chain(*(groups.values() if with_all else [groups["behind"], groups["unsure"]])))
     found = store.projects.of_ids(call.account_id, ids[(page - 1) * PAGE_SIZE:page * PAGE_SIZE])
-    return {"updates": [read_project(call, one) | {"state": (one.at(place) if place else one).state(now)}
-                        for one in found], "total_pages": page_count(len(ids), PAGE_SIZE)}
+    return {"updates": read_updates(call, found, place), "total_pages": page_count(len(ids), PAGE_SIZE)}
 
 def list_newest(call: Call) -> dict[str, Any]:
-    """A page of the newest releases of all projects; ``q`` (words of names and notes), ``provider``, ``tag``,
+    """List the newest releases of all projects; ``q`` (words of names and notes), ``provider``, ``tag``,
     ``security`` and ``unread`` narrow it. 400: an invalid ``page``."""
-    query, page = call.query, call.query.page()
-    provider, tag, text = query.text("provider"), query.text("tag"), query.text("q")
+    query = call.query
+    provider, tag, text, page = query.text("provider"), query.text("tag"), query.text("q"), query.page()
     is_security, is_unread = query.flag("security"), query.flag("unread")
     query.check()
     found, has_more = call.store.releases.latest(
@@ -11234,22 +11153,21 @@ def list_newest(call: Call) -> dict[str, Any]:
                          for one in found], "has_more": has_more}
 
 def list_destinations(call: Call) -> dict[str, Any]:
-    """The account's destinations of all kinds, without secrets: whether each fails, and when it was last
-    delivered to."""
-    activity, tags = call.store.outbox.activity(call.account_id), call.tags
-    def row(one: Destination) -> dict[str, Any]:
+    """List the destinations of all kinds, without secrets: whether each fails, and when it was last delivered
+    to."""
+    activity, tags, rows = call.store.outbox.activity(call.account_id), call.tags, []
+    for one in call.store.destinations.of_account(call.account_id):
         delivered_at, waiting = activity.get(one.id, (None, 0))
-        shown = destination_as_json(one, tags, call.context.kinds)
-        del shown["settings"]
-        return drop_empty(**shown, delivered_at=delivered_at and timestamp(delivered_at)) | {
-            "waiting": waiting}
-    return {"destinations": [row(one) for one in call.store.destinations.of_account(call.account_id)]}
+        about = destination_as_json(one, tags, call.context.kinds) | {
+            "settings": None, "delivered_at": delivered_at and timestamp(delivered_at)}
+        rows.append(drop_empty(**about) | {"waiting": waiting})
+    return {"destinations": rows}
 
 def list_deliveries(call: Call) -> dict[str, Any]:
-    """A page of the deliveries of the last 30 days, newest first; ``destination``, ``project`` (ids) and
-    ``state`` narrow it. 400: an invalid ``page`` or ``state``."""
-    query, page = call.query, call.query.page()
-    destination, project = query.text("destination"), query.text("project")
+    """List the deliveries of the last 30 days, newest first; ``destination``, ``project`` (ids) and ``state``
+    narrow it. 400: an invalid ``page`` or ``state``."""
+    query = call.query
+    destination, project, page = query.text("destination"), query.text("project"), query.page()
     state = query.one_of("state", "", *DELIVERY_STATES) or None
     query.check()
     found = call.store.outbox.history(
@@ -11259,10 +11177,11 @@ def list_deliveries(call: Call) -> dict[str, Any]:
             "has_more": len(found) > PAGE_SIZE}
 
 def read_changes(call: Call, project: Project) -> dict[str, Any]:
-    """A page of the releases after ``since`` (else the version installed) up to ``until`` (else the newest),
-    newest first, with their notes: at most 100 releases and 256 KiB of notes, of the newest 1,000; and the
-    first 100 CVEs of all. 400: nothing is installed and no ``since``, a ``since`` that is not like the
-    project's versions, or an unknown ``until``. 429: another one is being made for the account."""
+    """Read what changed: a page of the releases after ``since`` (else the version installed) up to ``until``
+    (else the newest), newest first, with their notes: at most 100 releases and 256 KiB of notes, of the
+    newest 1,000; and the first 100 CVEs of all. 400: nothing is installed and no ``since``, a ``since`` that
+    is not like the project's versions, or an unknown ``until``. 429: another one is being made for the
+    account."""
     query = call.query
     since, until, number = query.text("since"), query.text("until"), query.page()
     query.check()
@@ -11271,11 +11190,11 @@ def read_changes(call: Call, project: Project) -> dict[str, Any]:
     return span.as_json(found) | {"total_pages": total}
 
 def add_installations(call: Call) -> dict[str, Any]:
-    """What became of each item, of as many as 1 MiB holds; the items replace what the same ``place`` and
-    ``origin`` reported before. An item has a ``purl``, an ``image``, or ``provider`` and ``name``, and
-    perhaps ``version``, ``digest`` and ``direct``. With ``track`` images and direct dependencies that are
-    not tracked are added, with ``all`` the others too. A CycloneDX document may be sent as it is, with
-    ``place``, ``track`` and ``all`` in the query. 400: an invalid field."""
+    """Report what is installed; the items replace what the same ``place`` and ``origin`` reported before. The
+    answer says what became of each, of as many as 1 MiB holds. An item has a ``purl``, an ``image``, or
+    ``provider`` and ``name``, and perhaps ``version``, ``digest`` and ``direct``. With ``track`` images and
+    direct dependencies that are not tracked are added, with ``all`` the others too. A CycloneDX document may
+    be sent as it is, with ``place``, ``track`` and ``all`` in the query. 400: an invalid field."""
     query, fields = call.query, call.fields
     place = query.text("place") or fields.value("place", any_text(TAG_LIMIT)) or ""
     origin = fields.value("origin", one_of(ORIGINS[1:])) or "api"
@@ -11302,22 +11221,12 @@ def install(call: Call, project: Project) -> str:
     with fields.collecting():
         place = read_place(fields.value("place", any_text(NAME_LIMIT)) or "")
     fields.check()
-    inventory = call.context.inventory
-    inventory.record(project, Installation(place, version, seen_at=call.store.database.clock()))
-    return inventory.doubt(project, version)
-
-def latest_releases(call: Call, limit: int, since: float = 0.0, **narrowed: Any) -> list[dict[str, Any]]:
-    """The newest releases of all projects, found since then; ``narrowed``: as of ``Releases.latest``."""
-    rows = list[dict[str, Any]]()
-    for page in itertools.count(1):
-        items, has_more = call.store.releases.latest(call.account_id, page, size=500, **narrowed)
-        rows += [{"date": item.release.date, "provider": item.project.provider, "project": item.project.name,
-                  "version": item.release.version, "cve": item.release.cve,
-                  "is_prerelease": item.release.is_prerelease, "is_unread": item.is_unread}
-                 for item in items if (item.found_at or 0.0) >= since]
-        if not has_more or len(rows) >= limit:
-            break
-    return rows[:limit]
+    inventory, said = call.context.inventory, Installation(
+        place, version, seen_at=call.store.database.clock())
+    inventory.record(project, said)
+    known = call.store.releases.known(project.source_id)
+    is_known = version in known or compared(said, known, inventory.rules_of(project)).known_as
+    return f" No release is called {version}." if known and not is_known else ""
 
 def changed_destination(call: Call, before: Destination) -> Destination:
     """A destination after what the body says of its ``name``, its options, ``tags`` and ``without_tags``, and
@@ -11355,18 +11264,16 @@ def new_destination(account_id: str, kind: str) -> Destination:
 
 def add_destination(call: Call, kind: str) -> Destination:
     """The new destination, as of ``changed_destination``."""
-    return call.store.destinations.add(changed_destination(call, new_destination(call.account_id, kind)))
+    return call.store.destinations.save(
+        changed_destination(call, new_destination(call.account_id, kind)), is_new=True)
 
 def update_destination(call: Call, destination: Destination) -> Destination:
     """The destination, as of ``changed_destination``."""
-    after = changed_destination(call, destination)
-    call.store.destinations.update(after)
-    return after
+    return call.store.destinations.save(changed_destination(call, destination))
 
 Handler = Callable[..., Any]        # of a Call and what the path names; its answer, as JSON
 
-@dataclasses.dataclass(frozen=True)
-class Route:
+class Route(Value):
     """What one method of a path does."""
     handler: Handler
     answer: Any         # such as it answers; a text is the name of a sample
@@ -11382,19 +11289,19 @@ ROUTES: dict[str, dict[str, Route]] = {
         lambda call: {"providers": call.store.projects.providers(call.account_id)
                       if call.query.flag("added") else list(call.context.providers)},
         {"providers": ["github"]},
-        "The ids of all providers; with ``added`` of those that the account has projects at.")},
+        "List the ids of all providers; with ``added`` of those that the account has projects at.")},
     "tags": {"GET": Route(
         lambda call: {"tags": [tag.as_json() for tag in call.store.tags.of_account(call.account_id)]},
-        {"tags": ["Tag"]}, "The account's tags, sorted by name."), "POST": Route(add_tag, "Tag")},
+        {"tags": ["Tag"]}, "List the tags, sorted by name."), "POST": Route(add_tag, "Tag")},
     "tags/{id}": {
         "GET": Route(lambda call, tag_id: or_404(call.store.tags.get(call.account_id, tag_id)).as_json(),
-                     "Tag", "The tag. 404: the account has no such tag."),
+                     "Tag", "Read a tag. 404: the account has no such tag."),
         "POST": Route(lambda call, tag_id: or_404(
-            call.store.tags.rename(call.account_id, tag_id, _tag_name(call))).as_json(), "Tag",
-            "The tag with its new name. 400: no name, or another tag's. 404: no such tag."),
+            call.store.tags.change(call.account_id, tag_id, {"name": _tag_name(call)})).as_json(), "Tag",
+            "Rename a tag. 400: no name, or another tag's. 404: no such tag."),
         "DELETE": Route(remove_tag, "Message")},
     "summary": {"GET": Route(lambda call: call.store.releases.summary(call.account_id), "Summary",
-                             "The account's numbers, for a dashboard.")},
+                             "Read the account's numbers, for a dashboard.")},
     "updates": {"GET": Route(list_updates, {"updates": ["Project"], "total_pages": 1})},
     "releases": {"GET": Route(list_newest, {"releases": ["NewestRelease"], "has_more": False})},
     "destinations": {"GET": Route(list_destinations, {"destinations": ["Destination"]})},
@@ -11403,7 +11310,7 @@ ROUTES: dict[str, dict[str, Route]] = {
     "auth/keys": {"GET": Route(
         lambda call: {"keys": [key.as_json() for key in call.store.keys.of_account(call.account_id)]},
         {"keys": ["Key"]},
-        "The account's keys with their secrets. 401: without the account's log-in; a key is not accepted.")},
+        "List API keys with their secrets. 401: without the account's log-in; a key is not accepted.")},
 }
 # The same of what follows a project.
 PROJECT_ROUTES: dict[str, dict[str, Route]] = {
@@ -11413,11 +11320,11 @@ PROJECT_ROUTES: dict[str, dict[str, Route]] = {
     "releases/{version}": {"GET": Route(
         lambda call, project, version: _release_json(
             project, or_404(call.store.releases.get(project, [version]))),
-        "Release", "One release. 404: the project has no such version.")},
+        "Release", "Read a release. 404: the project has no such version.")},
     "releases/{version}/note": {"GET": Route(
         lambda call, project, version: or_404(
             call.store.releases.note(project.source_id, version)).as_json(),
-        "Note", "The note of a release. 404: it has none.")},
+        "Note", "Read the note of a release. 404: it has none.")},
     "latest-release": {"GET": Route(read_latest_release, "Release")},
     "changes": {"GET": Route(read_changes, {"since": "1.0", "until": "1.2", "cve": ["CVE-2026-12345"],
                                             "releases": ["Release"], "total_pages": 1})},
@@ -11430,59 +11337,59 @@ def kind_routes(kinds: Kinds) -> dict[str, dict[str, Route]]:
                 KIND_FIELDS[kind].rpartition("_")[2]]
         return Route(lambda call: dict.fromkeys(keys, [
             one.as_json() for one in call.store.destinations.of_account(call.account_id, kind=kind)]),
-            dict.fromkeys(keys, [sample_destination(kind, kinds[kind]).as_json()]),
-            "The account's destinations of a kind, under each of the keys.")
+            dict.fromkeys(keys, [{"id": "text", "name": "text"} | kinds[kind].shown(
+                {field.name: "text" for field in kinds[kind].fields})]),
+            f"List {kinds[kind].title} destinations, under each of the keys.")
     return {KIND_FIELDS[kind].replace("_", "-"): {"GET": route(kind)} for kind in kinds}
 
 ROUTES |= kind_routes(KINDS)
 
 # OpenAPI: https://spec.openapis.org/oas/v3.1.1.html
-_ID = "mzxw6ytboi2dqnzxgezdgnbvgy"
-_PROJECT = Project(
-    _ID, "", 0, "github", "bottlepy/bottle", "daily", True, True, (("^1", True), ("-rc", False)),
-    "For the shop", 3, (_ID,), dict.fromkeys(KIND_FIELDS, (_ID,)),
-    Health(1.77e9, 1.77e9, 1.77e9, "no answer in time", 1.77e9, True, 42), "major", installed=(Installation(
-        "nas", "latest", "sha256:1f3a", "container", 1.77e9, "0.13.3", "0.13.3", "behind", "minor", "0.13.4",
-        "0.14.0", 2, "2026-01-31T08:00:00Z", ("CVE-2026-12345",), True, is_rebuilt=True,
-        may_follow="v2-1.0", advised_at=1.77e9, eol="2026-11-12", advisories=(Advisory(
-            "CVE-2026-12345", ("GHSA-fxg5-wq6x-vr4w",), "Request smuggling", "high", "0.13.4", True,
-            "possible"),)),),
-    skipped_version="0.14.0", snoozed_until=1.77e9, version_answers=(("v2-1.0", True),),
-    notes_source="github bottlepy/bottle")
-_BARE_PROJECT = dataclasses.replace(Project.blank("", "github", "bottlepy/bottle"), id=_ID)
-_BARE_RELEASE = Release("0.13.4", "2026-01-31T08:00:00Z")
-_RELEASE = dataclasses.replace(
-    _BARE_RELEASE, is_prerelease=True, cve=("CVE-2026-12345",), is_updated=True, has_note=True)
-_PAGE = "https://github.com/bottlepy/bottle/releases"
-# What answers are made of, with all members that there may be.
-_SAMPLES: dict[str, Mapping[str, Any]] = {
-    "Project": _PROJECT.as_json(_PAGE) | {"state": "behind"} | {
-        option.name: True for option in PROJECT_OPTIONS if option.type is SWITCH},
-    "Release": _RELEASE.as_json() | {"is_excluded": True, "note": Note("", "", "").as_json()},
-    "Note": Note("Bottle 0.13.4", "<p>Fixes.</p>", _PAGE).as_json(), "Tag": Tag(_ID, "shop").as_json(),
-    "Key": Key(_ID, "", "laptop", ("10.0.0.0/8",), "rt_...", 0.0).as_json(),
-    "Item": {"provider": "dockerhub", "name": "library/postgres", "version": "16.4", "digest": "sha256:1f3a",
-             "direct": True, "service": "db", "file": "compose.yaml", "outcome": "recorded",
-             "reason": "built here"},
-    "Summary": {"projects": 60, "new_this_week": 7, "failing": 1, "unread": 5, "waiting_deliveries": 0,
-                "behind": 4, "unsure": 1, "vulnerable": 2, "security": 2, "major": 1},
-    "NewestRelease": {"provider": "github", "project": "bottlepy/bottle", "project_id": _ID} | (
-        _RELEASE.as_json() | {"is_excluded": True}),
-    "Destination": {"kind": "ntfy", "name": "phone", "id": _ID, "error": "no answer in time",
-                    "failing_since": "2026-01-31T08:00:00Z", "tags": ["home"], "without_tags": ["work"],
-                    "delivered_at": "2026-01-31T07:00:00Z", "waiting": 0} | {
-        option.name: "boolean" in option.type.schema["type"] or "none" for option in DESTINATION_OPTIONS},
-    "Delivery": drop_empty(**DeliverySummary(
-        _ID, 0, "ntfy", "phone", _ID, "release", "github", "bottlepy/bottle", _ID, "0.13.4", "delivered", 1,
-        1.77e9, 1.77e9, 1.77e9, _ID, "no answer in time").as_json() | {"event_id": None}) | {
-        "next_attempt_at": "2026-01-31T08:00:00Z"},
-    "Message": _OK | {"errors": ["Project name is required."], "hint": "Send an API key."},
+# A value of each type that fields have; a float is an instant.
+_VALUES: dict[str, Any] = {"str": "text", "int": 1, "float": 0.5, "bool": True, "tuple[str, ...]": ("text",)}
+
+def _full(cls: Any, **known: Any) -> Any:
+    """One of a dataclass, with all members that there may be in an answer."""
+    types = {one.name: str(one.type).removesuffix(" | None") for one in dataclasses.fields(cls)}
+    return cls(**{name: _VALUES.get(type) for name, type in types.items()} | known)
+
+_INSTANT, _PAGE = timestamp(0.5), "https://github.com/bottlepy/bottle/releases"
+_PROJECT, _BARE_RELEASE = Project.blank("", "github", "bottlepy/bottle"), Release("1.0", _INSTANT).as_json()
+_RELEASE = _full(Release, date=_INSTANT, note=None).as_json() | {"is_excluded": True}
+# What answers are made of, with all members that there may be; a ValueType is for all that it allows.
+_SAMPLES: dict[str, Any] = {
+    "Kind": one_of([*KINDS]), "Provider": one_of([*PROVIDERS]),
+    "Project": _full(
+        Project, exclude_version_regexp=(("rc", True),), destinations={}, health=_full(Health), installed=(),
+        version_answers=(("1.0", True),), notes_from="github bottlepy/bottle").as_json(_PAGE) | {
+            option.name: option.type for option in PROJECT_OPTIONS if option.type is not SOURCE} | {
+            "email_notification": one_of(SCHEDULE_NAMES), "installed": ["Installation"],
+            "state": one_of([*itertools.chain(*UPDATE_GROUPS.values())])},
+    "Installation": _full(Installation, since=_INSTANT, advisories=()).as_json() | {
+        "origin": one_of(ORIGINS), "step": one_of(STEPS), "advisories": ["Advisory"], "state": one_of([
+            one for group, states in UPDATE_GROUPS.items() if group != "quiet" for one in states])},
+    "Advisory": _full(Advisory).as_json() | {"severity": one_of(SEVERITIES), "doubt": one_of(DOUBTS)},
+    "Release": _RELEASE | {"note": "Note"},
+    "NewestRelease": dict.fromkeys(("provider", "project", "project_id"), "text") | _RELEASE,
+    "Note": _full(Note).as_json(), "Tag": _full(Tag).as_json(), "Key": _full(Key).as_json(),
+    "Item": {
+        **dict.fromkeys(("provider", "name", "version", "digest", "service", "file", "reason"), "text"),
+        "direct": True, "outcome": one_of(SCAN_OUTCOMES)},
+    "Summary": dict.fromkeys(("projects", "new_this_week", "failing", "unread", "waiting_deliveries",
+                              "behind", "unsure", "vulnerable", "security", "major"), 1),
+    "Destination": {"kind": "Kind", "name": "text", "id": "text", "error": "text", "failing_since": _INSTANT,
+                    "tags": ["text"], "without_tags": ["text"], "delivered_at": _INSTANT, "waiting": 0} | {
+        option.name: option.type for option in DESTINATION_OPTIONS},
+    "Delivery": drop_empty(**_full(DeliverySummary, state="pending").as_json() | {"event_id": None}) | {
+        "kind": "Kind", "event": one_of(EVENT_KINDS), "state": one_of(DELIVERY_STATES)},
+    "Message": _OK | {"errors": ["text"], "hint": "text"},
 }
 # The members that are always there, of those that may lack some.
 _ALWAYS: dict[str, Collection[str]] = {
-    "Project": _BARE_PROJECT.as_json(_PAGE), "Release": _BARE_RELEASE.as_json(), "Message": _OK,
+    "Project": _PROJECT.as_json(_PAGE), "Release": _BARE_RELEASE, "Message": _OK,
+    "Installation": Installation("", "1.0").as_json(), "Advisory": Advisory("text").as_json(),
     "Item": ("name", "outcome"), "Destination": ("kind", "name", "id", "waiting"),
-    "NewestRelease": {"provider", "project", "project_id", *_BARE_RELEASE.as_json()},
+    "NewestRelease": ("provider", "project", "project_id", *_BARE_RELEASE),
     "Delivery": ("id", "kind", "destination", "destination_id", "event", "state", "created_at")}
 _SPELLED = "As the provider spells it; a slash is sent as it is, or as %2F."
 _IN_PATHS = {"id": "The id of a project, or of a tag.", "name": _SPELLED, "version": _SPELLED,
@@ -11496,6 +11403,10 @@ _ABOUT = (
 
 def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, Any]:
     """The JSON Schema that a sample of an answer fits; ``always``: the members that it requires, else all."""
+    if isinstance(sample, ValueType):       # which an answer has no null of
+        words = [word for word in sample.schema.get("enum", ()) if word]
+        return {"type": sample.schema["type"][0]} | drop_empty(
+            enum=words, format=sample.schema.get("format"))
     if isinstance(sample, str) and sample in _SAMPLES:
         return {"$ref": f"#/components/schemas/{sample}"}
     if isinstance(sample, Mapping):
@@ -11507,83 +11418,88 @@ def _schema_of(sample: Any, always: Collection[str] | None = None) -> dict[str, 
     return {"type": {bool: "boolean", int: "integer", str: "string"}[type(sample)]} | (
         {"format": "date-time"} if is_instant else {})
 
-def _reads(context: Context, handler: Handler) -> tuple[dict[str, Any], set[str]]:
-    """``(schemas by name of what a handler reads, those that it needs)``: found by giving it nothing."""
-    schemas: dict[str, Any] = {}
+def _reads(context: Context, handler: Handler, schemas: dict[str, Any]) -> set[str]:
+    """Add the schemas of what a handler reads, by name; returns those that it needs. It is given nothing."""
     values = {"project": _PROJECT, "version": "", "tag_id": ""}
     named = {name: values[name] for name in inspect.signature(handler).parameters if name in values}
     try:
         handler(Call(context, "", (), {SCHEMAS: schemas}), **named)
-    except Invalid as error:
-        return schemas, {problem.field for problem in error.problems}
-    except NotFound:
-        pass
-    return schemas, set()
+    except (Invalid, NotFound) as error:
+        return {problem.field for problem in getattr(error, "problems", ())}
+    return set()
 
-def _operation(context: Context, method: str, path: str, routes: list[Route]) -> dict[str, Any]:
-    """What one method of a path does; of more than one route where that depends on what there is."""
-    about = " Or: ".join(route.about or " ".join((route.handler.__doc__ or "").split()) for route in routes)
-    answers, schemas, required = [_schema_of(route.answer) for route in routes], dict[str, Any](), set[str]()
-    for route in routes if method != "DELETE" and path != "openapi.json" else ():
-        more, needed = _reads(context, route.handler)
-        schemas, required = schemas | more, required | needed
-    if len(routes) > 1:     # of one of them only
-        schemas = {name: {"type": "string", "description": "Of a list, as there."} for name in schemas}
-    parameters = [{"name": name, "in": "path", "required": True, "description": _IN_PATHS[name],
-                   "schema": {"type": "string", "minLength": 1}} for name in re.findall("{([^{}]*)}", path)]
+def _once(shared: dict[str, Any], name: str, value: dict[str, Any]) -> dict[str, Any]:
+    """A reference to what several operations have; the value itself where another one has its name."""
+    group = "requestBodies" if "content" in value else "parameters"
+    name = next((known for known, one in shared[group].items() if one == value), name)
+    known = shared[group].setdefault(name, value)
+    return {"$ref": f"#/components/{group}/{name}"} if known == value else value
+
+def _operation(context: Context, shared: dict[str, Any], method: str, path: str,
+               route: Route) -> dict[str, Any]:
+    """What one method of a path does."""
+    about, is_open = route.about or " ".join((route.handler.__doc__ or "").split()), path == "openapi.json"
+    schemas, required = dict[str, Any](), set[str]()
+    if method != "DELETE" and not is_open:
+        required = _reads(context, route.handler, schemas)
+    if "provider" in schemas:
+        schemas["provider"] = _schema_of("Provider")
+    id_ = re.sub(r"\W+", "_", f"{method} {path}").strip("_").lower()
+    parameters = [_once(shared, f"path-{name}", {
+        "name": name, "in": "path", "required": True, "description": _IN_PATHS[name],
+        "schema": _schema_of("Provider") if name == "provider" else {"type": "string", "minLength": 1}})
+        for name in re.findall("{([^{}]*)}", path)]
     found: dict[str, Any] = {
-        "operationId": re.sub(r"\W+", "_", f"{method} {path}").strip("_").lower(),
-        "tags": [path.partition("/")[0]],
+        "operationId": id_, "tags": [path.partition("/")[0]],
         "summary": re.split(r"[.:;]( |$)", about)[0], "description": about, "parameters": parameters}
     if method == "POST":
         body = {"type": "object", "properties": schemas, "required": sorted(required)}
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+        found["requestBody"] = _once(shared, id_, {
+            "required": True, "content": {"application/json": {"schema": body}}})
     else:
-        parameters += [{"name": name, "in": "query", "required": name in required, "schema": schema}
-                       for name, schema in schemas.items()]
-    statuses = {400: method == "POST" or bool(parameters), 401: path != "openapi.json", 404: "{" in path,
-                413: method == "POST", 429: path != "openapi.json", 500: True, 503: True}
-    schema = answers[0] if len(answers) == 1 else {"anyOf": answers}
+        parameters += [_once(shared, f"query-{name}", {
+            "name": name, "in": "query", "required": name in required, "schema": schema})
+            for name, schema in schemas.items()]
+    statuses = {400: method == "POST" or bool(parameters), 401: not is_open, 404: "{" in path,
+                413: method == "POST", 429: not is_open, 500: True, 503: True}
     found["responses"] = {
-        "200": {"description": "OK", "content": {"application/json": {"schema": schema}}},
+        "200": {"description": "OK", "content": {"application/json": {"schema": _schema_of(route.answer)}}},
         **{str(status): {"$ref": f"#/components/responses/{status}"}
            for status, can_come in statuses.items() if can_come}}
-    if path in ("auth/keys", "openapi.json"):
-        found["security"] = [{"log-in": []}] if path == "auth/keys" else []
+    if is_open or path == "auth/keys":
+        found["security"] = [] if is_open else [{"log-in": []}]
     return found
 
 def read_openapi(call: Call) -> dict[str, Any]:
-    """This document, which needs no key."""
+    """Read this document, which needs no key."""
     context = call.context      # made of routes, of what their handlers read, and of samples
-    routes: dict[str, dict[str, list[Route]]] = {}
-    project = {**_SAMPLES["Project"], **{KIND_FIELDS[kind]: (_ID,) for kind in context.kinds}}
-    for path, methods in (*(ROUTES | kind_routes(context.kinds)).items(), *(
-            (f"{one}/{what}".rstrip("/"), methods) for what, methods in PROJECT_ROUTES.items()
-            for one in ("projects/{id}", "projects/{provider}/{name}"))):
-        place = "projects/{id}" if path == "projects/{provider}" else path      # which OpenAPI takes for one
-        for method, route in methods.items():
-            routes.setdefault(place, {}).setdefault(method, []).append(route)
+    routes = ROUTES | kind_routes(context.kinds) | {
+        f"{one}/{what}".rstrip("/"): methods for what, methods in PROJECT_ROUTES.items()
+        for one in ("projects/{id}", "projects/{provider}/{name}")}
+    del routes["projects/{provider}"]       # which OpenAPI takes for projects/{id}
+    own = {"Kind": one_of([*context.kinds]), "Provider": one_of([*context.providers]),
+           "Project": _SAMPLES["Project"] | {KIND_FIELDS[kind]: ["text"] for kind in context.kinds}}
     message = {"application/json": {"schema": _schema_of("Message")}}
     wait = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+    components: dict[str, Any] = {
+        "parameters": {}, "requestBodies": {},
+        "securitySchemes": {
+            "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "key-by-basic": {"type": "http", "scheme": "basic", "description": "The key, as either."},
+            "log-in": {"type": "http", "scheme": "basic", "description": "Email address, password."}},
+        "schemas": {name: _schema_of(sample, _ALWAYS.get(name)) for name, sample in (_SAMPLES | own).items()},
+        "responses": {str(status): {"description": REASONS[status], "content": message,
+                                    "headers": wait if status in (429, 503) else {}}
+                      for status in (400, 401, 404, 413, 429, 500, 503)}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "releasetrack", "version": __version__, "description": _ABOUT},
         "servers": [{"url": context.settings.base_url or root_of(call.environ) or "/"}],
         "security": [{"key": []}, {"bearer": []}, {"key-by-basic": []}],
-        "paths": {f"/v1/{path}": {method.lower(): _operation(context, method, path, those)
-                                  for method, those in several.items()}
-                  for path, several in routes.items()},
-        "components": {
-            "securitySchemes": {
-                "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
-                "bearer": {"type": "http", "scheme": "bearer"},
-                "key-by-basic": {"type": "http", "scheme": "basic", "description": "The key, as either."},
-                "log-in": {"type": "http", "scheme": "basic", "description": "Email address, password."}},
-            "schemas": {name: _schema_of(sample, _ALWAYS.get(name))
-                        for name, sample in (_SAMPLES | {"Project": project}).items()},
-            "responses": {str(status): {"description": REASONS[status], "content": message,
-                                        "headers": wait if status in (429, 503) else {}}
-                          for status in (400, 401, 404, 413, 429, 500, 503)}}}
+        "paths": {f"/v1/{path}": {method.lower(): _operation(context, components, method, path, route)
+                                  for method, route in methods.items()} for path, methods in routes.items()},
+        "components": components}
 
 ROUTES |= {"openapi.json": {"GET": Route(read_openapi, {})}}
 
@@ -11605,29 +11521,23 @@ def client_address(environ: Mapping[str, Any], trusted: tuple[str, ...]) -> str:
 
 def _basic(environ: Mapping[str, Any]) -> tuple[str, str]:
     """User and password of a Basic Authorization header; ("", "") without one that can be read."""
-    scheme, _, coded = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if scheme.lower() == "basic":
-        with contextlib.suppress(ValueError):       # of base64, and of UTF-8
-            user, _, password = base64.b64decode(coded.strip(), validate=True).decode("utf-8").partition(":")
-            return user, password
-    return "", ""
+    return bottle.parse_auth(environ.get("HTTP_AUTHORIZATION", "")) or ("", "")
 
 def take_cost(context: Context, name: str, method: str, account_id: str = "") -> None:
     """Count a request against the hourly limit, and set the headers that say what remains. ``account_id``: of
     a key; an account's keys together have twice the limit. Raises TooMany."""
     if not context.settings.rate_limit:
         return
-    cost, now, limits = 1 if method == "GET" else 10, time.monotonic(), context.rate_limits
-    window = shared = limits.take(name, cost, now)
-    if account_id and window.is_open:
-        shared = limits.take(f"keys of {account_id}", cost, now, 2 * limits.limit)
+    limits = {name: context.settings.rate_limit}
+    if account_id:
+        limits[f"keys of {account_id}"] = 2 * context.settings.rate_limit
+    cost = 1 if method == "GET" else 10
+    left, reset, is_open = context.rate_limits.take(limits, cost, time.monotonic())
     bottle.response.headers.update({
-        "X-Ratelimit-Limit": str(window.limit), "X-Ratelimit-Reset": str(int(window.reset)),
-        "X-Ratelimit-Remaining": str(min(window.remaining, shared.remaining))})
-    if not shared.is_open:
-        if window.is_open:
-            limits.give_back(name, cost)
-        raise TooMany(shared.reset, "")        # its headers say everything
+        "X-Ratelimit-Limit": str(limits[name]), "X-Ratelimit-Reset": str(int(reset)),
+        "X-Ratelimit-Remaining": str(left)})
+    if not is_open:
+        raise TooMany(reset, "")        # its headers say everything
 
 def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]:
     """``(key id, account id)`` of a request's key. Raises Unauthorized; TooMany after many wrong keys."""
@@ -11636,17 +11546,15 @@ def key_account(context: Context, environ: Mapping[str, Any]) -> tuple[str, str]
     header = environ.get("HTTP_X_KEY") or bearer and bearer[1]
     secrets_given = [header] if header else list(filter(None, _basic(environ)))
     for secret in secrets_given:
-        name = secret_hash(secret)
-        found, revision = context.answers.get(name)
-        if found is None and (found := context.store.keys.by_secret(secret)):
-            context.answers.put(name, found, revision)
+        found = context.answers.get(secret_hash(secret), functools.partial(
+            context.store.keys.by_secret, secret))
         if found and (in_networks(address, found[2]) or not address and {*read_networks([])} <= {*found[2]}):
             context.store.keys.record_use(found[0])
             return found[0], found[1]
         if found and not address:
             raise Unauthorized("The key is not for all networks; yours is not known: see --trusted-proxy.")
     if secrets_given:
-        take_cost(context, f"address {address}", environ["REQUEST_METHOD"])
+        take_cost(context, f"address {network_of(address)}", environ["REQUEST_METHOD"])
     raise Unauthorized
 
 def log_in(context: Context, environ: Mapping[str, Any], address: str, password: str) -> Account:
@@ -11665,8 +11573,10 @@ def check_code(context: Context, account: Account, text: str) -> None:
     """Use a code of the account's second factor, or a recovery code. Raises Unauthorized, TooMany."""
     step = step_of_code(account.totp_secret, text, context.store.database.clock())
     hashed = secret_hash(re.sub(r"[\s-]", "", text.lower())).hex()
-    if not context.throttle.check_code(
-            account.id, lambda: context.store.accounts.use_code(account.id, step, hashed), time.monotonic()):
+    # By account alone: whoever knows the password could try codes from many addresses.
+    limits = {f"code {account.id}": LOGIN_ATTEMPTS_PER_ACCOUNT}
+    if not context.throttle.try_once(limits, time.monotonic(), lambda: (
+            context.store.accounts.use_code(account.id, step, hashed))):
         raise Unauthorized
 
 def _log_in_by_basic(context: Context, environ: Mapping[str, Any]) -> Account:
@@ -11691,22 +11601,20 @@ def path_segments(environ: Mapping[str, Any]) -> list[str]:
         raise NotFound
     return segments
 
-def _find_project(call: Call, segments: Sequence[str]) -> tuple[Project, list[str]]:
-    """``(project, the segments behind it)``, by an id, or a provider and the longest name. NotFound: none."""
+def _find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Route], dict[str, Any]]:
+    """``find_routes`` for what follows "projects": an id, or a provider and a name. Names and versions may
+    contain slashes: where they end depends on what the account has, and the longest that there is counts.
+    Raises NotFound."""
     provider, tail = call.context.providers.get(segments[0]), list(segments[1:])
     if provider is None:
-        return or_404(call.store.projects.get(call.account_id, segments[0])), tail
-    ends = {}
-    for end in range(1, len(tail) + 1):
-        with contextlib.suppress(Invalid):
-            ends[name_at(provider, "/".join(tail[:end]))[1]] = end
-    project, key = or_404(call.store.projects.by_names(call.account_id, provider.id, list(ends)))
-    return project, tail[ends[key]:]
-
-def _find_in_project(call: Call, segments: Sequence[str]) -> tuple[dict[str, Route], dict[str, Any]]:
-    """``find_routes`` for what follows "projects". Names and versions may contain slashes: where they end
-    depends on what the account has, and the longest that there is counts. Raises NotFound."""
-    project, tail = _find_project(call, segments)
+        project = or_404(call.store.projects.get(call.account_id, segments[0]))
+    else:
+        ends = {}
+        for end in range(1, len(tail) + 1):
+            with contextlib.suppress(Invalid):
+                ends[name_at(provider, "/".join(tail[:end]))[1]] = end
+        project, key = or_404(call.store.projects.by_names(call.account_id, provider.id, list(ends)))
+        del tail[:ends[key]]
     if tail[:1] == ["releases"] and len(tail) > 1:
         versions = {"/".join(tail[1:]): "releases/{version}"}
         if tail[-1] == "note" and len(tail) > 2:
@@ -11765,21 +11673,19 @@ def error_response(error: ReleasetrackError, subject: str = "") -> bytes:
 
 def _handle(call: Call) -> bytes:
     """The body of the answer; to a GET from the cache where that has it. Raises ReleasetrackError."""
-    answers = call.context.answers
     method = call.environ["REQUEST_METHOD"].replace("HEAD", "GET")
-    name = call.account_id, tuple(call.segments), call.environ.get("QUERY_STRING", "")
-    body, revision = answers.get(name)
-    if body is None or method != "GET":
+    def make() -> bytes:
         routes, names = find_routes(call)
         if method not in routes:
             raise NotAllowed(", ".join(sorted({*routes, "HEAD"} if "GET" in routes else routes)))
         body = compact_json(routes[method].handler(call, **names)).encode("utf-8", "replace")
-        if method == "GET":
-            if len(body) > ANSWER_LIMIT:
-                raise Invalid("The answer would be larger than 1 MiB; ask for each project by its id.")
-            if call.segments[0] not in ("updates", "summary"):     # a snooze ends in time
-                answers.put(name, body, revision)
-    return body
+        if method == "GET" and len(body) > ANSWER_LIMIT:
+            raise Invalid("The answer would be larger than 1 MiB; ask for each project by its id.")
+        return body
+    if method != "GET" or call.segments[0] in ("updates", "summary"):     # a snooze ends in time
+        return make()
+    name = call.account_id, tuple(call.segments), call.environ.get("QUERY_STRING", "")
+    return call.context.answers.get(name, make)
 
 def unless_known(environ: Mapping[str, Any], body: bytes, caching: str = "no-store") -> bytes:
     """The body; of a GET empty, with 304, where the client has it already."""
@@ -11834,12 +11740,11 @@ def export_account(call: Call, with_secrets: bool = False) -> dict[str, Any]:
     """The document of an account: all that it owns but keys, sessions, history; secrets if wanted."""
     store, account, tags, kinds = call.store, call.account, call.tags, call.context.kinds
     those = store.destinations.of_account(account.id)
-    names, projects, destinations = {one.id: one.name for one in those}, [], []
-    for one in those:
-        about = destination_as_json(one, tags, kinds, with_secrets)
-        destinations.append(drop_empty(**about | dict.fromkeys(("id", "error", "failing_since")),
-                                       secret=with_secrets and one.secret) | {"is_for_every_project": (
-                                           one.is_for_every_project)})
+    destinations = [
+        drop_empty(**destination_as_json(one, tags, kinds, with_secrets) | dict.fromkeys(
+            ("id", "error", "failing_since")), secret=with_secrets and one.secret)
+        | {"is_for_every_project": one.is_for_every_project} for one in those]
+    names, projects = {one.id: one.name for one in those}, []
     for project in store.projects.search(account.id, ""):
         is_snoozed = project.is_snoozed(store.database.clock())
         projects.append(drop_empty(**project.as_json("") | dict.fromkeys(("id", "url", "source")) | {
@@ -12054,7 +11959,7 @@ class Plan:
         def act() -> None:
             ids: dict[str, Any] = {key: tuple(self._ids(names.values())) for key, names in tags.items()}
             final = self._destinations[kind, name] = dataclasses.replace(after, **ids)
-            (self._store.destinations.update if before.name else self._store.destinations.add)(final)
+            self._store.destinations.save(final, is_new=not before.name)
         step = self._step(kind, name, not before.name, changes, act)
         if step.outcome == "add" and after.secret not in ("", secret):
             step.reason = "with a new signing secret"
@@ -12163,8 +12068,9 @@ class Plan:
 # ---- lists of other services
 HOSTED = "https://api.newreleases.io"       # the service whose API is ours
 
-def _answer(at: str, ask: Callable[[Request], Answer], request: Request, kind: type[V]) -> tuple[Answer, V]:
-    """What another service answers, an object or a list. Raises LookupError for 404, ValueError."""
+def _answer(at: str, ask: Callable[[Request], Answer], request: Request, kind: type[V],
+            missing: str = "has no such API (status 404)") -> tuple[Answer, V]:
+    """What another service answers, an object or a list. Raises ValueError; LookupError for 404."""
     try:
         answer = ask(request)
         found = answer.json() if answer.status == 200 else None
@@ -12172,7 +12078,7 @@ def _answer(at: str, ask: Callable[[Request], Answer], request: Request, kind: t
     except (ProviderError, ValueError) as error:
         raise ValueError(f"{at}: {error}") from None
     if answer.status == 404:
-        raise LookupError(f"{at} has no such API (status 404)")
+        raise LookupError(f"{at} {missing}")
     if answer.status != 200:
         raise ValueError(f"{at} does not accept the API key" if answer.status == 401 else
                          f"{at} answered status {answer.status}")
@@ -12213,16 +12119,13 @@ def repositories_of(user: str, what: str, provider: Provider, token: str | None,
                     ask: Callable[[Request], Answer]) -> Iterator[Pin]:
     """The repositories that a user of GitHub has "starred", or watches ("subscriptions"); forks count as
     indirect, archived ones are left out. https://docs.github.com/en/rest/activity/starring"""
-    nobody = f"{provider.title} has no user {user[:60]!r}"
+    missing = f"has no user {user[:60]!r}"
     if not re.fullmatch("[A-Za-z0-9-]{1,39}", user) or what not in ("starred", "subscriptions"):
-        raise ValueError(nobody)
+        raise ValueError(f"{provider.title} {missing}")
     url: str | None = f"{github_api(provider.site)}/users/{user}/{what}?per_page=100"
     for _ in range(100):
         request = Request(url or "", {**provider.auth(token), "Accept": "application/vnd.github+json"})
-        try:
-            answer, found = _answer(provider.title, ask, request, list)
-        except LookupError:
-            raise ValueError(nobody) from None
+        answer, found = _answer(provider.title, ask, request, list, missing)
         for one in found:
             is_over = pick(dict, one).get("archived") is True
             yield Pin(pick(str, one, "full_name"), provider="" if is_over else provider.id,
@@ -12248,6 +12151,7 @@ STYLE = """\
   --warn-tint: light-dark(#fcf1da, #38290d); --good: light-dark(#17663a, #8fdcac);
   --good-tint: light-dark(#e3f4e9, #14321f);
 }
+:root.light { color-scheme: light; } :root.dark { color-scheme: dark; }
 @media (scripting: none) { .scripted { display: none !important; } }
 @media (scripting: enabled) { .unscripted { display: none !important; } }
 * { box-sizing: border-box; overflow-wrap: anywhere; }
@@ -12265,7 +12169,7 @@ pre { background: var(--page); border: var(--rule); border-radius: .4rem; paddin
   pre-wrap; }
 table, td, th { border: var(--rule); border-collapse: collapse; padding: .2rem .5rem; text-align: left; }
 header { background: var(--card); border-bottom: var(--rule); }
-header > div, main { max-width: 64rem; margin: 0 auto; padding: 0 1rem; }
+header > div, main { max-width: clamp(64rem, 66vw, 80rem); margin: 0 auto; padding: 0 1rem; }
 header nav, .row, .line, .bulk { display: flex; flex-wrap: wrap; align-items: center; gap: .4rem .6rem; }
 header > div { display: flex; align-items: center; gap: 1rem; min-height: 3rem; }
 header nav { flex: 1; gap: .15rem; }
@@ -12309,8 +12213,9 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .flash > button::before { content: "\u00d7"; } .flash form { margin-left: auto; }
 .glyph { fill: none; stroke: currentColor; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round;
   width: 1.15rem; height: 1.15rem; flex: none; } .icon > .glyph { width: .9rem; height: .9rem; }
-.icon { display: grid; place-items: center; width: 1.25rem; height: 1.25rem; border-radius: .35rem;
-  color: #fff; font: 600 .7rem system-ui; } .card { padding: 1.25rem; margin: 0 0 1.25rem; }
+.icon::before { content: attr(data-a) / ""; }
+.icon { display: grid; place-items: center; width: 1.25rem; height: 1.25rem; color: #fff; background: #fff;
+  border-radius: .35rem; font: 600 .7rem system-ui; } .card { padding: 1.25rem; margin: 0 0 1.25rem; }
 .card > h2:first-child, .of-note > :first-child { margin-top: 0; }
 .card > :last-child, .list > li > :last-child, .field:last-child { margin-bottom: 0; }
 .changes h2 { margin: 0; } .changes h3 { font-size: 1em; margin: .6rem 0 0; }
@@ -12363,6 +12268,8 @@ a.mark:hover, a.name:hover { text-decoration: underline; } .row details[open] { 
 .rest { font-size: .8125rem; color: var(--soft); text-decoration: none; } .rest .mark { margin-right: .3rem; }
 .note:hover { text-decoration: underline; } .history .rest { white-space: normal; }
 .end { display: flex; align-items: center; justify-content: end; gap: .5rem; }
+.end time { text-align: right; } .updates time { min-width: 2.8rem; }
+#found:has(.out) .rows .end:not(:has(.out)) time { margin-right: 2.25rem; }
 .out, .more, .end > button { display: grid; place-items: center; width: 1.75rem; height: 1.75rem;
   min-height: 0; padding: 0; color: var(--soft); text-decoration: none; border: 0; background: none; }
 .more::before { content: "\u22ef" / ""; } .out::before { content: "\u2197" / ""; }
@@ -12404,7 +12311,8 @@ html:not(:has([name=project]:checked)) .bulk, header nav .glyph, .of-note img { 
   header nav .glyph { display: block; } header .menu { position: static; margin: 0; }
   .menu > div { position: fixed; inset: auto .6rem calc(3.7rem + env(safe-area-inset-bottom)) auto; }
   .menu a, .menu button { font-size: .9375rem; padding: .5rem .65rem; } main { padding: 1rem .75rem 6rem; }
-  .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); }
+  .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); } .updates time { display: none; }
+  .list .title { font-size: .75rem; } .rest .mark { padding: 0 .3rem; margin: 0 .1rem 0 0; }
   .filters .field { flex: 1 1 7rem; }
   .filters:has(.field ~ .field ~ .field ~ .field ~ .field) .field:has(select) { flex-basis: 40%; } }
 @media (max-width: 60rem) {
@@ -12564,8 +12472,7 @@ _GLYPH_OF = {name: glyph for glyph, names in {          # of dialects, and of ki
     "releases": "page feed", "hook": "webhook", "notifications": "ntfy gotify apprise", "phone": "pushover",
     "envelope": "email"}.items() for name in names.split()}
 
-@dataclasses.dataclass(frozen=True)
-class Icon:
+class Icon(Value):
     """What stands before a name: a glyph, or a letter, on a colour."""
     colour: int             # one of COLOURS
     glyph: str = ""
@@ -12616,7 +12523,7 @@ template_of("""\
 """, "glyph")
 template_of("""\
 <!DOCTYPE html>
-<html lang="en">
+<html lang="en" class="{{account.theme if account else ""}}">
 <head>
   <meta charset="utf-8">
   <meta name="viewport" content="width=device-width, initial-scale=1, viewport-fit=cover">
@@ -12694,16 +12601,19 @@ template_of("""\
 """, "layout")
 template_of("""\
 % for style, text, path, why in ((*mark, "", "")[:4] for mark in marks):
-% if path and not get("is_plain"):
-<a class="{{"mark " * (style != "link") + style}}" rel="noreferrer" title="{{why}}"
-href="{{path if path[0] != "/" else root + path}}">{{text}}</a>
-% else:
-<span class="mark {{style}}" title="{{why}}">{{text}}</span>
+% tag, is_own = "a" if path and not get("is_plain") else "span", path.startswith("/")
+<{{tag}} class="{{"mark " * (style != "link") + style}}"
+% for name, value in {"title": why, **({"href": root * is_own + path} if tag == "a" else {}),
+%                     "rel": "" if is_own or tag != "a" else "noreferrer"}.items():
+% if value:
+{{name}}="{{value}}"
 % end
+% end
+>{{text}}</{{tag}}>
 % end
 """, "marks")
 template_of("""\
-<i class="icon c{{icon.colour}}" aria-hidden="true">{{icon.letter}}
+<i class="icon c{{icon.colour}}" data-a="{{icon.letter}}">
 % if icon.glyph:
 % include("glyph", glyph=icon.glyph)
 % end
@@ -12724,17 +12634,21 @@ template_of("""\
 % if item.is_new:
 <span class="dot" role="img" aria-label="Unread"></span>
 % end
-% if item.icon:
+% if item.picture:
+<img class=icon src={{root}}/pictures/{{item.picture}} width=20 height=20 alt="" loading=lazy>
+% elif item.icon:
 % include("icon", icon=item.icon)
 % end
 % if item.name:
 % tag = "a" if item.path else "span"
-<{{tag}} class="name" {{"href=" + root + item.path if item.path else ""}}
-title="{{item.name if item.parts[1] else ""}}"
+<{{tag}} class=name {{"href=" + root + item.path if item.path else ""}}
+% if item.parts[1] and not item.more:
+title="{{item.name}}"
+% end
 >{{item.parts[0]}} <small>{{item.parts[1]}}</small></{{tag}}>
 % end
 % if item.title:
-<b class="title">{{item.title}}</b>
+<b class=title>{{item.title}}</b>
 % end
 % if item.note:
 <a class="rest note" href="{{root}}{{item.note}}" data-height="{{item.height}}"
@@ -12742,13 +12656,15 @@ title="{{item.name if item.parts[1] else ""}}"
 % include("marks", marks=item.marks, is_plain=True)
 {{item.summary}}</a>
 % elif item.marks or item.about:
-<span class="rest">
-% include("marks", marks=[mark for mark in item.marks if mark[0] != "link"])
-% include("marks", marks=[mark for mark in item.marks if mark[0] == "link"])
+<span class=rest>
+% include("marks", marks=[mark for mark in item.marks if mark[0] != "link" or not item.more])
 {{item.about}}</span>
 % end
-<div class="end">
+<div class=end>
 {{item.end}}
+% if item.more:
+% include("marks", marks=[mark for mark in item.marks if mark[0] == "link"])
+% end
 % if item.when:
 <time datetime="{{item.when[0]}}" title="{{item.when[1]}}">{{item.when[2]}}</time>
 % end
@@ -12771,7 +12687,7 @@ title="{{item.name if item.parts[1] else ""}}"
 % include("form", groups={}, hidden=(), buttons=item.own_buttons, is_main=False, form_class="")
 % end
 % if item.more:
-<a class="more" href="{{root}}{{item.more}}" aria-label="Actions: {{item.name}}"></a>
+<a class=more href={{root}}{{item.more}} aria-label="Actions: {{item.name}}"></a>
 % end
 </div>
 % for hint in filter(None, item.hints):
@@ -12803,8 +12719,7 @@ title="{{item.name if item.parts[1] else ""}}"
 """, "list")
 # Items of lists, and fields of forms
 
-@dataclasses.dataclass(frozen=True)
-class Field:
+class Field(Value):
     """A field of a form: what the template "fields" shows of it."""
     name: str                       # under which the form sends it, and a Problem names it
     label: str                      # a problem's sentence begins with it, up to a comma or a bracket
@@ -12853,8 +12768,7 @@ def option_fields(options: Iterable[Option], values: Any, group: str = "") -> li
 def copied_field(name: str, label: str, value: str) -> Field:
     return Field(name, label, value, more={"readonly": "readonly"})
 
-@dataclasses.dataclass(frozen=True)
-class Button:
+class Button(Value):
     """What a person can do on a page, said once: it can be pressed only where it is shown."""
     label: str                      # "": nothing is shown; a script, another button or no button presses it
     act: Callable[[], Any]          # raises Invalid; what it returns is Visit.result
@@ -12863,8 +12777,7 @@ class Button:
     then: str = ""                  # the path that follows; "" for that of the page
     undo: str = ""                  # the name of the page's button that undoes it
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
+class Entry(Value):
     """An item of a list: its line from left to right, and what stands below."""
     title: str = ""                 # in bold
     path: str = ""                  # of the page that the name leads to
@@ -12884,6 +12797,7 @@ class Entry:
     hints: Sequence[str] = ()
     answer: str = ""
     icon: Icon | None = None
+    picture: str = ""               # the version of one that stands there instead
     when: Sequence[str] = ()        # at the right, an instant as Visit.when has it
     at: str = ""                    # the provider's title
     read: str = ""                  # what its button that marks it as read, or unread, sends
@@ -13025,12 +12939,12 @@ class SeeOther(Exception):
         super().__init__(path)
         self.path, self.flash, self.undo = path, flash, undo
 
-_SESSION, _FLASH = "releasetrack", "releasetrack-flash"         # cookies
-_UNDO = re.compile(r"show|\S+ (?:resume|show|undo .*)")         # buttons that undo
+_SESSION, _FLASH, _HIDDEN_STEPS = "releasetrack", "releasetrack-flash", "releasetrack-hidden"    # cookies
+# buttons that undo
+_UNDO = re.compile(r"show|\S+ (?:resume|show|undo .*)|unread [0-9,]+|until [0-9]{1,10}\.[0-9]{1,9}")
 _OWN_PATH = re.compile(r"/(?![/\\])[!-~]{0,1500}")            # of a page, and of no other host
 
-@dataclasses.dataclass(frozen=True)
-class Page:
+class Page(Value):
     """What a handler shows: a template, the path that the navigation marks as the current one, and values. Of
     its "sections" each may have "items", and a form of "fields", or "groups" of them, with "buttons"."""
     template: bottle.SimpleTemplate
@@ -13054,7 +12968,7 @@ class Visit:
         self.context, self.environ, self.store = context, environ, context.store
         self.settings, self.providers, self.kinds = context.settings, context.providers, context.kinds
         self.root, self.path = root_of(environ), environ["releasetrack.path"]
-        self._token = self._cookie(_SESSION)
+        self._token = self.cookie(_SESSION)
         self.session = self.store.sessions.find(self._token) if self._token else None
         self.is_post, self.form = environ["REQUEST_METHOD"] == "POST", Form(environ)
         self.pressed = self.form.text("do")     # the button that was
@@ -13108,6 +13022,10 @@ class Visit:
     def tags(self) -> dict[str, str]:
         return {tag.id: tag.name for tag in self.store.tags.of_account(self.account.id)}
 
+    @functools.cached_property
+    def pictures(self) -> Mapping[str, str]:
+        return self.store.documents.pictures() if self.settings.pictures == "on" else {}
+
     @property
     def destinations(self) -> list[Destination]:
         return self.store.destinations.of_account(self.account.id)
@@ -13138,7 +13056,7 @@ class Visit:
         name += f"-{port[1]}" if port and port[1] not in ("80", "443") else ""
         return f"__Host-{name}" if self._is_secure and not self.root else name
 
-    def _cookie(self, name: str) -> str:
+    def cookie(self, name: str) -> str:
         """The value of a cookie. Not by http.cookies, which a crafted header keeps busy for seconds."""
         match = re.search(rf"(?:^|;) *{self._cookie_name(name)}=([A-Za-z0-9_.%~-]{{1,4000}})(?:;|$)",
                           self.environ.get("HTTP_COOKIE", ""))
@@ -13238,18 +13156,20 @@ class Visit:
 
     def when(self, at: float | datetime.datetime | None, since: str = "") -> tuple[str, str, str]:
         """An instant for an Entry: for machines, by the account's clock, and how long ago; or, of what began
-        then, for how long, with ``since`` before the clock's."""
+        then, for how long, with ``since`` before the day."""
         if at is None:
             return "", "", "never"
         seconds = at.timestamp() if isinstance(at, datetime.datetime) else at
         ago = relative_time(seconds, self.store.database.clock())
         words = ago.removesuffix(" ago") if since else ago
-        return timestamp(seconds), f"{since} {self.moment(at)}".lstrip(), words
+        clock = f"{since} {self.moment(at).partition(',')[0]}" if since else self.moment(at)
+        return timestamp(seconds)[:16] + "Z", clock, words
 
     def about(self, provider_id: str, name: str) -> dict[str, Any]:
         """Of an Entry for a project: its name, its icon and where it is."""
-        short = short_name(name)[0]
-        return {"name": name, "at": self.title_of(provider_id), "icon": Icon.of(name, short[:1].upper())}
+        short, owner = short_name(name)[0], name.rpartition("/")[0].lower()
+        return {"name": name, "at": self.title_of(provider_id), "icon": Icon.of(name, short[:1].upper()),
+                "picture": self.pictures.get(f"picture {provider_id} {owner}", "")}
 
     def page_of(self, project: Project, version: str | None = None) -> str:
         """Where the provider shows a project's releases, or one of them; "" where the provider is gone."""
@@ -13278,7 +13198,7 @@ class Visit:
         if not self._token:
             self._token = secrets.token_urlsafe(32)
             self.set_cookie(_SESSION, self._token)
-        flash, *undo = unquote(self._cookie(_FLASH)).split("\n")
+        flash, *undo = unquote(self.cookie(_FLASH)).split("\n")
         if len(undo) != 2 or not _OWN_PATH.fullmatch(undo[0]) or not _UNDO.fullmatch(undo[1]):
             undo = []       # another site of this host may have set the cookie
         if flash:
@@ -13333,7 +13253,6 @@ class Visit:
     def paged(self, items: Sequence[Entry]) -> dict[str, Any]:
         """The items of the page of a list that the query names, and the pager."""
         number = self.query.page()
-        self.query.check()
         return {"items": items[(number - 1) * ROWS:number * ROWS],
                 "pages": self.pager(number * ROWS < len(items), number)}
 
@@ -13384,6 +13303,7 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
         visit = Visit(context, environ)
         visit.authorize(who)
         page = handler(visit, **names)
+        visit.query.check()
         if visit.is_post and "GET" in methods:
             visit.obey(page)
             page = handler(visit, **names)
@@ -13502,22 +13422,23 @@ def _new_password(visit: Visit, name: str) -> str:
 def login_page(visit: Visit) -> Page:
     """Make a session of an address and a password, then the second factor's code. 429: too many tries."""
     path, form = _next_path(visit), visit.form
-    pending = visit.result or form.text("pending")
+    pending, logins = visit.result or form.text("pending"), visit.context.throttle.pending
     def enter() -> str:
         try:
             account = log_in(visit.context, visit.environ, form.text("email"), form.typed("password"))
         except Unauthorized:
             raise Invalid("Wrong email address or password.") from None
         if account.totp_secret:
-            return sign(f"{account.id}.{visit.store.database.clock() + CODE_WAIT:.0f}",
-                        visit.context.throttle.secret + account.signing_key, "pending")
+            token = make_id()
+            logins[token] = account, visit.store.database.clock() + CODE_WAIT
+            return token
         visit.sign_in(account)
         raise SeeOther(path)
     def enter_code() -> None:
-        id_, _, expires = pending.rpartition(".")[0].partition(".")
-        account = visit.store.accounts.get(id_)
-        if (not account or not signed(pending, visit.context.throttle.secret + account.signing_key, "pending")
-                or not account.totp_secret or float(expires) < visit.store.database.clock()):
+        before, expires = logins.get(pending, (None, 0.0))
+        account = before and visit.store.accounts.get(before.id)
+        if (not before or not account or expires < visit.store.database.clock()
+                or (account.password, account.totp_secret) != (before.password, before.totp_secret)):
             raise SeeOther("/login", "That took too long. Sign in again.")
         try:
             check_code(visit.context, account, form.text("code"))
@@ -13572,25 +13493,32 @@ def releases_page(visit: Visit) -> Page:
     query, store, account_id = visit.query, visit.store, visit.account.id
     text, tag, provider = query.text("q"), query.text("tag"), query.text("provider")
     is_security, is_unread, number = query.flag("security"), query.flag("unread"), query.page()
-    query.check()
 
     is_narrowed = any((text, tag, provider, is_security, is_unread))
     found, has_more = store.releases.latest(
         account_id, number, provider, tag, text, is_security, is_unread=is_unread, size=ROWS)
-    listed = [(one.project.id, one.release.version) for one in found if one.is_unread]
+    listed = [one.id for one in found if one.is_unread]
+    word, _, before = visit.pressed.partition(" ")      # as buttons that undo are called
     def mark() -> None:
         for name in ("read", "unread"):
-            project_id, _, version = visit.form.text(name).partition(" ")
-            store.releases.mark(account_id, [(project_id, version)], name == "read")
+            ids = re.findall("[0-9]{1,18}", before if word == name else visit.form.text(name))
+            store.releases.mark(account_id, map(int, ids), name == "read")
+        if word == "until":
+            store.accounts.change(account_id, {"read_until": float(before)})
         raise SeeOther(visit.link())
+    def mark_all() -> None:
+        if is_narrowed:
+            store.releases.mark(account_id, listed, True)
+        else:
+            store.accounts.change(account_id, {"read_until": store.database.clock()})
     unread = store.releases.unread(account_id)
-    count, mark_all = (f"{unread:,} unread", "Mark all as read") if unread else ("", "")
+    count, words = (f"{unread:,} unread", "Mark all as read") if unread else ("", "")
     if is_narrowed:
         count = f"{(number - 1) * ROWS + len(found):,}{'+' if has_more else ''} found" if found else ""
-        mark_all = f"Mark these {len(listed)} as read" if listed else ""
-    buttons = {"": Button("", mark), "all": Button(
-        mark_all, lambda: store.releases.mark(account_id, listed if is_narrowed else None),
-        "Marked as read." if is_narrowed else "All releases are marked as read.")}
+        words = f"Mark these {len(listed)} as read" if listed else ""
+    undo = f"unread {','.join(map(str, listed))}" if is_narrowed else f"until {visit.account.read_until}"
+    buttons = {"": Button("", mark), "all": Button(words, mark_all, "Marked as read.", undo=undo),
+               **({visit.pressed: Button("", mark)} if _UNDO.fullmatch(visit.pressed) else {})}
     return _show_lists(
         visit, "/", "Releases", [{"heading": day, "items": items, "looks": "rows"}
                                  for day, items in _release_items(visit, found).items()],
@@ -13612,10 +13540,14 @@ def _first_steps(visit: Visit) -> list[dict[str, Any]]:
     if forge and account.is_admin and "github" in providers:
         steps.append(("/settings#tokens", "Save a token for GitHub, which then lists all releases",
                       bool(provider_token(visit.settings, forge))))
+    if all(is_done for *_, is_done in steps) or visit.cookie(_HIDDEN_STEPS):
+        return []
+    hide = Button("Hide", lambda: visit.set_cookie(_HIDDEN_STEPS, "yes", 365 * DAY),
+                  "Hidden in this browser.")
     items = [Entry(path=path, name=name, icon=Icon.of(name, glyph="check" if is_done else "dot"),
                    marks=[("good", "done")] if is_done else ()) for path, name, is_done in steps]
-    is_over = all(is_done for *_, is_done in steps)
-    return [] if is_over else [{"heading": "First steps", "items": items, "looks": "steps"}]
+    return [{"heading": "First steps", "looks": "steps", "items": [
+        *items[:-1], dataclasses.replace(items[-1], buttons={"hide": hide})]}]
 
 _TO_PROJECTS = [("/projects", "Projects")]
 _ADD_PROJECTS = [("/projects/add", "Add projects")]
@@ -13664,12 +13596,12 @@ def _release_items(visit: Visit, found: Sequence[ReleaseListItem]) -> dict[str, 
         days.setdefault(day, []).append(_release_item(
             visit, project, release, one.note, path=f"/projects/{project.id}", is_new=one.is_unread,
             **visit.about(project.provider, project.name),
-            read=f"{project.id} {release.version}" if one.is_recent else ""))
+            read=str(one.id) if one.is_recent else ""))
     return days
 
 NOTE_PAGE = template_of("""\
 <!DOCTYPE html>
-<html lang="en">
+<html lang="en" class="{{theme}}">
 <meta charset="utf-8">
 <title>{{title}}</title>
 <base target="_blank">
@@ -13689,8 +13621,9 @@ def note_page(visit: Visit, project_id: str) -> str:
     bottle.response.headers.update(PAGE_HEADERS | {
         "Content-Security-Policy": NOTE_POLICY, "X-DNS-Prefetch-Control": "off"})
     message = _ELEMENTS_THAT_REACH_OUT.sub("&lt;", note.message)
-    return NOTE_PAGE.render(title=note.title, root=visit.root, at=visit.title_of(project.provider),
-                            url=note.url or visit.page_of(project, version)) + message
+    return NOTE_PAGE.render(
+        title=note.title, root=visit.root, theme=visit.account.theme, at=visit.title_of(project.provider),
+        url=note.url or visit.page_of(project, version)) + message
 
 # ---- updates
 _FROM_FILE = [("/projects/import", "Import")]
@@ -13701,7 +13634,6 @@ def updates_page(visit: Visit) -> Page:
     query, projects, account_id = visit.query, visit.store.projects, visit.account.id
     text, place, tag = (query.text(name) for name in ("q", "place", "tag"))
     number, is_vulnerable = query.page(), query.flag("vulnerable")
-    query.check()
     ids = projects.updates(account_id, place, tag, text, VULNERABLE if is_vulnerable else 0)
     places = projects.places(account_id)
     groups = {name: [_update_item(visit, project) for project in projects.of_ids(
@@ -13806,11 +13738,11 @@ def _installation_item(visit: Visit, project: Project, one: Installation) -> Ent
     elif one.state == "unknown":
         hints.append(f"No release is like {one.shown}, so it cannot be compared.")
     newer = f" \u2192 {one.newest}" if one.newest else ""
-    changes = f"/projects/{project.id}/changes?since={quote(one.compared_as, safe='')}"
-    marks += [("link", "What changed", changes)] if one.newest else []
+    since = f"?since={quote(one.compared_as, safe='')}" if len(project.installed) > 1 else ""
+    marks += [("link", "What changed", f"/projects/{project.id}/changes{since}")] if one.newest else []
     return Entry(
         one.shown + newer, marks=marks, hints=hints, key=project.id,
-        when=visit.when(instant_of(one.since), "behind since") if one.since else ())
+        when=visit.when(instant_of(one.since), "since") if one.since else ())
 
 _UPDATE_COMMANDS = {"pypi": "pip install -U {0}", "npm": "npm install {0}@latest", "gems": "gem update {0}",
                     "cargo": "cargo update -p {0}", "packagist": "composer update {0}"}
@@ -13984,7 +13916,6 @@ def changes_page(visit: Visit, project_id: str) -> Page:
     """The notes of all releases after the version that is installed, newest first."""
     project, query = _project_at(visit, project_id), visit.query
     since, until, number = query.text("since"), query.text("until"), query.page()
-    query.check()
     if not since and not project.installed:
         raise SeeOther(f"/projects/{project.id}", "Say first which version you run.")
     sections, without = list[dict[str, Any]](), list[str]()
@@ -14029,7 +13960,6 @@ def projects_page(visit: Visit) -> Page:
     text, tag, provider = query.text("q"), query.text("tag"), query.text("provider")
     number, is_failing = query.page(), query.flag("failing")
     sort = query.one_of("sort", *_SORTS)
-    query.check()
     order, _, reverse = sort.partition("-")
     projects, count = store.projects.page(
         account_id, "latest" if order == "updated" else order, bool(reverse), provider, tag, number,
@@ -14388,7 +14318,7 @@ def _health_item(visit: Visit, project: Project) -> Entry:
     health, projects, hint = project.health, visit.store.projects, "Checking..."
     checked, next_check = visit.when(health.checked_at)[2], visit.when(health.next_check_at)[2]
     if (health.next_check_at <= visit.store.database.clock() and project.provider in visit.providers
-            and visit.store.database.has_tracker):
+            and "tracker" in visit.store.database.workers):
         bottle.response.set_header("Refresh", "2")
     else:
         hint = f"Last checked {checked}, next {next_check}."
@@ -14418,7 +14348,6 @@ def _failure_of(visit: Visit, project: Project) -> list[str]:
 def project_page(visit: Visit, project_id: str) -> Page:
     project, store, query = _project_at(visit, project_id), visit.store, visit.query
     text, is_final, number = query.text("q") or "", query.flag("final"), query.page()
-    query.check()
     releases, total = store.releases.page(project, number, ROWS, text=text, is_final=is_final)
     notes = store.releases.notes(project.source_id, [one.version for one in releases], NOTE_PREVIEW_CHARS)
     def save() -> None:
@@ -14576,7 +14505,7 @@ def notifications_page(visit: Visit) -> Page:
 def _destination_item(visit: Visit, one: Destination, delivered_at: float | None, waiting: int) -> Entry:
     """A destination in the list: how it does, and what can be done with it at once."""
     others = f" \u00b7 {waiting} waiting" if waiting else ""
-    set_pause = functools.partial(visit.store.destinations.update, dataclasses.replace(
+    set_pause = functools.partial(visit.store.destinations.save, dataclasses.replace(
         one, pause="hold" if one.pause == "none" else "none"))
     buttons = {"test": Button("Send a test", lambda: _tried(visit, one, *sample_event(visit.account))),
                "pause": Button("Pause", set_pause, f"Paused {one.name}. Messages wait for a week.",
@@ -14729,10 +14658,10 @@ def _tried(visit: Visit, destination: Destination, body: Mapping[str, Any], url:
 def _count_test(visit: Visit) -> None:
     """Raises TooMany for one test too many; what is sent again counts, too."""
     limit = visit.settings.quota_of("tests")
-    window = visit.context.tests.take(visit.account.id, 1, time.monotonic(), limit)
-    if not window.is_open:
-        raise TooMany(window.reset, f"An account may send at most {pluralize(limit, 'test')} an hour; "
-                                    "--quota tests=N raises that.")
+    _, reset, is_open = visit.context.tests.take({visit.account.id: limit}, 1, time.monotonic())
+    if not is_open:
+        raise TooMany(reset, f"An account may send at most {pluralize(limit, 'test')} an hour; "
+                             "--quota tests=N raises that.")
 
 def _send_latest(visit: Visit, destination: Destination) -> None:
     """Send one of the last five releases, with a note if any has one. Raises SeeOther, Invalid, TooMany."""
@@ -14758,8 +14687,8 @@ def _send_latest(visit: Visit, destination: Destination) -> None:
                    f"{project.name} {release.version} {words} sent to {destination.name}.")
 
 # ---- delivery history
-_EVENT_NAMES = {"release": "", "summary": "notice", "failing": "keeps failing",
-                "recovered": "works again"}     # beside a name, where there is no version
+# Beside a name, where there is no version.
+_EVENT_NAMES = dict(zip(EVENT_KINDS, ("", "notice", "keeps failing", "works again")))
 _STATE_MARKS = dict(zip(DELIVERY_STATES, ("plain", "warn", "good", "bad", "plain")))
 
 @page_at("/deliveries")
@@ -14768,7 +14697,6 @@ def history_page(visit: Visit) -> Page:
     query, store, account_id = visit.query, visit.store, visit.account.id
     destination, project_id = query.text("destination"), query.text("project")
     state, number = query.one_of("state", "", *DELIVERY_STATES) or None, query.page()
-    query.check()
     size, items = ROWS, list[Entry]()
     found = store.outbox.history(account_id, destination_id=destination, project_id=project_id, state=state,
                                  limit=size + 1, offset=(number - 1) * size)
@@ -14858,8 +14786,9 @@ def tags_page(visit: Visit) -> Page:
                 copied_field(tag.id, "Feed URL", f"{visit.base}/feeds/{tag.feed_secret}.atom")],
             buttons={
                 "rename": Button(
-                    "Rename", lambda: store.tags.rename(account_id, tag.id, label()), "Renamed."),
-                "renew": Button("Reset feed URL", lambda: store.tags.reset_feed(account_id, tag.id),
+                    "Rename", lambda: store.tags.change(account_id, tag.id, {"name": label()}), "Renamed."),
+                "renew": Button("Reset feed URL", lambda: store.tags.change(
+                    account_id, tag.id, {"feed_secret": make_id()}),
                                 "The feed has a new URL.", "Reset: the old URL stops working"),
                 "remove": Button("Delete", functools.partial(remove, tag), sure="Delete the tag")})
     return visit.show(
@@ -14957,13 +14886,14 @@ def account_page(visit: Visit) -> Page:
 @page_at("/account/export", methods="GET")
 def export_page(visit: Visit) -> bytes:
     name = visit.query.one_of("format", *EXPORTS)
-    visit.query.check()
     content_type, make = EXPORTS[name]
     text = make(Call(visit.context, visit.account.id, (), {}))
     bottle.response.headers.update(PAGE_HEADERS | {
         "Content-Type": f"{content_type}; charset=utf-8",
         "Content-Disposition": f'attachment; filename="releasetrack.{name}"'})
     return text.encode("utf-8", "replace")
+
+_THEMES = {"": "As the device", "light": "Light", "dark": "Dark"}
 
 def _profile_fields(account: Account) -> dict[str, list[Field]]:
     zone, = option_fields(ACCOUNT_OPTIONS, account)
@@ -14974,6 +14904,7 @@ def _profile_fields(account: Account) -> dict[str, list[Field]]:
         Field("present", "Current password", type="password", more=_CURRENT_PASSWORD,
               hint="Only needed to change the email address."),
         dataclasses.replace(zone, proposed=_time_zones(), hint=f"{zone.hint} Type a city to find it."),
+        Field("theme", "Theme", account.theme, "select", choices=list(_THEMES.items())),
     ], "Notifications": option_fields(ACCOUNT_OPTIONS, account, "Notifications")}
 
 def _save_profile(visit: Visit) -> None:
@@ -14982,6 +14913,7 @@ def _save_profile(visit: Visit) -> None:
     with fields.collecting():
         read_email(email)
     changes = account_changes(account, fields) | {"email": email}
+    changes |= {"theme": theme} if (theme := visit.form.text("theme")) in _THEMES else {}
     if email != account.email:
         if visit.settings.auth_header:      # else somebody could take the address of who has not come yet
             raise Invalid(Problem("email", "cannot be changed while a proxy signs people in by it"))
@@ -15003,12 +14935,12 @@ def second_factor_page(visit: Visit) -> Page:
     The link: https://github.com/google/google-authenticator/wiki/Key-Uri-Format"""
     visit.require_password()
     account, accounts, given = visit.account, visit.store.accounts, visit.form.text("secret")
-    secret = given if re.fullmatch("[A-Z2-7]{32}", given) else make_base32(20)
+    secret = given if re.fullmatch("[A-Z2-7]{32}", given) else make_id(20).upper()    # RFC 4226, 4
     def turn_on() -> list[str]:
         step = step_of_code(secret, visit.form.text("code"), visit.store.database.clock())
         if not step:
             raise Invalid(Problem("code", "is wrong; see that the phone's clock is right"))
-        made = [make_base32(10).lower() for _ in range(10)]
+        made = [make_id(10) for _ in range(10)]
         accounts.turn_on_second_factor(account.id, secret, step, [secret_hash(one).hex() for one in made])
         log.info("account %s: second factor turned on", account.id)
         visit.sign_in(or_404(accounts.get(account.id)))     # browsers are known again by then
@@ -15079,14 +15011,14 @@ def accounts_page(visit: Visit) -> Page:
                 check_field("admin", "Administrator")]})
 
 _SETTING_SECTIONS = {
-    "Mail": "smtp_url mail_from", "Checking": "poll_interval host_limit contact osv_url",
+    "Mail": "smtp_url mail_from", "Checking": "poll_interval host_limit contact osv_url pictures",
     "Sending": "retry_first digest_hour brand",
     "Reverse proxy and sign-in": "base_url trusted_proxy auth_header auth_accounts",
     "API": "rate_limit allow_origin", "Network": "allow_network outgoing_proxy"}
 _SETTING_LABELS = {
-    "smtp_url": "Mail server", "mail_from": "Sender", "poll_interval": "Check every (seconds)",
+    "smtp_url": "Mail server", "mail_from": "Sender", "poll_interval": "Check every",
     "host_limit": "Parallel requests per host", "osv_url": "Vulnerability database",
-    "retry_first": "First retry after (seconds)", "brand": "Signature header prefix",
+    "retry_first": "First retry after", "brand": "Signature header prefix",
     "base_url": "Address of this service", "auth_accounts": "Who may sign in through the proxy",
     "rate_limit": "API requests per hour and key", "allow_origin": "Origins that may read the API"}
 
@@ -15112,7 +15044,9 @@ def settings_page(visit: Visit) -> Page:
         "intro": "Changes apply at once, to the running service and to all commands. Secrets are never shown "
                  "again.", "buttons": {"save": Button("Save", save, "Saved."), "test_mail": Button(
                      "Send a test mail", functools.partial(_try_mail, visit, mail))},
-        "groups": {legend: list(map(_control_of, those)) for legend, those in sections.items()}}
+        "groups": {legend: [field for one in those for field in (
+            _mail_fields(visit.settings.smtp_url) if _is_of_fields(one) else [_control_of(one)])]
+                   for legend, those in sections.items()}}
     tokens = {
         "heading": "Provider tokens", "anchor": "tokens", "buttons": {"save_token": Button(
             "Save the token", lambda: config.set(
@@ -15156,6 +15090,33 @@ def _control_of(state: SettingState) -> Field:
     return Field(row.name, label, value, hint=hint, more=more,
                  type="password" if row.is_secret else "textarea" if row.is_repeatable else "text")
 
+def _is_of_fields(state: SettingState) -> bool:
+    return state.row.name == "smtp_url" and state.source != "flag"
+
+def _mail_fields(saved: str) -> list[Field]:
+    """The URL of the mail server, as five fields."""
+    url, more = urlsplit(saved), {"autocomplete": "off"}
+    return [
+        Field("smtp.host", "Mail server", url.hostname or "", id="smtp_url",
+              more=more | {"placeholder": "mail.example.org"}, hint="Without one, no mail is sent."),
+        Field("smtp.security", "Security", url.scheme, "select", choices=[
+            ("smtp+starttls", "STARTTLS"), ("smtps", "TLS"), ("smtp", "None")]),
+        Field("smtp.port", "Port", str(url.port or ""), more=more | {"inputmode": "numeric"},
+              hint="Empty: 587 with STARTTLS, 465 with TLS, 25 without."),
+        Field("smtp.user", "User", unquote(url.username or ""), more=more),
+        Field("smtp.password", "Password", type="password", more={"autocomplete": "new-password"},
+              hint="Saved; leave this empty to keep it." if url.password else "")]
+
+def _mail_url(form: Form, saved: str) -> str:
+    """What the five fields say. An empty password is the saved one, if server and user are those saved."""
+    url, (host, scheme, port, user) = urlsplit(saved), (
+        form.text(f"smtp.{name}") for name in ("host", "security", "port", "user"))
+    is_same = (host, user) == (url.hostname, unquote(url.username or ""))
+    secret = quote(form.typed("smtp.password"), safe="") or (url.password if is_same else "") or ""
+    login = f"{quote(user, safe='')}:{secret}@" if user else ""
+    place = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{login}{place}{':' if port else ''}{port}" if host else ""
+
 def _stored_settings(visit: Visit, states: Iterable[SettingState]) -> list[Entry]:
     """Every setting that is not at its default; of a keyed one each key."""
     own = {(name, text.partition("=")[0]) for name, texts in visit.store.config.all().items()
@@ -15184,15 +15145,20 @@ def _changed_settings(visit: Visit, states: Iterable[SettingState]) -> dict[str,
     """The texts of the settings that the form changes; of a default none. Raises Invalid."""
     fields, changes = InputReader(), {}
     for row, state in ((state.row, state) for state in states if state.source != "flag"):
-        texts = visit.form.lines(row.name)
-        if texts == (list(state.texts) if state.is_set else []) or row.is_secret and not texts:
+        texts, saved = visit.form.lines(row.name), list(state.texts) if state.is_set else []
+        name, expected = row.name, ""
+        if _is_of_fields(state):
+            saved = list(filter(None, [visit.settings.smtp_url]))
+            texts = list(filter(None, [_mail_url(visit.form, visit.settings.smtp_url)]))
+            name, expected = "host", "the name of a server, such as mail.example.org, and the port a number"
+        if texts == saved or row.is_secret and not texts and not expected:
             continue
         changes[row.name] = texts
         try:
             for text in texts:
                 row.parse(text)
         except ValueError as error:
-            fields.add_problem(row.name, f"must be {error}")
+            fields.add_problem(name, f"must be {expected or error}")
     fields.check()
     return changes
 
@@ -15201,7 +15167,7 @@ def _try_mail(visit: Visit, states: Iterable[SettingState]) -> dict[str, Any]:
     typed: dict[str, Any] = {name: "".join(texts) for name, texts in _changed_settings(visit, states).items()}
     settings = dataclasses.replace(visit.settings, **typed)
     if not settings.smtp_url:
-        raise Invalid(Problem("smtp_url", "is required to send a mail"))
+        raise Invalid(Problem("host", "is required to send a mail"))
     about = read_settings("email", [("to", visit.account.email)])
     destination = Destination(make_id(), visit.account.id, "email", "test", about, "")
     return _tried(visit, destination, *sample_event(visit.account), settings)
@@ -15311,14 +15277,21 @@ def _feed_entry(visit: Visit, one: ReleaseListItem) -> dict[str, Any]:
         "updated": timestamp(one.found_at) if one.found_at and release.is_updated else release.date,
         "url": (note.url if note else "") or visit.page_of(project, release.version)}
 
-def conditional_response(text: str, content_type: str, seconds: int) -> bytes:
-    """The body of an answer without a session; empty, with 304, where the client has it already. What XML
-    does not allow is replaced: https://www.w3.org/TR/xml/#charsets"""
-    content = re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text).encode()
+def conditional_response(text: str | bytes, content_type: str, seconds: int) -> bytes:
+    """The body of an answer that is no page; empty, with 304, where the client has it already. What XML
+    does not allow is replaced in a text: https://www.w3.org/TR/xml/#charsets"""
+    content = text if isinstance(text, bytes) else re.sub(
+        "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text).encode()
     bottle.response.headers.update({
         "Content-Type": content_type, "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
     return unless_known(bottle.request.environ, content, f"private, max-age={seconds}")
+
+@page_at("/pictures/<version>", "account", "GET")
+def picture_page(visit: Visit, version: str) -> bytes:
+    """The picture of an owner, which never changes: another one has another version."""
+    image = visit.store.documents.picture(version) if visit.settings.pictures == "on" else b""
+    return conditional_response(image, f"image/{or_404(RASTER_IMAGE.match(image)).lastgroup}", 31_536_000)
 
 ASSETS = {          # files that pages load
     "/style.css": (STYLE, "text/css; charset=utf-8"),
@@ -15470,8 +15443,8 @@ def scan_files(paths: Iterable[str], helper: Helper, complain: Callable[[str], N
     found, end = list[tuple[str, Pin]](), time.monotonic() + 10 * MINUTE
     for number, file in enumerate(itertools.chain.from_iterable(_files_of(path, own) for path in paths)):
         if number == _FILES_LIMIT or time.monotonic() > end:
-            complain(f"{file} and what follows was not read: a scan ends after {_FILES_LIMIT:,} files or "
-                     "ten minutes")
+            complain(f"{file} and what follows was not read: a scan stops after {_FILES_LIMIT:,} files or "
+                     "10 minutes")
             break
         try:
             at, read = os.path.abspath(file), reader_named(own, file)
@@ -15480,7 +15453,7 @@ def scan_files(paths: Iterable[str], helper: Helper, complain: Callable[[str], N
         except ValueError as error:
             complain(f"{file} {error}")
     if not found:
-        complain("no pinned version was found there; nothing changed")
+        complain("no pinned versions found; nothing changed")
     services = {(os.path.dirname(file), pin.service) for file, pin in found if ".override." in file}
     images = {(os.path.dirname(file), pin.alias) for file, pin in found
               if pin.alias and "kustomization." in file}
@@ -15548,14 +15521,14 @@ class Service(contextlib.AbstractContextManager["Service"]):
                                on_turn=self._reload_if_changed)
         self.courier = Courier(self.store, self.fetcher.post, self.settings, kinds=every_kind)
         self._started_in = 0            # the process; -1 for another one, when that was logged
-        self._scanner: threading.Thread | None = None
+        self._scanner = threading.Thread(target=self._scan, name="releasetrack-scan", daemon=True)
         self._context = Context(self.store, self.settings, self.providers, self.helper,
-                                RateLimiter(self.settings.rate_limit), LoginThrottle(),
+                                RateLimiter(), LoginThrottle(),
                                 AnswerCache(self.store.database.revision),
                                 ConcurrencyLimit(max(2, own.threads // 2)), self.fetcher.fetch,
                                 self.fetcher.refusal_of, self.fetcher.refused_tokens, self.fetcher.outages,
                                 self.courier.try_out, self.containers, self.read_containers, self.health,
-                                self.config, RateLimiter(0), every_kind, dict(readers or {}))
+                                self.config, RateLimiter(), every_kind, dict(readers or {}))
         self._app = make_app(self._context)
 
     @property
@@ -15585,18 +15558,15 @@ class Service(contextlib.AbstractContextManager["Service"]):
 
     def account_of(self, email: str = "") -> Account:
         """The account with an e-mail address; without one, the only account. Raises Invalid, SettingError."""
-        accounts = {account.email: account for account in self.store.accounts.all()}
-        if email:
-            if account := self.store.accounts.by_email(email):
-                return account
-            raise Invalid(f"there is no account {email}{did_you_mean(email, accounts)}; "
-                          f"'account add {email}' creates it")
-        if not accounts:
-            raise Invalid("there is no account yet; create one with 'account add EMAIL'")
-        if len(accounts) > 1:
-            raise SettingError(f"there are {len(accounts)} accounts; name one with --account: "
-                               + ", ".join([*accounts][:10]))
-        return next(iter(accounts.values()))
+        accounts = self.store.accounts.all()
+        emails = [account.email for account in accounts]
+        if len(accounts) > 1 and not email:
+            raise SettingError(f"name one of the accounts with --account: {', '.join(emails[:10])}")
+        account = self.store.accounts.by_email(email or next(iter(emails), ""))
+        if not account:
+            raise Invalid(f"there is no account {email or 'yet'}{did_you_mean(email, emails)}; "
+                          "create one with 'account add EMAIL'")
+        return account
 
     def project_of(self, account: Account, name: str, provider: str | None = None) -> Project:
         """A project that an account tracks, by what ``track`` accepts. Raises Invalid."""
@@ -15608,7 +15578,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             provider = at.id
         found = self.store.projects.by_names(account.id, provider, [key])
         if found is None:
-            raise Invalid(f"{account.email} does not track {name} of {provider}")
+            raise Invalid(f"{account.email} does not track {provider} {name}")
         return found[0]
 
     def track(self, name: str, provider: str | None = None, *, account: str = "",
@@ -15693,7 +15663,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             self.config.record_serve()
         self.tracker.start()
         self.courier.start()
-        self._start_scanner()
+        self._scanner.start()
         if self.settings.apply:
             threading.Thread(target=self._follow_file, name="releasetrack-apply", daemon=True).start()
 
@@ -15735,22 +15705,15 @@ class Service(contextlib.AbstractContextManager["Service"]):
     def containers(self, account: Account) -> int:
         """How many containers run here that nobody reads yet, for the first administrator; 0 for others, and
         where that cannot be known."""
-        is_offered = usual_socket() and not self._socket and account == self._first_administrator()
-        try:
-            return len(scan_docker(usual_socket(), log.warning)) if is_offered else 0
-        except Invalid:
-            return 0
+        with contextlib.suppress(Invalid):
+            if usual_socket() and not self._socket and account == self._first_administrator():
+                return len(scan_docker(usual_socket(), log.warning))
+        return 0
 
     def read_containers(self, account: Account) -> None:
         """Track what runs in containers here, and read it every hour from now on. Raises Invalid."""
         self._record_scan(account, "container", is_tracking=True)
         self.store.config.change("containers", lambda _: ["yes"])
-        self._start_scanner()
-
-    def _start_scanner(self) -> None:
-        if self._started_in and not self._scanner and (self.settings.scan or self._socket):
-            self._scanner = threading.Thread(target=self._scan, name="releasetrack-scan", daemon=True)
-            self._scanner.start()
 
     def _scan(self) -> None:
         """Every hour record what is installed here, as the settings scan and docker say, for the first
@@ -15781,7 +15744,6 @@ class Service(contextlib.AbstractContextManager["Service"]):
         with self._reloading:
             settings = self.config.settings()
             self.providers = self.config.providers(settings)
-            self._context.rate_limits.limit = settings.rate_limit
             self.settings = self._context.settings = settings
             self._context.providers = self.providers
             # Some answers depend on providers.
@@ -15813,7 +15775,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self.ask_to_stop()
         self.tracker.join()
         self.courier.join()
-        if self._scanner:
+        if self._scanner.is_alive():
             self._scanner.join(DOCKER_SECONDS)
         self.helper.close()
         self._own_helper.close()
@@ -15932,7 +15894,7 @@ def make_server(application: Callable[..., Any], settings: Settings,
         import waitress.server
         channel_class = _channel_class(limit // 4, trusted_proxy)
     except ImportError:
-        raise ReleasetrackError("it needs the package waitress: pip install waitress") from None
+        raise ReleasetrackError("serve needs the package waitress: pip install waitress") from None
     try:
         family, *_, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM,
                                                  flags=socket.AI_PASSIVE)[0]
@@ -16012,18 +15974,17 @@ def flags_of(options: Iterable[Option]) -> Iterator[Argument]:
             yield argument(flag, option.about, option.shape or "TEXT", functools.partial(read, option.type),
                            () if option.shape else option.type.choices, dest=option.name)
 
-_EMAIL = argument("account", "the account's e-mail address", metavar="EMAIL")
-_ACCOUNT = argument("--account", "the account; needed only if there are several", "EMAIL")
+_EMAIL = argument("account", "the account's email address", metavar="EMAIL")
+_ACCOUNT = argument("--account", "the account, if there are several", "EMAIL")
 _JSON = switch("--json", "print JSON")
-_YES = switch("--yes", "do not ask for confirmation, as is done on a terminal")
+_YES = switch("--yes", "do not ask for confirmation")
 
-@dataclasses.dataclass(frozen=True)
-class Command:
+class Command(Value):
     """A command. ``function``: of attributes of an Invocation, by name; ``_show`` prints what it returns."""
     about: str
     function: Callable[..., Any]
     own: tuple[Argument, ...] = ()
-    columns: str | None = None  # as of _show_rows, if it returns rows
+    columns: str = ""           # as of _show_rows, if it returns rows
     said: str = ""              # what is printed instead, of its Invocation and what it returned, as "answer"
     sure: str = ""              # what is asked before
     example: str = ""           # of its own flags, of which it needs one at least
@@ -16034,7 +15995,7 @@ class Command:
         names = {*inspect.signature(self.function).parameters}
         is_of_account = names & {"account", "call", "project", "destination"} and _EMAIL not in self.own
         more = [_ACCOUNT] if is_of_account else []
-        return (*more, *self.own, *([] if self.columns is None else [_JSON]), *([_YES] if self.sure else []))
+        return (*more, *self.own, *([_JSON] if self.columns else []), *([_YES] if self.sure else []))
 
     @property
     def flags(self) -> dict[str, str]:
@@ -16055,9 +16016,9 @@ def command(*arguments: Argument, **more: str) -> Callable[[Handler], Handler]:
 def _one_of(what: str, name: str, known: Mapping[str, Any]) -> Any:
     """What is known under the name. Raises Invalid."""
     if name not in known:
-        there_are = ", ".join(one or "''" for one in known) or "none yet"
+        there_are = "known: " + ", ".join(one or "''" for one in known) if known else "there are none yet"
         raise Invalid(f"there is no {what} {name or repr(name)}"
-                      + (did_you_mean(name, known) or f"; there are {there_are}"))
+                      + (did_you_mean(name, known) or f"; {there_are}"))
     return known[name]
 
 def _complain(error: Exception | str) -> None:
@@ -16079,12 +16040,12 @@ def _instant(text: str) -> float:
                      "or a time ago such as 30m, 24h or 7d")
 
 def _title(name: str) -> str:
-    return name.removesuffix("_at").removeprefix("is_").replace("_", " ")
+    return name.removesuffix("_at").removeprefix("is_").replace("_", " ") if sys.stdout.isatty() else name
 
 def _text(value: Any, name: str = "") -> str:
-    """A value as it is printed: "yes", "-" for no and for none, a list's with commas between; what has the
-    ``name`` of a time, as how long ago that is."""
-    if value and (name == "date" or name.endswith(("_at", "_since"))):
+    """A value as it is printed: "yes", "-" for no and for none, a list's with commas between; on a terminal
+    what has the ``name`` of a time, as how long ago that is."""
+    if value and (name == "date" or name.endswith(("_at", "_since"))) and sys.stdout.isatty():
         with contextlib.suppress(ValueError):
             return relative_time(_instant(str(value)), time.time())
     if isinstance(value, (list, tuple)):
@@ -16093,52 +16054,49 @@ def _text(value: Any, name: str = "") -> str:
         return "yes" if value else "-"
     return "-" if value in (None, "") else printable(str(value))
 
-def _show_table(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Rows below their headings, without empty columns; the widest are cut to the width of the terminal."""
-    names = [name for name in rows[0] if any(row[name] not in (None, "", (), []) for row in rows)]
-    lines = [[_title(name).upper() for name in names],
-             *([_text(row[name], name) for name in names] for row in rows)]
+def _show_lines(lines: Sequence[Sequence[str]], to_cut: Sequence[int] = ()) -> None:
+    """Cells with tabs between them; on a terminal columns, of which the widest ``to_cut`` fit its width."""
     widths = [max(map(len, column)) for column in zip(*lines)]
-    others = [at for at, name in enumerate(names) if name != "id"] or [0]       # an id is of no use if cut
     room = shutil.get_terminal_size().columns - 2 * len(widths) + 2
-    while sum(widths) > room and max(widths[at] for at in others) > 8:
-        widths[max(others, key=widths.__getitem__)] -= 1
+    while to_cut and sum(widths) > room and max(widths[at] for at in to_cut) > 8:
+        widths[max(to_cut, key=widths.__getitem__)] -= 1
     for line in lines:
-        print("  ".join((text if len(text) <= width else f"{text[:width - 1]}…").ljust(width)
-                        for text, width in zip(line, widths)).rstrip())
+        print("  ".join((text if len(text) <= width else f"{text[:width - 1]}…").ljust(width) for text, width
+                        in zip(line, widths)).rstrip() if sys.stdout.isatty() else "\t".join(line))
 
 def _show_rows(rows: Sequence[Any], as_json: bool, columns: str = "") -> None:
-    """Rows as JSON; on a terminal as a table; else a line each, with tabs. ``columns``: their members, of
-    which a terminal shows those with a "*", and JSON alone those with a "+"; "" for all."""
+    """Rows as JSON; on a terminal as a table without empty columns; else a line each. ``columns``: their
+    members, of which a terminal shows those with a "*", and JSON alone those with a "+"; "" for all."""
     names = columns.split() or [*(rows[0] if rows else ())]
     found = [{name: row.get(name) if isinstance(row, Mapping) else getattr(row, name)
               for name in (name.rstrip("*+") for name in names)} for row in rows]
-    starred = [name[:-1] for name in names if name[-1:] == "*"]
     if as_json:
         print(json.dumps(found, ensure_ascii=False, indent=2))
-    elif not rows and sys.stdout.isatty():
-        print("none", file=sys.stderr)
-    elif sys.stdout.isatty():
-        _show_table([{name: row[name] for name in starred or row} for row in found])
-    else:
-        for row in found:
-            print(*(_text(row[name.rstrip("*")]) for name in names if name[-1:] != "+"), sep="\t")
+        return
+    is_terminal, head = sys.stdout.isatty(), list[list[str]]()
+    names = [name.rstrip("*") for name in names if name[-1:] != "+" and (
+        not is_terminal or name[-1:] == "*" or "*" not in columns)]
+    if is_terminal and not rows:
+        print("nothing found", file=sys.stderr)
+    elif is_terminal:
+        names = [name for name in names if any(row[name] not in (None, "", (), []) for row in found)]
+        head = [[_title(name).upper() for name in names]]
+    _show_lines(head + [[_text(row[name], name) for name in names] for row in found],
+                [at for at, name in enumerate(names) if name != "id"])       # which is of no use if cut
 
 def _show(answer: Any, as_json: bool = False, columns: str = "") -> None:
     """Print what a command returned: a text; a mapping, as names and values; a list, as rows; or a tuple of
     such parts, of which the first is all of them as JSON."""
+    _progress("")
     if isinstance(answer, tuple) and as_json:
         print(json.dumps(answer[0], ensure_ascii=False, indent=2))
     elif isinstance(answer, tuple):
         for part in answer[1:]:
-            _show(part)
+            _show(part, columns=columns)
     elif isinstance(answer, list):
         _show_rows(answer, as_json, columns)
     elif isinstance(answer, Mapping):
-        facts, is_terminal, width = drop_empty(**answer), sys.stdout.isatty(), max(map(len, answer))
-        for name, value in facts.items():
-            words = (_title(name).ljust(width), _text(value, name)) if is_terminal else (name, _text(value))
-            print(*words, sep="  " if is_terminal else "\t")
+        _show_lines([(_title(name), _text(value, name)) for name, value in drop_empty(**answer).items()])
     elif isinstance(answer, str):
         print(answer)
 
@@ -16196,8 +16154,7 @@ class Invocation(contextlib.ExitStack):
     def delivery_at(self, id_: str) -> DeliverySummary:
         found = self.store.outbox.history(self.account.id, delivery_id=id_) if id_ else []
         if not found:
-            raise Invalid(f"{self.account.email} has no delivery {id_}; 'deliveries list' shows those of 30 "
-                          "days")
+            raise Invalid(f"there is no delivery {id_} of the last 30 days; see 'deliveries list'")
         return found[0]
 
     @functools.cached_property
@@ -16206,15 +16163,6 @@ class Invocation(contextlib.ExitStack):
         given = {name: value for name, value in vars(self.args).items() if value is not None}
         for name in {"tags", "without_tags"} & given.keys():        # "" names none
             given[name] = [self.tag_at(tag).id for tag in given[name] if tag]
-        pairs = []
-        for name, equals, text in (line.partition("=") for line in given.get("settings", ())):
-            if not equals:
-                raise Invalid(f"--set {name[:60]!r}: expected SETTING=VALUE")
-            if text == "-" and not (text := sys.stdin.readline()):
-                raise Invalid(f"{name}: there is no line left on standard input")
-            pairs.append({"setting": name, "value": text.rstrip("\r\n")})
-        if pairs:
-            given["settings"] = pairs
         return given
 
     call = functools.cached_property(lambda run: run.service.call(run.account.id, run.given))
@@ -16226,10 +16174,9 @@ class Invocation(contextlib.ExitStack):
         return {"destination_id": id_, "since": self.args.since, "until": self.args.until}
 
     def complain(self, fault: str) -> None:
-        """Say what failed, unless it shall be quiet; the exit status is then 3."""
+        """Say what failed; the exit status is then 3."""
         self.status = 3
-        if not getattr(self.args, "quiet", False):
-            _complain(fault)
+        _complain(fault)
 
     def execute(self, row: Command) -> int:
         """Run a command; its exit status. Raises what that raises."""
@@ -16242,7 +16189,7 @@ class Invocation(contextlib.ExitStack):
                 raise Invalid("nothing was changed")
         answer = row.function(**values)
         _show(row.said.format(run=self, answer=answer) if row.said else answer,
-              getattr(self.args, "json", False), row.columns or "")
+              getattr(self.args, "json", False), row.columns)
         return self.status
 
 @command()
@@ -16281,25 +16228,25 @@ def _read_password(args: argparse.Namespace) -> str:
     if args.password_stdin:
         password = sys.stdin.readline().rstrip("\r\n")
     elif not sys.stdin.isatty():
-        raise Invalid("there is no terminal to ask for the password; use --password-stdin")
+        raise Invalid("no terminal to ask for the password; use --password-stdin")
     else:
         password = getpass.getpass("Password: ")
         if getpass.getpass("Repeat the password: ") != password:
-            raise Invalid("the two passwords differ")
+            raise Invalid("the passwords differ")
     return read_password(password)
 
 _PASSWORD_STDIN = switch("--password-stdin", "read the password from standard input")
 
-@command(_EMAIL, argument("--name", "the account's name; without it the address"),
+@command(_EMAIL, argument("--name", "the account's name (default: the email address)"),
          *flags_of(option for option in ACCOUNT_OPTIONS if option.name == "time_zone"),
          argument("--type", "the type that webhooks send", choices=ACCOUNT_TYPES, default="user"),
-         switch("--admin", "an administrator; the first account always is"), _PASSWORD_STDIN)
+         switch("--admin", "make it an administrator, as the first account is"), _PASSWORD_STDIN)
 def account_add(run: Invocation, args: argparse.Namespace) -> str:
-    """Create an account. The password is asked for. Its time zone is at first this machine's."""
+    """Create an account. Asks for its password. The time zone defaults to this machine's."""
     read_email(args.account)
     accounts = run.store.accounts
     if accounts.by_email(args.account):
-        raise Invalid(f"there is an account {args.account} already")
+        raise Invalid(f"the account {args.account} exists already")
     name, password = read_label(args.name or args.account), hash_password(_read_password(args))
     added = accounts.add(args.type, args.account, name, password, args.admin,
                          args.time_zone or machine_time_zone())
@@ -16307,26 +16254,25 @@ def account_add(run: Invocation, args: argparse.Namespace) -> str:
 
 @command(argument("--name", "the account's name"),
          *flags_of(option for option in ACCOUNT_OPTIONS if not option.name.startswith("quiet")),
-         argument("--quiet", "hours in which only security fixes are sent: 22:00-07:00, or none",
+         argument("--quiet", "hours in which only security fixes are sent, such as 22:00-07:00, or none",
                   "FROM-UNTIL"), example="--time-zone Europe/Berlin")
 def account_change(store: Store, account: Account, given: dict[str, Any]) -> None:
-    """Change an account. What you do not name stays."""
+    """Change an account. What you leave out stays as it is."""
     if quiet := given.get("quiet"):
         given["quiet_from"], _, given["quiet_until"] = quiet.removesuffix("none").partition("-")
     store.accounts.change(account.id, account_changes(account, Fields(given)))
 
 @command()
 def account_recover(service: Service, account: Account) -> str:
-    """Turn off an account's second factor.
-    For somebody who has lost the phone and the recovery codes."""
+    """Turn off two-factor authentication, if the phone and the recovery codes are lost."""
     if not service.store.accounts.turn_off_second_factor(account.id):
-        raise Invalid(f"{account.email} has no second factor")
+        raise Invalid(f"{account.email} does not use two-factor authentication")
     log.warning("account %s: second factor turned off by the operator", account.id)
-    return f"second factor of {account.email} turned off"
+    return f"two-factor authentication of {account.email} turned off"
 
-_PROVIDER = argument("provider", "a provider's id; not needed for an address, or owner/repository of GitHub",
+_PROVIDER = argument("provider", "the provider's id; optional for addresses and for owner/repo at GitHub",
                      nargs="?")
-_NAME = argument("name", "the name there, such as bottlepy/bottle; or the address of its page, a purl")
+_NAME = argument("name", "the project's name there, or the address of its page, or a package URL")
 
 @command(_PROVIDER, _NAME)
 def project_add(service: Service, account: Account, args: argparse.Namespace) -> str:
@@ -16336,7 +16282,7 @@ def project_add(service: Service, account: Account, args: argparse.Namespace) ->
     service.tracker.check_all([source], lambda *_: None)
     project = await_first_check(service.store, project, source, 0.0, 0.0)
     if project.health.error:
-        _complain(f"added; the check will be retried later: {project.health.error}")
+        _complain(f"added, but its first check failed and will be retried: {project.health.error}")
     return project.id
 
 def _project_rows(call: Call, projects: Sequence[Project]) -> list[dict[str, Any]]:
@@ -16347,7 +16293,7 @@ def _project_rows(call: Call, projects: Sequence[Project]) -> list[dict[str, Any
 
 @command(_PROVIDER, _NAME, _JSON)
 def project_show(call: Call, project: Project) -> tuple[Any, ...]:
-    """Show a project with its options and latest releases."""
+    """Show a project, its options and latest releases."""
     facts = read_project(call, project) | {
         "tags": [name for id_, name in call.tags.items() if id_ in project.tags]}
     releases = [{"version": one.version, "date": one.date, "cve": one.cve, "is_prerelease": one.is_prerelease,
@@ -16362,21 +16308,20 @@ def project_show(call: Call, project: Project) -> tuple[Any, ...]:
 
 @command(
     _PROVIDER, _NAME, *flags_of(PROJECT_OPTIONS),
-    given_often("--follows", "this version, and those called like it, follow what is installed; '' removes "
-                "all answers", "VERSION", dest="version_answers", read=lambda text: (text, True)),
-    given_often("--follows-not", "they do not", "VERSION", dest="version_answers",
-                read=lambda text: (text, False)),
-    given_often("--pattern", "ignore versions in which it is found; '' removes all patterns", "REGEX",
-                dest="exclude_version_regexp", read=lambda text: (text, False)),
-    given_often("--only-pattern", "ignore versions in which it is not found", "REGEX",
-                dest="exclude_version_regexp", read=lambda text: (text, True)),
+    given_often("--follows", "versions like this one follow the installed one; '' removes all answers",
+                "VERSION", dest="version_answers", read=lambda text: (text, True)),
+    given_often("--follows-not", "versions like this one do not follow the installed one", "VERSION",
+                dest="version_answers", read=lambda text: (text, False)),
+    given_often("--pattern", "ignore versions that match; '' removes all patterns", "REGEX",
+                dest="exclude_version_regexp", read=lambda text: {"value": text, "inverse": False}),
+    given_often("--only-pattern", "ignore versions that do not match", "REGEX",
+                dest="exclude_version_regexp", read=lambda text: {"value": text, "inverse": True}),
     given_often("--tag", "add a tag", "TAG", dest="tags"),
     given_often("--untag", "remove a tag", "TAG"), example="--exclude-prereleases yes")
 def project_set(run: Invocation, call: Call, given: dict[str, Any], project: Project) -> None:
-    """Change a project's options. What you do not name stays; patterns replace all earlier ones."""
+    """Change a project's options. What you leave out stays; patterns replace all earlier ones."""
     if patterns := given.get("exclude_version_regexp"):
-        given["exclude_version_regexp"] = [
-            {"value": text, "inverse": is_inverse} for text, is_inverse in patterns if text]
+        given["exclude_version_regexp"] = [one for one in patterns if one["value"]]
     if answers := given.get("version_answers"):
         kept = () if ("", True) in answers else project.version_answers
         given["version_answers"] = [
@@ -16386,52 +16331,53 @@ def project_set(run: Invocation, call: Call, given: dict[str, Any], project: Pro
         given["tags"] = [id_ for id_ in (*project.tags, *given.get("tags", ())) if id_ not in taken]
     update_project(call, project)
 
-_PLACE = argument("--place", "what you call the machine, such as nas", default="")
+_PLACE = argument("--place", "your name for the machine, such as nas", default="")
 
 def _installed_rows(project: Project) -> list[dict[str, Any]]:
     return [{"provider": project.provider, "name": project.name, **vars(one), "urgency": one.urgency,
              "version": one.shown, "seen_at": one.as_json().get("seen_at"),
              "advisories": list(map(str, one.advisories))} for one in project.installed]
 
-@command(_PROVIDER, _NAME, argument("version", "as the provider writes it"), _PLACE)
+@command(_PROVIDER, _NAME, argument("version", "exactly as the provider writes it"), _PLACE)
 def installed_set(call: Call, project: Project) -> None:
-    """Say which version of a project runs, at one place."""
+    """Record which version of a project runs at a place."""
     if doubt := install(call, project):
         _complain(f"recorded.{doubt}")
 
 @command(_PROVIDER, _NAME, _PLACE)
 def installed_remove(service: Service, account: Account, project: Project, args: argparse.Namespace) -> None:
-    """Forget what is installed of a project at a place."""
+    """Remove a project's installed version at a place."""
     _one_of("installation at", args.place, {one.place: one for one in project.installed})
     service.inventory.change(account.id, [project.id], lambda now: [
         one for one in now.installed if one.place != args.place])
 
-@command(switch("--all", "also what is up to date, skipped or snoozed"),
+@command(switch("--all", "include what is up to date, skipped or snoozed"),
          argument("--place", "only what runs there"),
-         argument("--tag", "only projects that have the tag"),
-         switch("--vulnerable", "only those of which a vulnerability is known"),
-         switch("--fail", "exit with status 3 if there is any"),
+         argument("--tag", "only projects with this tag"),
+         switch("--vulnerable", "only what has a known vulnerability"),
+         switch("--fail", "exit with status 3 if there are updates"),
          columns="provider name* place* version* state* step* line newest* behind cve may_follow* "
                  "is_rebuilt advisories* eol*")
-def updates_(run: Invocation, account: Account, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """List what is installed and vulnerable, at its end of life or behind, then what is unsure."""
+def updates_(run: Invocation, call: Call, args: argparse.Namespace) -> tuple[Any, ...]:
+    """List what runs and is vulnerable, at its end of life or behind, then what is unsure.
+    JSON is that of /v1/updates."""
     now, rows = run.store.database.clock(), list[dict[str, Any]]()
     tag = run.tag_at(args.tag).id if args.tag else None
-    for project in run.store.projects.with_updates(account.id, args.all, args.place, tag,
-                                                   VULNERABLE if args.vulnerable else 0):
-        shown = {"state": project.state(now)} if project.state(now) in ("skipped", "snoozed") else {}
+    projects = run.store.projects.with_updates(call.account_id, args.all, args.place, tag,
+                                               VULNERABLE if args.vulnerable else 0)
+    for project in (one if args.place is None else one.at(args.place) for one in projects):
+        shown = {"state": project.state(now)} if project.state(now) in UPDATE_GROUPS["quiet"] else {}
         rows += [row | shown for row, one in zip(_installed_rows(project), project.installed)
-                 if args.place in (None, one.place) and (
-                     args.all or one.urgency >= ENDED or project.state_of(one) in OPEN_STATES)]
+                 if args.all or one.urgency >= ENDED or project.state_of(one) in OPEN_STATES]
     if not args.all:
         rows.sort(key=lambda row: row["state"] == "unsure" and row["urgency"] < ENDED)
     if args.fail and any(row["state"] in OPEN_STATES or row["urgency"] >= ENDED for row in rows):
         run.status = 3
-    return rows
+    return {"updates": read_updates(call, projects, args.place), "total_pages": 1}, rows
 
 @command(_PROVIDER, _NAME,
          argument("--since", "the version that you run, if none is recorded", "VERSION"),
-         argument("--until", "up to this version; else the newest", "VERSION"), _JSON)
+         argument("--until", "up to this version (default: the newest)", "VERSION"), _JSON)
 def changes_(service: Service, project: Project, args: argparse.Namespace) -> tuple[Any, ...]:
     """Print the notes of all releases since yours, newest first."""
     span, noted, _ = service.inventory.changes(project, args.since, args.until)
@@ -16446,19 +16392,19 @@ def changes_(service: Service, project: Project, args: argparse.Namespace) -> tu
     return span.as_json(noted), *lines
 
 @command(_ACCOUNT,
-         argument("path", "a file, or a folder in which to look for compose files, lock files, SBOMs and "
-                  "the like", nargs="*"),
+         argument("path", "a file, or a folder to search for compose files, lock files, SBOMs and others",
+                  nargs="*"),
          argument("--docker", "read running containers from this socket (default /var/run/docker.sock), or "
                   "from tcp://HOST:PORT", "SOCKET", nargs="?", const="/var/run/docker.sock"),
-         _PLACE, switch("--track", "add the images and direct dependencies that are not tracked"),
-         switch("--all", "with --track, add what only others need, too"),
+         _PLACE, switch("--track", "also track the images and direct dependencies found"),
+         switch("--all", "with --track: indirect dependencies, too"),
          switch("--dry-run", "only show what is found"),
-         argument("--to", "record it at the releasetrack there, whose API key is in the variable "
-                  "RELEASETRACK_KEY", "URL"),
+         argument("--to", "send it to the releasetrack at URL, with its API key in RELEASETRACK_KEY", "URL",
+                  read_web_address),
          columns="file provider* name* version* digest direct service outcome* reason*")
 def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Find out which versions run here, and record them.
-    Exit status: 0 all was read, 1 it could not run, 3 something could not be read, or not added."""
+    """Find the versions that run here, and record them.
+    Exit status: 0 everything was read, 1 it could not run, 3 something could not be read or added."""
     found, rows, place = dict[str, list[tuple[str, Pin]]](), list[ScanRow](), read_place(args.place)
     if not args.path and not args.docker:
         raise SettingError("nothing to scan; expected files, folders, or --docker")
@@ -16469,7 +16415,7 @@ def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
         found["container"] = scan_docker(args.docker, run.complain)
     is_whole = not run.status
     if args.to and not is_whole and not args.dry_run:
-        raise Invalid("nothing was sent, as something could not be read; see above")
+        raise Invalid("nothing was sent, because something could not be read")
     for origin, pins in found.items():
         if args.to or args.dry_run:
             is_here = not args.to and os.path.exists(run.settings.db)
@@ -16488,6 +16434,17 @@ def scan_(run: Invocation, args: argparse.Namespace) -> list[dict[str, Any]]:
         run.complain(f"{pluralize(len(left), 'row')} not added: {left[0].reason}")
     return [row.as_json() for row in rows]
 
+def _fetch_when_free(fetcher: Fetcher, request: Request, tries: int = 3) -> Answer:
+    """What a server answers; one that asks to wait for up to five minutes is asked again, twice."""
+    try:
+        return fetcher.fetch(request)
+    except Throttled as busy:
+        if tries == 1 or busy.seconds > 5 * MINUTE:
+            raise
+        _progress(str(busy))
+        time.sleep(busy.seconds)
+        return _fetch_when_free(fetcher, request, tries - 1)
+
 def _send(settings: Settings, args: argparse.Namespace, place: str, origin: str,
           rows: Sequence[ScanRow]) -> None:
     """Have another server record the rows, which then say what became of them there. Raises Invalid."""
@@ -16496,10 +16453,8 @@ def _send(settings: Settings, args: argparse.Namespace, place: str, origin: str,
     body = {"place": place, "origin": origin, "track": args.track, "all": args.all, "items": items}
     headers = {"X-Key": os.environ.get("RELEASETRACK_KEY", ""), "Content-Type": "application/json"}
     try:
-        if not re.match("https?://", args.to):
-            raise ValueError("expected an address such as https://releases.example.org")
-        answer = Fetcher(settings).fetch(Request(
-            f"{read_web_address(args.to)}/v1/installations", headers, "POST", compact_json(body).encode()))
+        answer = _fetch_when_free(Fetcher(settings, least_wait=1.0), Request(
+            f"{args.to}/v1/installations", headers, "POST", compact_json(body).encode()))
         said = answer.json() if answer.status in (200, 400, 401, 413, 503) else {}
     except (ProviderError, ValueError) as error:
         raise Invalid(f"--to {args.to}: {error}") from None
@@ -16511,37 +16466,33 @@ def _send(settings: Settings, args: argparse.Namespace, place: str, origin: str,
     for row, one in zip(rows, outcomes):
         row.outcome, row.reason = str(one.get("outcome")), str(one.get("reason") or "")
 
-def _carried_out(run: Invocation, plan: Plan, args: argparse.Namespace) -> None:
-    """Do a plan unless that is not wanted, and print what became of it, but for what stays as it is."""
+def _carried_out(run: Invocation, plan: Plan) -> list[Step]:
+    """Do a plan unless that is not wanted; what became of it, but for what stays as it is."""
     steps = [step for step in plan.steps if step.outcome != "same"]
-    if not args.dry_run:
+    if not run.args.dry_run:
         plan.perform(lambda left: _progress(f"{left} left"))
-        _progress("")
-    _show_rows([vars(step) for step in steps], args.json, "kind name outcome reason")
-    failed = (step for step in steps if step.outcome == "failed")
-    for reason, (step, *more) in itertools.groupby(failed, lambda step: step.reason):
-        run.complain(f"{step.kind} {step.name}{more and f' and {len(more):,} more' or ''}: {reason}")
-    if left := sum(step.outcome == "left out" for step in steps):
-        run.complain(f"{left} left out, for the reasons above")
-    if args.dry_run and steps and not run.status:
+    if bad := [step for step in steps if step.outcome in ("left out", "failed")]:
+        run.complain(f"{len(bad):,} left out or failed; {bad[0].kind} {bad[0].name}: {bad[0].reason}")
+    elif run.args.dry_run and steps:
         run.status = 2
+    return steps
 
 _DRY_RUN = switch("--dry-run", "only print what would be done")
 
-@command(argument("file", "in TOML or JSON, as of 'export'; - for standard input"), _DRY_RUN,
-         switch("--prune", "remove projects, destinations and tags that a list of the file lacks"), _JSON)
-def apply_(run: Invocation, call: Call, args: argparse.Namespace) -> None:
-    """Make an account be as a file says. Prints kind, name, outcome, reason of what differs.
-    The file is an export, or like the README's. What it does not name stays as it is, options too.
-    Exit status: 0 nothing differs any more, 1 the file cannot be read, 2 with --dry-run something differs,
-    3 something was left out or failed."""
+@command(argument("file", "TOML, or JSON as from 'export'; - is standard input"), _DRY_RUN,
+         switch("--prune", "remove the projects, destinations and tags that the file's lists lack"),
+         columns="kind name outcome reason")
+def apply_(run: Invocation, call: Call, args: argparse.Namespace) -> list[Step]:
+    """Make an account match a file: an export, or one written by hand, as in the README.
+    What the file does not name stays as it is. Exit status: 0 the account matches, 1 the file cannot be read,
+    2 with --dry-run something would change, 3 something failed or was left out."""
     document = read_document_file(args.file)
-    _carried_out(run, Plan(call, document, is_pruning=args.prune, environ=os.environ), args)
+    return _carried_out(run, Plan(call, document, is_pruning=args.prune, environ=os.environ))
 
-@command(argument("--format", "json (default), the projects as csv, or feeds as opml", choices=list(EXPORTS),
-                  default="json"), switch("--secrets", "JSON with the secrets of destinations"))
+@command(argument("--format", "json (default), csv (projects) or opml (feeds)", choices=list(EXPORTS),
+                  default="json"), switch("--secrets", "include the secrets of destinations, in JSON"))
 def export(call: Call, args: argparse.Namespace) -> str:
-    """Print all that an account owns: projects, options, tags, destinations, what is installed."""
+    """Print what an account owns: projects, options, tags, destinations, installed versions."""
     if args.secrets and args.format != "json":
         raise SettingError("--secrets is for --format json")
     return json.dumps(export_account(call, True), indent=2) if args.secrets else EXPORTS[args.format][1](call)
@@ -16549,27 +16500,29 @@ def export(call: Call, args: argparse.Namespace) -> str:
 @command(argument("file", "an export; a list of addresses, images or purls; a file of nvchecker, Argus, "
                   "Diun, changedetection.io, github-release-monitor, a feed reader; or what scan reads",
                   nargs="*"),
-         argument("--from", "the projects at newreleases.io, or at the releasetrack there; its API key is in "
-                  "the variable RELEASETRACK_KEY", "URL", nargs="?", const=HOSTED, dest="server"),
-         argument("--stars", "repositories that a user of GitHub has starred", "USER"),
-         argument("--watched", "repositories that a user of GitHub watches", "USER"),
-         switch("--all", "with forks, and what only others need"), _PLACE,
-         given_often("--tag", "add a tag to those added", "TAG", default=[]), _DRY_RUN, _JSON)
-def import_(run: Invocation, service: Service, account: Account, args: argparse.Namespace) -> None:
-    """Add projects from a file or another service. What is tracked keeps its options; pinned versions count.
-    Prints file, provider, name, version, outcome, reason; of an export kind, name, outcome, reason.
-    Exit status: 0 done, 1 the service failed, 2 with --dry-run an export differs, 3 some was left out."""
+         argument("--from", "the projects at newreleases.io, or the releasetrack at URL, with its API key in "
+                  "RELEASETRACK_KEY", "URL", nargs="?", const=HOSTED, dest="server"),
+         argument("--stars", "the repositories that a GitHub user has starred", "USER"),
+         argument("--watched", "the repositories that a GitHub user watches", "USER"),
+         switch("--all", "include forks and indirect dependencies"), _PLACE,
+         given_often("--tag", "a tag for the projects added", "TAG", default=[]), _DRY_RUN,
+         columns="file provider* name* version* outcome* reason*")
+def import_(run: Invocation, service: Service, account: Account, args: argparse.Namespace) -> Any:
+    """Add projects from a file or another service. Projects that you track keep their options.
+    Pinned versions are recorded as installed. Exit status: 0 done, 1 the service failed, 2 with --dry-run an
+    export would change something, 3 something was left out."""
     pins, ask, place = list[tuple[str, Pin]](), service.fetcher.fetch, read_place(args.place)
     if not (args.file or args.server or args.stars or args.watched):
-        raise SettingError("expected a file, --from, --stars or --watched")
+        raise SettingError("nothing to import; expected a file, --from, --stars or --watched")
     is_export = False
     with contextlib.suppress(ValueError):       # which is said below
         is_export = any(is_document(_read_text(file)) for file in args.file)
     if is_export:
         if len(args.file) > 1 or args.tag or args.place or args.server or args.stars or args.watched:
-            raise SettingError("an export is imported by itself; its tags and places stand in it")
+            raise SettingError("an export is imported by itself; it has its own tags and places")
         plan = Plan(service.call(account.id, {}), read_document_file(args.file[0]), is_import=True)
-        return _carried_out(run, plan, args)
+        _show(_carried_out(run, plan), args.json, "kind name outcome reason")
+        return None
     if args.file:
         pins += scan_files(args.file, service.helper, run.complain, {})
     at = service.providers["github"]
@@ -16583,10 +16536,9 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
         for pin in itertools.chain(*sources):
             pins.append(("", pin))
     except (ValueError, LookupError) as error:
-        run.complain(f"{error}; {'only what came before it is taken' if pins else 'nothing was added'}")
         if not pins:
-            run.status = 1
-            return
+            raise Invalid(f"{error}; nothing was added") from None
+        run.complain(f"{error}; only what came before it is imported")
     pins = [(file, dataclasses.replace(pin, options={**pin.options, **drop_empty(tags=[
         *pick(list, pin.options, "tags"), *args.tag])})) for file, pin in pins]
     if args.dry_run:
@@ -16594,16 +16546,14 @@ def import_(run: Invocation, service: Service, account: Account, args: argparse.
         rows = [dataclasses.replace(row, outcome="to add") if row.outcome == "not tracked" and (
             row.pin.is_direct or args.all) else row for row in scan_rows(service.providers, tracked, pins)]
     else:
-        _progress(f"{len(pins):,} are added")
+        _progress(f"adding {len(pins):,}")
         rows = service.inventory.record_scan(account, place, "manual", pins, is_tracking=True,
                                              with_indirect=args.all, is_whole=False)
-    _progress("")
-    _show_rows([row.as_json() for row in rows], args.json, "file provider* name* version* outcome* reason*")
     if left := [row for row in rows if row.reason and row.outcome in ("not tracked", "unknown")]:
         run.complain(f"{pluralize(len(left), 'row')} left out; {left[0].name}: {left[0].reason}")
+    return [row.as_json() for row in rows]
 
-_SINCE = argument("--since", "only those since a time in UTC, or since 24h or 7d ago", "TIME", _instant,
-                  default=0.0)
+_SINCE = argument("--since", "only since this time in UTC, or 24h or 7d ago", "TIME", _instant, default=0.0)
 
 @command(_JSON)
 def status_(run: Invocation, settings: Settings) -> tuple[Any, ...]:
@@ -16628,9 +16578,17 @@ def status_(run: Invocation, settings: Settings) -> tuple[Any, ...]:
 
 _KIND = argument("kind", f"one of {', '.join(KINDS)}", choices=list(KINDS))
 _DESTINATION = argument("destination", "the destination's name", metavar="NAME")
+
+def _setting_of(text: str) -> dict[str, str]:
+    """A setting of a destination, as in a body of the API. Raises ValueError."""
+    name, equals, value = text.partition("=")
+    if not equals or value == "-" and not (value := sys.stdin.readline()):
+        raise ValueError("SETTING=VALUE, or a line of standard input for SETTING=-")
+    return {"setting": name, "value": value.rstrip("\r\n")}
+
 _SET = given_often(
-    "--set", "a setting, see 'destination kinds'; SETTING=- reads the value from the next line of standard "
-    "input, as is best for secrets", "SETTING=VALUE", dest="settings")
+    "--set", "a setting of 'destination kinds'; for secrets, SETTING=- reads the next line of standard input",
+    "SETTING=VALUE", read=_setting_of, dest="settings")
 _SELECTION = (
     *flags_of(DESTINATION_OPTIONS),
     given_often("--tag", "notify only about projects that have one of these tags", "TAG", dest="tags"),
@@ -16639,16 +16597,16 @@ _SELECTION = (
 
 @command(_KIND, argument("name", "the destination's name"), _SET, *_SELECTION)
 def destination_add(service: Service, call: Call, kind: str) -> str:
-    """Create a destination, and print its id. It is for every project unless you select some.
-    Of a webhook the signing secret is printed. 'destination test' without a name tries settings before."""
+    """Create a destination. Prints its id, or the signing secret of a webhook.
+    It is for all projects unless you select some. To try settings first, use 'destination test'."""
     new = add_destination(call, kind)
     if kind == "email" and not service.settings.smtp_url:
-        _complain("there is no mail server yet; name one with 'config set smtp_url -' or serve --smtp-url")
+        _complain("the mail server is not set up; use 'config set smtp_url -' or serve --smtp-url")
     return new.secret or new.id
 
 @command(_JSON)
 def destination_list(call: Call) -> tuple[Any, ...]:
-    """List an account's destinations: kind, name, schedule, id, scope, settings without secrets."""
+    """List destinations: kind, name, schedule, id, scope, settings with secrets masked."""
     listed, rows = [], []
     for one in call.store.destinations.of_account(call.account_id):
         schedule = "by project" if one.kind == "email" else one.schedule
@@ -16660,7 +16618,7 @@ def destination_list(call: Call) -> tuple[Any, ...]:
     return listed, rows
 
 @command(_KIND, _SET,
-         argument("destination", "an existing one; without it --set describes one", nargs="?",
+         argument("destination", "an existing destination; without it, --set describes one", nargs="?",
                   metavar="NAME"))
 def destination_test(run: Invocation, service: Service, account: Account, args: argparse.Namespace) -> None:
     """Send a test message, and print the request and the answer. Secrets are masked; nothing is recorded."""
@@ -16674,39 +16632,39 @@ def destination_test(run: Invocation, service: Service, account: Account, args: 
 
 @command(argument("kind", "webhook; optional", nargs="?", choices=["webhook"], default="webhook"),
          _DESTINATION,
-         switch("--reset", "create a new one; for 24 hours every other attempt has the old one's"))
+         switch("--reset", "create a new one; for 24 hours the old one signs, too"))
 def destination_secret(store: Store, destination: Destination, args: argparse.Namespace) -> str:
     """Print the signing secret of a webhook."""
     if args.reset and (destination.previous_until or 0.0) > time.time():
-        _complain("the secret was reset less than 24 hours ago; the one before that is no longer valid")
+        _complain("the secret was reset less than 24 hours ago; only the last two are valid")
     return store.destinations.reset_secret(destination.id) if args.reset else destination.secret
 
-@command(argument("name", "the setting's name in 'config list'"),
-         argument("value", "one, or several of a repeatable setting; - reads them from standard input, one "
-                  "per line, as is best for secrets", nargs="+"))
+@command(argument("name", "the setting's name, as in 'config list'"),
+         argument("value", "its value, or several; for secrets, - reads them from lines of standard input",
+                  nargs="+"))
 def config_set(configuration: Configuration, args: argparse.Namespace) -> None:
-    """Set a setting for serve and all commands. A running serve applies it at once.
-    Of provider, token and quota each ID is set by itself."""
+    """Store a setting for serve and all commands. A running serve applies it at once.
+    For provider, token and quota, other IDs stay as they are."""
     texts = [line.rstrip("\r\n") for line in sys.stdin] if args.value == ["-"] else args.value
     configuration.set(args.name, texts)
     state, = (state for state in configuration.rows() if state.row.name == args.name)
     if state.source == "serve" and not state.row.is_keyed:
-        _complain(f"serve was started with another {args.name}, which overrides this; restart it without")
+        _complain(f"serve was started with its own {args.name}, which overrides this; restart it without")
 
 _RANGE = (
-    argument("--destination", "only those of this destination", nargs=2, metavar=("KIND", "NAME")), _SINCE,
-    argument("--until", "only those created until then; of a day, until its end", "TIME",
+    argument("--destination", "only for this destination", nargs=2, metavar=("KIND", "NAME")), _SINCE,
+    argument("--until", "only until this time, or the end of this day", "TIME",
              lambda text: _instant(text) + DAY * (len(text) == len("2026-01-31")), default=math.inf))
 
 @command(*_RANGE,
-         argument("--project", "about this project", nargs=2, metavar=("PROVIDER", "NAME")),
-         argument("--state", choices=DELIVERY_STATES),
-         argument("--limit", "at most so many (default 50)", "N", _whole(1, 999_999), default=50),
+         argument("--project", "only about this project", nargs=2, metavar=("PROVIDER", "NAME")),
+         argument("--state", "only in this state", choices=DELIVERY_STATES),
+         argument("--limit", "at most N (default 50)", "N", _whole(1, 999_999), default=50),
          columns="id* created_at* state* next_attempt_at attempts kind* destination* provider project* "
                  "version* error* event+ event_id+ destination_id+ project_id+ digest_id+ settled_at+")
 def deliveries_list(run: Invocation, account: Account, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """List an account's deliveries of 30 days, newest first.
-    Instead of a version an event may be summary, failing, or recovered."""
+    """List the deliveries of the last 30 days, newest first.
+    For what is no release, the version is summary, failing or recovered."""
     project = run.service.project_of(account, args.project[1], args.project[0]) if args.project else None
     found = run.store.outbox.history(account.id, state=args.state, limit=args.limit,
                                      project_id=project and project.id, **run.range)
@@ -16714,28 +16672,27 @@ def deliveries_list(run: Invocation, account: Account, args: argparse.Namespace)
 
 @command(_ACCOUNT, argument("id"), _JSON)
 def deliveries_show(run: Invocation, args: argparse.Namespace) -> tuple[Any, ...]:
-    """Show a delivery with its attempts and the last request."""
+    """Show a delivery, its attempts and the last request."""
     entry, outbox = run.delivery_at(args.id).as_json(), run.store.outbox
     attempts, sent = [attempt.as_json() for attempt in outbox.attempts(args.id)], outbox.last_sent(args.id)
     return (entry | {"attempts": attempts, "sent": sent}, entry,
             [{"": "attempt"} | attempt for attempt in attempts], printable(f"\n{sent}", "\n"))
 
-@command(argument("id", "one, and what was sent together with it", nargs="?"),
+@command(argument("id", "one delivery, and those sent together with it", nargs="?"),
          switch("--failed", "all of --destination whose last attempt failed"), *_RANGE)
 def deliveries_resend(run: Invocation, account: Account, args: argparse.Namespace) -> str:
-    """Send deliveries again, and print how many. Their ids and earlier attempts stay."""
+    """Send deliveries again, and print how many. They keep their ids and earlier attempts."""
     if bool(args.id) == args.failed or args.failed and not args.destination:
-        raise SettingError("expected the ID of one, or --failed with --destination KIND NAME")
+        raise SettingError("expected an ID, or --failed with --destination KIND NAME")
     entry = run.delivery_at(args.id) if args.id else None
     count = run.store.outbox.resend(account.id, delivery_id=args.id, **run.range)
     if entry and not count:
-        raise Invalid(f"{entry.id} is not sent again: it is being sent, or due only at "
-                      f"{timestamp(entry.next_attempt_at)}")
+        raise Invalid(f"{entry.id} is being sent, or due at {timestamp(entry.next_attempt_at)}")
     return str(count)
 
 @command(_PROVIDER, _NAME, columns="date* version* is_prerelease* cve* note+")
 def fetch(completed: Settings, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Print a provider's releases of a project, newest first. Nothing is stored."""
+    """Print a project's releases at a provider, newest first. Stores nothing."""
     known = providers_with(completed.provider)
     provider, name, _ = project_at(known, args.provider, args.name, is_typed=True)
     listing = releases_of(provider, name, Fetcher(completed).fetch, provider_token(completed, provider))
@@ -16743,9 +16700,9 @@ def fetch(completed: Settings, args: argparse.Namespace) -> list[dict[str, Any]]
              "note": (one.note or Note("", "", page_of(provider, name, one.version))).as_json()}
             for one in (listing.releases if listing else ())]
 
-@command(columns="")
+@command(columns="id form example token_variable dialect site")
 def providers_(completed: Settings) -> list[dict[str, Any]]:
-    """List the providers: id, form of a name, example, the token's environment variable, dialect, address."""
+    """List the providers."""
     dialects = {dialect.read: name for name, dialect in DIALECTS.items()}
     providers = providers_with(completed.provider).values()
     return [{"id": provider.id, "form": provider.dialect.form, "example": provider.example or None,
@@ -16754,25 +16711,23 @@ def providers_(completed: Settings) -> list[dict[str, Any]]:
 
 @command(_ACCOUNT, argument("provider", "only this project, as in 'project add'", nargs="?"),
          argument("name", nargs="?"),
-         switch("--send", "then send the notifications that are due"),
-         switch("--quiet", "print what is new, but not what fails"), _JSON)
-def check_(run: Invocation, service: Service, args: argparse.Namespace) -> None:
-    """Check projects now, and print what is new: provider, name, version, new or updated.
-    For cron, without serve. Exit status: 0 all is well, 1 it could not run, 2 wrong usage, 3 it ran, but
-    projects, notifications, osv.dev or endoflife.date fail, which will be retried."""
-    rows, wanted, ended = list[dict[str, Any]](), list[Source](), itertools.count(1)
+         switch("--send", "also send the notifications that are due"),
+         switch("--quiet", "print only what fails"), columns="provider name version state")
+def check_(run: Invocation, service: Service, args: argparse.Namespace) -> list[dict[str, str]] | None:
+    """Check projects now, and print what is new.
+    For cron, without serve. Exit status: 0 all is well, 1 it could not run, 2 wrong usage, 3 checks or
+    notifications failed; they will be retried."""
+    rows, wanted, ended = list[dict[str, str]](), list[Source](), itertools.count(1)
     def report(source: Source, news: list[Release] | None) -> None:
         if news is None:
-            run.complain(f"{source.provider} {source.name}: not checked, as another process is checking it, "
-                         "or the store is busy")
+            run.complain(f"{source.provider} {source.name}: not checked: another process is checking it, or "
+                         "the store is busy")
         elif source.error:
             run.complain(f"{source.provider} {source.name}: {source.error}")
         rows.extend({"provider": source.provider, "name": source.name, "version": one.version,
                      "state": "updated" if one.is_updated else "new"} for one in news or ())
         left = len(wanted) - next(ended)
         _progress(f"{left} left to check" if left else "")
-    if args.provider in service.providers and not args.name:
-        raise SettingError("PROVIDER: expected a NAME after it")
     service.tracker.record_abandoned()
     sources = run.store.sources.all(run.account.id if args.account or args.provider else None)
     if args.provider:
@@ -16792,19 +16747,19 @@ def check_(run: Invocation, service: Service, args: argparse.Namespace) -> None:
     if not args.provider:
         service.tracker.advise()
     for words in (*(one for one, _ in service.fetcher.refused_tokens.values()),
-                  *(f"{what}: not asked: {words}" for what, words in service.fetcher.outages.items())):
+                  *(f"{what}: {words}" for what, words in service.fetcher.outages.items())):
         run.complain(words)
-    _show_rows(sorted(rows, key=lambda row: (row["provider"], row["name"])), args.json)
     for one, attempt in service.courier.send_due() if args.send else ():
         if attempt.error:
             later = "; it will be retried later" if attempt.state == "pending" else ""
             run.complain(f"{one.destination.kind} {one.destination.name}: {one.body['project']} "
                          f"{one.body.get('version', one.kind)}: {attempt.error}{later}")
     service.store.maintain(time.time())     # no serve may run that would
+    return None if args.quiet else sorted(rows, key=lambda row: (row["provider"], row["name"]))
 
-@command(argument("file", "where the copy goes; an older one there is replaced"))
+@command(argument("file", "where the copy goes; an existing file is replaced"))
 def backup(settings: Settings, service: Service, args: argparse.Namespace) -> str:
-    """Make a consistent copy of the store, while it is in use."""
+    """Copy the store, even while it is in use."""
     if os.path.exists(args.file) and os.path.samefile(args.file, settings.db):
         raise Invalid(f"{args.file} is the store itself; name another file")
     try:
@@ -16812,13 +16767,12 @@ def backup(settings: Settings, service: Service, args: argparse.Namespace) -> st
         size = os.path.getsize(args.file)
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or error
-        raise Invalid(f"{args.file}: the copy could not be written: {reason}") from None
+        raise Invalid(f"cannot write the copy {args.file}: {reason}") from None
     return f"{settings.db} copied to {args.file}, {size:,} bytes"
 
-@command(argument("file", "a copy that 'backup' wrote"),
-         sure="Put {run.args.file} in the place of {run.settings.db}?")
+@command(argument("file", "a copy made by 'backup'"), sure="Replace {run.settings.db} with {run.args.file}?")
 def restore_(settings: Settings, args: argparse.Namespace) -> str:
-    """Replace the store by a backup. Refused while the store is in use."""
+    """Replace the store with a backup. Stop serve first."""
     restore(args.file, settings.db)
     return f"{settings.db} restored from {args.file}, {os.path.getsize(settings.db):,} bytes"
 
@@ -16827,39 +16781,39 @@ COMMANDS |= {
         "List the accounts.", lambda store: store.accounts.all(),
         columns="email name type is_admin time_zone email_notification"),
     "account passwd": Command(
-        "Set an account's password, and end its sessions.",
+        "Change an account's password, and end its sessions.",
         lambda store, account, args: store.accounts.change(
             account.id, {"password": hash_password(_read_password(args))}), (_PASSWORD_STDIN,)),
     "account remove": Command(
-        "Delete an account with everything that it owns.",
+        "Delete an account and everything it owns.",
         lambda store, account: store.accounts.remove(account.id), (_EMAIL,),
         said="account {run.account.email} removed",
         sure="Delete the account {run.account.email} with its projects, destinations and keys?"),
     "key add": Command(
-        "Create an API key, and print it.",
+        "Create an API key, and print it. It is shown only once.",
         lambda store, account, args: store.keys.add(
             account.id, read_label(args.name), read_networks(args.networks)).secret,
         (argument("name", "a label for the key"), given_often(
-            "--network", "a network that the key is accepted from", "CIDR", default=[], dest="networks"))),
+            "--network", "accept the key only from this network", "CIDR", default=[], dest="networks"))),
     "key list": Command(
-        "List an account's keys. Secrets are not shown.", lambda store, account: [
+        "List API keys, without their secrets.", lambda store, account: [
             {"name": key.name, "networks": " ".join(key.networks),
              "used_at": key.used_at and timestamp(key.used_at)}
             for key in store.keys.of_account(account.id)], columns="name networks used_at"),
     "key remove": Command(
-        "Delete an API key. Requests with it are refused from then on.",
+        "Delete an API key. Requests that use it are refused at once.",
         lambda store, account, args: store.keys.remove(account.id, _one_of("key", args.name, {
             key.name: key for key in store.keys.of_account(account.id)}).name),
         (argument("name"),), said="key {run.args.name} removed",
         sure="Delete the key {run.args.name} of {run.account.email}?"),
     "tag add": Command(
-        "Create a tag, and print its id.", add_tag, (argument("name", "what you call it"),),
+        "Create a tag, and print its id.", add_tag, (argument("name", "the tag's name"),),
         said="{answer[id]}"),
     "tag list": Command(
-        "List an account's tags.", lambda store, account: store.tags.of_account(account.id),
+        "List tags.", lambda store, account: store.tags.of_account(account.id),
         columns="name id"),
     "tag remove": Command(
-        "Delete a tag; projects and destinations lose it.", remove_tag, (argument("name"),),
+        "Delete a tag, and remove it from projects and destinations.", remove_tag, (argument("name"),),
         said="tag {run.tag.name} removed", sure="Delete the tag {run.tag.name}?"),
     "project list": Command(
         "List projects, their latest versions, and what fails.", lambda call:
@@ -16867,39 +16821,42 @@ COMMANDS |= {
         columns="provider* name* id checked_at* succeeded_at next_check_at quota_left missing_since error* "
                 "latest* date*"),
     "project remove": Command(
-        "Stop tracking a project. Its options and its history are deleted.", remove_project,
+        "Stop tracking a project, and delete its options and history.", remove_project,
         (_PROVIDER, _NAME), said="project {run.project.provider} {run.project.name} removed",
         sure="Stop tracking {run.project.provider} {run.project.name} for {run.account.email}?"),
     "installed list": Command(
-        "List what is installed.", lambda store, account: [
+        "List installed versions.", lambda store, account: [
             row for project in store.projects.with_updates(account.id) for row in _installed_rows(project)],
         columns="provider name* place* version* state* step* line* newest* behind* cve origin seen_at "
                 "may_follow* is_rebuilt*"),
     "releases": Command(
-        "List the newest releases of all your projects.",
-        lambda call, args: latest_releases(call, args.limit, args.since, text=args.search,
-                                           is_security=args.security, is_unread=args.unread),
+        "List the newest releases of your projects.",
+        lambda store, account, args: [
+            {**vars(one.release), "provider": one.project.provider, "project": one.project.name,
+             "is_unread": one.is_unread} for one in store.releases.latest(
+                account.id, size=args.limit, since=args.since, text=args.search, is_security=args.security,
+                is_unread=args.unread)[0]],
         (_SINCE, switch("--unread", "only unread ones"), switch("--security", "only those that name a CVE"),
-         argument("--search", "only with these words in name, version or note", "TEXT"),
-         argument("--limit", "at most so many (default 20)", "N", _whole(1, 999_999), default=20)),
+         argument("--search", "only with these words in name, version or notes", "TEXT"),
+         argument("--limit", "at most N (default 20)", "N", _whole(1, 999_999), default=20)),
         columns="date provider project version cve is_prerelease is_unread"),
     "destination kinds": Command(
-        "List the kinds of destination, and their settings, of which some are required.",
+        "List the kinds of destination and their settings.",
         lambda: [{"kind": id_, "setting": field.name,
                   "default": "required" if field.default is None else field.default, "about": field.about}
                  for id_, kind in KINDS.items() for field in kind.fields],
         columns="kind setting default about"),
     "destination change": Command(
-        "Change a destination. What you do not name stays; --set NAME= removes a setting, --tag '' the tags.",
+        "Change a destination. What you leave out stays; --set NAME= removes a setting, --tag '' the tags.",
         update_destination, (_KIND, _DESTINATION, _SET, *_SELECTION, argument(
             "--rename", "the destination's new name", "NAME", dest="name")), example="--schedule daily"),
     "destination remove": Command(
-        "Delete a destination with its deliveries.",
+        "Delete a destination and its deliveries.",
         lambda store, destination: store.destinations.remove(destination.id), (_KIND, _DESTINATION),
         said="destination {run.kind} {run.destination.name} removed",
         sure="Delete the destination {run.kind} {run.destination.name} with its deliveries?"),
     "config list": Command(
-        """List the stored settings, with the source of each value.
+        """List the settings, and where each value comes from.
         Sources: flag (or variable), serve (the last), operator (config set), default. Secrets are masked.""",
         lambda configuration, args: [
             {"name": state.row.name, "source": state.source,
@@ -16917,6 +16874,8 @@ class _Parser(argparse.ArgumentParser):
         words = list(args)
         if self._subparsers and not words:
             self.exit(2, self.format_help())
+        if self._subparsers and f"--{words[0]}" in self._option_string_actions:
+            words = [f"--{words[0]}"]       # help and version
         if self._subparsers and words[0].startswith("-") and words[0] not in self._option_string_actions:
             self.error(f"put flags after the command, as in {self.prog} COMMAND {words[0]}")
         found, rest = super().parse_known_args(words, namespace)
@@ -16936,7 +16895,7 @@ def _add_settings(parser: _Parser, is_serve: bool) -> None:
     """Add the flags of settings; only ``serve`` lists them all."""
     flags = parser.add_argument_group(
         "settings", f"Each is also an environment variable, such as {SETTINGS['db'].variable}. "
-        "All commands accept most of those of serve: see releasetrack.py serve --help.")
+        "Commands accept most settings of serve: see releasetrack.py serve --help.")
     for row in (row for row in SETTINGS.values() if is_serve or not row.is_serve_only):
         default = "".join(row.texts(row.default))
         text = row.about + (f" (default {default})" if default else "")
@@ -16946,13 +16905,13 @@ def _add_settings(parser: _Parser, is_serve: bool) -> None:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands: ``command`` is the name of the one that is typed."""
-    parser = _Parser(prog="releasetrack.py", description="Know when the software you depend on is released.",
-                     epilog="COMMAND --help shows a command's arguments, and serve --help all settings.")
+    parser = _Parser(prog="releasetrack.py", description="Know when the software you rely on has a release.",
+                     epilog="COMMAND --help shows the arguments of a command, serve --help all settings.")
     parser.add_argument("--version", action="version", version=f"releasetrack {__version__}")
     groups = {"": parser.add_subparsers(title="commands", metavar="COMMAND")}
     for name in sorted(COMMANDS, key=lambda name: (" " in name, name)):
         row = COMMANDS[name]
-        printed = ", ".join(one.rstrip("*") for one in (row.columns or "").split() if one[-1] != "+")
+        printed = ", ".join(one.rstrip("*") for one in row.columns.split() if one[-1] != "+")
         about = " ".join(f"{row.about} {f'Prints {printed}.' if printed else ''}".split())
         brief, (group, _, word) = re.split("[.:] |[.]$", about)[0], name.rpartition(" ")
         if group:

@@ -347,7 +347,8 @@ def a_delivery(destination: rt.Destination, body: Any = None, **about: Any) -> r
 
 def request_of(*batch: rt.Delivery, now: float = 1_700_000_000.0, brand: str = "Service", base_url: str = "") -> Any:
     """What is sent of deliveries that go out together."""
-    return rt.notification(batch, rt.Settings(brand=brand, base_url=base_url), "releases@example.org", now)
+    settings = rt.Settings(brand=brand, base_url=base_url, mail_from="releases@example.org")
+    return rt.KINDS[batch[0].destination.kind].make(rt.Message(batch, settings, now))
 
 def first_key(db: str) -> str:
     """A key of the first account, which is made with it."""
@@ -391,7 +392,7 @@ def helper_of_all() -> Iterator[None]:
     OwnHelper.close(HELPER)
 
 def new_destination(store: rt.Store, account_id: str, kind: str, name: str, settings: Any, secret: str = "", **about: Any) -> rt.Destination:
-    return store.destinations.add(rt.Destination(rt.make_id(), account_id, kind, name, settings, secret, **about))
+    return store.destinations.save(rt.Destination(rt.make_id(), account_id, kind, name, settings, secret, **about), is_new=True)
 
 class World:
     """A service in this process without threads, an account, its API through WebTest, and its command line."""
@@ -934,11 +935,12 @@ SETTING_ROWS = [
     ("auth_accounts",  "create",                  "create",                                "existing",        "existing"),
     ("rate_limit",     "0",                       0,                                       1000,              "1"),
     ("quota",          "keys=7",                  (("keys", 7),),                          (),                "keys=8"),
-    ("poll_interval",  "1",                       1.0,                                     3600.0,            "2"),
+    ("poll_interval",  "90 min",                  5400.0,                                  3600.0,            "1s"),
     ("host_limit",     "1",                       1,                                       2,                 "3"),
     ("contact",        "me@example.org",          "me@example.org",                        "",                "b@b.lan"),
     ("retry_first",    "0.5",                     0.5,                                     30.0,              "2"),
     ("osv_url",        "none",                    "",                                      "https://api.osv.dev", "http://osv.lan/"),
+    ("pictures",       "off",                     "off",                                   "on",              "on"),
     ("digest_hour",    "0",                       0,                                       8,                 "23"),
     ("brand",          "Acme-Two",                "Acme-Two",                              "Service",         "B"),
     ("provider",       "a=forgejo:http://g.lan",  (("a", "forgejo", "http://g.lan"),),     (),                "a=npm:http://b"),
@@ -1007,8 +1009,8 @@ def test_settings_invalid_values_are_named():
         ("rate_limit",     ["-1", "many", "1e9"]),
         ("host_limit",     ["0", "-2", "two"]),
         ("threads",        ["0", "65", "x"]),
-        ("poll_interval",  ["0", "0.5", "-60", "1h", "nan", "inf", "1e3"]),
-        ("retry_first",    ["0", "-1", "nan", "soon"]),
+        ("poll_interval",  ["0", "0.5", "-60", "31d", "1 m", "h", "1h30min", "nan", "inf", "1e3"]),
+        ("retry_first",    ["0", "-1", "nan", "soon", "7h"]),
         ("digest_hour",    ["24", "-1", "8:00"]),
         ("base_url",       ["example.org", "ftp://x.example", "https://", "http://x.example/?q=1", "http://x.example/#f",
                             "http://x.example:65616", "http://x .example", "http://x.example/\n"]),
@@ -1125,8 +1127,7 @@ def test_retry_after_is_seconds_or_a_date_and_at_most_a_day(monkeypatch):
     for header, seconds in [
         ("3", 3), (" 120 ", 120), ("0", 0), ("1000000000", rt.DAY), ("Thu, 01 Jan 2026 00:01:00 GMT", 60),
         ("Thursday, 01-Jan-26 00:01:00 GMT", 60), ("Thu Jan  1 00:01:00 2026", 60), ("Thu, 01 Jan 2099 00:00:00 GMT", rt.DAY),
-        ("Wed, 31 Dec 2025 23:59:00 GMT", None), ("-1", None), ("1.5", None), ("1e3", None), ("３", None), ("soon", None),
-        ("", None), (None, None),
+        ("Wed, 31 Dec 2025 23:59:00 GMT", 0), ("-1", 0), ("1.5", 0), ("1e3", 0), ("３", 0), ("soon", 0), ("", 0), (None, 0),
     ]:
         assert rt.retry_after_seconds(header, 1767225600.0) == seconds, header      # 2026-01-01
     monkeypatch.undo()
@@ -1246,18 +1247,22 @@ def test_ids_are_26_characters_of_base32():
 # == limits ====================================================================
 
 def test_rate_window_starts_with_the_first_request_lasts_an_hour_and_refuses_what_costs_more_than_remains():
-    windows = rt.RateLimiter(15)
-    assert windows.take("key", 1, 5000.0) == rt.Window(15, 14, rt.HOUR, True)
-    assert windows.take("key", 10, 5600.0) == rt.Window(15, 4, rt.HOUR - 600, True)
-    assert windows.take("other", 1, 5600.0) == rt.Window(15, 14, rt.HOUR, True)
-    assert windows.take("key", 10, 5601.0) == rt.Window(15, 4, rt.HOUR - 601, False)
-    assert [windows.take("key", 1, 5602.0).remaining for _ in range(5)] == [3, 2, 1, 0, 0]
-    assert windows.take("key", 1, 5000.0 + rt.HOUR - 1) == rt.Window(15, 0, 1.0, False)
-    assert windows.take("key", 10, 5000.0 + rt.HOUR) == rt.Window(15, 5, rt.HOUR, True)
-    few = rt.RateLimiter(5, most_names=10)      # which drops the oldest
+    windows, key, other = rt.RateLimiter(), {"key": 15}, {"other": 15}
+    assert windows.take(key, 1, 5000.0) == (14, rt.HOUR, True)
+    assert windows.take(key, 10, 5600.0) == (4, rt.HOUR - 600, True)
+    assert windows.take(other, 1, 5600.0) == (14, rt.HOUR, True)
+    assert windows.take(key, 10, 5601.0) == windows.take(other | key, 10, 5601.0) == (4, rt.HOUR - 601, False)
+    assert windows.take(other, 1, 5602.0)[0] == 13, "refused for one name, it counts for none"
+    assert windows.take(other | key, 1, 5602.0) == (3, rt.HOUR - 602, True)
+    windows.give_back([*other, *key, "unknown"], 1)
+    assert [windows.take(key, 1, 5602.0)[0] for _ in range(5)] == [3, 2, 1, 0, 0]
+    assert windows.take(other, 0, 5602.0)[0] == 13
+    assert windows.take(key, 1, 5000.0 + rt.HOUR - 1) == (0, 1.0, False)
+    assert windows.take(key, 10, 5000.0 + rt.HOUR) == (5, rt.HOUR, True)
+    few = rt.RateLimiter(most_names=10)      # which drops the oldest
     for at in range(11):
-        few.take(f"name {at}", 5, float(at))
-    assert [few.take(f"name {at}", 1, 11.0).is_open for at in (9, 10, 0)] == [False, False, True]
+        few.take({f"name {at}": 5}, 5, float(at))
+    assert [few.take({f"name {at}": 5}, 1, 11.0)[2] for at in (9, 10, 0)] == [False, False, True]
 
 @pytest.mark.parametrize("waiting, busy, size, begun", [
     # each an account, and maybe a host
@@ -1279,6 +1284,9 @@ def test_few_of_an_account_and_not_all_together_wait_for_other_servers():
         assert (first, second, third, fourth, fifth) == (True, True, False, True, False)
     with waits.slot("b", 1) as again:
         assert again and waits._waiting == ["b"]
+        with pytest.raises(rt.TooMany, match="later"), waits.slot("b", 1, "later"):
+            assert False
+    assert not waits._waiting
 
 @pytest.fixture
 def cheap_hashes(monkeypatch):
@@ -1321,13 +1329,6 @@ def test_login_throttle_hashes_two_at_once_and_lets_two_wait(cheap_hashes):
     assert throttle.check("me@x.example", "192.0.2.1", PASSWORD, hashed, 0.0)
     assert wrong(throttle, "me@x.example", "192.0.2.1")     # who was refused for want of a turn was not counted
 
-def test_signed_text_is_of_one_key_and_purpose():
-    token = rt.sign("a.b", "key", "device me@x.example")
-    assert rt.signed(token, "key", "device me@x.example") == "a.b"
-    for given, key, purpose in ((token, "other key", "device me@x.example"), (token, "key", "device you@x.example"), (f"c{token}", "key", "device me@x.example"),
-                                (token[:-1], "key", "device me@x.example"), ("", "key", ""), (".", "key", ""), (f"{token}.", "key", "device me@x.example")):
-        assert rt.signed(given, key, purpose) == "", given
-
 # RFC 6238, appendix B: the last six of its eight digits.
 CODES = {59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037", 20000000000: "353130"}
 
@@ -1337,7 +1338,7 @@ def test_one_time_codes_are_those_of_rfc_6238():
         assert rt.one_time_code(secret, now // 30) == code
         assert [rt.step_of_code(secret, code, now + at * 30) for at in range(-2, 3)] == [0, *[now // 30] * 3, 0]
         assert not any(rt.step_of_code(secret, given, now) for given in ("", code[:5], code + "0", "\u0662" * 6, "\ud800", "000000"))
-    assert len({rt.make_base32(20) for _ in range(9)}) == 9
+    assert len({rt.make_id(20) for _ in range(9)}) == 9
 
 @pytest.fixture
 def patterns() -> Iterator[rt.Helper]:
@@ -1517,7 +1518,7 @@ def test_html_becomes_plain_text():
 
 BASE = "https://h.example/o/r/releases/tag/v1?x=1"
 
-def test_note_links_are_made_absolute():
+def test_note_links_are_made_absolute_and_harmless():
     for markup, expected in [
         ('<a href="x">x</a>',                      '<a href="https://h.example/o/r/releases/tag/x">x</a>'),
         ('<a href="/o/r/issues/1">',               '<a href="https://h.example/o/r/issues/1">'),
@@ -1525,7 +1526,7 @@ def test_note_links_are_made_absolute():
         ('<a href="#top">',                        f'<a href="{BASE}#top">'),
         ('<a href="">',                            f'<a href="{BASE}">'),
         ('<a href="mailto:me@x.example">',         '<a href="mailto:me@x.example">'),
-        ('<a href="javascript:alert(1)">',         '<a href="javascript:alert(1)">'),      # what shows it takes no script
+        ('<a href="javascript:alert(1)">',         '<a href="#">'),
         ('<img src="data:image/png;base64,AA==">', '<img src="data:image/png;base64,AA==">'),
         ("<a href='/x?a=\"b\"'>",                  "<a href='https://h.example/x?a=\"b\"'>"),
         ("<a href=/x class=y>",                    '<a href="https://h.example/x" class=y>'),
@@ -1540,9 +1541,9 @@ def test_note_links_are_made_absolute():
         ('<a href="\ud800">',                      None),
         ('<a href="' + "../" * 2000 + '">',        None),
     ]:
-        found = rt.absolute_links(markup, BASE)
+        found = rt.safe_links(markup, BASE)
         assert expected is None or found == expected
-        assert expected is None or rt.absolute_links(found, BASE) == found
+        assert expected in (None, '<a href="#">') or rt.safe_links(found, BASE) == found
 
 @pytest.mark.slow
 def test_hostile_notes_are_read_fast():
@@ -1552,7 +1553,7 @@ def test_hostile_notes_are_read_fast():
               "<a href=" + "../" * 20 + ">"]
     for before, piece, end in itertools.product(("", "<a ", '<a href="'), pieces, ("", ">")):
         markup = before + piece * (32 * rt.KIB // len(piece)) + end
-        for read in (rt.plain_text, lambda text: rt.absolute_links(text, BASE)):
+        for read in (rt.plain_text, lambda text: rt.safe_links(text, BASE)):
             with at_most(0.5, about=markup[:40]):
                 read(markup)
 
@@ -1945,7 +1946,7 @@ def test_migration_changes_the_schema_and_keeps_a_copy_of_the_old_store(tmp_path
     with pytest.raises(rt.StoreError, match="newer releasetrack"):
         rt.Store(path)
 
-STORES: dict[int, str] = {       # of each older schema, without its views: a store with rows of every table, as that schema was written
+STORES: dict[int, str] = {       # of each older schema, most without their views: a store with rows of every table, as that schema was written
     8: """
 CREATE TABLE account (id TEXT PRIMARY KEY, type TEXT NOT NULL CHECK (type IN ('user', 'organization')), email TEXT NOT NULL COLLATE NOCASE UNIQUE, name TEXT NOT NULL, password TEXT NOT NULL, is_admin INTEGER NOT NULL CHECK (is_admin IN (0, 1)), email_notification TEXT NOT NULL DEFAULT 'daily', time_zone TEXT NOT NULL DEFAULT 'UTC', feed_secret TEXT NOT NULL UNIQUE, badge_secret TEXT NOT NULL UNIQUE, created_at REAL NOT NULL, read_until REAL NOT NULL DEFAULT 0, digest_hour INTEGER CHECK (digest_hour BETWEEN 0 AND 23), quiet_from TEXT NOT NULL DEFAULT '', quiet_until TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE api_key (id TEXT PRIMARY KEY, account_id TEXT NOT NULL REFERENCES account ON DELETE CASCADE, name TEXT NOT NULL, secret TEXT NOT NULL, secret_hash BLOB NOT NULL UNIQUE, networks TEXT NOT NULL, created_at REAL NOT NULL, used_at REAL, UNIQUE (account_id, name)) STRICT;
@@ -2015,6 +2016,8 @@ PRAGMA user_version = 8;
 }
 STORES[9] = STORES[8] + rt.MIGRATIONS[8] + "INSERT INTO document VALUES ('osv.dev GHSA-1', 'v', '{}', 50.0);"
 STORES[10] = STORES[9] + rt.MIGRATIONS[9]
+STORES[11] = STORES[10] + rt.MIGRATIONS[10] + rt.VIEWS
+GONE = {"badge_secret"}         # columns that a migration dropped
 
 def old_store(path: pathlib.Path, script: str) -> str:
     with contextlib.closing(sqlite3.connect(path)) as old:
@@ -2033,17 +2036,18 @@ def test_store_of_an_older_schema_is_upgraded_with_everything_that_it_holds(tmp_
     path = old_store(tmp_path / "old.db", STORES[number])
     before = rows_of(path)
     assert all(before.values()), "a table without rows"
+    kept = {table: [{name: row[name] for name in row if name not in GONE} for row in rows] for table, rows in before.items()}
     with contextlib.closing(rt.Store(path)) as store, contextlib.closing(rt.Store(str(tmp_path / "new.db"))) as new:
         parts = "SELECT type, name, tbl_name FROM sqlite_schema ORDER BY name"
         columns = """SELECT part.name, found.name, found.type, "notnull", dflt_value, pk
                        FROM sqlite_schema AS part JOIN pragma_table_xinfo(part.name) AS found ORDER BY 1, 2"""
         assert sql(store, parts) == sql(new, parts) and sql(store, columns) == sql(new, columns)
         assert sql(store, "PRAGMA user_version") == sql(new, "PRAGMA user_version") == [(PRESENT_SCHEMA,)]
-        assert sql(store, "PRAGMA foreign_key_check") == [] == [row for row in sql(store, "PRAGMA integrity_check") if row != ("ok",)]
+        assert sql(store, "PRAGMA foreign_keys") == [(1,)] and sql(store, "PRAGMA foreign_key_check") == [] == [row for row in sql(store, "PRAGMA integrity_check") if row != ("ok",)]
     after = rows_of(path)
     assert rows_of(f"{path}.schema-{number}") == before
     assert {table: [{name: row[name] for name in old if name in row} for row, old in zip(after[table], rows, strict=True)]
-            for table, rows in before.items()} == before, "lost, or changed"
+            for table, rows in before.items()} == kept, "lost, or changed"
 
 def test_store_of_an_older_schema_is_used_as_it_was(tmp_path):
     with contextlib.closing(rt.Store(old_store(tmp_path / "old.db", STORES[8]), clock=lambda: NOW)) as store:
@@ -2056,6 +2060,8 @@ def test_store_of_an_older_schema_is_used_as_it_was(tmp_path):
             "failed": "failed", "skipped": "skipped"}
         assert [one.id for one in store.outbox.claim("d", 9, "me", NOW)] == ["pending", "retrying"]
         assert store.projects.add("b", "npm", "x", "x", {})[1].id == 10, "the id of a source that is gone"
+        store.accounts.change("a", {"theme": "dark"})
+        assert [(one.id, one.theme) for one in store.accounts.all()] == [("a", "dark"), ("b", "")]
 
 @pytest.mark.parametrize("script", [
     f"CREATE TABLE account (id TEXT); PRAGMA application_id = 1920234091; PRAGMA user_version = {n}" for n in range(8)])
@@ -2366,7 +2372,7 @@ def test_summary_of_a_source_that_joins_another_is_sent_once(world):
     news = [rt.Release(f"v{at}", f"2026-01-01T00:00:{at:02}Z") for at in range(30)]
     for source, renamed in zip(sources, (("new/x", "new/x"), None)):
         events = [event for subscriber in store.projects.subscribers(source.id) for event in rt.release_events(
-            subscriber, news, (), world.service.providers["github"], NOW, rt.Settings())]
+            subscriber, news, world.service.providers["github"], NOW, rt.Settings())]
         assert store.sources.claim([source.id], "me", NOW)
         store.sources.record_check(source.id, "me", rt.CheckResult(
             NOW + 999, after=by_version(news), events=events, renamed=renamed, news=[one.version for one in news]))
@@ -4627,7 +4633,7 @@ def test_broken_compose_file_is_a_fault_and_loses_nothing(world, stack):
     assert world.command("scan", str(stack), "--place", "nas")[0] == 0
     shutil.rmtree(stack)
     stack.mkdir()
-    for name, text, words in [("compose.yaml", "services:\n  a: [\n", "is its YAML broken?"), ("package.json", "{}", "no pinned version was found there")]:
+    for name, text, words in [("compose.yaml", "services:\n  a: [\n", "is its YAML broken?"), ("package.json", "{}", "no pinned versions found")]:
         (stack / name).write_text(text)
         status, _, errors = world.command("scan", str(stack), "--place", "nas")
         assert status == 3 and words in errors
@@ -5072,8 +5078,8 @@ def subscriber_to(*kinds: str, **settings: Any) -> rt.Subscriber:
         "tags": (), "destinations": {}, "health": health, **settings})
     return rt.Subscriber(project, account, (), tuple(rt.Destination(kind, "a", kind, kind, {}, "") for kind in kinds))
 
-def events_of(subscriber: rt.Subscriber, news: Any, rewritten: Any = ()) -> list[rt.Event]:
-    return rt.release_events(subscriber, news, rewritten, rt.PROVIDERS["github"], MONDAY, WITH_MAIL)
+def events_of(subscriber: rt.Subscriber, news: Any, is_rewritten: bool = False) -> list[rt.Event]:
+    return rt.release_events(subscriber, news, rt.PROVIDERS["github"], MONDAY, WITH_MAIL, is_rewritten=is_rewritten)
 
 def received(events: list[rt.Event], kind: str) -> list[str]:
     """What the destination of a kind receives: versions, and the texts of summaries."""
@@ -5099,7 +5105,7 @@ def test_many_new_releases_are_twenty_and_a_summary():
     assert secure.body["cve"] == ["CVE-2026-1234"]
     judged = rt.with_exclusions(news(50), rt.RuleResult(BLANK, [f"1.{minor}" for minor in range(3, 50)]))
     assert received(events_of(subscriber, judged), "ntfy") == ["1.0", "1.1", "1.2"]
-    assert events_of(subscriber_to("ntfy", exclude_updated=True), [], [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)]) == []
+    assert events_of(subscriber_to("ntfy", exclude_updated=True), [rt.Release(f"1.{minor}", MAY, is_updated=True) for minor in range(99)], True) == []
 
 def test_manifest_of_a_platform_is_known_by_its_index(world_with, listen):
     """Review F10: an SBOM names the platform's manifest, and the registry the index: a new build for ever."""
@@ -5141,7 +5147,7 @@ def test_tags_rebuilt_together_are_one_message(world, listen):
     rebuilt, hub = [rt.Release(tag, MAY, is_updated=True) for tag in ("8", "8.1", "latest")], rt.PROVIDERS["dockerhub"]
     judged = rt.with_exclusions(rebuilt, rt.RuleResult(BLANK, ["8", "latest"]))
     for news, told in ((rebuilt, "3 tags were rebuilt: latest, 8.1, 8"), (judged, "8.1")):
-        assert received(rt.release_events(subscriber_to("ntfy"), news, (), hub, MONDAY, WITH_MAIL), "ntfy") == [told]
+        assert received(rt.release_events(subscriber_to("ntfy"), news, hub, MONDAY, WITH_MAIL), "ntfy") == [told]
     assert received(events_of(subscriber_to("ntfy"), rebuilt), "ntfy") == ["8", "8.1", "latest"]        # no image
 
 def test_history_is_rewritten_when_more_than_half_of_it_changes():
@@ -5954,7 +5960,7 @@ def test_check_that_never_ended_is_backed_off(watch):
         assert sources.claim([watch.id], "one that is killed", watch.now, watch.now)
         watch.now += 2 * rt.LEASE + 1
         assert not sources.due(["forge"], watch.now, 1)                           # before it is noticed
-        watch.tracker._tended_at = float("-inf")
+        watch.tracker._upkeep = rt.Pace(1, rt.LEASE / 3)
         watch.tracker._turn()
         waits.append(round(watch.wait()))
         assert watch.source.failures == count + 1 and "its last check did not end" in watch.source.error
@@ -7598,6 +7604,31 @@ def test_security_fixes_have_a_high_priority_and_look_different():
         shown = [json.loads(kind_request(place, release_body(cve=cves)).body)[member] for cves in ([], ["CVE-2026-0001"])]
         assert shown[0] != shown[1] if place != "discord" else shown[0][0]["color"] != shown[1][0]["color"]
 
+def test_pushes_open_the_page_of_their_only_project(world_with, listen):
+    """Its options, and why it was sent, are there; the release is a button or a link of the text."""
+    released, home = "https://forge.example/o/p/releases/1.0", "https://home.example/releases"
+    opened_by: dict[str, Callable[[Any], str]] = {
+        "ntfy": lambda sent: sent["click"], "pushover": lambda sent: sent.get("url", ""),
+        "gotify": lambda sent: sent["extras"].get("client::notification", {"click": {"url": ""}})["click"]["url"]}
+    for base in (home, ""):
+        world, server = world_with(base_url=base), listen()
+        one, other = world.track("github", "o/p"), world.track("github", "o/q")
+        for place, opened in opened_by.items():
+            server.answer = SERVICES[place] if not base else lambda seen: (200, {"id": 1, "status": 1})
+            for projects, has_base, without in (([one], f"{home}/projects/{one.id}", released), ([one, one], f"{home}/projects/{one.id}", released),
+                                                ([one, other], home, "")):
+                about = rt.read_settings(place, settings_at(server.url)[place])
+                destination = new_destination(world.store, world.account.id, place, rt.make_id(), about)
+                for project in projects:
+                    put_digest(world.store, project, [destination], [rt.make_id()], time.time(), is_digested=len(projects) > 1,
+                               url=released if project is one else released.replace("/p/", "/q/"))
+                (_, attempt), *_ = world.courier().send_due()
+                sent = json_posted(server.seen[-1])
+                assert attempt.error is None and opened(sent) == (has_base if base else without), (place, len(projects), base)
+                assert len(projects) > 1 or released in (sent["actions"][0]["url"] if place == "ntfy" else sent["message"]), place
+    embed, = json.loads(request_of(a_delivery(made_at("discord"), project_id="p"), base_url=home).body)["embeds"]
+    assert embed["url"] == "https://forge.example/note" and f"{home}/projects/p" in embed["description"], "others read a chat"
+
 def test_events_that_are_no_release_are_sent_in_words():
     """failing, recovered, the summary of many releases at once; and a destination that fails, alone and in a digest."""
     account = {"type": "user", "id": "a", "name": "Me"}
@@ -7700,16 +7731,14 @@ def test_custom_fields_hold_any_value_as_one_json_text():
     assert json.loads(body) == {text: text.replace("{{", "{").replace("}}", "}") for text in attacks}
 
 def test_shortened_text_fits_and_is_a_beginning_with_an_ellipsis():
-    for text in ("", "short", "a" * 500, "word " * 100, "😀" * 200, "&<>\"'" * 60, "*_\\" * 100, "语言 " * 90, "a" * 90 + " " + "b" * 400):
-        for escape in (str, html.escape, lambda text: re.sub(r"([*_\\])", r"\\\1", text)):
-            beginnings = {escape(text[:at]) for at in range(len(text))}
-            for room in (*range(12), 50, 99, 100, 101, 200, 10_000):
-                cut = rt.shortened(text, room, escape)
-                assert len(cut) <= room or not cut
-                if len(escape(text)) <= room:
-                    assert cut == escape(text)
-                elif cut:
-                    assert cut.endswith("…") and cut[:-1] in beginnings, "an escape was cut in two"
+    for text in ("", "short", "a" * 500, "word " * 100, "😀" * 200, "语言 " * 90, "a" * 90 + " " + "b" * 400):
+        for room in (*range(12), 50, 99, 100, 101, 200, 10_000):
+            cut = rt.shortened(text, room)
+            assert len(cut) <= room or not cut
+            if len(text) <= room:
+                assert cut == text
+            elif cut:
+                assert cut.endswith("…") and text.startswith(cut[:-1])
 
 AcceptedMail = collections.namedtuple("AcceptedMail", "sender recipient content is_secured user")      # without what was stuffed into it
 
@@ -7810,7 +7839,7 @@ def a_mail(settings: dict[str, Any] | None = None, sender: str = "releases@examp
     body, url, kind = about.pop("body", EVENT), about.pop("url", "https://forge.example/note"), about.pop("kind", "release")
     destination = rt.Destination("d", "a", "email", "mine", settings or {"to": ""}, "")
     delivery = a_delivery(destination, {**body, **about}, url=url, kind=kind)
-    made = rt.notification([delivery], rt.Settings(base_url=base_url), sender, now)
+    made = rt.KINDS["email"].make(rt.Message([delivery], rt.Settings(base_url=base_url, mail_from=sender), now))
     assert isinstance(made, rt.Mail)
     return made
 
@@ -8207,7 +8236,7 @@ def test_destination_that_fails_for_three_days_is_reported_once_by_the_others(wo
     assert hours(72) == 0
     courier = world.courier(clock)      # after a restart
     assert hours(2) == 1 and good.seen[-1].json()["title"].startswith("The destination tower (Webhook) has failed since 2027-01-18")
-    world.store.destinations.update(dataclasses.replace(world.store.destinations.get(hook.id), settings={**hook.settings, "headers": {}}))
+    world.store.destinations.save(dataclasses.replace(world.store.destinations.get(hook.id), settings={**hook.settings, "headers": {}}))
     assert world.store.outbox.resend(world.account.id, destination_id=hook.id) == 2
     assert hours(90) == 0
     assert sorted((one.destination, one.state) for one in world.store.outbox.history(world.account.id) if one.event == "failing") == [
@@ -9254,7 +9283,7 @@ def test_projects_are_paged_in_each_order_and_filtered_by_provider_and_tag(world
     by_date = sorted(added, key=date.__getitem__, reverse=True)
     for query, names in (
             ("?order=added", added[::-1]), ("?order=added&reverse", added), ("?order=name", sorted(added)), ("?order=name&reverse=0", sorted(added)[::-1]),
-            ("", by_date), ("?order=updated", by_date), ("?reverse", by_date[::-1]), ("/gitlab?order=name", sorted(at_gitlab)),
+            ("", by_date), ("?order=updated", by_date), ("?reverse", by_date[::-1]), ("/gitlab?order=name", sorted(at_gitlab)), ("?order=name&provider=gitlab", sorted(at_gitlab)),
             (f"?tag={tag.id}&order=name", sorted(tagged)), (f"/gitlab?tag={tag.id}&order=name", sorted(tagged & at_gitlab))):
         assert all_pages(world, f"/v1/projects{query}") == names, query
     assert world.ask("GET", "/v1/projects/pypi") == {"projects": [], "total_pages": 1}
@@ -9445,7 +9474,7 @@ def saved(world: World, rules: Any) -> None:
 def with_exclusions(world: World, *happens: Callable[[], Any]) -> None:
     """Have the patterns of o/a judge what it has, while something happens."""
     inventory, project = world.service.inventory, world.store.projects.get(world.account.id, world.projects["o/a"].id)
-    verdicts = inventory.verdicts_for(project)[0]
+    verdicts = inventory.verdicts_for(project)
     for each in happens:
         each()
     world.store.projects.record_verdicts(verdicts)
@@ -9521,6 +9550,7 @@ def test_patterns_of_an_upgraded_store_are_judged_at_the_start(world, forge):
     world.observe(forge)
     world.find("o/a", "1-rc")
     saved(world, RC)
+    world.checking = world.tracker(world.checking._settings, world.clock)       # of a service that starts
     world.checking.start()
     until(lambda: [one.is_ruled_out for one in world.store.releases.page(world.projects["o/a"], 1)[0]] == [True, False])
     world.checking.stop()
@@ -9676,7 +9706,7 @@ def test_unsure_is_listed_counted_and_answered_by_the_api(world):
         world.tracker(world.service.settings)._apply_pending_rules()
         assert states_of(world, "?all")["o/app"] == state, "a later tag of the same form"
     assert "version_answers" not in world.ask("POST", path, {"version_answers": []}) and states_of(world)["o/app"] == "unsure"
-    body = world.ask("GET", "/v1/openapi.json")["paths"]["/v1/projects/{id}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    body = body_of(world.ask("GET", "/v1/openapi.json"), "/v1/projects/{id}")
     assert body["properties"]["version_answers"]["items"]["required"] == ["version", "follows"]
 
 def test_unsure_is_listed_and_answered_by_the_command_line(world):
@@ -9853,7 +9883,7 @@ def test_installations_are_recorded_by_place_and_origin(world):
 def test_report_is_compared_by_the_tracker(world):
     """Bug: an answering thread compared it. Until the tracker has, nothing says that it is up to date."""
     project, items = world.track("github", "o/p", release("v1.0"), release("v2.0", "2026-04-01T00:00:00Z")), {"items": [{"purl": "pkg:github/o/p@v2.0"}]}
-    world.store.database.has_tracker = True     # of a service whose tracker is busy for longer
+    world.store.database.workers.add("tracker")     # of a service whose tracker is busy for longer
     began = time.monotonic()
     assert world.ask("POST", "/v1/installations", items)["items"][0]["outcome"] == "recorded" and time.monotonic() - began < 5
     assert [(one["state"], one["installed"][0]["state"]) for one in world.ask("GET", "/v1/updates?all")["updates"]] == [("not compared", "not compared")]
@@ -9863,7 +9893,7 @@ def test_report_is_compared_by_the_tracker(world):
         assert world.ask("POST", "/v1/installations", items, status=429)
     world.tracker(world.service.settings)._apply_pending_rules()
     assert [one["state"] for one in world.ask("GET", "/v1/updates?all")["updates"]] == ["current"]
-    world.store.database.has_tracker = False
+    world.store.database.workers.discard("tracker")
     world.service.start()
     world.ask("POST", "/v1/installations", {"items": [{"purl": "pkg:github/o/p@v1.0"}]})
     assert [one.state for one in world.store.projects.get(world.account.id, project.id).installed] == ["behind"]
@@ -10015,6 +10045,19 @@ def test_scan_to_what_is_no_releasetrack_is_refused(world, stack, listen, status
     code, out, errors = world.command("scan", str(stack), "--to", there.url)
     assert (code, out) == (1, "") and "it is no releasetrack" in errors
 
+@pytest.mark.parametrize("answers, status, requests, words", [
+    ([(503, "1"), (429, "1")], 0, 3, ""), ([(429, "1")] * 9, 1, 3, "status 429"), ([(503, "301")], 1, 1, "status 503")])
+def test_scan_to_a_busy_server_waits_as_retry_after_says(world, stack, listen, answers, status, requests, words):
+    def answer(seen: Seen) -> Any:
+        if answers:
+            code, seconds = answers.pop(0)
+            return code, "{}", {"Retry-After": seconds}
+        return 200, json.dumps({"items": [{"outcome": "recorded"} for _ in seen.json()["items"]]})
+    there, began = listen(answer), time.monotonic()
+    code, _, errors = world.command("scan", str(stack), "--to", there.url)
+    assert (code, len(there.seen)) == (status, requests) and words in errors and bool(errors) == bool(words)
+    assert time.monotonic() - began >= requests - 1
+
 def test_patterns_exclude_what_is_newest_and_its_changes(world_with):
     world = world_with(threads=1)       # which waits for no other
     project = world.track("github", "o/a", release("1.0"), release("2.0", "2026-04-01T00:00:00Z"), release("3.0", "2026-04-02T00:00:00Z"))
@@ -10140,14 +10183,16 @@ def test_metrics_are_for_administrators(world):
 def test_answer_cache_drops_all_when_the_revision_moves_and_is_bounded():
     revision = [1]
     cache = rt.AnswerCache(lambda: revision[0])
-    for now, kept in ((1, b"one"), (2, None)):      # at 2, it was read before the revision moved
-        revision[0] = now
-        assert cache.get("a") == (None, now)
-        cache.put("a", b"one", 1)
-        assert cache.get("a") == (kept, now)
+    def read(and_then: int) -> bytes:
+        revision[0] = and_then
+        return b"one"
+    assert cache.get("a", lambda: None) is None
+    assert cache.get("a", lambda: read(1)) == b"one" == cache.get("a", lambda: None)
+    assert cache.get("b", lambda: read(2)) == b"one" and cache.get("b", lambda: None) is None, "read before the revision moved"
+    assert cache.get("a", lambda: None) is None
     for number in range(100):
-        cache.put(number, bytes(rt.MIB), 2)
-        assert cache.get(number - 50)[0] is None and len(cache._kept) <= 16
+        cache.get(number, lambda: bytes(rt.MIB))
+        assert cache.get(number - 50, lambda: None) is None and len(cache._kept) <= 17
 
 def test_answer_cache_shows_writes_at_once_and_those_of_other_processes_within_20_ms(world):
     def names():
@@ -10166,6 +10211,15 @@ def test_answer_cache_shows_writes_at_once_and_those_of_other_processes_within_2
         time.sleep(0.021)
     world.ask("GET", "/v1/tags", status=401)
 
+def referred(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    """What a reference of the document is to; the value itself if it is none."""
+    names = value.get("$ref", "#").split("/")[1:]
+    return functools.reduce(lambda part, name: part[name], names, document) if names else value
+
+def body_of(document: dict[str, Any], path: str) -> dict[str, Any]:
+    body = referred(document, document["paths"][path]["post"]["requestBody"])
+    return body["content"]["application/json"]["schema"]
+
 def test_openapi_document_has_each_route_and_names_what_it_refers_to(world):
     document = world.ask("GET", "/v1/openapi.json", X_Key="")
     assert document == world.ask("GET", "/v1/openapi.json/") and document["openapi"] == "3.1.0"
@@ -10180,37 +10234,56 @@ def test_openapi_document_has_each_route_and_names_what_it_refers_to(world):
                   for method, one in methods.items()}
     assert operations.keys() == routes
     assert len({one["operationId"] for one in operations.values()}) == len(operations)
+    verbs = {"List", "Search", "Read", "Add", "Change", "Rename", "Remove", "Report"}
     for (method, path), one in operations.items():
-        assert one["summary"] and one["description"].endswith("."), path
-        assert [parameter["name"] for parameter in one["parameters"] if parameter["in"] == "path"] == re.findall("{(.*?)}", path)
+        assert one["summary"].split()[0] in verbs and len(one["summary"]) <= 60 and one["description"].endswith("."), path
+        parameters = [referred(document, parameter) for parameter in one["parameters"]]
+        assert [parameter["name"] for parameter in parameters if parameter["in"] == "path"] == re.findall("{(.*?)}", path)
         assert ("requestBody" in one) == (method == "POST") and one["responses"].keys() >= {"200", "500", "503"}
     schemes = document["components"]["securitySchemes"]
     needs = [document["security"], *(one.get("security", []) for one in operations.values())]
     assert {name for need in needs for either in need for name in either} == set(schemes)
-    for place in re.findall(r'"#/([^"]+)"', json.dumps(document)):
-        assert functools.reduce(lambda value, name: value[name], place.split("/"), document), place
+    for place in re.findall(r'"(#/[^"]+)"', json.dumps(document)):
+        assert referred(document, {"$ref": place}), place
+    assert len(rt.compact_json(document).encode()) <= 65_000      # 64 KiB are sent at once
 
 def test_openapi_document_says_what_handlers_read(world):
-    paths = world.ask("GET", "/v1/openapi.json")["paths"]
-    read = {path: {one["name"]: (one["required"], one["schema"]) for one in paths[path]["get"]["parameters"] if one["in"] == "query"}
+    document = world.ask("GET", "/v1/openapi.json")
+    read = {path: {one["name"]: (one["required"], one["schema"]) for one in (
+                referred(document, each) for each in document["paths"][path]["get"]["parameters"]) if one["in"] == "query"}
             for path in ("/v1/projects", "/v1/projects/{id}", "/v1/projects/search", "/v1/projects/{id}/releases")}
-    assert list(read["/v1/projects"]) == ["q", "order", "tag", "page", "reverse"] == list(read["/v1/projects/{id}"])
+    assert list(read["/v1/projects"]) == ["q", "order", "tag", "page", "reverse", "provider"] and read["/v1/projects/{id}"] == {}
     assert read["/v1/projects"]["order"] == (False, {"type": "string", "enum": ["updated", "added", "name"], "default": "updated"})
     assert [read["/v1/projects/search"][name][0] for name in ("q", "provider")] == [True, False]
-    added, changed, tag = (paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"]
-                           for path in ("/v1/projects", "/v1/projects/{id}", "/v1/tags/{id}"))
+    added, changed, tag = (body_of(document, path) for path in ("/v1/projects", "/v1/projects/{id}", "/v1/tags/{id}"))
     assert (added["required"], changed["required"], tag["required"]) == (["name"], [], ["name"])
     assert added["properties"].keys() == {"provider", "name", *changed["properties"]}
     assert changed["properties"].keys() >= {"tags", *rt.KIND_FIELDS.values(), *(option.name for option in rt.PROJECT_OPTIONS)}
+    assert changed["properties"]["installed"]["items"]["properties"]["origin"]["enum"] == [*rt.ORIGINS, "", None]
+    assert referred(document, added["properties"]["provider"])["enum"] == world.ask("GET", "/v1/providers")["providers"]
+    assert body_of(document, "/v1/installations")["properties"]["origin"]["enum"] == ["file", "container", "api", None]
+
+def test_openapi_document_lists_the_words_that_members_of_answers_have(world):
+    schemas = world.ask("GET", "/v1/openapi.json")["components"]["schemas"]
+    words = {(of, name): referred({"components": {"schemas": schemas}}, member).get("enum")
+             for of, schema in schemas.items() for name, member in schema.get("properties", {}).items()}
+    for of, name, expected in [
+            ("Project", "state", "behind, new build, unsure, skipped, snoozed, unknown, not compared, current"),
+            ("Installation", "state", "behind, new build, unsure, unknown, not compared, current"),
+            ("Project", "notify_level", "newer, minor, major, all"), ("Project", "email_notification", "none, instant, hourly, daily, weekly"),
+            ("Installation", "origin", "manual, file, container, api"), ("Installation", "step", "patch, minor, major"),
+            ("Advisory", "severity", "low, moderate, high, critical"), ("Advisory", "doubt", "possible, notice"),
+            ("Item", "outcome", "tracked, recorded, added, not tracked, ignored, unknown"),
+            ("Destination", "kind", ", ".join(rt.KINDS)), ("Destination", "pause", "none, hold, drop"), ("Destination", "report", "none, weekly, monthly"),
+            ("Destination", "schedule", "instant, hourly, daily, weekly"), ("Delivery", "kind", ", ".join(rt.KINDS)),
+            ("Delivery", "event", "release, summary, failing, recovered"), ("Delivery", "state", "pending, retrying, delivered, failed, skipped")]:
+        assert words[of, name] == expected.split(", "), (of, name)
 
 def assert_fits(value: Any, schema: dict[str, Any], document: dict[str, Any]) -> None:
     """That an answer is as its schema, as far as the document's own go, and has no member that is not described."""
-    if "$ref" in schema:
-        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    if "anyOf" in schema:
-        wanted = [one for one in schema["anyOf"] if ("$ref" in one) == ("total_pages" not in value)]
-        return assert_fits(value, wanted[0], document)
+    schema = referred(document, schema)
     assert type(value) is {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}[schema["type"]], (value, schema)
+    assert value in schema.get("enum", [value]), (value, schema)
     if isinstance(value, dict) and schema["properties"]:
         assert set(schema["required"]) <= value.keys() <= schema["properties"].keys(), (value, schema)
         for name, member in value.items():
@@ -10228,6 +10301,8 @@ def test_answers_fit_the_openapi_document(world):
         for known in ({"id": ids["tag"] if "tags/" in path else ids["project_id"], "version": ids["version"]},
                       {"id": ids["tag"] if "tags/" in path else bare, "version": "1.0"}, {"id": "gitlab", "version": "1.0"}):
             place = path.format(**known, provider="gitlab", name="o/sub/bare")
+            if place == "/v1/projects/gitlab":      # which is no path of its own to OpenAPI
+                methods = document["paths"]["/v1/projects"]
             asked = "?q=o" if path.endswith("search") else "?since=0.1" if path.endswith("changes") else ""
             answer = world.app.get(place + asked, headers={"X-Key": world.key}, expect_errors=True)
             assert answer.headers["Link"] == '</v1/openapi.json>; rel="service-desc"'
@@ -10236,7 +10311,7 @@ def test_answers_fit_the_openapi_document(world):
                 read += 1
                 assert_fits(answer.json, methods["get"]["responses"]["200"]["content"]["application/json"]["schema"], document)
             else:
-                assert_fits(answer.json, {"$ref": "Message"}, document)
+                assert_fits(answer.json, {"$ref": "#/components/schemas/Message"}, document)
     assert read > 80
 
 def test_widgets_read_releases_destinations_and_deliveries(world, listen):
@@ -10258,6 +10333,8 @@ def test_widgets_read_releases_destinations_and_deliveries(world, listen):
     assert (delivery["project"], delivery["version"], delivery["attempts"]) == ("o/app", "1.1", 1)
     assert world.ask("GET", "/v1/deliveries?state=failed") == {"deliveries": [], "has_more": False}
     assert world.faults("GET", "/v1/deliveries?state=lost")
+    for path in ("releases", "deliveries"):     # Bug: it was answered with the first page.
+        assert "page must be" in world.faults("GET", f"/v1/{path}?page=x")[0]
 
 def test_api_answers_if_none_match_and_pages_of_allowed_origins(world_with):
     world = world_with(allow_origin=("https://dash.example",))
@@ -10341,9 +10418,9 @@ def fill_account(world: World) -> None:
     store = world.store
     home, work = store.tags.add(world.account.id, "Home"), store.tags.add(world.account.id, "w\u00f6rk & <more>")
     hook = world.webhook("https://hook.example/x", headers={"Authorization": "Bearer PLANTED"}, fields={"text": "{version}"}, shown={})
-    store.destinations.update(dataclasses.replace(hook, tags=(home.id,), without_tags=(work.id,), is_for_every_project=False, is_security_only=True))
-    other = store.destinations.add(dataclasses.replace(rt.new_destination(world.account.id, "ntfy"), name="phone", schedule="daily", report="weekly",
-                                                       settings=rt.read_settings("ntfy", [("topic", "t"), ("token", "tk_PLANTED")])))
+    store.destinations.save(dataclasses.replace(hook, tags=(home.id,), without_tags=(work.id,), is_for_every_project=False, is_security_only=True))
+    other = store.destinations.save(dataclasses.replace(rt.new_destination(world.account.id, "ntfy"), name="phone", schedule="daily", report="weekly",
+                                                        settings=rt.read_settings("ntfy", [("topic", "t"), ("token", "tk_PLANTED")])), is_new=True)
     digest = "sha256:" + "0a" * 32
     world.track("github", "o/app", release("1.0"), release("1.1"), tags=[home.id, work.id], destinations={"webhook": [hook.id], "ntfy": [other.id]},
                 email_notification="weekly", exclude_prereleases=True, exclude_version_regexp=[("rc", False), ("^1", True)], hold_days=3,
@@ -10352,7 +10429,7 @@ def fill_account(world: World) -> None:
     world.track("dockerhub", "library/postgres", release("16.4"), notes_from="none", installed=(
         rt.Installation("nas", "16.4", digest, "container", label="16.4"), rt.Installation("nas", "15.1", "", "container"), rt.Installation("vps", "16.4", "", "file")))
     own, = store.destinations.of_account(world.account.id, kind="email")
-    store.destinations.update(dataclasses.replace(own, report="weekly", is_for_every_project=False, is_security_only=True))
+    store.destinations.save(dataclasses.replace(own, report="weekly", is_for_every_project=False, is_security_only=True))
     store.accounts.change(world.account.id, {"name": "Me & co", "time_zone": "Europe/Vienna", "digest_hour": 0, "quiet_from": "22:00", "quiet_until": "07:00"})
 
 def test_export_is_imported_into_an_empty_store_as_it_was(tmp_path):
@@ -10459,7 +10536,7 @@ def test_what_is_wrong_in_a_document_is_left_out_with_the_reason_and_nothing_is_
     assert [one.name for one in world.store.projects.search(world.account.id, "")] == ["a/b", "react"]
 
 def test_what_prune_removes(world):
-    phone = world.store.destinations.add(dataclasses.replace(rt.new_destination(world.account.id, "ntfy"), name="phone", settings=rt.read_settings("ntfy", [("topic", "t")])))
+    phone = world.store.destinations.save(dataclasses.replace(rt.new_destination(world.account.id, "ntfy"), name="phone", settings=rt.read_settings("ntfy", [("topic", "t")])), is_new=True)
     world.track("npm", "react", release("1.0"))
     text = json.dumps({"releasetrack": 1, "prune": True, "projects": ["a/b"], "destinations": []})
     assert carry_out(world, text, is_import=True) == ["add github a/b"], "import only adds"
@@ -10562,7 +10639,7 @@ def test_import_keeps_what_was_read_before_a_server_failed(world, listen, monkey
     server = listen(lambda seen: (500, {}) if "page=2" in seen.path else (200, page if "projects" in seen.path else {"tags": []}))
     monkeypatch.setenv("RELEASETRACK_KEY", "k")
     status, out, err = world.command("import", "--from", server.url)
-    assert status == 3 and "only what came before it is taken" in err and "added" in out
+    assert status == 3 and "only what came before it is imported" in err and "added" in out
     assert [one.name for one in world.store.projects.search(world.account.id, "")] == ["react"]
 
 def test_guest_chooses_no_path_at_a_forge(world, listen):
@@ -10786,8 +10863,9 @@ def filled_path(pattern: str, ids: dict[str, str]) -> str:
     return path + f"?version={urllib.parse.quote(ids['version'])}" if pattern.endswith("/note") else path
 
 def pages_for(method: str, *who: str) -> list[str]:
-    """The paths of pages that take a method, for these visitors or for all."""
-    return [path for path, (_, whom, methods) in rt.PAGES.items() if method in methods and (not who or whom in who)]
+    """The paths of pages that take a method, for these visitors or for all; a picture is none."""
+    return [path for path, (_, whom, methods) in rt.PAGES.items() if method in methods and (not who or whom in who)
+            and not path.startswith("/pictures/")]
 
 @pytest.fixture
 def home(world: World) -> Any:
@@ -10817,7 +10895,7 @@ class Phone:
     """The second factor of a world's account, which is turned on; the store's clock is the phone's."""
 
     def __init__(self, world: Any) -> None:
-        self.world, self.secret, self.recovery = world, rt.make_base32(20), rt.make_base32(10)
+        self.world, self.secret, self.recovery = world, rt.make_id(20).upper(), rt.make_id(10)
         world.store.database.clock = self.clock = Clock(time.time())
         world.store.accounts.turn_on_second_factor(world.account.id, self.secret, 0, [rt.secret_hash(self.recovery.lower()).hex()])
 
@@ -10934,9 +11012,9 @@ def test_login_redirects_to_no_other_site(cheap_world):
         query = urllib.parse.urlencode({"next": wanted})
         answer = visitor.ask("GET", f"/login?{query}")
         assert "a=b" not in answer.headers.get("Set-Cookie", "")
-        if answer.status_int != 400:        # what no link of ours could hold
-            confirmed = visitor.send(f"/confirm?{query}", {"do": "confirm", "password": PASSWORD})
-            assert all(one.status_int == 303 and is_ours(one.headers["Location"]) for one in (answer, confirmed)), wanted
+        confirmed = visitor.send(f"/confirm?{query}", {"do": "confirm", "password": PASSWORD})
+        assert all(one.status_int == 400 or one.status_int == 303 and is_ours(one.headers["Location"])
+                   for one in (answer, confirmed)), wanted     # 400: what no link of ours could hold
     fields = {"do": "enter", "next": "//evil.example", "email": "me@example.org", "password": PASSWORD}
     assert stranger.send("/login", fields).headers["Location"] == "/"
     for path in ("/", "/setup", "/projects/x%22%3E", "/no/x%0D%0ASet-Cookie:a=b"):
@@ -10991,6 +11069,8 @@ def test_login_with_a_second_factor(cheap_world):
     guesses = [Visitor(world, "", REMOTE_ADDR=f"203.0.113.{at}").send("/login", {"do": "verify", "pending": pending, "code": "000000"}).status_int for at in range(4)]
     assert guesses == [400, 400, 400, 429], "10 wrong codes an hour for an account, from all addresses"
     assert stranger.press(stranger.press(Visitor.get(stranger, "/account"), "leave"), "enter", **fields).html.select("[name=pending]")
+    world.store.accounts.change(world.account.id, {"password": rt.hash_password("another password")})
+    assert stranger.send("/login", {"do": "verify", "pending": pending, "code": phone.code()}).headers["Location"] == "/login", "the password has changed"
 
 AUTH_HEADER = {"trusted_proxy": ("10.0.0.1",), "auth_header": "Remote-User"}
 PROXIED = [     # what the proxy says                                               status  what the page says, or who is signed in
@@ -11118,7 +11198,8 @@ def test_session_expires_idle_and_after_90_days(world):
 
 def name_of(one: Any) -> str:
     """The whole name of a project, of which lists show the last part first."""
-    return one.get("title") or one.get_text(strip=True)
+    actions = one.find_next_sibling("div").select_one(".more") if one.find_next_sibling("div") else None
+    return one.get("title") or (actions["aria-label"].removeprefix("Actions: ") if actions else one.get_text(strip=True))
 
 def releases_by_day(shown: webtest.TestResponse) -> list[tuple[str, list[str]]]:
     """The headings of the releases page, each with "name version" of what stands below it."""
@@ -11182,15 +11263,20 @@ def test_releases_found_since_they_were_read_are_new_to_each_account(world):
     assert visitor.get("/").html.title.get_text().startswith("(1) ")
     other = Visitor(world, add_account(world).email)
     for sent, wanted in [("read", []), ("unread", ["1.1"]), ("read", [])]:
-        other.send("/", {sent: f"{project.id} 1.1"})        # who does not track it marks nothing
         button, = visitor.get("/").html.select("#found li button")
+        other.send("/", {sent: button["value"]})        # who does not track it marks nothing
         assert visitor.send("/", {button["name"]: button["value"]}).status_int == 303 and button["name"] == sent
         assert new_on(visitor.get("/")) == wanted == new_on(visitor.get("/?unread=yes"))
     clock.now += 60
     found_by(world, project, a_release("1.1", 1, content_id="digest:b", is_updated=True))
     assert "updated" in text_of(visitor.get("/"), "#found .unseen .mark"), "what is published again is unread again"
+    found_by(world, project, a_release("1.2", 2))
+    visitor.send("/", {"read": visitor.get("/?q=1.2").html.select_one("#found li button")["value"]})
     shown = visitor.press(visitor.get("/"), "all")
-    assert new_on(shown) == [] and "marked as read" in status_in(shown) and not shown.html.select("#found li button")
+    assert new_on(shown) == [] and "Marked as read" in status_in(shown) and not shown.html.select("#found li button")
+    undo = shown.html.select_one(".flash form button")
+    assert new_on(visitor.press(shown, undo["value"])) == ["1.1"], "what was read before stays read"
+    visitor.press(visitor.get("/"), "all")
     assert releases_on(visitor.get("/?unread=yes")) == [] and not visitor.get("/").html.title.get_text().startswith("(")
 
 def test_releases_that_are_searched_are_counted_and_marked_by_themselves(world, visitor):
@@ -11205,6 +11291,9 @@ def test_releases_that_are_searched_are_counted_and_marked_by_themselves(world, 
     shown = visitor.press(first, "all")
     assert shown.request.path_qs == "/?q=o%2Fa" and new_on(shown) == [] and "marked as read" in status_in(shown).lower()
     assert not shown.html.select("button[value=all]") and text_of(visitor.get("/"), ".bar").startswith("4 unread")
+    undo = shown.html.select_one(".flash form button")["value"]
+    assert len(new_on(visitor.press(shown, undo))) == 99 and text_of(visitor.get("/"), ".bar").startswith("103 unread")
+    visitor.press(visitor.get("/?q=o/a"), "all")
     assert set(new_on(visitor.get("/?unread=yes"))) == {"7.7", "2.0", "2.1", "2.2"}
 
 def test_releases_are_marked_for_what_they_are(world, visitor):
@@ -11557,10 +11646,10 @@ def test_project_page_tells_health_in_words(world):
     world.record(project.source_id)
     assert not alert_in(visitor.get(path))
     none, _ = world.store.projects.add(world.account.id, "github", "o/b", "o/b", {})
-    world.store.database.has_tracker = True       # as by a service that runs
+    world.store.database.workers.add("tracker")       # as by a service that runs
     shown = visitor.get(f"/projects/{none.id}")
     assert shown.headers["Refresh"].isdigit() and "Checking" in text_of(shown), "until it is checked"
-    world.store.database.has_tracker = False
+    world.store.database.workers.discard("tracker")
     nothing = text_of(visitor.get(f"/projects/{world.track('github', 'o/c').id}"), ".empty")
     assert nothing and nothing != text_of(visitor.get(f"/projects/{none.id}"), ".empty") != "", "which kind of nothing"
 
@@ -11851,7 +11940,7 @@ def test_destination_is_removed_with_its_deliveries(world, visitor):
     visitor.get(f"/notifications/{gone.id}?do=remove")
     shown = visitor.press(visitor.get(f"/notifications/{gone.id}"), "remove")
     assert "Deleted" in status_in(shown)
-    assert [row.split()[1:] for row in history_on(visitor.get("/deliveries"))] == ["both o \xb7 GitHub 2.0 Webhook stays: pending just now".split()]
+    assert [row.split() for row in history_on(visitor.get("/deliveries"))] == ["both o \xb7 GitHub 2.0 Webhook stays: pending just now".split()]
     visitor.get(f"/notifications/{gone.id}", 404)
     assert not status_in(visitor.get("/notifications")), "it is said once"
 
@@ -11874,15 +11963,15 @@ def test_destination_that_is_paused_keeps_its_messages_for_a_week_or_drops_them(
     world.store.maintain(clock.now)
     assert [one.error for one in world.store.outbox.history(world.account.id, state="skipped")] == ["the destination was paused"]
     put_event(world, project, "1.3", hook)
-    world.store.destinations.update(dataclasses.replace(hook, pause="drop"))
+    world.store.destinations.save(dataclasses.replace(hook, pause="drop"))
     world.store.maintain(clock.now)
     assert len(world.store.outbox.history(world.account.id, state="skipped")) == 2
-    world.store.destinations.update(dataclasses.replace(hook, pause="hold"))
+    world.store.destinations.save(dataclasses.replace(hook, pause="hold"))
     put_digest(world.store, project, [hook], ["1.4"], clock.now + 10 * 86400)
     clock.now += 10 * 86400 + 3600          # Bug: what was due for the first time after a week was skipped at once
     world.store.maintain(clock.now)
     assert len(world.store.outbox.history(world.account.id, state="pending")) == 1
-    world.store.destinations.update(dataclasses.replace(hook, pause="drop"))
+    world.store.destinations.save(dataclasses.replace(hook, pause="drop"))
     dropped = world.store.destinations.get(hook.id)
     assert not rt.should_notify(dropped, project, a_release("2.0")) and rt.should_notify(hook, project, a_release("2.0"))
     assert [one["pause"] for one in world.ask("GET", "/v1/destinations")["destinations"] if one["kind"] == "webhook"] == ["drop"]
@@ -11931,8 +12020,8 @@ def test_history_is_newest_first_filtered_and_paged(world, visitor, listen):
     pages = pages_behind(visitor, "/deliveries")
     rows = [row for page in pages for row in history_on(page)]
     assert [len(history_on(page)) for page in pages] == [99, 4] and pages[1].html.select_one("[rel=prev]"), "100 deliveries"
-    assert [row.split()[5] for row in rows] == [f"{n}.0" for n in range(102, -1, -1)]
-    assert rows[0].startswith("P p0 o \xb7 GitHub 102.0") and "Webhook good one: delivered" in rows[0]
+    assert [row.split()[4] for row in rows] == [f"{n}.0" for n in range(102, -1, -1)]
+    assert rows[0].startswith("p0 o \xb7 GitHub 102.0") and "Webhook good one: delivered" in rows[0]
     assert "good one: delivered Webhook bad one: retrying" in rows[77], "one row for an event"
     only, = history_on(visitor.get(f"/deliveries?destination={bad.id}"))
     assert "p1 o \xb7 GitHub 25.0" in only and "retrying" in only and "good" not in only
@@ -11970,7 +12059,7 @@ def test_history_entry_shows_attempts_as_text(world, visitor, listen):
     world.record(project.source_id, events=[rt.Event(
         project.id, {"provider": "github", "project": "o/failing", "time": "2026-03-01T10:00:00Z", "error": "it <b>answers</b> 500",
                      "account": {"type": "user", "id": world.account.id, "name": "Me"}}, "", (rt.Recipient(made.id, time.time()),), "failing")])
-    assert history_on(visitor.get("/deliveries"))[0].startswith("F failing o \xb7 GitHub keeps failing"), "a notice about a project"
+    assert history_on(visitor.get("/deliveries"))[0].startswith("failing o \xb7 GitHub keeps failing"), "a notice about a project"
     world.courier().send_due()
     notice = world.store.outbox.history(world.account.id)[0]
     assert "it <b>answers</b> 500" in text_of(visitor.get(f"/deliveries/{notice.id}"))
@@ -12325,6 +12414,153 @@ def test_feed_and_assets_answer_if_none_match(world):
     assert visitor.ask("GET", paths[0], If_None_Match=before).status_int == 200
     assert [rt.ASSETS[path][1].partition(";")[0] for path in ("/style.css", "/script.js", "/icon.svg")] == ["text/css", "text/javascript", "image/svg+xml"]
 
+# Pictures of owners
+
+PNG, JPEG = b"\x89PNG\r\n\x1a\n" + b"p" * 900, b"\xff\xd8\xff\xe0" + b"j" * 900
+
+class Gallery:
+    """A server that speaks as GitHub, GitLab and Forgejo of the pictures in ``answers``, by path; and a world whose
+    providers hub, lab and home it is, with a clock that stands."""
+
+    def __init__(self, listen: Callable[..., Listener], world_with: Callable[..., World], **settings: Any) -> None:
+        self.answers: dict[str, Any] = {}
+        self.listener = listen(lambda seen: self.answers.get(seen.path, 404))
+        self.world = world_with(provider=tuple(f"{id_}={speaks}:{self.listener.url}" for id_, speaks in (
+            ("hub", "github"), ("lab", "gitlab"), ("home", "forgejo"))), **settings)
+        self.clock = self.world.store.database.clock = Clock(time.time())
+        self.tracker = self.world.tracker(self.world.service.settings, self.clock)
+
+    def asked(self, days: float = 0) -> list[str]:
+        """The paths that a round asks for, so many days later."""
+        self.clock.now += days * rt.DAY
+        self.listener.seen.clear()
+        self.tracker.fetch_pictures()
+        return [seen.path for seen in self.listener.seen]
+
+    def shown(self, name: str) -> str:
+        """Where the picture is that stands before a project, or the letter that does."""
+        row, = (row for row in Visitor(self.world).get("/projects").html.select("main .list > li") if row.select_one(
+            ".name").text.split()[0] == name)
+        icon, = row.select(".icon")
+        assert icon.name == "i" and icon.get("data-a") is not None or icon.get("alt") == "", icon
+        return icon.get("src") or icon["data-a"]
+
+@pytest.fixture
+def gallery(listen: Callable[..., Listener], world_with: Callable[..., World]) -> Gallery:
+    return Gallery(listen, world_with)
+
+def test_pictures_of_owners_stand_where_the_letters_stood(gallery, monkeypatch):
+    for provider, name in (("home", "Ann/a"), ("home", "ann/b"), ("hub", "bob/c"), ("lab", "team/sub/d"), ("pypi", "e")):
+        gallery.world.track(provider, name, a_release("1.0"))
+    for variable in ("HOME_TOKEN", "HUB_TOKEN", "LAB_TOKEN"):
+        monkeypatch.setenv(variable, "secret")
+    gallery.answers = {
+        "/ann.png": (302, "", {"Location": "/avatars/ann"}), "/avatars/ann": (200, PNG, {"Content-Type": "text/html"}),
+        "/bob.png?size=64": (200, b"GIF89a" + b"g" * 99),
+        "/api/v4/groups/team%2Fsub?with_projects=false": (200, {"avatar_url": "/uploads/1.jpg"}), "/uploads/1.jpg?width=64": (200, JPEG)}
+    assert [gallery.shown(name) for name in "abcde"] == ["A", "B", "C", "D", "E"]
+    assert sorted(gallery.asked()) == sorted(gallery.answers) and gallery.asked() == []
+    assert "secret" not in str([seen.headers for seen in gallery.listener.seen])
+    a, b, c, d, e = (gallery.shown(name) for name in "abcde")
+    assert a == b and len({a, c, d}) == 3 and e == "E"
+    visitor, stranger = Visitor(gallery.world), Visitor(gallery.world, "")
+    for path, kind, image in ((a, "png", PNG), (c, "gif", b"GIF89a" + b"g" * 99), (d, "jpeg", JPEG)):
+        answer = visitor.ask("GET", path)
+        assert (answer.status_int, answer.body, answer.headers["Content-Type"]) == (200, image, f"image/{kind}")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff" and "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["Cache-Control"] == "private, max-age=31536000"
+        assert visitor.ask("GET", path, If_None_Match=answer.headers["ETag"]).status_int == 304
+        answer = stranger.ask("GET", path)
+        assert answer.status_int == 303 and answer.headers["Location"].startswith("/login") and image not in answer.body
+    for path in ("/pictures/", "/pictures/0", "/pictures/picture", a + "0", a.upper()):
+        assert visitor.ask("GET", path).status_int == 404
+
+def test_pictures_are_switched_off(gallery):
+    gallery.world.track("home", "ann/a", a_release("1.0"))
+    gallery.answers = {"/ann.png": (200, PNG)}
+    gallery.asked()
+    path, visitor = gallery.shown("a"), Visitor(gallery.world)
+    visitor.press(visitor.get("/settings"), "save", pictures="off")
+    assert gallery.world.service.settings.pictures == "off" and gallery.shown("a") == "A" and visitor.ask("GET", path).status_int == 404
+    gallery.tracker.configure(gallery.world.service.settings, gallery.world.service.providers)
+    gallery.world.track("home", "bob/b", a_release("1.0"))
+    assert gallery.asked() == gallery.asked(days=40) == []
+
+SVG = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+@pytest.mark.parametrize("provider, answer", [
+    ("home", (200, PNG + b"p" * 16 * rt.KIB)), ("home", (200, PNG + b"p" * rt.MIB)), ("home", (200, SVG, {"Content-Type": "image/png"})),
+    ("home", (200, "<!DOCTYPE html><script>alert(1)</script>", {"Content-Type": "image/png"})), ("home", (200, b"RIFF1234WAVE")),
+    ("home", (200, b"")), ("home", (200, b"x" + PNG)), ("home", (404, PNG)), ("home", 403), ("home", (302, PNG, {"Location": ""})),
+    ("home", (302, PNG, {"Location": "ELSEWHERE/a.png"})), ("hub", (301, PNG, {"Location": "ELSEWHERE/a.png"})),
+    ("home", (302, PNG, {"Location": "//10.0.0.1/a.png"})), ("home", (302, PNG, {"Location": "http://[::1"})),
+    ("lab", (200, {"avatar_url": "ELSEWHERE/a.png"})), ("lab", (200, {"avatar_url": None})), ("lab", (200, [1])), ("lab", (200, PNG)), ("lab", 404),
+    ("lab", (200, {"avatar_url": "//gravatar.example/a"})), ("lab", (200, {"avatar_url": "ftp://HERE/a.png"})),
+    ("lab", (200, {"avatar_url": "https://HERE/a.png"})),
+])
+def test_picture_that_is_none_or_elsewhere_is_refused_for_a_month(gallery, listen, provider, answer):
+    elsewhere = listen((200, PNG))
+    gallery.world.track(provider, "ann/a", a_release("1.0"))
+    def placed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: placed(one) for name, one in value.items()}
+        return value.replace("ELSEWHERE", elsewhere.url).replace("//HERE", gallery.listener.url[5:]) if isinstance(value, str) else value
+    gallery.listener.answer = tuple(map(placed, answer)) if isinstance(answer, tuple) else answer
+    assert len(gallery.asked()) == 1 and gallery.shown("a") == "A" and elsewhere.seen == []
+    is_broken = "[::1" in str(answer)       # which is no answer
+    assert gallery.asked(days=0.9 if is_broken else 29) == []
+    gallery.listener.answer = (200, PNG) if provider != "lab" else lambda seen: (
+        (200, {"avatar_url": f"{gallery.listener.url}/a.png"}) if "/api/" in seen.path else (200, PNG))
+    assert gallery.asked(days=1.01) and gallery.shown("a").startswith("/pictures/")
+
+def test_picture_that_cannot_be_fetched_is_tried_again_in_a_day_and_stays(gallery):
+    gallery.world.track("home", "ann/a", a_release("1.0"))
+    gallery.answers = {"/ann.png": 503}
+    assert gallery.asked() == ["/ann.png"] and gallery.shown("a") == "A" and gallery.asked(days=0.9) == []
+    gallery.answers = {"/ann.png": (200, PNG)}
+    assert gallery.asked(days=0.2) == ["/ann.png"]
+    first = gallery.shown("a")
+    gallery.answers = {"/ann.png": 503}
+    assert gallery.asked(days=29) == [] and gallery.asked(days=1.01) == gallery.asked(days=1.01) == ["/ann.png"]
+    assert gallery.shown("a") == first
+    gallery.answers = {"/ann.png": (200, JPEG)}
+    assert gallery.asked(days=1.01) == ["/ann.png"] and gallery.shown("a") != first
+    assert Visitor(gallery.world).ask("GET", first).status_int == 404
+    gallery.answers = {}
+    gallery.asked(days=30.01)
+    assert gallery.shown("a") == "A"
+
+def test_pictures_are_fetched_a_few_at_a_time_in_the_loop_and_deleted_with_the_last_project(gallery):
+    projects = [gallery.world.track("home", f"owner-{number}/a", a_release("1.0")) for number in range(7)]
+    gallery.answers = {f"/owner-{number}.png": (200, PNG + b"%d" % number) for number in range(7)}
+    assert len(gallery.asked()) == 5 and len(gallery.asked()) == 2 and gallery.asked() == []
+    store = gallery.world.store
+    assert len(store.documents.pictures()) == 7
+    for project in projects[:6]:
+        store.projects.remove(project.id)
+    for days in (0, 31, 60):
+        assert set(gallery.asked(days)) <= {"/owner-6.png"}
+        store.maintain(gallery.clock())
+    assert [*store.documents.pictures()] == ["picture home owner-6"]
+    gallery.world.track("home", "new/a", a_release("1.0"))
+    gallery.answers["/new.png"] = (200, PNG)
+    gallery.listener.seen.clear()
+    gallery.tracker._rounds[rt._PICTURING] = rt.Pace(1, rt.MINUTE)
+    gallery.tracker.start()
+    until(lambda: "picture home new" in store.documents.pictures())
+    gallery.tracker.stop()
+    gallery.tracker.join()
+
+def test_page_of_a_hundred_pictures_asks_the_store_once_and_is_small(gallery, monkeypatch):
+    for number in range(100):
+        gallery.world.track("home", f"owner-{number}/project-{number}", a_release("1.0"))
+        gallery.world.store.documents.put(f"picture home owner-{number}", f"{number:012}", PNG.hex())
+    asked, pictures = [], rt.Documents.pictures
+    monkeypatch.setattr(rt.Documents, "pictures", lambda documents: asked.append(1) or pictures(documents))
+    for path in ("/", "/projects"):
+        shown = Visitor(gallery.world).get(path)
+        assert len(shown.html.select("img.icon")) == 100 and len(shown.body) < 60_000, len(shown.body)
+    assert len(asked) == 2
+
 def test_feed_secrets_are_apart_and_reset(world, visitor):
     world.track("github", "a/b", a_release("1.0"))
     account, tag = world.account, world.store.tags.add(world.account.id, "x")
@@ -12403,7 +12639,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
           ("webhook", "header", "no colon", "save"), ("webhook", "header", "X-A: a\r\nX-B: b", "test"), ("webhook", "field", '=<b>"&', "save"), ("webhook", "field", "x={secret}", "save"),
           ("ntfy", "priority", "6", "test"), ("email", "to", "Me <me@example.org>", "test"), ("matrix", "internal_room_id", " ", "save"))),
     ("/settings", "save", {"poll_interval": "soon", "brand": "Fine", "digest_hour": "24", "trusted_proxy": "0.0.0.0/0", "contact": "nobody"},
-     "Check every must be seconds", "poll_interval digest_hour trusted_proxy contact"),
+     "Check every must be a time such as 45 s, 30 min or 2 h", "poll_interval digest_hour trusted_proxy contact"),
     (ADD + "telegram", "save", {"name": "", "set.token": "x", "set.chat": "y", "set.thread": "z"}, "Thread", "name set.token set.chat set.thread"),
 ]
 
@@ -12874,13 +13110,43 @@ def world_with(tmp_path: pathlib.Path) -> Iterator[Callable[..., World]]:
             return made
         yield make
 
+def test_theme_is_that_of_the_account_or_the_device(world, visitor):
+    project = world.track("github", "o/a", rt.Release("1.0", "2026-06-01T00:00:00Z", note=rt.Note("One", "<p>One.</p>", "")))
+    paths = "/", f"/projects/{project.id}/note?version=1.0"
+    def themes() -> list[str]:
+        return [" ".join(visitor.get(path).html.select_one("html").get("class")) for path in paths]
+    assert themes() == ["", ""]
+    for theme in ("dark", "light", ""):
+        visitor.press(visitor.get("/account"), "save", theme=theme)
+        assert themes() == [theme, theme] and visitor.get("/account").html.select_one("#theme [selected]")["value"] == theme
+    visitor.send("/account", {"do": "save", "name": "Me", "email": world.account.email, "time_zone": "UTC", "email_notification": "daily", "theme": '"><script>'})
+    assert themes() == ["", ""]
+
+def typed_server(url: str) -> dict[str, str]:
+    """A mail server as the fields of Settings have it."""
+    parts = urllib.parse.urlsplit(url)
+    return {"smtp.host": parts.hostname or "", "smtp.port": str(parts.port or ""), "smtp.security": parts.scheme,
+            "smtp.user": parts.username or "", "smtp.password": parts.password or ""}
+
+def test_settings_page_asks_for_a_mail_server_in_five_fields(world, visitor):
+    def save(**typed: str) -> str:
+        visitor.press(visitor.get("/settings"), "save", **{f"smtp.{name}": text for name, text in typed.items()})
+        return world.service.settings.smtp_url
+    assert save(host="mail.example.org", user="me@example.org", password=" a:b/@ ") == "smtp+starttls://me%40example.org:%20a%3Ab%2F%40%20@mail.example.org"
+    shown = visitor.get("/settings")
+    assert filled_in(shown, "smtp.host") == ["mail.example.org"] and filled_in(shown, "smtp.user") == ["me@example.org"] and filled_in(shown, "smtp.password") == []
+    assert save(port="2525", security="smtp") == "smtp://me%40example.org:%20a%3Ab%2F%40%20@mail.example.org:2525"       # the password is kept
+    assert save(host="other.example.org") == "smtp://me%40example.org:@other.example.org:2525", "but not for another server"
+    assert save(host="::1", user="", security="smtps") == "smtps://[::1]:2525"
+    assert save(host="") == "" and operator_settings(world) == {}
+
 def test_settings_page_saves_and_the_service_uses_it(world, visitor):
     shown = visitor.get("/settings")
     assert shown.html.select_one('nav a[href="/settings"]')["aria-current"] == "page"
-    assert filled_in(shown, "poll_interval") == [] and shown.html.select_one("#poll_interval")["placeholder"] == "3600"
-    shown = visitor.press(shown, "save", poll_interval="1800", brand="Acme", trusted_proxy="10.0.0.1\n10.0.0.2", rate_limit="5")
+    assert filled_in(shown, "poll_interval") == [] and shown.html.select_one("#poll_interval")["placeholder"] == "1 h"
+    shown = visitor.press(shown, "save", poll_interval="30min", brand="Acme", trusted_proxy="10.0.0.1\n10.0.0.2", rate_limit="5")
     assert status_in(shown) == "Saved."
-    assert operator_settings(world) == {"brand": ["Acme"], "poll_interval": ["1800"], "rate_limit": ["5"],
+    assert operator_settings(world) == {"brand": ["Acme"], "poll_interval": ["30 min"], "rate_limit": ["5"],
                                         "trusted_proxy": ["10.0.0.1/32", "10.0.0.2/32"]}
     settings = world.service.settings
     assert (settings.poll_interval, settings.brand, settings.rate_limit) == (1800, "Acme", 5)
@@ -12888,7 +13154,7 @@ def test_settings_page_saves_and_the_service_uses_it(world, visitor):
     assert world.app.get("/v1/tags", headers={"X-Key": world.key}).headers["X-RateLimit-Limit"] == "5"
     assert filled_in(shown, "brand") == ["Acme"] and "brand Acme set here" in text_of(shown)
     shown = visitor.press(shown, "save", brand="", trusted_proxy="10.0.0.1")
-    assert operator_settings(world) == {"poll_interval": ["1800"], "rate_limit": ["5"], "trusted_proxy": ["10.0.0.1/32"]}
+    assert operator_settings(world) == {"poll_interval": ["30 min"], "rate_limit": ["5"], "trusted_proxy": ["10.0.0.1/32"]}
     assert world.service.settings.brand == "Service"
     before = world.store.config.all()
     assert status_in(visitor.press(shown, "save")) == "Saved." and world.store.config.all() == before
@@ -12914,7 +13180,7 @@ def test_settings_page_names_each_fault_and_saves_nothing(world_with):
 
 def test_settings_page_never_shows_a_secret(world, visitor, monkeypatch):
     monkeypatch.setenv("GITLAB_TOKEN", "PLANTED0")
-    shown = visitor.press(visitor.get("/settings"), "save", smtp_url="smtp://me:PLANTED1@mail.example.org", mail_from="me@example.org")
+    shown = visitor.press(visitor.get("/settings"), "save", **typed_server("smtp://me:PLANTED1@mail.example.org"), mail_from="me@example.org")
     shown = visitor.press(shown, "save_token", token_provider="github", token="PLANTED2")
     visitor.press(shown, "save", outgoing_proxy="http://me:PLANTED3@127.0.0.1:9")
     assert world.service.settings.smtp_url == "smtp://me:PLANTED1@mail.example.org"
@@ -12924,8 +13190,9 @@ def test_settings_page_never_shows_a_secret(world, visitor, monkeypatch):
     assert "PLANTED" not in shown.text and "smtp_url *** set here" in text_of(shown)
     shown = visitor.press(shown, "save", mail_from="other@example.org")        # left empty: kept
     assert world.service.settings.smtp_url.endswith("mail.example.org") and "PLANTED" not in shown.text
-    shown = visitor.press(shown, "save", 400, smtp_url="smtp://me:PLANTED4@")
-    assert "Mail server must be a mail server" in alert_in(shown) and "PLANTED" not in shown.text
+    shown = visitor.press(shown, "save", 400, **typed_server("smtp://me:PLANTED4@a") | {"smtp.host": "a/b"})
+    assert "Mail server must be the name of a server" in alert_in(shown) and "PLANTED" not in shown.text
+    assert filled_in(shown, "smtp.host") == ["a/b"]
     shown = visitor.press(shown, "save_token", 400, token_provider="github", token="two words PLANTED5")
     assert "Token must be" in alert_in(shown) and "PLANTED" not in shown.text
     # Bug: the login of a provider's address was accepted, and shown by the API and the pages.
@@ -12939,19 +13206,19 @@ def test_settings_page_sends_a_test_mail_before_saving(mail_server, world, visit
     server, other = mail_server(), mail_server()
     shown = visitor.press(visitor.get("/settings"), "test_mail", 400)
     assert "Mail server is required" in alert_in(shown)
-    shown = visitor.press(shown, "test_mail", smtp_url=server.url(), mail_from="releases@example.org")
+    shown = visitor.press(shown, "test_mail", **typed_server(server.url()), mail_from="releases@example.org")
     assert "delivered" in status_in(shown) and operator_settings(world) == {}
     for words in ("from releases@example.org to me@example.org", "Subject: octocat/hello-world 1.2.3", "test of a notification", "2.0.0 queued as 1"):
         assert words in text_of(shown, "#above")
     mail, = server.accepted
     assert mail.recipient == "me@example.org" and mail.sender == "releases@example.org"
-    visitor.press(visitor.get("/settings"), "save", smtp_url=other.url(), mail_from="saved@example.org")
+    visitor.press(visitor.get("/settings"), "save", **typed_server(other.url()), mail_from="saved@example.org")
     visitor.press(visitor.get("/settings"), "test_mail")
     assert len(server.accepted) == 1 and [one.sender for one in other.accepted] == ["saved@example.org"]
     other.replies["RCPT"] = "550 5.1.1 <b>no such user</b>"
     form = visitor.get("/notifications/add/email")
     assert "<b>no such user</b>" in alert_in(visitor.press(form, "test", name="team", **{"set.to": "team@example.org"}))
-    shown = visitor.press(visitor.get("/settings"), "test_mail", smtp_url="smtp://127.0.0.1:1")
+    shown = visitor.press(visitor.get("/settings"), "test_mail", **typed_server("smtp://127.0.0.1:1"))
     assert alert_in(shown) and len(other.accepted) == 1, "what is typed goes before what is saved"
 
 def test_settings_page_adds_a_provider(world, visitor, forge):
@@ -12973,7 +13240,7 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
     page = visitor.get("/updates")
     shown = text_of(page)
     assert shown.index("fixed o") < shown.index("major o") and "2 behind \xb7 1 with security fixes \xb7 1 major" in shown and "CVE-2026-1234" in shown
-    assert "1.0 \u2192 2.0 major \xb7 2 behind What changed nas, vps, or 1.1" in shown
+    assert "1.0 \u2192 2.0 major \xb7 2 behind nas, vps, or 1.1 What changed" in shown
     for query, names, words in [("place=vps", ["o/major"], "Up to date: 1"), (f"tag={tag.id}", ["o/fixed"], "1 found"), ("q=MAJ", ["o/major"], "1 found"),
                                 ("q=none", [], "Nothing that matches is behind.")]:
         found = text_of(visitor.get(f"/updates?{query}"), "#found")
@@ -13734,8 +14001,7 @@ def test_commands_leave_unknown_providers_alone_and_wait_for_retry_after(world, 
     assert "its last check did not end" in world.command("check", *flags)[2] and len(forge.listener.seen) == asked
     assert world.command("check", "--account", "me@example.org", "forge", "acme/app", *flags)[0] == 0
     assert world.store.sources.claim([world.store.sources.all()[0].id], "another", time.time())
-    assert world.command("check", "--quiet", *flags) == (3, "", "")
-    assert re.search("forge acme/app: not checked, .*another process.*store is busy", world.command("check", *flags)[2])
+    assert re.search("forge acme/app: not checked: .*another process.*store is busy", world.command("check", *flags)[2])
 
 @pytest.mark.slow
 def test_adding_a_project_waits_3_s_for_its_first_check(world_with, forge, listen):
@@ -14067,7 +14333,8 @@ def test_own_kind_delivers_and_is_shown_in_its_service_alone(extended, listen):
     for at, ours, theirs in ((world, "sms", "pager"), (other, "pager", "sms")):
         described = at.ask("GET", "/v1/openapi.json")
         assert f"/v1/{ours}-destinations" in described["paths"] and f"/v1/{theirs}-destinations" not in described["paths"]
-        body = described["paths"]["/v1/projects"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+        body = body_of(described, "/v1/projects")["properties"]
+        assert (ours in described["components"]["schemas"]["Kind"]["enum"], theirs in described["components"]["schemas"]["Kind"]["enum"]) == (True, False)
         for listed in (body, described["components"]["schemas"]["Project"]["properties"]):
             assert f"{ours}_destinations" in listed and f"{theirs}_destinations" not in listed
         at.ask("GET", f"/v1/{theirs}-destinations", status=404)
@@ -14100,7 +14367,7 @@ def test_own_reader_reads_what_scans_and_uploads_find_in_its_service_alone(exten
     world, other, _, _ = extended
     for at in (world, other):
         at.service._record_scan(at.account, "file")
-    assert "no pinned version was found there" in caplog.text        # in the other
+    assert "no pinned versions found" in caplog.text        # in the other
     tracked = world.service.track("rocket", "acme")
     world.service._record_scan(world.account, "file")
     assert world.service.projects()[0]["installed"][0]["version"] == "1.0" and tracked.get("installed") is None
@@ -14474,13 +14741,13 @@ def test_accounts_added_listed_changed_removed(tmp_path, monkeypatch, cheap_hash
     assert command("account", "change", *MINE, "--name", "I", "--time-zone", "Asia/Kolkata", "--email-notification", "weekly",
                    "--digests-at", "6", "--quiet", "22:00-07:00", *db) == (0, "", "")
     assert command("account", "passwd", *MINE, "--password-stdin", *db, stdin="another one\n") == (0, "", "")
-    assert command("account", "recover", *MINE, *db) == (1, "", f"releasetrack: {ME} has no second factor\n")
+    assert command("account", "recover", *MINE, *db) == (1, "", f"releasetrack: {ME} does not use two-factor authentication\n")
     with contextlib.closing(rt.Store(db[1])) as store:
         me, _ = store.accounts.all()
         assert (me.digest_hour, me.quiet_from, me.quiet_until) == (6, "22:00", "07:00") and rt.is_password("another one", me.password)
         store.accounts.turn_on_second_factor(me.id, "A" * 32, 1, [])
         status, out, err = command("account", "recover", *MINE, *db, "--log-level", "info")
-        assert (status, out) == (0, f"second factor of {ME} turned off\n") and "AAA" not in err
+        assert (status, out) == (0, f"two-factor authentication of {ME} turned off\n") and "AAA" not in err
         assert not store.accounts.get(me.id).totp_secret
     # Without a terminal scripts go on, as ever; what was done is said.
     assert command("account", "remove", "you@example.org", *db) == (0, "account you@example.org removed\n", "")
@@ -14544,9 +14811,24 @@ def test_projects_added_checked_listed_and_news_sent(world, forge, listen):
     assert ok(world, "check", "--account", "you@example.org") == ""                       # tracks nothing
     forge.fault = 500, "out of order"
     status, out, err = world.command("check")
-    assert (status, out, err.count("\n")) == (3, "", 1) and "acme/app" in err and world.command("check", "--quiet") == (3, "", "")
+    assert (status, out, err.count("\n")) == (3, "", 1) and "acme/app" in err
     status, out, err = world.command("project", "add", *MINE, "closed", "acme/app", "--provider", "closed=forgejo:http://127.0.0.1:1")
-    assert status == 0 and re.fullmatch(r"[a-z2-7]{26}\n", out) and err.count("\n") == 1 and "later" in err
+    assert status == 0 and re.fullmatch(r"[a-z2-7]{26}\n", out) and err.count("\n") == 1 and "retried" in err
+
+def test_quiet_check_says_only_what_fails(world, forge):
+    """By cron: status 3 came without a word, and so without a mail."""
+    flags = ("check", "--quiet", "--provider", forge.flag)
+    forge.publish("acme/app", "v1.0")
+    ok(world, "project", "add", *MINE, "forge", "acme/app", *flags[2:])
+    forge.publish("acme/app", "v1.1")
+    assert ok(world, *flags) == ok(world, *flags) == ""
+    assert [row["version"] for row in listed_by(world, "releases")] == ["v1.1", "v1.0"]
+    forge.fault = 500, "out of order"
+    assert re.fullmatch("releasetrack: forge acme/app: .*500.*\n", world.command(*flags)[2])
+    assert world.command(*flags)[:2] == world.command(*flags, "--json")[:2] == (3, "")
+    for words, status, said in (("--nonsense", 2, "unknown argument"), ("--account=nobody@example.org", 1, "no account")):
+        found, out, err = world.command(*flags, words)
+        assert (found, out) == (status, "") and said in err
 
 def test_check_deletes_deliveries_30_days_after_they_were_sent(world):
     """check, by cron without a serve, never deleted what is past its 30 days."""
@@ -14608,7 +14890,7 @@ MISTAKES = [
     ("project add --account me@example.org forge acme/nothing",                     1, ["acme/nothing"]),
     ("project remove --account me@example.org forge acme/app",                      1, ["acme/app"]),
     ("check --account nobody@example.org",                                          1, ["nobody@example.org"]),
-    ("check --account me@example.org forge",                                        2, ["NAME"]),
+    ("check --account me@example.org forge",                                        1, ["forge", "is a provider"]),
     ("destination add webhook x --account me@example.org --set url=http://127.0.0.1 --set header=Host:x", 1, ["--set header", "Host"]),
     ("backup no-such-folder/copy.db",                                     1, ["no-such-folder/copy.db"]),
     ("backup copy.db --db no-such.db",                                    1, ["no-such.db"]),
@@ -14617,8 +14899,8 @@ MISTAKES = [
     ("backup {folder}/world.db",                                          1, ["the store itself"]),
     ("destination add --account me@example.org pigeon a",                           2, ["pigeon", "ntfy"]),
     ("destination add --account me@example.org ntfy a",                             1, ["topic", "required"]),
-    ("destination add --account me@example.org ntfy a --set topic",                 1, ["--set 'topic'", "SETTING=VALUE"]),
-    ("destination add --account me@example.org ntfy a --set topic=-",               1, ["topic", "standard input"]),
+    ("destination add --account me@example.org ntfy a --set topic",                 2, ["--set", "'topic'", "SETTING=VALUE"]),
+    ("destination add --account me@example.org ntfy a --set topic=-",               2, ["topic", "standard input"]),
     ("destination add --account me@example.org ntfy a --set topic=a --set priority=9",  1, ["--set priority must be", "1 to 5"]),
     ("destination add --account me@example.org ntfy a --set topic=a --tag nope",        1, ["tag", "nope", "infra"]),
     ("destination add --account me@example.org webhook a --set url=http://127.0.0.1 --schedule daily", 1, ["--schedule", "webhook"]),
@@ -14631,7 +14913,7 @@ MISTAKES = [
     ("deliveries resend --account me@example.org --failed",                         2, ["--failed", "--destination"]),
     ("deliveries resend --account me@example.org {mine} --failed",                  2, ["--failed"]),
     ("deliveries list --account me@example.org --since garbage",                    2, ["--since", "invalid value 'garbage'", "24h"]),
-    ("config set poll_interval 1h",                                       1, ["poll_interval must be seconds, from 1 to 2592000"]),
+    ("config set poll_interval 1m",                                       1, ["poll_interval must be a time such as 45 s, 30 min or 2 h, from 1 s to 30 d"]),
     ("config set colour blue",                                            1, ["base_url, trusted_proxy"]),
     ("config set port 80",                                                1, ["--port or RELEASETRACK_PORT"]),
     ("config set smtp_url sEcReT5",                                       1, ["smtp_url must be a mail server"]),
@@ -14986,7 +15268,7 @@ def test_config_is_shared_by_serve_and_commands(serve, db, forge):
     # What serve was started with goes before it, and who sets it is told; a serve without them forgets them.
     status, _, err = answered("config", "set", "retry_first", "60")
     assert status == 0 and "retry_first" in err and "serve" in err
-    assert "retry_first\tserve\t7\n" in answered("config", "list")[1]
+    assert "retry_first\tserve\t7 s\n" in answered("config", "list")[1]
     assert service.end() == 0
     assert serve().end() == 0
     assert "smtp_url\tdefault\t-\n" in answered("config", "list")[1]
@@ -15004,10 +15286,10 @@ def test_config_list_set_unset(world):
     ]:
         assert world.command("config", "set", *words, stdin=stdin) == (0, "", ""), words
     assert {name: value for name, (source, value) in found().items() if source == "operator"} == {
-        "poll_interval": ["60"], "allow_network": ["10.0.0.0/8", "fd00::/8"], "smtp_url": ["***"],
+        "poll_interval": ["1 min"], "allow_network": ["10.0.0.0/8", "fd00::/8"], "smtp_url": ["***"],
         "token": ["github=***", "gitlab=***"], "provider": ["a=npm:https://a.example", "b=npm:https://b.example"]}
     said = "".join(world.command("config", "list", *more)[1] for more in ([], ["--json"], ["--poll-interval", "5"]))
-    assert "sEcReT" not in said and "poll_interval\toperator\t60\n" in said and "poll_interval\tflag\t5\n" in said
+    assert "sEcReT" not in said and "poll_interval\toperator\t1 min\n" in said and "poll_interval\tflag\t5 s\n" in said
     assert dict(world.service.config.settings().token) == {"github": "sEcReT4", "gitlab": "sEcReT3"}
     assert world.command("config", "unset", "token", "github")[0] == world.command("config", "unset", "allow_network")[0] == 0
     assert found()["token"] == ("operator", ["gitlab=***"]) and found()["allow_network"] == ("default", [])
@@ -15154,8 +15436,20 @@ def test_scan_of_a_folder_records_what_is_tracked_and_adds_the_rest(world, stack
     assert "serde" not in world.command("installed", "list")[1]
     assert world.command("installed", "set", "postgres", "16.4", "--place", "vps")[0] == 1      # its name there is library/postgres
     assert world.command("installed", "set", "library/postgres", "16.4", "--place", "vps") == (0, "", "")
-    assert world.command("installed", "remove", "library/postgres", "--place", "x") == (1, "", "releasetrack: there is no installation at x; there are nas, vps\n")
+    assert world.command("installed", "remove", "library/postgres", "--place", "x") == (1, "", "releasetrack: there is no installation at x; known: nas, vps\n")
     assert world.command("installed", "remove", "library/postgres", "--place", "vps") == (0, "", "")
+
+def test_updates_are_the_same_json_by_the_command_and_the_api(world):
+    for name, versions in (("o/a", {"nas": "1.0", "vps": "1.1"}), ("o/b", {"": "1.0"}), ("o/new", {"nas": "1.1"})):
+        world.track("github", name, release("1.0"), release("1.1"))
+        for place, version in versions.items():
+            ok(world, "installed", "set", name, version, "--place", place)
+    ok(world, "project", "set", "o/b", "--snooze", "7")
+    for flags, query, states in (((), "", ["behind"]), (("--all",), "?all", ["behind", "snoozed", "current"]), (("--place", "vps"), "?place=vps", []),
+                                 (("--place", "vps", "--all"), "?place=vps&all", ["current"]), (("--vulnerable",), "?vulnerable", [])):
+        said = json.loads(ok(world, "updates", "--json", *flags))
+        assert said == world.ask("GET", f"/v1/updates{query}") | {"total_pages": 1} and [one["state"] for one in said["updates"]] == states
+    assert [one["name"] for one in json.loads(ok(world, "updates", "--json", "--all", "--place", ""))["updates"]] == ["o/b"]
 
 def test_updates_of_a_place_and_a_tag(world):
     for name, version, place in (("o/a", "1.0", "nas"), ("o/a", "1.1", "vps"), ("o/b", "1.0", "vps")):
@@ -15191,7 +15485,7 @@ def test_scan_says_what_it_cannot_read_and_reads_the_rest(world, stack, tmp_path
     world.track("dockerhub", "postgres", release("16.4"))
     assert scanned(world, str(stack))[0] == scanned(world, str(tmp_path / "nowhere"))[0] == 3
     assert "16.4" in world.command("installed", "list")[1]     # what could not be read keeps what it had
-    for argv, words in [((), "nothing to scan"), ((str(stack / "compose.yaml"), "--to", "nowhere"), "--to nowhere: expected an address"),
+    for argv, words in [((), "nothing to scan"), ((str(stack / "compose.yaml"), "--to", "nowhere"), "--to: invalid value 'nowhere'; expected an address"),
                         ((str(tmp_path / "nowhere"), "--to", "http://127.0.0.1:9"), "nothing was sent"), (("--docker", "nosuch.sock"), "No such file")]:
         assert words in world.command("scan", *argv)[2]
 

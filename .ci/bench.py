@@ -609,8 +609,8 @@ def add_sources(path: pathlib.Path, count: int, urls: Sequence[str] = ()) -> Non
 def add_webhooks(store: Any, account_id: str, urls: Sequence[str]) -> list[str]:
     """The ids of new webhooks at the URLs."""
     rt = program()
-    return [store.destinations.add(rt.Destination(
-        rt.make_id(), account_id, "webhook", url, rt.read_settings("webhook", [("url", url)]), rt.make_signing_secret())).id for url in urls]
+    return [store.destinations.save(rt.Destination(
+        rt.make_id(), account_id, "webhook", url, rt.read_settings("webhook", [("url", url)]), rt.make_signing_secret()), is_new=True).id for url in urls]
 
 def add_deliveries(path: pathlib.Path, count: int, urls: Sequence[str]) -> None:
     """Let so many deliveries of 1 KiB wait in a store, jitter evenly over webhooks at the URLs."""
