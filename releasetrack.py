@@ -12394,6 +12394,8 @@ addEventListener("click", async event => {
 addEventListener("change", event => {       // data-all: ticks all boxes of that name
   const name = event.target.dataset.all;
   if (name) for (const box of document.getElementsByName(name)) box.checked = event.target.checked;
+  const count = document.querySelectorAll("[name=project]:checked").length, label = one(".bulk [for=change]");
+  if (label) label.textContent = one(".bulk [name=all]:checked") ? "All selected" : `${count} selected`;
 });
 if (one("[name=zone]")) one("[name=zone]").value = Intl.DateTimeFormat().resolvedOptions().timeZone;
 for (const note of document.querySelectorAll("[data-open]")) unfold(note.parentElement);
@@ -13967,11 +13969,18 @@ def projects_page(visit: Visit) -> Page:
     if number > 1 and not projects:      # those of the last page were removed
         raise SeeOther(visit.link(page=""))
     failing = store.projects.page(account_id, "name", False, is_failing=True, size=0)[1]
+    def selected() -> Sequence[Project]:
+        if visit.form.text("all"):
+            return store.projects.page(account_id, "name", False, provider, tag, text=text,
+                                       is_failing=is_failing, size=count)[0]
+        return [one for id_ in visit.form.texts("project") if (one := store.projects.get(account_id, id_))]
     def button(label: str, act: Callable[[Project], None], done: str, sure: str = "") -> Button:
-        return Button(label, functools.partial(_for_each_selected, visit, act, done), sure=sure)
+        return Button(label, lambda: _for_each(visit, selected(), act, done), sure=sure)
     choices = [("", "No change"), *((one, one) for one in _possible_changes(visit))]
+    whole = check_field("all", f"All {count:,} that match, on every page")
     items = {**_BULK, "items": _project_items(visit, projects), "fields": [
-        Field("change", "With selected", type="select", choices=choices)], "buttons": {
+        Field("change", "With selected", type="select", choices=choices),
+        *([whole] if count > len(projects) else [])], "buttons": {
         "change": button("Apply", functools.partial(_change_project, visit), "Changed"),
         "check": button("Check now", lambda one: store.projects.check_soon(account_id, [one.id]), "Checking"),
         "remove": button("Remove", lambda one: store.projects.remove(one.id), "Removed",
@@ -14036,10 +14045,8 @@ def _change_project(visit: Visit, project: Project) -> None:
     visit.store.projects.update(project.account_id, [project.id], project_settings(
         Fields(change(project)), visit.context.inventory, project))
 
-def _for_each_selected(visit: Visit, act: Callable[[Project], None], done: str) -> None:
+def _for_each(visit: Visit, chosen: Sequence[Project], act: Callable[[Project], None], done: str) -> None:
     """Do something with each project that is selected. Raises Invalid, SeeOther."""
-    chosen = [project for id_ in visit.form.texts("project")
-              if (project := visit.store.projects.get(visit.account.id, id_))]
     if not chosen:
         raise Invalid("Select at least one project.")
     for project in chosen:

@@ -11563,6 +11563,16 @@ def test_projects_bulk_change_keeps_the_others(world, visitor):
     assert change("Email schedule: Account default", "email_notification", zeta)[2] == world.account.email_notification
     assert change("Ignore pre-releases: No", "note", mid)[0] == "mine" and world.store.projects.get(world.account.id, none.id) == before
 
+def test_projects_bulk_change_reaches_every_page(world, visitor):
+    for n in range(103):
+        world.store.projects.add(world.account.id, "github", f"o/p{n:03}", f"o/p{n:03}", {})
+    other = world.track("github", "q/z")
+    assert not visitor.get("/projects?q=p10").html.select("[name=all]"), "all of them are shown"
+    shown = visitor.press(visitor.get("/projects?q=o/p"), "change", all=True, change="Mute: Yes")
+    assert "103 projects" in status_in(shown)
+    muted = [one.name for one in world.store.projects.page(world.account.id, "name", False, size=200)[0] if one.is_muted]
+    assert len(muted) == 103 and other.name not in muted
+
 def test_projects_bulk_change_faults_change_nothing(world, visitor):
     project = some_projects(world)["o/Mid"]
     before = everything(world.store)
@@ -13879,6 +13889,7 @@ def test_browser_list_filters_while_typing(stocked, browser):
         browser.one("#found .empty")
     browser.open(f"{stocked.address}/projects?q=package-4")
     browser.click("[data-all]")
+    browser.read("6 selected", ".bulk")
     browser.submit("check")
     browser.read("6", "[role=status]")
     assert browser.property("input[name=q]", "value") == "package-4"
