@@ -12330,6 +12330,7 @@ SCRIPT = """\
 const one = (where, within = document) => within.querySelector(where);
 const read = async answer => new DOMParser().parseFromString(await (await answer).text(), "text/html");
 let timer, requests = 0;
+const tell = () => { for (const note of document.querySelectorAll(".note")) note.ariaExpanded = "false"; };
 addEventListener("input", event => {        // data-live: the id of what changes while filters are chosen
   const form = event.target.form, id = form && form.dataset.live;
   if (!id) return;
@@ -12339,6 +12340,7 @@ addEventListener("input", event => {        // data-live: the id of what changes
     const found = (await read(fetch(form.getAttribute("action") + "?" + data))).getElementById(id);
     if (mine !== requests || !found) return;
     document.getElementById(id).replaceChildren(...found.childNodes);
+    tell();
     history.replaceState(null, "", "?" + data);
   }, 250);
 });
@@ -12398,6 +12400,7 @@ addEventListener("change", event => {       // data-all: ticks all boxes of that
   if (label) label.textContent = one(".bulk [name=all]:checked") ? "All selected" : `${count} selected`;
 });
 if (one("[name=zone]")) one("[name=zone]").value = Intl.DateTimeFormat().resolvedOptions().timeZone;
+tell();
 for (const note of document.querySelectorAll("[data-open]")) unfold(note.parentElement);
 const row = () => document.activeElement.closest(".rows > li");
 function move(step) {
