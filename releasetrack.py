@@ -1354,8 +1354,8 @@ DESTINATION_OPTIONS = (
         flags=("--every-project", "--only-listed")),
     Option("is_security_only", "Only security releases (those that name a CVE)", SWITCH,
            flags=("--security-only", "--all-releases")),
-    Option("pause", "Pause", one_of({"none": "Active", "hold": "Paused: keep messages for a week",
-                                     "drop": "Paused: drop messages"})),
+    Option("pause", "Sending", one_of({
+        "none": "On", "hold": "Paused: keep messages for a week", "drop": "Paused: drop messages"})),
     Option("report", "Update report", one_of(("none", "weekly", "monthly")),
            hint="What you run that has an update. Nothing is sent when all is up to date."),
 )
@@ -1364,7 +1364,7 @@ ACCOUNT_OPTIONS = (
            more={"is_required": True}),
     Option("email_notification", "Email schedule", one_of(SCHEDULE_NAMES), "Notifications",
            'Used by projects without their own setting.'),
-    Option("digest_hour", "Digests at (hour)", HOUR_OR_NONE, "Notifications", flags=("--digests-at",),
+    Option("digest_hour", "Send digests at", HOUR_OR_NONE, "Notifications", flags=("--digests-at",),
            shape="HOUR"),
     Option("quiet_from", "Quiet hours from", any_text(5, "time"), "Notifications"),
     Option("quiet_until", "Quiet hours until", any_text(5, "time"), "Notifications",
@@ -12219,7 +12219,7 @@ button:hover, .button:hover { border-color: var(--edge); background: var(--page)
 .card > h2:first-child, .of-note > :first-child { margin-top: 0; }
 .card > :last-child, .list > li > :last-child, .field:last-child { margin-bottom: 0; }
 .changes h2 { margin: 0; } .changes h3 { font-size: 1em; margin: .6rem 0 0; }
-.changes ul { margin: 0; padding-left: 1.2rem; }
+.changes ul { margin: 0; padding-left: 1.2rem; } .changes pre { margin-top: .5rem; }
 .empty { text-align: center; padding: 2.6rem 1.2rem; color: var(--soft); }
 .empty > .glyph { width: 3rem; height: 3rem; stroke-width: 1; color: var(--accent); margin-bottom: .8rem; }
 .fold, .fold[open] > summary { margin-bottom: 1rem; } .fold > summary { cursor: pointer; font-weight: 600; }
@@ -12259,7 +12259,7 @@ a.mark:hover, a.name:hover { text-decoration: underline; } .row details[open] { 
 .list .title { grid-column: 4; } .list .rest { grid-column: 5; } .list .end { grid-column: 6; margin: 0; }
 .list > li > :is(.hint, form, pre, iframe) { grid-column: 3 / -1; margin: 0 0 .4rem; }
 .list > li > :is(pre, iframe) { grid-column: 1 / -1; } .updates > li, .projects > li { grid-template-columns:
-  auto auto minmax(8rem, 15rem) minmax(11rem, 14rem) minmax(0, 1fr) auto; }
+  auto auto minmax(8rem, 16rem) minmax(9rem, 12rem) minmax(0, 1fr) auto; }
 .name, .rest, .list .title { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .name { color: inherit; text-decoration: none; font-weight: 500; unicode-bidi: isolate; }
 .name small { font-weight: 400; } .name, .rest, .link { line-height: 1.6rem; }
@@ -12270,6 +12270,7 @@ a.mark:hover, a.name:hover { text-decoration: underline; } .row details[open] { 
 .end { display: flex; align-items: center; justify-content: end; gap: .5rem; }
 .end time { text-align: right; } .updates time { min-width: 2.8rem; }
 #found:has(.out) .rows .end:not(:has(.out)) time { margin-right: 2.25rem; }
+#found:has(.end > button) .rows .end:not(:has(> button)) { padding-right: 2.25rem; }
 .out, .more, .end > button { display: grid; place-items: center; width: 1.75rem; height: 1.75rem;
   min-height: 0; padding: 0; color: var(--soft); text-decoration: none; border: 0; background: none; }
 .more::before { content: "\u22ef" / ""; } .out::before { content: "\u2197" / ""; }
@@ -12277,25 +12278,30 @@ button[name=read]::before { content: "\u2713" / ""; }
 button[name=unread]::before { content: "\u21ba" / ""; } .out:hover { background: var(--page); }
 .end .menu > summary { padding: 0; width: 1.75rem; height: 1.75rem; justify-content: center; }
 .end .menu > summary::before { content: "\u22ef"; } .end .menu > summary:hover { background: var(--page); }
+.menu:has(input) > div { min-width: min(22rem, 90vw); } .menu .field button { width: auto; }
+.menu form > .row > button { padding: .3rem .65rem; }
 .end .menu .row { flex-direction: column; align-items: stretch; gap: .15rem; }
 .end .menu .row > button, .end .menu .row > details > summary { border: 0; padding: .3rem .5rem;
   font-weight: 400; justify-content: start; }
 @media (hover) { .list > li:not(:hover, :focus-within) .end > button { opacity: 0; } }
 .dot { position: absolute; left: .35rem; padding: .22rem; border-radius: 50%; background: var(--accent); }
-iframe { width: 100%; border: var(--rule); border-radius: .4rem; resize: vertical; max-height: 75vh; }
+iframe { width: 100%; border: 0; border-radius: .4rem; resize: vertical; max-height: 75vh; }
 .grid { display: grid; gap: .6rem; background: none; border: 0; grid-template-columns:
-  repeat(auto-fill, minmax(min(11rem, 45%), 1fr)); }
+  repeat(auto-fill, minmax(min(12.5rem, 45%), 1fr)); align-items: start; }
 .grid > li { align-content: start; grid-template-columns: 0 auto minmax(0, 1fr) 0 0 0; padding: .7rem 1rem; }
 .grid .name { white-space: normal; } .steps > li { grid-template-columns: auto auto auto 0 1fr auto; }
 .versions > li { grid-template-columns: auto auto 0 11rem minmax(0, 1fr) auto; }
 .facts > li { grid-template-columns: 0 0 0 minmax(0, 12rem) minmax(0, 1fr) auto; }
 .facts .title { font: inherit; color: var(--soft); } .facts .rest { font-size: inherit; color: inherit; }
-.facts > li > .name { grid-column: 5; }
+.facts > li > .name { grid-column: 5; } .facts > li > :is(.title, .name) { grid-row: 1; }
 .of-note { padding: 1rem 1.2rem; background: var(--card); max-width: 46rem; }
 .of-note h1, .of-note h2, .of-note h3 { font-size: 1.05rem; margin: 1.2rem 0 .4rem; }
 .of-note ul, .of-note ol { padding-left: 1.4rem; }
 .of-note blockquote { padding-left: .9rem; border-left: 3px solid var(--line); color: var(--soft); }
-dialog { color: inherit; margin: auto; width: min(44rem, 100%); } .check.hint { padding: 0 1rem .3rem; }
+dialog.card { color: inherit; margin: auto; width: min(44rem, 100% - 2rem); }
+dialog .list > li { display: flex; flex-wrap: wrap; } dialog li > form { flex-basis: 100%; }
+dialog .rest { white-space: normal; } dialog > form:last-child { margin-top: .6rem; }
+.check.hint { padding: 0 1rem .3rem; }
 .bulk { position: sticky; bottom: .8rem; z-index: 2; padding: .6rem 1rem; } .bulk fieldset { margin: 0; }
 .bulk .field { display: flex; align-items: center; gap: .6rem; }
 .bulk .field > label { margin: 0; flex: none; } .bulk select, .bulk input { max-width: 16rem; }
@@ -12321,6 +12327,8 @@ html:not(:has([name=project]:checked)) .bulk, header nav .glyph, .of-note img { 
   .rest:has(.link) { white-space: normal; }
   .list:not(.grid, .facts) > li::after { content: ""; order: 2; flex-basis: 100%; }
   .list > li > :is(.title, .rest) { order: 3; } .list > li > .rest { flex: 1 1 0; }
+  .versions > li > .title { order: 0; flex: 1; }
+  .facts > li > .title { order: 0; } .facts > li > .name { order: 3; }
   .list > li > :is(.hint, form, pre, iframe) { order: 4; flex: 1 0 100%; } }
 """ + "".join(f".c{at} {{ background: #{colour}; }}\n" for at, colour in enumerate(COLOURS))
 
@@ -12413,7 +12421,7 @@ function show(title, ...nodes) {
   const dialog = document.createElement("dialog");
   dialog.className = "card";
   dialog.ariaLabel = title;
-  dialog.innerHTML = "<h2></h2><form method=dialog><button>Close</button></form>";
+  dialog.innerHTML = "<h2></h2><form method=dialog><button autofocus>Close</button></form>";
   one("h2", dialog).textContent = title;
   one("form", dialog).before(...nodes);
   document.body.append(dialog);
@@ -12578,7 +12586,7 @@ template_of("""\
     <div role="status" class="flash">{{flash}}
     % if get("undo"):
       <form method="post" action="{{root}}{{undo[0]}}">
-        <button name="do" value="{{undo[1]}}">Undo</button>
+        <button name="do" value="{{undo[1]}}">{{"Send it now" if undo[1] == "latest" else "Undo"}}</button>
       </form>
     % end
       <button type="button" class="quiet scripted" aria-label="Close this message"></button></div>
@@ -12689,7 +12697,7 @@ title="{{item.name}}"
 </div>
 </details>
 % elif item.buttons and not item.fields and not item.is_below:
-% include("form", groups={}, hidden=(), buttons=item.own_buttons, is_main=False, form_class="")
+% include("form", groups={"": ()}, hidden=(), buttons=item.own_buttons, is_main=False, form_class="")
 % end
 % if item.more:
 <a class=more href={{root}}{{item.more}} aria-label="Actions: {{item.name}}"></a>
@@ -12767,7 +12775,8 @@ def option_fields(options: Iterable[Option], values: Any, group: str = "") -> li
     return [check_field(option.name, option.label, getattr(values, option.name), option.hint)
             if option.type.widget == "switch" else
             Field(option.name, option.label, option.type.shown(getattr(values, option.name)),
-                  option.type.widget, option.hint, list(option.type.choices.items()), **option.more)
+                  option.type.widget, option.hint,
+                  [(value, _sentence(words)) for value, words in option.type.choices.items()], **option.more)
             for option in options if option.group == group]
 
 def copied_field(name: str, label: str, value: str) -> Field:
@@ -12945,8 +12954,8 @@ class SeeOther(Exception):
         self.path, self.flash, self.undo = path, flash, undo
 
 _SESSION, _FLASH, _HIDDEN_STEPS = "releasetrack", "releasetrack-flash", "releasetrack-hidden"    # cookies
-# buttons that undo
-_UNDO = re.compile(r"show|\S+ (?:resume|show|undo .*)|unread [0-9,]+|until [0-9]{1,10}\.[0-9]{1,9}")
+# buttons that undo, or go on
+_UNDO = re.compile(r"latest|show|\S+ (?:resume|show|undo .*)|unread [0-9,]+|until [0-9]{1,10}\.[0-9]{1,9}")
 _OWN_PATH = re.compile(r"/(?![/\\])[!-~]{0,1500}")            # of a page, and of no other host
 
 class Page(Value):
@@ -13264,7 +13273,7 @@ class Visit:
 _LINKS = (("/updates", "Updates"), ("/", "Releases"), ("/projects", "Projects"),
           ("/notifications", "Notifications"),
           ("/tags", "Tags"), ("/keys", "API keys"), ("/account", "Account"))
-_ADMIN_LINKS = (("/accounts", "Accounts"), ("/settings", "Settings"), ("/status", "Status"))
+_ADMIN_LINKS = (("/accounts", "Users"), ("/settings", "Settings"), ("/status", "Status"))
 
 PAGE_HEADERS = {"Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Options": "nosniff",
                 "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
@@ -13316,7 +13325,8 @@ def answer_page(context: Context, path: str, **names: str) -> Any:
     except SeeOther as leaving:
         if leaving.flash:
             flash = [" ".join(shortened(leaving.flash, 300).split())]
-            flash += [visit.link(), leaving.undo] if 0 < len(leaving.undo) < 900 else []
+            path = leaving.path if leaving.undo == "latest" else visit.link()
+            flash += [path, leaving.undo] if 0 < len(leaving.undo) < 900 else []
             visit.set_cookie(_FLASH, quote("\n".join(flash), safe=""), 60)
         bottle.response.status = 303
         bottle.response.headers.update({"Location": visit.root + leaving.path, "Cache-Control": "no-store"})
@@ -13541,15 +13551,15 @@ def _first_steps(visit: Visit) -> list[dict[str, Any]]:
     providers = projects.providers(account.id)
     steps = [("/projects/add", "Add projects", bool(providers)),
              ("/notifications", "Choose where to notify you", visit.has_destination),
-             ("/updates", "Say which versions you run", bool(projects.places(account.id)))]
+             ("/updates", "Add versions you run", bool(projects.places(account.id)))]
     if forge and account.is_admin and "github" in providers:
-        steps.append(("/settings#tokens", "Save a token for GitHub, which then lists all releases",
+        steps.append(("/settings#tokens", "Add a GitHub token (full release history)",
                       bool(provider_token(visit.settings, forge))))
     if all(is_done for *_, is_done in steps) or visit.cookie(_HIDDEN_STEPS):
         return []
     hide = Button("Hide", lambda: visit.set_cookie(_HIDDEN_STEPS, "yes", 365 * DAY),
                   "Hidden in this browser.")
-    items = [Entry(path=path, name=name, icon=Icon.of(name, glyph="check" if is_done else "dot"),
+    items = [Entry(path=path, name=name, icon=Icon(4, "check") if is_done else Icon(11, "dot"),
                    marks=[("good", "done")] if is_done else ()) for path, name, is_done in steps]
     return [{"heading": "First steps", "looks": "steps", "items": [
         *items[:-1], dataclasses.replace(items[-1], buttons={"hide": hide})]}]
@@ -13712,9 +13722,9 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
     provider, outage = visit.providers.get(project.provider), visit.context.outages.get("vulnerabilities")
     package = osv_package(provider, project.name) if provider else None
     if not visit.settings.osv_url:
-        return ["Vulnerabilities: nobody is asked, as the setting osv_url says."]
+        return ["Vulnerability checks are off (setting osv_url)."]
     if not package:
-        return [f"Vulnerabilities: not covered. osv.dev knows nothing of {visit.title_of(project.provider)}."]
+        return [f"Vulnerabilities: not covered. osv.dev does not know {visit.title_of(project.provider)}."]
     if not one.advised_at:
         return [f"Vulnerabilities: could not be asked about: {outage}" if outage else
                 "Vulnerabilities: not asked about yet, or the version is none of the releases."]
@@ -13728,8 +13738,9 @@ def _advice_hints(visit: Visit, project: Project, one: Installation) -> list[str
 def _installation_item(visit: Visit, project: Project, one: Installation) -> Entry:
     marks, hints = list[tuple[str, ...]](), list[str]()
     if one.state == "behind":
-        marks += _cve_marks(one.cve)
-        marks.append(("warn" if one.step == "major" else "", f"{one.step} \u00b7 {one.behind} behind"))
+        marks += [("bad", pluralize(len(one.cve), "CVE"), "", ", ".join(one.cve))] if one.cve else []
+        marks.append(("warn" if one.step == "major" else "", f"{one.step} \u00b7 {one.behind} behind", "",
+                      f"minor update: {one.line}" if one.line not in ("", one.newest) else ""))
         marks += [("plain", "another base")] if one.is_other_base else []
     if one.is_rebuilt or one.state in ("new build", "unsure"):
         marks.append(("", "new build" if one.state != "unsure" else "unsure"))
@@ -13776,7 +13787,7 @@ def _update_buttons(visit: Visit, project: Project, one: Installation, then: str
             f"Mark updated to {version or 'the new build'}{on}", functools.partial(update_to, version))
     if one.previous:
         previous = one.previous if one.previous != one.version else "the old build"
-        buttons[f"undo {one.id}"] = Button(f"Still at {previous}{on}", functools.partial(
+        buttons[f"undo {one.id}"] = Button(f"Undo: back to {previous}{on}", functools.partial(
             replace, [before_update(one, now)], f"{name} is still at {previous}{on}.", False))
     forget = Button("Forget", functools.partial(replace, [], f"Forgot {name} {one.shown}{on}.", False))
     return buttons | {f"forget {one.id}": forget}
@@ -13827,14 +13838,13 @@ def _update_item(visit: Visit, project: Project) -> Entry:
               if version and project.skips(version)]
     places = [" ".join(filter(None, (each.place, each.service))) for each in project.installed]
     names = [*dict.fromkeys(filter(None, places))]
-    about = f"or {one.line}" if one.line not in ("", one.newest) else ""
     item, query = _installation_item(visit, project, one), visit.environ.get("QUERY_STRING")
     next_ = f"?{urllib.parse.urlencode({'next': visit.link()})}" if query else ""
     return dataclasses.replace(
         item, path=f"/projects/{project.id}", **visit.about(project.provider, project.name),
         marks=[*_risk_marks(project), *item.marks], more=f"/projects/{project.id}/update{next_}",
-        about=", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else []),
-                         *filter(None, [about])]), hints=[*hints, *item.hints], is_below=True,
+        about=", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])]),
+        hints=[*hints, *item.hints], is_below=True,
         buttons=_answer_buttons(visit, project, doubtful.may_follow, True, False))
 
 @page_at("/projects/<project_id>/update")
@@ -13949,7 +13959,7 @@ def changes_page(visit: Visit, project_id: str) -> Page:
     return visit.show(
         PAGE, "/updates", title=f"What changed in {project.name}",
         crumbs=[("/updates", "Updates"), (f"/projects/{project.id}", project.name)], sections=[
-            {"intro": words if count else nothing, "items": [Entry("Fixes", marks=[
+            {"intro": words if count else nothing, "items": [Entry(name="Fixes", marks=[
                 ("bad", cve, f"https://www.cve.org/CVERecord?id={cve}") for cve in span.cve])]
              if span.cve else ()},
             *sections, {"pages": visit.pager(number < total, number, total)}])
@@ -13979,7 +13989,7 @@ def projects_page(visit: Visit) -> Page:
         return [one for id_ in visit.form.texts("project") if (one := store.projects.get(account_id, id_))]
     def button(label: str, act: Callable[[Project], None], done: str, sure: str = "") -> Button:
         return Button(label, lambda: _for_each(visit, selected(), act, done), sure=sure)
-    choices = [("", "No change"), *((one, one) for one in _possible_changes(visit))]
+    choices = [("", "Choose an action"), *((one, one) for one in _possible_changes(visit))]
     whole = check_field("all", f"All {count:,} that match, on every page")
     items = {**_BULK, "items": _project_items(visit, projects), "fields": [
         Field("change", "With selected", type="select", choices=choices),
@@ -14011,7 +14021,7 @@ def _project_items(visit: Visit, projects: Sequence[Project]) -> list[Entry]:
         if release and is_excluded(project, release):
             marks.append(("plain", "ignored"))
         if one := project.most_urgent:
-            marks.append(("warn" if project.is_open else "plain", f"yours {one.shown}"))
+            marks.append(("warn" if project.is_open else "plain", f"you run {one.shown}"))
         marks += sorted(("plain", name) for id_, name in visit.tags.items() if id_ in project.tags)
         items.append(Entry(
             release.version if release else "", path=f"/projects/{project.id}", box=project.id,
@@ -14105,9 +14115,9 @@ def add_page(visit: Visit) -> Page:
     if at_github and not provider_token(visit.settings, at_github):
         link, hint = "", "Ask an administrator to save it in Settings."
         if visit.account.is_admin:
-            link, hint = "/settings#tokens", "Or set GITHUB_TOKEN for serve."
-        token = {"intro": "Without a token GitHub is read from its feeds, which list the newest ten releases "
-                 "and tags, and do not mark pre-releases.", "items": [Entry(
+            link, hint = "/settings#tokens", "Or set GITHUB_TOKEN before starting."
+        token = {"intro": "Without a GitHub token only the latest ten releases are found, and pre-releases "
+                 "are not marked.", "items": [Entry(
                      path=link, name="Save a token in Settings", hints=[hint], marks=[
                          ("link", "Create a token without any scope", _GITHUB_TOKENS)])]}
     return visit.show(PAGE, "/projects", title="Add projects", crumbs=_TO_PROJECTS, actions=_FROM_FILE,
@@ -14161,7 +14171,7 @@ def _import_form(page: str, read: Button) -> dict[str, Any]:
         "Or repositories of a GitHub user": [
             Field("user", "User name"), Field("what", "Which", type="select", choices=[
                 ("starred", "Starred"), ("subscriptions", "Watched")]),
-            Field("only", "Only those with this in their name (optional)")],
+            Field("only", "Name contains (optional)")],
         "Or an account at newreleases.io or another releasetrack": [
             Field("server", "Address", HOSTED), Field("key", "API key", type="password", more={
                 "autocomplete": "new-password"})]}}        # not that of the person, filled in by the browser
@@ -14270,8 +14280,9 @@ def _scan_item(visit: Visit, row: ScanRow, ticked: Collection[str] | None) -> En
 
 def _added_summary(added: Sequence[str], tracked: Sequence[str]) -> str:
     """What became of the lines; the names of a few."""
-    return ", ".join(f"{len(names)} {words}" + (f": {', '.join(names)}" if len(names) < 4 else "")
-                     for words, names in (("added", added), ("already tracked", tracked)) if names)
+    lists = (f"Added {pluralize(len(added), 'project')}", added), (f"{len(tracked)} already tracked", tracked)
+    return "; ".join(words + (f": {', '.join(names)}" if len(names) < 4 else "")
+                     for words, names in lists if names)
 
 def _line_problem(line: str, problem: Problem, has_choices: bool) -> Problem:
     """What prevents a line, as a sentence of its own; those of names quote the name, but no password."""
@@ -14408,7 +14419,8 @@ def _installed_items(visit: Visit, project: Project) -> list[Entry]:
         items.append(dataclasses.replace(
             item, name=one.place or "here", fold="Change", marks=[*_risk_marks(
                 dataclasses.replace(project, installed=(one,))), *flaws, *item.marks],
-            hints=[*item.hints, *_advice_hints(visit, project, one)],
+            hints=[*item.hints, *(hint for hint in _advice_hints(visit, project, one)
+                                  if not any(hint in each.hints for each in items))],
             about="up to date" if one.state == "current" else "", buttons=buttons))
     return items + ([Entry(f"and {left_out} more; the API lists all")] if left_out > 0 else [])
 
@@ -14458,8 +14470,8 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
           and not visit.settings.smtp_url else field for field in fields_of("Notify")),
         *(Field(KIND_FIELDS[kind], "Email addresses" if kind == "email" else visit.kinds[kind].title,
                 type="checks", choices=choices, chosen=project.destinations.get(kind, ()),
-                hint="None selected means all of them.")
-          for kind, choices in of_kinds.items()),
+                hint="None selected means all of them." if at == 0 else "")
+          for at, (kind, choices) in enumerate(of_kinds.items())),
     ], "Labels": [
         *_tag_fields(visit, "tags", "Tags", project.tags),
         Field("new_tags", "New tags (optional)", hint="Separate them with commas."),
@@ -14467,7 +14479,7 @@ def _option_fields(visit: Visit, project: Project) -> dict[str, list[Field]]:
           or visit.context.inventory.rules_of(project).is_image),
     ]}
 
-_NO_MAIL_SERVER = "There is no mail server yet; an administrator sets an SMTP server on Settings."
+_NO_MAIL_SERVER = "No mail server yet (Settings > Mail)."
 
 def _given_options(visit: Visit, project: Project) -> dict[str, Any]:
     form, matching = visit.form, visit.form.lines("matching")
@@ -14528,7 +14540,7 @@ def _destination_item(visit: Visit, one: Destination, delivered_at: float | None
     title, schedule = visit.kinds[one.kind].title, SCHEDULE_NAMES[one.schedule]
     about = [_sentence(scope_of(one, visit.tags))] + [schedule] * (one.kind != "email")
     state = ("warn", "paused") if one.pause != "none" else (
-        "bad", f"failing since {visit.moment(one.failing_since)}") if one.failing_since else None
+        "bad", "failing", "", f"since {visit.moment(one.failing_since)}") if one.failing_since else None
     return Entry(
         path=f"/notifications/{one.id}", name=one.name, icon=Icon.of(one.kind), at=title, key=one.id,
         marks=[state] if state else [], when=visit.when(delivered_at) if delivered_at else (),
@@ -14547,8 +14559,8 @@ def add_destination_page(visit: Visit, kind_id: str) -> Page:
     def save() -> None:
         added = add_destination(_call_of(visit, empty), kind_id)
         has_projects = visit.store.projects.providers(visit.account.id)
-        raise SeeOther(f"/notifications/{added.id}", "Saved. Send the latest release now to see it arrive."
-                       if has_projects else "Saved.")
+        raise SeeOther(f"/notifications/{added.id}", *(
+            ["Saved. Send the latest release to see it arrive.", "latest"] if has_projects else ["Saved."]))
     return _show_destination(visit, empty, {"save": Button("Save", save)})
 
 @page_at("/notifications/<destination_id>")
@@ -14574,8 +14586,8 @@ def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Butt
         visit, changed_destination(_call_of(visit, before), before), *sample_event(visit.account)))}
     buttons = {"save": buttons["save"], **tests, **buttons}
     about = _sentence(visit.kinds[before.kind].about)
-    if before.failing_since:
-        about += f". Failing since {visit.moment(before.failing_since)}: {before.error}"
+    faults = [f"Failing since {visit.moment(before.failing_since)}: {before.error}"
+              ] if before.failing_since and not visit.problems else []
     variables = ", ".join(f"{{{one}}}" for one in sorted(TEMPLATE_NAMES)) * (before.kind == "webhook")
     groups = {"": fields, "Optional settings": more, "Schedule and filters": _selection_fields(visit, before)}
     sections: list[dict[str, Any]] = [
@@ -14601,6 +14613,7 @@ def _show_destination(visit: Visit, before: Destination, buttons: dict[str, Butt
         PAGE, "/notifications", title=before.name or f"Add {name}", sections=sections,
         crumbs=_TO_NOTIFICATIONS, actions=before.name and [
             (f"/deliveries?destination={before.id}", "Delivery history")],
+        **({"faults": faults} if faults else {}),
         **visit.result if visit.pressed == "test" and visit.result else {})
 
 def _setting_fields(visit: Visit, before: Destination) -> tuple[list[Field], list[Field]]:
@@ -14634,7 +14647,7 @@ def _selection_fields(visit: Visit, before: Destination) -> list[Field]:
     fields, fixed = option_fields(DESTINATION_OPTIONS, before), FIXED_OPTIONS.get(before.kind, {})
     fields[2:2] = [field for name, label, chosen in (
         ("tags", "Only projects with one of these tags", before.tags),
-        ("without_tags", "Not projects with one of these tags", before.without_tags))
+        ("without_tags", "Except projects with these tags", before.without_tags))
         for field in _tag_fields(visit, name, label, chosen)]
     if "schedule" in fixed:
         fields[1] = dataclasses.replace(fields[1], hint=f"{fields[1].hint} {_sentence(fixed['schedule'])}.")
@@ -14840,6 +14853,8 @@ def _time_zones() -> list[str]:
     return sorted(["UTC", *(one for one in zoneinfo.available_timezones() if re.match(
         "(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)/", one))])
 
+_BROWSERS = "Edg|OPR|Firefox|Chrome|Safari", "Android|iPhone|iPad|Windows|Mac OS|Linux"
+
 @page_at("/account")
 def account_page(visit: Visit) -> Page:
     store, account = visit.store, visit.account
@@ -14850,15 +14865,17 @@ def account_page(visit: Visit) -> Page:
         store.accounts.sign_out(account.id, revokes_keys)
         visit.sign_in(or_404(store.accounts.get(account.id)))
     def session_item(session: Session) -> Entry:
+        browser, system = (re.search(words, session.agent) for words in _BROWSERS)
         return Entry(
-            about=shortened(session.agent, 200), key=session.id,
+            name=f"{browser[0]} on {system[0]}" if browser and system else shortened(session.agent, 60),
+            key=session.id,
             buttons={"end": Button("End", functools.partial(store.sessions.end, account.id, session.id),
                                    "Session ended.")},
             marks=[("good", "this one")] if visit.session and session.id == visit.session.id else (),
             hints=[f"From {session.address or 'somewhere'}, since {visit.moment(session.created_at)}, last "
                    f"seen {visit.when(session.seen_at)[2]}"])
     addresses = Entry(
-        marks=[("link", "Feeds of tags", "/tags")], hints=[
+        hints=[
             "Whoever knows this URL can read it. Tags have feeds of their own, on the page Tags."],
         fields=[
             copied_field("feed", "Feed of all releases", f"{visit.base}/feeds/{account.feed_secret}.atom")],
@@ -14888,10 +14905,10 @@ def account_page(visit: Visit) -> Page:
              "Sign out everywhere", lambda: store.accounts.sign_out(account.id, revokes_keys),
              "You are signed out everywhere.", "Yes, sign out", "/login")}},
         {"heading": "Feeds", "anchor": "feeds", "items": [addresses]},
-        {"heading": "Export", "anchor": "export", "items": [Entry(marks=[
-            ("link", words, f"/account/export?format={name}") for name, words in (
+        {"heading": "Export", "anchor": "export", "pages": [
+            ("alternate", words, f"/account/export?format={name}") for name, words in (
                 ("json", "Everything, as JSON"), ("csv", "Projects, as CSV"), ("opml", "Feeds, as OPML"))],
-            hints=["Without secrets of destinations, which the command export --secrets has."])]}])
+         "hint": "Passwords and tokens are left out; the command export --secrets includes them."}])
 
 @page_at("/account/export", methods="GET")
 def export_page(visit: Visit) -> bytes:
@@ -14903,7 +14920,7 @@ def export_page(visit: Visit) -> bytes:
         "Content-Disposition": f'attachment; filename="releasetrack.{name}"'})
     return text.encode("utf-8", "replace")
 
-_THEMES = {"": "As the device", "light": "Light", "dark": "Dark"}
+_THEMES = {"": "Same as system", "light": "Light", "dark": "Dark"}
 
 def _profile_fields(account: Account) -> dict[str, list[Field]]:
     zone, = option_fields(ACCOUNT_OPTIONS, account)
@@ -15011,7 +15028,7 @@ def accounts_page(visit: Visit) -> Page:
                 "remove": Button("Delete", functools.partial(remove, account),
                                  f"Deleted the account {account.email}.", "Delete with everything it owns")})
     return visit.show(
-        PAGE, "/accounts", title="Accounts", **visit.paged(list(map(item, accounts.all()))),
+        PAGE, "/accounts", title="Users", **visit.paged(list(map(item, accounts.all()))),
         buttons={"add": Button("Create", add, f"Created the account {address}.")},
         groups={"Create an account": [
                 Field("email", "Email", type="email", is_required=True, more={"autocomplete": "off"}),
@@ -15041,22 +15058,22 @@ def settings_page(visit: Visit) -> Page:
         states = config.rows()
     except SettingError as error:
         raise Invalid(f"{error}; remove it with the command config unset.") from None
-    mail = [one for one in states if one.row.name in ("smtp_url", "mail_from")]
-    sections = {legend: [one for one in states if one.row.name in names.split()]
-                for legend, names in _SETTING_SECTIONS.items()}
-    def save() -> None:
-        for name, texts in _changed_settings(visit, itertools.chain(*sections.values())).items():
-            if texts:
-                config.set(name, texts)
-            else:
-                config.unset(name)
-    own = {
-        "intro": "Changes apply at once, to the running service and to all commands. Secrets are never shown "
-                 "again.", "buttons": {"save": Button("Save", save, "Saved."), "test_mail": Button(
-                     "Send a test mail", functools.partial(_try_mail, visit, mail))},
-        "groups": {legend: [field for one in those for field in (
+    def form_of(legend: str, names: str) -> dict[str, Any]:
+        those = [one for one in states if one.row.name in names.split()]
+        def save() -> None:
+            for name, texts in _changed_settings(visit, those).items():
+                if texts:
+                    config.set(name, texts)
+                else:
+                    config.unset(name)
+        buttons = {f"{legend} save": Button("Save", save, "Saved.")}
+        if legend == "Mail":
+            buttons["test_mail"] = Button("Send a test mail", functools.partial(_try_mail, visit, those))
+        fields = [field for one in those for field in (
             _mail_fields(visit.settings.smtp_url) if _is_of_fields(one) else [_control_of(one)])]
-                   for legend, those in sections.items()}}
+        return {"heading" if legend in ("Mail", "Checking") else "fold": legend, "fields": fields,
+                "is_open": visit.pressed in buttons, "buttons": buttons}
+    mail, checking, *more = itertools.starmap(form_of, _SETTING_SECTIONS.items())
     tokens = {
         "heading": "Provider tokens", "anchor": "tokens", "buttons": {"save_token": Button(
             "Save the token", lambda: config.set(
@@ -15078,8 +15095,9 @@ def settings_page(visit: Visit) -> Page:
                        f"Dialects: {', '.join(DIALECTS)}. The command fetch tries one.")]}
     changed = {"heading": "Changed settings", "items": _stored_settings(visit, states),
                "none": "None. The defaults are in use."}
-    return visit.show(PAGE, "/settings", title="Settings", sections=[own, tokens, providers, changed],
-                      **visit.result or {})
+    return visit.show(PAGE, "/settings", title="Settings", sections=[
+        {"intro": "Changes apply at once, to the running service and to all commands. Secrets are not shown "
+         "again."}, tokens, mail, checking, providers, *more, changed], **visit.result or {})
 
 def _control_of(state: SettingState) -> Field:
     """The field of a setting. One that a flag sets is shown and cannot be changed; a secret is not shown."""
@@ -15182,15 +15200,18 @@ def _try_mail(visit: Visit, states: Iterable[SettingState]) -> dict[str, Any]:
     destination = Destination(make_id(), visit.account.id, "email", "test", about, "")
     return _tried(visit, destination, *sample_event(visit.account), settings)
 
-_HEALTH_NAMES = {"store": "Store", "tracker": "Checks", "courier": "Deliveries"}
+_HEALTH_NAMES = {"store": "Database", "tracker": "Checks", "courier": "Deliveries"}
+
+_FACT_NAMES = {"due_sources": "checks due", "pending_deliveries": "messages waiting",
+               "behind_projects": "outdated", "unsure_projects": "version unclear",
+               "security_projects": "with security fixes", "major_projects": "major updates"}
 
 @page_at("/status", "admin")
 def status_page(visit: Visit) -> Any:
     if visit.result:
         return visit.result
     store, sources = visit.store, visit.store.sources.all()
-    facts = {name.replace("_", " "): str(count) for name, count in store.counts().items()}
-    facts["messages waiting"] = facts.pop("pending deliveries")
+    facts = {_FACT_NAMES.get(name, name.replace("_", " ")): str(n) for name, n in store.counts().items()}
     database = store.database
     facts |= {"size": f"{database.size() / MIB:,.1f} MiB", "file": os.path.basename(database.path),
               "version": __version__}

@@ -8243,7 +8243,7 @@ def test_destination_that_fails_for_three_days_is_reported_once_by_the_others(wo
         ("later", "delivered"), ("phone", "delivered")]
     visitor = Visitor(world)
     first = history_on(visitor.get("/notifications"))[0]
-    assert first.startswith("tower") and "failing since 18 Jan 2027" in first and "It answered 500" in first
+    assert first.startswith("tower") and "failing" in first and "It answered 500" in first
     assert "Failing since 18 Jan 2027" in text_of(visitor.get(f"/notifications/{hook.id}"))
     assert '"failing_since": "2027-01-18T' in world.command("destination", "list", "--account", "me@example.org", "--json")[1]
     assert history_on(visitor.get("/deliveries"))[0].startswith("destination tower keeps failing")
@@ -10946,7 +10946,7 @@ def test_five_fields_lead_from_the_setup_link_to_a_real_message(tmp_path, forge,
         shown = visitor.get(visitor.get("/").html.select_one("main a[href='/notifications']")["href"])
         shown = visitor.get(shown.html.select_one("main a[href='/notifications/add/ntfy']")["href"])
         shown = visitor.press(shown, "save", **{"set.topic": "releases", "set.server": receiver.url})
-        assert "Send the latest release now" in status_in(shown) and "Nobody" not in text_of(visitor.get("/"))
+        assert "Send it now" in status_in(shown) and "Nobody" not in text_of(visitor.get("/"))
         failed = visitor.press(shown, "latest")
         assert "is being sent to ntfy" in status_in(failed) and "retrying" in text_of(failed)
         shown = visitor.press(shown, "latest")
@@ -11437,7 +11437,7 @@ def test_projects_add_asks_where_a_name_is_and_counts_what_is_tracked(world, vis
     assert {one.name for one in projects_of(world)} == {"o/r", "library/nginx"} and {one.tags for one in projects_of(world)} == {(tag.id,)}
     assert filled_in(shown, "name")[0].split("\n") == ["@a/b", "unknown.example"]
     shown = add_projects(visitor, "o/r\npypi bottle\nhttps://github.com/O/R\nnpm:vue")
-    assert "2 added: bottle, vue, 2 already tracked: o/r, O/R" in status_in(shown) and len(projects_of(world)) == 4
+    assert "Added 2 projects: bottle, vue; 2 already tracked: o/r, O/R" in status_in(shown) and len(projects_of(world)) == 4
     # Bug: the choice of a provider was taken for a tag, "nginx", that is installed; and what was tracked had no answer.
     assert not [one for one in projects_of(world) if one.installed]
     shown = visitor.press(add_projects(visitor, "nginx\n@a/b", 400), "dockerhub:nginx", 400)
@@ -11451,7 +11451,7 @@ def test_projects_add_asks_where_a_name_is_and_counts_what_is_tracked(world, vis
     assert "Next" not in status_in(add_projects(visitor, "npm y")), "there is a destination"
     assert "1 already tracked: y" in status_in(add_projects(visitor, "npm y"))
     shown = add_projects(visitor, "nginx\n" + "\n".join(f"npm many{n}" for n in range(43)), 400)
-    assert "43 added." in status_in(shown) and "many7" not in status_in(shown), "a long list of names is no message"
+    assert "Added 43 projects." in status_in(shown) and "many7" not in status_in(shown), "a long list of names is no message"
     assert "Save a token" in text_of(visitor.get("/projects/add"), "main .list")
     world.service.config.set("token", ["github=t"])
     assert not visitor.get("/projects/add").html.select("main .list"), "GitHub is read with a token"
@@ -11744,7 +11744,7 @@ def test_notifications_page_offers_each_kind(world, visitor):
         visitor.get(f"/notifications/add/{urllib.parse.quote(id_, safe='%')}", 404)
     form = visitor.get("/notifications/add/email")
     tried = visitor.press(form, "test", name="x", **{"set.to": "team@example.org"})
-    assert all("mail" in text.lower() and "smtp" in text.lower() for text in (text_of(shown), text_of(form), alert_in(tried)))
+    assert all("mail server" in text.lower() for text in (text_of(shown), text_of(form), alert_in(tried)))
 
 def test_destination_of_each_kind_is_saved_and_keeps_secrets(world, visitor, listen, caplog):
     caplog.set_level("DEBUG")
@@ -11910,10 +11910,10 @@ def test_an_account_has_what_its_quotas_allow_and_an_error_names_what_raises_the
     assert counts == {"projects": 3, "tags": 3, "keys": 2, "destinations": 2, words["projects"]: 5, words["tags"]: 5, words["keys"]: 6, words["destinations"]: 6}
     store.projects.remove(projects_of(world)[0].id)
     shown = visitor.press(visitor.get("/projects/add"), "add", 400, name="pypi a\npypi b\npypi c")
-    assert "1 added: a" in text_of(shown) and alert_in(shown) == words["projects"] and filled_in(shown, "name")[0].split("\n") == ["pypi b", "pypi c"]
+    assert "Added 1 project: a" in text_of(shown) and alert_in(shown) == words["projects"] and filled_in(shown, "name")[0].split("\n") == ["pypi b", "pypi c"]
     assert world.command("config", "set", "quota", "projects=5")[0] == 0
     world.service.reload()
-    assert "2 added" in status_in(visitor.press(shown, "add", name="pypi b\npypi c")) and len(projects_of(world)) == 5
+    assert "Added 2" in status_in(visitor.press(shown, "add", name="pypi b\npypi c")) and len(projects_of(world)) == 5
     assert "quota\toperator\tprojects=5 tags=3" in world.command("config", "list")[1]
     assert store.destinations.of_account(add_account(world).id), "another account has its own"
 
@@ -11997,7 +11997,7 @@ def test_notifications_say_what_was_delivered_last_and_try_again(world, visitor,
     assert "delivered just now" in row()
     put_event(world, project, "1.2", hook)
     world.courier().send_due()
-    assert "failing since" in row() and "It answered 500" in row() and "1 waiting" in row()
+    assert "failing" in row() and "It answered 500" in row() and "1 waiting" in row()
     visitor.press(visitor.get("/notifications"), "again")
     world.courier().send_due()
     assert "failing" not in row() and len(receiver.seen) == 3
@@ -12040,7 +12040,7 @@ def test_history_is_newest_first_filtered_and_paged(world, visitor, listen):
     assert len(history_on(shown)) == 51 and all("p1 o" in row for row in history_on(shown))
     assert filled_in(shown, "project") == [projects[1].id] and filled_in(shown, "state") == ["delivered"], "another filter keeps it"
     item, = [row for row in history_on(visitor.get("/notifications")) if "bad one" in row]
-    assert "500" in item and "failing since" in item
+    assert "500" in item and "failing" in item
 
 def test_history_entry_shows_attempts_as_text(world, visitor, listen):
     hostile = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>&amp;\u202e\x1b[31m"
@@ -12191,7 +12191,7 @@ def test_account_sessions_are_listed_and_ended(world, visitor):
     for name in ("<b>x</b>", "\xe9<script>", "x" * 5000, ""):
         world.store.sessions.add(world.account.id, rt.secrets.token_urlsafe(32), "198.51.100.8", name)
     shown = visitor.get("/account")
-    rows = history_on(shown)[1:-2]      # below the second factor, above the address of the feed, and exports
+    rows = history_on(shown)[1:-1]      # below the second factor, above the address of the feed
     at, own = (next(number for number, row in enumerate(rows) if words in row) for words in ("198.51.100.7", "this one"))
     assert len(rows) == 6 and "Firefox" in rows[at] and sum("this one" in row for row in rows) == 1
     assert not shown.html.select(".list b, .list i, .list script") and max(map(len, rows)) < 500
@@ -12490,7 +12490,7 @@ def test_pictures_are_switched_off(gallery):
     gallery.answers = {"/ann.png": (200, PNG)}
     gallery.asked()
     path, visitor = gallery.shown("a"), Visitor(gallery.world)
-    visitor.press(visitor.get("/settings"), "save", pictures="off")
+    visitor.press(visitor.get("/settings"), "Checking save", pictures="off")
     assert gallery.world.service.settings.pictures == "off" and gallery.shown("a") == "A" and visitor.ask("GET", path).status_int == 404
     gallery.tracker.configure(gallery.world.service.settings, gallery.world.service.providers)
     gallery.world.track("home", "bob/b", a_release("1.0"))
@@ -12648,8 +12648,9 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
           ("slack", "channel", "#a\tb", "save"), ("telegram", "token", "AAF-only-the-second-half", "test"), ("webhook", "url", "ftp://example.org/", "save"),
           ("webhook", "header", "no colon", "save"), ("webhook", "header", "X-A: a\r\nX-B: b", "test"), ("webhook", "field", '=<b>"&', "save"), ("webhook", "field", "x={secret}", "save"),
           ("ntfy", "priority", "6", "test"), ("email", "to", "Me <me@example.org>", "test"), ("matrix", "internal_room_id", " ", "save"))),
-    ("/settings", "save", {"poll_interval": "soon", "brand": "Fine", "digest_hour": "24", "trusted_proxy": "0.0.0.0/0", "contact": "nobody"},
-     "Check every must be a time such as 45 s, 30 min or 2 h", "poll_interval digest_hour trusted_proxy contact"),
+    ("/settings", "Checking save", {"poll_interval": "soon", "host_limit": "3", "contact": "nobody"},
+     "Check every must be a time such as 45 s, 30 min or 2 h", "poll_interval contact"),
+    ("/settings", "Sending save", {"brand": "Fine", "digest_hour": "24"}, "Digest hour", "digest_hour"),
     (ADD + "telegram", "save", {"name": "", "set.token": "x", "set.chat": "y", "set.thread": "z"}, "Thread", "name set.token set.chat set.thread"),
 ]
 
@@ -13140,7 +13141,7 @@ def typed_server(url: str) -> dict[str, str]:
 
 def test_settings_page_asks_for_a_mail_server_in_five_fields(world, visitor):
     def save(**typed: str) -> str:
-        visitor.press(visitor.get("/settings"), "save", **{f"smtp.{name}": text for name, text in typed.items()})
+        visitor.press(visitor.get("/settings"), "Mail save", **{f"smtp.{name}": text for name, text in typed.items()})
         return world.service.settings.smtp_url
     assert save(host="mail.example.org", user="me@example.org", password=" a:b/@ ") == "smtp+starttls://me%40example.org:%20a%3Ab%2F%40%20@mail.example.org"
     shown = visitor.get("/settings")
@@ -13154,8 +13155,10 @@ def test_settings_page_saves_and_the_service_uses_it(world, visitor):
     shown = visitor.get("/settings")
     assert shown.html.select_one('nav a[href="/settings"]')["aria-current"] == "page"
     assert filled_in(shown, "poll_interval") == [] and shown.html.select_one("#poll_interval")["placeholder"] == "1 h"
-    shown = visitor.press(shown, "save", poll_interval="30min", brand="Acme", trusted_proxy="10.0.0.1\n10.0.0.2", rate_limit="5")
-    assert status_in(shown) == "Saved."
+    for section, typed in (("Checking", {"poll_interval": "30min"}), ("Sending", {"brand": "Acme"}),
+                           ("Reverse proxy and sign-in", {"trusted_proxy": "10.0.0.1\n10.0.0.2"}), ("API", {"rate_limit": "5"})):
+        shown = visitor.press(shown, f"{section} save", **typed)
+        assert status_in(shown) == "Saved."
     assert operator_settings(world) == {"brand": ["Acme"], "poll_interval": ["30 min"], "rate_limit": ["5"],
                                         "trusted_proxy": ["10.0.0.1/32", "10.0.0.2/32"]}
     settings = world.service.settings
@@ -13163,11 +13166,11 @@ def test_settings_page_saves_and_the_service_uses_it(world, visitor):
     assert settings.trusted_proxy == ("10.0.0.1/32", "10.0.0.2/32")
     assert world.app.get("/v1/tags", headers={"X-Key": world.key}).headers["X-RateLimit-Limit"] == "5"
     assert filled_in(shown, "brand") == ["Acme"] and "brand Acme set here" in text_of(shown)
-    shown = visitor.press(shown, "save", brand="", trusted_proxy="10.0.0.1")
+    shown = visitor.press(visitor.press(shown, "Sending save", brand=""), "Reverse proxy and sign-in save", trusted_proxy="10.0.0.1")
     assert operator_settings(world) == {"poll_interval": ["30 min"], "rate_limit": ["5"], "trusted_proxy": ["10.0.0.1/32"]}
     assert world.service.settings.brand == "Service"
     before = world.store.config.all()
-    assert status_in(visitor.press(shown, "save")) == "Saved." and world.store.config.all() == before
+    assert status_in(visitor.press(shown, "API save")) == "Saved." and world.store.config.all() == before
     removed = visitor.press(visitor.get("/settings"), "remove", at=0)
     assert status_in(removed).startswith("Deleted ") and len(operator_settings(world)) == 2
 
@@ -13180,9 +13183,9 @@ def test_settings_page_names_each_fault_and_saves_nothing(world_with):
         assert control.has_attr("disabled")
         assert f"Set by --{name.replace('_', '-')} or RELEASETRACK_{name.upper()}" in text_of(shown, f"#{control['aria-describedby']}")
     assert "PLANTED" not in shown.text and "provider home=forgejo:http://127.0.0.1:9 set by --provider or RELEASETRACK_PROVIDERS" in text_of(shown)
-    visitor.send("/settings", {"do": "save", "rate_limit": "8"})     # as no form of ours would
+    visitor.send("/settings", {"do": "API save", "rate_limit": "8"})     # as no form of ours would
     assert visitor.send("/settings", {"do": "rate_limit remove"}).status_int == 400
-    assert visitor.send("/settings", {"do": "save", "brand": "a\nb"}).status_int == 400
+    assert visitor.send("/settings", {"do": "Sending save", "brand": "a\nb"}).status_int == 400
     assert operator_settings(world) == {} and world.service.settings.rate_limit == 7
     world.store.config.change("serve", lambda _: {})
     sql(world.store, "INSERT INTO setting (name, value) VALUES ('brand', '[\"a b\"]')")
@@ -13190,17 +13193,17 @@ def test_settings_page_names_each_fault_and_saves_nothing(world_with):
 
 def test_settings_page_never_shows_a_secret(world, visitor, monkeypatch):
     monkeypatch.setenv("GITLAB_TOKEN", "PLANTED0")
-    shown = visitor.press(visitor.get("/settings"), "save", **typed_server("smtp://me:PLANTED1@mail.example.org"), mail_from="me@example.org")
+    shown = visitor.press(visitor.get("/settings"), "Mail save", **typed_server("smtp://me:PLANTED1@mail.example.org"), mail_from="me@example.org")
     shown = visitor.press(shown, "save_token", token_provider="github", token="PLANTED2")
-    visitor.press(shown, "save", outgoing_proxy="http://me:PLANTED3@127.0.0.1:9")
+    visitor.press(shown, "Network save", outgoing_proxy="http://me:PLANTED3@127.0.0.1:9")
     assert world.service.settings.smtp_url == "smtp://me:PLANTED1@mail.example.org"
     assert dict(world.service.settings.token) == {"github": "PLANTED2"}
     shown = visitor.get("/settings")
     assert "token gitlab=*** set by GITLAB_TOKEN" in text_of(shown) and "token github=*** set here" in text_of(shown)
     assert "PLANTED" not in shown.text and "smtp_url *** set here" in text_of(shown)
-    shown = visitor.press(shown, "save", mail_from="other@example.org")        # left empty: kept
+    shown = visitor.press(shown, "Mail save", mail_from="other@example.org")        # left empty: kept
     assert world.service.settings.smtp_url.endswith("mail.example.org") and "PLANTED" not in shown.text
-    shown = visitor.press(shown, "save", 400, **typed_server("smtp://me:PLANTED4@a") | {"smtp.host": "a/b"})
+    shown = visitor.press(shown, "Mail save", 400, **typed_server("smtp://me:PLANTED4@a") | {"smtp.host": "a/b"})
     assert "Mail server must be the name of a server" in alert_in(shown) and "PLANTED" not in shown.text
     assert filled_in(shown, "smtp.host") == ["a/b"]
     shown = visitor.press(shown, "save_token", 400, token_provider="github", token="two words PLANTED5")
@@ -13222,7 +13225,7 @@ def test_settings_page_sends_a_test_mail_before_saving(mail_server, world, visit
         assert words in text_of(shown, "#above")
     mail, = server.accepted
     assert mail.recipient == "me@example.org" and mail.sender == "releases@example.org"
-    visitor.press(visitor.get("/settings"), "save", **typed_server(other.url()), mail_from="saved@example.org")
+    visitor.press(visitor.get("/settings"), "Mail save", **typed_server(other.url()), mail_from="saved@example.org")
     visitor.press(visitor.get("/settings"), "test_mail")
     assert len(server.accepted) == 1 and [one.sender for one in other.accepted] == ["saved@example.org"]
     other.replies["RCPT"] = "550 5.1.1 <b>no such user</b>"
@@ -13249,8 +13252,9 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
         world.ask("POST", f"/v1/projects/{project.id}", {"installed": [{"place": place, "version": version} for place, version in installed]})
     page = visitor.get("/updates")
     shown = text_of(page)
-    assert shown.index("fixed o") < shown.index("major o") and "2 behind \xb7 1 with security fixes \xb7 1 major" in shown and "CVE-2026-1234" in shown
-    assert "1.0 \u2192 2.0 major \xb7 2 behind nas, vps, or 1.1 What changed" in shown
+    assert shown.index("fixed o") < shown.index("major o") and "2 behind \xb7 1 with security fixes \xb7 1 major" in shown and "1 CVE" in shown
+    titles = [one["title"] for one in page.html.select("#found .mark[title]")]
+    assert "1.0 \u2192 2.0 major \xb7 2 behind nas, vps What changed" in shown and {"CVE-2026-1234", "minor update: 1.1"} <= {*titles}
     for query, names, words in [("place=vps", ["o/major"], "Up to date: 1"), (f"tag={tag.id}", ["o/fixed"], "1 found"), ("q=MAJ", ["o/major"], "1 found"),
                                 ("q=none", [], "Nothing that matches is behind.")]:
         found = text_of(visitor.get(f"/updates?{query}"), "#found")
@@ -13261,7 +13265,7 @@ def test_updates_page_lists_what_is_behind_and_what_can_be_done(world, visitor):
     after = visitor.press(actions, "updated [\"nas\",\"1.0\",\"\",\"manual\"] 2.0")
     assert status_in(after).startswith("major is at 2.0 now (nas).") and after.request.path == "/updates"
     assert "This button is no longer there." in visitor.press(actions, "updated [\"nas\",\"1.0\",\"\",\"manual\"] 2.0", 400).text
-    assert "Still at 1.0 (nas)" in visitor.get(f"/projects/{major.id}/update").text
+    assert "Undo: back to 1.0 (nas)" in visitor.get(f"/projects/{major.id}/update").text
     undone = visitor.press(after, "undo [\"nas\",\"2.0\",\"\",\"manual\"]")       # of the message
     assert undone.request.path == "/updates" and text_of(undone, "#found") == text_of(page, "#found")
     visitor.press(visitor.get(f"/projects/{major.id}/update"), "updated [\"nas\",\"1.0\",\"\",\"manual\"] 2.0")
