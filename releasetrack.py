@@ -12315,6 +12315,7 @@ html:not(:has([name=project]:checked)) .bulk, header nav .glyph, .of-note img { 
     padding: .4rem 0; }
   header nav .mark { position: absolute; margin: -.3rem 0 0 2rem; line-height: 1rem; padding: 0 .3rem; }
   header nav .glyph { display: block; } header .menu { position: static; margin: 0; }
+  header nav a[aria-current] { font-weight: 500; }
   .menu > div { position: fixed; inset: auto .6rem calc(3.7rem + env(safe-area-inset-bottom)) auto; }
   .menu a, .menu button { font-size: .9375rem; padding: .5rem .65rem; } main { padding: 1rem .75rem 6rem; }
   .bulk { bottom: calc(3.8rem + env(safe-area-inset-bottom)); } .updates time { display: none; }

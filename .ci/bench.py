@@ -560,7 +560,7 @@ def install(store: Filled, count: int) -> Filled:
     rt = program()
     opened = rt.Service(rt.Settings(db=str(store.path)), [dataclasses.replace(rt.PROVIDERS["github"], id="bench")])
     account, = opened.store.accounts.all()
-    opened.installer.record_scan(account, "nas", "api", [
+    opened.inventory.record_scan(account, "nas", "api", [
         ("", rt.Pin(project.name, "v1.0.0", provider="bench"))
         for project in opened.store.projects.of_ids(account.id, store.ids[:count])])
     opened.stop()
@@ -1281,10 +1281,10 @@ ROWS = (
     Row("GET a page of 20 releases, c=8",                    "req/s", lambda b: b.against_floor(RELEASE_PAGE), 0.22),
     Row("401 for a wrong key, c=8",                          "req/s", lambda b: b.against_floor(WRONG_KEY),   0.60),
     Row("404 for an unknown project, c=8",                   "req/s", lambda b: b.against_floor(UNKNOWN),     0.38),
-    Row("the page of releases, {many} projects, to 20 rows",  "pages/s", lambda b: b.page(RELEASES_PAGE),      0.10),
-    Row("the page of projects, {many} projects, to 20 rows",  "pages/s", lambda b: b.page(PROJECTS_PAGE),      0.10),
-    Row("the page of a project, to 20 rows",                 "pages/s", lambda b: b.page(ONE_PROJECT_PAGE),   0.10),
-    Row("the page Updates, 500 installed, to 20 rows",       "pages/s", lambda b: b.page(UPDATES_PAGE),       0.10),
+    Row("the page of releases, {many} projects, to 100 rows",  "pages/s", lambda b: b.page(RELEASES_PAGE),      0.10),
+    Row("the page of projects, {many} projects, to 100 rows",  "pages/s", lambda b: b.page(PROJECTS_PAGE),      0.10),
+    Row("the page of a project, to 100 rows",                 "pages/s", lambda b: b.page(ONE_PROJECT_PAGE),   0.10),
+    Row("the page Updates, 500 installed, to 100 rows",       "pages/s", lambda b: b.page(UPDATES_PAGE),       0.10),
     Row("POST a tag, durable, c=8",                          "req/s", lambda b: b.posting["rate"],            0.20),
     Row("POST a tag, durable, c=8: p99",                     "ms", lambda b: b.posting["p99"], None, 15, True),
     Row("c=32 against c=8: a project by id",                 "req/s", lambda b: b.at_32(BY_ID),               0.90),
